@@ -1,0 +1,54 @@
+"""What the functions are told by their environment, read on first use and in this one place."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tidetable.config import Config, load
+
+# The configuration travels inside the asset, beside this module.
+CONFIG_FILE = Path(__file__).parent / "tidetable.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The environment of the functions; a value that a function does not need is not given to it, and is empty."""
+
+    stage: str
+    catalog_table: str
+    overflow_queue_url: str
+    archive_bucket: str
+    archiver_function: str
+    archive_reader_function: str
+    tracing: bool
+    allow_time_travel: bool
+
+    @classmethod
+    def from_environment(cls) -> Settings:
+        """Read the variables that infra/ sets; a missing TIDETABLE_STAGE is an error, as no name could be made."""
+        env = os.environ
+        return cls(
+            stage=env["TIDETABLE_STAGE"],
+            catalog_table=env.get("TIDETABLE_CATALOG_TABLE", ""),
+            overflow_queue_url=env.get("TIDETABLE_OVERFLOW_QUEUE_URL", ""),
+            archive_bucket=env.get("TIDETABLE_ARCHIVE_BUCKET", ""),
+            archiver_function=env.get("TIDETABLE_ARCHIVER_FUNCTION", ""),
+            archive_reader_function=env.get("TIDETABLE_ARCHIVE_READER_FUNCTION", ""),
+            tracing=env.get("TIDETABLE_TRACING") == "on",
+            allow_time_travel=env.get("TIDETABLE_ALLOW_TIME_TRAVEL") == "on",
+        )
+
+
+@cache
+def settings() -> Settings:
+    """The settings of this process."""
+    return Settings.from_environment()
+
+
+@cache
+def config() -> Config:
+    """The configuration of this deployment, validated when the stack was synthesised."""
+    return load(CONFIG_FILE)

@@ -1,0 +1,71 @@
+"""The catalog's entries: one for every period table there ever was, with its frozen layout and its state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from tidetable.keys import Layout
+from tidetable.periods import Period
+
+
+class State(StrEnum):
+    """Where a period table is in its life; DESIGN: creating, open, closed, archiving, archived, deleted."""
+
+    CREATING = "creating"
+    OPEN = "open"
+    CLOSED = "closed"
+    ARCHIVING = "archiving"
+    ARCHIVED = "archived"
+    DELETED = "deleted"
+
+
+# States in which the table itself holds the events; in the others they are in the archive, or gone by policy.
+LIVE = frozenset({State.CREATING, State.OPEN, State.CLOSED, State.ARCHIVING})
+# States in which a write may still land in the table. Archiving is none: the scan must not be overtaken by a write.
+WRITABLE = frozenset({State.CREATING, State.OPEN, State.CLOSED})
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveFacts:
+    """What the catalog keeps of a verified archive: where its manifest is, and its size."""
+
+    manifest: str
+    events: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One period table of one stream."""
+
+    stream: str
+    period: Period
+    table: str
+    layout: Layout
+    state: State
+    created_at: datetime
+    archive: ArchiveFacts | None = None
+    deleted_at: datetime | None = None
+
+    @property
+    def live(self) -> bool:
+        """Whether reads go to the table."""
+        return self.state in LIVE
+
+    @property
+    def writable(self) -> bool:
+        """Whether writes may go to the table."""
+        return self.state in WRITABLE
+
+
+def entry_at(entries: Iterable[Entry], instant: datetime) -> Entry | None:
+    """The entry whose period holds the instant; periods of one stream never overlap."""
+    return next((entry for entry in entries if instant in entry.period), None)
+
+
+def overlapping(entries: Iterable[Entry], period: Period) -> Sequence[Entry]:
+    """The entries that claim any instant of the period."""
+    return [entry for entry in entries if entry.period.overlaps(period)]

@@ -1,0 +1,32 @@
+"""The configuration: ``tidetable.toml`` parsed into frozen, typed, validated structures."""
+
+from tidetable.config.load import load, parse
+from tidetable.config.model import (
+    ApiPolicy,
+    Auth,
+    Capacity,
+    Config,
+    LifecyclePolicy,
+    Observability,
+    OnExpiry,
+    Removal,
+    Step,
+    Stream,
+    TableClass,
+)
+
+__all__ = [
+    "ApiPolicy",
+    "Auth",
+    "Capacity",
+    "Config",
+    "LifecyclePolicy",
+    "Observability",
+    "OnExpiry",
+    "Removal",
+    "Step",
+    "Stream",
+    "TableClass",
+    "load",
+    "parse",
+]

@@ -1,0 +1,116 @@
+"""What a well-formed configuration must also satisfy, so that no mistake waits for the first event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from tidetable.config.model import Config, Stream, TableClass
+from tidetable.names import STREAM
+from tidetable.periods import LONGEST, Kind
+
+_DAY_SECONDS = 86_400
+# Tables that one stream may hold open at once: each costs at least its minimum capacity, and a Region allows 2,500.
+MAX_OPEN_TABLES = 200
+# FACTS.md: 40,000 units per table in provisioned mode.
+MAX_UNITS = 40_000
+# FACTS.md: a Lambda answers at most 6 MB; a request must also survive base64, which adds a third.
+MAX_BODY = 4_400_000
+LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
+
+
+def check(config: Config) -> list[str]:
+    """The problems of a configuration whose types are right, one line each; empty if it can be deployed."""
+    problems = list(_check_api(config))
+    if config.observability.log_retention_days not in LOG_RETENTION_DAYS:
+        days = ", ".join(map(str, LOG_RETENTION_DAYS))
+        problems.append(f"observability.log_retention_days: CloudWatch Logs keeps for one of {days} days")
+    for stream in config.streams.values():
+        path = f"streams.{stream.name}"
+        for problem in (*_check_window(stream), *_check_key(stream), *_check_capacity(stream)):
+            problems.append(f"{path}{problem}")
+    return problems
+
+
+def _check_api(config: Config) -> Iterator[str]:
+    api = config.api
+    if not 1 <= api.max_events <= 10_000:
+        yield f"api.max_events: {api.max_events} is not within 1 to 10000"
+    if not 1_000 <= api.max_body <= MAX_BODY:
+        yield f"api.max_body: {api.max_body} is not within 1000 to {MAX_BODY} bytes, what a Lambda can be sent"
+    if not 1 <= api.rate <= 10_000 or not 1 <= api.burst <= 5_000:
+        yield "api.rate, api.burst: choose a rate within 1 to 10000 requests per second and a burst within 1 to 5000"
+
+
+def _check_window(stream: Stream) -> Iterator[str]:
+    if not STREAM.fullmatch(stream.name):
+        yield ": a stream's name is 1 to 63 of a-z, 0-9, _ and -, and begins with a letter; rename it"
+    if stream.retention < 1:
+        yield f".retention: {stream.retention} is too few; keep at least 1 whole period"
+        return
+    length = LONGEST[stream.period]
+    # The shortest month is 28 days: what retention promises must hold in February too.
+    shortest = timedelta(days=28) if stream.period is Kind.MONTH else length
+    if stream.late > stream.retention * shortest:
+        yield (
+            f".retention: {stream.retention} {stream.period} periods end before events up to {stream.late} late have come;"
+            f" raise retention to at least {-(-stream.late // shortest)} or lower late"
+        )
+    if not timedelta(0) <= stream.ahead <= timedelta(days=1):
+        yield f".ahead: {stream.ahead} is not within 0s to 1d; clocks that run further ahead are wrong"
+    if not 1 <= stream.premake <= 10:
+        yield f".premake: {stream.premake} is not within 1 to 10 periods; with none, a boundary could pass without a table"
+    tables = stream.late // length + 2 + stream.premake
+    if tables > MAX_OPEN_TABLES:
+        yield (
+            f".late: {stream.late} of {stream.period} periods would hold {tables} tables open, more than {MAX_OPEN_TABLES};"
+            " lower late or choose a longer period"
+        )
+
+
+def _check_key(stream: Stream) -> Iterator[str]:
+    key = stream.key
+    if not 1 <= key.shards <= 256:
+        yield f".key.shards: {key.shards} is not within 1 to 256; every query of a whole range asks each of them"
+    if key.partition_by == "series":
+        if key.bucket is not None:
+            yield '.key.bucket: only streams partitioned by "time" have buckets; remove it'
+        if key.shard_by == "series" and key.shards != 1:
+            yield '.key.shard_by: a partition holds one series, so its hash spreads nothing; use "id"'
+        return
+    if key.bucket is None:
+        yield '.key.bucket: missing; a stream partitioned by "time" needs one, such as "1h"'
+        return
+    seconds = int(key.bucket.total_seconds())
+    longest = min(_DAY_SECONDS, int(LONGEST[stream.period].total_seconds()))
+    if seconds < 60 or longest % seconds:
+        yield f'.key.bucket: "{key.bucket}" does not divide {_duration_text(longest)}; choose such as "15m", "1h" or "6h"'
+
+
+def _check_capacity(stream: Stream) -> Iterator[str]:
+    capacity = stream.capacity
+    ages = [step.age for step in capacity.ladder]
+    if not ages or ages[0] != 0:
+        yield ".capacity.ladder: the first step has age = 0, the table that is being written"
+        return
+    if any(later <= earlier for earlier, later in zip(ages, ages[1:], strict=False)):
+        yield f".capacity.ladder: ages must rise from step to step; they are {ages}"
+    classes = [step.table_class for step in capacity.ladder]
+    if sum(one is not other for one, other in zip(classes, classes[1:], strict=False)) > 1:
+        yield ".capacity.ladder: the class changes more than once; AWS allows two changes in 30 days and one is kept in reserve"
+    if classes[0] is TableClass.INFREQUENT:
+        yield '.capacity.ladder: a table that is being written is cheaper in class = "standard"; change class at a later age'
+    for step in capacity.ladder:
+        at = f".capacity.ladder (age = {step.age})"
+        if capacity.mode == "on-demand" and (step.write is not None or step.read is not None):
+            yield f'{at}: on-demand tables have no units; remove write and read or set mode = "provisioned"'
+        if capacity.mode == "provisioned":
+            for name, units in (("write", step.write), ("read", step.read)):
+                if units is None:
+                    yield f"{at}.{name}: missing; provisioned tables need units per second, at least 1"
+                elif not 1 <= units <= MAX_UNITS:
+                    yield f"{at}.{name}: {units} is not within 1 to {MAX_UNITS} units per second"
+
+
+def _duration_text(seconds: int) -> str:
+    return f"{seconds // 3600}h" if seconds < _DAY_SECONDS else "1d"

@@ -1,0 +1,115 @@
+"""What the configuration holds, with the default of every key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+from tidetable.durations import Duration
+from tidetable.keys import Layout
+from tidetable.keys.layout import PartitionBy, ShardBy
+from tidetable.periods import Kind
+
+Auth = Literal["api-key", "iam"]
+OnExpiry = Literal["archive", "delete", "keep"]
+Removal = Literal["keep", "delete"]
+
+
+class TableClass(StrEnum):
+    """DynamoDB's table classes, as the configuration spells them."""
+
+    STANDARD = "standard"
+    INFREQUENT = "infrequent-access"
+
+
+class _Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of the configuration: frozen, and an unknown key in it is an error."""
+
+
+class ApiPolicy(_Group, frozen=True, kw_only=True):
+    """``[api]``: who may call, how often, and how much at once (``max_body`` in bytes, after decompression)."""
+
+    auth: Auth = "api-key"
+    rate: float = 200
+    burst: int = 400
+    max_events: int = 1000
+    max_body: int = 4_000_000
+
+
+class Observability(_Group, frozen=True, kw_only=True):
+    """``[observability]``: logs and traces."""
+
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    log_retention_days: int = 30
+    tracing: bool = False
+
+
+class LifecyclePolicy(_Group, frozen=True, kw_only=True):
+    """``[lifecycle]``: what holds for every stream. ``delete_expired`` is the switch without which nothing is deleted."""
+
+    delete_expired: bool = False
+
+
+class KeyPolicy(_Group, frozen=True, kw_only=True):
+    """``[streams.NAME.key]``: the layout of period tables not yet created."""
+
+    partition_by: PartitionBy
+    bucket: Duration | None = None
+    shards: int = 1
+    shard_by: ShardBy = "id"
+
+
+class Step(_Group, frozen=True, kw_only=True):
+    """One step of the ladder, in force from ``age`` whole periods after the table closed; 0 is every table before that.
+
+    ``write`` and ``read`` are DynamoDB units per second (None in on-demand mode).
+    """
+
+    age: int
+    write: int | None = None
+    read: int | None = None
+    table_class: TableClass = msgspec.field(name="class", default=TableClass.STANDARD)
+
+
+class Capacity(_Group, frozen=True, kw_only=True):
+    """``[streams.NAME.capacity]``: billing mode and the ladder that a period table descends as it ages."""
+
+    mode: Literal["provisioned", "on-demand"] = "on-demand"
+    ladder: tuple[Step, ...] = (Step(age=0),)
+
+    def step_at(self, age: int) -> Step:
+        """The step in force at an age in periods."""
+        return max((step for step in self.ladder if step.age <= age), key=lambda step: step.age)
+
+
+class Stream(_Group, frozen=True, kw_only=True):
+    """``[streams.NAME]``: one stream's policy. ``retention`` and ``premake`` count whole periods."""
+
+    name: str = ""
+    period: Kind
+    late: Duration
+    ahead: Duration = Duration(minutes=5)
+    retention: int
+    on_expiry: OnExpiry = "archive"
+    removal: Removal = "keep"
+    premake: int = 2
+    key: KeyPolicy
+    capacity: Capacity = Capacity()
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of period tables that are not created yet."""
+        bucket = int(self.key.bucket.total_seconds()) if self.key.bucket is not None else 0
+        return Layout(self.key.partition_by, self.key.shards, self.key.shard_by, bucket)
+
+
+class Config(_Group, frozen=True, kw_only=True):
+    """The whole of ``tidetable.toml``."""
+
+    api: ApiPolicy = ApiPolicy()
+    observability: Observability = Observability()
+    lifecycle: LifecyclePolicy = LifecyclePolicy()
+    streams: Mapping[str, Stream]

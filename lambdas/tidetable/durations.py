@@ -1,0 +1,28 @@
+"""Durations as people write them: ``90s``, ``15m``, ``6h``, ``7d``."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_PATTERN = re.compile(r"([0-9]{1,7})([smhd])")
+
+
+class Duration(timedelta):
+    """A length of time that prints as it is written in the configuration."""
+
+    @classmethod
+    def parse(cls, text: str) -> Duration:
+        """Read ``<whole number><s|m|h|d>``; ValueError says what a duration looks like."""
+        match = _PATTERN.fullmatch(text)
+        if match is None:
+            raise ValueError(f'"{text}" is no duration: write a whole number and s, m, h or d, such as "15m"')
+        return cls(**{_UNITS[match[2]]: int(match[1])})
+
+    def __str__(self) -> str:
+        seconds = int(self.total_seconds())
+        for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+            if seconds and seconds % size == 0:
+                return f"{seconds // size}{unit}"
+        return f"{seconds}s"

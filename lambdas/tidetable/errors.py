@@ -1,0 +1,61 @@
+"""The errors of the core, one small family: each is named for what happened and carries its facts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class TidetableError(Exception):
+    """Base of every error that this project raises on purpose."""
+
+
+class ConfigError(TidetableError):
+    """The configuration cannot be used; ``problems`` holds one line per key, each with its fix."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        lines = "\n".join(f"  - {problem}" for problem in self.problems)
+        count = len(self.problems)
+        super().__init__(f"{count} {'problem' if count == 1 else 'problems'} in the configuration:\n{lines}")
+
+
+class InvalidTime(TidetableError, ValueError):
+    """A text or number is no instant that the pipeline accepts."""
+
+
+class InvalidName(TidetableError, ValueError):
+    """A text is no name of a stage, a stream, a period or a period table."""
+
+
+class InvalidRef(TidetableError, ValueError):
+    """A ref was not made by this pipeline for this stream."""
+
+
+class InvalidCursor(TidetableError, ValueError):
+    """A cursor cannot be read, or belongs to another query."""
+
+
+class TableMissing(TidetableError):
+    """DynamoDB knows no table of this name: not created yet, or deleted."""
+
+    def __init__(self, table: str) -> None:
+        self.table = table
+        super().__init__(f"table {table} does not exist")
+
+
+class StaleEntry(TidetableError):
+    """A catalog entry is no longer in the state that a change expected: another run was faster."""
+
+    def __init__(self, stream: str, label: str, expected: Sequence[str]) -> None:
+        self.stream = stream
+        self.label = label
+        self.expected = tuple(expected)
+        super().__init__(f"period {label} of {stream} is in none of the states {', '.join(expected)} any more")
+
+
+class ArchiveMismatch(TidetableError):
+    """What was read back from an archive is not what the table held; nothing may be deleted."""
+
+
+class ArchiveFailed(TidetableError):
+    """The archive of a period could not be written or read; the table is untouched."""

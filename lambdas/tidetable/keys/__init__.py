@@ -1,0 +1,8 @@
+"""Keys: where an event lives, calculated from the event and its period's layout alone."""
+
+from tidetable.keys.layout import Key, Layout
+from tidetable.keys.ref import Ref
+from tidetable.keys.suffix import suffix_of
+from tidetable.keys.text import MAX_NAME_BYTES, escape, unescape
+
+__all__ = ["MAX_NAME_BYTES", "Key", "Layout", "Ref", "escape", "suffix_of", "unescape"]

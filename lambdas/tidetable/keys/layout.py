@@ -1,0 +1,84 @@
+"""The layout of a period table: how an event's key follows from the event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
+
+from tidetable.events import Event, Item
+from tidetable.keys.suffix import suffix_of
+from tidetable.keys.text import escape, unescape
+from tidetable.times import from_text, to_text
+
+PartitionBy = Literal["time", "series"]
+ShardBy = Literal["id", "series"]
+
+
+class Key(NamedTuple):
+    """A primary key: partition key and sort key."""
+
+    pk: str
+    sk: str
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A period table's key schema, frozen when the table is created.
+
+    ``bucket`` (whole seconds, dividing the period) is the slice that forms the logical partition when partitioned by
+    time, and 0 when partitioned by series. ``shards`` is the number of suffixes of each logical partition.
+    """
+
+    partition_by: PartitionBy
+    shards: int
+    shard_by: ShardBy
+    bucket: int = 0
+
+    def key_of(self, event: Event) -> Key:
+        """Where the event is, or would be, in its period's table."""
+        suffix = suffix_of(event.id if self.shard_by == "id" else event.series, self.shards)
+        return Key(self.partition(event.time, event.series, suffix), self.sort_key(event.time, event.series, event.id))
+
+    def partition(self, time: datetime, series: str, suffix: int) -> str:
+        """The partition key of a suffix: of the bucket that holds the time, or of the series."""
+        logical = to_text(self.bucket_start(time)) if self.partition_by == "time" else escape(series)
+        return f"{logical}#{suffix}"
+
+    def sort_key(self, time: datetime, series: str, id: str) -> str:
+        """The sort key, which is also the event's place in the order of every answer."""
+        if self.partition_by == "time":
+            return f"{to_text(time)}#{escape(series)}#{escape(id)}"
+        return f"{to_text(time)}#{escape(id)}"
+
+    def bucket_start(self, time: datetime) -> datetime:
+        """The start of the bucket that holds the time.
+
+        Buckets divide an hour or a whole number of them into a day, and every period starts on such an edge counted from
+        midnight UTC, so a bucket never straddles two periods.
+        """
+        midnight = time.replace(hour=0, minute=0, second=0, microsecond=0)
+        return midnight + timedelta(seconds=(time - midnight) // timedelta(seconds=self.bucket) * self.bucket)
+
+    def suffixes(self, series: str | None) -> range:
+        """The suffixes that can hold events of the series (of any series, if None)."""
+        if series is not None and self.shard_by == "series":
+            only = suffix_of(series, self.shards)
+            return range(only, only + 1)
+        return range(self.shards)
+
+    def item_of(self, event: Event) -> Item:
+        """The event as an item: its key says series, time and id, so only ``data`` is stored besides."""
+        key = self.key_of(event)
+        return {"pk": key.pk, "sk": key.sk, "data": event.data}
+
+    def event_of(self, item: Item) -> Event:
+        """The event of an item that ``item_of`` made."""
+        data = item["data"]
+        names = item["sk"].split("#")
+        if self.partition_by == "time":
+            time, series, id = names
+        else:
+            time, id = names
+            series = item["pk"].rpartition("#")[0]
+        return Event(series=unescape(series), time=from_text(time), id=unescape(id), data=data)

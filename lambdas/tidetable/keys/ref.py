@@ -1,0 +1,42 @@
+"""Refs: the opaque text that names one event for ever, from which table and key are calculated without a look-up."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import dataclass
+from typing import Self
+
+import msgspec
+
+from tidetable.errors import InvalidName, InvalidRef
+from tidetable.keys.layout import Key
+from tidetable.periods import Period, from_label
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """Stream, period and key of one event."""
+
+    stream: str
+    period: Period
+    key: Key
+
+    def encode(self) -> str:
+        """The ref as URL-safe text without padding."""
+        parts = (_VERSION, self.stream, self.period.label, self.key.pk, self.key.sk)
+        return urlsafe_b64encode(msgspec.json.encode(parts)).decode().rstrip("=")
+
+    @classmethod
+    def decode(cls, text: str) -> Self:
+        """Read what ``encode`` wrote; InvalidRef if it is anything else."""
+        try:
+            raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+            version, stream, label, pk, sk = msgspec.json.decode(raw, type=tuple[int, str, str, str, str])
+            ref = cls(stream=stream, period=from_label(label), key=Key(pk, sk))
+        except (ValueError, InvalidName) as error:
+            raise InvalidRef("this is no ref: use one that the API answered, whole and unchanged") from error
+        if version != _VERSION or not (0 < len(pk.encode()) <= 2048 and 0 < len(sk.encode()) <= 1024):
+            raise InvalidRef("this is no ref: use one that the API answered, whole and unchanged")
+        return ref

@@ -1,0 +1,18 @@
+"""Series and ids inside keys: escaped so that ``#`` separates and nothing else does."""
+
+from __future__ import annotations
+
+# A sort key holds 27 characters of time, two separators and both names: 27 + 2 + 2 * 480 stays within DynamoDB's 1,024 bytes.
+MAX_NAME_BYTES = 480
+
+
+def escape(name: str) -> str:
+    """The name with ``%`` and ``#`` written as ``%25`` and ``%23``."""
+    if "%" in name or "#" in name:
+        return name.replace("%", "%25").replace("#", "%23")
+    return name
+
+
+def unescape(text: str) -> str:
+    """The name that ``escape`` was given."""
+    return text.replace("%23", "#").replace("%25", "%") if "%" in text else text

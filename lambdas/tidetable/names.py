@@ -1,0 +1,32 @@
+"""Names of stages, streams and tables, made and read back strictly: a table that parses otherwise is not ours."""
+
+from __future__ import annotations
+
+import re
+
+from tidetable.errors import InvalidName
+from tidetable.periods import Period, from_label
+
+# "tidetable-" + 16 + "-archive-" + 12 digits of account + "-" + the longest Region stays within S3's 63 characters.
+STAGE = re.compile(r"[a-z][a-z0-9-]{0,14}[a-z0-9]|[a-z]", re.ASCII)
+# No dot: the dot separates the parts of a table's name.
+STREAM = re.compile(r"[a-z][a-z0-9_-]{0,62}", re.ASCII)
+
+
+def table_prefix(stage: str) -> str:
+    """What the name of every period table of a stage begins with; its dot keeps ``prod`` apart from ``prod-eu``."""
+    return f"tidetable-{stage}."
+
+
+def table_name(stage: str, stream: str, period: Period) -> str:
+    """The period table's name: ``tidetable-<stage>.<stream>.<label>``, at most 111 of DynamoDB's 255 characters."""
+    return f"{table_prefix(stage)}{stream}.{period.label}"
+
+
+def parse_table_name(stage: str, name: str) -> tuple[str, Period]:
+    """The stream and period of a table's name; InvalidName unless ``table_name`` would make this very name."""
+    prefix = table_prefix(stage)
+    parts = name.removeprefix(prefix).split(".")
+    if not name.startswith(prefix) or len(parts) != 2 or not STREAM.fullmatch(parts[0]):
+        raise InvalidName(f"{name!r} is no period table of stage {stage}")
+    return parts[0], from_label(parts[1])

@@ -1,0 +1,129 @@
+"""Periods: half-open UTC intervals stepped by the calendar, and the labels that name them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from enum import StrEnum
+
+from tidetable.errors import InvalidName
+
+_HOUR = timedelta(hours=1)
+_DAY = timedelta(days=1)
+_WEEK = timedelta(days=7)
+
+
+class Kind(StrEnum):
+    """How long a period is: an hour, a day, an ISO week or a calendar month."""
+
+    HOUR = "hour"
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+
+
+# The longest period of each kind: how far before an instant the period that holds it may begin.
+LONGEST: dict[Kind, timedelta] = {
+    Kind.HOUR: _HOUR,
+    Kind.DAY: _DAY,
+    Kind.WEEK: _WEEK,
+    Kind.MONTH: timedelta(days=31),
+}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Period:
+    """The interval ``[start, end)``; made by ``containing`` or ``from_label``, so always a whole period of its kind."""
+
+    start: datetime
+    kind: Kind
+
+    @property
+    def end(self) -> datetime:
+        return _shift(self.start, self.kind, 1)
+
+    @property
+    def label(self) -> str:
+        """The period's name: ``2026-01-31T13``, ``2026-01-31``, ``2026-W05`` or ``2026-01``."""
+        match self.kind:
+            case Kind.HOUR:
+                return self.start.strftime("%Y-%m-%dT%H")
+            case Kind.DAY:
+                return self.start.strftime("%Y-%m-%d")
+            case Kind.WEEK:
+                year, week, _ = self.start.isocalendar()
+                return f"{year:04d}-W{week:02d}"
+            case Kind.MONTH:
+                return self.start.strftime("%Y-%m")
+
+    def shift(self, count: int) -> Period:
+        """The period ``count`` whole periods later (earlier, if negative)."""
+        return Period(_shift(self.start, self.kind, count), self.kind)
+
+    def overlaps(self, other: Period) -> bool:
+        return self.start < other.end and other.start < self.end
+
+    def meets(self, start: datetime, end: datetime) -> bool:
+        """Whether any instant of ``[start, end]`` lies in this period: a window's newest instant counts."""
+        return self.start <= end and start < self.end
+
+    def __contains__(self, instant: datetime) -> bool:
+        return self.start <= instant < self.end
+
+
+def containing(instant: datetime, kind: Kind) -> Period:
+    """The period of that kind that holds the instant."""
+    utc = instant.astimezone(UTC)
+    if kind is Kind.HOUR:
+        return Period(utc.replace(minute=0, second=0, microsecond=0), kind)
+    midnight = utc.replace(hour=0, minute=0, second=0, microsecond=0)
+    if kind is Kind.WEEK:
+        return Period(midnight - midnight.weekday() * _DAY, kind)
+    return Period(midnight.replace(day=1) if kind is Kind.MONTH else midnight, kind)
+
+
+def covering(start: datetime, end: datetime, kind: Kind) -> Iterator[Period]:
+    """Every period of that kind that meets ``[start, end]``, oldest first."""
+    period = containing(start, kind)
+    while period.start <= end:
+        yield period
+        period = period.shift(1)
+
+
+_LABELS: dict[Kind, re.Pattern[str]] = {
+    Kind.HOUR: re.compile(r"\d{4}-\d\d-\d\dT\d\d", re.ASCII),
+    Kind.DAY: re.compile(r"\d{4}-\d\d-\d\d", re.ASCII),
+    Kind.WEEK: re.compile(r"(\d{4})-W(\d\d)", re.ASCII),
+    Kind.MONTH: re.compile(r"\d{4}-\d\d", re.ASCII),
+}
+
+
+def from_label(label: str) -> Period:
+    """The period of a label; its form tells the kind. InvalidName if no period is called so."""
+    for kind, pattern in _LABELS.items():
+        match = pattern.fullmatch(label)
+        if match is None:
+            continue
+        try:
+            if kind is Kind.WEEK:
+                day = date.fromisocalendar(int(match[1]), int(match[2]), 1)
+                start = datetime(day.year, day.month, day.day, tzinfo=UTC)
+            else:
+                start = datetime.fromisoformat(_padded(label, kind)).replace(tzinfo=UTC)
+        except ValueError as error:
+            raise InvalidName(f"{label!r} is no period: {error}") from error
+        return Period(start, kind)
+    raise InvalidName(f"{label[:40]!r} is no period: write such as 2026-01-31T13, 2026-01-31, 2026-W05 or 2026-01")
+
+
+def _padded(label: str, kind: Kind) -> str:
+    return label + {Kind.HOUR: ":00:00", Kind.DAY: "T00:00:00", Kind.MONTH: "-01T00:00:00"}[kind]
+
+
+def _shift(start: datetime, kind: Kind, count: int) -> datetime:
+    if kind is Kind.MONTH:
+        months = start.year * 12 + start.month - 1 + count
+        return start.replace(year=months // 12, month=months % 12 + 1)
+    return start + count * LONGEST[kind]

@@ -1,0 +1,90 @@
+"""Instants: what the API accepts, and the fixed-width text that sorts in keys.
+
+Every instant inside is an aware ``datetime`` in UTC with microseconds; naive ones are refused at the boundary.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from tidetable.durations import Duration
+from tidetable.errors import InvalidTime
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# The last year is left out, so that a period's end and a window's edge never leave what datetime can hold.
+LATEST = datetime(9998, 12, 31, tzinfo=UTC)
+
+_MICROSECOND = timedelta(microseconds=1)
+_RFC3339 = re.compile(
+    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
+
+
+def parse_instant(value: object) -> datetime:
+    """Read RFC 3339 text with an offset, or epoch milliseconds as a whole number; InvalidTime otherwise.
+
+    Digits beyond the microsecond are cut off, never rounded up: an event must not move into the next period.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise InvalidTime("a time is RFC 3339 text with an offset, or whole epoch milliseconds")
+    instant = _from_millis(value) if isinstance(value, int) else _from_text(value)
+    if not EPOCH <= instant < LATEST:
+        raise InvalidTime(f"{value!r} lies outside the years 1970 to 9998")
+    return instant
+
+
+def parse_point(text: str, now: datetime) -> datetime:
+    """Read a query's edge: an instant, epoch milliseconds as digits, ``now``, or an age such as ``-15m``."""
+    if text == "now":
+        return now
+    if text.startswith("-"):
+        try:
+            age = Duration.parse(text[1:])
+        except ValueError as error:
+            raise InvalidTime(f"{text!r} is no age: write such as -15m, -6h or -7d") from error
+        return max(now - age, EPOCH)
+    if text.isascii() and text.isdigit():
+        return parse_instant(int(text))
+    # An unescaped "+" in a URL arrives as a space: "…T00:00:00 02:00" is an offset, not a typo worth an error.
+    return parse_instant(re.sub(r" (?=\d\d:\d\d$)", "+", text))
+
+
+def to_text(instant: datetime) -> str:
+    """The instant as 27 characters of UTC ISO 8601 with microseconds, which sort as the instants do."""
+    return instant.strftime("%Y-%m-%dT%H:%M:%S.") + f"{instant.microsecond:06d}Z"
+
+
+def from_text(text: str) -> datetime:
+    """The instant of a text that ``to_text`` made."""
+    return datetime.fromisoformat(text)
+
+
+def to_micros(instant: datetime) -> int:
+    """Whole microseconds since 1970, exactly (a float of seconds would not hold them)."""
+    return (instant - EPOCH) // _MICROSECOND
+
+
+def from_micros(micros: int) -> datetime:
+    """The instant so many microseconds after 1970."""
+    return EPOCH + timedelta(microseconds=micros)
+
+
+def _from_millis(millis: int) -> datetime:
+    try:
+        return EPOCH + timedelta(milliseconds=millis)
+    except OverflowError as error:
+        raise InvalidTime(f"{millis} is no time in epoch milliseconds") from error
+
+
+def _from_text(text: str) -> datetime:
+    match = _RFC3339.fullmatch(text)
+    if match is None:
+        raise InvalidTime(f"{text[:40]!r} is no RFC 3339 time with an offset, such as 2026-01-31T12:00:00Z")
+    day, clock, fraction, offset = match.groups()
+    micros = ((fraction or "") + "000000")[:6]
+    zone = "+00:00" if offset in "Zz" else offset
+    try:
+        return datetime.fromisoformat(f"{day}T{clock}.{micros}{zone}").astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise InvalidTime(f"{text!r} is no time: {error}") from error
