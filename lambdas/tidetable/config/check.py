@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from itertools import pairwise
 
-from tidetable.config.model import Config, Stream, TableClass
+from tidetable.config.model import Config, Step, Stream, TableClass
 from tidetable.names import STREAM
 from tidetable.periods import LONGEST, Kind
 
@@ -16,7 +17,30 @@ MAX_OPEN_TABLES = 200
 MAX_UNITS = 40_000
 # FACTS.md: a Lambda answers at most 6 MB; a request must also survive base64, which adds a third.
 MAX_BODY = 4_400_000
-LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
+LOG_RETENTION_DAYS = (
+    1,
+    3,
+    5,
+    7,
+    14,
+    30,
+    60,
+    90,
+    120,
+    150,
+    180,
+    365,
+    400,
+    545,
+    731,
+    1096,
+    1827,
+    2192,
+    2557,
+    2922,
+    3288,
+    3653,
+)
 
 
 def check(config: Config) -> list[str]:
@@ -27,8 +51,8 @@ def check(config: Config) -> list[str]:
         problems.append(f"observability.log_retention_days: CloudWatch Logs keeps for one of {days} days")
     for stream in config.streams.values():
         path = f"streams.{stream.name}"
-        for problem in (*_check_window(stream), *_check_key(stream), *_check_capacity(stream)):
-            problems.append(f"{path}{problem}")
+        found = (*_check_window(stream), *_check_key(stream), *_check_capacity(stream))
+        problems += [f"{path}{problem}" for problem in found]
     return problems
 
 
@@ -93,23 +117,28 @@ def _check_capacity(stream: Stream) -> Iterator[str]:
     if not ages or ages[0] != 0:
         yield ".capacity.ladder: the first step has age = 0, the table that is being written"
         return
-    if any(later <= earlier for earlier, later in zip(ages, ages[1:], strict=False)):
+    if any(later <= earlier for earlier, later in pairwise(ages)):
         yield f".capacity.ladder: ages must rise from step to step; they are {ages}"
     classes = [step.table_class for step in capacity.ladder]
-    if sum(one is not other for one, other in zip(classes, classes[1:], strict=False)) > 1:
+    if sum(one is not other for one, other in pairwise(classes)) > 1:
         yield ".capacity.ladder: the class changes more than once; AWS allows two changes in 30 days and one is kept in reserve"
     if classes[0] is TableClass.INFREQUENT:
         yield '.capacity.ladder: a table that is being written is cheaper in class = "standard"; change class at a later age'
     for step in capacity.ladder:
-        at = f".capacity.ladder (age = {step.age})"
-        if capacity.mode == "on-demand" and (step.write is not None or step.read is not None):
+        yield from _check_units(step, capacity.mode)
+
+
+def _check_units(step: Step, mode: str) -> Iterator[str]:
+    at = f".capacity.ladder (age = {step.age})"
+    if mode == "on-demand":
+        if step.write is not None or step.read is not None:
             yield f'{at}: on-demand tables have no units; remove write and read or set mode = "provisioned"'
-        if capacity.mode == "provisioned":
-            for name, units in (("write", step.write), ("read", step.read)):
-                if units is None:
-                    yield f"{at}.{name}: missing; provisioned tables need units per second, at least 1"
-                elif not 1 <= units <= MAX_UNITS:
-                    yield f"{at}.{name}: {units} is not within 1 to {MAX_UNITS} units per second"
+        return
+    for name, units in (("write", step.write), ("read", step.read)):
+        if units is None:
+            yield f"{at}.{name}: missing; provisioned tables need units per second, at least 1"
+        elif not 1 <= units <= MAX_UNITS:
+            yield f"{at}.{name}: {units} is not within 1 to {MAX_UNITS} units per second"
 
 
 def _duration_text(seconds: int) -> str:

@@ -81,19 +81,17 @@ def _duration(kind: type, value: Any) -> Any:
     return Duration.parse(value)
 
 
-_AT = re.compile(r"(.*?)(?: - at `\$(.*)`)?", re.DOTALL)
-_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
-_MISSING = re.compile(r"Object missing required field `(.*)`")
+_UNKNOWN = re.compile(r"Object contains unknown field `([^`]*)")
+_MISSING = re.compile(r"Object missing required field `([^`]*)")
 
 
 def _explain(message: str, path: str, kind: type[msgspec.Struct]) -> str:
     """The library's message, with the key's full path and what to do about it."""
-    match = _AT.fullmatch(message)
-    assert match is not None
-    what, where = match[1], path + (match[2] or "")
-    if unknown := _UNKNOWN.fullmatch(what):
-        return f"{where}.{unknown[1]}: unknown key; known here: {', '.join(_keys_at(kind, match[2] or ''))}"
-    if missing := _MISSING.fullmatch(what):
+    what, _, inside = message.removesuffix("`").partition(" - at `$")
+    where = path + inside
+    if unknown := _UNKNOWN.match(what):
+        return f"{where}.{unknown[1]}: unknown key; known here: {', '.join(_keys_at(kind, inside))}"
+    if missing := _MISSING.match(what):
         return f"{where}.{missing[1]}: missing; add it (the commented tidetable.toml shows its values)"
     return f"{where}: {what[0].lower()}{what[1:]}"
 

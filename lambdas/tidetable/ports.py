@@ -1,0 +1,234 @@
+"""What the core needs of the world: ``aws/`` implements it on AWS, the tests bring fakes that pass the same contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from tidetable.catalog import ArchiveFacts, Entry, State
+from tidetable.config import TableClass
+from tidetable.events import Event, Item
+from tidetable.keys import Key
+
+
+class Clock(Protocol):
+    """Tells the time, and lets some of it pass."""
+
+    def now(self) -> datetime: ...
+    def sleep(self, seconds: float) -> None: ...
+
+
+class Catalog(Protocol):
+    """The record of every period table."""
+
+    def entries(
+        self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
+    ) -> Sequence[Entry]:
+        """The stream's entries whose periods meet ``[start, end]`` (all, if None), oldest first."""
+        ...
+
+    def add(self, entry: Entry) -> bool:
+        """Record a new period; False if the catalog already has it, which then stays as it is."""
+        ...
+
+    def move(
+        self,
+        entry: Entry,
+        to: State,
+        *,
+        expected: Iterable[State],
+        archive: ArchiveFacts | None = None,
+        deleted_at: datetime | None = None,
+    ) -> Entry:
+        """Change an entry's state if it is in one of the expected ones; StaleEntry otherwise. Returns the new entry."""
+        ...
+
+    def acquire(self, lease: str, owner: str, now: datetime, length: timedelta) -> bool:
+        """Take a named lease until ``now + length``; False while another owner's has not run out."""
+        ...
+
+    def release(self, lease: str, owner: str) -> None:
+        """Give a lease back; nothing happens if the owner no longer holds it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """A table to create. Units are None for on-demand tables."""
+
+    name: str
+    write: int | None
+    read: int | None
+    table_class: TableClass
+    tags: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table as DynamoDB describes it. ``status`` is DynamoDB's word; size and count are up to six hours old."""
+
+    name: str
+    status: str
+    write: int | None
+    read: int | None
+    table_class: TableClass
+    decreases_today: int = 0
+    last_decrease: datetime | None = None
+    size_bytes: int = 0
+    item_count: int = 0
+
+    @property
+    def on_demand(self) -> bool:
+        return self.write is None
+
+
+class Tables(Protocol):
+    """DynamoDB's control plane. Each call changes one concern of one table, as UpdateTable asks."""
+
+    def describe(self, name: str) -> Table | None:
+        """The table as it is now; None if there is none."""
+        ...
+
+    def tags(self, name: str) -> Mapping[str, str]:
+        """The table's tags; TableMissing if there is none."""
+        ...
+
+    def create(self, spec: TableSpec) -> bool:
+        """Ask for a table; False if one of this name exists already. Does not wait."""
+        ...
+
+    def set_capacity(self, name: str, write: int | None, read: int | None) -> None:
+        """Set provisioned units, or on-demand billing if both are None. Does not wait."""
+        ...
+
+    def set_class(self, name: str, table_class: TableClass) -> None:
+        """Set the table class. Does not wait."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Ask for the table's deletion; nothing happens if there is none. Does not wait."""
+        ...
+
+
+class TableRefused(Exception):
+    """DynamoDB refused a change of a table. ``transient``: the same change may succeed later, unchanged."""
+
+    def __init__(self, message: str, *, transient: bool) -> None:
+        self.transient = transient
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """An item on its way to a table."""
+
+    table: str
+    item: Item
+
+    @property
+    def key(self) -> Key:
+        return Key(self.item["pk"], self.item["sk"])
+
+
+@dataclass(slots=True)
+class Written:
+    """What became of some puts: those not written, why, and the write units that the others consumed."""
+
+    unwritten: list[Put] = field(default_factory=list)
+    units: float = 0.0
+    throttled: int = 0
+    missing_tables: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """A range of sort keys in one partition of one table: ``low <= sk <= high``, both inclusive.
+
+    ``after`` (within the range) is where an earlier page ended: only what follows it, in the direction asked, is read.
+    """
+
+    table: str
+    pk: str
+    low: str
+    high: str
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of items in order; ``more`` tells whether the range goes on after it."""
+
+    items: Sequence[Item]
+    more: bool
+    units: float = 0.0
+
+
+class EventStore(Protocol):
+    """DynamoDB's data plane over period tables."""
+
+    def write(self, puts: Sequence[Put]) -> Written:
+        """Try each put once. Keys must differ. A missing table or throttling leaves puts unwritten; it never raises."""
+        ...
+
+    def write_fenced(self, put: Put, entry: Entry) -> bool:
+        """Write only while the catalog says that the entry is writable, atomically; False if it no longer is."""
+        ...
+
+    def query(self, keys: KeyRange, *, limit: int, ascending: bool, consistent: bool = False) -> Page:
+        """The first ``limit`` items of a range in that direction; TableMissing if there is no such table.
+
+        To go on, ask again ``after`` the last item: sort keys are unique within a partition.
+        """
+        ...
+
+    def get(self, table: str, key: Key) -> Item | None:
+        """One item, or None; TableMissing if there is no such table."""
+        ...
+
+
+class Overflow(Protocol):
+    """The durable queue for what DynamoDB would not take in time."""
+
+    def send(self, stream: str, events: Sequence[Event]) -> Sequence[Event]:
+        """Queue the events; returns those that could not be queued."""
+        ...
+
+
+class Archiver(Protocol):
+    """Archives one period: writes, reads back, compares."""
+
+    def archive(self, stream: str, label: str) -> None:
+        """Archive the period and mark the catalog; ArchiveFailed says why not. Safe to call again at any time."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveRange:
+    """What to read of an archived period: a range of sort keys as in KeyRange, of one series if one is given."""
+
+    manifest: str
+    low: str
+    high: str
+    series: str | None = None
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivePage:
+    """A page of archived events in the order of their sort keys; ``more`` tells whether the range goes on after it."""
+
+    events: Sequence[Event]
+    more: bool
+
+
+class ArchiveReader(Protocol):
+    """Reads archived periods."""
+
+    def read(self, keys: ArchiveRange, *, limit: int, ascending: bool) -> ArchivePage:
+        """The first events of a range; fewer than ``limit`` with ``more`` set if an answer could not hold them all.
+
+        ArchiveFailed if the archive is missing or damaged.
+        """
+        ...
