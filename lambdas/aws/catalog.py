@@ -1,0 +1,178 @@
+"""The catalog in a DynamoDB table of its own: an item per period, and one per lease.
+
+``pk = stream#<stream>, sk = <start of period>#<label>``: one Query answers which periods meet a range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from aws.codec import from_wire, to_wire
+from tidetable.catalog import ArchiveFacts, Entry, State
+from tidetable.errors import StaleEntry
+from tidetable.events import Item
+from tidetable.keys import Layout
+from tidetable.periods import LONGEST, Kind, Period, from_label
+from tidetable.times import EPOCH, from_text, to_text
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+
+def catalog_key(stream: str, period: Period) -> dict[str, Any]:
+    """The primary key of a period's entry, as attribute values."""
+    return to_wire({"pk": f"stream#{stream}", "sk": f"{to_text(period.start)}#{period.label}"})
+
+
+class DynamoCatalog:
+    """The catalog through boto3's low-level client."""
+
+    def __init__(self, client: DynamoDBClient, table: str) -> None:
+        self._client = client
+        self._table = table
+
+    def entries(
+        self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
+    ) -> Sequence[Entry]:
+        """One Query per 1 MB of entries; begins a month early, where the longest period that meets ``start`` may begin."""
+        low = max(start - LONGEST[Kind.MONTH], EPOCH) if start is not None else EPOCH
+        pages = self._client.get_paginator("query").paginate(
+            TableName=self._table,
+            KeyConditionExpression="pk = :pk AND sk BETWEEN :low AND :high",
+            ExpressionAttributeValues={
+                ":pk": {"S": f"stream#{stream}"},
+                ":low": {"S": to_text(low)},
+                # "~" sorts after every label, so a period that begins at ``end`` is found.
+                ":high": {"S": (to_text(end) if end is not None else "9999") + "~"},
+            },
+            ConsistentRead=consistent,
+        )
+        found = [_entry(from_wire(item)) for page in pages for item in page["Items"]]
+        return [entry for entry in found if start is None or start < entry.period.end]
+
+    def add(self, entry: Entry) -> bool:
+        """A conditional put: the first to record a period decides its layout."""
+        try:
+            self._client.put_item(
+                TableName=self._table,
+                Item=catalog_key(entry.stream, entry.period) | to_wire(_attributes(entry)),
+                ConditionExpression="attribute_not_exists(pk)",
+            )
+        except self._client.exceptions.ConditionalCheckFailedException:
+            return False
+        return True
+
+    def move(
+        self,
+        entry: Entry,
+        to: State,
+        *,
+        expected: Iterable[State],
+        archive: ArchiveFacts | None = None,
+        deleted_at: datetime | None = None,
+    ) -> Entry:
+        """A conditional update of the state."""
+        expected = sorted(expected)
+        moved = replace(entry, state=to, archive=archive or entry.archive, deleted_at=deleted_at or entry.deleted_at)
+        changes = {name: value for name, value in _attributes(moved).items() if name in _MUTABLE}
+        names = {f"#{name}": name for name in changes} | {"#state": "state"}
+        values = {f":{name}": value for name, value in changes.items()}
+        states = {f":s{index}": state.value for index, state in enumerate(expected)}
+        try:
+            self._client.update_item(
+                TableName=self._table,
+                Key=catalog_key(entry.stream, entry.period),
+                UpdateExpression="SET " + ", ".join(f"#{name} = :{name}" for name in changes),
+                ConditionExpression=f"#state IN ({', '.join(states)})",
+                ExpressionAttributeNames=names,
+                ExpressionAttributeValues=to_wire(values | states),
+            )
+        except self._client.exceptions.ConditionalCheckFailedException as error:
+            raise StaleEntry(entry.stream, entry.period.label, expected) from error
+        return moved
+
+    def acquire(self, lease: str, owner: str, now: datetime, length: timedelta) -> bool:
+        """A put that is refused while another owner's lease has not run out."""
+        try:
+            self._client.put_item(
+                TableName=self._table,
+                Item=to_wire({**_lease(lease), "owner": owner, "until": to_text(now + length)}),
+                ConditionExpression="attribute_not_exists(pk) OR #until <= :now OR #owner = :owner",
+                ExpressionAttributeNames={"#until": "until", "#owner": "owner"},
+                ExpressionAttributeValues=to_wire({":now": to_text(now), ":owner": owner}),
+            )
+        except self._client.exceptions.ConditionalCheckFailedException:
+            return False
+        return True
+
+    def release(self, lease: str, owner: str) -> None:
+        """A delete that only the owner's own lease obeys."""
+        try:
+            self._client.delete_item(
+                TableName=self._table,
+                Key=to_wire(_lease(lease)),
+                ConditionExpression="#owner = :owner",
+                ExpressionAttributeNames={"#owner": "owner"},
+                ExpressionAttributeValues=to_wire({":owner": owner}),
+            )
+        except self._client.exceptions.ConditionalCheckFailedException:
+            return
+
+
+_MUTABLE = frozenset({"state", "archive", "deleted_at"})
+
+
+def _lease(name: str) -> Item:
+    return {"pk": f"lease#{name}", "sk": "lease"}
+
+
+def _attributes(entry: Entry) -> Item:
+    layout = entry.layout
+    item: Item = {
+        "stream": entry.stream,
+        "label": entry.period.label,
+        "table": entry.table,
+        "state": entry.state.value,
+        "created_at": to_text(entry.created_at),
+        "layout": {
+            "partition_by": layout.partition_by,
+            "shards": layout.shards,
+            "shard_by": layout.shard_by,
+            "bucket": layout.bucket,
+        },
+    }
+    if entry.archive is not None:
+        facts = entry.archive
+        item["archive"] = {"manifest": facts.manifest, "events": facts.events, "bytes": facts.bytes}
+    if entry.deleted_at is not None:
+        item["deleted_at"] = to_text(entry.deleted_at)
+    return item
+
+
+def _entry(item: Item) -> Entry:
+    return Entry(
+        stream=item["stream"],
+        period=from_label(item["label"]),
+        table=item["table"],
+        layout=_layout(item["layout"]),
+        state=State(item["state"]),
+        created_at=from_text(item["created_at"]),
+        archive=_archive(item["archive"]) if "archive" in item else None,
+        deleted_at=from_text(item["deleted_at"]) if "deleted_at" in item else None,
+    )
+
+
+def _layout(item: Mapping[str, Any]) -> Layout:
+    return Layout(
+        partition_by=item["partition_by"],
+        shards=int(item["shards"]),
+        shard_by=item["shard_by"],
+        bucket=int(item["bucket"]),
+    )
+
+
+def _archive(item: Mapping[str, Any]) -> ArchiveFacts:
+    return ArchiveFacts(manifest=item["manifest"], events=int(item["events"]), bytes=int(item["bytes"]))

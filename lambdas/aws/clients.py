@@ -1,0 +1,55 @@
+"""boto3 clients, made once per process and configured for what they are used for."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import boto3
+from botocore.config import Config
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_lambda import LambdaClient
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_sqs import SQSClient
+
+# How many requests one function has under way at once.
+CONCURRENCY = 16
+
+
+@cache
+def dynamodb() -> DynamoDBClient:
+    """For events and the catalog. Retries are few and short: what a throttled table refuses, the caller queues instead."""
+    return boto3.client(
+        "dynamodb",
+        config=Config(
+            connect_timeout=2,
+            read_timeout=5,
+            max_pool_connections=CONCURRENCY,
+            retries={"mode": "standard", "total_max_attempts": 2},
+            tcp_keepalive=True,
+        ),
+    )
+
+
+@cache
+def sqs() -> SQSClient:
+    """For the overflow queue."""
+    config = Config(connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 3})
+    return boto3.client("sqs", config=config)
+
+
+@cache
+def s3() -> S3Client:
+    """For the archive."""
+    return boto3.client("s3", config=Config(max_pool_connections=CONCURRENCY, retries={"mode": "standard"}))
+
+
+@cache
+def functions() -> LambdaClient:
+    """For calling another function and waiting for it: one attempt, as a second would do the work twice at once."""
+    return boto3.client(
+        "lambda",
+        config=Config(connect_timeout=5, read_timeout=890, retries={"total_max_attempts": 1}, tcp_keepalive=True),
+    )

@@ -1,0 +1,23 @@
+"""Items to and from DynamoDB's attribute values, by boto3's own serializer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+
+from tidetable.events import Item
+
+_serializer = TypeSerializer()
+_deserializer = TypeDeserializer()
+
+
+def to_wire(item: Item) -> dict[str, Any]:
+    """The item as attribute values; numbers must be int or Decimal."""
+    return {name: _serializer.serialize(value) for name, value in item.items()}
+
+
+def from_wire(attributes: Mapping[str, Any]) -> Item:
+    """The item of attribute values; numbers come back as Decimal."""
+    return {name: _deserializer.deserialize(value) for name, value in attributes.items()}

@@ -1,0 +1,139 @@
+"""The event store on DynamoDB's data plane."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from aws.catalog import catalog_key
+from aws.clients import CONCURRENCY
+from aws.codec import from_wire, to_wire
+from tidetable.catalog import WRITABLE, Entry
+from tidetable.errors import TableMissing
+from tidetable.events import Item
+from tidetable.keys import Key
+from tidetable.ports import KeyRange, Page, Put, Written
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+# FACTS.md: BatchWriteItem takes 25 puts.
+_BATCH = 25
+_THROTTLES = frozenset({"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded"})
+
+
+class DynamoStore:
+    """Period tables through boto3's low-level client."""
+
+    def __init__(self, client: DynamoDBClient, catalog_table: str) -> None:
+        self._client = client
+        self._catalog_table = catalog_table
+        self._pool = ThreadPoolExecutor(CONCURRENCY)
+
+    def write(self, puts: Sequence[Put]) -> Written:
+        """Try each put once, 25 to a call and one table to a call: a missing table refuses its whole batch, not others'."""
+        total = Written()
+        for one in self._pool.map(self._write_batch, _batches(puts)):
+            total.unwritten += one.unwritten
+            total.units += one.units
+            total.throttled += one.throttled
+            total.missing_tables |= one.missing_tables
+        return total
+
+    def _write_batch(self, puts: list[Put]) -> Written:
+        table = puts[0].table
+        requests: list[Any] = [{"PutRequest": {"Item": to_wire(put.item)}} for put in puts]
+        try:
+            answer = self._client.batch_write_item(RequestItems={table: requests}, ReturnConsumedCapacity="TOTAL")
+        except ClientError as error:
+            code = _code(error)
+            if code == "ResourceNotFoundException":
+                return Written(unwritten=puts, missing_tables={table})
+            # Whatever else was refused is not written either; the caller keeps it safe.
+            return Written(unwritten=puts, throttled=len(puts) if code in _THROTTLES else 0)
+        except BotoCoreError:
+            # No answer: it may be written or not. Writing it again is harmless, as the key is calculated.
+            return Written(unwritten=puts)
+        left = {
+            (request["PutRequest"]["Item"]["pk"]["S"], request["PutRequest"]["Item"]["sk"]["S"])
+            for request in answer.get("UnprocessedItems", {}).get(table, [])
+        }
+        unwritten = [put for put in puts if put.key in left]
+        units = sum(one.get("CapacityUnits", 0.0) for one in answer.get("ConsumedCapacity", []))
+        return Written(unwritten=unwritten, units=units, throttled=len(unwritten))
+
+    def write_fenced(self, put: Put, entry: Entry) -> bool:
+        """Put and check the catalog in one transaction, which the archive's change of state can only precede or follow."""
+        states = {f":s{index}": {"S": state.value} for index, state in enumerate(sorted(WRITABLE))}
+        try:
+            self._client.transact_write_items(
+                TransactItems=[
+                    {
+                        "ConditionCheck": {
+                            "TableName": self._catalog_table,
+                            "Key": catalog_key(entry.stream, entry.period),
+                            "ConditionExpression": f"#state IN ({', '.join(states)})",
+                            "ExpressionAttributeNames": {"#state": "state"},
+                            "ExpressionAttributeValues": states,
+                        }
+                    },
+                    {"Put": {"TableName": put.table, "Item": to_wire(put.item)}},
+                ]
+            )
+        except self._client.exceptions.TransactionCanceledException as error:
+            reasons = error.response.get("CancellationReasons", [])
+            if reasons and reasons[0].get("Code") == "ConditionalCheckFailed":
+                return False
+            raise
+        except self._client.exceptions.ResourceNotFoundException as error:
+            raise TableMissing(put.table) from error
+        return True
+
+    def query(self, keys: KeyRange, *, limit: int, ascending: bool, consistent: bool = False) -> Page:
+        """One Query call; its page may end before ``limit`` at DynamoDB's 1 MB."""
+        more: dict[str, Any] = {}
+        if keys.after is not None:
+            more["ExclusiveStartKey"] = {"pk": {"S": keys.pk}, "sk": {"S": keys.after}}
+        try:
+            answer = self._client.query(
+                TableName=keys.table,
+                KeyConditionExpression="pk = :pk AND sk BETWEEN :low AND :high",
+                ExpressionAttributeValues={":pk": {"S": keys.pk}, ":low": {"S": keys.low}, ":high": {"S": keys.high}},
+                Limit=limit,
+                ScanIndexForward=ascending,
+                ConsistentRead=consistent,
+                ReturnConsumedCapacity="TOTAL",
+                **more,
+            )
+        except self._client.exceptions.ResourceNotFoundException as error:
+            raise TableMissing(keys.table) from error
+        return Page(
+            items=[from_wire(item) for item in answer["Items"]],
+            more="LastEvaluatedKey" in answer,
+            units=answer.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0),
+        )
+
+    def get(self, table: str, key: Key) -> Item | None:
+        """One GetItem."""
+        try:
+            answer = self._client.get_item(TableName=table, Key={"pk": {"S": key.pk}, "sk": {"S": key.sk}})
+        except self._client.exceptions.ResourceNotFoundException as error:
+            raise TableMissing(table) from error
+        return from_wire(answer["Item"]) if "Item" in answer else None
+
+
+def _batches(puts: Sequence[Put]) -> Iterator[list[Put]]:
+    by_table: defaultdict[str, list[Put]] = defaultdict(list)
+    for put in puts:
+        by_table[put.table].append(put)
+    for queue in by_table.values():
+        for start in range(0, len(queue), _BATCH):
+            yield queue[start : start + _BATCH]
+
+
+def _code(error: ClientError) -> str:
+    return error.response.get("Error", {}).get("Code", "")

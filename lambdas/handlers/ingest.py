@@ -1,0 +1,65 @@
+"""POST /v1/streams/{stream}/events"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections import Counter
+from typing import Any
+from urllib.parse import unquote
+
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+import wiring
+from handlers._http import Response, json_response, problem_response
+from handlers._observe import logger, metrics, observed, seconds_left
+from tidetable.ingest import IngestRequest, Outcome, ingest
+from tidetable.problems import Problem, ProblemError
+
+# Kept back from the function's time for queueing what could not be written, and for the answer.
+_RESERVE_SECONDS = 10.0
+
+
+@observed
+def handler(event: dict[str, Any], context: LambdaContext) -> Response:
+    """Take the events of one request."""
+    try:
+        outcome = ingest(_request(event), wiring.ingest(), seconds_left(context, _RESERVE_SECONDS))
+    except ProblemError as error:
+        logger.info("request refused", code=error.problem.code, status=error.problem.status)
+        metrics.add_metric("RequestsRefused", MetricUnit.Count, 1)
+        return problem_response(error.problem)
+    except Exception:  # the boundary: whatever it was, the caller learns that nothing was acknowledged
+        logger.exception("ingest failed")
+        metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
+        detail = "the events may not be stored; send the whole request again, which is harmless"
+        return problem_response(Problem(503, "unavailable", detail, headers={"Retry-After": "5"}))
+    _measure(outcome)
+    headers = {"Tidetable-Write-Units": f"{outcome.write_units:g}"}
+    if outcome.rejections:
+        headers["Tidetable-Rejected"] = str(len(outcome.rejections))
+    return json_response(outcome.status, outcome.document(), headers)
+
+
+def _request(event: dict[str, Any]) -> IngestRequest:
+    headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+    body = event.get("body") or ""
+    preferences = headers.get("prefer", "").replace(" ", "").lower()
+    return IngestRequest(
+        stream=unquote(event["pathParameters"]["stream"]),
+        body=b64decode(body) if event.get("isBase64Encoded") else body.encode(),
+        content_type=headers.get("content-type", ""),
+        strict="handling=strict" in preferences.split(","),
+    )
+
+
+def _measure(outcome: Outcome) -> None:
+    metrics.add_metric("EventsAccepted", MetricUnit.Count, outcome.accepted)
+    metrics.add_metric("EventsQueued", MetricUnit.Count, outcome.queued)
+    metrics.add_metric("WriteUnits", MetricUnit.Count, outcome.write_units)
+    metrics.add_metric("ThrottledWrites", MetricUnit.Count, outcome.throttled)
+    for code, count in Counter(one.code for one in outcome.rejections).items():
+        metrics.add_metric(f"EventsRejected_{code}", MetricUnit.Count, count)
+    if outcome.newest is not None:
+        lag = (wiring.clock().now() - outcome.newest).total_seconds()
+        metrics.add_metric("NewestEventLag", MetricUnit.Seconds, max(lag, 0.0))

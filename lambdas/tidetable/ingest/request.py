@@ -1,0 +1,168 @@
+"""The use case of a request: decode, judge, route, write, and queue what could not be written in time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tidetable.config import Config, Stream
+from tidetable.events import Event
+from tidetable.ingest.bodies import decode_body
+from tidetable.ingest.routing import Routed, route
+from tidetable.ingest.verdicts import Rejection, Window, judge
+from tidetable.ingest.writing import Jitter, Remaining, write_with_retries
+from tidetable.ports import Catalog, Clock, EventStore, Overflow
+from tidetable.problems import Problem, ProblemError, refuse, unknown_stream
+from tidetable.times import to_text
+
+RETRY_AFTER_SECONDS = 5
+_MAX_ERRORS_LISTED = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class IngestRequest:
+    """A request as the gateway hands it over."""
+
+    stream: str
+    body: bytes
+    content_type: str = ""
+    strict: bool = False
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a request; ``refs`` goes by the index of the events sent, None where one was rejected."""
+
+    accepted: int
+    queued: int
+    rejections: list[Rejection]
+    refs: list[str | None]
+    window: Window
+    write_units: float = 0.0
+    throttled: int = 0
+    newest: datetime | None = None
+
+    @property
+    def status(self) -> int:
+        """200 if all that was taken is stored, 202 if some of it waits in the queue."""
+        return 202 if self.queued else 200
+
+    def document(self) -> dict[str, Any]:
+        """The answer's body."""
+        document: dict[str, Any] = {
+            "accepted": self.accepted,
+            "queued": self.queued,
+            "rejected": len(self.rejections),
+            "refs": self.refs,
+            "window": {"oldest": to_text(self.window.oldest), "newest": to_text(self.window.newest)},
+        }
+        if self.rejections:
+            document["errors"] = errors_of(self.rejections)
+        return document
+
+
+def errors_of(rejections: Sequence[Rejection]) -> list[dict[str, Any]]:
+    """The rejections as the API lists them."""
+    return [
+        {"index": one.index, "id": one.id, "code": one.code, "detail": one.detail}
+        for one in rejections[:_MAX_ERRORS_LISTED]
+    ]
+
+
+@dataclass(slots=True)
+class Ingest:
+    """What a request needs besides itself."""
+
+    config: Config
+    catalog: Catalog
+    store: EventStore
+    overflow: Overflow
+    clock: Clock
+    jitter: Jitter
+
+
+def ingest(request: IngestRequest, parts: Ingest, remaining: Remaining) -> Outcome:
+    """Take a request's events; ProblemError for one that is refused whole, with nothing written."""
+    stream = parts.config.streams.get(request.stream)
+    if stream is None:
+        raise unknown_stream(request.stream, parts.config.streams)
+    api = parts.config.api
+    candidates = decode_body(request.body, request.content_type, max_body=api.max_body, max_events=api.max_events)
+    now = parts.clock.now()
+    window = Window.of(stream, now)
+    judged = [judge(index, candidate, stream, window, now) for index, candidate in enumerate(candidates)]
+    accepted = _Accepted(judged, candidates)
+    _refuse_whole(accepted.rejections, len(candidates), request)
+    routed = route(stream.name, accepted.events, parts.catalog.entries(stream.name, window.oldest, window.newest))
+    accepted.seal(routed.sealed, stream)
+    _refuse_whole(accepted.rejections, len(candidates), request)
+    return _store(stream, accepted, routed, window, parts, remaining)
+
+
+class _Accepted:
+    """The events of a request that stand so far, with their indexes in it."""
+
+    def __init__(self, judged: Sequence[Event | Rejection], candidates: Sequence[Any]) -> None:
+        self._candidates = candidates
+        self.count = len(judged)
+        self.rejections = [one for one in judged if isinstance(one, Rejection)]
+        self.indexes = [index for index, one in enumerate(judged) if isinstance(one, Event)]
+        self.events = [one for one in judged if isinstance(one, Event)]
+
+    def seal(self, sealed: Sequence[int], stream: Stream) -> None:
+        """Reject the events whose period takes no more writes."""
+        for index in sealed:
+            at = self.indexes[index]
+            detail = f"the period of {to_text(self.events[index].time)} in {stream.name} is archived"
+            self.rejections.append(Rejection.of(at, self._candidates[at], "too_old", detail))
+        self.rejections.sort(key=lambda one: one.index)
+
+
+def _refuse_whole(rejections: Sequence[Rejection], count: int, request: IngestRequest) -> None:
+    if rejections and request.strict:
+        detail = f"{len(rejections)} of {count} events are refused, so with handling=strict nothing was written"
+        raise refuse(400, "strict", detail, errors=errors_of(rejections))
+    if len(rejections) == count:
+        raise refuse(422, "all_refused", "every event was refused; nothing was written", errors=errors_of(rejections))
+
+
+def _store(
+    stream: Stream, accepted: _Accepted, routed: Routed, window: Window, parts: Ingest, remaining: Remaining
+) -> Outcome:
+    # The last event of a key wins, as it would if each had come in a request of its own.
+    holders = {(put.table, put.key): index for index, put in routed.puts.items()}
+    puts = [routed.puts[index] for index in holders.values()]
+    written = write_with_retries(parts.store, puts, remaining=remaining, clock=parts.clock, jitter=parts.jitter)
+    waiting = sorted([holders[put.table, put.key] for put in written.unwritten] + routed.homeless)
+    unsafe = parts.overflow.send(stream.name, [accepted.events[index] for index in waiting]) if waiting else []
+    if unsafe:
+        raise _not_durable(len(unsafe))
+    refs: list[str | None] = [None] * accepted.count
+    for index, ref in routed.refs.items():
+        refs[accepted.indexes[index]] = ref
+    # A duplicate shares the fate of the event that stands for it.
+    late = {(put.table, put.key) for put in written.unwritten}
+    queued = len(routed.homeless) + sum((put.table, put.key) in late for put in routed.puts.values())
+    return Outcome(
+        accepted=len(accepted.events) - len(routed.sealed) - queued,
+        queued=queued,
+        rejections=accepted.rejections,
+        refs=refs,
+        window=window,
+        write_units=written.units,
+        throttled=written.throttled,
+        newest=max((event.time for event in accepted.events), default=None),
+    )
+
+
+def _not_durable(count: int) -> ProblemError:
+    return ProblemError(
+        Problem(
+            503,
+            "not_durable",
+            f"{count} events could be neither stored nor queued; send the whole request again, which is harmless",
+            headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
+        )
+    )

@@ -1,0 +1,111 @@
+"""The verdict on each candidate: an event that may be written, or a rejection with a stable code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, Literal
+
+import msgspec
+
+from tidetable.config import Stream
+from tidetable.errors import InvalidTime
+from tidetable.events import Event, JsonObject
+from tidetable.ingest.bodies import Unreadable
+from tidetable.ingest.values import MAX_ITEM_BYTES, item_bytes
+from tidetable.keys import MAX_NAME_BYTES, escape
+from tidetable.times import parse_instant, to_text
+
+Code = Literal["invalid", "too_old", "too_new", "too_large"]
+
+_FIELDS = frozenset({"series", "time", "id", "data"})
+_CANONICAL = msgspec.json.Encoder(decimal_format="number", order="sorted")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The writable window: events of ``oldest <= time <= newest`` are taken."""
+
+    oldest: datetime
+    newest: datetime
+
+    @classmethod
+    def of(cls, stream: Stream, now: datetime) -> Window:
+        """The stream's window at an instant."""
+        return cls(now - stream.late, now + stream.ahead)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why the candidate at ``index`` is refused; ``id`` is its own, where it has one that can be told."""
+
+    index: int
+    id: str | None
+    code: Code
+    detail: str
+
+    @classmethod
+    def of(cls, index: int, candidate: Any, code: Code, detail: str) -> Rejection:
+        """The rejection of a candidate, with the candidate's id if it has one."""
+        own = candidate.get("id") if isinstance(candidate, dict) else None
+        return cls(index, own if isinstance(own, str) else None, code, detail)
+
+
+def judge(index: int, candidate: Any, stream: Stream, window: Window, now: datetime) -> Event | Rejection:
+    """Decide on one candidate. An absent time is the time of arrival; an absent id a hash of what was sent."""
+    try:
+        event = _event(candidate, now)
+        size = item_bytes(stream.layout.item_of(event))
+    except ValueError as error:
+        return Rejection.of(index, candidate, "invalid", str(error))
+    if size > MAX_ITEM_BYTES:
+        detail = f"the event takes {size} bytes as an item; DynamoDB holds at most {MAX_ITEM_BYTES}"
+        return Rejection.of(index, candidate, "too_large", detail)
+    if event.time < window.oldest:
+        detail = f"{to_text(event.time)} is before {to_text(window.oldest)}: this stream takes events up to {stream.late} late"
+        return Rejection.of(index, candidate, "too_old", detail)
+    if event.time > window.newest:
+        detail = f"{to_text(event.time)} is after {to_text(window.newest)}: check the sender's clock"
+        return Rejection.of(index, candidate, "too_new", detail)
+    return event
+
+
+def _event(candidate: Any, now: datetime) -> Event:
+    if isinstance(candidate, Unreadable):
+        raise ValueError(candidate.reason)
+    if not isinstance(candidate, dict):
+        raise ValueError("an event is a JSON object with series, and optionally time, id and data")
+    unknown = candidate.keys() - _FIELDS
+    if unknown:
+        raise ValueError(
+            f"unknown field {min(unknown)[:64]!r}: an event has series, time, id and data; put the rest into data"
+        )
+    if "series" not in candidate:
+        raise ValueError("series is missing: say what the event is about, such as a device or a user")
+    series = _name(candidate["series"], "series")
+    data = candidate.get("data", {})
+    if not isinstance(data, dict):
+        raise ValueError("data must be a JSON object")
+    sent = candidate.get("time")
+    try:
+        time = now if sent is None else parse_instant(sent)
+    except InvalidTime as error:
+        raise ValueError(f"time: {error}") from error
+    own = candidate.get("id")
+    id = _content_id(series, None if sent is None else time, data) if own is None else _name(own, "id")
+    return Event(series, time, id, data)
+
+
+def _name(value: Any, field: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{field} must be a text of at least one character")
+    if len(value) > MAX_NAME_BYTES or len(escape(value).encode()) > MAX_NAME_BYTES:
+        raise ValueError(f"{field} is too long: at most {MAX_NAME_BYTES} bytes of UTF-8, # and % counting three each")
+    return value
+
+
+def _content_id(series: str, time: datetime | None, data: JsonObject) -> str:
+    """A hash of what was sent, so that sending it again is harmless; 128 bits as 32 hexadecimal digits."""
+    content = (series, None if time is None else to_text(time), data)
+    return sha256(_CANONICAL.encode(content)).hexdigest()[:32]

@@ -1,0 +1,81 @@
+"""Builds the real objects, once per process; the tests build the same use cases with other parts."""
+
+from __future__ import annotations
+
+import random
+import time
+from datetime import UTC, datetime
+from functools import cache
+
+from aws import clients
+from aws.archive_clients import LambdaArchiver, LambdaArchiveReader
+from aws.catalog import DynamoCatalog
+from aws.overflow import SqsOverflow
+from aws.store import DynamoStore
+from aws.tables import DynamoTables
+from settings import config, settings
+from tidetable.ingest.drain import Drain
+from tidetable.ingest.request import Ingest
+from tidetable.ports import Archiver, ArchiveReader, Catalog, Clock, EventStore, Overflow, Tables
+
+
+class SystemClock:
+    """The time of this machine."""
+
+    def now(self) -> datetime:
+        """The present instant in UTC."""
+        return datetime.now(UTC)
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        time.sleep(seconds)
+
+
+def jitter(pause: float) -> float:
+    """A random share of a pause."""
+    return random.uniform(0, pause)  # noqa: S311 - spreading retries needs no secrecy
+
+
+@cache
+def clock() -> Clock:
+    return SystemClock()
+
+
+@cache
+def catalog() -> Catalog:
+    return DynamoCatalog(clients.dynamodb(), settings().catalog_table)
+
+
+@cache
+def store() -> EventStore:
+    return DynamoStore(clients.dynamodb(), settings().catalog_table)
+
+
+@cache
+def tables() -> Tables:
+    return DynamoTables(clients.dynamodb())
+
+
+@cache
+def overflow() -> Overflow:
+    return SqsOverflow(clients.sqs(), settings().overflow_queue_url)
+
+
+@cache
+def archiver() -> Archiver:
+    return LambdaArchiver(clients.functions(), settings().archiver_function)
+
+
+@cache
+def archive_reader() -> ArchiveReader:
+    return LambdaArchiveReader(clients.functions(), settings().archive_reader_function)
+
+
+@cache
+def ingest() -> Ingest:
+    return Ingest(config(), catalog(), store(), overflow(), clock(), jitter)
+
+
+@cache
+def drain() -> Drain:
+    return Drain(config(), catalog(), store(), clock(), jitter)

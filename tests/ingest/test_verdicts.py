@@ -1,0 +1,124 @@
+"""Verdicts: which events are taken, and what the others are told."""
+
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.ingest.streams import NOW, QUAKES
+from tidetable.events import Event
+from tidetable.ingest.values import MAX_ITEM_BYTES, item_bytes, write_units
+from tidetable.ingest.verdicts import Rejection, Window, judge
+from tidetable.times import to_text
+
+WINDOW = Window.of(QUAKES, NOW)
+
+
+def verdict(candidate: Any) -> Event | Rejection:
+    return judge(3, candidate, QUAKES, WINDOW, NOW)
+
+
+def taken(candidate: Any) -> Event:
+    event = verdict(candidate)
+    assert isinstance(event, Event), event
+    return event
+
+
+def test_an_event_is_taken_as_it_was_sent() -> None:
+    time = to_text(NOW - timedelta(hours=1))
+    event = taken({"series": "a", "time": time, "id": "x", "data": {"mag": Decimal("1.10")}})
+    assert event == Event("a", NOW - timedelta(hours=1), "x", {"mag": Decimal("1.10")})
+
+
+def test_an_absent_time_is_the_time_of_arrival_and_null_is_absent() -> None:
+    assert taken({"series": "a"}).time == taken({"series": "a", "time": None, "id": None}).time == NOW
+
+
+def test_an_absent_id_follows_from_the_content_whatever_the_order_of_its_fields() -> None:
+    time = to_text(NOW)
+    one = taken({"series": "a", "time": time, "data": {"x": 1, "y": {"p": 1, "q": 2}}})
+    same = taken({"data": {"y": {"q": 2, "p": 1}, "x": 1}, "time": time, "series": "a"})
+    other = taken({"series": "a", "time": time, "data": {"x": 1, "y": {"p": 1, "q": 3}}})
+    assert one.id == same.id != other.id
+
+
+EDGES = [
+    ("the oldest instant of the window", WINDOW.oldest, None),
+    ("a microsecond before the window", WINDOW.oldest - timedelta(microseconds=1), "too_old"),
+    ("the newest instant of the window", WINDOW.newest, None),
+    ("a microsecond after the window", WINDOW.newest + timedelta(microseconds=1), "too_new"),
+]
+
+
+@pytest.mark.parametrize(("name", "time", "code"), EDGES)
+def test_the_window_includes_both_its_edges(name: str, time: Any, code: str | None) -> None:
+    outcome = verdict({"series": "a", "time": to_text(time), "id": "x"})
+    assert (outcome.code if isinstance(outcome, Rejection) else None) == code
+
+
+INVALID = [
+    ("a number", 3, "JSON object"),
+    ("no series", {"id": "x"}, "series is missing"),
+    ("an empty series", {"series": ""}, "at least one character"),
+    ("a series that is no text", {"series": 7}, "series must be a text"),
+    ("a series too long", {"series": "é" * 241}, "480 bytes"),
+    ("a series too long once escaped", {"series": "#" * 161}, "480 bytes"),
+    ("an id that is a number", {"series": "a", "id": 7}, "id must be a text"),
+    ("an unknown field", {"series": "a", "timestamp": 1}, "timestamp"),
+    ("a time without an offset", {"series": "a", "time": "2026-03-01T00:00:00"}, "RFC 3339"),
+    ("a time that is a fraction", {"series": "a", "time": Decimal("1.5")}, "time"),
+    ("data that is a list", {"series": "a", "data": []}, "data must be a JSON object"),
+    ("a number of 39 digits", {"series": "a", "data": {"n": 10**38}}, "data.n has more than 38 digits"),
+    ("a number too large", {"series": "a", "data": {"n": Decimal("1E+126")}}, "data.n lies outside"),
+    ("a number too small", {"series": "a", "data": {"n": [Decimal("1E-131")]}}, "data.n[0] lies outside"),
+    ("a number beyond all bounds", {"series": "a", "data": {"n": Decimal("NaN")}}, "no number"),
+    ("a field without a name", {"series": "a", "data": {"": 1}}, "field without a name"),
+]
+
+
+@pytest.mark.parametrize(("name", "candidate", "detail"), INVALID)
+def test_an_invalid_event_is_told_which_value_and_why(name: str, candidate: Any, detail: str) -> None:
+    outcome = verdict(candidate)
+    assert isinstance(outcome, Rejection)
+    assert (outcome.index, outcome.code) == (3, "invalid")
+    assert detail in outcome.detail
+
+
+def test_data_nested_deeper_than_dynamodb_holds_is_invalid() -> None:
+    def nested(levels: int) -> dict[str, Any]:
+        value: dict[str, Any] = {}
+        for _ in range(levels - 1):
+            value = {"x": value}
+        return {"series": "a", "data": value}
+
+    assert isinstance(verdict(nested(31)), Event)
+    assert isinstance(verdict(nested(32)), Rejection)
+
+
+def test_an_event_beyond_an_items_size_is_too_large() -> None:
+    room = MAX_ITEM_BYTES - item_bytes(QUAKES.layout.item_of(taken({"series": "a", "id": "x", "data": {"t": ""}})))
+    assert isinstance(verdict({"series": "a", "id": "x", "data": {"t": "x" * room}}), Event)
+    outcome = verdict({"series": "a", "id": "x", "data": {"t": "x" * (room + 1)}})
+    assert isinstance(outcome, Rejection)
+    assert (outcome.code, outcome.id) == ("too_large", "x")
+
+
+@pytest.mark.parametrize(("size", "units"), [(1, 1), (1024, 1), (1025, 2), (409_600, 400)])
+def test_write_units_round_up_to_a_kilobyte(size: int, units: int) -> None:
+    assert write_units(size) == units
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.decimals(allow_nan=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(JSON)
+def test_any_json_value_gets_a_verdict(candidate: Any) -> None:
+    assert isinstance(verdict(candidate), Event | Rejection)
+    assert isinstance(verdict({"series": "a", "data": candidate}), Event | Rejection)
