@@ -1,0 +1,84 @@
+"""The contract of the catalog, on every engine."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.contract.engines import Engine
+from tidetable.catalog import ArchiveFacts, Entry, State
+from tidetable.errors import StaleEntry
+from tidetable.keys import Layout
+from tidetable.periods import Kind, containing
+
+NOW = datetime(2026, 3, 1, 0, 5, tzinfo=UTC)
+LAYOUT = Layout("time", shards=4, shard_by="id", bucket=21_600)
+MICROSECOND = timedelta(microseconds=1)
+
+
+def entry(engine: Engine, kind: Kind = Kind.DAY, at: datetime = NOW) -> Entry:
+    period = containing(at, kind)
+    return Entry(engine.stream, period, f"tidetable-t.{engine.stream}.{period.label}", LAYOUT, State.CREATING, NOW)
+
+
+def test_the_first_to_record_a_period_decides_its_layout(engine: Engine) -> None:
+    first = entry(engine)
+    second = Entry(first.stream, first.period, first.table, Layout("series", 1, "id"), State.OPEN, NOW)
+    assert engine.catalog.add(first)
+    assert not engine.catalog.add(second)
+    assert list(engine.catalog.entries(engine.stream, consistent=True)) == [first]
+
+
+def test_entries_of_a_range_are_those_whose_periods_meet_it(engine: Engine) -> None:
+    month = entry(engine, Kind.MONTH, NOW - timedelta(days=20))
+    day, hour = entry(engine), entry(engine, Kind.HOUR, NOW + timedelta(days=1))
+    for one in (hour, day, month):
+        engine.catalog.add(one)
+    found = engine.catalog.entries
+    assert list(found(engine.stream)) == [month, day, hour]
+    assert list(found(engine.stream, month.period.end - MICROSECOND, month.period.end - MICROSECOND)) == [month]
+    assert list(found(engine.stream, day.period.start, day.period.start)) == [day]
+    assert list(found(engine.stream, NOW, hour.period.start)) == [day, hour]
+    assert list(found(engine.stream, hour.period.end, hour.period.end + timedelta(days=9))) == []
+
+
+def test_one_streams_entries_are_not_anothers(engine: Engine) -> None:
+    engine.catalog.add(entry(engine))
+    assert list(engine.catalog.entries(engine.stream + "-b")) == []
+    assert list(engine.catalog.entries(engine.stream[:-1])) == []
+
+
+def test_a_move_from_an_expected_state_changes_the_entry_and_keeps_its_facts(engine: Engine) -> None:
+    first = entry(engine)
+    engine.catalog.add(first)
+    facts = ArchiveFacts(manifest="stream=s/period=p/manifest.json", events=12, bytes=3456)
+    archived = engine.catalog.move(first, State.ARCHIVED, expected=[State.CREATING, State.OPEN], archive=facts)
+    deleted = engine.catalog.move(archived, State.DELETED, expected=[State.ARCHIVED], deleted_at=NOW)
+    assert deleted.archive == facts
+    assert list(engine.catalog.entries(engine.stream, consistent=True)) == [deleted]
+
+
+def test_a_move_from_another_state_is_stale_and_changes_nothing(engine: Engine) -> None:
+    first = entry(engine)
+    engine.catalog.add(first)
+    with pytest.raises(StaleEntry, match=first.period.label):
+        engine.catalog.move(first, State.DELETED, expected=[State.CLOSED, State.ARCHIVED])
+    assert list(engine.catalog.entries(engine.stream, consistent=True)) == [first]
+
+
+def test_a_move_of_a_period_that_was_never_recorded_is_stale(engine: Engine) -> None:
+    with pytest.raises(StaleEntry):
+        engine.catalog.move(entry(engine), State.OPEN, expected=[State.CREATING])
+    assert list(engine.catalog.entries(engine.stream)) == []
+
+
+def test_a_lease_is_held_until_it_is_released_or_runs_out(engine: Engine) -> None:
+    lease, minute = f"lease-{engine.stream}", timedelta(minutes=1)
+    acquire, release = engine.catalog.acquire, engine.catalog.release
+    assert acquire(lease, "a", NOW, minute)
+    assert not acquire(lease, "b", NOW + minute - MICROSECOND, minute)
+    assert acquire(lease, "b", NOW + minute, minute), "it had run out"
+    release(lease, "a")
+    assert not acquire(lease, "c", NOW + minute, minute), "only its owner gives a lease back"
+    release(lease, "b")
+    assert acquire(lease, "c", NOW + minute, minute)
+    assert acquire(lease, "c", NOW + minute, 2 * minute), "an owner may take its lease again"

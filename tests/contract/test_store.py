@@ -1,0 +1,114 @@
+"""The contract of the event store, on every engine."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from tests.contract.engines import Engine
+from tidetable.catalog import Entry, State
+from tidetable.errors import TableMissing
+from tidetable.events import Event
+from tidetable.keys import Key, Layout
+from tidetable.periods import Kind, containing
+from tidetable.ports import KeyRange, Put
+
+START = datetime(2026, 2, 28, tzinfo=UTC)
+LAYOUT = Layout("series", shards=1, shard_by="id")
+LOW, HIGH = "2026-02-28", "2026-03-01"
+
+
+def events(count: int, series: str = "a#1") -> list[Event]:
+    data = {"n": Decimal("12345678901234567890.123456789012345678"), "deep": [{"x": None}, True, "é"], "empty": {}}
+    return [Event(series, START + timedelta(minutes=i), f"id%{i}", data) for i in range(count)]
+
+
+def puts(table: str, count: int, series: str = "a#1") -> list[Put]:
+    return [Put(table, LAYOUT.item_of(event)) for event in events(count, series)]
+
+
+def ids(engine: Engine, keys: KeyRange, limit: int, *, ascending: bool = True) -> tuple[list[str], bool]:
+    page = engine.store.query(keys, limit=limit, ascending=ascending)
+    return [LAYOUT.event_of(item).id for item in page.items], page.more
+
+
+def test_events_come_back_exactly_as_they_were_written(engine: Engine) -> None:
+    table = engine.create_table()
+    written = engine.store.write(puts(table, 60))
+    assert (written.unwritten, written.units) == ([], 60.0)
+    pk = puts(table, 1)[0].key.pk
+    page = engine.store.query(KeyRange(table, pk, LOW, HIGH), limit=1000, ascending=True, consistent=True)
+    assert [LAYOUT.event_of(item) for item in page.items] == events(60)
+    assert not page.more
+
+
+def test_writing_again_changes_nothing(engine: Engine) -> None:
+    table = engine.create_table()
+    for _ in range(2):
+        engine.store.write(puts(table, 3))
+    assert ids(engine, KeyRange(table, "a%231#0", LOW, HIGH), 10) == (["id%0", "id%1", "id%2"], False)
+
+
+def test_pages_follow_one_another_in_both_directions(engine: Engine) -> None:
+    table = engine.create_table()
+    engine.store.write(puts(table, 5))
+    first, third = puts(table, 5)[1].key.sk, puts(table, 5)[3].key.sk
+    assert ids(engine, KeyRange(table, "a%231#0", LOW, HIGH), 2) == (["id%0", "id%1"], True)
+    assert ids(engine, KeyRange(table, "a%231#0", LOW, HIGH, after=first), 2) == (["id%2", "id%3"], True)
+    assert ids(engine, KeyRange(table, "a%231#0", LOW, HIGH, after=third), 2) == (["id%4"], False)
+    down = ids(engine, KeyRange(table, "a%231#0", LOW, HIGH, after=third), 2, ascending=False)
+    assert down == (["id%2", "id%1"], True)
+
+
+def test_a_page_may_begin_after_a_key_that_no_item_has(engine: Engine) -> None:
+    table = engine.create_table()
+    engine.store.write(puts(table, 5))
+    between = "2026-02-28T00:02:30.000000Z"
+    assert ids(engine, KeyRange(table, "a%231#0", LOW, HIGH, after=between), 9)[0] == ["id%3", "id%4"]
+    assert ids(engine, KeyRange(table, "a%231#0", LOW, HIGH, after=between), 9, ascending=False)[0][0] == "id%2"
+
+
+def test_a_range_of_bare_times_includes_its_start_and_excludes_its_end(engine: Engine) -> None:
+    table = engine.create_table()
+    engine.store.write(puts(table, 5))
+    keys = KeyRange(table, "a%231#0", "2026-02-28T00:01:00.000000Z", "2026-02-28T00:03:00.000000Z")
+    assert ids(engine, keys, 9) == (["id%1", "id%2"], False)
+
+
+def test_a_missing_table_leaves_only_its_own_puts_unwritten(engine: Engine) -> None:
+    table, missing = engine.create_table(), engine.no_table()
+    lost = puts(missing, 30)
+    written = engine.store.write([*lost, *puts(table, 30, "b")])
+    assert sorted(put.key for put in written.unwritten) == sorted(put.key for put in lost)
+    assert written.missing_tables == {missing}
+    assert len(ids(engine, KeyRange(table, "b#0", LOW, HIGH), 100)[0]) == 30
+
+
+def test_reading_a_missing_table_says_so(engine: Engine) -> None:
+    missing = engine.no_table()
+    with pytest.raises(TableMissing, match=missing):
+        engine.store.query(KeyRange(missing, "a#0", LOW, HIGH), limit=1, ascending=True)
+    with pytest.raises(TableMissing, match=missing):
+        engine.store.get(missing, Key("a#0", LOW))
+
+
+def test_one_item_is_got_by_its_key(engine: Engine) -> None:
+    table = engine.create_table()
+    put = puts(table, 1)[0]
+    assert engine.store.get(table, put.key) is None
+    engine.store.write([put])
+    item = engine.store.get(table, put.key)
+    assert item is not None
+    assert LAYOUT.event_of(item) == events(1)[0]
+
+
+def test_a_fenced_write_lands_only_while_the_catalog_allows_it(engine: Engine) -> None:
+    table = engine.create_table()
+    entry = Entry(engine.stream, containing(START, Kind.DAY), table, LAYOUT, State.CLOSED, START)
+    engine.catalog.add(entry)
+    first, second = puts(table, 2)
+    assert engine.store.write_fenced(first, entry)
+    engine.catalog.move(entry, State.ARCHIVING, expected=[State.CLOSED])
+    assert not engine.store.write_fenced(second, entry)
+    assert engine.store.get(table, first.key) is not None
+    assert engine.store.get(table, second.key) is None
