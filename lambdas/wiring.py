@@ -7,8 +7,9 @@ import time
 from datetime import UTC, datetime
 from functools import cache
 
-from aws import clients
 from aws.archive_clients import LambdaArchiver, LambdaArchiveReader
+
+from aws import clients
 from aws.catalog import DynamoCatalog
 from aws.overflow import SqsOverflow
 from aws.store import DynamoStore
@@ -16,6 +17,7 @@ from aws.tables import DynamoTables
 from settings import config, settings
 from tidetable.ingest.drain import Drain
 from tidetable.ingest.request import Ingest
+from tidetable.lifecycle import Reconciler
 from tidetable.ports import Archiver, ArchiveReader, Catalog, Clock, EventStore, Overflow, Tables
 
 
@@ -79,3 +81,8 @@ def ingest() -> Ingest:
 @cache
 def drain() -> Drain:
     return Drain(config(), catalog(), store(), clock(), jitter)
+
+
+@cache
+def reconciler() -> Reconciler:
+    return Reconciler(config(), settings().stage, catalog(), tables(), archiver(), clock())

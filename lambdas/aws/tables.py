@@ -1,0 +1,129 @@
+"""DynamoDB's control plane."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from tidetable.config import TableClass
+from tidetable.errors import TableMissing
+from tidetable.ports import Table, TableRefused, TableSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_dynamodb.literals import TableClassType
+
+_CLASSES: dict[TableClass, TableClassType] = {
+    TableClass.STANDARD: "STANDARD",
+    TableClass.INFREQUENT: "STANDARD_INFREQUENT_ACCESS",
+}
+# FACTS.md: a table that is changing refuses with the first; the others pass, or have a quota whose message says when.
+_TRANSIENT = frozenset({"ResourceInUseException", "ThrottlingException", "RequestLimitExceeded", "InternalServerError"})
+_REFUSALS = _TRANSIENT | {"LimitExceededException", "ValidationException", "AccessDeniedException"}
+
+
+class DynamoTables:
+    """Period tables through boto3's low-level client."""
+
+    def __init__(self, client: DynamoDBClient) -> None:
+        self._client = client
+
+    def describe(self, name: str) -> Table | None:
+        """DescribeTable."""
+        try:
+            table = self._client.describe_table(TableName=name)["Table"]
+        except self._client.exceptions.ResourceNotFoundException:
+            return None
+        units: Any = table.get("ProvisionedThroughput", {})
+        on_demand = table.get("BillingModeSummary", {}).get("BillingMode") == "PAY_PER_REQUEST"
+        infrequent = table.get("TableClassSummary", {}).get("TableClass") == _CLASSES[TableClass.INFREQUENT]
+        return Table(
+            name=name,
+            status=table["TableStatus"],
+            write=None if on_demand else units.get("WriteCapacityUnits"),
+            read=None if on_demand else units.get("ReadCapacityUnits"),
+            table_class=TableClass.INFREQUENT if infrequent else TableClass.STANDARD,
+            decreases_today=units.get("NumberOfDecreasesToday", 0),
+            last_decrease=units.get("LastDecreaseDateTime"),
+            size_bytes=table.get("TableSizeBytes", 0),
+            item_count=table.get("ItemCount", 0),
+        )
+
+    def tags(self, name: str) -> Mapping[str, str]:
+        """ListTagsOfResource; a period table has few tags, so one page holds them."""
+        try:
+            arn = self._client.describe_table(TableName=name)["Table"]["TableArn"]
+            answer = self._client.list_tags_of_resource(ResourceArn=arn)
+        except self._client.exceptions.ResourceNotFoundException as error:
+            raise TableMissing(name) from error
+        return {tag["Key"]: tag["Value"] for tag in answer.get("Tags", [])}
+
+    def create(self, spec: TableSpec) -> bool:
+        """CreateTable with tags and class, so that no instant passes in which the table is not provably ours."""
+        try:
+            with _translated():
+                self._client.create_table(
+                    TableName=spec.name,
+                    KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+                    AttributeDefinitions=[
+                        {"AttributeName": "pk", "AttributeType": "S"},
+                        {"AttributeName": "sk", "AttributeType": "S"},
+                    ],
+                    TableClass=_CLASSES[spec.table_class],
+                    Tags=[{"Key": key, "Value": value} for key, value in spec.tags.items()],
+                    **_billing(spec.write, spec.read),
+                )
+        except TableRefused:
+            # "In use" says that there is one, whatever its state.
+            if self.describe(spec.name) is None:
+                raise
+            return False
+        return True
+
+    def set_capacity(self, name: str, write: int | None, read: int | None) -> None:
+        """UpdateTable of billing mode and units, an accepted pair."""
+        with _translated(name):
+            self._client.update_table(TableName=name, **_billing(write, read))
+
+    def set_class(self, name: str, table_class: TableClass) -> None:
+        """UpdateTable of the class, which travels alone."""
+        with _translated(name):
+            self._client.update_table(TableName=name, TableClass=_CLASSES[table_class])
+
+    def delete(self, name: str) -> None:
+        """DeleteTable."""
+        try:
+            with _translated(name):
+                self._client.delete_table(TableName=name)
+        except TableMissing:
+            return
+
+
+def _billing(write: int | None, read: int | None) -> Any:
+    if write is None or read is None:
+        return {"BillingMode": "PAY_PER_REQUEST"}
+    units = {"WriteCapacityUnits": write, "ReadCapacityUnits": read}
+    return {"BillingMode": "PROVISIONED", "ProvisionedThroughput": units}
+
+
+@contextmanager
+def _translated(name: str = "") -> Iterator[None]:
+    """Refusals in the core's terms; what is not known rises as it is."""
+    try:
+        yield
+    except ClientError as error:
+        code = error.response.get("Error", {}).get("Code", "")
+        message = error.response.get("Error", {}).get("Message", "")
+        if code == "ResourceNotFoundException":
+            raise TableMissing(name) from error
+        if code not in _REFUSALS:
+            raise
+        # One code for many limits: only the quota of tables stays until somebody raises it; the others pass with time.
+        passing = "table limit" not in message.lower()
+        transient = code in _TRANSIENT or (code == "LimitExceededException" and passing)
+        raise TableRefused(f"{code}: {message}", transient=transient) from error

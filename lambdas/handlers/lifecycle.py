@@ -1,0 +1,55 @@
+"""The scheduled run of the lifecycle, and the same by hand: {}, {"dry_run": true} or {"at": "2026-12-01T00:00:00Z"}."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+import wiring
+from handlers._observe import logger, metrics, observed, seconds_left
+from settings import settings
+from tidetable.errors import TidetableError
+from tidetable.lifecycle import Report, reconcile
+from tidetable.times import parse_instant
+
+# Kept back for the report and for giving the lease back.
+_RESERVE_SECONDS = 10.0
+_KEYS = frozenset({"dry_run", "at", "source"})
+
+
+class BadInvocation(TidetableError):
+    """The function was invoked with a payload that it does not understand; nothing was done."""
+
+
+@observed
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Run once and answer the report."""
+    unknown = event.keys() - _KEYS
+    if unknown:
+        raise BadInvocation(f"unknown key {min(unknown)!r}: the payload may have dry_run and at")
+    dry_run = event.get("dry_run", False)
+    if not isinstance(dry_run, bool):
+        raise BadInvocation("dry_run must be true or false")
+    at = parse_instant(event["at"]) if event.get("at") is not None else None
+    if at is not None and not dry_run and not settings().allow_time_travel:
+        raise BadInvocation('"at" goes with "dry_run": true; only the local stage may act as at another time')
+    remaining = seconds_left(context, _RESERVE_SECONDS)
+    report = reconcile(wiring.reconciler(), context.aws_request_id, remaining, at=at, dry_run=dry_run)
+    if not dry_run:
+        _measure(report)
+    document = report.document()
+    logger.info("lifecycle run", report=document)
+    return document
+
+
+def _measure(report: Report) -> None:
+    if report.skipped is not None:
+        metrics.add_metric("LifecycleSkipped", MetricUnit.Count, 1)
+        return
+    metrics.add_metric("LifecycleRuns", MetricUnit.Count, 1)
+    metrics.add_metric("LifecycleHealthy", MetricUnit.Count, int(report.healthy))
+    metrics.add_metric("PeriodTables", MetricUnit.Count, report.tables)
+    for outcome in ("done", "deferred", "failed", "lost"):
+        metrics.add_metric(f"LifecycleActions_{outcome}", MetricUnit.Count, report.count(outcome))

@@ -1,0 +1,103 @@
+"""What a plan consists of: one small change of one table each, with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tidetable.catalog import Entry
+from tidetable.config import TableClass
+from tidetable.ports import TableSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A change of the table that ``entry`` records."""
+
+    name: ClassVar[str] = "?"
+    # The order in which kinds of actions run: the table that the next event needs comes before everything else.
+    rank: ClassVar[int] = 0
+
+    entry: Entry
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Create(Action):
+    """Record the period if it is new, ask for its table, wait until it is active, and open it."""
+
+    name: ClassVar[str] = "create"
+    rank: ClassVar[int] = 0
+
+    spec: TableSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Open(Action):
+    """Mark a table that has become active."""
+
+    name: ClassVar[str] = "open"
+    rank: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SetCapacity(Action):
+    """Change units, or the billing mode (None: on-demand)."""
+
+    name: ClassVar[str] = "capacity"
+    rank: ClassVar[int] = 2
+
+    write: int | None
+    read: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetClass(Action):
+    """Change the table class."""
+
+    name: ClassVar[str] = "class"
+    rank: ClassVar[int] = 3
+
+    table_class: TableClass
+
+
+@dataclass(frozen=True, slots=True)
+class Close(Action):
+    """Mark a table that has left the writable window."""
+
+    name: ClassVar[str] = "close"
+    rank: ClassVar[int] = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Archive(Action):
+    """Write the table to S3, read it back and compare."""
+
+    name: ClassVar[str] = "archive"
+    rank: ClassVar[int] = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Delete(Action):
+    """Delete a table: one whose archive is verified or, if ``unarchived``, one that its stream's policy gives up."""
+
+    name: ClassVar[str] = "delete"
+    rank: ClassVar[int] = 6
+
+    unarchived: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred(Action):
+    """A change that AWS would refuse now; ``reason`` says until when. Nothing is done."""
+
+    name: ClassVar[str] = "deferred"
+    rank: ClassVar[int] = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Lost(Action):
+    """A table that the catalog says lives is not there. It may have held events, so it is never made anew, but reported."""
+
+    name: ClassVar[str] = "lost"
+    rank: ClassVar[int] = 8

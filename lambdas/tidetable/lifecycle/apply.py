@@ -1,0 +1,122 @@
+"""Carrying out one action at a time; every step may be repeated, so a run cut short is finished by the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from tidetable.catalog import Entry, State
+from tidetable.errors import TidetableError
+from tidetable.lifecycle.actions import Action, Archive, Close, Create, Delete, Open, SetCapacity, SetClass
+from tidetable.lifecycle.plan import table_tags
+from tidetable.names import parse_table_name
+from tidetable.ports import Archiver, Catalog, Clock, Table, Tables
+
+_POLL_SECONDS = 1.0
+
+
+class NotReady(TidetableError):
+    """A table is still changing, and the time of this run is up: a later run goes on."""
+
+
+class NotOurs(TidetableError):
+    """A table has our name but not our tags; it is never touched."""
+
+
+@dataclass(slots=True)
+class World:
+    """What actions act upon. ``remaining`` tells the seconds that the run may still take."""
+
+    stage: str
+    catalog: Catalog
+    tables: Tables
+    archiver: Archiver
+    clock: Clock
+    remaining: Callable[[], float]
+
+
+def apply(action: Action, world: World, now: datetime) -> None:
+    """Carry out an action, waiting for what it needs; errors rise to the caller, which reports them."""
+    match action:
+        case Create():
+            _create(action, world)
+        case Open(entry=entry):
+            world.catalog.move(entry, State.OPEN, expected=(State.CREATING, State.OPEN))
+        case SetCapacity(entry=entry):
+            _owned(entry, world)
+            world.tables.set_capacity(entry.table, action.write, action.read)
+        case SetClass(entry=entry):
+            _owned(entry, world)
+            world.tables.set_class(entry.table, action.table_class)
+        case Close(entry=entry):
+            world.catalog.move(entry, State.CLOSED, expected=(State.CREATING, State.OPEN, State.CLOSED))
+        case Archive(entry=entry):
+            world.archiver.archive(entry.stream, entry.period.label)
+        case Delete():
+            _delete(action, world, now)
+
+
+def _create(action: Create, world: World) -> None:
+    """The catalog first: a table that it does not know would be nobody's."""
+    entry = action.entry
+    if not world.catalog.add(entry):
+        entry = _recorded(entry, world)
+    if not world.tables.create(action.spec):
+        _owned(entry, world)
+    _settled(entry.table, world)
+    world.catalog.move(entry, State.OPEN, expected=(State.CREATING, State.OPEN))
+
+
+def _delete(action: Delete, world: World, now: datetime) -> None:
+    """Delete what the catalog, read anew, says may go; then leave the tombstone."""
+    entry = _recorded(action.entry, world)
+    if entry.state is not State.ARCHIVED and not action.unarchived:
+        raise NotReady(f"period {entry.period.label} is {entry.state}, not archived")
+    remove_table(entry, world)
+    world.catalog.move(entry, State.DELETED, expected=(entry.state,), deleted_at=now)
+
+
+def remove_table(entry: Entry, world: World) -> None:
+    """Delete the entry's table if there is one and it is ours, and wait until it is gone."""
+    table = world.tables.describe(entry.table)
+    if table is None:
+        return
+    if table.status != "DELETING":
+        _owned(entry, world)
+        world.tables.delete(entry.table)
+    _gone(entry.table, world)
+
+
+def _recorded(entry: Entry, world: World) -> Entry:
+    entries = world.catalog.entries(entry.stream, entry.period.start, entry.period.start, consistent=True)
+    return next(one for one in entries if one.period == entry.period)
+
+
+def _owned(entry: Entry, world: World) -> Table:
+    """The table, active and proven ours: by its name, by the catalog (which gave the entry) and by its tags."""
+    parse_table_name(world.stage, entry.table)
+    table = _settled(entry.table, world)
+    tags = world.tables.tags(entry.table)
+    wanted = table_tags(world.stage, entry.stream, entry.period.label)
+    if any(tags.get(name) != value for name, value in wanted.items()):
+        raise NotOurs(f"table {entry.table} exists but is not tagged as ours; it is left alone")
+    return table
+
+
+def _settled(name: str, world: World) -> Table:
+    """The table once it is ACTIVE: one that is changing refuses the next change."""
+    while True:
+        table = world.tables.describe(name)
+        if table is not None and table.status == "ACTIVE":
+            return table
+        if world.remaining() < _POLL_SECONDS:
+            raise NotReady(f"table {name} is {table.status if table is not None else 'not there yet'}")
+        world.clock.sleep(_POLL_SECONDS)
+
+
+def _gone(name: str, world: World) -> None:
+    while world.tables.describe(name) is not None:
+        if world.remaining() < _POLL_SECONDS:
+            raise NotReady(f"table {name} is still being deleted")
+        world.clock.sleep(_POLL_SECONDS)

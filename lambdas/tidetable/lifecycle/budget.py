@@ -1,0 +1,23 @@
+"""How often DynamoDB lets a table's capacity be lowered."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from tidetable.ports import Table
+
+# FACTS.md: per UTC day 4 decreases at once, then at most one an hour after the last, 27 at the most.
+AT_ONCE = 4
+PER_DAY = 27
+SPACING = timedelta(hours=1)
+
+
+def next_decrease(table: Table, now: datetime) -> datetime | None:
+    """When the table's capacity may be lowered next; None if now."""
+    if table.decreases_today < AT_ONCE or table.last_decrease is None or table.last_decrease.date() < now.date():
+        return None
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    if table.decreases_today >= PER_DAY:
+        return midnight
+    allowed = min(table.last_decrease + SPACING, midnight)
+    return allowed if allowed > now else None

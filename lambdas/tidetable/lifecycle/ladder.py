@@ -1,0 +1,47 @@
+"""The rule for capacity and class: what a table of some age deserves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tidetable.config import Stream, TableClass
+from tidetable.lifecycle.expiry import closes_at
+from tidetable.periods import Period
+
+# A raise takes effect in seconds to minutes, and a run every five minutes must not miss the moment.
+RAISE_AHEAD = timedelta(minutes=15)
+# The least that DynamoDB provisions: about $0.57 a month, while the table waits for its period.
+STANDBY_UNITS = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What a table should have: units per second (None for on-demand) and class, and why."""
+
+    write: int | None
+    read: int | None
+    table_class: TableClass
+    reason: str
+
+
+def age_of(period: Period, stream: Stream, now: datetime) -> int:
+    """The age in whole periods since the table closed: 0 while it is open or ahead, 1 in the first period after."""
+    if now <= closes_at(period, stream):
+        return 0
+    age = 1
+    while closes_at(period.shift(age), stream) < now:
+        age += 1
+    return age
+
+
+def level_of(period: Period, stream: Stream, now: datetime) -> Level:
+    """The level that a period table should have at an instant."""
+    age = age_of(period, stream, now)
+    step = stream.capacity.step_at(age)
+    if stream.capacity.mode == "on-demand":
+        return Level(None, None, step.table_class, f"age {age}: step {step.age} of the ladder")
+    rises = period.start - stream.ahead - RAISE_AHEAD
+    if now < rises:
+        return Level(STANDBY_UNITS, STANDBY_UNITS, step.table_class, f"stands by until {rises.isoformat()}")
+    return Level(step.write, step.read, step.table_class, f"age {age}: step {step.age} of the ladder")

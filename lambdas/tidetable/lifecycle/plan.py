@@ -1,0 +1,122 @@
+"""The plan: a pure function from what is configured and what is observed to what is to be done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from tidetable.catalog import Entry, State
+from tidetable.config import Config, Stream
+from tidetable.lifecycle.actions import (
+    Action,
+    Archive,
+    Close,
+    Create,
+    Deferred,
+    Delete,
+    Lost,
+    Open,
+    SetCapacity,
+    SetClass,
+)
+from tidetable.lifecycle.budget import next_decrease
+from tidetable.lifecycle.expiry import closes_at, expires_at, is_closed, is_expired
+from tidetable.lifecycle.ladder import Level, level_of
+from tidetable.lifecycle.premake import periods_to_exist
+from tidetable.names import table_name
+from tidetable.ports import Table, TableSpec
+from tidetable.times import to_text
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A stream as it is: the catalog's entries, and the tables that there are, by name."""
+
+    entries: Sequence[Entry]
+    tables: Mapping[str, Table]
+
+
+def plan(config: Config, stage: str, now: datetime, observed: Mapping[str, Observed]) -> list[Action]:
+    """What to do at an instant, in the order in which to do it: create, raise, lower, close, archive, delete."""
+    actions = [
+        action
+        for name, stream in config.streams.items()
+        for action in _plan(config, stage, stream, now, observed[name])
+    ]
+    return sorted(actions, key=lambda action: (action.rank, action.entry.period.start))
+
+
+def table_tags(stage: str, stream: str, label: str) -> dict[str, str]:
+    """The tags that prove a table to be ours."""
+    return {"project": "tidetable", "tidetable:stage": stage, "tidetable:stream": stream, "tidetable:period": label}
+
+
+def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: Observed) -> Iterator[Action]:
+    for period in periods_to_exist(stream, now, observed.entries):
+        table = table_name(stage, stream.name, period)
+        entry = Entry(stream.name, period, table, stream.layout, State.CREATING, now)
+        yield _create(stage, stream, entry, now, "it meets the writable window or is among the next periods")
+    for entry in observed.entries:
+        table_now = observed.tables.get(entry.table)
+        if entry.state is State.CREATING and table_now is None:
+            yield _create(stage, stream, entry, now, "its creation was begun but there is no table yet")
+        elif entry.live and table_now is None:
+            yield Lost(entry, f"the catalog says {entry.state}, but there is no such table; see the runbook")
+        elif entry.live or entry.state is State.ARCHIVED:
+            yield from _tend(config, stream, entry, table_now, now)
+
+
+def _create(stage: str, stream: Stream, entry: Entry, now: datetime, reason: str) -> Create:
+    level = level_of(entry.period, stream, now)
+    tags = table_tags(stage, stream.name, entry.period.label)
+    return Create(entry, reason, TableSpec(entry.table, level.write, level.read, level.table_class, tags))
+
+
+def _tend(config: Config, stream: Stream, entry: Entry, table: Table | None, now: datetime) -> Iterator[Action]:
+    """Everything that a period that has its table may need."""
+    expired = is_expired(entry.period, stream, now)
+    closed = is_closed(entry.period, stream, now)
+    if table is not None and entry.state is State.CREATING and table.status == "ACTIVE":
+        yield Open(entry, "its table has become active")
+    leaving = expired and stream.on_expiry != "keep"
+    if table is not None and not leaving and entry.state is not State.ARCHIVED:
+        yield from _level(entry, table, level_of(entry.period, stream, now), now)
+    if closed and entry.state in (State.CREATING, State.OPEN):
+        yield Close(entry, f"its latest event could come until {to_text(closes_at(entry.period, stream))}")
+    if leaving:
+        yield from _retire(config, stream, entry)
+
+
+def _level(entry: Entry, table: Table, level: Level, now: datetime) -> Iterator[Action]:
+    """Capacity and class, each its own action: UpdateTable takes one concern at a time."""
+    if (table.write, table.read) != (level.write, level.read):
+        lowers = _lowers(table.write, level.write) or _lowers(table.read, level.read)
+        until = next_decrease(table, now) if lowers else None
+        if until is not None:
+            used = f"{table.decreases_today} decreases used today"
+            yield Deferred(entry, f"capacity {_units(level)} deferred until {to_text(until)}: {used}")
+        else:
+            yield SetCapacity(entry, f"{_units(table)} to {_units(level)}; {level.reason}", level.write, level.read)
+    if table.table_class is not level.table_class:
+        reason = f"{table.table_class} to {level.table_class}; {level.reason}"
+        yield SetClass(entry, reason, level.table_class)
+
+
+def _retire(config: Config, stream: Stream, entry: Entry) -> Iterator[Action]:
+    """The end of an expired table. Even here, deletion has a switch of its own."""
+    since = f"expired at {to_text(expires_at(entry.period, stream))}"
+    archives = stream.on_expiry == "archive"
+    if archives and entry.state is not State.ARCHIVED:
+        yield Archive(entry, since)
+    if config.lifecycle.delete_expired:
+        why = "once its archive is verified" if archives else "its stream says on_expiry = delete"
+        yield Delete(entry, f"{since}; {why}", unarchived=not archives)
+
+
+def _lowers(before: int | None, after: int | None) -> bool:
+    return before is not None and after is not None and after < before
+
+
+def _units(level: Level | Table) -> str:
+    return "on-demand" if level.write is None else f"{level.write}/{level.read}"

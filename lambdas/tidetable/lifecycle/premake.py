@@ -1,0 +1,45 @@
+"""The rule for creating tables ahead of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from tidetable.catalog import Entry
+from tidetable.config import Stream
+from tidetable.periods import Kind, Period, containing
+
+# From long to short: an hour fits into every gap that whole hours leave.
+_FINER: dict[Kind, tuple[Kind, ...]] = {
+    Kind.MONTH: (Kind.MONTH, Kind.DAY, Kind.HOUR),
+    Kind.WEEK: (Kind.WEEK, Kind.DAY, Kind.HOUR),
+    Kind.DAY: (Kind.DAY, Kind.HOUR),
+    Kind.HOUR: (Kind.HOUR,),
+}
+
+
+def periods_to_exist(stream: Stream, now: datetime, entries: Sequence[Entry]) -> list[Period]:
+    """The periods that need a table and that the catalog does not have, oldest first.
+
+    Every instant of the writable window belongs to a period, and ``premake`` whole periods follow it. A recorded period
+    claims its instants for ever, whatever its kind and state, so after a change of the period's length shorter periods
+    fill the time up to where the new length can begin: no two tables claim one instant, and none is left out.
+    """
+    newest = now + stream.ahead
+    end = containing(newest, stream.period).shift(stream.premake).end
+    taken = sorted(entry.period for entry in entries)
+    missing: list[Period] = []
+    at = now - stream.late
+    while at < end:
+        period = next((one for one in taken if at in one), None)
+        if period is None:
+            period = _fitting(stream.period, at, taken)
+            missing.append(period)
+        at = period.end
+    return missing
+
+
+def _fitting(kind: Kind, at: datetime, taken: Sequence[Period]) -> Period:
+    """The longest period at an instant that overlaps none that is taken."""
+    candidates = (containing(at, one) for one in _FINER[kind])
+    return next(one for one in candidates if not any(one.overlaps(other) for other in taken))
