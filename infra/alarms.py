@@ -1,0 +1,74 @@
+"""Alarms: each says what is wrong and which section of docs/runbook.md says what to do."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from constructs import Construct
+
+from infra.ingest import Ingest
+from infra.lifecycle import EVERY_MINUTES, Lifecycle
+
+
+class Alarms(Construct):
+    """Alarms without actions: subscribe to them as the account's other alarms are."""
+
+    def __init__(self, scope: Construct, id: str, *, ingest: Ingest, lifecycle: Lifecycle) -> None:
+        super().__init__(scope, id)
+        minute, five = Duration.minutes(1), Duration.minutes(5)
+        self._alarm(
+            "DeadLetters",
+            ingest.dead_letters.metric_approximate_number_of_messages_visible(period=minute),
+            "Events could not be written in half a day and wait in the dead-letter queue, which keeps them 14 days.",
+        )
+        self._alarm(
+            "OverflowOld",
+            ingest.overflow.metric_approximate_age_of_oldest_message(period=five),
+            "Acknowledged events have waited for an hour to be written: a table is missing or throttled.",
+            threshold=3600,
+        )
+        self._alarm(
+            "LifecycleFailing",
+            lifecycle.function.metric_errors(period=five),
+            "The lifecycle has crashed in three runs: the next tables may not be made.",
+            periods=3,
+        )
+        self._alarm(
+            "LifecycleNotRunning",
+            lifecycle.function.metric_invocations(period=five),
+            f"The lifecycle, due every {EVERY_MINUTES} minutes, has not run for 20: the next tables may not be made.",
+            periods=4,
+            below=True,
+        )
+        self._alarm(
+            "LifecycleUndelivered",
+            lifecycle.dead_letters.metric_approximate_number_of_messages_visible(period=minute),
+            "A scheduled run of the lifecycle was not delivered, or failed.",
+        )
+        self._alarm(
+            "ArchiveFailing",
+            lifecycle.archiver.metric_errors(period=five),
+            "A period could not be archived; its table is kept until it is.",
+        )
+        self._alarm(
+            "IngestFailing",
+            ingest.function.metric_errors(period=minute),
+            "The ingest function crashes or times out; callers are told to send again.",
+            periods=3,
+        )
+
+    def _alarm(
+        self, id: str, metric: cloudwatch.Metric, what: str, *, threshold: float = 1, periods: int = 1, below: bool = False
+    ) -> None:
+        operator = cloudwatch.ComparisonOperator
+        missing = cloudwatch.TreatMissingData
+        cloudwatch.Alarm(
+            self,
+            id,
+            metric=metric,
+            threshold=threshold,
+            evaluation_periods=periods,
+            comparison_operator=operator.LESS_THAN_THRESHOLD if below else operator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+            treat_missing_data=missing.BREACHING if below else missing.NOT_BREACHING,
+            alarm_description=f"{what} What to do: docs/runbook.md#{id.lower()}",
+        )

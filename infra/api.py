@@ -1,0 +1,124 @@
+"""The HTTP API: routes, who may call them and how often, and errors of the gateway in the API's own form."""
+
+from __future__ import annotations
+
+import json
+
+from aws_cdk import RemovalPolicy
+from aws_cdk import aws_apigateway as apigateway
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra.function import Common
+
+_STAGE = "api"
+
+# What the gateway answers by itself, as problem details: (kind of answer, status, code, what to do).
+_PROBLEMS: list[tuple[apigateway.ResponseType, int, str, str]] = [
+    (apigateway.ResponseType.UNAUTHORIZED, 401, "unauthorized", "Sign the request, or send a valid key."),
+    (apigateway.ResponseType.ACCESS_DENIED, 403, "forbidden", "These credentials may not call this route."),
+    (apigateway.ResponseType.INVALID_API_KEY, 403, "forbidden", "Send a valid key in the header x-api-key."),
+    (apigateway.ResponseType.INVALID_SIGNATURE, 403, "forbidden", "The request's signature is not valid."),
+    (apigateway.ResponseType.EXPIRED_TOKEN, 403, "forbidden", "The request's credentials have expired."),
+    (apigateway.ResponseType.MISSING_AUTHENTICATION_TOKEN, 403, "forbidden", "No such route, or no credentials."),
+    (apigateway.ResponseType.RESOURCE_NOT_FOUND, 404, "not_found", "There is no such route."),
+    (apigateway.ResponseType.REQUEST_TOO_LARGE, 413, "too_large", "Send fewer events a request."),
+    (apigateway.ResponseType.UNSUPPORTED_MEDIA_TYPE, 415, "unsupported_media_type", "Send application/json."),
+    (apigateway.ResponseType.THROTTLED, 429, "throttled", "Slow down and send the request again."),
+    (apigateway.ResponseType.QUOTA_EXCEEDED, 429, "throttled", "The key's quota is used up."),
+    (apigateway.ResponseType.INTEGRATION_TIMEOUT, 504, "timeout", "Send the request again, which is harmless."),
+    (apigateway.ResponseType.INTEGRATION_FAILURE, 503, "unavailable", "Send the request again, which is harmless."),
+    (apigateway.ResponseType.DEFAULT_5_XX, 500, "internal", "Send the request again, which is harmless."),
+]
+_RETRY_AFTER = {429: "1", 500: "5", 503: "5", 504: "5"}
+_TITLES = {
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    413: "Content Too Large",
+    415: "Unsupported Media Type",
+    429: "Too Many Requests",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+    504: "Gateway Timeout",
+}
+
+
+class Api(Construct):
+    """A REST API in front of the ingest and the query function."""
+
+    def __init__(
+        self, scope: Construct, id: str, common: Common, *, ingest: lambda_.IFunction, query: lambda_.IFunction
+    ) -> None:
+        super().__init__(scope, id)
+        policy = common.config.api
+        by_key = policy.auth == "api-key"
+        access = logs.LogGroup(
+            self, "Access", retention=logs.RetentionDays.ONE_MONTH, removal_policy=RemovalPolicy.DESTROY
+        )
+        self.rest = apigateway.RestApi(
+            self,
+            "Rest",
+            rest_api_name=f"tidetable-{common.stage}",
+            description="Tidetable: time-series events in and out",
+            endpoint_types=[apigateway.EndpointType.REGIONAL],
+            # Every body travels as bytes, so that gzip arrives as it was sent whatever its Content-Type says.
+            binary_media_types=["*/*"],
+            cloud_watch_role=True,
+            deploy_options=apigateway.StageOptions(
+                stage_name=_STAGE,
+                throttling_rate_limit=policy.rate,
+                throttling_burst_limit=policy.burst,
+                tracing_enabled=common.config.observability.tracing,
+                metrics_enabled=True,
+                logging_level=apigateway.MethodLoggingLevel.ERROR,
+                access_log_destination=apigateway.LogGroupLogDestination(access),
+                access_log_format=apigateway.AccessLogFormat.json_with_standard_fields(
+                    caller=False, http_method=True, ip=True, protocol=True, request_time=True, resource_path=True,
+                    response_length=True, status=True, user=False,
+                ),
+            ),
+            default_method_options=apigateway.MethodOptions(
+                api_key_required=by_key,
+                authorization_type=None if by_key else apigateway.AuthorizationType.IAM,
+            ),
+        )
+        self._routes(ingest, query)
+        for kind, status, code, detail in _PROBLEMS:
+            self._problem(kind, status, code, detail)
+        self.key = self._key(policy.rate, policy.burst) if by_key else None
+
+    def _routes(self, ingest: lambda_.IFunction, query: lambda_.IFunction) -> None:
+        reads = apigateway.LambdaIntegration(query, allow_test_invoke=False)
+        version = self.rest.root.add_resource("v1")
+        version.add_resource("health").add_method("GET", reads)
+        streams = version.add_resource("streams")
+        streams.add_method("GET", reads)
+        stream = streams.add_resource("{stream}")
+        stream.add_resource("periods").add_method("GET", reads)
+        events = stream.add_resource("events")
+        events.add_method("GET", reads)
+        events.add_method("POST", apigateway.LambdaIntegration(ingest, allow_test_invoke=False))
+        events.add_resource("{ref}").add_method("GET", reads)
+
+    def _problem(self, kind: apigateway.ResponseType, status: int, code: str, detail: str) -> None:
+        document = {"type": "about:blank", "title": _TITLES[status], "status": status, "code": code, "detail": detail}
+        headers = {"Content-Type": "'application/problem+json'"}
+        if status in _RETRY_AFTER:
+            headers["Retry-After"] = f"'{_RETRY_AFTER[status]}'"
+        self.rest.add_gateway_response(
+            f"Problem{kind.response_type}",
+            type=kind,
+            status_code=str(status),
+            response_headers=headers,
+            templates={"application/json": json.dumps(document)},
+        )
+
+    def _key(self, rate: float, burst: int) -> apigateway.IApiKey:
+        key = self.rest.add_api_key("Key", description="The first caller of Tidetable; add one for each further caller")
+        throttle = apigateway.ThrottleSettings(rate_limit=rate, burst_limit=burst)
+        plan = self.rest.add_usage_plan("Plan", throttle=throttle)
+        plan.add_api_key(key)
+        plan.add_api_stage(stage=self.rest.deployment_stage)
+        return key

@@ -1,0 +1,91 @@
+"""The Lambda assets: this project's code, its configuration and its dependencies, bundled without Docker."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+from aws_cdk import AssetHashType
+from aws_cdk import aws_lambda as lambda_
+
+RUNTIME = "3.13"
+# What pip may fetch for Lambda's arm64 machines, whatever machine runs the synth.
+_TARGET = [
+    *("--platform", "manylinux2014_aarch64", "--platform", "manylinux_2_28_aarch64"),
+    *("--implementation", "cp", "--python-version", RUNTIME, "--only-binary=:all:"),
+]
+# Nothing that runs; leaving them out keeps pyarrow within Lambda's 250 MB.
+_CLUTTER = ("__pycache__", "tests", "include", "bin", "libarrow_flight*", "libarrow_substrait*")
+_IGNORED = shutil.ignore_patterns("__pycache__", "requirements*.txt")
+
+
+class Assets:
+    """Builds each asset once per content: a folder under .build/ named by the hash of everything that goes into it."""
+
+    def __init__(self, root: Path, config: Path, stage: str) -> None:
+        self._root = root
+        self._config = config
+        # The emulator runs functions with the interpreter that runs the emulator, on this machine.
+        self._local = stage == "local"
+
+    def slim(self) -> lambda_.Code:
+        """For the functions on the hot path."""
+        return self._code("requirements.txt")
+
+    def archive(self) -> lambda_.Code:
+        """With pyarrow, for the functions that write and read Parquet."""
+        return self._code("requirements-archive.txt")
+
+    def pip_command(self, requirements: str, target: Path) -> list[str]:
+        """The pip command that fetches an asset's dependencies."""
+        command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--quiet", "--no-compile"]
+        platform = [] if self._local else _TARGET
+        return [*command, *platform, "--target", str(target), "-r", str(self._lambdas / requirements)]
+
+    @property
+    def _lambdas(self) -> Path:
+        return self._root / "lambdas"
+
+    def _code(self, requirements: str) -> lambda_.Code:
+        folder = self.build(requirements)
+        return lambda_.Code.from_asset(str(folder), asset_hash_type=AssetHashType.CUSTOM, asset_hash=folder.name)
+
+    def build(self, requirements: str) -> Path:
+        """The folder of an asset, built if nothing has the same content yet."""
+        packages = self._packages(requirements)
+        sources = sorted(path for path in self._lambdas.rglob("*") if path.suffix in {".py", ".txt"})
+        content = [packages.name.encode(), self._config.read_bytes()]
+        content += [str(path.relative_to(self._lambdas)).encode() + path.read_bytes() for path in sources]
+        folder = self._root / ".build" / f"asset-{_digest(content)}"
+        if not folder.exists():
+            partial = folder.with_suffix(".partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            shutil.copytree(packages, partial, symlinks=True)
+            shutil.copytree(self._lambdas, partial, dirs_exist_ok=True, ignore=_IGNORED)
+            shutil.copy(self._config, partial / "tidetable.toml")
+            partial.rename(folder)
+        return folder
+
+    def _packages(self, requirements: str) -> Path:
+        pins = [path.read_bytes() for path in sorted(self._lambdas.glob("requirements*.txt"))]
+        machine = f"{sys.platform}-{sys.version_info[:2]}" if self._local else f"arm64-{RUNTIME}"
+        folder = self._root / ".build" / f"packages-{_digest([requirements.encode(), machine.encode(), *pins])}"
+        if not folder.exists():
+            partial = folder.with_suffix(".partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            subprocess.run(self.pip_command(requirements, partial), check=True)  # noqa: S603 - our own command
+            for pattern in _CLUTTER:
+                for path in list(partial.rglob(pattern)):
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+            partial.rename(folder)
+        return folder
+
+
+def _digest(parts: list[bytes]) -> str:
+    total = sha256()
+    for part in parts:
+        total.update(sha256(part).digest())
+    return total.hexdigest()

@@ -1,0 +1,105 @@
+"""A Lambda function as every one of this project is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra.naming import catalog_table
+from tidetable.config import Config
+
+
+@dataclass(frozen=True)
+class Common:
+    """What every function of a stage has in common."""
+
+    stage: str
+    config: Config
+
+
+class Function(lambda_.Function):
+    """A function with a log group and a role of its own that may do nothing but write to it, until it is granted more."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        common: Common,
+        *,
+        handler: str,
+        code: lambda_.Code,
+        timeout: Duration,
+        memory: int,
+        environment: Mapping[str, str] | None = None,
+        dead_letters: lambda_.IDestination | None = None,
+    ) -> None:
+        observability = common.config.observability
+        local = common.stage == "local"
+        group = logs.LogGroup(
+            scope,
+            f"{id}Logs",
+            retention=logs.RetentionDays[_RETENTION[observability.log_retention_days]],
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+        role = iam.Role(scope, f"{id}Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+        group.grant_write(role)
+        super().__init__(
+            scope,
+            id,
+            runtime=lambda_.Runtime.PYTHON_3_13,
+            architecture=lambda_.Architecture.X86_64 if local else lambda_.Architecture.ARM_64,
+            handler=f"handlers.{handler}.handler",
+            code=code,
+            role=role,
+            log_group=group,
+            timeout=timeout,
+            memory_size=memory,
+            tracing=lambda_.Tracing.ACTIVE if observability.tracing else lambda_.Tracing.DISABLED,
+            on_failure=dead_letters,
+            retry_attempts=0 if dead_letters is not None else None,
+            environment={
+                "TIDETABLE_STAGE": common.stage,
+                "TIDETABLE_CATALOG_TABLE": catalog_table(common.stage),
+                "TIDETABLE_TRACING": "on" if observability.tracing else "off",
+                "POWERTOOLS_SERVICE_NAME": handler,
+                "POWERTOOLS_METRICS_NAMESPACE": "Tidetable",
+                "POWERTOOLS_LOG_LEVEL": observability.log_level,
+                **(environment or {}),
+            },
+        )
+
+    def allow(self, actions: Sequence[str], *resources: str) -> None:
+        """Let the function do these actions on these resources."""
+        self.add_to_role_policy(iam.PolicyStatement(actions=list(actions), resources=list(resources)))
+
+
+_RETENTION = {
+    1: "ONE_DAY",
+    3: "THREE_DAYS",
+    5: "FIVE_DAYS",
+    7: "ONE_WEEK",
+    14: "TWO_WEEKS",
+    30: "ONE_MONTH",
+    60: "TWO_MONTHS",
+    90: "THREE_MONTHS",
+    120: "FOUR_MONTHS",
+    150: "FIVE_MONTHS",
+    180: "SIX_MONTHS",
+    365: "ONE_YEAR",
+    400: "THIRTEEN_MONTHS",
+    545: "EIGHTEEN_MONTHS",
+    731: "TWO_YEARS",
+    1096: "THREE_YEARS",
+    1827: "FIVE_YEARS",
+    2192: "SIX_YEARS",
+    2557: "SEVEN_YEARS",
+    2922: "EIGHT_YEARS",
+    3288: "NINE_YEARS",
+    3653: "TEN_YEARS",
+}

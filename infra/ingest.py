@@ -1,0 +1,65 @@
+"""The write path: the ingest function, the overflow queue, and the drain that empties it."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_lambda_event_sources as sources
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra.function import Common, Function
+from infra.naming import period_tables
+from infra.queue import Queue
+from infra.storage import Storage
+
+_DRAIN_SECONDS = 60
+
+
+class Ingest(Construct):
+    """What takes events and makes them durable."""
+
+    def __init__(self, scope: Construct, id: str, common: Common, *, code: lambda_.Code, storage: Storage) -> None:
+        super().__init__(scope, id)
+        tables = period_tables(self, common.stage)
+        self.dead_letters = Queue(self, "DeadLetters")
+        self.overflow = Queue(
+            self,
+            "Overflow",
+            # Six times the consumer's time-out, as AWS advises for Lambda sources.
+            visibility_timeout=Duration.seconds(6 * _DRAIN_SECONDS),
+            # Many tries, six minutes apart: an event waits out half a day without its table before it counts as dead.
+            dead_letter_queue=sqs.DeadLetterQueue(queue=self.dead_letters, max_receive_count=120),
+        )
+        self.function = Function(
+            self,
+            "Function",
+            common,
+            handler="ingest",
+            code=code,
+            timeout=Duration.seconds(28),
+            memory=512,
+            environment={"TIDETABLE_OVERFLOW_QUEUE_URL": self.overflow.queue_url},
+        )
+        self.function.allow(["dynamodb:BatchWriteItem"], tables)
+        self.function.allow(["dynamodb:Query"], storage.catalog.table_arn)
+        self.function.allow(["sqs:SendMessage"], self.overflow.queue_arn)
+        self.drain = Function(
+            self,
+            "Drain",
+            common,
+            handler="drain",
+            code=code,
+            timeout=Duration.seconds(_DRAIN_SECONDS),
+            memory=256,
+        )
+        self.drain.allow(["dynamodb:BatchWriteItem", "dynamodb:PutItem"], tables)
+        self.drain.allow(["dynamodb:Query", "dynamodb:ConditionCheckItem"], storage.catalog.table_arn)
+        self.drain.add_event_source(
+            sources.SqsEventSource(
+                self.overflow,
+                batch_size=10,
+                max_concurrency=2,  # the least there is: live traffic has the tables' capacity first
+                report_batch_item_failures=True,
+            )
+        )

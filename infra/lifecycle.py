@@ -1,0 +1,112 @@
+"""The lifecycle: its schedule, the function that reconciles, the archiver, and the custom resource of the deployment."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import msgspec
+from aws_cdk import CustomResource, Duration
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_lambda_destinations as destinations
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_scheduler_targets as targets
+from aws_cdk import custom_resources
+from constructs import Construct
+
+from infra.function import Common, Function
+from infra.naming import period_tables
+from infra.queue import Queue
+from infra.storage import Storage
+
+EVERY_MINUTES = 5
+
+
+class Lifecycle(Construct):
+    """What makes, lowers, archives and deletes period tables."""
+
+    def __init__(
+        self, scope: Construct, id: str, common: Common, *, slim: lambda_.Code, archive: lambda_.Code, storage: Storage
+    ) -> None:
+        super().__init__(scope, id)
+        self._common = common
+        self._slim = slim
+        self._storage = storage
+        self.dead_letters = Queue(self, "DeadLetters")
+        self.archiver = self._archiver(archive)
+        self.function = self._reconciling("Function", "lifecycle", minutes=5)
+        self.deployment = self._reconciling("Deployment", "deployment", minutes=10)
+        self._schedule()
+        self._resource()
+
+    def _archiver(self, code: lambda_.Code) -> Function:
+        bucket, catalog = self._storage.bucket, self._storage.catalog
+        function = Function(
+            self,
+            "Archiver",
+            self._common,
+            handler="archiver",
+            code=code,
+            timeout=Duration.minutes(15),
+            memory=3008,
+            environment={"TIDETABLE_ARCHIVE_BUCKET": bucket.bucket_name},
+        )
+        tables = period_tables(self, self._common.stage)
+        function.allow(["dynamodb:Scan"], tables)
+        entries = ["dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"]
+        function.allow(entries, catalog.table_arn)
+        function.allow(["s3:GetObject", "s3:PutObject", "s3:DeleteObject"], bucket.arn_for_objects("stream=*"))
+        function.allow(["s3:ListBucket"], bucket.bucket_arn)
+        return function
+
+    def _reconciling(self, id: str, handler: str, *, minutes: int) -> Function:
+        local = self._common.stage == "local"
+        function = Function(
+            self,
+            id,
+            self._common,
+            handler=handler,
+            code=self._slim,
+            timeout=Duration.minutes(minutes),
+            memory=512,
+            environment={
+                "TIDETABLE_ARCHIVER_FUNCTION": self.archiver.function_name,
+                "TIDETABLE_ALLOW_TIME_TRAVEL": "on" if local else "off",
+            },
+            dead_letters=destinations.SqsDestination(self.dead_letters),
+        )
+        manage = ["CreateTable", "DescribeTable", "UpdateTable", "DeleteTable", "TagResource", "ListTagsOfResource"]
+        function.allow([f"dynamodb:{action}" for action in manage], period_tables(self, self._common.stage))
+        entries = ["dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"]
+        function.allow(entries, self._storage.catalog.table_arn)
+        function.allow(["lambda:InvokeFunction"], self.archiver.function_arn)
+        return function
+
+    def _schedule(self) -> None:
+        scheduler.Schedule(
+            self,
+            "Schedule",
+            description="Reconciles the period tables",
+            schedule=scheduler.ScheduleExpression.rate(Duration.minutes(EVERY_MINUTES)),
+            target=targets.LambdaInvoke(
+                self.function,
+                dead_letter_queue=self.dead_letters,
+                input=scheduler.ScheduleTargetInput.from_object({"source": "schedule"}),
+                retry_attempts=2,
+                max_event_age=Duration.minutes(EVERY_MINUTES),
+            ),
+        )
+
+    def _resource(self) -> None:
+        """Reconcile when the stack is made and whenever the configuration changes, before the deploy returns."""
+        provider = custom_resources.Provider(self, "Provider", on_event_handler=self.deployment)
+        digest = sha256(msgspec.json.encode(self._common.config, enc_hook=str)).hexdigest()
+        resource = CustomResource(
+            self,
+            "Tables",
+            service_token=provider.service_token,
+            resource_type="Custom::TidetableTables",
+            properties={"configuration": digest},
+            service_timeout=Duration.minutes(12),
+        )
+        # Its role's policies too: a deploy must not begin to make tables before it may.
+        resource.node.add_dependency(self.deployment, self.archiver, self._storage)

@@ -1,0 +1,29 @@
+"""Names and ARNs of what the stack and the functions share."""
+
+from __future__ import annotations
+
+from aws_cdk import ArnFormat, Stack
+from constructs import Construct
+
+from tidetable.names import table_prefix
+
+
+def catalog_table(stage: str) -> str:
+    """The catalog's name; it has no dot, so it can never be taken for a period table."""
+    return f"tidetable-{stage}-catalog"
+
+
+def archive_bucket(scope: Construct, stage: str) -> str:
+    """The archive bucket's name, fixed so that a new stack finds the archive of one that was destroyed."""
+    stack = Stack.of(scope)
+    return f"tidetable-{stage}-archive-{stack.account}-{stack.region}"
+
+
+def period_tables(scope: Construct, stage: str) -> str:
+    """The ARN pattern of a stage's period tables. They come and go by themselves, so no template can list them."""
+    return Stack.of(scope).format_arn(
+        service="dynamodb",
+        resource="table",
+        resource_name=f"{table_prefix(stage)}*",
+        arn_format=ArnFormat.SLASH_RESOURCE_NAME,
+    )

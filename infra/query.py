@@ -1,0 +1,45 @@
+"""The read path: the query function, and the reader of archived periods that it calls."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra.function import Common, Function
+from infra.naming import period_tables
+from infra.storage import Storage
+
+
+class Query(Construct):
+    """What answers queries."""
+
+    def __init__(
+        self, scope: Construct, id: str, common: Common, *, slim: lambda_.Code, archive: lambda_.Code, storage: Storage
+    ) -> None:
+        super().__init__(scope, id)
+        self.reader = Function(
+            self,
+            "ArchiveReader",
+            common,
+            handler="archive_reader",
+            code=archive,
+            timeout=Duration.seconds(25),
+            memory=1769,  # one whole processor, for decompressing
+            environment={"TIDETABLE_ARCHIVE_BUCKET": storage.bucket.bucket_name},
+        )
+        self.reader.allow(["s3:GetObject"], storage.bucket.arn_for_objects("stream=*"))
+        self.function = Function(
+            self,
+            "Function",
+            common,
+            handler="query",
+            code=slim,
+            timeout=Duration.seconds(28),
+            memory=1024,
+            environment={"TIDETABLE_ARCHIVE_READER_FUNCTION": self.reader.function_name},
+        )
+        tables = period_tables(self, common.stage)
+        self.function.allow(["dynamodb:Query", "dynamodb:GetItem", "dynamodb:DescribeTable"], tables)
+        self.function.allow(["dynamodb:Query"], storage.catalog.table_arn)
+        self.function.allow(["lambda:InvokeFunction"], self.reader.function_arn)

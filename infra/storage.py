@@ -1,0 +1,68 @@
+"""What outlives a deployment: the catalog and the archive."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from infra.naming import archive_bucket, catalog_table
+from tidetable.config import Config
+
+
+class Storage(Construct):
+    """The catalog table and the archive bucket.
+
+    Both are kept when the stack is destroyed, unless every stream says removal = "delete". Their names are fixed, so
+    ``cdk deploy --import-existing-resources`` takes them back.
+    """
+
+    def __init__(self, scope: Construct, id: str, *, stage: str, config: Config) -> None:
+        super().__init__(scope, id)
+        keep = any(stream.removal == "keep" for stream in config.streams.values())
+        policy = RemovalPolicy.RETAIN if keep else RemovalPolicy.DESTROY
+        self.catalog = dynamodb.Table(
+            self,
+            "Catalog",
+            table_name=catalog_table(stage),
+            partition_key=dynamodb.Attribute(name="pk", type=dynamodb.AttributeType.STRING),
+            sort_key=dynamodb.Attribute(name="sk", type=dynamodb.AttributeType.STRING),
+            billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+            encryption=dynamodb.TableEncryption.AWS_MANAGED,
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=True
+            ),
+            deletion_protection=keep,
+            removal_policy=policy,
+        )
+        logs = s3.Bucket(
+            self,
+            "AccessLogs",
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            enforce_ssl=True,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            lifecycle_rules=[s3.LifecycleRule(expiration=Duration.days(90))],
+            removal_policy=RemovalPolicy.RETAIN,
+        )
+        self.bucket = s3.Bucket(
+            self,
+            "Archive",
+            bucket_name=archive_bucket(self, stage),
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            enforce_ssl=True,
+            versioned=True,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            server_access_logs_bucket=logs,
+            server_access_logs_prefix="archive/",
+            lifecycle_rules=[
+                s3.LifecycleRule(
+                    abort_incomplete_multipart_upload_after=Duration.days(1),
+                    noncurrent_version_expiration=Duration.days(30),
+                )
+            ],
+            removal_policy=policy,
+            auto_delete_objects=not keep,
+        )
