@@ -2,12 +2,44 @@
 
 from __future__ import annotations
 
-from aws_cdk import Stack, Validations
+from aws_cdk import CfnElement, Stack, Validations
+from constructs import Construct
 
-_REASONS: dict[str, str] = {}
+from tidetable.names import table_prefix
+
+_BY_KEY_OR_SIGNATURE = (
+    'Callers prove themselves by API key or, with auth = "iam", by signature; pipelines of machines have no user pool'
+)
+_REASONS: dict[str, str] = {
+    "APIG2": "Bodies are validated by the function, event by event: one bad event must not refuse the others",
+    "APIG3": "A web ACL costs by the month and by the request, and its rules are the account's; attach one to the stage",
+    "APIG4": _BY_KEY_OR_SIGNATURE,
+    "COG4": _BY_KEY_OR_SIGNATURE,
+    "L1": "Python 3.13 is what the bundled wheels are built for; it changes with them, not with the newest runtime",
+    "SQS3": "These queues are the dead-letter queues",
+    "IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole]": (
+        "The CDK's provider framework brings this role for its own function, which only logs and calls ours"
+    ),
+    "IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AmazonAPIGatewayPushToCloudWatchLogs]": (
+        "API Gateway's account-wide logging role is defined by AWS as this policy"
+    ),
+    "IAM5[Resource::*]": "Only with tracing on: X-Ray's write actions know no resources",
+}
 
 
-def acknowledge(stack: Stack) -> None:
-    """Record the reasons on the stack."""
-    for id, reason in _REASONS.items():
-        Validations.of(stack).acknowledge(id=id, reason=reason)
+def acknowledge(stack: Stack, *, stage: str, bucket: Construct, invoked: list[Construct]) -> None:
+    """Record the reasons on the stack: for the rules above, and for the wildcards that its roles need."""
+    tables = f"arn:<AWS::Partition>:dynamodb:<AWS::Region>:<AWS::AccountId>:table/{table_prefix(stage)}*"
+    reasons = _REASONS | {
+        f"IAM5[Resource::{tables}]": "Period tables come and go by themselves; their common prefix is this stage's alone",
+        f"IAM5[Resource::<{_id(bucket)}.Arn>/stream=*]": "The archive's objects, under the one prefix that it uses",
+    }
+    for function in invoked:
+        reasons[f"IAM5[Resource::<{_id(function)}.Arn>:*]"] = "Any version of the one function that the role may call"
+    for rule, reason in reasons.items():
+        Validations.of(stack).acknowledge(id=f"AwsSolutions::AwsSolutions-{rule}", reason=reason)
+
+
+def _id(construct: Construct) -> str:
+    child = construct.node.default_child
+    return Stack.of(construct).get_logical_id(child) if isinstance(child, CfnElement) else ""

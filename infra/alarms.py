@@ -58,7 +58,14 @@ class Alarms(Construct):
         )
 
     def _alarm(
-        self, id: str, metric: cloudwatch.Metric, what: str, *, threshold: float = 1, periods: int = 1, below: bool = False
+        self,
+        id: str,
+        metric: cloudwatch.Metric,
+        what: str,
+        *,
+        threshold: float = 1,
+        periods: int = 1,
+        below: bool = False,
     ) -> None:
         operator = cloudwatch.ComparisonOperator
         missing = cloudwatch.TreatMissingData

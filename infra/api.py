@@ -75,8 +75,15 @@ class Api(Construct):
                 logging_level=apigateway.MethodLoggingLevel.ERROR,
                 access_log_destination=apigateway.LogGroupLogDestination(access),
                 access_log_format=apigateway.AccessLogFormat.json_with_standard_fields(
-                    caller=False, http_method=True, ip=True, protocol=True, request_time=True, resource_path=True,
-                    response_length=True, status=True, user=False,
+                    caller=False,
+                    http_method=True,
+                    ip=True,
+                    protocol=True,
+                    request_time=True,
+                    resource_path=True,
+                    response_length=True,
+                    status=True,
+                    user=False,
                 ),
             ),
             default_method_options=apigateway.MethodOptions(

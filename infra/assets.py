@@ -41,7 +41,16 @@ class Assets:
 
     def pip_command(self, requirements: str, target: Path) -> list[str]:
         """The pip command that fetches an asset's dependencies."""
-        command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--quiet", "--no-compile"]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "install",
+            "--quiet",
+            "--quiet",
+            "--no-compile",
+        ]
         platform = [] if self._local else _TARGET
         return [*command, *platform, "--target", str(target), "-r", str(self._lambdas / requirements)]
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from hashlib import sha256
 
 import msgspec
-from aws_cdk import CustomResource, Duration
+from aws_cdk import CustomResource, Duration, custom_resources
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_destinations as destinations
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
-from aws_cdk import custom_resources
 from constructs import Construct
 
 from infra.function import Common, Function

@@ -32,7 +32,7 @@ class TidetableStack(Stack):
         Alarms(self, "Alarms", ingest=ingest, lifecycle=lifecycle)
         Tags.of(self).add("project", "tidetable")
         Tags.of(self).add("stage", stage)
-        acknowledge(self)
+        acknowledge(self, stage=stage, bucket=storage.bucket, invoked=[lifecycle.function, lifecycle.deployment])
         outputs = {
             "ApiUrl": api.rest.url,
             "ArchiveBucket": storage.bucket.bucket_name,

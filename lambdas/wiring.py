@@ -7,9 +7,8 @@ import time
 from datetime import UTC, datetime
 from functools import cache
 
-from aws.archive_clients import LambdaArchiver, LambdaArchiveReader
-
 from aws import clients
+from aws.archive_clients import LambdaArchiver, LambdaArchiveReader
 from aws.catalog import DynamoCatalog
 from aws.overflow import SqsOverflow
 from aws.store import DynamoStore

@@ -1,0 +1,7 @@
+"""The archive: an expired table written to S3, read back, compared, and only then marked as archived."""
+
+from tidetable.archive.digest import Digest
+from tidetable.archive.export import Exporter, archive_period
+from tidetable.archive.manifest import Manifest, Part, prefix_of
+
+__all__ = ["Digest", "Exporter", "Manifest", "Part", "archive_period", "prefix_of"]

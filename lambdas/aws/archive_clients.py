@@ -1,0 +1,77 @@
+"""The archive's functions, called from the others: pyarrow is large, and lives in functions of its own."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tidetable.errors import ArchiveFailed
+from tidetable.events import Event
+from tidetable.ingest.bodies import decode_json
+from tidetable.ports import ArchivePage, ArchiveRange
+from tidetable.times import from_text, to_text
+
+if TYPE_CHECKING:
+    from mypy_boto3_lambda import LambdaClient
+
+
+class LambdaArchiver:
+    """Archives by calling the archiver function and waiting for it."""
+
+    def __init__(self, client: LambdaClient, function: str) -> None:
+        self._client = client
+        self._function = function
+
+    def archive(self, stream: str, label: str) -> None:
+        """Call the function. If it outlives this caller it goes on by itself, and a later run finds what it did."""
+        _invoke(self._client, self._function, {"stream": stream, "period": label})
+
+
+class LambdaArchiveReader:
+    """Reads archived periods by calling the archive reader function."""
+
+    def __init__(self, client: LambdaClient, function: str) -> None:
+        self._client = client
+        self._function = function
+
+    def read(self, keys: ArchiveRange, *, limit: int, ascending: bool) -> ArchivePage:
+        """Call the function for one page."""
+        payload = {
+            "manifest": keys.manifest,
+            "low": keys.low,
+            "high": keys.high,
+            "series": keys.series,
+            "after": keys.after,
+            "limit": limit,
+            "ascending": ascending,
+        }
+        return decode_page(_invoke(self._client, self._function, payload))
+
+
+def encode_page(page: ArchivePage) -> dict[str, Any]:
+    """A page as the reader function answers it; data as JSON text, so that numbers keep their digits."""
+    encode = msgspec.json.Encoder(decimal_format="number").encode
+    rows = [[one.series, to_text(one.time), one.id, encode(one.data).decode()] for one in page.events]
+    return {"events": rows, "more": page.more}
+
+
+def decode_page(answer: Any) -> ArchivePage:
+    """The page of an answer."""
+    rows = answer["events"]
+    events = [Event(series, from_text(time), id, decode_json(data)) for series, time, id, data in rows]
+    return ArchivePage(events, answer["more"])
+
+
+def _invoke(client: LambdaClient, function: str, payload: dict[str, Any]) -> Any:
+    try:
+        answer = client.invoke(FunctionName=function, Payload=json.dumps(payload).encode())
+        body = json.loads(answer["Payload"].read() or b"null")
+    except (ClientError, BotoCoreError) as error:
+        raise ArchiveFailed(f"the archive function {function} did not answer: {error}") from error
+    if "FunctionError" in answer:
+        message = body.get("errorMessage", "no message") if isinstance(body, dict) else "no message"
+        raise ArchiveFailed(f"the archive function {function} failed: {message}")
+    return body

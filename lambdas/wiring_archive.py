@@ -1,0 +1,35 @@
+"""Builds the objects of the functions that carry pyarrow; apart from wiring, so that no other function imports it."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from aws import clients
+from aws.archive_clients import encode_page
+from aws.archive_parquet import Parquet
+from aws.archive_s3 import S3Objects, S3PartReader, TableScan
+from aws.catalog import DynamoCatalog
+from settings import settings
+from tidetable.archive import Exporter
+from tidetable.archive.reading import PartReader
+from wiring import SystemClock
+
+__all__ = ["encode_page", "exporter", "part_reader"]
+
+
+@cache
+def exporter() -> Exporter:
+    """For the archiver."""
+    return Exporter(
+        DynamoCatalog(clients.dynamodb(), settings().catalog_table),
+        TableScan(clients.dynamodb()),
+        S3Objects(clients.s3(), settings().archive_bucket),
+        Parquet(),
+        SystemClock(),
+    )
+
+
+@cache
+def part_reader() -> PartReader:
+    """For the archive reader."""
+    return S3PartReader(S3Objects(clients.s3(), settings().archive_bucket), Parquet())
