@@ -18,6 +18,7 @@ from tidetable.ingest.drain import Drain
 from tidetable.ingest.request import Ingest
 from tidetable.lifecycle import Reconciler
 from tidetable.ports import Archiver, ArchiveReader, Catalog, Clock, EventStore, Overflow, Tables
+from tidetable.query import Reader
 
 
 class SystemClock:
@@ -85,3 +86,8 @@ def drain() -> Drain:
 @cache
 def reconciler() -> Reconciler:
     return Reconciler(config(), settings().stage, catalog(), tables(), archiver(), clock())
+
+
+@cache
+def reader() -> Reader:
+    return Reader(catalog(), store(), archive_reader())

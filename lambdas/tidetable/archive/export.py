@@ -47,7 +47,7 @@ def archive_period(stream: str, label: str, parts: Exporter, owner: str, length:
         _verify(manifest, parts)
         key = manifest_key(stream, label)
         parts.objects.put(key, manifest.encode())
-        facts = ArchiveFacts(manifest=key, events=manifest.events, bytes=manifest.bytes)
+        facts = ArchiveFacts(manifest=key, events=manifest.events, bytes=manifest.size)
         return parts.catalog.move(entry, State.ARCHIVED, expected=(State.ARCHIVING,), archive=facts)
     finally:
         parts.catalog.release(lease, owner)
@@ -79,7 +79,7 @@ def _export(entry: Entry, parts: Exporter) -> Manifest:
         table=entry.table,
         layout=StoredLayout.of(entry.layout),
         events=digest.count,
-        bytes=sum(part.bytes for part in written),
+        size=sum(part.size for part in written),
         digest=digest.hex(),
         written_at=to_text(parts.clock.now()),
         parts=tuple(written),
@@ -91,7 +91,7 @@ def _write(entry: Entry, number: int, events: list[Event], parts: Exporter) -> P
     key = part_key(entry.stream, entry.period.label, number)
     parts.objects.put(key, body)
     first, last = (entry.layout.sort_key(one.time, one.series, one.id) for one in (events[0], events[-1]))
-    return Part(key=key, events=len(events), bytes=len(body), sha256=sha256(body).hexdigest(), first=first, last=last)
+    return Part(key=key, events=len(events), size=len(body), sha256=sha256(body).hexdigest(), first=first, last=last)
 
 
 def _verify(manifest: Manifest, parts: Exporter) -> None:

@@ -11,11 +11,11 @@ VERSION = 1
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """One Parquet file, sorted by sort key; ``first`` and ``last`` are its edges, ``sha256`` is over its bytes."""
+    """One Parquet file, sorted by sort key; ``first`` and ``last`` are its edges, ``sha256`` is over its ``size`` bytes."""
 
     key: str
     events: int
-    bytes: int
+    size: int
     sha256: str
     first: str
     last: str
@@ -50,7 +50,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     table: str
     layout: StoredLayout
     events: int
-    bytes: int
+    size: int
     digest: str
     written_at: str
     parts: tuple[Part, ...]

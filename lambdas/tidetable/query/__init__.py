@@ -1,0 +1,8 @@
+"""Queries: from a query string to ordered events, across suffixes, buckets, periods and archives."""
+
+from tidetable.query.get import get_event
+from tidetable.query.params import parse_query
+from tidetable.query.run import Answer, Reader, run_query
+from tidetable.query.streams import describe_periods, describe_streams
+
+__all__ = ["Answer", "Reader", "describe_periods", "describe_streams", "get_event", "parse_query", "run_query"]

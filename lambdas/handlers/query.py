@@ -1,0 +1,108 @@
+"""The GET routes."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote
+
+from aws_lambda_powertools.event_handler import APIGatewayRestResolver
+from aws_lambda_powertools.event_handler import Response as HttpResponse
+from aws_lambda_powertools.event_handler.exceptions import NotFoundError
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+import wiring
+from handlers._http import json_response, problem_response
+from handlers._observe import logger, metrics, observed, seconds_left
+from settings import config, settings
+from tidetable.config import Stream
+from tidetable.problems import Problem, ProblemError, unknown_stream
+from tidetable.query import describe_periods, describe_streams, get_event, parse_query, run_query
+from tidetable.query.run import render
+
+app = APIGatewayRestResolver()
+
+
+@app.get("/v1/health")
+def health() -> HttpResponse[str]:
+    """The function runs, and its configuration can be read."""
+    return _ok({"status": "ok", "stage": settings().stage, "streams": len(config().streams)})
+
+
+@app.get("/v1/streams")
+def streams() -> HttpResponse[str]:
+    """Every stream."""
+    return _ok(describe_streams(config(), wiring.clock().now()))
+
+
+@app.get("/v1/streams/<stream>/periods")
+def periods(stream: str) -> HttpResponse[str]:
+    """Every period of a stream."""
+    return _ok(describe_periods(_stream(stream), wiring.catalog(), wiring.tables()))
+
+
+@app.get("/v1/streams/<stream>/events")
+def events(stream: str) -> HttpResponse[str]:
+    """A page of events."""
+    now = wiring.clock().now()
+    policy = _stream(stream)
+    query = parse_query(policy, app.current_event.raw_event.get("multiValueQueryStringParameters") or {}, now)
+    answer = run_query(query, policy, wiring.reader(), now, seconds_left(app.lambda_context))
+    metrics.add_metric("ReadUnits", MetricUnit.Count, answer.units)
+    metrics.add_metric("EventsRead", MetricUnit.Count, len(answer.events))
+    headers = {"Tidetable-Read-Units": f"{answer.units:g}", "Tidetable-Requests": str(answer.requests)}
+    return _ok(answer.document(), headers)
+
+
+@app.get("/v1/streams/<stream>/events/<ref>")
+def event(stream: str, ref: str) -> HttpResponse[str]:
+    """One event."""
+    text = unquote(ref)
+    return _ok(render(get_event(_stream(stream), text, wiring.reader()), text))
+
+
+@app.exception_handler(ProblemError)
+def refused(error: ProblemError) -> HttpResponse[str]:
+    """What the caller should change."""
+    return _http(problem_response(error.problem))
+
+
+@app.not_found
+def no_route(_: NotFoundError) -> HttpResponse[str]:
+    """A route that the API does not have."""
+    return _http(problem_response(Problem(404, "not_found", "there is no such route; see docs/openapi.yaml")))
+
+
+@app.exception_handler(Exception)
+def failed(_: Exception) -> HttpResponse[str]:
+    """Whatever it was, the caller may ask again and learns nothing of the inside."""
+    logger.exception("query failed")
+    metrics.add_metric("QueryFailures", MetricUnit.Count, 1)
+    problem = Problem(
+        503, "unavailable", "the query could not be answered now; ask again", headers={"Retry-After": "2"}
+    )
+    return _http(problem_response(problem))
+
+
+@observed
+def handler(event: dict[str, Any], context: LambdaContext) -> Any:
+    """Route one request."""
+    return app.resolve(event, context)
+
+
+def _stream(name: str) -> Stream:
+    known = config().streams
+    stream = known.get(unquote(name))
+    if stream is None:
+        raise unknown_stream(unquote(name), known)
+    return stream
+
+
+def _ok(body: Any, headers: dict[str, str] | None = None) -> HttpResponse[str]:
+    return _http(json_response(200, body, headers))
+
+
+def _http(answer: dict[str, Any]) -> HttpResponse[str]:
+    headers = dict(answer["headers"])
+    content_type = headers.pop("Content-Type")
+    return HttpResponse(answer["statusCode"], content_type=content_type, body=answer["body"], headers=headers)

@@ -1,0 +1,105 @@
+"""A query's parameters, checked; every refusal says what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tidetable.config import Stream
+from tidetable.errors import InvalidCursor, InvalidTime
+from tidetable.keys import MAX_NAME_BYTES
+from tidetable.problems import refuse
+from tidetable.query.cursor import Position, decode_cursor
+from tidetable.times import from_micros, parse_point
+
+KNOWN = ("from", "to", "series", "order", "limit", "cursor")
+DEFAULT_LIMIT = 100
+MAX_LIMIT = 1000
+_DEFAULT_SPAN = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Events of a stream in ``[start, end)``, of one series if given, newest first unless ``ascending``.
+
+    ``after`` is where an earlier page ended.
+    """
+
+    stream: str
+    start: datetime
+    end: datetime
+    series: str | None
+    ascending: bool
+    limit: int
+    after: Position | None = None
+
+
+def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime) -> Query:
+    """Read the query string. Without edges it is the last hour, up to the newest time that the stream accepts."""
+    given = _single(parameters)
+    limit = _limit(given.get("limit"))
+    if "cursor" in given:
+        return _continued(stream, given, limit)
+    end = _point(given, "to", now) if "to" in given else now + stream.ahead
+    start = _point(given, "from", now) if "from" in given else min(now, end) - _DEFAULT_SPAN
+    if start >= end:
+        raise refuse(400, "bad_parameter", "from must lie before to: the range is [from, to)")
+    series = given.get("series")
+    if series is not None and not 0 < len(series.encode()) <= MAX_NAME_BYTES:
+        raise refuse(400, "bad_parameter", f"series must have 1 to {MAX_NAME_BYTES} bytes")
+    if series is None and stream.key.partition_by == "series":
+        detail = f"add series=: {stream.name} is partitioned by series, so a query without one would scan whole tables"
+        raise refuse(400, "needs_series", detail)
+    return Query(stream.name, start, end, series, _ascending(given), limit)
+
+
+def _continued(stream: Stream, given: Mapping[str, str], limit: int) -> Query:
+    extra = given.keys() - {"cursor", "limit", "series", "order"}
+    if extra:
+        detail = f"a cursor holds its query's {' and '.join(sorted(extra))}: leave them out, or begin without a cursor"
+        raise refuse(400, "invalid_cursor", detail)
+    try:
+        cursor = decode_cursor(given["cursor"])
+    except InvalidCursor as error:
+        raise refuse(400, "invalid_cursor", str(error)) from error
+    same = given.get("series", cursor.series) == cursor.series
+    if cursor.stream != stream.name or not same or ("order" in given and _ascending(given) != cursor.ascending):
+        raise refuse(
+            400, "invalid_cursor", "this cursor belongs to another query: repeat that one, or begin without it"
+        )
+    start, end = from_micros(cursor.start), from_micros(cursor.end)
+    return Query(stream.name, start, end, cursor.series, cursor.ascending, limit, cursor.position)
+
+
+def _single(parameters: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    for name, values in parameters.items():
+        if name not in KNOWN:
+            detail = f"unknown parameter {name[:64]!r}; known are {', '.join(KNOWN)}"
+            raise refuse(400, "unknown_parameter", detail)
+        if len(values) != 1:
+            raise refuse(400, "bad_parameter", f"{name} is given {len(values)} times; give it once")
+    return {name: values[0] for name, values in parameters.items()}
+
+
+def _limit(text: str | None) -> int:
+    if text is None:
+        return DEFAULT_LIMIT
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= MAX_LIMIT and len(text) < 9):
+        raise refuse(400, "bad_parameter", f"limit must be a whole number from 1 to {MAX_LIMIT}")
+    return int(text)
+
+
+def _ascending(given: Mapping[str, str]) -> bool:
+    order = given.get("order", "desc")
+    if order not in ("asc", "desc"):
+        raise refuse(400, "bad_parameter", "order must be asc (oldest first) or desc (newest first)")
+    return order == "asc"
+
+
+def _point(given: Mapping[str, str], name: str, now: datetime) -> datetime:
+    try:
+        return parse_point(given[name], now)
+    except InvalidTime as error:
+        detail = f"{name}: {error}; or an age such as -15m, epoch milliseconds, or now"
+        raise refuse(400, "bad_parameter", detail) from error

@@ -1,0 +1,207 @@
+"""The use case of a query: stages read a few at a time, their partitions at once, merged lazily up to the limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+
+from tidetable.catalog import Entry
+from tidetable.config import Stream
+from tidetable.errors import TableMissing
+from tidetable.events import Event
+from tidetable.keys import Ref
+from tidetable.ports import ArchivePage, ArchiveReader, Catalog, EventStore, KeyRange, Page
+from tidetable.query.cursor import Position, encode_cursor
+from tidetable.query.merge import Placed, merge_sorted
+from tidetable.query.params import Query
+from tidetable.query.plan import Gap, Plan, Stage, plan_query
+from tidetable.times import to_text
+
+_CONCURRENCY = 16
+# Beyond what is expected of each suffix, so that an uneven spread seldom needs a second page.
+_SLACK = 8
+# FACTS.md: a Lambda answers at most 6 MB, counted after escaping.
+_MAX_ANSWER_BYTES = 4_000_000
+# Seconds kept for merging and encoding.
+_RESERVE = 3.0
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
+
+
+@dataclass(slots=True)
+class Reader:
+    """What queries need."""
+
+    catalog: Catalog
+    store: EventStore
+    archive: ArchiveReader
+
+
+@dataclass(slots=True)
+class Answer:
+    """A page of events with their refs; ``next`` is None at the end."""
+
+    events: list[tuple[Event, str]] = field(default_factory=list)
+    next: str | None = None
+    gaps: Sequence[Gap] = ()
+    units: float = 0.0
+    requests: int = 0
+
+    def document(self) -> dict[str, object]:
+        """The answer's body."""
+        return {
+            "events": [render(event, ref) for event, ref in self.events],
+            "next": self.next,
+            "gaps": [{"from": to_text(gap.start), "to": to_text(gap.end), "reason": gap.reason} for gap in self.gaps],
+        }
+
+
+def render(event: Event, ref: str) -> dict[str, object]:
+    """An event as the API shows it."""
+    return {"series": event.series, "time": to_text(event.time), "id": event.id, "data": event.data, "ref": ref}
+
+
+class _Vanished(Exception):
+    """A table went while it was read: it may just have been archived."""
+
+
+def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remaining: Callable[[], float]) -> Answer:
+    """Answer a page. A table that vanishes meanwhile is looked up once more in the catalog, then reported as a gap."""
+    entries = reader.catalog.entries(stream.name, query.start, query.end)
+    with ThreadPoolExecutor(_CONCURRENCY) as pool:
+        try:
+            return _Run(query, reader, pool, remaining).answer(plan_query(query, entries), now)
+        except _Vanished:
+            entries = reader.catalog.entries(stream.name, query.start, query.end, consistent=True)
+            return _Run(query, reader, pool, remaining, forgiving=True).answer(plan_query(query, entries), now)
+
+
+class _Run:
+    """One pass over a plan."""
+
+    def __init__(
+        self,
+        query: Query,
+        reader: Reader,
+        pool: ThreadPoolExecutor,
+        remaining: Callable[[], float],
+        *,
+        forgiving: bool = False,
+    ) -> None:
+        self._query = query
+        self._reader = reader
+        self._pool = pool
+        self._remaining = remaining
+        self._forgiving = forgiving
+        self._missing: dict[str, Gap] = {}
+        self._page_limit = query.limit + 1
+        self._answer = Answer()
+
+    def answer(self, plan: Plan, now: datetime) -> Answer:
+        """Read stages until the page is full, the time is up or the plan ends."""
+        size = 0
+        for stage, placed in self._ordered(plan.stages):
+            if placed is None:
+                return self._finish(plan, now, _edge(stage, ascending=self._query.ascending))
+            event = placed[1]
+            size += len(_ENCODER.encode(event.data)) + 2 * (len(event.series) + len(event.id)) + 400
+            full = len(self._answer.events) == self._query.limit
+            if full or (self._answer.events and size > _MAX_ANSWER_BYTES):
+                last = self._answer.events[-1][0]
+                return self._finish(plan, now, Position(last.time, last.series, last.id))
+            ref = Ref(self._query.stream, stage.entry.period, stage.entry.layout.key_of(event)).encode()
+            self._answer.events.append((event, ref))
+        return self._finish(plan, now, None)
+
+    def _finish(self, plan: Plan, now: datetime, position: Position | None) -> Answer:
+        query, answer = self._query, self._answer
+        if position is not None:
+            answer.next = encode_cursor(
+                query.stream, query.series, query.start, query.end, position, ascending=query.ascending
+            )
+        # What is yet to come is no gap.
+        gaps = [*plan.gaps, *self._missing.values()]
+        answer.gaps = sorted((gap for gap in gaps if gap.start <= now), key=lambda gap: gap.start)
+        return answer
+
+    def _ordered(self, stages: Sequence[Stage]) -> Iterator[tuple[Stage, Placed | None]]:
+        """The events of the stages in order; None in place of an event where the time was up before a stage.
+
+        Stages are begun one, then two, then four at a time: a page that the first fills costs no reads elsewhere, and a
+        long empty range is not walked step by step.
+        """
+        begun: list[tuple[Stage, list[Future[Page]]]] = []
+        ahead, index = 1, 0
+        for number, stage in enumerate(stages):
+            if number and self._remaining() < _RESERVE:
+                yield stage, None
+                return
+            if number == index:
+                batch = stages[index : index + ahead]
+                begun += [(one, self._begin(one)) for one in batch]
+                index += len(batch)
+                ahead = min(2 * ahead, _CONCURRENCY)
+            _, pages = begun.pop(0)
+            yield from ((stage, placed) for placed in self._stage(stage, pages))
+
+    def _begin(self, stage: Stage) -> list[Future[Page]]:
+        limit = min(self._page_limit, self._page_limit // max(len(stage.ranges), 1) + _SLACK)
+        return [self._pool.submit(self._query_page, keys, limit) for keys in stage.ranges]
+
+    def _stage(self, stage: Stage, pages: list[Future[Page]]) -> Iterator[Placed]:
+        if stage.archive is not None:
+            yield from self._archived(stage)
+            return
+        sources = (self._partition(stage, keys, page) for keys, page in zip(stage.ranges, pages, strict=True))
+        series = self._query.series
+        for placed in merge_sorted(sources, ascending=self._query.ascending):
+            # Partitioned by time, a series is a residual filter: DynamoDB does not filter by key attributes.
+            if series is None or placed[1].series == series:
+                yield placed
+
+    def _partition(self, stage: Stage, keys: KeyRange, first: Future[Page]) -> Iterator[Placed]:
+        layout = stage.entry.layout
+        try:
+            page = first.result()
+            while True:
+                self._answer.units += page.units
+                self._answer.requests += 1
+                for item in page.items:
+                    yield item["sk"], layout.event_of(item)
+                if not page.more:
+                    return
+                last = page.items[-1]["sk"] if page.items else keys.after
+                keys = KeyRange(keys.table, keys.pk, keys.low, keys.high, last)
+                page = self._query_page(keys, self._page_limit)
+        except TableMissing as error:
+            if not self._forgiving:
+                raise _Vanished from error
+            self._missing[keys.table] = Gap(stage.entry.period.start, stage.entry.period.end, "table missing")
+
+    def _query_page(self, keys: KeyRange, limit: int) -> Page:
+        return self._reader.store.query(keys, limit=limit, ascending=self._query.ascending)
+
+    def _archived(self, stage: Stage) -> Iterator[Placed]:
+        keys = stage.archive
+        layout = stage.entry.layout
+        while keys is not None:
+            page: ArchivePage = self._reader.archive.read(keys, limit=self._page_limit, ascending=self._query.ascending)
+            self._answer.requests += 1
+            place = keys.after
+            for event in page.events:
+                place = layout.sort_key(event.time, event.series, event.id)
+                yield place, event
+            keys = type(keys)(keys.manifest, keys.low, keys.high, keys.series, place) if page.more else None
+
+
+def _edge(stage: Stage, *, ascending: bool) -> Position:
+    """The bare instant up to which everything was read before a stage."""
+    return Position(stage.start if ascending else stage.end)
+
+
+def find_entry(entries: Sequence[Entry], label: str) -> Entry | None:
+    """The entry of a period's label."""
+    return next((entry for entry in entries if entry.period.label == label), None)
