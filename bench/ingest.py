@@ -22,7 +22,7 @@ from unittest import mock
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "lambdas")]
 os.environ.update(
     AWS_ACCESS_KEY_ID="bench",
-    AWS_SECRET_ACCESS_KEY="bench",  # noqa: S106 - made up
+    AWS_SECRET_ACCESS_KEY="bench",
     AWS_DEFAULT_REGION="us-east-1",
     POWERTOOLS_SERVICE_NAME="bench",
     POWERTOOLS_METRICS_NAMESPACE="bench",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aws_cdk import CfnElement, Stack, Validations
+from aws_cdk import Acknowledgment, CfnElement, Stack, Validations
 from constructs import Construct
 
 from tidetable.names import table_prefix
@@ -37,7 +37,7 @@ def acknowledge(stack: Stack, *, stage: str, bucket: Construct, invoked: list[Co
     for function in invoked:
         reasons[f"IAM5[Resource::<{_id(function)}.Arn>:*]"] = "Any version of the one function that the role may call"
     for rule, reason in reasons.items():
-        Validations.of(stack).acknowledge(id=f"AwsSolutions::AwsSolutions-{rule}", reason=reason)
+        Validations.of(stack).acknowledge(Acknowledgment(id=f"AwsSolutions::AwsSolutions-{rule}", reason=reason))
 
 
 def _id(construct: Construct) -> str:

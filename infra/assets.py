@@ -18,7 +18,7 @@ _TARGET = [
     *("--implementation", "cp", "--python-version", RUNTIME, "--only-binary=:all:"),
 ]
 # Nothing that runs; leaving them out keeps pyarrow within Lambda's 250 MB.
-_CLUTTER = ("__pycache__", "tests", "include", "bin", "libarrow_flight*", "libarrow_substrait*")
+_CLUTTER = ("__pycache__", "tests", "include", "bin", "libarrow_flight*")
 _IGNORED = shutil.ignore_patterns("__pycache__", "requirements*.txt")
 
 
@@ -81,7 +81,11 @@ class Assets:
     def _packages(self, requirements: str) -> Path:
         pins = [path.read_bytes() for path in sorted(self._lambdas.glob("requirements*.txt"))]
         machine = f"{sys.platform}-{sys.version_info[:2]}" if self._local else f"arm64-{RUNTIME}"
-        folder = self._root / ".build" / f"packages-{_digest([requirements.encode(), machine.encode(), *pins])}"
+        folder = (
+            self._root
+            / ".build"
+            / f"packages-{_digest([requirements.encode(), machine.encode(), *map(str.encode, _CLUTTER), *pins])}"
+        )
         if not folder.exists():
             partial = folder.with_suffix(".partial")
             shutil.rmtree(partial, ignore_errors=True)

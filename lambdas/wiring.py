@@ -65,12 +65,12 @@ def overflow() -> Overflow:
 
 @cache
 def archiver() -> Archiver:
-    return LambdaArchiver(clients.functions(), settings().archiver_function)
+    return LambdaArchiver(clients.functions, settings().archiver_function)
 
 
 @cache
 def archive_reader() -> ArchiveReader:
-    return LambdaArchiveReader(clients.functions(), settings().archive_reader_function)
+    return LambdaArchiveReader(clients.functions(25), settings().archive_reader_function)
 
 
 @cache

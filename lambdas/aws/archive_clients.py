@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 
-from tidetable.errors import ArchiveFailed
+from tidetable.errors import ArchiveBusy, ArchiveFailed
 from tidetable.events import Event
 from tidetable.ingest.bodies import decode_json
 from tidetable.ports import ArchivePage, ArchiveRange
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
 class LambdaArchiver:
     """Archives by calling the archiver function and waiting for it."""
 
-    def __init__(self, client: LambdaClient, function: str) -> None:
+    def __init__(self, client: Callable[[int], LambdaClient], function: str) -> None:
         self._client = client
         self._function = function
 
-    def archive(self, stream: str, label: str) -> None:
+    def archive(self, stream: str, label: str, *, within: float) -> None:
         """Call the function. If it outlives this caller it goes on by itself, and a later run finds what it did."""
-        _invoke(self._client, self._function, {"stream": stream, "period": label})
+        _invoke(self._client(max(1, int(within))), self._function, {"stream": stream, "period": label})
 
 
 class LambdaArchiveReader:
@@ -69,9 +70,14 @@ def _invoke(client: LambdaClient, function: str, payload: dict[str, Any]) -> Any
     try:
         answer = client.invoke(FunctionName=function, Payload=json.dumps(payload).encode())
         body = json.loads(answer["Payload"].read() or b"null")
+    except ReadTimeoutError as error:
+        raise ArchiveBusy(f"the archive function {function} is still at work") from error
     except (ClientError, BotoCoreError) as error:
         raise ArchiveFailed(f"the archive function {function} did not answer: {error}") from error
     if "FunctionError" in answer:
-        message = body.get("errorMessage", "no message") if isinstance(body, dict) else "no message"
+        facts = body if isinstance(body, dict) else {}
+        message = facts.get("errorMessage", "no message")
+        if facts.get("errorType") == ArchiveBusy.__name__:
+            raise ArchiveBusy(message)
         raise ArchiveFailed(f"the archive function {function} failed: {message}")
     return body

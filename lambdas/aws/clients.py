@@ -47,9 +47,9 @@ def s3() -> S3Client:
 
 
 @cache
-def functions() -> LambdaClient:
-    """For calling another function and waiting for it: one attempt, as a second would do the work twice at once."""
+def functions(seconds: int) -> LambdaClient:
+    """For calling another function and waiting so long for it: one attempt, as a second would do the work twice at once."""
     return boto3.client(
         "lambda",
-        config=Config(connect_timeout=5, read_timeout=890, retries={"total_max_attempts": 1}, tcp_keepalive=True),
+        config=Config(connect_timeout=5, read_timeout=seconds, retries={"total_max_attempts": 1}, tcp_keepalive=True),
     )

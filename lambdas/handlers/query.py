@@ -61,7 +61,7 @@ def event(stream: str, ref: str) -> HttpResponse[str]:
     return _ok(render(get_event(_stream(stream), text, wiring.reader()), text))
 
 
-@app.exception_handler(ProblemError)
+@app.exception_handler(ProblemError)  # type: ignore[untyped-decorator]
 def refused(error: ProblemError) -> HttpResponse[str]:
     """What the caller should change."""
     return _http(problem_response(error.problem))
@@ -73,7 +73,7 @@ def no_route(_: NotFoundError) -> HttpResponse[str]:
     return _http(problem_response(Problem(404, "not_found", "there is no such route; see docs/openapi.yaml")))
 
 
-@app.exception_handler(Exception)
+@app.exception_handler(Exception)  # type: ignore[untyped-decorator]
 def failed(_: Exception) -> HttpResponse[str]:
     """Whatever it was, the caller may ask again and learns nothing of the inside."""
     logger.exception("query failed")

@@ -57,5 +57,9 @@ class ArchiveMismatch(TidetableError):
     """What was read back from an archive is not what the table held; nothing may be deleted."""
 
 
+class ArchiveBusy(TidetableError):
+    """The archive of a period is being written by another run, or takes longer than the caller can wait."""
+
+
 class ArchiveFailed(TidetableError):
     """The archive of a period could not be written or read; the table is untouched."""

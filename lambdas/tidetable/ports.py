@@ -199,8 +199,11 @@ class Overflow(Protocol):
 class Archiver(Protocol):
     """Archives one period: writes, reads back, compares."""
 
-    def archive(self, stream: str, label: str) -> None:
-        """Archive the period and mark the catalog; ArchiveFailed says why not. Safe to call again at any time."""
+    def archive(self, stream: str, label: str, *, within: float) -> None:
+        """Archive the period and mark the catalog, waiting at most ``within`` seconds. Safe to call again at any time.
+
+        ArchiveFailed says why not; ArchiveBusy that it is still under way.
+        """
         ...
 
 

@@ -11,7 +11,7 @@ from tidetable.archive.digest import Digest
 from tidetable.archive.manifest import Manifest, Part, StoredLayout, manifest_key, part_key, prefix_of
 from tidetable.archive.ports import Format, Objects, Source
 from tidetable.catalog import ArchiveFacts, Entry, State
-from tidetable.errors import ArchiveFailed, ArchiveMismatch, TableMissing
+from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableMissing
 from tidetable.events import Event, Item
 from tidetable.ports import Catalog, Clock
 from tidetable.times import to_text
@@ -39,7 +39,7 @@ def archive_period(stream: str, label: str, parts: Exporter, owner: str, length:
         return entry
     lease = f"archive#{stream}#{label}"
     if not parts.catalog.acquire(lease, owner, parts.clock.now(), length):
-        raise ArchiveFailed(f"period {label} of {stream} is being archived by another run")
+        raise ArchiveBusy(f"period {label} of {stream} is being archived by another run")
     try:
         # From here on no write can land: the drain's are fenced by this very state, and the window is long past.
         entry = parts.catalog.move(entry, State.ARCHIVING, expected=(State.CLOSED, State.ARCHIVING))

@@ -14,6 +14,8 @@ from tidetable.names import parse_table_name
 from tidetable.ports import Archiver, Catalog, Clock, Table, Tables
 
 _POLL_SECONDS = 1.0
+# With less time left than this, an archive is left to a later run.
+_ARCHIVE_SECONDS = 20.0
 
 
 class NotReady(TidetableError):
@@ -52,7 +54,7 @@ def apply(action: Action, world: World, now: datetime) -> None:
         case Close(entry=entry):
             world.catalog.move(entry, State.CLOSED, expected=(State.CREATING, State.OPEN, State.CLOSED))
         case Archive(entry=entry):
-            world.archiver.archive(entry.stream, entry.period.label)
+            _archive(entry, world)
         case Delete():
             _delete(action, world, now)
 
@@ -66,6 +68,13 @@ def _create(action: Create, world: World) -> None:
         _owned(entry, world)
     _settled(entry.table, world)
     world.catalog.move(entry, State.OPEN, expected=(State.CREATING, State.OPEN))
+
+
+def _archive(entry: Entry, world: World) -> None:
+    within = world.remaining()
+    if within < _ARCHIVE_SECONDS:
+        raise NotReady("the time of this run is up; a later one archives it")
+    world.archiver.archive(entry.stream, entry.period.label, within=within)
 
 
 def _delete(action: Delete, world: World, now: datetime) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 from tidetable.catalog import State
 from tidetable.config import Config
-from tidetable.errors import StaleEntry, TidetableError
-from tidetable.lifecycle.actions import Action, Deferred, Lost
+from tidetable.errors import ArchiveBusy, StaleEntry, TidetableError
+from tidetable.lifecycle.actions import Action, Archive, Deferred, Lost
 from tidetable.lifecycle.apply import NotReady, World, apply
 from tidetable.lifecycle.plan import Observed, plan
 from tidetable.ports import Archiver, Catalog, Clock, Table, TableRefused, Tables
@@ -134,7 +134,8 @@ def _run(parts: Reconciler, report: Report, remaining: Callable[[], float]) -> N
 
 def _attempt_all(actions: Sequence[Action], world: World, now: datetime) -> list[Done]:
     """Attempt every action of one rank, side by side: the wait for one table holds up no other."""
-    with ThreadPoolExecutor(_CONCURRENCY) as pool:
+    # An archive reads a whole table: one at a time, so that a backlog costs time and not everybody's capacity.
+    with ThreadPoolExecutor(1 if isinstance(actions[0], Archive) else _CONCURRENCY) as pool:
         return list(pool.map(lambda action: _attempt(action, world, now), actions))
 
 
@@ -145,7 +146,7 @@ def _attempt(action: Action, world: World, now: datetime) -> Done:
         return Done(action, "lost", action.reason)
     try:
         apply(action, world, now)
-    except (NotReady, StaleEntry) as error:
+    except (NotReady, StaleEntry, ArchiveBusy) as error:
         return Done(action, "deferred", str(error))
     except TableRefused as error:
         return Done(action, "deferred" if error.transient else "failed", str(error))

@@ -1,0 +1,55 @@
+# The documented commands. `make` alone lists them.
+PYTHON ?= python3
+STAGE ?= dev
+VENV := .venv/.installed
+NODE := node_modules/.installed
+PY := .venv/bin/python
+CDK := JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=1 node_modules/.bin/cdk
+
+.PHONY: help setup demo stop test check bench synth deploy destroy clean
+
+help: ## list the commands
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /	/' | expand -t 12
+
+setup: $(VENV) $(NODE) ## the virtual environment and the pinned CDK command line
+
+$(VENV): requirements.txt lambdas/requirements.txt lambdas/requirements-archive.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.13 ..."; exit 1; }
+	@test -x .venv/bin/pip || $(PYTHON) -m venv .venv || { echo "the venv module is missing: apt-get install python3-venv"; exit 1; }
+	.venv/bin/pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+$(NODE): package.json package-lock.json
+	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || { echo "Node.js 20 or newer is needed"; exit 1; }
+	npm ci --silent --no-fund --no-audit
+	@touch $@
+
+demo: setup ## the whole pipeline on this machine, with real data (KEEP=1 leaves it up)
+	@$(PY) -m examples.earthquakes.demo $(if $(KEEP),--keep)
+
+stop: ## end what `make demo KEEP=1` left up
+	@$(PY) -m local.stop
+
+test: setup ## every test, the deployed stack's among them
+	$(PY) -m pytest
+
+check: setup ## lint, format, types, direction of imports
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	$(PY) -m pytest -q tests/test_imports.py
+
+bench: setup ## the hot paths against named baselines
+	$(PY) -m bench.ingest
+
+synth: setup ## the CloudFormation template, without credentials
+	$(CDK) synth -c stage=$(STAGE)
+
+deploy: setup ## to AWS, with the credentials of the environment (STAGE=dev)
+	$(CDK) deploy -c stage=$(STAGE)
+
+destroy: setup ## take a stage down; what its streams keep stays
+	$(CDK) destroy -c stage=$(STAGE)
+
+clean: ## what was built
+	rm -rf .build cdk.out .mypy_cache .ruff_cache .pytest_cache .hypothesis

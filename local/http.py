@@ -1,0 +1,84 @@
+"""A small HTTP client for the deployed API."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from local.stack import Deployed
+
+_TIMEOUT = 60
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the API answered; header names in lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: Any
+
+
+class Api:
+    """The API of a deployed local stage."""
+
+    def __init__(self, deployed: Deployed) -> None:
+        self._base = deployed.api
+        self._key = deployed.key
+
+    def call(
+        self, path: str, body: bytes | None = None, headers: dict[str, str] | None = None, *, key: str | None = None
+    ) -> Answer:
+        """One request: POST with a body, GET without."""
+        sent = {"x-api-key": self._key if key is None else key, **(headers or {})}
+        request = urllib.request.Request(self._base + path, data=body, headers=sent)  # noqa: S310 - the emulator's
+        try:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:  # noqa: S310
+                return _answer(response.status, response.headers, response.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                return _answer(error.code, error.headers, error.read())
+
+    def send(self, stream: str, body: bytes, content_type: str = "application/json", **headers: str) -> Answer:
+        """POST events."""
+        return self.call(f"/v1/streams/{stream}/events", body, {"Content-Type": content_type, **headers})
+
+    def query(self, stream: str, **parameters: Any) -> Answer:
+        """GET a page; ``start`` stands for the parameter ``from``."""
+        given = {("from" if name == "start" else name): value for name, value in parameters.items()}
+        return self.call(f"/v1/streams/{stream}/events?{urlencode(given)}")
+
+    def walk(self, stream: str, **parameters: Any) -> Iterator[dict[str, Any]]:
+        """Every event of a query, following cursors to the end."""
+        answer = self.query(stream, **parameters)
+        while True:
+            if answer.status != 200:
+                raise RuntimeError(f"the query answered {answer.status}: {answer.body}")
+            yield from answer.body["events"]
+            if answer.body["next"] is None:
+                return
+            answer = self.query(stream, cursor=answer.body["next"], limit=parameters.get("limit", 100))
+
+    def get(self, stream: str, ref: str) -> Answer:
+        """GET one event."""
+        return self.call(f"/v1/streams/{stream}/events/{quote(ref, safe='')}")
+
+
+def _answer(status: int, headers: Any, body: bytes) -> Answer:
+    return Answer(status, {name.lower(): value for name, value in headers.items()}, json.loads(body) if body else None)
+
+
+def invoke_lifecycle(deployed: Deployed, **payload: Any) -> dict[str, Any]:
+    """Run the lifecycle; RuntimeError if the function fails."""
+    answer = deployed.client("lambda").invoke(
+        FunctionName=deployed.outputs["LifecycleFunction"], Payload=json.dumps(payload).encode()
+    )
+    report: dict[str, Any] = json.loads(answer["Payload"].read())
+    if "FunctionError" in answer:
+        raise RuntimeError(f"the lifecycle failed: {report}")
+    return report

@@ -1,0 +1,88 @@
+"""Deploys the stack into the emulator with the real CDK command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import boto3
+from botocore.config import Config
+
+from local.emulator import REGION, ROOT, Emulator, clean_environment
+
+STAGE = "local"
+_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": REGION}
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A deployed local stage: where its API answers, with which key, and the stack's outputs."""
+
+    endpoint: str
+    api: str
+    key: str
+    outputs: dict[str, str]
+
+    def client(self, service: str) -> Any:
+        """A boto3 client of the emulator."""
+        return aws_client(self.endpoint, service)
+
+
+def aws_client(endpoint: str, service: str) -> Any:
+    """A boto3 client that can reach the emulator and nothing else."""
+    return boto3.client(  # type: ignore[call-overload]
+        service,
+        endpoint_url=endpoint,
+        region_name=REGION,
+        aws_access_key_id="test",
+        aws_secret_access_key="test",  # noqa: S106 - the emulator takes any
+        config=Config(read_timeout=300, retries={"total_max_attempts": 1}),
+    )
+
+
+def deploy(emulator: Emulator, progress: Progress = lambda _: None) -> Deployed:
+    """Bootstrap and deploy; RuntimeError with the command's output if that fails."""
+    progress("cdk bootstrap")
+    _cdk(emulator, "bootstrap", f"aws://000000000000/{REGION}")
+    progress("cdk deploy")
+    outputs_file = emulator.folder / "outputs.json"
+    _cdk(emulator, "deploy", "--require-approval", "never", "--outputs-file", str(outputs_file))
+    outputs: dict[str, str] = json.loads(outputs_file.read_text())[f"Tidetable-{STAGE}"]
+    key = aws_client(emulator.endpoint, "apigateway").get_api_key(apiKey=outputs["ApiKeyId"], includeValue=True)
+    return Deployed(emulator.endpoint, _api(emulator.endpoint, outputs["ApiUrl"]), key["value"], outputs)
+
+
+def _api(endpoint: str, url: str) -> str:
+    """The API's address at the emulator, which serves https://<id>.…/<stage>/ under a path."""
+    parts = urlsplit(url)
+    name = (parts.hostname or "").split(".")[0]
+    return f"{endpoint}/restapis/{name}/{parts.path.strip('/')}/_user_request_"
+
+
+def _cdk(emulator: Emulator, *arguments: str) -> None:
+    if urlsplit(emulator.endpoint).hostname != "127.0.0.1":
+        raise RuntimeError("the local stage is only ever deployed to this machine")
+    environment = (
+        clean_environment()
+        | _CREDENTIALS
+        | {
+            "AWS_ENDPOINT_URL": emulator.endpoint,
+            "AWS_ENDPOINT_URL_S3": emulator.endpoint,
+            "AWS_CONFIG_FILE": str(Path(emulator.folder) / "no-config"),
+            "AWS_SHARED_CREDENTIALS_FILE": str(Path(emulator.folder) / "no-credentials"),
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "1",
+        }
+    )
+    cdk = [str(ROOT / "node_modules" / ".bin" / "cdk"), *arguments]
+    options = ["-c", f"stage={STAGE}", "--output", str(emulator.folder / "cdk.out"), "--no-notices", "--ci"]
+    done = subprocess.run([*cdk, *options], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        raise RuntimeError(f"cdk {arguments[0]} failed:\n{(done.stdout + done.stderr)[-6000:]}")

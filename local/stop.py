@@ -1,0 +1,6 @@
+"""`make stop`."""
+
+from local.keep import stop
+
+if __name__ == "__main__":
+    print("stopped" if stop() else "nothing was left up")
