@@ -1,0 +1,201 @@
+"""`make demo`: the whole pipeline on this machine. Every claim that it prints was checked; the first that fails ends it."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from io import BytesIO
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from examples.earthquakes.data import earthquakes
+from local import Deployed, Emulator, deploy
+from local.http import Api, invoke_lifecycle
+from local.keep import remember, stop
+
+Event = dict[str, Any]
+_BATCH = 500
+_BEGUN = time.monotonic()
+
+
+def say(text: str) -> None:
+    """A line with the time that has passed."""
+    print(f"[{time.monotonic() - _BEGUN:5.1f} s] {text}", flush=True)
+
+
+def check(holds: bool, what: str) -> None:
+    """End the demo unless a claim holds."""
+    if not holds:
+        sys.exit(f"FAILED: {what}")
+    say(f"ok: {what}")
+
+
+def main() -> None:
+    """Run the demo; status 1 and a line that begins with FAILED if anything did not happen."""
+    parser = argparse.ArgumentParser(description="Deploy the stack into a local AWS emulator and try all of it.")
+    parser.add_argument("--keep", action="store_true", help="leave it up and print commands to try")
+    keep = parser.parse_args().keep
+    stop()
+    emulator = Emulator()
+    kept = False
+    try:
+        say("starting the emulator")
+        emulator.start()
+        deployed = deploy(emulator, say)
+        say("deployed")
+        run(deployed, Api(deployed))
+        if keep:
+            remember(emulator)
+            kept = True
+            print_commands(deployed)
+    except RuntimeError as error:
+        sys.exit(f"FAILED: {error}")
+    finally:
+        if not kept:
+            emulator.stop()
+    say("done")
+
+
+def run(deployed: Deployed, api: Api) -> None:
+    """Everything that the demo shows, in order."""
+    now = datetime.now(UTC)
+    sent = earthquakes(now)
+    for stream in ("quakes", "stations"):
+        check(send(api, stream, sent), f"{len(sent)} earthquakes of the last 7 days stored in {stream}")
+    compare(api, sent, now)
+    report = invoke_lifecycle(deployed)
+    check(report["healthy"] and not report["actions"], "the lifecycle has nothing to do right after the deploy")
+    show_periods(api)
+    show_newest(api, sent)
+    expire(deployed, api, sent, now)
+
+
+def send(api: Api, stream: str, events: Sequence[Event]) -> bool:
+    """Send in batches, the first as gzip'd NDJSON; true if every event was stored."""
+    stored = 0
+    for start in range(0, len(events), _BATCH):
+        batch = events[start : start + _BATCH]
+        if start == 0:
+            lines = "\n".join(map(json.dumps, batch)).encode()
+            answer = api.send(stream, gzip.compress(lines), "application/x-ndjson")
+        else:
+            answer = api.send(stream, json.dumps({"events": batch}).encode())
+        if answer.status != 200:
+            raise RuntimeError(f"a batch was answered {answer.status}: {answer.body}")
+        stored += answer.body["accepted"]
+    return stored == len(events)
+
+
+def compare(api: Api, sent: Sequence[Event], now: datetime) -> None:
+    """Read both streams back and hold them against what was sent."""
+    start = (now - timedelta(days=8)).isoformat().replace("+00:00", "Z")
+    whole = list(api.walk("quakes", start=start, limit=400))
+    check(same(whole, sent), f"{len(whole)} events read back from quakes, newest first, equal to what was sent")
+    networks = sorted({event["series"] for event in sent})
+    found = 0
+    for network in networks:
+        mine = [event for event in sent if event["series"] == network]
+        answer = list(api.walk("stations", start=start, series=network, limit=400))
+        if not same(answer, mine):
+            raise RuntimeError(f"series {network} of stations differs from what was sent")
+        found += len(answer)
+    check(found == len(sent), f"{found} events read back from stations, one series of {len(networks)} at a time")
+
+
+def same(answered: Sequence[Event], sent: Sequence[Event]) -> bool:
+    """Whether an answer is exactly what was sent, newest first."""
+    plain = [{name: event[name] for name in ("series", "time", "id", "data")} for event in answered]
+    expected = sorted(sent, key=lambda event: (event["time"], event["series"], event["id"]), reverse=True)
+    for got, wanted in zip(plain, expected, strict=False):
+        if got != wanted:
+            print(f"  answered {got}\n  sent     {wanted}")
+            return False
+    return len(plain) == len(expected)
+
+
+def show_periods(api: Api) -> None:
+    """The table of tables."""
+    print(f"  {'period':<12}{'state':<11}{'write':>6}{'read':>6}  {'class':<19}{'archived events':>15}")
+    for one in api.call("/v1/streams/quakes/periods").body["periods"]:
+        capacity = one["capacity"] or {"write": "-", "read": "-", "class": "-"}
+        archived = one["archive"]["events"] if one["archive"] else "-"
+        units = f"{capacity['write']:>6}{capacity['read']:>6}"
+        print(f"  {one['period']:<12}{one['state']:<11}{units}  {capacity['class']:<19}{archived:>15}")
+
+
+def show_newest(api: Api, sent: Sequence[Event]) -> None:
+    """A query over the last hours, and one event by its ref."""
+    answer = api.query("quakes", start="-6h", limit=5)
+    check(answer.status == 200 and len(answer.body["events"]) == 5, "the newest five of the last six hours:")
+    for event in answer.body["events"]:
+        print(f"  {event['time'][:19]}  M {event['data']['mag']:<5} {event['data']['place']}")
+    first = answer.body["events"][0]
+    one = api.get("quakes", first["ref"])
+    check(one.status == 200 and one.body["id"] == sent[-1]["id"] == first["id"], f"its ref finds {first['id']} alone")
+
+
+def expire(deployed: Deployed, api: Api, sent: Sequence[Event], now: datetime) -> None:
+    """Let the oldest period come to its end, and find its events again."""
+    oldest = sent[0]["time"][:10]
+    mine = [event for event in sent if event["time"][:10] == oldest]
+    # Kept for 14 days after its end; a minute more, and the lifecycle finds it expired.
+    later = datetime.fromisoformat(f"{oldest}T00:00:00+00:00") + timedelta(days=15, minutes=1)
+    at = later.isoformat()
+    say(f"as if it were {at[:16]}: period {oldest}, with {len(mine)} events, has been kept long enough")
+    plan = invoke_lifecycle(deployed, at=at, dry_run=True)["actions"]
+    wanted = [one["period"] for one in plan if one["action"] in ("archive", "delete") and one["stream"] == "quakes"]
+    check(wanted == [oldest, oldest], "a dry run plans to archive it and then to delete its table, and no other's")
+    report = invoke_lifecycle(deployed, at=at)
+    if not report["healthy"]:
+        raise RuntimeError(f"the lifecycle reported: {json.dumps(report, indent=2)}")
+    check(
+        not invoke_lifecycle(deployed, at=at)["actions"], f"{len(report['actions'])} changes made; a second run: none"
+    )
+    show_periods(api)
+    table = f"tidetable-local.quakes.{oldest}"
+    tables = deployed.client("dynamodb").list_tables()["TableNames"]
+    check(table not in tables, f"table {table} is deleted")
+    check(parquet_rows(deployed, oldest) == len(mine), f"{len(mine)} rows of Parquet are in the archive")
+    start, end = f"{oldest}T00:00:00Z", (later - timedelta(days=14, minutes=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    archived = list(api.walk("quakes", start=start, to=end, limit=50))
+    check(same(archived, mine), "the deleted period's events still answer, equal to what was sent")
+    one = api.get("quakes", archived[0]["ref"])
+    check(one.status == 200 and one.body["id"] == archived[0]["id"], "and so do their refs")
+    compare(api, sent, now)
+
+
+def parquet_rows(deployed: Deployed, period: str) -> int:
+    """How many rows the period's Parquet files have."""
+    s3, bucket = deployed.client("s3"), deployed.outputs["ArchiveBucket"]
+    listed = s3.list_objects_v2(Bucket=bucket, Prefix=f"stream=quakes/period={period}/")["Contents"]
+    rows = 0
+    for one in listed:
+        print(f"  s3://{bucket}/{one['Key']}  {one['Size']} bytes")
+        if one["Key"].endswith(".parquet"):
+            body = s3.get_object(Bucket=bucket, Key=one["Key"])["Body"].read()
+            rows += pq.ParquetFile(BytesIO(body)).metadata.num_rows
+    return rows
+
+
+def print_commands(deployed: Deployed) -> None:
+    """Lines to paste into a shell."""
+    curl = f"curl -s -H 'x-api-key: {deployed.key}'"
+    base = f"{deployed.api}/v1/streams"
+    body = '{"series": "me", "data": {"mag": 9.5, "place": "here"}}'
+    print("\nIt is still up. Try:")
+    print(f"  {curl} '{deployed.api}/v1/health'")
+    print(f"  {curl} '{base}/quakes/events?from=-6h&limit=3'")
+    print(f"  {curl} -H 'Content-Type: application/json' -d '{body}' '{base}/quakes/events'")
+    print(f"  {curl} '{base}/stations/events?series=ci&from=-7d&order=asc&limit=3'")
+    print(f"  {curl} '{base}/quakes/periods'")
+    print("  make stop")
+
+
+if __name__ == "__main__":
+    main()
