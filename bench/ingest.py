@@ -68,9 +68,10 @@ class _Raw:
         yield self._body
 
 
-def _instant_answer(request: Any, **_: Any) -> AWSResponse:
+def _instant_answer(request: Any, **_: Any) -> Any:
     body = b'{"UnprocessedItems": {}, "ConsumedCapacity": []}'
-    return AWSResponse(request.url, 200, {"content-type": "application/x-amz-json-1.0"}, _Raw(body))
+    headers: Any = {"content-type": "application/x-amz-json-1.0"}
+    return AWSResponse(request.url, 200, headers, _Raw(body))
 
 
 def _request(now: datetime) -> dict[str, Any]:

@@ -81,11 +81,8 @@ class Assets:
     def _packages(self, requirements: str) -> Path:
         pins = [path.read_bytes() for path in sorted(self._lambdas.glob("requirements*.txt"))]
         machine = f"{sys.platform}-{sys.version_info[:2]}" if self._local else f"arm64-{RUNTIME}"
-        folder = (
-            self._root
-            / ".build"
-            / f"packages-{_digest([requirements.encode(), machine.encode(), *map(str.encode, _CLUTTER), *pins])}"
-        )
+        content = [requirements.encode(), machine.encode(), *map(str.encode, _CLUTTER), *pins]
+        folder = self._root / ".build" / f"packages-{_digest(content)}"
         if not folder.exists():
             partial = folder.with_suffix(".partial")
             shutil.rmtree(partial, ignore_errors=True)

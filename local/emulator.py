@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -99,7 +100,7 @@ class Emulator:
 
     def _answers(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.endpoint}/_ministack/health", timeout=2):
+            with urllib.request.urlopen(f"{self.endpoint}/_ministack/health", timeout=2):  # noqa: S310 - our own address
                 return True
         except OSError:
             return False
@@ -119,10 +120,8 @@ def end_group(pid: int) -> None:
             return
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
-            try:
+            with suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
-            except ChildProcessError:
-                pass
             try:
                 os.killpg(pid, 0)
             except ProcessLookupError:

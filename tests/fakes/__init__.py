@@ -1,0 +1,9 @@
+"""In-memory implementations of the core's ports: real enough to pass the contract that the adapters pass."""
+
+from tests.fakes.archive import FakeArchive, FakeArchiver
+from tests.fakes.catalog import FakeCatalog
+from tests.fakes.clock import FakeClock
+from tests.fakes.store import FakeOverflow, FakeStore
+from tests.fakes.tables import FakeTables
+
+__all__ = ["FakeArchive", "FakeArchiver", "FakeCatalog", "FakeClock", "FakeOverflow", "FakeStore", "FakeTables"]

@@ -1,0 +1,62 @@
+"""The catalog in memory."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from tidetable.catalog import ArchiveFacts, Entry, State
+from tidetable.errors import StaleEntry
+from tidetable.periods import Period
+
+
+class FakeCatalog:
+    def __init__(self) -> None:
+        self.items: dict[tuple[str, Period], Entry] = {}
+        self.leases: dict[str, tuple[str, datetime]] = {}
+
+    def entries(
+        self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
+    ) -> Sequence[Entry]:
+        found = [entry for entry in self.items.values() if entry.stream == stream]
+        return sorted(
+            (
+                one
+                for one in found
+                if (start is None or start < one.period.end) and (end is None or one.period.start <= end)
+            ),
+            key=lambda one: one.period.start,
+        )
+
+    def add(self, entry: Entry) -> bool:
+        if (entry.stream, entry.period) in self.items:
+            return False
+        self.items[entry.stream, entry.period] = entry
+        return True
+
+    def move(
+        self,
+        entry: Entry,
+        to: State,
+        *,
+        expected: Iterable[State],
+        archive: ArchiveFacts | None = None,
+        deleted_at: datetime | None = None,
+    ) -> Entry:
+        expected = list(expected)
+        held = self.items.get((entry.stream, entry.period))
+        if held is None or held.state not in expected:
+            raise StaleEntry(entry.stream, entry.period.label, expected)
+        moved = replace(held, state=to, archive=archive or held.archive, deleted_at=deleted_at or held.deleted_at)
+        self.items[entry.stream, entry.period] = moved
+        return moved
+
+    def acquire(self, lease: str, owner: str, now: datetime, length: timedelta) -> bool:
+        holder, until = self.leases.get(lease, (owner, now))
+        if holder != owner and now < until:
+            return False
+        self.leases[lease] = (owner, now + length)
+        return True
+
+    def release(self, lease: str, owner: str) -> None:
+        if self.leases.get(lease, ("", None))[0] == owner:
+            del self.leases[lease]

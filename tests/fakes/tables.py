@@ -1,0 +1,89 @@
+"""DynamoDB's control plane in memory: tables that take their time, and refuse changes meanwhile."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from tests.fakes.clock import FakeClock
+from tests.fakes.store import FakeStore
+from tidetable.config import TableClass
+from tidetable.errors import TableMissing
+from tidetable.ports import Table, TableRefused, TableSpec
+
+_BUSY = timedelta(seconds=3)
+
+
+@dataclass
+class _Held:
+    table: Table
+    tags: Mapping[str, str]
+    until: datetime
+
+
+class FakeTables:
+    """``fails`` names tables whose creation is refused for good."""
+
+    def __init__(self, clock: FakeClock, store: FakeStore) -> None:
+        self._clock = clock
+        self._store = store
+        self._held: dict[str, _Held] = {}
+        self.fails: set[str] = set()
+        self.changes: list[str] = []
+
+    @property
+    def names(self) -> set[str]:
+        return {name for name in list(self._held) if self.describe(name) is not None}
+
+    def describe(self, name: str) -> Table | None:
+        held = self._held.get(name)
+        if held is None:
+            return None
+        if self._clock.now() >= held.until and held.table.status != "ACTIVE":
+            if held.table.status == "DELETING":
+                del self._held[name]
+                self._store.tables.pop(name, None)
+                return None
+            held.table = replace(held.table, status="ACTIVE")
+        return held.table
+
+    def tags(self, name: str) -> Mapping[str, str]:
+        return self._get(name).tags
+
+    def create(self, spec: TableSpec) -> bool:
+        if self.describe(spec.name) is not None:
+            return False
+        if spec.name in self.fails:
+            raise TableRefused("LimitExceededException: the account's table limit is reached", transient=False)
+        self.changes.append(f"create {spec.name}")
+        table = Table(spec.name, "CREATING", spec.write, spec.read, spec.table_class)
+        self._held[spec.name] = _Held(table, spec.tags, self._clock.now() + _BUSY)
+        self._store.tables[spec.name] = {}
+        return True
+
+    def set_capacity(self, name: str, write: int | None, read: int | None) -> None:
+        self._change(name, f"capacity {name}", write=write, read=read)
+
+    def set_class(self, name: str, table_class: TableClass) -> None:
+        self._change(name, f"class {name}", table_class=table_class)
+
+    def delete(self, name: str) -> None:
+        if self.describe(name) is not None:
+            self._change(name, f"delete {name}", status="DELETING")
+
+    def vanish(self, name: str) -> None:
+        """Delete a table by hand."""
+        del self._held[name]
+        del self._store.tables[name]
+
+    def _get(self, name: str) -> _Held:
+        if self.describe(name) is None:
+            raise TableMissing(name)
+        return self._held[name]
+
+    def _change(self, name: str, what: str, **changes: object) -> None:
+        held = self._get(name)
+        if held.table.status != "ACTIVE":
+            raise TableRefused(f"ResourceInUseException: {name} is {held.table.status}", transient=True)
+        self.changes.append(what)
+        held.table = replace(held.table, **{"status": "UPDATING", **changes})  # type: ignore[arg-type]
+        held.until = self._clock.now() + _BUSY
