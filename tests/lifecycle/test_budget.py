@@ -1,0 +1,27 @@
+"""How often capacity may be lowered: 4 a day at once, then hourly, 27 at the most."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tidetable.config import TableClass
+from tidetable.lifecycle.budget import next_decrease
+from tidetable.ports import Table
+
+NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)
+MIDNIGHT = datetime(2026, 3, 16, tzinfo=UTC)
+CASES = [
+    ("none used", 0, None, None),
+    ("three used a minute ago", 3, NOW - timedelta(minutes=1), None),
+    ("four used, the last 20 minutes ago", 4, NOW - timedelta(minutes=20), NOW + timedelta(minutes=40)),
+    ("four used, the last an hour ago", 4, NOW - timedelta(hours=1), None),
+    ("four used yesterday", 4, NOW - timedelta(hours=13), None),
+    ("all of the day used", 27, NOW - timedelta(hours=2), MIDNIGHT),
+]
+
+
+@pytest.mark.parametrize(("name", "used", "last", "expected"), CASES)
+def test_a_decrease_is_allowed_or_says_from_when(
+    name: str, used: int, last: datetime | None, expected: datetime | None
+) -> None:
+    assert next_decrease(Table("t", "ACTIVE", 5, 5, TableClass.STANDARD, used, last), NOW) == expected

@@ -1,0 +1,36 @@
+"""The rule for creating tables ahead of time."""
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.lifecycle.world import configuration
+from tidetable.catalog import Entry, State
+from tidetable.lifecycle.premake import periods_to_exist
+from tidetable.periods import Kind
+
+KINDS = {Kind.HOUR: ("3h", 24), Kind.DAY: ("2d", 5), Kind.WEEK: ("7d", 3), Kind.MONTH: ("7d", 2)}
+instants = st.datetimes(datetime(2024, 1, 1), datetime(2032, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - bounds
+
+
+@given(instants, st.lists(st.tuples(st.sampled_from(list(Kind)), st.integers(0, 40 * 24)), min_size=1, max_size=5))
+def test_whatever_the_changes_of_period_no_instant_is_claimed_twice_or_left_out(
+    now: datetime, changes: list[tuple[Kind, int]]
+) -> None:
+    entries: list[Entry] = []
+    for kind, hours in changes:
+        now += timedelta(hours=hours)
+        late, retention = KINDS[kind]
+        stream = configuration(period=kind.value, late=late, retention=retention).streams["s"]
+        for period in periods_to_exist(stream, now, entries):
+            entries.append(Entry("s", period, period.label, stream.layout, State.OPEN, now))
+        periods = sorted(entry.period for entry in entries)
+        for earlier, later in zip(periods, periods[1:], strict=False):
+            assert earlier.end <= later.start, "two tables claim one instant"
+        at = now - stream.late
+        while at <= now + stream.ahead:
+            held = [period for period in periods if at in period]
+            assert len(held) == 1, f"{at} belongs to {held}"
+            at = held[0].end
+        assert periods_to_exist(stream, now, entries) == []

@@ -1,0 +1,167 @@
+"""A stream walked through its life, step by step, with what there must be after each."""
+
+from datetime import UTC, datetime, timedelta
+
+from tests.lifecycle.world import World, configuration
+from tidetable.catalog import State
+
+FULL, STANDBY = (10, 10, "standard"), (1, 1, "standard")
+FIRST, LAST = (2, 5, "standard"), (1, 1, "infrequent-access")
+
+
+def outcomes(report: object) -> list[tuple[str, str, str]]:
+    return [(one.action.name, one.action.entry.period.label, one.outcome) for one in report.done]  # type: ignore[attr-defined]
+
+
+def test_a_stream_from_its_first_run_to_a_steady_state() -> None:
+    world = World()
+    world.run()
+    assert world.levels() == {
+        "2026-03-14": FULL,
+        "2026-03-15": FULL,
+        "2026-03-16": STANDBY,
+        "2026-03-17": STANDBY,
+    }, "the writable window has tables, and two more stand by"
+    assert set(world.states().values()) == {State.OPEN}
+
+    assert world.run().done == [], "nothing changed, so nothing is done"
+    assert world.after(minutes=5).done == []
+
+    world.at(datetime(2026, 3, 15, 23, 45, tzinfo=UTC))
+    assert world.levels()["2026-03-16"] == FULL, "raised before its first event can come"
+    assert world.levels()["2026-03-14"] == FULL, "late events are still taken"
+
+    world.at(datetime(2026, 3, 16, 0, 1, tzinfo=UTC))
+    assert world.levels()["2026-03-14"] == FIRST, "it closed at its end plus late, and descends a step"
+    assert world.states()["2026-03-14"] is State.CLOSED
+    assert "2026-03-18" in world.levels(), "two periods ahead, always"
+
+    world.at(datetime(2026, 3, 18, 0, 1, tzinfo=UTC))
+    assert world.levels()["2026-03-14"] == LAST
+
+    world.at(datetime(2026, 3, 20, 0, 1, tzinfo=UTC))
+    assert world.states()["2026-03-14"] is State.DELETED, "kept five days after its end, archived, deleted"
+    assert "2026-03-14" not in world.levels()
+    assert "tidetable-t.s.2026-03-14" in world.archive.periods
+    assert world.run().done == []
+
+
+def test_a_dry_run_plans_and_changes_nothing() -> None:
+    world = World()
+    report = world.run(dry_run=True)
+    assert {outcome for _, _, outcome in outcomes(report)} == {"planned"}
+    assert len(report.done) == 4
+    assert (world.tables.names, world.states(), world.catalog.leases) == (set(), {}, {})
+
+
+def test_after_an_outage_of_three_periods_the_window_is_whole_and_late_tables_have_what_their_age_deserves() -> None:
+    world = World()
+    world.run()
+    report = world.after(days=4)
+    assert report.healthy
+    assert world.levels() == {
+        "2026-03-14": LAST,
+        "2026-03-15": LAST,
+        "2026-03-16": FIRST,
+        "2026-03-17": FIRST,
+        "2026-03-18": FULL,
+        "2026-03-19": FULL,
+        "2026-03-20": STANDBY,
+        "2026-03-21": STANDBY,
+    }
+
+
+def test_a_failed_creation_is_reported_and_stops_nothing_else() -> None:
+    world = World()
+    world.tables.fails = {"tidetable-t.s.2026-03-16"}
+    report = world.run()
+    assert ("create", "2026-03-16", "failed") in outcomes(report)
+    assert not report.healthy
+    assert "2026-03-17" in world.levels()
+    world.tables.fails = set()
+    assert outcomes(world.after(minutes=5)) == [("create", "2026-03-16", "done")]
+
+
+def test_a_failed_archive_keeps_its_table() -> None:
+    world = World()
+    world.run()
+    world.archiver.fails = True
+    report = world.after(days=6)
+    assert ("archive", "2026-03-14", "failed") in outcomes(report)
+    assert ("delete", "2026-03-14", "deferred") in outcomes(report)
+    assert "2026-03-14" in world.levels()
+    world.archiver.fails = False
+    world.after(minutes=5)
+    assert world.states()["2026-03-14"] is State.DELETED
+
+
+def test_without_the_switch_nothing_is_ever_deleted() -> None:
+    world = World(delete="false")
+    world.run()
+    world.after(days=30)
+    assert world.states()["2026-03-14"] is State.ARCHIVED
+    assert "2026-03-14" in world.levels()
+    assert world.run().done == []
+
+
+def test_a_stream_that_keeps_its_tables_keeps_them() -> None:
+    world = World(on_expiry="keep")
+    world.run()
+    world.after(days=30)
+    assert world.levels()["2026-03-14"] == LAST
+    assert world.run().done == []
+
+
+def test_a_stream_that_deletes_does_so_without_an_archive() -> None:
+    world = World(on_expiry="delete")
+    world.run()
+    world.after(days=30)
+    assert world.states()["2026-03-14"] is State.DELETED
+    assert world.archive.periods == {}
+
+
+def test_a_table_deleted_by_hand_is_reported_at_each_run_and_never_made_anew() -> None:
+    world = World()
+    world.run()
+    world.tables.vanish("tidetable-t.s.2026-03-15")
+    for _ in range(2):
+        report = world.after(minutes=5)
+        assert outcomes(report) == [("lost", "2026-03-15", "lost")]
+        assert not report.healthy
+    assert "2026-03-15" not in world.levels()
+
+
+def test_a_strangers_table_of_our_name_is_never_touched() -> None:
+    world = World()
+    world.run()
+    held = world.tables._held["tidetable-t.s.2026-03-14"]
+    held.tags = {"owner": "somebody else"}
+    before = held.table
+    report = world.after(days=30)
+    assert all(
+        outcome != "done" for name, label, outcome in outcomes(report) if (name, label) == ("delete", "2026-03-14")
+    )
+    described = world.tables.describe("tidetable-t.s.2026-03-14")
+    assert described is not None
+    assert (described.write, described.table_class) == (before.write, before.table_class)
+
+
+def test_two_runs_at_once_are_one_run() -> None:
+    world = World()
+    assert world.catalog.acquire("lifecycle", "another", world.clock.time, timedelta(minutes=5))
+    assert world.run().skipped == "another run is under way"
+    assert world.tables.names == set()
+    assert world.after(minutes=6).healthy, "a killed run's lease runs out"
+
+
+def test_a_longer_period_begins_where_hours_end_without_gap_or_overlap() -> None:
+    world = World(datetime(2026, 12, 31, 23, 59, tzinfo=UTC), period="hour", late="2h", retention=48)
+    world.run()
+    world.config = configuration(period="day", late="1d", retention=5)
+    world.after(minutes=1)
+    periods = sorted(entry.period for entry in world.catalog.entries("s"))
+    for earlier, later in zip(periods, periods[1:], strict=False):
+        assert earlier.end == later.start
+    labels = [period.label for period in periods]
+    assert "2027-01-01T03" in labels, "hours go on to the day's end"
+    assert "2027-01-02" in labels

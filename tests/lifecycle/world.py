@@ -1,0 +1,73 @@
+"""A world in memory for the lifecycle: clock, catalog, tables, store, archive."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tests.fakes import FakeArchive, FakeArchiver, FakeCatalog, FakeClock, FakeStore, FakeTables
+from tidetable.catalog import State
+from tidetable.config import Config, parse
+from tidetable.lifecycle import Reconciler, Report, reconcile
+
+NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
+
+
+def configuration(**changes: Any) -> Config:
+    values = {"period": "day", "late": "1d", "retention": 5, "premake": 2, "on_expiry": "archive", "delete": "true"}
+    values |= changes
+    return parse(
+        f"""
+        [lifecycle]
+        delete_expired = {values["delete"]}
+        [streams.s]
+        period = "{values["period"]}"
+        late = "{values["late"]}"
+        retention = {values["retention"]}
+        premake = {values["premake"]}
+        on_expiry = "{values["on_expiry"]}"
+        [streams.s.key]
+        partition_by = "series"
+        [streams.s.capacity]
+        mode = "provisioned"
+        ladder = [
+            {{ age = 0, write = 10, read = 10 }},
+            {{ age = 1, write = 2, read = 5 }},
+            {{ age = 3, write = 1, read = 1, class = "infrequent-access" }},
+        ]
+        """
+    )
+
+
+class World:
+    def __init__(self, now: datetime = NOON, **changes: Any) -> None:
+        self.clock = FakeClock(now)
+        self.catalog = FakeCatalog()
+        self.store = FakeStore(self.catalog)
+        self.tables = FakeTables(self.clock, self.store)
+        self.archive = FakeArchive()
+        self.archiver = FakeArchiver(self.catalog, self.store, self.archive)
+        self.config = configuration(**changes)
+
+    def parts(self) -> Reconciler:
+        return Reconciler(self.config, "t", self.catalog, self.tables, self.archiver, self.clock)
+
+    def run(self, *, dry_run: bool = False) -> Report:
+        # A run may take long by the fake clock, as every wait moves it; what a run may take is its own business.
+        return reconcile(self.parts(), "owner", lambda: 1000.0, dry_run=dry_run)
+
+    def at(self, now: datetime) -> Report:
+        self.clock.time = now
+        return self.run()
+
+    def after(self, **length: float) -> Report:
+        return self.at(self.clock.time + timedelta(**length))
+
+    def states(self) -> dict[str, State]:
+        return {entry.period.label: entry.state for entry in self.catalog.entries("s")}
+
+    def levels(self) -> dict[str, tuple[int | None, int | None, str]]:
+        found = {}
+        for name in sorted(self.tables.names):
+            table = self.tables.describe(name)
+            assert table is not None
+            found[name.removeprefix("tidetable-t.s.")] = (table.write, table.read, table.table_class.value)
+        return found

@@ -1,0 +1,152 @@
+"""Cursors walked to the end give every event exactly once, in order, whatever is in between."""
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fakes import FakeArchive, FakeCatalog, FakeStore
+from tidetable.catalog import ArchiveFacts, Entry, State
+from tidetable.config import Stream, parse
+from tidetable.events import Event
+from tidetable.keys import Layout
+from tidetable.periods import Kind, Period, containing
+from tidetable.query import Reader, parse_query, run_query
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+NOW = datetime(2026, 3, 6, tzinfo=UTC)
+STREAM: Stream = parse(
+    """
+    [streams.s]
+    period = "day"
+    late = "5d"
+    retention = 9
+    key = { partition_by = "time", bucket = "6h", shards = 4 }
+    """
+).streams["s"]
+LAYOUTS = [
+    Layout("time", 4, "id", 21_600),
+    Layout("time", 1, "id", 3_600),
+    Layout("time", 16, "series", 86_400),
+    Layout("time", 3, "id", 900),
+]
+SERIES = ["a", "a!", "b#1", "ü%"]
+
+# Few distinct times, so that order is often decided by series and id.
+events = st.builds(
+    Event,
+    series=st.sampled_from(SERIES),
+    time=st.integers(0, 119).map(lambda hours: START + timedelta(hours=hours)),
+    id=st.sampled_from(["1", "2", "#", "%23"]),
+    data=st.just({}),
+)
+
+
+class Fixture:
+    """Five days: day 1 is archived, day 3 was never made, and each day has another layout."""
+
+    def __init__(self, held: list[Event]) -> None:
+        self.catalog = FakeCatalog()
+        self.store = FakeStore(self.catalog)
+        self.archive = FakeArchive()
+        for day in (0, 1, 2, 4):
+            period = containing(START + timedelta(days=day), Kind.DAY)
+            mine = [event for event in held if event.time in period]
+            self._period(period, LAYOUTS[day % 4], mine, archived=day == 1)
+        self.reader = Reader(self.catalog, self.store, self.archive)
+
+    def _period(self, period: Period, layout: Layout, mine: list[Event], *, archived: bool) -> None:
+        table = f"tidetable-t.s.{period.label}"
+        state = State.DELETED if archived else State.OPEN
+        facts = ArchiveFacts(table, len(mine), 0) if archived else None
+        self.catalog.add(Entry("s", period, table, layout, state, START, archive=facts))
+        items = {layout.key_of(event): layout.item_of(event) for event in mine}
+        if archived:
+            self.archive.periods[table] = [(item["sk"], layout.event_of(item)) for item in items.values()]
+        else:
+            self.store.tables[table] = items
+
+    def walk(self, limit: int, **parameters: str) -> list[Event]:
+        found: list[Event] = []
+        given = {name: [value] for name, value in parameters.items()}
+        while True:
+            answer = run_query(
+                parse_query(STREAM, given | {"limit": [str(limit)]}, NOW), STREAM, self.reader, NOW, lambda: 100.0
+            )
+            assert len(answer.events) <= limit
+            found += [event for event, _ in answer.events]
+            if answer.next is None:
+                return found
+            assert answer.events, "a page that is not the last holds something"
+            given = {"cursor": [answer.next]}
+
+
+def expected(held: list[Event], start: datetime, end: datetime, series: str | None, order: str) -> list[Event]:
+    gap = containing(START + timedelta(days=3), Kind.DAY)
+    kept = {
+        LAYOUTS[0].sort_key(event.time, event.series, event.id): event
+        for event in held
+        if start <= event.time < end and event.time not in gap and series in (None, event.series)
+    }
+    return [kept[key] for key in sorted(kept, reverse=order == "desc")]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(events, max_size=60),
+    st.integers(0, 119),
+    st.integers(1, 130),
+    st.sampled_from([None, *SERIES]),
+    st.sampled_from(["asc", "desc"]),
+    st.integers(1, 20),
+)
+def test_walking_a_cursor_gives_every_event_once_and_in_order(
+    held: list[Event], first: int, hours: int, series: str | None, order: str, limit: int
+) -> None:
+    start, end = START + timedelta(hours=first), START + timedelta(hours=first + hours)
+    parameters = {"from": start.isoformat(), "to": end.isoformat(), "order": order}
+    if series is not None:
+        parameters["series"] = series
+    assert Fixture(held).walk(limit, **parameters) == expected(held, start, end, series, order)
+
+
+def run(fixture: Fixture, **parameters: str):  # type: ignore[no-untyped-def]
+    query = parse_query(STREAM, {name: [value] for name, value in parameters.items()}, NOW)
+    return run_query(query, STREAM, fixture.reader, NOW, lambda: 100.0)
+
+
+def many(count: int) -> list[Event]:
+    return [Event("a", START + timedelta(minutes=i), str(i), {}) for i in range(count)]
+
+
+def test_events_that_arrive_while_a_cursor_is_walked_neither_repeat_nor_hide_others() -> None:
+    fixture = Fixture(many(50))
+    page = run(fixture, **{"from": START.isoformat(), "to": NOW.isoformat(), "order": "asc", "limit": "20"})
+    layout, table = LAYOUTS[0], "tidetable-t.s.2026-03-01"
+    for event in (Event("a", START, "early", {}), Event("a", START + timedelta(minutes=40), "later", {})):
+        fixture.store.tables[table][layout.key_of(event)] = layout.item_of(event)
+    rest = fixture.walk(20, cursor=page.next)
+    assert [event.id for event in rest] == [*map(str, range(20, 41)), "later", *map(str, range(41, 50))]
+
+
+def test_a_page_does_not_read_the_whole_range() -> None:
+    fixture = Fixture(many(1400))
+    page = run(fixture, **{"from": START.isoformat(), "to": NOW.isoformat(), "order": "asc", "limit": "100"})
+    assert len(page.events) == 100
+    assert fixture.store.items_read < 300
+
+
+def test_what_has_no_table_is_a_gap_and_not_an_error() -> None:
+    fixture = Fixture(many(10))
+    del fixture.store.tables["tidetable-t.s.2026-03-03"]
+    page = run(fixture, **{"from": START.isoformat(), "to": NOW.isoformat()})
+    assert [(gap.start.day, gap.reason) for gap in page.gaps] == [(3, "table missing"), (4, "no table")]
+    assert len(page.events) == 10
+
+
+def test_when_the_time_is_up_the_answer_is_a_cursor_that_goes_on() -> None:
+    fixture = Fixture(many(1400))
+    query = parse_query(STREAM, {"from": [START.isoformat()], "limit": ["1000"]}, NOW)
+    first = run_query(query, STREAM, fixture.reader, NOW, lambda: 0.0)
+    assert first.next is not None
+    assert len(first.events) + len(fixture.walk(1000, cursor=first.next)) == 1400
