@@ -1,6 +1,7 @@
 """The rule for creating tables ahead of time."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,10 +24,10 @@ def test_whatever_the_changes_of_period_no_instant_is_claimed_twice_or_left_out(
         now += timedelta(hours=hours)
         late, retention = KINDS[kind]
         stream = configuration(period=kind.value, late=late, retention=retention).streams["s"]
-        for period in periods_to_exist(stream, now, entries):
-            entries.append(Entry("s", period, period.label, stream.layout, State.OPEN, now))
+        missing = periods_to_exist(stream, now, entries)
+        entries += [Entry("s", one, one.label, stream.layout, State.OPEN, now) for one in missing]
         periods = sorted(entry.period for entry in entries)
-        for earlier, later in zip(periods, periods[1:], strict=False):
+        for earlier, later in pairwise(periods):
             assert earlier.end <= later.start, "two tables claim one instant"
         at = now - stream.late
         while at <= now + stream.ahead:

@@ -1,6 +1,7 @@
 """A stream walked through its life, step by step, with what there must be after each."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 from tests.lifecycle.world import World, configuration
 from tidetable.catalog import State
@@ -160,7 +161,7 @@ def test_a_longer_period_begins_where_hours_end_without_gap_or_overlap() -> None
     world.config = configuration(period="day", late="1d", retention=5)
     world.after(minutes=1)
     periods = sorted(entry.period for entry in world.catalog.entries("s"))
-    for earlier, later in zip(periods, periods[1:], strict=False):
+    for earlier, later in pairwise(periods):
         assert earlier.end == later.start
     labels = [period.label for period in periods]
     assert "2027-01-01T03" in labels, "hours go on to the day's end"

@@ -1,0 +1,38 @@
+"""The real stack, deployed once for all end-to-end tests."""
+
+from collections.abc import Callable, Iterator
+from time import monotonic, sleep
+from typing import TypeVar
+
+import pytest
+
+from local import Deployed, Emulator, deploy
+from local.emulator import clock_can_move
+from local.http import Api
+
+_T = TypeVar("_T")
+
+
+@pytest.fixture(scope="session")
+def stage() -> Iterator[tuple[Emulator, Deployed]]:
+    with Emulator(clock=clock_can_move()) as emulator:
+        yield emulator, deploy(emulator)
+
+
+@pytest.fixture(scope="session")
+def deployed(stage: tuple[Emulator, Deployed]) -> Deployed:
+    return stage[1]
+
+
+@pytest.fixture(scope="session")
+def api(deployed: Deployed) -> Api:
+    return Api(deployed)
+
+
+def eventually(probe: Callable[[], _T], holds: Callable[[_T], bool], seconds: float = 60) -> _T:
+    """Ask until it holds; the last answer is in the failure."""
+    deadline = monotonic() + seconds
+    while not holds(answer := probe()):
+        assert monotonic() < deadline, f"not within {seconds} s; the last answer was {answer}"
+        sleep(0.3)
+    return answer

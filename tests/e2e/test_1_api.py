@@ -1,0 +1,182 @@
+"""The deployed API, over HTTP: every body form, every refusal, and what was sent read back."""
+
+import gzip
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from local import Deployed
+from local.http import Api, invoke_lifecycle
+
+NOW = datetime.now(UTC).replace(microsecond=123000)
+
+
+def iso(instant: datetime) -> str:
+    return instant.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def event(number: int, series: str, ago: timedelta = timedelta()) -> dict[str, Any]:
+    data = {"n": number, "text": "é#%", "list": [1, 2.5, None, True], "big": 12345678901234567890}
+    return {"series": series, "time": iso(NOW - ago), "id": f"{series}-{number}", "data": data}
+
+
+def ids(api: Api, series: str, stream: str = "quakes", **more: Any) -> list[str]:
+    return [one["id"] for one in api.walk(stream, start="-7d", series=series, order="asc", **more)]
+
+
+def lines(events: list[dict[str, Any]]) -> bytes:
+    return "\n".join(map(json.dumps, events)).encode()
+
+
+FORMS = [
+    ("single", "application/json", lambda events: json.dumps(events[0]).encode(), 1),
+    ("array", "application/json", lambda events: json.dumps(events).encode(), 2),
+    ("wrapped", "application/json; charset=utf-8", lambda events: json.dumps({"events": events}).encode(), 2),
+    ("ndjson", "application/x-ndjson", lines, 2),
+    ("gzip-json", "application/json", lambda events: gzip.compress(json.dumps(events).encode()), 2),
+    ("gzip-ndjson", "application/x-ndjson", lambda events: gzip.compress(lines(events)), 2),
+    ("gzip", "application/gzip", lambda events: gzip.compress(lines(events)), 2),
+    ("bytes", "application/octet-stream", lines, 2),
+]
+
+
+@pytest.mark.parametrize(("form", "content_type", "encode", "count"), FORMS)
+def test_every_body_form_is_stored_and_read_back_as_it_was_sent(
+    api: Api, form: str, content_type: str, encode: Any, count: int
+) -> None:
+    sent = [event(0, f"form-{form}"), event(1, f"form-{form}", timedelta(minutes=1))]
+    answer = api.send("quakes", encode(sent), content_type)
+    assert answer.status == 200, answer
+    assert (answer.body["accepted"], answer.body["queued"], answer.body["rejected"]) == (count, 0, 0)
+    assert float(answer.headers["tidetable-write-units"]) == count
+    got = list(api.walk("quakes", start="-1h", series=f"form-{form}"))
+    assert [{name: one[name] for name in ("series", "time", "id", "data")} for one in got] == sent[:count]
+    assert [one["ref"] for one in got] == answer.body["refs"]
+
+
+REFUSED = [
+    ("no JSON", "quakes", b"{oops", "application/json", {}, 400, "unparseable"),
+    ("an unknown stream", "nothing", b'{"series": "a"}', "application/json", {}, 404, "unknown_stream"),
+    ("too many events", "quakes", b"[" + b",".join([b"{}"] * 1001) + b"]", "application/json", {}, 413, "too_large"),
+    ("a bomb", "quakes", gzip.compress(b" " * 9_000_000), "application/json", {}, 413, "too_large"),
+    ("a form", "quakes", b"series=a", "application/x-www-form-urlencoded", {}, 415, "unsupported_media_type"),
+    ("nothing but bad events", "quakes", b'[{"id": "x"}, 7]', "application/json", {}, 422, "all_refused"),
+    (
+        "one bad event, strictly",
+        "quakes",
+        b'[{"series": "strict", "id": "good"}, 7]',
+        "application/json",
+        {"Prefer": "handling=strict"},
+        400,
+        "strict",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "stream", "body", "content_type", "headers", "status", "code"), REFUSED)
+def test_a_request_that_is_refused_whole_is_a_problem(
+    api: Api, name: str, stream: str, body: bytes, content_type: str, headers: Any, status: int, code: str
+) -> None:
+    answer = api.send(stream, body, content_type, **headers)
+    assert (answer.status, answer.body["status"], answer.body["code"]) == (status, status, code)
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.body["detail"]
+
+
+def test_with_strict_handling_not_even_the_good_ones_are_written(api: Api) -> None:
+    assert ids(api, "strict") == []
+
+
+def test_good_events_are_kept_and_bad_ones_are_told_why(api: Api) -> None:
+    bodies = [
+        event(0, "mixed"),
+        event(1, "mixed", timedelta(days=8)),
+        event(2, "mixed", -timedelta(hours=1)),
+        {"id": "x"},
+        {**event(4, "mixed"), "data": {"text": "x" * 420_000}},
+    ]
+    answer = api.send("quakes", json.dumps(bodies).encode())
+    assert answer.status == 200
+    assert answer.headers["tidetable-rejected"] == "4"
+    codes = [(one["index"], one["code"]) for one in answer.body["errors"]]
+    assert codes == [(1, "too_old"), (2, "too_new"), (3, "invalid"), (4, "too_large")]
+    assert ids(api, "mixed") == ["mixed-0"]
+
+
+def test_a_caller_without_a_key_is_refused(api: Api) -> None:
+    assert api.call("/v1/streams", key="wrong").status == 403
+    assert api.call("/v1/streams/quakes/events", b"{}", {"Content-Type": "application/json"}, key="wrong").status == 403
+
+
+def test_the_same_batch_twice_leaves_no_duplicates_with_ids_and_without(api: Api) -> None:
+    named = [event(number, "twice", timedelta(minutes=number)) for number in range(40)]
+    nameless = [{name: one[name] for name in ("series", "time", "data")} for one in named]
+    for batch in (named, named, nameless, nameless):
+        assert api.send("quakes", json.dumps(batch).encode()).body["accepted"] == 40
+    assert len(ids(api, "twice", limit=7)) == 80
+
+
+def test_a_key_repeated_within_a_request_is_stored_once_as_it_last_was(api: Api) -> None:
+    first, last = event(1, "repeated"), {**event(1, "repeated"), "data": {"last": True}}
+    answer = api.send("quakes", json.dumps([first, last]).encode())
+    assert (answer.status, answer.body["accepted"]) == (200, 2)
+    got = list(api.walk("quakes", start="-1h", series="repeated"))
+    assert [one["data"] for one in got] == [{"last": True}]
+
+
+def test_a_batch_across_midnights_lands_in_its_own_tables_and_cursors_walk_it_in_order(
+    api: Api, deployed: Deployed
+) -> None:
+    sent = [event(number, "across", timedelta(hours=2 * number)) for number in range(80)]
+    assert api.send("quakes", json.dumps(sent[::-1]).encode()).status == 200
+    newest_first = [one["id"] for one in sent]
+    for limit in (1000, 33, 7):
+        walked = [one["id"] for one in api.walk("quakes", start="-7d", series="across", limit=limit)]
+        assert walked == newest_first
+    assert ids(api, "across", limit=19) == newest_first[::-1]
+    client = deployed.client("dynamodb")
+    days = {one["time"][:10] for one in sent}
+    for day in days:
+        assert client.scan(TableName=f"tidetable-local.quakes.{day}")["Count"] > 0
+    assert len(days) >= 7
+
+
+def test_a_stream_partitioned_by_series_answers_for_a_series_and_says_so_without(api: Api) -> None:
+    sent = [event(number, f"net-{number % 2}", timedelta(hours=number)) for number in range(30)]
+    assert api.send("stations", json.dumps(sent).encode()).status == 200
+    got = [one["id"] for one in api.walk("stations", start="-7d", series="net-1", limit=4)]
+    assert got == [one["id"] for one in sent if one["series"] == "net-1"]
+    answer = api.query("stations", start="-1h")
+    assert (answer.status, answer.body["code"]) == (400, "needs_series")
+
+
+def test_a_ref_finds_its_event_and_nothing_else_does(api: Api) -> None:
+    sent = event(1, "by-ref#%é")
+    ref = api.send("quakes", json.dumps(sent).encode()).body["refs"][0]
+    answer = api.get("quakes", ref)
+    assert (answer.status, answer.body["data"], answer.body["series"]) == (200, sent["data"], "by-ref#%é")
+    assert (api.get("stations", ref).status, api.get("quakes", "abc").status) == (400, 400)
+
+
+def test_a_query_is_told_what_to_change(api: Api) -> None:
+    answer = api.query("quakes", limt=3)
+    assert (answer.status, answer.body["code"]) == (400, "unknown_parameter")
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert api.query("nothing").status == 404
+
+
+def test_streams_periods_and_health_are_there(api: Api) -> None:
+    assert api.call("/v1/health").body["status"] == "ok"
+    assert [one["stream"] for one in api.call("/v1/streams").body["streams"]] == ["quakes", "stations"]
+    periods = api.call("/v1/streams/quakes/periods").body["periods"]
+    assert {one["state"] for one in periods} == {"open"}
+    assert all(one["capacity"]["mode"] == "provisioned" for one in periods)
+    assert NOW.strftime("%Y-%m-%d") in [one["period"] for one in periods]
+
+
+def test_the_lifecycle_changes_nothing_when_nothing_is_to_change(deployed: Deployed) -> None:
+    for payload in ({"dry_run": True}, {}, {}):
+        report = invoke_lifecycle(deployed, **payload)
+        assert (report["healthy"], report["actions"]) == (True, [])

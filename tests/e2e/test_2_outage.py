@@ -1,0 +1,44 @@
+"""A table that is missing: what was acknowledged waits in the queue, and is written when the table is back."""
+
+import json
+from datetime import UTC, datetime
+
+from local import Deployed
+from local.http import Api, invoke_lifecycle
+from tests.e2e.conftest import eventually
+
+
+def test_events_for_a_vanished_table_are_queued_and_drained_when_it_is_back(api: Api, deployed: Deployed) -> None:
+    client = deployed.client("dynamodb")
+    day = datetime.now(UTC).date().isoformat()
+    name = f"tidetable-local.quakes.{day}"
+    facts = client.describe_table(TableName=name)["Table"]
+    tags = client.list_tags_of_resource(ResourceArn=facts["TableArn"])["Tags"]
+    items = client.scan(TableName=name)["Items"]
+    client.delete_table(TableName=name)
+
+    mappings = deployed.client("lambda")
+    uuid = mappings.list_event_source_mappings()["EventSourceMappings"][0]["UUID"]
+    # A message that was tried in vain comes again in six minutes, longer than a test waits: the drain sleeps meanwhile.
+    mappings.update_event_source_mapping(UUID=uuid, Enabled=False)
+    answer = api.send("quakes", json.dumps([{"series": "lost", "id": str(number)} for number in range(3)]).encode())
+    assert (answer.status, answer.body["accepted"], answer.body["queued"]) == (202, 0, 3)
+    gaps = api.query("quakes", start="-1h").body["gaps"]
+    assert "table missing" in [gap["reason"] for gap in gaps]
+    report = invoke_lifecycle(deployed)
+    assert [(one["action"], one["outcome"]) for one in report["actions"]] == [("lost", "lost")]
+    assert not report["healthy"]
+
+    client.create_table(
+        TableName=name,
+        KeySchema=facts["KeySchema"],
+        AttributeDefinitions=facts["AttributeDefinitions"],
+        BillingMode="PROVISIONED",
+        ProvisionedThroughput={"ReadCapacityUnits": 5, "WriteCapacityUnits": 5},
+        Tags=tags,
+    )
+    for item in items:
+        client.put_item(TableName=name, Item=item)
+    mappings.update_event_source_mapping(UUID=uuid, Enabled=True)
+    read = lambda: api.query("quakes", start="-1h", series="lost").body["events"]  # noqa: E731
+    eventually(read, lambda events: len(events) == 3, seconds=45)

@@ -1,0 +1,57 @@
+"""The whole stage a month later: tables made, lowered, archived, deleted, and every event still answers."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+from examples.earthquakes.data import earthquakes
+from local import Deployed, Emulator
+from local.emulator import clock_can_move
+from local.http import Api, invoke_lifecycle
+from tests.e2e.conftest import eventually
+
+
+def test_a_month_later_every_event_still_answers_by_range_and_by_ref(
+    stage: tuple[Emulator, Deployed], api: Api
+) -> None:
+    emulator, deployed = stage
+    now = datetime.now(UTC)
+    sent = earthquakes(now)[-400:]
+    for one in sent:
+        one["series"] = f"month-{one['series']}"
+    assert api.send("quakes", json.dumps(sent).encode()).status == 200
+    start, end = (now - timedelta(days=7)).isoformat(), (now + timedelta(minutes=1)).isoformat()
+
+    def whole() -> list[dict[str, object]]:
+        return list(api.walk("quakes", start=start, to=end, order="asc", limit=300))
+
+    before = whole()
+    later = now + timedelta(days=31)
+    if clock_can_move():
+        emulator.move_clock("+31d")
+        # The schedule, due every five minutes, has been due ever since: it does the work by itself.
+        eventually(
+            lambda: api.call("/v1/streams/quakes/periods").body["periods"],
+            lambda periods: later.strftime("%Y-%m-%d") in [one["period"] for one in periods],
+            seconds=60,
+        )
+        payload: dict[str, object] = {}
+    else:
+        payload = {"at": later.isoformat()}
+    report = eventually(
+        lambda: invoke_lifecycle(deployed, **payload),
+        lambda report: report["healthy"] and not report["actions"],
+        seconds=120,
+    )
+    assert report["skipped"] is None
+
+    periods = api.call("/v1/streams/quakes/periods").body["periods"]
+    states = {one["period"]: one["state"] for one in periods}
+    assert states[now.strftime("%Y-%m-%d")] == "deleted"
+    assert states[later.strftime("%Y-%m-%d")] == "open"
+    assert all(one["archive"] for one in periods if one["state"] == "deleted")
+    tables = deployed.client("dynamodb").list_tables()["TableNames"]
+    assert f"tidetable-local.quakes.{now.strftime('%Y-%m-%d')}" not in tables
+
+    assert whole() == before
+    for one in before[::97]:
+        assert api.get("quakes", str(one["ref"])).body == one

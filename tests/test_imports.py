@@ -1,0 +1,66 @@
+"""The direction of imports: handlers -> wiring -> (aws, core); aws -> core; core -> nothing."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LAMBDAS = ROOT / "lambdas"
+CORE = sorted((LAMBDAS / "tidetable").rglob("*.py"))
+
+
+def imports(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
+def tops(file: Path) -> set[str]:
+    return {name.partition(".")[0] for name in imports(file)}
+
+
+def name(file: Path) -> str:
+    return str(file.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("file", CORE, ids=name)
+def test_the_core_imports_itself_msgspec_and_the_standard_library_only(file: Path) -> None:
+    assert tops(file) - sys.stdlib_module_names <= {"tidetable", "msgspec"}
+
+
+@pytest.mark.parametrize("file", CORE, ids=name)
+def test_the_core_reads_no_clock_and_no_environment_and_draws_no_lots(file: Path) -> None:
+    assert not {"os", "time", "random", "socket"} & tops(file)
+    called = {node.attr for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Attribute)}
+    assert not {"utcnow", "today"} & called
+    assert "datetime.now(" not in file.read_text()
+
+
+@pytest.mark.parametrize("file", sorted((LAMBDAS / "handlers").glob("*.py")), ids=name)
+def test_handlers_reach_aws_through_the_wiring_only(file: Path) -> None:
+    assert not {"aws", "boto3", "botocore", "pyarrow"} & tops(file)
+
+
+@pytest.mark.parametrize("file", sorted((LAMBDAS / "aws").glob("*.py")), ids=name)
+def test_adapters_know_the_core_and_their_own_libraries(file: Path) -> None:
+    assert tops(file) - sys.stdlib_module_names <= {
+        "aws", "tidetable", "boto3", "botocore", "msgspec", "pyarrow",
+        "mypy_boto3_dynamodb", "mypy_boto3_lambda", "mypy_boto3_s3", "mypy_boto3_sqs",
+    }  # fmt: skip
+
+
+def test_only_the_archives_own_functions_import_pyarrow() -> None:
+    importers = {name(file) for file in LAMBDAS.rglob("*.py") if "pyarrow" in tops(file)}
+    assert importers == {"lambdas/aws/archive_parquet.py"}
+    for file in (LAMBDAS / "wiring.py", LAMBDAS / "aws" / "archive_clients.py"):
+        assert "aws.archive_parquet" not in set(imports(file))
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "infra").glob("*.py")), ids=name)
+def test_infrastructure_knows_of_the_lambdas_no_more_than_the_core(file: Path) -> None:
+    assert not {"handlers", "aws", "wiring", "settings"} & tops(file)
