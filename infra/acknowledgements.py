@@ -23,17 +23,20 @@ _REASONS: dict[str, str] = {
     "IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AmazonAPIGatewayPushToCloudWatchLogs]": (
         "API Gateway's account-wide logging role is defined by AWS as this policy"
     ),
-    "IAM5[Resource::*]": "Only with tracing on: X-Ray's write actions know no resources",
 }
+_WITH_TRACING = {"IAM5[Resource::*]": "X-Ray's write actions know no resources"}
 
 
-def acknowledge(stack: Stack, *, stage: str, bucket: Construct, invoked: list[Construct]) -> None:
+def acknowledge(stack: Stack, *, stage: str, tracing: bool, bucket: Construct, invoked: list[Construct]) -> None:
     """Record the reasons on the stack: for the rules above, and for the wildcards that its roles need."""
     tables = f"arn:<AWS::Partition>:dynamodb:<AWS::Region>:<AWS::AccountId>:table/{table_prefix(stage)}*"
     reasons = _REASONS | {
         f"IAM5[Resource::{tables}]": "Period tables come and go by themselves; their common prefix is this stage's alone",
         f"IAM5[Resource::<{_id(bucket)}.Arn>/stream=*]": "The archive's objects, under the one prefix that it uses",
     }
+    # Without tracing nothing needs it, and acknowledging it all the same would hide any other wildcard.
+    if tracing:
+        reasons |= _WITH_TRACING
     for function in invoked:
         reasons[f"IAM5[Resource::<{_id(function)}.Arn>:*]"] = "Any version of the one function that the role may call"
     for rule, reason in reasons.items():

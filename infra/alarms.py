@@ -6,6 +6,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
+from infra.api import Api
 from infra.ingest import Ingest
 from infra.lifecycle import EVERY_MINUTES, Lifecycle
 
@@ -13,7 +14,7 @@ from infra.lifecycle import EVERY_MINUTES, Lifecycle
 class Alarms(Construct):
     """Alarms without actions: subscribe to them as the account's other alarms are."""
 
-    def __init__(self, scope: Construct, id: str, *, ingest: Ingest, lifecycle: Lifecycle) -> None:
+    def __init__(self, scope: Construct, id: str, *, ingest: Ingest, lifecycle: Lifecycle, api: Api) -> None:
         super().__init__(scope, id)
         minute, five = Duration.minutes(1), Duration.minutes(5)
         self._alarm(
@@ -32,6 +33,14 @@ class Alarms(Construct):
             lifecycle.function.metric_errors(period=five),
             "The lifecycle has crashed in three runs: the next tables may not be made.",
             periods=3,
+        )
+        self._alarm(
+            "LifecycleUnhealthy",
+            lifecycle.health.with_(period=five),
+            "Three runs of the lifecycle ended with failed actions: tables may be missing, or cost more than they should.",
+            periods=3,
+            below=True,
+            missing_is_bad=False,  # LifecycleNotRunning tells that
         )
         self._alarm(
             "LifecycleNotRunning",
@@ -56,6 +65,12 @@ class Alarms(Construct):
             "The ingest function crashes or times out; callers are told to send again.",
             periods=3,
         )
+        self._alarm(
+            "ApiFailing",
+            api.rest.deployment_stage.metric_server_error(period=minute, statistic="Sum"),
+            "The API answers 5xx: events are refused, or queries fail. The functions answer so themselves, without an error.",
+            periods=3,
+        )
 
     def _alarm(
         self,
@@ -66,9 +81,11 @@ class Alarms(Construct):
         threshold: float = 1,
         periods: int = 1,
         below: bool = False,
+        missing_is_bad: bool | None = None,
     ) -> None:
         operator = cloudwatch.ComparisonOperator
         missing = cloudwatch.TreatMissingData
+        breaching = below if missing_is_bad is None else missing_is_bad
         cloudwatch.Alarm(
             self,
             id,
@@ -76,6 +93,6 @@ class Alarms(Construct):
             threshold=threshold,
             evaluation_periods=periods,
             comparison_operator=operator.LESS_THAN_THRESHOLD if below else operator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
-            treat_missing_data=missing.BREACHING if below else missing.NOT_BREACHING,
+            treat_missing_data=missing.BREACHING if breaching else missing.NOT_BREACHING,
             alarm_description=f"{what} What to do: docs/runbook.md#{id.lower()}",
         )

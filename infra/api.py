@@ -16,6 +16,8 @@ _STAGE = "api"
 
 # What the gateway answers by itself, as problem details: (kind of answer, status, code, what to do).
 _PROBLEMS: list[tuple[apigateway.ResponseType, int, str, str]] = [
+    (apigateway.ResponseType.BAD_REQUEST_BODY, 400, "bad_request", "The body is not valid."),
+    (apigateway.ResponseType.BAD_REQUEST_PARAMETERS, 400, "bad_request", "The parameters are not valid."),
     (apigateway.ResponseType.UNAUTHORIZED, 401, "unauthorized", "Sign the request, or send a valid key."),
     (apigateway.ResponseType.ACCESS_DENIED, 403, "forbidden", "These credentials may not call this route."),
     (apigateway.ResponseType.INVALID_API_KEY, 403, "forbidden", "Send a valid key in the header x-api-key."),
@@ -33,6 +35,7 @@ _PROBLEMS: list[tuple[apigateway.ResponseType, int, str, str]] = [
 ]
 _RETRY_AFTER = {429: "1", 500: "5", 503: "5", 504: "5"}
 _TITLES = {
+    400: "Bad Request",
     401: "Unauthorized",
     403: "Forbidden",
     404: "Not Found",

@@ -11,8 +11,10 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.naming import catalog_table
+from infra.naming import catalog_table, service_name
 from tidetable.config import Config
+
+METRICS_NAMESPACE = "Tidetable"
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,9 @@ class Function(lambda_.Function):
                 "TIDETABLE_STAGE": common.stage,
                 "TIDETABLE_CATALOG_TABLE": catalog_table(common.stage),
                 "TIDETABLE_TRACING": "on" if observability.tracing else "off",
-                "POWERTOOLS_SERVICE_NAME": handler,
-                "POWERTOOLS_METRICS_NAMESPACE": "Tidetable",
+                # The only dimension of the metrics: with the stage in it, two stages in one account stay apart.
+                "POWERTOOLS_SERVICE_NAME": service_name(common.stage, handler),
+                "POWERTOOLS_METRICS_NAMESPACE": METRICS_NAMESPACE,
                 "POWERTOOLS_LOG_LEVEL": observability.log_level,
                 **(environment or {}),
             },

@@ -6,14 +6,15 @@ from hashlib import sha256
 
 import msgspec
 from aws_cdk import CustomResource, Duration, custom_resources
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_destinations as destinations
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
-from infra.function import Common, Function
-from infra.naming import period_tables
+from infra.function import METRICS_NAMESPACE, Common, Function
+from infra.naming import period_tables, service_name
 from infra.queue import Queue
 from infra.storage import Storage
 
@@ -34,8 +35,19 @@ class Lifecycle(Construct):
         self.archiver = self._archiver(archive)
         self.function = self._reconciling("Function", "lifecycle", minutes=5)
         self.deployment = self._reconciling("Deployment", "deployment", minutes=10)
-        self._schedule()
-        self._resource()
+        # Made after the tables and deleted before them: a run while the stack goes would make them again.
+        self._schedule().node.add_dependency(self._resource())
+
+    @property
+    def health(self) -> cloudwatch.Metric:
+        """1 for a run whose actions all went well, 0 for one with failures, which are no errors of the function."""
+        service = service_name(self._common.stage, "lifecycle")
+        return cloudwatch.Metric(
+            namespace=METRICS_NAMESPACE,
+            metric_name="LifecycleHealthy",
+            dimensions_map={"service": service},
+            statistic="Minimum",
+        )
 
     def _archiver(self, code: lambda_.Code) -> Function:
         bucket, catalog = self._storage.bucket, self._storage.catalog
@@ -80,8 +92,8 @@ class Lifecycle(Construct):
         function.allow(["lambda:InvokeFunction"], self.archiver.function_arn)
         return function
 
-    def _schedule(self) -> None:
-        scheduler.Schedule(
+    def _schedule(self) -> scheduler.Schedule:
+        return scheduler.Schedule(
             self,
             "Schedule",
             description="Reconciles the period tables",
@@ -95,7 +107,7 @@ class Lifecycle(Construct):
             ),
         )
 
-    def _resource(self) -> None:
+    def _resource(self) -> CustomResource:
         """Reconcile when the stack is made and whenever the configuration changes, before the deploy returns."""
         provider = custom_resources.Provider(self, "Provider", on_event_handler=self.deployment)
         digest = sha256(msgspec.json.encode(self._common.config, enc_hook=str)).hexdigest()
@@ -109,3 +121,4 @@ class Lifecycle(Construct):
         )
         # Its role's policies too: a deploy must not begin to make tables before it may.
         resource.node.add_dependency(self.deployment, self.archiver, self._storage)
+        return resource

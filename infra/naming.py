@@ -13,6 +13,11 @@ def catalog_table(stage: str) -> str:
     return f"tidetable-{stage}-catalog"
 
 
+def service_name(stage: str, handler: str) -> str:
+    """The service under which a function logs, traces and counts."""
+    return f"tidetable-{stage}-{handler}"
+
+
 def archive_bucket(scope: Construct, stage: str) -> str:
     """The archive bucket's name, fixed so that a new stack finds the archive of one that was destroyed."""
     stack = Stack.of(scope)

@@ -29,10 +29,16 @@ class TidetableStack(Stack):
         query = Query(self, "Query", common, slim=slim, archive=archive, storage=storage)
         lifecycle = Lifecycle(self, "Lifecycle", common, slim=slim, archive=archive, storage=storage)
         api = Api(self, "Api", common, ingest=ingest.function, query=query.function)
-        Alarms(self, "Alarms", ingest=ingest, lifecycle=lifecycle)
+        Alarms(self, "Alarms", ingest=ingest, lifecycle=lifecycle, api=api)
         Tags.of(self).add("project", "tidetable")
         Tags.of(self).add("stage", stage)
-        acknowledge(self, stage=stage, bucket=storage.bucket, invoked=[lifecycle.function, lifecycle.deployment])
+        acknowledge(
+            self,
+            stage=stage,
+            tracing=config.observability.tracing,
+            bucket=storage.bucket,
+            invoked=[lifecycle.function, lifecycle.deployment],
+        )
         outputs = {
             "ApiUrl": api.rest.url,
             "ArchiveBucket": storage.bucket.bucket_name,

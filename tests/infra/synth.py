@@ -1,0 +1,122 @@
+"""Synthesises the stack in this process with an empty asset: no pip, no network, no credentials."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_lambda as lambda_
+from cdk_nag import AwsSolutionsChecks
+
+from infra.assets import Assets
+from infra.stack import TidetableStack
+from tidetable.config import load, parse
+
+ROOT = Path(__file__).parents[2]
+CONFIG = ROOT / "tidetable.toml"
+Properties = dict[str, Any]
+
+
+class EmptyAssets(Assets):
+    """Assets with nothing in them, where only the template is looked at."""
+
+    @staticmethod
+    @cache
+    def _empty() -> str:
+        folder = mkdtemp(prefix="tidetable-asset-")
+        Path(folder, "empty.py").touch()
+        return folder
+
+    def slim(self) -> lambda_.Code:
+        """Nothing."""
+        return lambda_.Code.from_asset(self._empty())
+
+    def archive(self) -> lambda_.Code:
+        """Nothing."""
+        return lambda_.Code.from_asset(self._empty())
+
+
+@dataclass(frozen=True)
+class Template:
+    """A synthesised template, looked at by type of resource."""
+
+    document: dict[str, Any]
+
+    @property
+    def resources(self) -> dict[str, dict[str, Any]]:
+        """Every resource by its logical id."""
+        found: dict[str, dict[str, Any]] = self.document["Resources"]
+        return found
+
+    def all(self, kind: str) -> dict[str, Properties]:
+        """The properties of every resource of a type, by logical id."""
+        return {id: one.get("Properties", {}) for id, one in self.resources.items() if one["Type"] == kind}
+
+    def functions(self) -> dict[str, Properties]:
+        """The project's own functions, by the name of their handler's module; not the CDK's helpers."""
+        found = self.all("AWS::Lambda::Function").values()
+        return {
+            one["Handler"].removeprefix("handlers.").removesuffix(".handler"): one
+            for one in found
+            if one["Handler"].startswith("handlers.")
+        }
+
+    def id_of(self, handler: str) -> str:
+        """The logical id of one of the project's own functions."""
+        kind = "AWS::Lambda::Function"
+        return next(id for id, one in self.all(kind).items() if one["Handler"] == f"handlers.{handler}.handler")
+
+    def statements(self, handler: str) -> list[dict[str, Any]]:
+        """Every statement of the policies of a function's role."""
+        role = self.functions()[handler]["Role"]["Fn::GetAtt"][0]
+        policies = self.all("AWS::IAM::Policy").values()
+        return [
+            statement
+            for policy in policies
+            if {"Ref": role} in policy["Roles"]
+            for statement in policy["PolicyDocument"]["Statement"]
+        ]
+
+
+def app(stage: str = "dev", *changes: tuple[str, str]) -> tuple[cdk.App, TidetableStack]:
+    """An app with the stack of the example configuration, changed by replacing text in it."""
+    text = CONFIG.read_text(encoding="utf-8")
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    context = json.loads((ROOT / "cdk.json").read_text())["context"]
+    app = cdk.App(context=context, outdir=mkdtemp(prefix="tidetable-synth-"))
+    config = parse(text) if changes else load(CONFIG)
+    return app, TidetableStack(
+        app, f"Tidetable-{stage}", stage=stage, config=config, assets=EmptyAssets(ROOT, CONFIG, stage)
+    )
+
+
+@cache
+def template(stage: str = "dev", *changes: tuple[str, str]) -> Template:
+    """The template of a stage, made once a run."""
+    made, stack = app(stage, *changes)
+    return Template(made.synth().get_stack_by_name(stack.stack_name).template)
+
+
+def checked(made: cdk.App) -> cdk.App:
+    """The app with cdk-nag's AwsSolutions rules, as app.py has them."""
+    cdk.Validations.of(made).add_plugins(AwsSolutionsChecks(made))
+    return made
+
+
+def actions(statement: dict[str, Any]) -> set[str]:
+    """A statement's actions, of which CloudFormation takes one or a list."""
+    given = statement["Action"]
+    return {given} if isinstance(given, str) else set(given)
+
+
+def resources(statement: dict[str, Any]) -> list[str]:
+    """A statement's resources as text, references and all."""
+    given = statement["Resource"]
+    return [json.dumps(one) for one in (given if isinstance(given, list) else [given])]

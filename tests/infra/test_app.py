@@ -1,0 +1,53 @@
+"""app.py as a program: what it says of a stage or a configuration that cannot be used."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.infra.synth import ROOT
+
+
+def _run(folder: Path, **context: str) -> subprocess.CompletedProcess[str]:
+    """Run app.py as the CDK command line does, without credentials, a Region or a home that could hold them."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "CDK_"))}
+    environment |= {
+        "CDK_CONTEXT_JSON": json.dumps({"stage": "dev"} | context),
+        "CDK_OUTDIR": str(folder / "cdk.out"),
+        "HOME": str(folder),
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    command = [sys.executable, str(ROOT / "app.py")]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
+
+
+@pytest.mark.parametrize("stage", ["", "Prod", "a.b", "-x", "seventeen-letters"])
+def test_a_stage_that_cannot_be_used(tmp_path: Path, stage: str) -> None:
+    done = _run(tmp_path, stage=stage)
+    assert done.returncode == 1
+    assert f"stage {stage!r}" in done.stderr
+    assert "-c stage=" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_configuration_with_mistakes(tmp_path: Path) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text('[api]\nauth = "none"\n[streams.quakes]\nperiod = "fortnight"\n')
+    done = _run(tmp_path, config=str(file))
+    assert done.returncode == 1
+    assert "bad.toml" in done.stderr
+    assert "auth" in done.stderr
+    assert "period" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_configuration_that_is_not_there(tmp_path: Path) -> None:
+    done = _run(tmp_path, config=str(tmp_path / "none.toml"))
+    assert done.returncode == 1
+    assert "none.toml does not exist" in done.stderr
+    assert "Traceback" not in done.stderr

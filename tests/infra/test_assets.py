@@ -1,0 +1,71 @@
+"""The assets: stable, complete, for the machine that runs them, and small enough."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.assets import Assets
+from tests.infra.synth import CONFIG, ROOT
+
+_LIMIT = 250 * 1024 * 1024  # unzipped, of Lambda
+_AARCH64 = 183  # e_machine of an ELF file
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Assets:
+    """A project of one module whose dependencies are there already."""
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    (tmp_path / "lambdas" / "__pycache__").mkdir(parents=True)
+    (tmp_path / "lambdas" / "settings.py").write_text("")
+    (tmp_path / "lambdas" / "__pycache__" / "settings.pyc").write_text("")
+    (tmp_path / "lambdas" / "requirements.txt").write_text("")
+    (tmp_path / "config.toml").write_text("a = 1")
+    monkeypatch.setattr(Assets, "_packages", lambda self, requirements: packages)
+    return Assets(tmp_path, tmp_path / "config.toml", "dev")
+
+
+def test_the_same_content_is_the_same_asset(small: Assets, tmp_path: Path) -> None:
+    before = small.build("requirements.txt")
+    os.utime(tmp_path / "lambdas" / "settings.py", (0, 0))
+    (tmp_path / "lambdas" / "__pycache__" / "other.pyc").write_text("1")
+    assert small.build("requirements.txt") == before
+
+
+@pytest.mark.parametrize("changed", ["lambdas/settings.py", "config.toml"])
+def test_other_content_is_another_asset(small: Assets, tmp_path: Path, changed: str) -> None:
+    before = small.build("requirements.txt")
+    (tmp_path / changed).write_text("b = 2")
+    assert small.build("requirements.txt") != before
+
+
+def test_the_configuration_travels_under_the_name_that_settings_read(small: Assets) -> None:
+    folder = small.build("requirements.txt")
+    assert (folder / "tidetable.toml").read_text() == "a = 1"
+    assert {path.name for path in folder.iterdir()} == {"settings.py", "tidetable.toml"}
+
+
+def test_pip_fetches_for_the_machine_that_runs_it(tmp_path: Path) -> None:
+    aws = Assets(ROOT, CONFIG, "dev").pip_command("requirements.txt", tmp_path)
+    here = Assets(ROOT, CONFIG, "local").pip_command("requirements.txt", tmp_path)
+    text = " ".join(aws)
+    assert aws[:3] == here[:3] == [sys.executable, "-m", "pip"]
+    assert "--platform manylinux2014_aarch64" in text
+    assert "--implementation cp --python-version 3.13 --only-binary=:all:" in text
+    assert "--platform" not in here
+
+
+def test_the_largest_bundle_fits_lambda_and_is_for_arm() -> None:
+    folder = Assets(ROOT, CONFIG, "dev").build("requirements-archive.txt")
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < _LIMIT
+    assert not [path for path in files if path.suffix == ".pyc" or path.name.startswith("requirements")]
+    assert not [path for path in files if path.parent.name in {"tests", "include", "__pycache__"}]
+    assert {int.from_bytes(path.read_bytes()[18:20], "little") for path in files if path.suffix == ".so"} == {_AARCH64}
+    assert {"handlers", "aws", "tidetable", "tidetable.toml", "settings.py", "pyarrow"} <= {
+        path.name for path in folder.iterdir()
+    }

@@ -1,0 +1,90 @@
+"""The functions: what they run, what they are told, and where they run."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests.infra.synth import ROOT, Template
+
+EVERYWHERE = {
+    "TIDETABLE_STAGE",
+    "TIDETABLE_CATALOG_TABLE",
+    "TIDETABLE_TRACING",
+    "POWERTOOLS_SERVICE_NAME",
+    "POWERTOOLS_METRICS_NAMESPACE",
+    "POWERTOOLS_LOG_LEVEL",
+}
+MORE = {
+    "ingest": {"TIDETABLE_OVERFLOW_QUEUE_URL"},
+    "drain": set(),
+    "query": {"TIDETABLE_ARCHIVE_READER_FUNCTION"},
+    "lifecycle": {"TIDETABLE_ARCHIVER_FUNCTION", "TIDETABLE_ALLOW_TIME_TRAVEL"},
+    "deployment": {"TIDETABLE_ARCHIVER_FUNCTION", "TIDETABLE_ALLOW_TIME_TRAVEL"},
+    "archiver": {"TIDETABLE_ARCHIVE_BUCKET"},
+    "archive_reader": {"TIDETABLE_ARCHIVE_BUCKET"},
+}
+
+
+def test_every_handler_is_a_function_and_no_other(dev: Template) -> None:
+    modules = {path.stem for path in (ROOT / "lambdas" / "handlers").glob("[!_]*.py")}
+    assert dev.functions().keys() == modules == MORE.keys()
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_a_handler_is_defined_in_its_module(name: str) -> None:
+    tree = ast.parse((ROOT / "lambdas" / "handlers" / f"{name}.py").read_text())
+    assert "handler" in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+@pytest.mark.parametrize("name, more", MORE.items())
+def test_a_function_is_told_what_it_needs_and_nothing_else(dev: Template, name: str, more: set[str]) -> None:
+    assert dev.functions()[name]["Environment"]["Variables"].keys() == EVERYWHERE | more
+
+
+def test_what_settings_read_is_supplied(dev: Template) -> None:
+    tree = ast.parse((ROOT / "lambdas" / "settings.py").read_text())
+    texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    read = {text for text in texts if text.startswith("TIDETABLE_")}
+    supplied = {name for one in dev.functions().values() for name in one["Environment"]["Variables"]}
+    assert read
+    assert read == {name for name in supplied if name.startswith("TIDETABLE_")}
+
+
+def test_functions_run_on_arm_except_in_the_emulator(dev: Template, local: Template) -> None:
+    assert {(one["Runtime"], *one["Architectures"]) for one in dev.functions().values()} == {("python3.13", "arm64")}
+    assert {(one["Runtime"], *one["Architectures"]) for one in local.functions().values()} == {("python3.13", "x86_64")}
+
+
+def test_time_travel_is_for_the_local_stage_only(dev: Template, local: Template) -> None:
+    def travel(template: Template) -> set[str]:
+        names = ("lifecycle", "deployment")
+        return {template.functions()[name]["Environment"]["Variables"]["TIDETABLE_ALLOW_TIME_TRAVEL"] for name in names}
+
+    assert travel(dev) == {"off"}
+    assert travel(local) == {"on"}
+
+
+def test_no_function_reserves_concurrency(dev: Template) -> None:
+    assert not [name for name, one in dev.functions().items() if "ReservedConcurrentExecutions" in one]
+
+
+def test_every_function_has_a_log_group_that_forgets(dev: Template) -> None:
+    groups = dev.all("AWS::Logs::LogGroup")
+    named = [one["LoggingConfig"]["LogGroup"]["Ref"] for one in dev.functions().values()]
+    assert len(set(named)) == len(named)
+    assert {groups[id]["RetentionInDays"] for id in named} == {30}
+
+
+def test_tracing_is_switched_by_the_configuration(dev: Template, signed: Template) -> None:
+    assert not [name for name, one in dev.functions().items() if "TracingConfig" in one]
+    assert {one["TracingConfig"]["Mode"] for one in signed.functions().values()} == {"Active"}
+    assert {one["Environment"]["Variables"]["TIDETABLE_TRACING"] for one in signed.functions().values()} == {"on"}
+
+
+def test_stages_of_one_account_count_apart(dev: Template, local: Template) -> None:
+    def services(template: Template) -> set[str]:
+        return {one["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"] for one in template.functions().values()}
+
+    assert not services(dev) & services(local)

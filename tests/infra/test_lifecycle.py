@@ -1,0 +1,88 @@
+"""The schedule, the custom resource and the alarms."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.infra.synth import Template, template
+
+ALARMS = {
+    *("DeadLetters", "OverflowOld", "IngestFailing", "ApiFailing", "ArchiveFailing"),
+    *("LifecycleFailing", "LifecycleUnhealthy", "LifecycleNotRunning", "LifecycleUndelivered"),
+}
+
+
+def test_the_schedule_calls_the_lifecycle_every_five_minutes(dev: Template) -> None:
+    (schedule,) = dev.all("AWS::Scheduler::Schedule").values()
+    assert schedule["ScheduleExpression"] == "rate(5 minutes)"
+    assert schedule["State"] == "ENABLED"
+    assert schedule["Target"]["Arn"] == {"Fn::GetAtt": [dev.id_of("lifecycle"), "Arn"]}
+    assert json.loads(schedule["Target"]["Input"]) == {"source": "schedule"}
+
+
+def test_a_run_that_is_not_delivered_or_fails_leaves_a_dead_letter(dev: Template) -> None:
+    (schedule,) = dev.all("AWS::Scheduler::Schedule").values()
+    configs = dev.all("AWS::Lambda::EventInvokeConfig").values()
+    config = next(one for one in configs if one["FunctionName"] == {"Ref": dev.id_of("lifecycle")})
+    assert "LifecycleDeadLetters" in json.dumps(schedule["Target"]["DeadLetterConfig"])
+    assert "LifecycleDeadLetters" in json.dumps(config["DestinationConfig"]["OnFailure"])
+
+
+def test_the_schedule_goes_before_the_tables_do(dev: Template) -> None:
+    (schedule,) = (one for one in dev.resources.values() if one["Type"] == "AWS::Scheduler::Schedule")
+    (tables,) = dev.all("Custom::TidetableTables")
+    assert tables in schedule["DependsOn"]
+
+
+def test_tables_are_made_when_the_functions_may_make_them(dev: Template) -> None:
+    (resource,) = (one for one in dev.resources.values() if one["Type"] == "Custom::TidetableTables")
+    depends = set(resource["DependsOn"])
+    assert {dev.id_of("deployment"), dev.id_of("archiver")} <= depends
+    assert {id for id in dev.all("AWS::DynamoDB::Table")} <= depends
+    for name in ("deployment", "archiver"):
+        function = dev.resources[dev.id_of(name)]
+        assert any("DefaultPolicy" in id for id in function["DependsOn"])
+
+
+def test_the_custom_resource_may_take_longer_than_its_function(dev: Template) -> None:
+    (resource,) = dev.all("Custom::TidetableTables").values()
+    assert int(resource["ServiceTimeout"]) > dev.functions()["deployment"]["Timeout"]
+
+
+def test_a_change_of_the_configuration_runs_it_again(dev: Template) -> None:
+    def digest(one: Template) -> str:
+        (resource,) = one.all("Custom::TidetableTables").values()
+        return str(resource["configuration"])
+
+    changed = template("dev", ("retention = 14", "retention = 15"))
+    commented = template("dev", ("# Seismic stations", "# Stations that measure"))
+    assert digest(changed) != digest(dev) == digest(commented)
+
+
+@pytest.mark.parametrize("handler, seconds", [("lifecycle", 300), ("deployment", 600), ("archiver", 900)])
+def test_the_slow_functions_have_their_time(dev: Template, handler: str, seconds: int) -> None:
+    assert dev.functions()[handler]["Timeout"] == seconds
+
+
+def test_every_alarm_says_what_is_wrong_and_where_to_read_on(dev: Template) -> None:
+    alarms = dev.all("AWS::CloudWatch::Alarm").values()
+    sections = [re.search(r"docs/runbook\.md#(\w+)$", one["AlarmDescription"]) for one in alarms]
+    assert {found[1] for found in sections if found} == {name.lower() for name in ALARMS}
+    assert len(alarms) == len(ALARMS)
+
+
+def test_alarms_are_simple_ones_that_the_emulator_takes(dev: Template) -> None:
+    assert not dev.all("AWS::CloudWatch::CompositeAlarm")
+    assert not [one for one in dev.all("AWS::CloudWatch::Alarm").values() if "Metrics" in one]
+
+
+def test_failed_actions_are_seen_though_the_function_does_not_fail(dev: Template) -> None:
+    alarm = next(one for id, one in dev.all("AWS::CloudWatch::Alarm").items() if "LifecycleUnhealthy" in id)
+    told = dev.functions()["lifecycle"]["Environment"]["Variables"]
+    assert alarm["Namespace"] == told["POWERTOOLS_METRICS_NAMESPACE"]
+    assert alarm["Dimensions"] == [{"Name": "service", "Value": told["POWERTOOLS_SERVICE_NAME"]}]
+    assert alarm["MetricName"] == "LifecycleHealthy"
+    assert alarm["ComparisonOperator"] == "LessThanThreshold"

@@ -1,0 +1,57 @@
+"""cdk-nag's AwsSolutions rules: they pass, they would notice, and every acknowledgement has a reason."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sqs as sqs
+
+from tests.infra.synth import app, checked
+
+TRACED = ("tracing = false", "tracing = true")
+SIGNED = ('auth = "api-key"', 'auth = "iam"')
+
+
+def _report(made: cdk.App) -> tuple[bool, dict[str, Any]]:
+    """Whether the synth went through, and the rules' report."""
+    try:
+        checked(made).synth()
+        passed = True
+    except Exception:  # jsii wraps what the validation raises
+        passed = False
+    (report,) = json.loads((Path(made.outdir) / "validation-report.json").read_text())["pluginReports"]
+    return passed, report
+
+
+def _rules(report: dict[str, Any]) -> set[str]:
+    return {one["ruleName"] for one in report["violations"]}
+
+
+@pytest.mark.parametrize("changes", [(), (TRACED, SIGNED)], ids=["as shipped", "traced and signed"])
+def test_the_stack_passes(changes: tuple[tuple[str, str], ...]) -> None:
+    made, _ = app("dev", *changes)
+    _, report = _report(made)
+    assert (report["conclusion"], _rules(report)) == ("success", set())
+
+
+def test_a_bucket_without_tls_and_a_wildcard_are_noticed() -> None:
+    made, stack = app()
+    s3.Bucket(stack, "Open")
+    sqs.Queue(stack, "Plain")
+    role = iam.Role(stack, "Mighty", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+    role.add_to_policy(iam.PolicyStatement(actions=["dynamodb:DeleteTable"], resources=["*"]))
+    passed, report = _report(made)
+    assert report["conclusion"] == "failure"
+    assert _rules(report) >= {
+        "AwsSolutions-S1",
+        "AwsSolutions-S10",
+        "AwsSolutions-SQS4",
+        "AwsSolutions-IAM5[Resource::*]",
+    }
+    assert not passed

@@ -1,0 +1,44 @@
+"""The documents hold: links, commands, test vectors, routes."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tidetable.keys import suffix_of
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
+def test_every_relative_link_leads_somewhere(document: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", document.read_text())
+    assert all((document.parent / link).exists() for link in links)
+
+
+def test_every_make_command_of_the_readme_exists() -> None:
+    rules = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"make ([a-z]+)", (ROOT / "README.md").read_text()))
+    assert {"demo", "test", "deploy", "destroy", "stop"} <= named <= rules
+
+
+def test_the_published_vectors_are_what_the_code_calculates() -> None:
+    rows = re.findall(r"^\| `(.*)` \| ([\d |]+) \|$", (ROOT / "docs" / "suffix.md").read_text(), re.MULTILINE)
+    assert len(rows) == 5
+    for value, numbers in rows:
+        assert [int(one) for one in numbers.split("|")] == [suffix_of(value, n) for n in (1, 2, 4, 10, 16, 256)]
+
+
+def test_the_api_description_names_every_route_and_no_other() -> None:
+    described = set(re.findall(r"^## ([A-Z]+ /\S+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE))
+    source = (ROOT / "lambdas" / "handlers" / "query.py").read_text()
+    routes = {f"GET {path}".replace("<", "{").replace(">", "}") for path in re.findall(r'@app.get\("(.*)"\)', source)}
+    assert described == routes | {"POST /v1/streams/{stream}/events"}
+
+
+def test_every_parameter_is_described() -> None:
+    from tidetable.query.params import KNOWN
+
+    text = (ROOT / "docs" / "api.md").read_text()
+    assert all(f"`{name}`" in text for name in KNOWN)
