@@ -42,3 +42,11 @@ def test_every_parameter_is_described() -> None:
 
     text = (ROOT / "docs" / "api.md").read_text()
     assert all(f"`{name}`" in text for name in KNOWN)
+
+
+def test_every_alarm_names_a_section_of_the_runbook() -> None:
+    headings = re.findall(r"^## (\w+)$", (ROOT / "docs" / "runbook.md").read_text(), re.MULTILINE)
+    source = (ROOT / "infra" / "alarms.py").read_text()
+    alarms = re.findall(r'self\._alarm\(\s*"(\w+)"', source)
+    assert len(alarms) > 5
+    assert set(alarms) == set(headings)

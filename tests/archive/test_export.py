@@ -125,7 +125,7 @@ def test_interrupted_after_any_call_it_is_done_again_with_one_copy(calls: int) -
     world.calls = calls
     with pytest.raises(KeyboardInterrupt):
         world.archive()
-    assert world.state in (State.CLOSED, State.ARCHIVING)
+    assert world.catalog.entries("s")[0].archive is None
     world.calls = 10**9
     world.tables["t"] = world.tables["t"][:50]  # fewer parts than before: none of the old may stay
     world.archive()
@@ -183,7 +183,8 @@ def test_duckdb_reads_the_parquet_alone(tmp_path: Path) -> None:
         (tmp_path / key).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / key).write_bytes(body)
     query = f"select count(*), count(distinct id), max(data->>'$.n') from read_parquet('{tmp_path}/**/*.parquet')"  # noqa: S608
-    assert duckdb.sql(query).fetchall()[0][:2] == (100, 100)
+    with duckdb.connect() as connection:
+        assert connection.execute(query).fetchall()[0][:2] == (100, 100)
 
 
 @given(st.permutations(some(8)), st.integers(0, 7))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import shutil
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,6 +23,21 @@ ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "tidetable.toml"
 Properties = dict[str, Any]
 
+# Changes of the example configuration.
+SIGNED = ('auth = "api-key"', 'auth = "iam"')
+TRACED = ("tracing = false", "tracing = true")
+DELETE_ALL = (
+    ('removal = "keep"', 'removal = "delete"'),
+    ("[streams.stations]", '[streams.stations]\nremoval = "delete"'),
+)
+
+
+def temporary_folder(what: str) -> str:
+    """A folder that is removed when the tests end."""
+    folder = mkdtemp(prefix=f"tidetable-{what}-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
 
 class EmptyAssets(Assets):
     """Assets with nothing in them, where only the template is looked at."""
@@ -28,7 +45,7 @@ class EmptyAssets(Assets):
     @staticmethod
     @cache
     def _empty() -> str:
-        folder = mkdtemp(prefix="tidetable-asset-")
+        folder = temporary_folder("asset")
         Path(folder, "empty.py").touch()
         return folder
 
@@ -90,7 +107,7 @@ def app(stage: str = "dev", *changes: tuple[str, str]) -> tuple[cdk.App, Tidetab
         assert old in text
         text = text.replace(old, new)
     context = json.loads((ROOT / "cdk.json").read_text())["context"]
-    app = cdk.App(context=context, outdir=mkdtemp(prefix="tidetable-synth-"))
+    app = cdk.App(context=context, outdir=temporary_folder("synth"))
     config = parse(text) if changes else load(CONFIG)
     return app, TidetableStack(
         app, f"Tidetable-{stage}", stage=stage, config=config, assets=EmptyAssets(ROOT, CONFIG, stage)

@@ -25,7 +25,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Assets:
     (tmp_path / "lambdas" / "__pycache__" / "settings.pyc").write_text("")
     (tmp_path / "lambdas" / "requirements.txt").write_text("")
     (tmp_path / "config.toml").write_text("a = 1")
-    monkeypatch.setattr(Assets, "_packages", lambda self, requirements: packages)
+    monkeypatch.setattr(Assets, "_packages", lambda _self, _requirements: packages)
     return Assets(tmp_path, tmp_path / "config.toml", "dev")
 
 

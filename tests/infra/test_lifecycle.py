@@ -41,7 +41,7 @@ def test_tables_are_made_when_the_functions_may_make_them(dev: Template) -> None
     (resource,) = (one for one in dev.resources.values() if one["Type"] == "Custom::TidetableTables")
     depends = set(resource["DependsOn"])
     assert {dev.id_of("deployment"), dev.id_of("archiver")} <= depends
-    assert {id for id in dev.all("AWS::DynamoDB::Table")} <= depends
+    assert set(dev.all("AWS::DynamoDB::Table")) <= depends
     for name in ("deployment", "archiver"):
         function = dev.resources[dev.id_of(name)]
         assert any("DefaultPolicy" in id for id in function["DependsOn"])

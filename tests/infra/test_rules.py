@@ -12,10 +12,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 
-from tests.infra.synth import app, checked
-
-TRACED = ("tracing = false", "tracing = true")
-SIGNED = ('auth = "api-key"', 'auth = "iam"')
+from tests.infra.synth import SIGNED, TRACED, app, checked
 
 
 def _report(made: cdk.App) -> tuple[bool, dict[str, Any]]:

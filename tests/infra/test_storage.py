@@ -6,13 +6,9 @@ import json
 
 import pytest
 
-from tests.infra.synth import Template, template
+from tests.infra.synth import DELETE_ALL, Template, template
 
 QUEUE, BUCKET, TABLE = "AWS::SQS::Queue", "AWS::S3::Bucket", "AWS::DynamoDB::Table"
-DELETE_ALL = (
-    ('removal = "keep"', 'removal = "delete"'),
-    ("[streams.stations]", '[streams.stations]\nremoval = "delete"'),
-)
 
 
 def _one(template: Template, kind: str, part: str) -> dict[str, object]:
