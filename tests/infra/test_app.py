@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.infra.synth import ROOT
 
 
@@ -26,11 +24,10 @@ def _run(folder: Path, **context: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
 
 
-@pytest.mark.parametrize("stage", ["", "Prod", "a.b", "-x", "seventeen-letters"])
-def test_a_stage_that_cannot_be_used(tmp_path: Path, stage: str) -> None:
-    done = _run(tmp_path, stage=stage)
+def test_a_stage_that_cannot_be_used(tmp_path: Path) -> None:
+    done = _run(tmp_path, stage="Prod")
     assert done.returncode == 1
-    assert f"stage {stage!r}" in done.stderr
+    assert "stage 'Prod'" in done.stderr
     assert "-c stage=" in done.stderr
     assert "Traceback" not in done.stderr
 

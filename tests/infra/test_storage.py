@@ -43,6 +43,7 @@ def test_the_catalog_is_keyed_protected_and_restorable(dev: Template) -> None:
     assert [(key["AttributeName"], key["KeyType"]) for key in catalog["KeySchema"]] == [("pk", "HASH"), ("sk", "RANGE")]
     assert catalog["BillingMode"] == "PAY_PER_REQUEST"
     assert catalog["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"] is True
+    assert catalog["DeletionProtectionEnabled"] is True
     assert catalog["SSESpecification"]["SSEEnabled"] is True
 
 

@@ -1,0 +1,79 @@
+"""The configuration: every problem names its key and its fix."""
+
+from pathlib import Path
+
+import pytest
+
+from tidetable.config import load, parse
+from tidetable.errors import ConfigError
+
+ROOT = Path(__file__).parents[2]
+GOOD = """
+[streams.s]
+period = "day"
+late = "1d"
+retention = 3
+[streams.s.key]
+partition_by = "time"
+bucket = "6h"
+shards = 4
+"""
+PROVISIONED = GOOD + '[streams.s.capacity]\nmode = "provisioned"\nladder = [{ages}]\n'
+
+
+def ladder(*steps: str) -> str:
+    return (
+        PROVISIONED.format(ages="")
+        if not steps
+        else PROVISIONED.replace("{ages}", ", ".join(f"{{{one}}}" for one in steps))
+    )
+
+
+CASES = [
+    ("no TOML", "[", "the file is no TOML"),
+    ("no streams", "", "streams: none is defined; add"),
+    ("an unknown table", GOOD + "[nonsense]\nx = 1", "nonsense: unknown key; known here: api"),
+    ("an unknown key", GOOD.replace("late", "lat"), "streams.s.lat: unknown key; known here: ahead"),
+    ("an unknown key of a step", ladder("age = 0, wirte = 1"), "ladder[0].wirte: unknown key; known here: age, class"),
+    ("a missing key", GOOD.replace('period = "day"', ""), "streams.s.period: missing"),
+    ("a wrong type", GOOD.replace("retention = 3", 'retention = "3"'), "streams.s.retention: expected `int`"),
+    ("a wrong duration", GOOD.replace('"1d"', '"1w"'), 'streams.s.late: "1w" is no duration'),
+    ("retention shorter than late", GOOD.replace('"1d"', '"9d"'), "raise retention to at least 9 or lower late"),
+    ("a stream's name", GOOD.replace("streams.s", "streams.S"), "streams.S: a stream's name is"),
+    ("a bucket that does not divide", GOOD.replace('"6h"', '"7h"'), 'streams.s.key.bucket: "7h" does not divide 1d'),
+    ("no bucket", GOOD.replace('bucket = "6h"', ""), "streams.s.key.bucket: missing"),
+    ("too many shards", GOOD.replace("shards = 4", "shards = 257"), "streams.s.key.shards: 257 is not within 1 to 256"),
+    (
+        "too many open tables",
+        GOOD.replace('"day"', '"hour"').replace('"1d"', '"20d"').replace("= 3", "= 999"),
+        "tables open",
+    ),
+    ("a step without units", ladder("age = 0, write = 1"), "(age = 0).read: missing"),
+    ("units of nothing", ladder("age = 0, write = 0, read = 1"), "(age = 0).write: 0 is not within 1 to 40000"),
+    ("no first step", ladder("age = 1, write = 1, read = 1"), "the first step has age = 0"),
+    ("ages that fall", ladder(*(f"age = {age}, write = 1, read = 1" for age in (0, 2, 1))), "ages must rise"),
+    ("a body too large", "[api]\nmax_body = 5_000_000\n" + GOOD, "api.max_body: 5000000 is not within"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "message"), CASES)
+def test_a_problem_names_its_key_and_its_fix(name: str, text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(text)
+    assert message in str(caught.value)
+
+
+def test_every_problem_is_told_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(GOOD.replace('"6h"', '"7h"').replace("shards = 4", "shards = 0"))
+    assert len(caught.value.problems) == 2
+
+
+def test_the_example_is_valid_and_has_a_stream_of_each_layout() -> None:
+    config = load(ROOT / "tidetable.toml")
+    assert {stream.layout.partition_by for stream in config.streams.values()} == {"time", "series"}
+
+
+def test_a_file_that_does_not_exist_is_told_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="does not exist"):
+        load(tmp_path / "tidetable.toml")

@@ -1,0 +1,76 @@
+"""Keys: an event's place follows from the event, and the event from its item."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidetable.errors import InvalidRef
+from tidetable.events import Event
+from tidetable.keys import MAX_NAME_BYTES, Layout, Ref, escape, suffix_of, unescape
+from tidetable.periods import Kind, containing
+
+names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20) | st.sampled_from(
+    ["#", "%23", "a#b%"]
+)
+instants = st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - bounds
+events = st.builds(Event, series=names, time=instants, id=names, data=st.just({"x": 1}))
+layouts = st.builds(
+    Layout, st.just("time"), st.integers(1, 256), st.sampled_from(["id", "series"]), st.just(900)
+) | st.builds(Layout, st.just("series"), st.integers(1, 256), st.just("id"))
+
+
+@given(names)
+def test_escaping_is_undone_and_leaves_no_separator(name: str) -> None:
+    assert unescape(escape(name)) == name
+    assert "#" not in escape(name)
+
+
+@given(events, layouts)
+def test_an_event_comes_back_from_its_item(event: Event, layout: Layout) -> None:
+    assert layout.event_of(layout.item_of(event)) == event
+
+
+@given(events, events, layouts)
+def test_sort_keys_order_by_time_first(one: Event, other: Event, layout: Layout) -> None:
+    if one.time < other.time:
+        assert layout.key_of(one).sk < layout.key_of(other).sk
+
+
+@given(events, st.sampled_from([60, 900, 3600, 21_600, 86_400]))
+def test_a_bucket_holds_its_event_and_lies_within_its_period(event: Event, bucket: int) -> None:
+    start = Layout("time", 1, "id", bucket).bucket_start(event.time)
+    assert start <= event.time < start + timedelta(seconds=bucket)
+    assert containing(start, Kind.DAY) == containing(event.time, Kind.DAY)
+
+
+def test_the_longest_names_fit_into_dynamodbs_keys() -> None:
+    event = Event("#" * (MAX_NAME_BYTES // 3), datetime(2026, 1, 1, tzinfo=UTC), "é" * (MAX_NAME_BYTES // 2), {})
+    for layout in (Layout("time", 256, "id", 900), Layout("series", 256, "id")):
+        key = layout.key_of(event)
+        assert len(key.sk.encode()) <= 1024
+        assert len(key.pk.encode()) <= 2048
+
+
+def test_patterned_ids_spread_evenly_over_the_suffixes() -> None:
+    for pattern in ("device-{}", "{}", "{:08d}00", "x{:b}"):
+        counts = Counter(suffix_of(pattern.format(number), 16) for number in range(16_000))
+        assert len(counts) == 16
+        assert max(counts.values()) < 1200
+
+
+@given(events, layouts)
+def test_a_ref_says_where_its_event_is(event: Event, layout: Layout) -> None:
+    ref = Ref("s", containing(event.time, Kind.DAY), layout.key_of(event))
+    assert Ref.decode(ref.encode()) == ref
+    assert ref.encode().replace("-", "").replace("_", "").isalnum()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a", "abc", "é", "WzEsMiwzXQ", "W10", "A" * 5000, "WzIsInMiLCIyMDI2IiwiYSIsImIiXQ"]
+)
+def test_what_is_no_ref_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRef):
+        Ref.decode(text)

@@ -1,0 +1,134 @@
+"""Periods, names and times: calendar arithmetic, strict both ways."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidetable.errors import InvalidName, InvalidTime
+from tidetable.names import parse_table_name, table_name
+from tidetable.periods import Kind, containing, from_label
+from tidetable.times import from_text, parse_instant, parse_point, to_text
+
+instants = st.datetimes(datetime(1971, 1, 1), datetime(9000, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - bounds
+kinds = st.sampled_from(list(Kind))
+
+CASES = [
+    (Kind.HOUR, "2026-12-31T23:59:59", "2026-12-31T23", "2027-01-01T00"),
+    (Kind.DAY, "2028-02-28T12:00:00", "2028-02-28", "2028-02-29"),
+    (Kind.DAY, "2026-12-31T23:59:59", "2026-12-31", "2027-01-01"),
+    (Kind.WEEK, "2021-01-03T23:59:59", "2020-W53", "2021-W01"),
+    (Kind.WEEK, "2027-01-01T00:00:00", "2026-W53", "2027-W01"),
+    (Kind.WEEK, "2024-12-30T00:00:00", "2025-W01", "2025-W02"),
+    (Kind.MONTH, "2026-01-31T12:00:00", "2026-01", "2026-02"),
+    (Kind.MONTH, "2026-12-31T23:59:59", "2026-12", "2027-01"),
+]
+
+
+@pytest.mark.parametrize(("kind", "instant", "label", "following"), CASES)
+def test_the_calendar_is_followed_at_its_awkward_ends(kind: Kind, instant: str, label: str, following: str) -> None:
+    period = containing(datetime.fromisoformat(instant).replace(tzinfo=UTC), kind)
+    assert (period.label, period.shift(1).label, period.shift(1).shift(-1)) == (label, following, period)
+
+
+@given(instants, kinds, st.integers(-50, 50))
+def test_periods_tile_time_and_their_labels_name_them(instant: datetime, kind: Kind, count: int) -> None:
+    period = containing(instant, kind)
+    assert instant in period
+    assert period.shift(1).start == period.end
+    assert containing(period.end - timedelta(microseconds=1), kind) == period
+    assert from_label(period.label) == period
+    moved = period.shift(count)
+    assert containing(moved.start, kind) == moved
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "",
+        "2026",
+        "2026-13",
+        "2026-02-30",
+        "2026-02-01T24",
+        "2026-W54",
+        "2025-W53",
+        "2026-W00",
+        "2026-1-1",
+        "\u0662026-01",
+    ],
+)
+def test_a_label_that_names_no_period_is_refused(label: str) -> None:
+    with pytest.raises(InvalidName):
+        from_label(label)
+
+
+@given(instants, kinds)
+def test_table_names_are_read_back_as_they_were_made(instant: datetime, kind: Kind) -> None:
+    period = containing(instant, kind)
+    assert parse_table_name("prod", table_name("prod", "my-stream_2", period)) == ("my-stream_2", period)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tidetable-prod-eu.s.2026-01-01",
+        "tidetable-prod.s",
+        "tidetable-prod.s.2026-01-01.bak",
+        "tidetable-prod..2026-01-01",
+        "tidetable-prod.S.2026-01-01",
+        "tidetable-prod.s.2026-1-1",
+        "tidetable-prod-catalog",
+        "xtidetable-prod.s.2026-01-01",
+    ],
+)
+def test_a_strangers_name_is_no_table_of_ours(name: str) -> None:
+    with pytest.raises(InvalidName):
+        parse_table_name("prod", name)
+
+
+@given(instants, instants)
+def test_time_texts_sort_as_the_instants_do_and_are_read_back(one: datetime, other: datetime) -> None:
+    assert (to_text(one) < to_text(other)) == (one < other)
+    assert from_text(to_text(one)) == parse_instant(to_text(one)) == one
+    assert len(to_text(one)) == 27
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("2026-01-31T12:00:00Z", "2026-01-31T12:00:00.000000Z"),
+        ("2026-01-31t12:00:00.9999999z", "2026-01-31T12:00:00.999999Z"),
+        ("2026-01-31T23:30:00-01:00", "2026-02-01T00:30:00.000000Z"),
+        (0, "1970-01-01T00:00:00.000000Z"),
+        (1769860800001, "2026-01-31T12:00:00.001000Z"),
+    ],
+)
+def test_a_time_is_read_in_each_form_and_never_rounded_into_the_next_period(value: object, expected: str) -> None:
+    assert to_text(parse_instant(value)) == expected
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "now",
+        "2026-01-31",
+        "2026-01-31T12:00:00",
+        "2026-02-30T12:00:00Z",
+        "2026-01-31T12:00:00+25:00",
+        "9999-12-31T23:59:59Z",
+    ]
+    + ["1969-12-31T23:59:59Z", "0001-01-01T00:00:00+23:59", -1, 10**18, 10**30, 1.5, True, None],
+)
+def test_what_is_no_time_is_refused(value: object) -> None:
+    with pytest.raises(InvalidTime):
+        parse_instant(value)
+
+
+def test_an_age_counts_back_from_now() -> None:
+    now = datetime(2026, 1, 31, tzinfo=UTC)
+    assert parse_point("-15m", now) == now - timedelta(minutes=15)
+    for text in ("-15", "-x", "--1m", "15m"):
+        with pytest.raises(InvalidTime):
+            parse_point(text, now)

@@ -1,0 +1,183 @@
+"""A request from its body to its answer, and the drain: whatever fails, what was acknowledged is durable."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.fakes import FakeCatalog, FakeClock, FakeOverflow, FakeStore
+from tests.ingest.streams import CONFIG, NOW, QUAKES
+from tidetable.catalog import Entry, State
+from tidetable.ingest.drain import Drain, NotDrained, drain_message
+from tidetable.ingest.overflow import encode_message
+from tidetable.ingest.request import Ingest, IngestRequest, Outcome, ingest
+from tidetable.periods import Kind, containing
+from tidetable.problems import ProblemError
+from tidetable.times import to_text
+
+
+class World:
+    """The tables of the window are there: 27 and 28 February, 1 March."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock(NOW)
+        self.catalog = FakeCatalog()
+        self.store = FakeStore(self.catalog)
+        self.overflow = FakeOverflow()
+        for days in range(3):
+            period = containing(NOW - timedelta(days=days), Kind.DAY)
+            table = f"tidetable-t.quakes.{period.label}"
+            self.catalog.add(Entry("quakes", period, table, QUAKES.layout, State.OPEN, NOW))
+            self.store.tables[table] = {}
+
+    def send(self, *events: Any, seconds: float = 5, **request: Any) -> Outcome:
+        deadline = self.clock.now() + timedelta(seconds=seconds)
+        parts = Ingest(CONFIG, self.catalog, self.store, self.overflow, self.clock, lambda pause: pause)
+        body = json.dumps(events).encode()
+        return ingest(
+            IngestRequest("quakes", body, "application/json", **request),
+            parts,
+            lambda: (deadline - self.clock.now()).total_seconds(),
+        )
+
+    def drain(self, body: str) -> int:
+        parts = Drain(CONFIG, self.catalog, self.store, self.clock, lambda pause: pause)
+        return drain_message(body, parts, lambda: 0.0)
+
+    def stored(self) -> int:
+        return sum(map(len, self.store.tables.values()))
+
+    def move(self, label: str, state: State) -> Entry:
+        entry = next(one for one in self.catalog.entries("quakes") if one.period.label == label)
+        return self.catalog.move(entry, state, expected=list(State))
+
+
+def event(number: int, **ago: float) -> dict[str, Any]:
+    return {"series": "a", "id": str(number), "time": to_text(NOW - timedelta(**ago)), "data": {"n": number}}
+
+
+def test_a_batch_across_midnight_lands_in_the_tables_of_its_times() -> None:
+    world = World()
+    outcome = world.send(event(1), event(2, minutes=10), event(3, days=1))
+    assert (outcome.status, outcome.accepted, outcome.queued) == (200, 3, 0)
+    assert [len(table) for table in world.store.tables.values()] == [1, 2, 0]
+    assert len(set(outcome.refs)) == 3
+
+
+def test_sending_again_changes_nothing() -> None:
+    world = World()
+    for _ in range(3):
+        world.send(event(1), event(2), event(1))
+    assert world.stored() == 2
+
+
+def test_throttled_events_are_tried_again_within_the_time_of_the_request() -> None:
+    world = World()
+    world.store.throttled = 3
+    outcome = world.send(event(1), event(2))
+    assert (outcome.status, outcome.accepted, outcome.throttled) == (200, 2, 3)
+    assert world.overflow.queued == []
+
+
+def test_what_stays_throttled_is_queued_and_its_duplicates_with_it() -> None:
+    world = World()
+    world.store.throttled = 1000
+    outcome = world.send(event(1), event(2), event(1))
+    assert (outcome.status, outcome.accepted, outcome.queued) == (202, 0, 3)
+    assert sorted(one.id for one in world.overflow.queued) == ["1", "2"]
+    assert None not in outcome.refs, "a queued event has its ref already"
+
+
+def test_events_of_a_missing_table_are_queued_without_waiting_and_the_others_stored() -> None:
+    world = World()
+    del world.store.tables["tidetable-t.quakes.2026-02-28"]
+    outcome = world.send(event(1), event(2, minutes=10))
+    assert (outcome.status, outcome.accepted, outcome.queued) == (202, 1, 1)
+    assert world.clock.now() == NOW
+
+
+def test_events_of_a_period_that_is_not_recorded_are_queued_without_a_ref() -> None:
+    world = World()
+    del world.catalog.items["quakes", containing(NOW, Kind.DAY)]
+    outcome = world.send(event(1), event(2, minutes=10))
+    assert (outcome.accepted, outcome.queued, outcome.refs[0]) == (1, 1, None)
+
+
+def test_events_of_an_archived_period_are_refused() -> None:
+    world = World()
+    world.move("2026-02-28", State.ARCHIVED)
+    outcome = world.send(event(1), event(2, minutes=10))
+    assert [(one.index, one.code) for one in outcome.rejections] == [(1, "too_old")]
+    with pytest.raises(ProblemError, match="all_refused"):
+        world.send(event(2, minutes=10))
+
+
+def test_if_the_queue_fails_too_nothing_is_acknowledged() -> None:
+    world = World()
+    world.store.throttled = 1000
+    world.overflow.refuses = True
+    with pytest.raises(ProblemError) as caught:
+        world.send(event(1))
+    assert (caught.value.problem.status, caught.value.problem.headers["Retry-After"]) == (503, "5")
+
+
+def test_strict_handling_writes_all_or_nothing() -> None:
+    world = World()
+    with pytest.raises(ProblemError, match="strict"):
+        world.send(event(1), event(2, days=3), strict=True)
+    assert world.stored() == 0
+    assert world.send(event(1), strict=True).accepted == 1
+
+
+def message(world: World, *sent: dict[str, Any]) -> str:
+    world.overflow.queued.clear()
+    world.store.throttled = 10**6
+    world.send(*sent)
+    world.store.throttled = 0
+    return encode_message("quakes", world.overflow.queued)
+
+
+def test_the_drain_writes_what_was_queued_and_writing_it_again_is_harmless() -> None:
+    world = World()
+    body = message(world, event(1), event(2, days=1))
+    assert (world.drain(body), world.drain(body), world.stored()) == (2, 2, 2)
+
+
+def test_a_message_that_cannot_be_written_whole_comes_again() -> None:
+    world = World()
+    body = message(world, event(1), event(2))
+    world.store.throttled = 1
+    with pytest.raises(NotDrained, match="1 of 2"):
+        world.drain(body)
+    assert world.drain(body) == 2
+
+
+def test_a_closed_table_takes_what_was_queued_for_it_but_an_archiving_one_does_not() -> None:
+    world = World()
+    body = message(world, event(1, days=1))
+    world.clock.time += timedelta(days=3)
+    world.move("2026-02-28", State.CLOSED)
+    assert world.drain(body) == 1
+    for state in (State.ARCHIVING, State.ARCHIVED, State.DELETED):
+        world.move("2026-02-28", state)
+        with pytest.raises(NotDrained, match="restore it"):
+            world.drain(body)
+
+
+def test_the_fence_holds_even_if_the_catalog_was_read_before_the_archive_began() -> None:
+    world = World()
+    body = message(world, event(1, days=1))
+    world.clock.time += timedelta(days=3)
+    stale = list(world.catalog.entries("quakes"))
+    world.move("2026-02-28", State.ARCHIVING)
+    world.catalog.entries = lambda *_, **__: stale  # type: ignore[method-assign]
+    with pytest.raises(NotDrained):
+        world.drain(body)
+    assert world.stored() == 0
+
+
+@pytest.mark.parametrize("body", ["", "{}", '{"version": 1}', '{"version": 1, "stream": "s", "events": [1]}'])
+def test_a_message_that_is_none_of_ours_ends_as_a_dead_letter(body: str) -> None:
+    with pytest.raises(NotDrained):
+        World().drain(body)
