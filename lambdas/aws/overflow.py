@@ -13,7 +13,7 @@ from tidetable.ingest.overflow import encode_message
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
-# FACTS.md: a message and a batch of messages are at most 1 MiB; some is left for the envelope.
+# AWS: a message and a batch of messages are at most 1 MiB; some is left for the envelope.
 _MAX_BYTES = 1_000_000
 _MAX_MESSAGES = 10
 # Small messages: a partial failure of the drain then repeats little.

@@ -21,7 +21,7 @@ from tidetable.ports import KeyRange, Page, Put, Written
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-# FACTS.md: BatchWriteItem takes 25 puts.
+# AWS: BatchWriteItem takes 25 puts.
 _BATCH = 25
 _THROTTLES = frozenset({"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded"})
 

@@ -22,7 +22,7 @@ _CLASSES: dict[TableClass, TableClassType] = {
     TableClass.STANDARD: "STANDARD",
     TableClass.INFREQUENT: "STANDARD_INFREQUENT_ACCESS",
 }
-# FACTS.md: a table that is changing refuses with the first; the others pass, or have a quota whose message says when.
+# AWS: a table that is changing refuses with the first; the others pass, or have a quota whose message says when.
 _TRANSIENT = frozenset({"ResourceInUseException", "ThrottlingException", "RequestLimitExceeded", "InternalServerError"})
 _REFUSALS = _TRANSIENT | {"LimitExceededException", "ValidationException", "AccessDeniedException"}
 

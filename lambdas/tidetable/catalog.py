@@ -12,7 +12,7 @@ from tidetable.periods import Period
 
 
 class State(StrEnum):
-    """Where a period table is in its life; DESIGN: creating, open, closed, archiving, archived, deleted."""
+    """Where a period table is in its life, in this order: creating, open, closed, archiving, archived, deleted."""
 
     CREATING = "creating"
     OPEN = "open"

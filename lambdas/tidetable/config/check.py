@@ -13,9 +13,9 @@ from tidetable.periods import LONGEST, Kind
 _DAY_SECONDS = 86_400
 # Tables that one stream may hold open at once: each costs at least its minimum capacity, and a Region allows 2,500.
 MAX_OPEN_TABLES = 200
-# FACTS.md: 40,000 units per table in provisioned mode.
+# AWS: 40,000 units per table in provisioned mode.
 MAX_UNITS = 40_000
-# FACTS.md: a Lambda answers at most 6 MB; a request must also survive base64, which adds a third.
+# AWS: a Lambda answers at most 6 MB; a request must also survive base64, which adds a third.
 MAX_BODY = 4_400_000
 LOG_RETENTION_DAYS = (
     1,

@@ -7,7 +7,7 @@ from typing import Any
 
 from tidetable.events import Item
 
-# FACTS.md: 400 KB per item, attribute names included.
+# AWS: 400 KB per item, attribute names included.
 MAX_ITEM_BYTES = 400 * 1024
 # DynamoDB nests 32 levels deep; `data` itself is the first.
 MAX_DEPTH = 31

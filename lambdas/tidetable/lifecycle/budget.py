@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from tidetable.ports import Table
 
-# FACTS.md: per UTC day 4 decreases at once, then at most one an hour after the last, 27 at the most.
+# AWS: per UTC day 4 decreases at once, then at most one an hour after the last, 27 at the most.
 AT_ONCE = 4
 PER_DAY = 27
 SPACING = timedelta(hours=1)

@@ -24,7 +24,7 @@ from tidetable.times import to_text
 _CONCURRENCY = 16
 # Beyond what is expected of each suffix, so that an uneven spread seldom needs a second page.
 _SLACK = 8
-# FACTS.md: a Lambda answers at most 6 MB, counted after escaping.
+# AWS: a Lambda answers at most 6 MB, counted after escaping.
 _MAX_ANSWER_BYTES = 4_000_000
 # Seconds kept for merging and encoding.
 _RESERVE = 3.0
