@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -64,8 +64,3 @@ class Entry:
 def entry_at(entries: Iterable[Entry], instant: datetime) -> Entry | None:
     """The entry whose period holds the instant; periods of one stream never overlap."""
     return next((entry for entry in entries if instant in entry.period), None)
-
-
-def overlapping(entries: Iterable[Entry], period: Period) -> Sequence[Entry]:
-    """The entries that claim any instant of the period."""
-    return [entry for entry in entries if entry.period.overlaps(period)]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.ingest.streams import NOW, QUAKES
 from tidetable.events import Event
-from tidetable.ingest.values import MAX_ITEM_BYTES, item_bytes, write_units
+from tidetable.ingest.values import MAX_ITEM_BYTES, item_bytes
 from tidetable.ingest.verdicts import Rejection, Window, judge
 from tidetable.times import to_text
 
@@ -104,11 +104,6 @@ def test_an_event_beyond_an_items_size_is_too_large() -> None:
     outcome = verdict({"series": "a", "id": "x", "data": {"t": "x" * (room + 1)}})
     assert isinstance(outcome, Rejection)
     assert (outcome.code, outcome.id) == ("too_large", "x")
-
-
-@pytest.mark.parametrize(("size", "units"), [(1, 1), (1024, 1), (1025, 2), (409_600, 400)])
-def test_write_units_round_up_to_a_kilobyte(size: int, units: int) -> None:
-    assert write_units(size) == units
 
 
 JSON = st.recursive(

@@ -18,7 +18,6 @@ from tidetable.problems import Problem, ProblemError, refuse, unknown_stream
 from tidetable.times import to_text
 
 RETRY_AFTER_SECONDS = 5
-_MAX_ERRORS_LISTED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +64,7 @@ class Outcome:
 
 def errors_of(rejections: Sequence[Rejection]) -> list[dict[str, Any]]:
     """The rejections as the API lists them."""
-    return [
-        {"index": one.index, "id": one.id, "code": one.code, "detail": one.detail}
-        for one in rejections[:_MAX_ERRORS_LISTED]
-    ]
+    return [{"index": one.index, "id": one.id, "code": one.code, "detail": one.detail} for one in rejections]
 
 
 @dataclass(slots=True)

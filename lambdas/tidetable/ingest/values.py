@@ -19,11 +19,6 @@ def item_bytes(item: Item) -> int:
     return sum(len(name.encode()) + _size(value, name, 0) for name, value in item.items())
 
 
-def write_units(size: int) -> int:
-    """The write units of an item of that size: one per 1 KB begun."""
-    return -(-size // 1024)
-
-
 def _size(value: Any, path: str, depth: int) -> int:
     match value:
         case str():

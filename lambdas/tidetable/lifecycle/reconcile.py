@@ -152,6 +152,6 @@ def _attempt(action: Action, world: World, now: datetime) -> Done:
         return Done(action, "deferred" if error.transient else "failed", str(error))
     except TidetableError as error:
         return Done(action, "failed", str(error))
-    except Exception as error:
+    except Exception as error:  # whatever one table's trouble is, the others' work must go on
         return Done(action, "failed", f"{type(error).__name__}: {error}")
     return Done(action, "done")
