@@ -9,9 +9,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from aws.archive_parquet import Parquet
 from aws.codec import from_wire
+from aws.errors import naming_table
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.reading import damaged
-from tidetable.errors import TableMissing
 from tidetable.events import Event, Item
 
 if TYPE_CHECKING:
@@ -50,11 +50,9 @@ class TableScan:
     def scan(self, table: str) -> Iterator[Item]:
         """Scan, strongly consistent: the last write before the fence is in it."""
         pages = self._client.get_paginator("scan").paginate(TableName=table, ConsistentRead=True)
-        try:
+        with naming_table(table):
             for page in pages:
                 yield from map(from_wire, page["Items"])
-        except self._client.exceptions.ResourceNotFoundException as error:
-            raise TableMissing(table) from error
 
 
 class S3PartReader:

@@ -10,7 +10,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from botocore.exceptions import ClientError
+
 from aws.codec import from_wire, to_wire
+from aws.errors import CONDITION_FAILED, error_code
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.errors import StaleEntry
 from tidetable.events import Item
@@ -61,7 +64,9 @@ class DynamoCatalog:
                 Item=catalog_key(entry.stream, entry.period) | to_wire(_attributes(entry)),
                 ConditionExpression="attribute_not_exists(pk)",
             )
-        except self._client.exceptions.ConditionalCheckFailedException:
+        except ClientError as error:
+            if error_code(error) != CONDITION_FAILED:
+                raise
             return False
         return True
 
@@ -90,7 +95,9 @@ class DynamoCatalog:
                 ExpressionAttributeNames=names,
                 ExpressionAttributeValues=to_wire(values | states),
             )
-        except self._client.exceptions.ConditionalCheckFailedException as error:
+        except ClientError as error:
+            if error_code(error) != CONDITION_FAILED:
+                raise
             raise StaleEntry(entry.stream, entry.period.label, expected) from error
         return moved
 
@@ -104,7 +111,9 @@ class DynamoCatalog:
                 ExpressionAttributeNames={"#until": "until", "#owner": "owner"},
                 ExpressionAttributeValues=to_wire({":now": to_text(now), ":owner": owner}),
             )
-        except self._client.exceptions.ConditionalCheckFailedException:
+        except ClientError as error:
+            if error_code(error) != CONDITION_FAILED:
+                raise
             return False
         return True
 
@@ -118,8 +127,9 @@ class DynamoCatalog:
                 ExpressionAttributeNames={"#owner": "owner"},
                 ExpressionAttributeValues=to_wire({":owner": owner}),
             )
-        except self._client.exceptions.ConditionalCheckFailedException:
-            return
+        except ClientError as error:
+            if error_code(error) != CONDITION_FAILED:
+                raise
 
 
 _MUTABLE = frozenset({"state", "archive", "deleted_at"})

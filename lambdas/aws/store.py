@@ -12,8 +12,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from aws.catalog import catalog_key
 from aws.clients import CONCURRENCY
 from aws.codec import from_wire, to_wire
+from aws.errors import CONDITION_FAILED, NOT_FOUND, TRANSACTION_CANCELED, error_code, naming_table
 from tidetable.catalog import WRITABLE, Entry
-from tidetable.errors import TableMissing
 from tidetable.events import Item
 from tidetable.keys import Key
 from tidetable.ports import KeyRange, Page, Put, Written
@@ -50,8 +50,8 @@ class DynamoStore:
         try:
             answer = self._client.batch_write_item(RequestItems={table: requests}, ReturnConsumedCapacity="TOTAL")
         except ClientError as error:
-            code = _code(error)
-            if code == "ResourceNotFoundException":
+            code = error_code(error)
+            if code == NOT_FOUND:
                 return Written(unwritten=puts, missing_tables={table})
             # Whatever else was refused is not written either; the caller keeps it safe.
             return Written(unwritten=puts, throttled=len(puts) if code in _THROTTLES else 0)
@@ -70,27 +70,28 @@ class DynamoStore:
         """Put and check the catalog in one transaction, which the archive's change of state can only precede or follow."""
         states = {f":s{index}": {"S": state.value} for index, state in enumerate(sorted(WRITABLE))}
         try:
-            self._client.transact_write_items(
-                TransactItems=[
-                    {
-                        "ConditionCheck": {
-                            "TableName": self._catalog_table,
-                            "Key": catalog_key(entry.stream, entry.period),
-                            "ConditionExpression": f"#state IN ({', '.join(states)})",
-                            "ExpressionAttributeNames": {"#state": "state"},
-                            "ExpressionAttributeValues": states,
-                        }
-                    },
-                    {"Put": {"TableName": put.table, "Item": to_wire(put.item)}},
-                ]
-            )
-        except self._client.exceptions.TransactionCanceledException as error:
-            reasons = error.response.get("CancellationReasons", [])
-            if reasons and reasons[0].get("Code") == "ConditionalCheckFailed":
+            with naming_table(put.table):
+                self._client.transact_write_items(
+                    TransactItems=[
+                        {
+                            "ConditionCheck": {
+                                "TableName": self._catalog_table,
+                                "Key": catalog_key(entry.stream, entry.period),
+                                "ConditionExpression": f"#state IN ({', '.join(states)})",
+                                "ExpressionAttributeNames": {"#state": "state"},
+                                "ExpressionAttributeValues": states,
+                            }
+                        },
+                        {"Put": {"TableName": put.table, "Item": to_wire(put.item)}},
+                    ]
+                )
+        except ClientError as error:
+            if error_code(error) != TRANSACTION_CANCELED:
+                raise
+            reasons: Any = error.response.get("CancellationReasons", [])
+            if reasons and reasons[0].get("Code") == CONDITION_FAILED.removesuffix("Exception"):
                 return False
             raise
-        except self._client.exceptions.ResourceNotFoundException as error:
-            raise TableMissing(put.table) from error
         return True
 
     def query(self, keys: KeyRange, *, limit: int, ascending: bool, consistent: bool = False) -> Page:
@@ -98,7 +99,7 @@ class DynamoStore:
         more: dict[str, Any] = {}
         if keys.after is not None:
             more["ExclusiveStartKey"] = {"pk": {"S": keys.pk}, "sk": {"S": keys.after}}
-        try:
+        with naming_table(keys.table):
             answer = self._client.query(
                 TableName=keys.table,
                 KeyConditionExpression="pk = :pk AND sk BETWEEN :low AND :high",
@@ -109,8 +110,6 @@ class DynamoStore:
                 ReturnConsumedCapacity="TOTAL",
                 **more,
             )
-        except self._client.exceptions.ResourceNotFoundException as error:
-            raise TableMissing(keys.table) from error
         return Page(
             items=[from_wire(item) for item in answer["Items"]],
             more="LastEvaluatedKey" in answer,
@@ -119,10 +118,8 @@ class DynamoStore:
 
     def get(self, table: str, key: Key) -> Item | None:
         """One GetItem."""
-        try:
+        with naming_table(table):
             answer = self._client.get_item(TableName=table, Key={"pk": {"S": key.pk}, "sk": {"S": key.sk}})
-        except self._client.exceptions.ResourceNotFoundException as error:
-            raise TableMissing(table) from error
         return from_wire(answer["Item"]) if "Item" in answer else None
 
 
@@ -133,7 +130,3 @@ def _batches(puts: Sequence[Put]) -> Iterator[list[Put]]:
     for queue in by_table.values():
         for start in range(0, len(queue), _BATCH):
             yield queue[start : start + _BATCH]
-
-
-def _code(error: ClientError) -> str:
-    return error.response.get("Error", {}).get("Code", "")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from aws.errors import NOT_FOUND, error_code, error_message, naming_table
 from tidetable.config import TableClass
 from tidetable.errors import TableMissing
 from tidetable.ports import Table, TableRefused, TableSpec
@@ -37,7 +38,9 @@ class DynamoTables:
         """DescribeTable."""
         try:
             table = self._client.describe_table(TableName=name)["Table"]
-        except self._client.exceptions.ResourceNotFoundException:
+        except ClientError as error:
+            if error_code(error) != NOT_FOUND:
+                raise
             return None
         units: Any = table.get("ProvisionedThroughput", {})
         on_demand = table.get("BillingModeSummary", {}).get("BillingMode") == "PAY_PER_REQUEST"
@@ -56,11 +59,9 @@ class DynamoTables:
 
     def tags(self, name: str) -> Mapping[str, str]:
         """ListTagsOfResource; a period table has few tags, so one page holds them."""
-        try:
+        with naming_table(name):
             arn = self._client.describe_table(TableName=name)["Table"]["TableArn"]
             answer = self._client.list_tags_of_resource(ResourceArn=arn)
-        except self._client.exceptions.ResourceNotFoundException as error:
-            raise TableMissing(name) from error
         return {tag["Key"]: tag["Value"] for tag in answer.get("Tags", [])}
 
     def create(self, spec: TableSpec) -> bool:
@@ -117,9 +118,8 @@ def _translated(name: str = "") -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        code = error.response.get("Error", {}).get("Code", "")
-        message = error.response.get("Error", {}).get("Message", "")
-        if code == "ResourceNotFoundException":
+        code, message = error_code(error), error_message(error)
+        if code == NOT_FOUND:
             raise TableMissing(name) from error
         if code not in _REFUSALS:
             raise

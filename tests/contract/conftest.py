@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from itertools import count
+from typing import Any
 
 import pytest
+from botocore.errorfactory import ClientExceptionsFactory
 
 from aws.catalog import DynamoCatalog
 from aws.store import DynamoStore
@@ -16,6 +18,20 @@ from tidetable.config import TableClass
 from tidetable.ports import TableSpec
 
 _numbers = count()
+
+
+class Racing:
+    """A client whose exception classes are never the same twice, as when threads race at a client's first failure."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    @property
+    def exceptions(self) -> Any:
+        return ClientExceptionsFactory().create_client_exceptions(self._client.meta.service_model)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
 
 
 def _fake() -> Engine:
@@ -32,7 +48,7 @@ def _fake() -> Engine:
 
 
 def _emulated(emulator: Emulator) -> Engine:
-    client = aws_client(emulator.endpoint, "dynamodb")
+    client: Any = Racing(aws_client(emulator.endpoint, "dynamodb"))
     tables = DynamoTables(client)
     stream = f"s{next(_numbers)}"
     catalog = f"catalog-{stream}"
