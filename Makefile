@@ -3,6 +3,10 @@ PYTHON ?= python3
 STAGE ?= dev
 VENV := .venv/.installed
 NODE := node_modules/.installed
+# The official engine, which is published as a jar inside a package of npm's; only the tests need it.
+SIMULATOR := amplify-dynamodb-simulator-2.9.30.tgz
+SIMULATOR_SHA256 := 3503ffac19f183407909fecdacf4db51ab1fdad1da7b2f177016670b2d80e4b9
+JAR := .dynamodb-local/DynamoDBLocal.jar
 PY := .venv/bin/python
 CDK := JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=1 node_modules/.bin/cdk
 
@@ -30,7 +34,16 @@ demo: setup ## the whole pipeline on this machine, with real data (KEEP=1 leaves
 stop: ## end what `make demo KEEP=1` left up
 	@$(PY) -m local.stop
 
-test: setup ## every test, the deployed stack's among them
+$(JAR):
+	@command -v java >/dev/null || { echo "The tests run DynamoDB Local, which needs Java 17 or newer: apt-get install openjdk-17-jre-headless"; exit 1; }
+	@mkdir -p .dynamodb-local
+	npm pack --silent --pack-destination .dynamodb-local $(subst -2,@2,$(SIMULATOR:.tgz=)) >/dev/null
+	@$(PYTHON) -c 'import hashlib, sys; sys.exit(hashlib.sha256(open(sys.argv[1], "rb").read()).hexdigest() != sys.argv[2])' \
+		.dynamodb-local/$(SIMULATOR) $(SIMULATOR_SHA256) || { echo "$(SIMULATOR) is not what it was"; exit 1; }
+	tar -xzf .dynamodb-local/$(SIMULATOR) -C .dynamodb-local --strip-components=2 package/emulator
+	@rm .dynamodb-local/$(SIMULATOR); touch $@
+
+test: setup $(JAR) ## every test, the deployed stack's among them
 	$(PY) -m pytest
 
 check: setup ## lint, format, types, direction of imports

@@ -34,7 +34,7 @@ class Emulator:
 
     def __init__(self, *, clock: bool = False) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="tidetable-"))
-        self.port = _free_port()
+        self.port = free_port()
         self.endpoint = f"http://127.0.0.1:{self.port}"
         self.log = self.folder / "emulator.log"
         self._clock = self.folder / "clock" if clock else None
@@ -142,7 +142,8 @@ def _movable(clock: Path) -> dict[str, str]:
     }
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of the loopback interface that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

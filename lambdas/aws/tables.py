@@ -124,6 +124,6 @@ def _translated(name: str = "") -> Iterator[None]:
         if code not in _REFUSALS:
             raise
         # One code for many limits: only the quota of tables stays until somebody raises it; the others pass with time.
-        passing = "table limit" not in message.lower()
+        passing = "tables per subscriber" not in message
         transient = code in _TRANSIENT or (code == "LimitExceededException" and passing)
         raise TableRefused(f"{code}: {message}", transient=transient) from error

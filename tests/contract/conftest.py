@@ -1,75 +1,63 @@
-"""Engine fixtures: the in-memory fake, and DynamoDB as the emulator plays it."""
+"""Engine fixtures: the fake, both emulators of DynamoDB, and each engine behind the service's rules."""
 
 from collections.abc import Iterator
-from itertools import count
 from typing import Any
 
 import pytest
-from botocore.errorfactory import ClientExceptionsFactory
 
-from aws.catalog import DynamoCatalog
-from aws.store import DynamoStore
-from aws.tables import DynamoTables
+from local.dynamodb_local import DynamoDBLocal
 from local.emulator import Emulator
 from local.stack import aws_client
-from tests.contract.engines import Engine
-from tests.fakes import FakeCatalog, FakeStore
-from tidetable.config import TableClass
-from tidetable.ports import TableSpec
+from strict import StrictDynamo, SystemClock, Timings
+from strict.client import StrictClient
+from strict.engines import LOCAL_UNKNOWN, HttpEngine
+from strict.memory import MemoryEngine
+from strict.proxy import Proxy
+from tests.contract.engines import Engine, Racing, fake, real
 
-_numbers = count()
-
-
-class Racing:
-    """A client whose exception classes are never the same twice, as when threads race at a client's first failure."""
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-
-    @property
-    def exceptions(self) -> Any:
-        return ClientExceptionsFactory().create_client_exceptions(self._client.meta.service_model)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, name)
-
-
-def _fake() -> Engine:
-    catalog = FakeCatalog()
-    store = FakeStore(catalog)
-    stream = f"s{next(_numbers)}"
-
-    def create() -> str:
-        name = f"tidetable-t.{stream}.table{next(_numbers)}"
-        store.tables[name] = {}
-        return name
-
-    return Engine(catalog, store, stream, create)
-
-
-def _emulated(emulator: Emulator) -> Engine:
-    client: Any = Racing(aws_client(emulator.endpoint, "dynamodb"))
-    tables = DynamoTables(client)
-    stream = f"s{next(_numbers)}"
-    catalog = f"catalog-{stream}"
-
-    def create(name: str = "") -> str:
-        name = name or f"tidetable-t.{stream}.table{next(_numbers)}"
-        assert tables.create(TableSpec(name, None, None, TableClass.STANDARD, {"project": "tidetable"}))
-        return name
-
-    create(catalog)
-    return Engine(DynamoCatalog(client, catalog), DynamoStore(client, catalog), stream, create)
+# The service's waits in fast motion: a minute takes a third of a second.
+FAST = Timings().scaled(0.005)
+CLOCK = SystemClock()
+STRICT = ("strict memory", "strict emulator", "strict local")
+ENGINES = ("fake", "emulator", "local", *STRICT)
 
 
 @pytest.fixture(scope="session")
-def emulator() -> Iterator[Emulator]:
+def emulator() -> Iterator[str]:
     with Emulator() as started:
-        yield started
+        yield started.endpoint
 
 
-@pytest.fixture(params=["fake", "emulator"])
+@pytest.fixture(scope="session")
+def local() -> Iterator[str]:
+    with DynamoDBLocal() as started:
+        yield started.endpoint
+
+
+@pytest.fixture(scope="session")
+def strict_emulator(emulator: str) -> Iterator[str]:
+    with Proxy(StrictDynamo(HttpEngine(emulator), CLOCK, timings=FAST)) as proxy:
+        yield proxy.endpoint
+
+
+@pytest.fixture(scope="session")
+def strict_local(local: str) -> Iterator[str]:
+    with Proxy(StrictDynamo(HttpEngine(local, unknown=LOCAL_UNKNOWN), CLOCK, timings=FAST)) as proxy:
+        yield proxy.endpoint
+
+
+def build(name: str, request: pytest.FixtureRequest) -> Engine:
+    """The engine of a name."""
+    if name == "fake":
+        return fake()
+    waits = name in STRICT
+    if name == "strict memory":
+        service = StrictDynamo(MemoryEngine(), CLOCK, timings=FAST)
+        return real(StrictClient(service), CLOCK, waits=waits)
+    client: Any = Racing(aws_client(request.getfixturevalue(name.replace(" ", "_")), "dynamodb"))
+    return real(client, CLOCK, waits=waits)
+
+
+@pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> Engine:
-    if request.param == "fake":
-        return _fake()
-    return _emulated(request.getfixturevalue("emulator"))
+    return build(request.param, request)

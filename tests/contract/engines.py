@@ -1,19 +1,89 @@
 """The engines that the contract runs on, each with an empty catalog and the means to make tables."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
 
-from tidetable.ports import Catalog, EventStore
+from botocore.errorfactory import ClientExceptionsFactory
+
+from aws.catalog import DynamoCatalog
+from aws.store import DynamoStore
+from aws.tables import DynamoTables
+from tests.fakes import FakeCatalog, FakeClock, FakeStore, FakeTables
+from tests.lifecycle.world import NOON
+from tidetable.config import TableClass
+from tidetable.ports import Catalog, Clock, EventStore, Table, Tables, TableSpec
+
+_numbers = count()
+TAGS = {"project": "tidetable", "tidetable:stage": "t"}
+
+
+class Racing:
+    """A client whose exception classes are never the same twice, as when threads race at a client's first failure."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    @property
+    def exceptions(self) -> Any:
+        return ClientExceptionsFactory().create_client_exceptions(self._client.meta.service_model)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
 
 
 @dataclass(frozen=True)
 class Engine:
-    """A catalog and a store. ``create_table`` makes a table and ``no_table`` names one that does not exist."""
+    """A catalog, a store and the control plane of one engine; ``waits`` tells whether its tables take their time."""
 
     catalog: Catalog
     store: EventStore
-    stream: str
-    create_table: Callable[[], str]
+    tables: Tables
+    clock: Clock
+    waits: bool = False
+    stream: str = field(default_factory=lambda: f"s{next(_numbers)}")
+
+    def name(self) -> str:
+        """A name for a new table."""
+        return f"tidetable-t.{self.stream}.table{next(_numbers)}"
+
+    def spec(self, write: int | None = None, read: int | None = None) -> TableSpec:
+        """What a new table may look like."""
+        return TableSpec(self.name(), write, read, TableClass.STANDARD, TAGS)
+
+    def create_table(self) -> str:
+        """A table that can be used."""
+        spec = self.spec()
+        assert self.tables.create(spec)
+        self.settled(spec.name)
+        return spec.name
+
+    def settled(self, name: str) -> Table | None:
+        """The table once it is active, or gone."""
+        for _ in range(1000):
+            table = self.tables.describe(name)
+            if table is None or table.status == "ACTIVE":
+                return table
+            self.clock.sleep(0.01 if self.waits else 1.0)
+        raise AssertionError(f"{name} does not settle")
 
     def no_table(self) -> str:
+        """The name of a table that does not exist."""
         return f"tidetable-t.{self.stream}.2020-01-01"
+
+
+def fake() -> Engine:
+    """The in-memory fakes that the use cases are tested with."""
+    clock, catalog = FakeClock(NOON), FakeCatalog()
+    store = FakeStore(catalog)
+    return Engine(catalog, store, FakeTables(clock, store), clock)
+
+
+def real(client: Any, clock: Clock, **facts: Any) -> Engine:
+    """The adapters on a client, with a catalog of its own."""
+    tables = DynamoTables(client)
+    name = f"catalog-{next(_numbers)}"
+    engine = Engine(DynamoCatalog(client, name), DynamoStore(client, name), tables, clock, **facts)
+    assert tables.create(TableSpec(name, None, None, TableClass.STANDARD, TAGS))
+    engine.settled(name)
+    return engine

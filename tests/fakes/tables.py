@@ -18,6 +18,8 @@ class _Held:
     table: Table
     tags: Mapping[str, str]
     until: datetime
+    # What it is once the change is over; until then the old figures are shown.
+    then: Table
 
 
 class FakeTables:
@@ -43,7 +45,7 @@ class FakeTables:
                 del self._held[name]
                 self._store.tables.pop(name, None)
                 return None
-            held.table = replace(held.table, status="ACTIVE")
+            held.table = held.then
         return held.table
 
     def tags(self, name: str) -> Mapping[str, str]:
@@ -56,7 +58,7 @@ class FakeTables:
             raise TableRefused("LimitExceededException: the account's table limit is reached", transient=False)
         self.changes.append(f"create {spec.name}")
         table = Table(spec.name, "CREATING", spec.write, spec.read, spec.table_class)
-        self._held[spec.name] = _Held(table, spec.tags, self._clock.now() + _BUSY)
+        self._held[spec.name] = _Held(table, spec.tags, self._clock.now() + _BUSY, replace(table, status="ACTIVE"))
         self._store.tables[spec.name] = {}
         return True
 
@@ -68,7 +70,7 @@ class FakeTables:
 
     def delete(self, name: str) -> None:
         if self.describe(name) is not None:
-            self._change(name, f"delete {name}", status="DELETING")
+            self._change(name, f"delete {name}", "DELETING")
 
     def vanish(self, name: str) -> None:
         """Delete a table by hand."""
@@ -80,10 +82,11 @@ class FakeTables:
             raise TableMissing(name)
         return self._held[name]
 
-    def _change(self, name: str, what: str, **changes: object) -> None:
+    def _change(self, name: str, what: str, status: str = "UPDATING", **changes: object) -> None:
         held = self._get(name)
         if held.table.status != "ACTIVE":
             raise TableRefused(f"ResourceInUseException: {name} is {held.table.status}", transient=True)
         self.changes.append(what)
-        held.table = replace(held.table, **{"status": "UPDATING", **changes})  # type: ignore[arg-type]
+        held.then = replace(held.table, **changes)  # type: ignore[arg-type]
+        held.table = replace(held.table, status=status)
         held.until = self._clock.now() + _BUSY

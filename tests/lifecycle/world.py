@@ -65,6 +65,8 @@ class World:
         return {entry.period.label: entry.state for entry in self.catalog.entries("s")}
 
     def levels(self) -> dict[str, tuple[int | None, int | None, str]]:
+        """Units and class by period, once the changes under way are over."""
+        self.clock.sleep(5)
         found = {}
         for name in sorted(self.tables.names):
             table = self.tables.describe(name)

@@ -1,0 +1,23 @@
+"""A DynamoDB that is as strict as the service: throttling, waiting tables, budgets and faults around any engine.
+
+An engine stores the items (an emulator over HTTP, or memory); this package decides what the service would refuse, how long
+things take and what they cost, by a clock that it is given. docs/aws.md lists the rules with their sources.
+"""
+
+from strict.clock import Clock, ManualClock, SystemClock
+from strict.faults import Fault, Faults, Kind
+from strict.rules import Rule
+from strict.service import StrictDynamo
+from strict.timings import Timings
+
+__all__ = [
+    "Clock",
+    "Fault",
+    "Faults",
+    "Kind",
+    "ManualClock",
+    "Rule",
+    "StrictDynamo",
+    "SystemClock",
+    "Timings",
+]

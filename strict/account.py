@@ -1,0 +1,149 @@
+"""The tables of an account and Region, and the changes that are under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from datetime import datetime, timedelta
+from typing import Any
+
+from strict.clock import Clock
+from strict.engines import Engine
+from strict.refusals import Refusal, not_found
+from strict.rules import Rule
+from strict.tables import Index, Table, keys_of
+from strict.throughput import Throughput
+from strict.timings import Timings
+
+
+class Account:
+    """Tables by name. One that the engine has and the account does not know is taken in as the engine describes it."""
+
+    def __init__(self, engine: Engine, clock: Clock, timings: Timings, without: AbstractSet[Rule]) -> None:
+        self.engine = engine
+        self.clock = clock
+        self.timings = timings
+        self.without = without
+        self.tables: dict[str, Table] = {}
+        self._changing: set[str] = set()
+
+    def enforces(self, rule: Rule) -> bool:
+        """Whether a rule is in force."""
+        return rule not in self.without
+
+    def find(self, name: str) -> Table:
+        """A table, whatever its state; Refusal if there is none."""
+        self.settle()
+        table = self.tables.get(name)
+        if table is None:
+            table = self._adopt(name)
+        return table
+
+    def usable(self, name: str) -> Table:
+        """A table whose items can be read and written now; Refusal otherwise."""
+        table = self.find(name)
+        if table.status == "CREATING" and self.enforces(Rule.CREATING_HAS_NO_DATA):
+            raise not_found(name)
+        if table.status == "DELETING":
+            begun = (table.until or self.clock.now()) - timedelta(seconds=self.timings.delete)
+            lingers = self.clock.now() < begun + timedelta(seconds=self.timings.linger)
+            if not lingers or not self.enforces(Rule.DELETING_LINGERS):
+                raise not_found(name)
+        return table
+
+    def changing(self) -> list[Table]:
+        """The tables that are being created, updated or deleted."""
+        self.settle()
+        return [self.tables[name] for name in self._changing]
+
+    def begin(self, table: Table, status: str, seconds: float, finish: Callable[[], None]) -> None:
+        """Let a change be under way; it ends with ``finish``."""
+        table.status, table.finish = status, finish
+        table.until = self.clock.now() + timedelta(seconds=seconds)
+        self._changing.add(table.name)
+        if not self.enforces(Rule.CHANGES_LAST):
+            self._finish(table)
+
+    def settle(self) -> None:
+        """End the changes whose time has come."""
+        if not self._changing:
+            return
+        now = self.clock.now()
+        for name in sorted(self._changing):
+            table = self.tables[name]
+            if table.until is not None and now >= table.until:
+                self._finish(table)
+
+    def _finish(self, table: Table) -> None:
+        finish = table.finish
+        table.status, table.until, table.finish = "ACTIVE", None, None
+        self._changing.discard(table.name)
+        if finish is not None:
+            finish()
+
+    def resource(self, name: str) -> Throughput:
+        """New throughput for a table (``name``) or an index (``table/index/name``)."""
+        return Throughput(name, self.without, self.clock.now())
+
+    def index(self, table: str, keys: tuple[str, ...], described: Any, units: Any) -> Index:
+        """An index as a request or a description gives it; ``keys`` are the table's."""
+        own = keys_of(described["KeySchema"])
+        projection = described.get("Projection", {"ProjectionType": "ALL"})
+        everything = projection["ProjectionType"] == "ALL"
+        name = f"{table}/index/{described['IndexName']}"
+        return Index(
+            name=name,
+            keys=own,
+            write=units.get("WriteCapacityUnits", 0),
+            read=units.get("ReadCapacityUnits", 0),
+            throughput=self.resource(name),
+            projection=projection,
+            included=None if everything else frozenset({*keys, *own, *projection.get("NonKeyAttributes", ())}),
+            maximum=sides(described.get("OnDemandThroughput", {})),
+            warm=sides(described.get("WarmThroughput", {})),
+        )
+
+    def _adopt(self, name: str) -> Table:
+        try:
+            described = self.engine.call("DescribeTable", {"TableName": name})["Table"]
+        except Refusal as refusal:
+            raise (not_found(name) if refusal.code == "ResourceNotFoundException" else refusal) from refusal
+        try:
+            tags = self.engine.call("ListTagsOfResource", {"ResourceArn": described["TableArn"]}).get("Tags", [])
+        except Refusal:
+            tags = []
+        now = self.clock.now()
+        units = described.get("ProvisionedThroughput", {})
+        keys = keys_of(described["KeySchema"])
+        table = Table(
+            name=name,
+            keys=keys,
+            write=units.get("WriteCapacityUnits", 0),
+            read=units.get("ReadCapacityUnits", 0),
+            throughput=self.resource(name),
+            created=datetime.fromtimestamp(described.get("CreationDateTime", now.timestamp()), now.tzinfo),
+            definitions=described["AttributeDefinitions"],
+            on_demand=described.get("BillingModeSummary", {}).get("BillingMode") == "PAY_PER_REQUEST",
+            infrequent=described.get("TableClassSummary", {}).get("TableClass") == "STANDARD_INFREQUENT_ACCESS",
+            protected=described.get("DeletionProtectionEnabled", False),
+            stream=described.get("StreamSpecification"),
+            tags={tag["Key"]: tag["Value"] for tag in tags},
+            count=described.get("ItemCount", 0),
+            size=described.get("TableSizeBytes", 0),
+        )
+        for index in described.get("GlobalSecondaryIndexes", ()):
+            table.indexes[index["IndexName"]] = self.index(name, keys, index, index.get("ProvisionedThroughput", {}))
+        for one in table.resources():
+            one.apply(now, on_demand=table.on_demand)
+        self.tables[name] = table
+        return table
+
+
+def sides(given: Any) -> dict[str, int]:
+    """OnDemandThroughput or WarmThroughput of a request, by side."""
+    found: dict[str, int] = {}
+    for side in ("Write", "Read"):
+        for name in (f"Max{side}RequestUnits", f"{side}UnitsPerSecond"):
+            if given.get(name, -1) > 0:
+                found[side] = given[name]
+    return found

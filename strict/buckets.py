@@ -1,0 +1,69 @@
+"""Token buckets, by the second."""
+
+from __future__ import annotations
+
+from collections import deque
+from datetime import datetime, timedelta
+
+_MINUTE = timedelta(minutes=1)
+
+
+class TokenBucket:
+    """So many units a second; what is not used is kept for ``seconds`` of the rate.
+
+    A new bucket holds one second's worth: what was never left unused cannot be saved up.
+    """
+
+    def __init__(self, rate: float, seconds: float, now: datetime) -> None:
+        self._rate = rate
+        self._seconds = seconds
+        self._tokens = float(rate)
+        self._filled = now
+
+    def set_rate(self, rate: float, now: datetime) -> None:
+        """Another rate from now on; what was saved up stays, as far as it fits."""
+        self._fill(now)
+        self._rate = rate
+        self._tokens = min(self._tokens, rate * self._seconds)
+
+    def has(self, units: float, now: datetime) -> bool:
+        """Whether so many units can be taken."""
+        self._fill(now)
+        return self._tokens >= units
+
+    def take(self, units: float) -> None:
+        """Take units; a read, whose size nobody knew before, may leave a debt."""
+        self._tokens -= units
+
+    def _fill(self, now: datetime) -> None:
+        passed = (now - self._filled).total_seconds()
+        if passed > 0:
+            self._tokens = min(self._tokens + passed * self._rate, self._rate * self._seconds)
+            self._filled = now
+
+
+class Peaks:
+    """The highest units in any second, remembered by the minute."""
+
+    def __init__(self) -> None:
+        self._second: datetime | None = None
+        self._units = 0.0
+        self._recent: deque[tuple[datetime, float]] = deque()
+        self._settled = 0.0
+
+    def add(self, units: float, now: datetime) -> None:
+        """Count units used now."""
+        second = now.replace(microsecond=0)
+        self._units = self._units + units if second == self._second else units
+        self._second = second
+        minute = second.replace(second=0)
+        if self._recent and self._recent[-1][0] == minute:
+            self._recent[-1] = minute, max(self._recent[-1][1], self._units)
+        else:
+            self._recent.append((minute, self._units))
+
+    def before(self, at: datetime) -> float:
+        """The highest peak in minutes that ended by then."""
+        while self._recent and self._recent[0][0] + _MINUTE <= at:
+            self._settled = max(self._settled, self._recent.popleft()[1])
+        return self._settled

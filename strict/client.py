@@ -1,0 +1,82 @@
+"""A client that calls the strict service in this process: the little of boto3's that the adapters use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError, ReadTimeoutError
+
+from strict.faults import Kind, NoAnswer
+from strict.refusals import Refusal
+from strict.service import StrictDynamo
+
+_URL = "strict://dynamodb"
+_TIMES = frozenset({"LastDecreaseDateTime", "LastIncreaseDateTime", "CreationDateTime"})
+
+
+class StrictClient:
+    """Methods by boto3's names, with boto3's errors. Nothing is tried a second time."""
+
+    def __init__(self, service: StrictDynamo) -> None:
+        self._service = service
+
+    def __getattr__(self, name: str) -> Any:
+        operation = "".join(part.capitalize() for part in name.split("_"))
+
+        def call(**payload: Any) -> Any:
+            try:
+                return _dated(self._service.call(operation, payload))
+            except Refusal as refusal:
+                answer: Any = {
+                    "Error": {"Code": refusal.code, "Message": refusal.message},
+                    "ResponseMetadata": {"HTTPStatusCode": refusal.status},
+                    **refusal.members,
+                }
+                raise ClientError(answer, operation) from refusal
+            except NoAnswer as lost:
+                raise _UNANSWERED[lost.kind](endpoint_url=_URL) from lost
+
+        return call
+
+    def get_paginator(self, name: str) -> Any:
+        """A paginator of an operation."""
+        return _Paginator(getattr(self, name))
+
+
+_UNANSWERED: Mapping[Kind, Any] = {
+    Kind.TIMEOUT_BEFORE: ReadTimeoutError,
+    Kind.TIMEOUT_AFTER: ReadTimeoutError,
+    Kind.RESET: ConnectionClosedError,
+    Kind.GONE: lambda endpoint_url: EndpointConnectionError(endpoint_url=endpoint_url, error="engine gone"),
+}
+
+
+class _Paginator:
+    def __init__(self, call: Any) -> None:
+        self._call = call
+
+    def paginate(self, **payload: Any) -> Iterator[Any]:
+        while True:
+            page = self._call(**payload)
+            yield page
+            if "LastEvaluatedKey" not in page:
+                return
+            payload = {**payload, "ExclusiveStartKey": page["LastEvaluatedKey"]}
+
+
+def _dated(answer: Any) -> Any:
+    """Times of a description as boto3 gives them."""
+    for described in (answer.get("Table"), answer.get("TableDescription")):
+        if described is not None:
+            _date(described)
+            _date(described["ProvisionedThroughput"])
+            for index in described.get("GlobalSecondaryIndexes", ()):
+                _date(index["ProvisionedThroughput"])
+    return answer
+
+
+def _date(figures: dict[str, Any]) -> None:
+    for name in _TIMES & figures.keys():
+        figures[name] = datetime.fromtimestamp(figures[name], UTC)

@@ -1,0 +1,141 @@
+"""The control plane: what a table may be asked, when, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from strict.account import Account, sides
+from strict.checks import check_concurrency, check_idle, check_units
+from strict.engines import Document
+from strict.refusals import in_use, invalid, over_limit
+from strict.rules import Rule
+from strict.tables import Table, keys_of
+from strict.updates import Update
+
+Request = Mapping[str, Any]
+
+TABLES = 2500
+
+
+class Control:
+    """Creating, describing, updating and deleting tables, and their tags."""
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        self._update = Update(account)
+
+    def create_table(self, request: Request) -> Document:
+        """CreateTable."""
+        account, name = self._account, request["TableName"]
+        account.settle()
+        if name in account.tables:
+            raise in_use(f"Table already exists: {name}")
+        self._check_quotas(request)
+        keys = keys_of(request["KeySchema"])
+        units = request.get("ProvisionedThroughput", {})
+        on_demand = request.get("BillingMode") == "PAY_PER_REQUEST"
+        table = Table(
+            name=name,
+            keys=keys,
+            write=0 if on_demand else units["WriteCapacityUnits"],
+            read=0 if on_demand else units["ReadCapacityUnits"],
+            throughput=account.resource(name),
+            created=account.clock.now(),
+            definitions=list(request["AttributeDefinitions"]),
+            on_demand=on_demand,
+            infrequent=request.get("TableClass") == "STANDARD_INFREQUENT_ACCESS",
+            protected=request.get("DeletionProtectionEnabled", False),
+            stream=request.get("StreamSpecification"),
+            tags={tag["Key"]: tag["Value"] for tag in request.get("Tags", ())},
+            warm=sides(request.get("WarmThroughput", {})),
+            maximum=sides(request.get("OnDemandThroughput", {})),
+        )
+        for index in request.get("GlobalSecondaryIndexes", ()):
+            table.indexes[index["IndexName"]] = account.index(name, keys, index, index.get("ProvisionedThroughput", {}))
+        self._check_new(table)
+        account.engine.call("CreateTable", request)
+        account.tables[name] = table
+        for one in table.resources():
+            one.apply(account.clock.now(), on_demand=on_demand)
+        account.begin(table, "CREATING", account.timings.create, lambda: None)
+        return {"TableDescription": self._described(table)}
+
+    def describe_table(self, request: Request) -> Document:
+        """DescribeTable."""
+        return {"Table": self._described(self._account.find(request["TableName"]))}
+
+    def update_table(self, request: Request) -> Document:
+        """UpdateTable: answers with the figures before the change."""
+        account = self._account
+        table = account.find(request["TableName"])
+        stale = self._described(table)
+        self._update(table, request)
+        return {"TableDescription": stale | {"TableStatus": table.status} if self._stale() else self._described(table)}
+
+    def delete_table(self, request: Request) -> Document:
+        """DeleteTable."""
+        account = self._account
+        table = account.find(request["TableName"])
+        check_idle(account, table)
+        if table.protected and account.enforces(Rule.PROTECTED_TABLE):
+            raise invalid(
+                f"Resource cannot be deleted as it is currently protected against deletion: {table.name}. "
+                "Disable deletion protection first."
+            )
+        check_concurrency(account)
+
+        def gone() -> None:
+            account.engine.call("DeleteTable", {"TableName": table.name})
+            del account.tables[table.name]
+
+        account.begin(table, "DELETING", account.timings.delete, gone)
+        return {"TableDescription": self._described(table)}
+
+    def list_tags_of_resource(self, request: Request) -> Document:
+        """ListTagsOfResource, in one page."""
+        table = self._by_arn(request)
+        return {"Tags": [{"Key": key, "Value": value} for key, value in table.tags.items()]}
+
+    def tag_resource(self, request: Request) -> Document:
+        """TagResource."""
+        self._by_arn(request).tags.update({tag["Key"]: tag["Value"] for tag in request["Tags"]})
+        return {}
+
+    def untag_resource(self, request: Request) -> Document:
+        """UntagResource."""
+        table = self._by_arn(request)
+        for key in request["TagKeys"]:
+            table.tags.pop(key, None)
+        return {}
+
+    def _check_quotas(self, request: Request) -> None:
+        account = self._account
+        if account.enforces(Rule.TABLE_QUOTA) and len(account.tables) >= TABLES:
+            raise over_limit(f"Subscriber limit exceeded: There is a limit of {TABLES} tables per subscriber")
+        check_concurrency(account)
+        indexed = [table for table in account.changing() if table.indexes and table.status == "CREATING"]
+        if request.get("GlobalSecondaryIndexes") and indexed and account.enforces(Rule.INDEXED_ONE_BY_ONE):
+            raise over_limit(
+                "Subscriber limit exceeded: Only 1 table with secondary indexes can be created simultaneously"
+            )
+
+    def _check_new(self, table: Table) -> None:
+        account = self._account
+        check_units(account, {one.name: (one.write, one.read) for one in table.resources()})
+        if not table.on_demand and account.enforces(Rule.WARM_COVERS_PROVISIONED):
+            for side, units in (("Write", table.write), ("Read", table.read)):
+                if table.warm.get(side, units) < units:
+                    raise invalid(
+                        f"One or more parameter values were invalid: Requested {side}UnitsPerSecond for WarmThroughput for "
+                        f"table is lower than its provisioned {side}CapacityUnits"
+                    )
+
+    def _described(self, table: Table) -> Document:
+        return table.describe(self._account.clock.now(), self._account.without)
+
+    def _stale(self) -> bool:
+        return self._account.enforces(Rule.STALE_ANSWER)
+
+    def _by_arn(self, request: Request) -> Table:
+        return self._account.find(request["ResourceArn"].rpartition("/")[2])

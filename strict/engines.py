@@ -1,0 +1,65 @@
+"""What stores the items behind the rules."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import urllib3
+
+from strict.refusals import Refusal
+
+Document = dict[str, Any]
+
+
+class Engine(Protocol):
+    """Anything that speaks DynamoDB's operations in DynamoDB's JSON."""
+
+    def call(self, operation: str, payload: Mapping[str, Any]) -> Document:
+        """The answer of an operation; Refusal if the engine refuses it."""
+        ...
+
+
+class HttpEngine:
+    """An emulator over HTTP. ``unknown`` names the members of requests that it does not understand."""
+
+    def __init__(self, endpoint: str, *, unknown: frozenset[str] = frozenset()) -> None:
+        self._endpoint = endpoint
+        self._unknown = unknown
+        self._pool = urllib3.PoolManager(maxsize=16, retries=False)
+
+    def call(self, operation: str, payload: Mapping[str, Any]) -> Document:
+        """One POST."""
+        body = {name: value for name, value in payload.items() if name not in self._unknown}
+        if operation == "UpdateTable" and body.keys() == {"TableName"}:
+            return {}
+        answer = self._pool.request(
+            "POST",
+            self._endpoint,
+            body=json.dumps(body).encode(),
+            headers={
+                "Content-Type": "application/x-amz-json-1.0",
+                "X-Amz-Target": f"DynamoDB_20120810.{operation}",
+                "Authorization": _AUTHORIZATION,
+                "X-Amz-Date": "20260101T000000Z",
+            },
+        )
+        document: Document = json.loads(answer.data) if answer.data else {}
+        if answer.status != 200:
+            kind = document.pop("__type", "InternalServerError").rpartition("#")[2]
+            message = document.pop("message", document.pop("Message", ""))
+            raise Refusal(kind, message, status=answer.status, members=document)
+        return document
+
+
+# Emulators look at the key and the Region of a signature, and do not check it.
+_AUTHORIZATION = (
+    "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/dynamodb/aws4_request, "
+    "SignedHeaders=host;x-amz-date;x-amz-target, Signature=0"
+)
+
+# DynamoDB Local has no table classes, tags, protection, warm throughput or maxima; the rules keep them.
+LOCAL_UNKNOWN = frozenset(
+    {"TableClass", "Tags", "DeletionProtectionEnabled", "WarmThroughput", "OnDemandThroughput", "SSESpecification"}
+)

@@ -1,0 +1,200 @@
+"""DynamoDB's expressions, as far as the pipeline uses them: conditions, key conditions and updates over items in memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from strict.units import Wire
+
+_TOKEN = re.compile(r"\s*(<>|<=|>=|[=<>(),+-]|[#:]?[A-Za-z_][\w.#]*|:\w+)")
+_ORDERED: Mapping[str, Callable[[Any, Any], bool]] = {
+    "=": lambda a, b: a == b,
+    "<>": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+Item = Mapping[str, Wire]
+_Operand = Callable[[Item], Wire | None]
+Condition = Callable[[Item], bool]
+
+
+def sortable(value: Wire) -> Any:
+    """A scalar attribute value as something that Python compares as DynamoDB does."""
+    ((kind, inner),) = value.items()
+    return Decimal(inner) if kind == "N" else inner
+
+
+class Parser:
+    """Parses the expressions of one request."""
+
+    def __init__(self, text: str, request: Mapping[str, Any]) -> None:
+        self._tokens = _TOKEN.findall(text)
+        if "".join(self._tokens) != re.sub(r"\s+", "", text):
+            raise NotImplementedError(f"expression: {text}")
+        self._names: Mapping[str, str] = request.get("ExpressionAttributeNames", {})
+        self._values: Mapping[str, Wire] = request.get("ExpressionAttributeValues", {})
+
+    def condition(self) -> Condition:
+        """A whole condition or filter expression."""
+        parsed = self._or()
+        if self._tokens:
+            raise NotImplementedError(f"expression continues with {self._tokens}")
+        return parsed
+
+    def update(self, item: Item) -> dict[str, Wire]:
+        """The item that an update expression makes of another: SET of values and sums, REMOVE, ADD of numbers."""
+        new = dict(item)
+        while self._tokens:
+            clause = self._next().upper()
+            while True:
+                name = self._name(self._next())
+                if clause == "SET":
+                    self._expect("=")
+                    value = self._sum()(item)
+                    assert value is not None
+                    new[name] = value
+                elif clause == "REMOVE":
+                    new.pop(name, None)
+                elif clause == "ADD":
+                    amount = self._operand()(item) or {}
+                    new[name] = {"N": str(Decimal(item.get(name, {"N": "0"})["N"]) + Decimal(amount["N"]))}
+                else:
+                    raise NotImplementedError(clause)
+                if self._peek() != ",":
+                    break
+                self._next()
+        return new
+
+    def _or(self) -> Condition:
+        left = self._and()
+        while self._peek().upper() == "OR":
+            self._next()
+            left = _either(left, self._and())
+        return left
+
+    def _and(self) -> Condition:
+        left = self._not()
+        while self._peek().upper() == "AND":
+            self._next()
+            left = _both(left, self._not())
+        return left
+
+    def _not(self) -> Condition:
+        if self._peek().upper() == "NOT":
+            self._next()
+            inner = self._not()
+            return lambda item: not inner(item)
+        if self._peek() == "(":
+            self._next()
+            inner = self._or()
+            self._expect(")")
+            return inner
+        return self._comparison()
+
+    def _comparison(self) -> Condition:
+        function = self._peek()
+        if function in ("attribute_exists", "attribute_not_exists", "begins_with"):
+            return self._function(self._next())
+        left = self._operand()
+        operator = self._next().upper()
+        if operator == "BETWEEN":
+            low = self._operand()
+            assert self._next().upper() == "AND"
+            return _both(_compare(">=", left, low), _compare("<=", left, self._operand()))
+        if operator == "IN":
+            self._expect("(")
+            condition = _compare("=", left, self._operand())
+            while self._next() == ",":
+                condition = _either(condition, _compare("=", left, self._operand()))
+            return condition
+        return _compare(operator, left, self._operand())
+
+    def _function(self, name: str) -> Condition:
+        self._expect("(")
+        first = self._operand()
+        if name == "begins_with":
+            self._expect(",")
+            prefix = self._operand()
+            self._expect(")")
+            return lambda item: _text(first(item)).startswith(_text(prefix(item)) or "\0")
+        self._expect(")")
+        exists = name == "attribute_exists"
+        return lambda item: (first(item) is not None) is exists
+
+    def _sum(self) -> _Operand:
+        left = self._operand()
+        if self._peek() not in ("+", "-"):
+            return left
+        sign = 1 if self._next() == "+" else -1
+        right = self._operand()
+        return lambda item: {"N": str(Decimal(_number(left(item))) + sign * Decimal(_number(right(item))))}
+
+    def _operand(self) -> _Operand:
+        token = self._next()
+        if token == "if_not_exists":
+            self._expect("(")
+            path = self._operand()
+            self._expect(",")
+            default = self._operand()
+            self._expect(")")
+            return lambda item: path(item) or default(item)
+        if token.startswith(":"):
+            value = self._values[token]
+            return lambda _: value
+        first, *rest = (self._name(part) for part in token.split("."))
+
+        def follow(item: Item) -> Wire | None:
+            value: Any = item.get(first)
+            for name in rest:
+                value = (value or {}).get("M", {}).get(name)
+            return value  # type: ignore[no-any-return]
+
+        return follow
+
+    def _name(self, token: str) -> str:
+        return self._names[token] if token.startswith("#") else token
+
+    def _peek(self) -> str:
+        return self._tokens[0] if self._tokens else ""
+
+    def _next(self) -> str:
+        return str(self._tokens.pop(0))
+
+    def _expect(self, token: str) -> None:
+        found = self._next()
+        assert found == token, f"{token} expected, {found} found"
+
+
+def _compare(operator: str, left: _Operand, right: _Operand) -> Condition:
+    compare = _ORDERED[operator]
+
+    def condition(item: Item) -> bool:
+        a, b = left(item), right(item)
+        if a is None or b is None or a.keys() != b.keys():
+            return operator == "<>" and a is not None
+        return compare(sortable(a), sortable(b))
+
+    return condition
+
+
+def _both(left: Condition, right: Condition) -> Condition:
+    return lambda item: left(item) and right(item)
+
+
+def _either(left: Condition, right: Condition) -> Condition:
+    return lambda item: left(item) or right(item)
+
+
+def _text(value: Wire | None) -> str:
+    return str((value or {}).get("S", ""))
+
+
+def _number(value: Wire | None) -> str:
+    assert value is not None
+    return str(value["N"])

@@ -1,0 +1,125 @@
+"""Faults on demand: by operation, table, probability or script."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from strict.clock import Clock
+from strict.refusals import Refusal, throttled
+
+
+class Kind(StrEnum):
+    """What goes wrong."""
+
+    THROTTLED = "throttled"
+    SERVER_ERROR = "server error"
+    ACCESS_DENIED = "access denied"
+    # Transport: the caller gets no answer.
+    TIMEOUT_BEFORE = "time-out before it took effect"
+    TIMEOUT_AFTER = "time-out after it took effect"
+    RESET = "connection reset"
+    GONE = "engine gone"
+    # It works, but late.
+    SLOW = "slow"
+
+
+LOST = frozenset({Kind.TIMEOUT_BEFORE, Kind.TIMEOUT_AFTER, Kind.RESET, Kind.GONE})
+
+
+class NoAnswer(Exception):
+    """The caller gets no answer; ``kind`` says how it ends."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        super().__init__(kind)
+
+
+@dataclass(slots=True)
+class Fault:
+    """Something that goes wrong in the calls that it matches (None matches any).
+
+    ``probability`` strikes at random; ``script`` says for one matching call after another whether it is struck, and ends;
+    ``times`` bounds how often it strikes. ``seconds`` is how slow a slow answer is.
+    """
+
+    kind: Kind
+    operation: str | None = None
+    table: str | None = None
+    probability: float = 1.0
+    script: Iterator[bool] | None = None
+    times: int | None = None
+    seconds: float = 1.0
+    struck: int = 0
+
+    def strikes(self, operation: str, tables: frozenset[str], chance: random.Random) -> bool:
+        """Whether this call is struck."""
+        matches = self.operation in (None, operation) and (self.table is None or self.table in tables)
+        if not matches or (self.times is not None and self.struck >= self.times):
+            return False
+        hit = next(self.script, False) if self.script is not None else chance.random() < self.probability
+        self.struck += hit
+        return bool(hit)
+
+
+class Faults:
+    """The faults in force, decided by a seeded chance so that a run can be repeated."""
+
+    def __init__(self, clock: Clock, seed: int = 0) -> None:
+        self._clock = clock
+        self._chance = random.Random(seed)  # noqa: S311 - repeatable on purpose
+        self.active: list[Fault] = []
+
+    def add(self, fault: Fault) -> Fault:
+        """Let something go wrong from now on."""
+        self.active.append(fault)
+        return fault
+
+    def clear(self) -> None:
+        """Let everything go well again."""
+        self.active.clear()
+
+    def strike(self, operation: str, payload: Any) -> NoAnswer | None:
+        """Raise what goes wrong before a call takes effect; what goes wrong after it is returned, to be raised then."""
+        if not self.active:
+            return None
+        tables = tables_of(payload)
+        later: NoAnswer | None = None
+        for fault in self.active:
+            if not fault.strikes(operation, tables, self._chance):
+                continue
+            match fault.kind:
+                case Kind.SLOW:
+                    self._clock.sleep(fault.seconds)
+                case Kind.TIMEOUT_AFTER:
+                    later = NoAnswer(fault.kind)
+                case Kind.THROTTLED:
+                    side = "Write" if operation in _WRITES else "Read"
+                    reason = f"Table{side}ProvisionedThroughputExceeded"
+                    raise throttled([(reason, name) for name in sorted(tables) or ["?"]])
+                case Kind.SERVER_ERROR:
+                    raise Refusal("InternalServerError", "The request processing has failed.", status=500)
+                case Kind.ACCESS_DENIED:
+                    raise Refusal("AccessDeniedException", f"User is not authorized to perform: dynamodb:{operation}")
+                case lost:
+                    raise NoAnswer(lost)
+        return later
+
+
+_WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"})
+
+
+def tables_of(payload: Any) -> frozenset[str]:
+    """The names of the tables that a request is about."""
+    if "TableName" in payload:
+        return frozenset({payload["TableName"]})
+    if "RequestItems" in payload:
+        return frozenset(payload["RequestItems"])
+    actions = payload.get("TransactItems", ())
+    named = {inner["TableName"] for action in actions for inner in action.values()}
+    if "ResourceArn" in payload:
+        named.add(payload["ResourceArn"].rpartition("/")[2])
+    return frozenset(named)

@@ -1,0 +1,287 @@
+"""An engine in memory: fast enough for simulated months. It trusts the rules around it to have refused what is wrong."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from strict.engines import Document
+from strict.expressions import Parser, sortable
+from strict.refusals import Refusal, in_use, not_found
+from strict.tables import keys_of
+from strict.units import Wire
+
+Request = Mapping[str, Any]
+_Item = dict[str, Wire]
+# The place of an item within its partition: its sort value, and for an index the table's own key besides.
+_Place = tuple[Any, ...]
+
+
+class _Sorted:
+    """Items of one key schema, by partition, in order."""
+
+    def __init__(self, keys: tuple[str, ...], own: tuple[str, ...] = ()) -> None:
+        self.keys = keys
+        self._own = own
+        self._partitions: dict[Any, tuple[list[_Place], dict[_Place, _Item]]] = {}
+
+    def place(self, item: Mapping[str, Wire]) -> tuple[Any, _Place] | None:
+        if any(name not in item for name in self.keys):
+            return None
+        partition, *rest = (sortable(item[name]) for name in (*self.keys, *self._own))
+        return partition, tuple(rest)
+
+    def put(self, item: _Item) -> None:
+        found = self.place(item)
+        if found is not None:
+            order, items = self._partitions.setdefault(found[0], ([], {}))
+            if found[1] not in items:
+                insort(order, found[1])
+            items[found[1]] = item
+
+    def remove(self, item: Mapping[str, Wire]) -> None:
+        found = self.place(item)
+        if found is not None and found[0] in self._partitions:
+            order, items = self._partitions[found[0]]
+            if items.pop(found[1], None) is not None:
+                del order[bisect_left(order, found[1])]
+
+    def get(self, key: Mapping[str, Wire]) -> _Item | None:
+        found = self.place(key)
+        return self._partitions.get(found[0], ([], {}))[1].get(found[1]) if found else None
+
+    def between(
+        self, partition: Any, low: Any, high: Any, after: Mapping[str, Wire] | None, *, ascending: bool
+    ) -> Iterator[_Item]:
+        """Items whose sort value lies within ``low`` and ``high`` (None: open), that follow ``after``."""
+        order, items = self._partitions.get(partition, ([], {}))
+        start = bisect_left(order, (low,)) if low is not None else 0
+        end = bisect_right(order, high, key=lambda place: place[0]) if high is not None else len(order)
+        if after is not None:
+            found = self.place(after)
+            assert found is not None
+            if ascending:
+                start = max(start, bisect_right(order, found[1]))
+            else:
+                end = min(end, bisect_left(order, found[1]))
+        places = order[start:end] if ascending else reversed(order[start:end])
+        return (items[place] for place in places)
+
+    def all(self) -> Iterator[_Item]:
+        for partition in sorted(self._partitions, key=str):
+            order, items = self._partitions[partition]
+            yield from (items[place] for place in order)
+
+
+class _Table:
+    def __init__(self, request: Request) -> None:
+        self.main = _Sorted(keys_of(request["KeySchema"]))
+        self.indexes: dict[str, _Sorted] = {}
+        for index in request.get("GlobalSecondaryIndexes", ()):
+            self.add_index(index)
+
+    def add_index(self, described: Any) -> None:
+        index = _Sorted(keys_of(described["KeySchema"]), self.main.keys)
+        for item in self.main.all():
+            index.put(item)
+        self.indexes[described["IndexName"]] = index
+
+    def put(self, item: _Item) -> None:
+        self.remove(item)
+        for one in (self.main, *self.indexes.values()):
+            one.put(item)
+
+    def remove(self, key: Mapping[str, Wire]) -> None:
+        old = self.main.get(key)
+        if old is not None:
+            for one in (self.main, *self.indexes.values()):
+                one.remove(old)
+
+
+class MemoryEngine:
+    """DynamoDB's operations on dictionaries."""
+
+    def __init__(self) -> None:
+        self._tables: dict[str, _Table] = {}
+
+    def call(self, operation: str, payload: Request) -> Document:
+        """Answer an operation."""
+        acts = {
+            "CreateTable": self._create,
+            "UpdateTable": self._update_table,
+            "DeleteTable": self._delete_table,
+            "PutItem": self._put,
+            "UpdateItem": self._update,
+            "DeleteItem": self._delete,
+            "GetItem": self._get,
+            "BatchGetItem": self._batch_get,
+            "BatchWriteItem": self._batch_write,
+            "TransactWriteItems": self._transact,
+            "Query": self._query,
+            "Scan": self._scan,
+        }
+        if operation == "DescribeTable" or operation == "ListTagsOfResource":
+            raise not_found(str(payload))
+        if operation not in acts:
+            raise NotImplementedError(operation)
+        return acts[operation](payload)
+
+    def _table(self, name: str) -> _Table:
+        if name not in self._tables:
+            raise not_found(name)
+        return self._tables[name]
+
+    def _create(self, request: Request) -> Document:
+        if request["TableName"] in self._tables:
+            raise in_use(f"Table already exists: {request['TableName']}")
+        self._tables[request["TableName"]] = _Table(request)
+        return {}
+
+    def _update_table(self, request: Request) -> Document:
+        table = self._table(request["TableName"])
+        for change in request.get("GlobalSecondaryIndexUpdates", ()):
+            if "Create" in change:
+                table.add_index(change["Create"])
+            elif "Delete" in change:
+                del table.indexes[change["Delete"]["IndexName"]]
+        return {}
+
+    def _delete_table(self, request: Request) -> Document:
+        self._table(request["TableName"])
+        del self._tables[request["TableName"]]
+        return {}
+
+    def _check(self, request: Request, old: _Item | None) -> None:
+        if "ConditionExpression" not in request:
+            return
+        if not Parser(request["ConditionExpression"], request).condition()(old or {}):
+            raise Refusal("ConditionalCheckFailedException", "The conditional request failed")
+
+    def _put(self, request: Request) -> Document:
+        table = self._table(request["TableName"])
+        self._check(request, table.main.get(request["Item"]))
+        table.put(request["Item"])
+        return {}
+
+    def _update(self, request: Request) -> Document:
+        table = self._table(request["TableName"])
+        old = table.main.get(request["Key"])
+        self._check(request, old)
+        table.put(Parser(request["UpdateExpression"], request).update(old or request["Key"]))
+        return {}
+
+    def _delete(self, request: Request) -> Document:
+        table = self._table(request["TableName"])
+        self._check(request, table.main.get(request["Key"]))
+        table.remove(request["Key"])
+        return {}
+
+    def _get(self, request: Request) -> Document:
+        item = self._table(request["TableName"]).main.get(request["Key"])
+        return {"Item": item} if item is not None else {}
+
+    def _batch_get(self, request: Request) -> Document:
+        found = {
+            name: [item for key in one["Keys"] if (item := self._table(name).main.get(key)) is not None]
+            for name, one in request["RequestItems"].items()
+        }
+        return {"Responses": found, "UnprocessedKeys": {}}
+
+    def _batch_write(self, request: Request) -> Document:
+        for name, changes in request["RequestItems"].items():
+            table = self._table(name)
+            for change in changes:
+                if "PutRequest" in change:
+                    table.put(change["PutRequest"]["Item"])
+                else:
+                    table.remove(change["DeleteRequest"]["Key"])
+        return {"UnprocessedItems": {}}
+
+    def _transact(self, request: Request) -> Document:
+        codes = []
+        for action in request["TransactItems"]:
+            ((_, inner),) = action.items()
+            try:
+                self._check(inner, self._table(inner["TableName"]).main.get(inner.get("Key", inner.get("Item"))))
+                codes.append("None")
+            except Refusal:
+                codes.append("ConditionalCheckFailed")
+        if set(codes) != {"None"}:
+            raise Refusal(
+                "TransactionCanceledException",
+                f"Transaction cancelled, please refer cancellation reasons for specific reasons [{', '.join(codes)}]",
+                members={"CancellationReasons": [{"Code": code} for code in codes]},
+            )
+        acts = {"Put": self._put, "Update": self._update, "Delete": self._delete}
+        for action in request["TransactItems"]:
+            ((kind, inner),) = action.items()
+            if kind != "ConditionCheck":
+                acts[kind](inner)
+        return {}
+
+    def _query(self, request: Request) -> Document:
+        table = self._table(request["TableName"])
+        index = table.indexes[request["IndexName"]] if "IndexName" in request else table.main
+        partition, low, high = _bounds(request, index)
+        ascending = request.get("ScanIndexForward", True)
+        after = request.get("ExclusiveStartKey")
+        found = index.between(partition, low, high, after, ascending=ascending)
+        if len(index.keys) > 1:
+            matches = Parser(request["KeyConditionExpression"], request).condition()
+            found = (item for item in found if matches(item))
+        return _page(found, request, {*table.main.keys, *index.keys})
+
+    def _scan(self, request: Request) -> Document:
+        table = self._table(request["TableName"])
+        index = table.indexes[request["IndexName"]] if "IndexName" in request else table.main
+        found = [item for item in index.all() if index.place(item)]
+        if "TotalSegments" in request:
+            total, segment = request["TotalSegments"], request["Segment"]
+            found = [item for item in found if sum(str(item[index.keys[0]]).encode()) % total == segment]
+        after = request.get("ExclusiveStartKey")
+        if after is not None:
+            at = next(number for number, item in enumerate(found) if all(item[name] == after[name] for name in after))
+            found = found[at + 1 :]
+        return _page(iter(found), request, {*table.main.keys, *index.keys})
+
+
+def _bounds(request: Request, index: _Sorted) -> tuple[Any, Any, Any]:
+    """The partition and the range of sort values that a key condition may meet."""
+    names, values = request.get("ExpressionAttributeNames", {}), request["ExpressionAttributeValues"]
+    text = request["KeyConditionExpression"]
+    for short, name in names.items():
+        text = text.replace(short, name)
+    words = text.replace("(", " ").replace(")", " ").replace(",", " ").split()
+    hash_key, *rest = index.keys
+    partition = sortable(values[words[words.index(hash_key) + 2]])
+    if not rest or rest[0] not in words:
+        return partition, None, None
+    at = words.index(rest[0])
+    operator = words[at + 1]
+    if operator == "BETWEEN":
+        return partition, sortable(values[words[at + 2]]), sortable(values[words[at + 4]])
+    if words[at - 1] == "begins_with":
+        prefix = sortable(values[operator])
+        return partition, prefix, prefix + "\U0010ffff"
+    value = sortable(values[words[at + 2]])
+    return partition, None if operator.startswith("<") else value, None if operator.startswith(">") else value
+
+
+def _page(found: Iterator[_Item], request: Request, keys: set[str]) -> Document:
+    """As many items as the limit allows; the place to go on is given even if nothing follows, as the service does."""
+    limit = request.get("Limit")
+    items: list[_Item] = []
+    more = False
+    for item in found:
+        items.append(item)
+        if len(items) == limit:
+            more = True
+            break
+    answer: Document = {"ScannedCount": len(items)}
+    if more:
+        answer["LastEvaluatedKey"] = {name: items[-1][name] for name in keys}
+    if "FilterExpression" in request:
+        wanted = Parser(request["FilterExpression"], request).condition()
+        items = [item for item in items if wanted(item)]
+    return answer | {"Items": items, "Count": len(items)}

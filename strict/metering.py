@@ -1,0 +1,109 @@
+"""What a read or a write of an item costs its table and its indexes, and whether they can pay it now."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from strict.account import Account
+from strict.rules import Rule
+from strict.tables import Resource, Table
+from strict.throughput import Lane, Side
+from strict.units import Wire, index_units, item_size, put_units
+
+Reason = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """Units of one side of one resource, at one partition key (as text)."""
+
+    resource: Resource
+    side: Side
+    units: float
+    key: str
+
+
+class Meter:
+    """Charges reads and writes."""
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+
+    def write(self, table: Table, old: Wire | None, new: Wire | None, factor: int = 1) -> list[Charge]:
+        """The charges of replacing an item by another."""
+        item = new or old or {}
+        charges = [Charge(table, "Write", factor * put_units(old, new), partition_key(table.keys[0], item))]
+        for index in table.indexes.values():
+            before, after = index.project(old), index.project(new)
+            units = index_units(before, after, index.keys)
+            if units:
+                key = partition_key(index.keys[0], after or before or {})
+                charges.append(Charge(index, "Write", factor * units, key))
+        return charges
+
+    def refused(self, table: Table, charges: Iterable[Charge]) -> list[Reason]:
+        """Why the charges cannot be paid now; empty if they can."""
+        now = self._account.clock.now()
+        reasons = []
+        for charge in charges:
+            lane, partition = self._lane(table, charge)
+            reason = lane.refusal(charge.units, partition, now)
+            if reason is not None:
+                reasons.append(reason)
+        return reasons
+
+    def take(self, table: Table, charges: Iterable[Charge]) -> None:
+        """Pay."""
+        now = self._account.clock.now()
+        for charge in charges:
+            lane, partition = self._lane(table, charge)
+            lane.take(charge.units, partition, now)
+
+    def count(self, table: Table, old: Wire | None, new: Wire | None) -> None:
+        """Keep the table's size and count."""
+        table.size += (item_size(new) if new else 0) - (item_size(old) if old else 0)
+        table.count += bool(new) - bool(old)
+
+    def consumed(self, request: Mapping[str, Any], charges: Iterable[tuple[Table, Charge]]) -> list[dict[str, Any]]:
+        """ConsumedCapacity by table, as ``ReturnConsumedCapacity`` asks; empty if it asks for none."""
+        asked = request.get("ReturnConsumedCapacity", "NONE")
+        if asked == "NONE":
+            return []
+        units: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+        for table, charge in charges:
+            units[table.name][charge.resource.name] += charge.units
+        return [_consumed(name, spent, indexes=asked == "INDEXES") for name, spent in units.items()]
+
+    def _lane(self, table: Table, charge: Charge) -> tuple[Lane, int]:
+        throughput = charge.resource.throughput
+        lane = throughput.write if charge.side == "Write" else throughput.read
+        partition = throughput.partition_of(charge.key, self._account.clock.now(), on_demand=table.on_demand)
+        return lane, partition
+
+    def factor(self) -> int:
+        """How often a transaction pays for each item."""
+        return 2 if self._account.enforces(Rule.TRANSACTION_COSTS) else 1
+
+
+def _consumed(table: str, spent: Mapping[str, float], *, indexes: bool) -> dict[str, Any]:
+    answer: dict[str, Any] = {"TableName": table, "CapacityUnits": sum(spent.values())}
+    if indexes:
+        answer["Table"] = {"CapacityUnits": spent.get(table, 0.0)}
+        own = {name.rpartition("/")[2]: {"CapacityUnits": units} for name, units in spent.items() if name != table}
+        if own:
+            answer["GlobalSecondaryIndexes"] = own
+    return answer
+
+
+def partition_key(name: str, item: Mapping[str, Any]) -> str:
+    """An item's partition key as text to hash."""
+    return json.dumps(item.get(name))
+
+
+def plain(request: Mapping[str, Any]) -> dict[str, Any]:
+    """A request without the question of its cost, which is answered here and not by the engine."""
+    return {name: value for name, value in request.items() if name != "ReturnConsumedCapacity"}

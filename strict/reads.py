@@ -1,0 +1,196 @@
+"""The data plane's reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from strict.account import Account
+from strict.engines import Document
+from strict.metering import Charge, Meter, Reason, partition_key, plain
+from strict.refusals import invalid, throttled
+from strict.rules import Rule
+from strict.tables import Resource, Table
+from strict.units import Wire, item_size, read_units
+
+Request = Mapping[str, Any]
+
+PAGE_BYTES = 1024 * 1024
+BATCH_KEYS = 100
+_EQUALS = re.compile(r"(#?\w+)\s*=\s*(:\w+)")
+# What is answered here, or changes what a page shows but not what it reads.
+_SHOWN = frozenset({"FilterExpression", "ProjectionExpression", "Select"})
+
+
+class Reads:
+    """GetItem, BatchGetItem, TransactGetItems, Query and Scan."""
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        self._meter = Meter(account)
+
+    def get_item(self, request: Request) -> Document:
+        """GetItem."""
+        table = self._account.usable(request["TableName"])
+        key = partition_key(table.keys[0], request["Key"])
+        self._admit(table, table, key)
+        answer = self._account.engine.call("GetItem", plain(request))
+        whole = answer.get("Item")
+        if "ProjectionExpression" in request:
+            bare = {"TableName": table.name, "Key": request["Key"], "ConsistentRead": True}
+            whole = self._account.engine.call("GetItem", bare).get("Item")
+        units = read_units(item_size(whole or {}), consistent=request.get("ConsistentRead", False))
+        return self._paid(request, table, Charge(table, "Read", units, key), answer)
+
+    def batch_get_item(self, request: Request) -> Document:
+        """BatchGetItem: what the tables' throughput does not allow comes back as unprocessed keys."""
+        account, given = self._account, request["RequestItems"]
+        if sum(len(one["Keys"]) for one in given.values()) > BATCH_KEYS and account.enforces(Rule.BATCH_ITEMS):
+            raise invalid(f"Too many items requested for the BatchGetItem call, at most {BATCH_KEYS}")
+        answers: dict[str, list[Wire]] = {}
+        left: dict[str, Document] = {}
+        reasons: list[Reason] = []
+        paid: list[tuple[Table, Charge]] = []
+        for name, one in given.items():
+            table = account.usable(name)
+            consistent = one.get("ConsistentRead", False)
+            answers[name] = []
+            for key in one["Keys"]:
+                text = partition_key(table.keys[0], key)
+                refused = self._meter.refused(table, [Charge(table, "Read", 0, text)])
+                if refused:
+                    reasons += refused
+                    left.setdefault(name, {**one, "Keys": []})["Keys"].append(key)
+                    continue
+                item = account.engine.call("GetItem", {"TableName": name, "Key": key, "ConsistentRead": True}).get(
+                    "Item"
+                )
+                charge = Charge(table, "Read", read_units(item_size(item or {}), consistent=consistent), text)
+                self._meter.take(table, [charge])
+                paid.append((table, charge))
+                if item is not None:
+                    answers[name].append(item)
+        if left and not paid:
+            raise self._throttled(reasons)
+        consumed = self._meter.consumed(request, paid)
+        answer: Document = {"Responses": answers, "UnprocessedKeys": left}
+        return answer | ({"ConsumedCapacity": consumed} if consumed else {})
+
+    def transact_get_items(self, request: Request) -> Document:
+        """TransactGetItems: strongly consistent, at twice the price."""
+        charges: list[tuple[Table, Charge]] = []
+        answer = self._account.engine.call("TransactGetItems", plain(request))
+        for one, got in zip(request["TransactItems"], answer["Responses"], strict=True):
+            table = self._account.usable(one["Get"]["TableName"])
+            key = partition_key(table.keys[0], one["Get"]["Key"])
+            self._admit(table, table, key)
+            units = self._meter.factor() * read_units(item_size(got.get("Item", {})), consistent=True)
+            charges.append((table, Charge(table, "Read", units, key)))
+        for table, charge in charges:
+            self._meter.take(table, [charge])
+        consumed = self._meter.consumed(request, charges)
+        return answer | ({"ConsumedCapacity": consumed} if consumed else {})
+
+    def query(self, request: Request) -> Document:
+        """Query."""
+        return self._page("Query", request, _asked_key(request))
+
+    def scan(self, request: Request) -> Document:
+        """Scan."""
+        return self._page("Scan", request, f"segment {request.get('Segment', 0)}")
+
+    def _page(self, operation: str, request: Request, key: str) -> Document:
+        table = self._account.usable(request["TableName"])
+        resource: Resource = table.indexes[request["IndexName"]] if "IndexName" in request else table
+        self._admit(table, resource, key)
+        bare = {name: value for name, value in plain(request).items() if name not in _SHOWN}
+        read = self._cut(table, resource, self._account.engine.call(operation, _used(bare)))
+        size = sum(map(item_size, read["Items"]))
+        units = read_units(size, consistent=request.get("ConsistentRead", False))
+        answer = read | {"Count": len(read["Items"]), "ScannedCount": len(read["Items"])}
+        if _SHOWN & request.keys():
+            answer |= self._shown(operation, request, table, read["Items"])
+        return self._paid(request, table, Charge(resource, "Read", units, key), answer)
+
+    def _cut(self, table: Table, resource: Resource, page: Document) -> Document:
+        """A page ends at 1 MB, whatever the engine thinks."""
+        size, items = 0, page["Items"]
+        for number, item in enumerate(items):
+            size += item_size(item)
+            if size > PAGE_BYTES and number and self._account.enforces(Rule.PAGE_BYTES):
+                last = items[number - 1]
+                names = {*table.keys, *resource.keys}
+                return page | {"Items": items[:number], "LastEvaluatedKey": {name: last[name] for name in names}}
+        return page
+
+    def _shown(self, operation: str, request: Request, table: Table, read: Sequence[Wire]) -> Document:
+        """What a filter and a projection leave of the items that were read.
+
+        The page is decided by what is read; engines that count a page after filtering are asked without a limit, and what
+        lies beyond the page is dropped.
+        """
+        if not read:
+            return {"Items": [], "Count": 0}
+        wanted = {str([item[name] for name in table.keys]) for item in read}
+        filtered = {name: value for name, value in plain(request).items() if name not in ("Limit", "Select")}
+        filtered.pop("ProjectionExpression", None)
+        kept: list[Document] = []
+        while True:
+            page = self._account.engine.call(operation, _used(filtered))
+            kept += [item for item in page["Items"] if str([item[name] for name in table.keys]) in wanted]
+            if "LastEvaluatedKey" not in page or not page["Items"]:
+                break
+            if str([page["Items"][-1][name] for name in table.keys]) not in wanted:
+                break
+            filtered["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+        if request.get("Select") == "COUNT":
+            return {"Items": [], "Count": len(kept)}
+        if "ProjectionExpression" in request:
+            names = _projected(request)
+            kept = [{name: value for name, value in item.items() if name in names} for item in kept]
+        return {"Items": kept, "Count": len(kept)}
+
+    def _admit(self, table: Table, resource: Resource, key: str) -> None:
+        reasons = self._meter.refused(table, [Charge(resource, "Read", 0, key)])
+        if reasons:
+            raise self._throttled(reasons)
+
+    def _paid(self, request: Request, table: Table, charge: Charge, answer: Document) -> Document:
+        self._meter.take(table, [charge])
+        consumed = self._meter.consumed(request, [(table, charge)])
+        return answer | ({"ConsumedCapacity": consumed[0]} if consumed else {})
+
+    def _throttled(self, reasons: list[Reason]) -> Exception:
+        return throttled(reasons if self._account.enforces(Rule.THROTTLING_REASONS) else [])
+
+
+def _used(request: Document) -> Document:
+    """A request without the names and values that none of its expressions mentions: DynamoDB refuses those."""
+    text = " ".join(value for name, value in request.items() if name.endswith("Expression"))
+    tokens = set(re.findall(r"[#:]\w+", text))
+    for member in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
+        if member in request:
+            kept = {name: value for name, value in request[member].items() if name in tokens}
+            request = {**request, member: kept}
+            if not kept:
+                del request[member]
+    return request
+
+
+def _asked_key(request: Request) -> str:
+    """The partition key that a Query asks for, as text."""
+    found = _EQUALS.search(request["KeyConditionExpression"])
+    if found is None:
+        raise invalid("Query condition missed key schema element")
+    return partition_key("pk", {"pk": request["ExpressionAttributeValues"][found[2]]})
+
+
+def _projected(request: Request) -> set[str]:
+    """The top-level attributes of a projection; nested paths are beyond this double."""
+    names = request.get("ExpressionAttributeNames", {})
+    paths = [path.strip() for path in request["ProjectionExpression"].split(",")]
+    nested = [path for path in paths if "." in path or "[" in path]
+    if nested:
+        raise NotImplementedError(f"projection of a nested path: {nested[0]}")
+    return {names.get(path, path) for path in paths}

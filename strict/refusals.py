@@ -1,0 +1,55 @@
+"""What the service answers when it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+ARN = "arn:aws:dynamodb:us-east-1:000000000000:table/"
+
+
+class Refusal(Exception):
+    """An error answer: its code, its message, its HTTP status and its further members."""
+
+    def __init__(self, code: str, message: str, *, status: int = 400, members: Mapping[str, Any] | None = None) -> None:
+        self.code = code
+        self.message = message
+        self.status = status
+        self.members = dict(members or {})
+        super().__init__(f"{code}: {message}")
+
+    def document(self) -> dict[str, Any]:
+        """The body of the HTTP answer."""
+        kind = "com.amazon.coral.service#" if self.status >= 500 else "com.amazonaws.dynamodb.v20120810#"
+        return {"__type": kind + self.code, "message": self.message, **self.members}
+
+
+def invalid(message: str) -> Refusal:
+    """ValidationException."""
+    return Refusal("ValidationException", message)
+
+
+def in_use(message: str) -> Refusal:
+    """ResourceInUseException."""
+    return Refusal("ResourceInUseException", message)
+
+
+def over_limit(message: str) -> Refusal:
+    """LimitExceededException."""
+    return Refusal("LimitExceededException", message)
+
+
+def not_found(table: str) -> Refusal:
+    """ResourceNotFoundException of a table."""
+    return Refusal("ResourceNotFoundException", f"Requested resource not found: Table: {table} not found")
+
+
+def throttled(reasons: Sequence[tuple[str, str]]) -> Refusal:
+    """A throttled request; ``reasons`` are pairs of reason and resource name (``table`` or ``table/index/name``)."""
+    listed = [{"reason": reason, "resource": ARN + resource} for reason, resource in reasons]
+    return Refusal(
+        "ProvisionedThroughputExceededException",
+        "The level of configured provisioned throughput for one or more global secondary indexes of the table, or for the "
+        "table itself, was exceeded. Consider increasing your provisioning level with the UpdateTable API.",
+        members={"ThrottlingReasons": listed},
+    )

@@ -1,0 +1,72 @@
+"""The strict service: faults, then rules, then the engine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from strict.account import Account
+from strict.clock import Clock
+from strict.control import Control
+from strict.engines import Document, Engine
+from strict.faults import Faults
+from strict.reads import Reads
+from strict.rules import Rule
+from strict.timings import Timings
+from strict.writes import Writes
+
+
+class StrictDynamo:
+    """DynamoDB's operations under the service's rules.
+
+    ``without`` leaves rules out, to see what then goes unnoticed. Calls are taken one after another, so that a run with a
+    manual clock and a seed repeats itself exactly; only the slowness of a fault is outside of that.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Clock,
+        *,
+        timings: Timings | None = None,
+        without: Iterable[Rule] = (),
+        seed: int = 0,
+    ) -> None:
+        self.clock = clock
+        self.faults = Faults(clock, seed)
+        self.account = Account(engine, clock, timings or Timings(), frozenset(without))
+        self.calls: dict[str, int] = {}
+        self._lock = threading.RLock()
+        control, writes, reads = Control(self.account), Writes(self.account), Reads(self.account)
+        self._operations: Mapping[str, Callable[[Mapping[str, Any]], Document]] = {
+            "CreateTable": control.create_table,
+            "DescribeTable": control.describe_table,
+            "UpdateTable": control.update_table,
+            "DeleteTable": control.delete_table,
+            "ListTagsOfResource": control.list_tags_of_resource,
+            "TagResource": control.tag_resource,
+            "UntagResource": control.untag_resource,
+            "PutItem": writes.put_item,
+            "UpdateItem": writes.update_item,
+            "DeleteItem": writes.delete_item,
+            "BatchWriteItem": writes.batch_write_item,
+            "TransactWriteItems": writes.transact_write_items,
+            "GetItem": reads.get_item,
+            "BatchGetItem": reads.batch_get_item,
+            "TransactGetItems": reads.transact_get_items,
+            "Query": reads.query,
+            "Scan": reads.scan,
+        }
+
+    def call(self, operation: str, payload: Mapping[str, Any]) -> Document:
+        """Answer one request. Refusal is an error answer; NoAnswer is the absence of any."""
+        later = self.faults.strike(operation, payload)
+        with self._lock:
+            self.calls[operation] = self.calls.get(operation, 0) + 1
+            act = self._operations.get(operation)
+            # What has no rules of its own is the engine's alone.
+            answer = act(payload) if act is not None else self.account.engine.call(operation, payload)
+        if later is not None:
+            raise later
+        return answer

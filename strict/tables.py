@@ -1,0 +1,165 @@
+"""A table as the service keeps it: settings, state, and the history that its limits count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from strict.refusals import ARN
+from strict.rules import Rule
+from strict.throughput import ON_DEMAND_UNITS, Setting, Throughput
+from strict.units import Wire
+
+SIZES_EVERY = timedelta(hours=6)
+
+
+@dataclass(slots=True)
+class Resource:
+    """What has throughput of its own: a table, or one of its indexes."""
+
+    name: str
+    keys: tuple[str, ...]
+    write: int
+    read: int
+    throughput: Throughput
+    decreases: list[datetime] = field(default_factory=list)
+    warm: dict[str, int] = field(default_factory=dict)
+    maximum: dict[str, int] = field(default_factory=dict)
+
+    def decreases_on(self, now: datetime) -> list[datetime]:
+        """The decreases of the present UTC day."""
+        return [one for one in self.decreases if one.date() == now.date()]
+
+    def apply(self, now: datetime, *, on_demand: bool) -> None:
+        """Let the settings take effect."""
+        sides = (("Write", self.write), ("Read", self.read))
+        write, read = (
+            Setting(
+                provisioned=None if on_demand else units,
+                warm=self.warm.get(side, ON_DEMAND_UNITS[side] if on_demand else 0),  # type: ignore[index]
+                maximum=self.maximum.get(side),
+            )
+            for side, units in sides
+        )
+        self.throughput.set(write, read, now)
+
+    def figures(self, now: datetime, *, on_demand: bool) -> dict[str, Any]:
+        """ProvisionedThroughput as DescribeTable shows it."""
+        figures: dict[str, Any] = {
+            "NumberOfDecreasesToday": len(self.decreases_on(now)),
+            "ReadCapacityUnits": 0 if on_demand else self.read,
+            "WriteCapacityUnits": 0 if on_demand else self.write,
+        }
+        if self.decreases:
+            figures["LastDecreaseDateTime"] = self.decreases[-1].timestamp()
+        return figures
+
+
+@dataclass(slots=True)
+class Index(Resource):
+    """A global secondary index; ``included`` is None if it projects everything."""
+
+    status: str = "ACTIVE"
+    projection: Mapping[str, Any] = field(default_factory=dict)
+    included: frozenset[str] | None = None
+
+    def project(self, item: Wire | None) -> dict[str, Wire] | None:
+        """What the index holds of an item: nothing if the item lacks a key of it."""
+        if item is None or any(key not in item for key in self.keys):
+            return None
+        return {name: value for name, value in item.items() if self.included is None or name in self.included}
+
+
+@dataclass(slots=True)
+class Table(Resource):
+    """A table. A change that is under way ends at ``until`` with ``finish``."""
+
+    created: datetime = field(kw_only=True)
+    definitions: list[Any] = field(default_factory=list)
+    on_demand: bool = False
+    status: str = "ACTIVE"
+    until: datetime | None = None
+    finish: Callable[[], None] | None = None
+    indexes: dict[str, Index] = field(default_factory=dict)
+    infrequent: bool = False
+    protected: bool = False
+    protection_changed: datetime | None = None
+    stream: dict[str, Any] | None = None
+    tags: dict[str, str] = field(default_factory=dict)
+    class_changes: list[datetime] = field(default_factory=list)
+    switches: list[datetime] = field(default_factory=list)
+    size: int = 0
+    count: int = 0
+    shown: tuple[int, int] = (0, 0)
+    sized: datetime | None = None
+
+    @property
+    def arn(self) -> str:
+        return ARN + self.name
+
+    def resources(self) -> list[Resource]:
+        """The table and its indexes."""
+        return [self, *self.indexes.values()]
+
+    def sizes(self, now: datetime, without: AbstractSet[Rule]) -> tuple[int, int]:
+        """Bytes and items, as they were when they were last counted."""
+        if Rule.STALE_SIZE in without:
+            return self.size, self.count
+        since = self.sized or self.created
+        if now >= since + SIZES_EVERY:
+            self.shown, self.sized = (self.size, self.count), now
+        return self.shown
+
+    def describe(self, now: datetime, without: AbstractSet[Rule]) -> dict[str, Any]:
+        """The table's description."""
+        size, count = self.sizes(now, without)
+        described: dict[str, Any] = {
+            "TableName": self.name,
+            "TableArn": self.arn,
+            "TableStatus": self.status,
+            "KeySchema": schema(self.keys),
+            "AttributeDefinitions": self.definitions,
+            "CreationDateTime": self.created.timestamp(),
+            "ProvisionedThroughput": self.figures(now, on_demand=self.on_demand),
+            "BillingModeSummary": {"BillingMode": "PAY_PER_REQUEST" if self.on_demand else "PROVISIONED"},
+            "TableClassSummary": {"TableClass": "STANDARD_INFREQUENT_ACCESS" if self.infrequent else "STANDARD"},
+            "DeletionProtectionEnabled": self.protected,
+            "TableSizeBytes": size,
+            "ItemCount": count,
+            "WarmThroughput": _sides(self.warm, "UnitsPerSecond") | {"Status": "ACTIVE"},
+        }
+        if self.maximum:
+            described["OnDemandThroughput"] = {f"Max{side}RequestUnits": units for side, units in self.maximum.items()}
+        if self.stream is not None:
+            described["StreamSpecification"] = self.stream
+        if self.indexes:
+            described["GlobalSecondaryIndexes"] = [
+                {
+                    "IndexName": name,
+                    "IndexStatus": index.status,
+                    "IndexArn": ARN + index.name,
+                    "KeySchema": schema(index.keys),
+                    "Projection": index.projection,
+                    "ProvisionedThroughput": index.figures(now, on_demand=self.on_demand),
+                }
+                for name, index in self.indexes.items()
+            ]
+        return described
+
+
+def schema(keys: tuple[str, ...]) -> list[dict[str, str]]:
+    """Key attributes as a KeySchema."""
+    return [{"AttributeName": name, "KeyType": kind} for name, kind in zip(keys, ("HASH", "RANGE"), strict=False)]
+
+
+def keys_of(described: Any) -> tuple[str, ...]:
+    """A KeySchema's key attributes, the partition key first."""
+    ordered = sorted(described, key=lambda one: one["KeyType"] != "HASH")
+    return tuple(one["AttributeName"] for one in ordered)
+
+
+def _sides(values: Mapping[str, int], suffix: str) -> dict[str, int]:
+    return {f"{side}{suffix}": values.get(side, 0) for side in ("Write", "Read")}

@@ -1,0 +1,81 @@
+"""Sizes and capacity units by the published rules."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from math import ceil
+from typing import Any
+
+Wire = Mapping[str, Any]
+
+WRITE_BYTES = 1024
+READ_BYTES = 4096
+
+
+def item_size(item: Mapping[str, Wire]) -> int:
+    """Bytes of an item in DynamoDB's JSON: names and values in UTF-8, as the Developer Guide's "item sizes" counts them."""
+    return sum(len(name.encode()) + value_size(value) for name, value in item.items())
+
+
+def value_size(value: Wire) -> int:
+    """Bytes of one attribute value."""
+    ((kind, inner),) = value.items()
+    match kind:
+        case "S":
+            return len(inner.encode())
+        case "N":
+            return number_size(inner)
+        case "B":
+            return len(inner if isinstance(inner, bytes) else base64.b64decode(inner))
+        case "BOOL" | "NULL":
+            return 1
+        case "SS":
+            return sum(len(one.encode()) for one in inner)
+        case "NS":
+            return sum(map(number_size, inner))
+        case "BS":
+            return sum(len(one if isinstance(one, bytes) else base64.b64decode(one)) for one in inner)
+        case "L":
+            return 3 + sum(1 + value_size(one) for one in inner)
+        case "M":
+            return 3 + sum(1 + len(name.encode()) + value_size(one) for name, one in inner.items())
+    raise ValueError(f"{kind} is no type of DynamoDB's")
+
+
+def number_size(text: str) -> int:
+    """One byte for every two significant digits, one more, and one for a minus; zeros at either end are trimmed."""
+    number = Decimal(text)
+    digits = len(str(abs(int("".join(map(str, number.as_tuple().digits))))).rstrip("0")) if number else 0
+    return (digits + 1) // 2 + 1 + (number < 0)
+
+
+def write_units(size: int) -> int:
+    """Units of writing an item of so many bytes: 1 KB each, at least one."""
+    return max(1, ceil(size / WRITE_BYTES))
+
+
+def read_units(size: int, *, consistent: bool) -> float:
+    """Units of reading so many bytes: 4 KB each, half of it if eventually consistent, at least one (or a half)."""
+    return max(1, ceil(size / READ_BYTES)) * (1.0 if consistent else 0.5)
+
+
+def put_units(old: Wire | None, new: Wire | None) -> int:
+    """Units of replacing one item by another (None: there is none): the larger of the two counts."""
+    return write_units(max(item_size(one) if one else 0 for one in (old, new)))
+
+
+def index_units(old: Wire | None, new: Wire | None, keys: Iterable[str]) -> int:
+    """Units that a change of an item's projections (None: not in the index) costs an index with these key attributes.
+
+    Nothing if the projection is the same; one write for an insertion, a deletion or a change of other attributes; two, one
+    to delete and one to put, if a key of the index changed.
+    """
+    if old == new:
+        return 0
+    if old is None or new is None:
+        return write_units(item_size(old or new or {}))
+    if any(old[key] != new[key] for key in keys):
+        return write_units(item_size(old)) + write_units(item_size(new))
+    return put_units(old, new)

@@ -1,0 +1,83 @@
+"""The contract of the control plane, on every engine."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.contract.conftest import ENGINES, STRICT, build
+from tests.contract.engines import TAGS, Engine
+from tidetable.config import TableClass
+from tidetable.errors import TableMissing
+from tidetable.ports import TableRefused
+
+
+def test_a_table_is_created_once_and_settles_as_asked(engine: Engine) -> None:
+    spec = engine.spec(write=3, read=4)
+    assert engine.tables.create(spec)
+    assert not engine.tables.create(spec)
+    table = engine.settled(spec.name)
+    assert table is not None
+    assert (table.name, table.status, table.write, table.read) == (spec.name, "ACTIVE", 3, 4)
+    assert table.decreases_today == 0
+
+
+def test_what_does_not_exist_is_none_or_missing(engine: Engine) -> None:
+    missing = engine.no_table()
+    assert engine.tables.describe(missing) is None
+    with pytest.raises(TableMissing, match=missing):
+        engine.tables.tags(missing)
+    with pytest.raises(TableMissing, match=missing):
+        engine.tables.set_capacity(missing, 1, 1)
+    with pytest.raises(TableMissing, match=missing):
+        engine.tables.set_class(missing, TableClass.INFREQUENT)
+    engine.tables.delete(missing)
+
+
+def test_units_and_billing_mode_change(engine: Engine) -> None:
+    spec = engine.spec(write=3, read=4)
+    engine.tables.create(spec)
+    engine.settled(spec.name)
+    for write, read in ((5, 6), (2, 6), (None, None), (7, 8)):
+        engine.tables.set_capacity(spec.name, write, read)
+        table = engine.settled(spec.name)
+        assert table is not None
+        assert (table.write, table.read, table.on_demand) == (write, read, write is None)
+
+
+def test_a_table_is_deleted_once(engine: Engine) -> None:
+    name = engine.create_table()
+    engine.tables.delete(name)
+    assert engine.settled(name) is None
+    engine.tables.delete(name)
+    assert engine.tables.describe(name) is None
+
+
+# DynamoDB Local by itself forgets both; behind the rules they are kept.
+@pytest.mark.parametrize("name", [one for one in ENGINES if one != "local"])
+def test_class_and_tags_are_kept(name: str, request: pytest.FixtureRequest) -> None:
+    engine = build(name, request)
+    spec = replace(engine.spec(), table_class=TableClass.INFREQUENT)
+    engine.tables.create(spec)
+    table = engine.settled(spec.name)
+    assert table is not None
+    assert table.table_class is TableClass.INFREQUENT
+    assert engine.tables.tags(spec.name) == TAGS
+    engine.tables.set_class(spec.name, TableClass.STANDARD)
+    table = engine.settled(spec.name)
+    assert table is not None
+    assert table.table_class is TableClass.STANDARD
+
+
+@pytest.mark.parametrize("name", ["fake", *STRICT])
+def test_a_table_that_changes_refuses_for_a_while(name: str, request: pytest.FixtureRequest) -> None:
+    engine = build(name, request)
+    spec = engine.spec(write=3, read=4)
+    engine.tables.create(spec)
+    with pytest.raises(TableRefused) as refused:
+        engine.tables.set_capacity(spec.name, 5, 5)
+    assert refused.value.transient
+    engine.settled(spec.name)
+    engine.tables.set_capacity(spec.name, 5, 5)
+    described = engine.tables.describe(spec.name)
+    assert described is not None
+    assert (described.status, described.write) == ("UPDATING", 3), "the old figures, until the change is over"
