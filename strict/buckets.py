@@ -15,7 +15,7 @@ class TokenBucket:
     """
 
     def __init__(self, rate: float, seconds: float, now: datetime) -> None:
-        self._rate = rate
+        self.rate = rate
         self._seconds = seconds
         self._tokens = float(rate)
         self._filled = now
@@ -23,7 +23,7 @@ class TokenBucket:
     def set_rate(self, rate: float, now: datetime) -> None:
         """Another rate from now on; what was saved up stays, as far as it fits."""
         self._fill(now)
-        self._rate = rate
+        self.rate = rate
         self._tokens = min(self._tokens, rate * self._seconds)
 
     def has(self, units: float, now: datetime) -> bool:
@@ -38,7 +38,7 @@ class TokenBucket:
     def _fill(self, now: datetime) -> None:
         passed = (now - self._filled).total_seconds()
         if passed > 0:
-            self._tokens = min(self._tokens + passed * self._rate, self._rate * self._seconds)
+            self._tokens = min(self._tokens + passed * self.rate, self.rate * self._seconds)
             self._filled = now
 
 

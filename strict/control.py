@@ -69,9 +69,12 @@ class Control:
         """UpdateTable: answers with the figures before the change."""
         account = self._account
         table = account.find(request["TableName"])
-        stale = self._described(table)
+        answer = self._described(table)
         self._update(table, request)
-        return {"TableDescription": stale | {"TableStatus": table.status} if self._stale() else self._described(table)}
+        answer["TableStatus"] = table.status
+        if not account.enforces(Rule.STALE_ANSWER):
+            answer["ProvisionedThroughput"] |= request.get("ProvisionedThroughput", {})
+        return {"TableDescription": answer}
 
     def delete_table(self, request: Request) -> Document:
         """DeleteTable."""
@@ -133,9 +136,6 @@ class Control:
 
     def _described(self, table: Table) -> Document:
         return table.describe(self._account.clock.now(), self._account.without)
-
-    def _stale(self) -> bool:
-        return self._account.enforces(Rule.STALE_ANSWER)
 
     def _by_arn(self, request: Request) -> Table:
         return self._account.find(request["ResourceArn"].rpartition("/")[2])

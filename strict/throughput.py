@@ -37,7 +37,7 @@ class Lane:
         self._kind = "Index" if "/" in resource else "Table"
         self._resource = resource
         self._without = without
-        self._setting = Setting(1, 0)
+        self._setting = Setting(None, 0)
         self._bucket = TokenBucket(1, self._burst, now)
         self._on_demand = TokenBucket(ON_DEMAND_UNITS[side], 1.0, now)
         self._maximum = TokenBucket(1, 1.0, now)
@@ -75,7 +75,8 @@ class Lane:
             if rule not in self._without and not self._bucket.has(units, now):
                 kind = "Provisioned"
         else:
-            self._on_demand.set_rate(self.limit(now), now)
+            if (limit := self.limit(now)) > self._on_demand.rate:
+                self._on_demand = TokenBucket(limit, 1.0, now)
             limited = Rule.ON_DEMAND_THROUGHPUT not in self._without
             maximum = self._setting.maximum is not None and Rule.ON_DEMAND_MAXIMUM not in self._without
             if maximum and not self._maximum.has(units, now):

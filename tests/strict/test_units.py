@@ -1,0 +1,183 @@
+"""Sizes and units against the published arithmetic, worked out by hand, and against the engines."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aws.codec import to_wire
+from strict.units import index_units, item_size, number_size, read_units, value_size, write_units
+from tests.strict.console import KB, Console, index, item
+from tidetable.ingest.values import item_bytes
+
+
+@pytest.mark.parametrize(
+    ("value", "size"),
+    [
+        ({"S": ""}, 0),
+        ({"S": "abc"}, 3),
+        ({"S": "é"}, 2),
+        ({"S": "\U0001f30a"}, 4),
+        ({"B": "AAEC"}, 3),
+        ({"BOOL": False}, 1),
+        ({"NULL": True}, 1),
+        ({"N": "0"}, 1),
+        ({"N": "1"}, 2),
+        ({"N": "12"}, 2),
+        ({"N": "123"}, 3),
+        ({"N": "-123"}, 4),
+        ({"N": "1200"}, 2),  # trailing zeros are trimmed
+        ({"N": "0.0012"}, 2),  # and leading ones
+        ({"N": "12345678901234567890123456789012345678"}, 20),
+        ({"L": []}, 3),
+        ({"M": {}}, 3),
+        ({"L": [{"S": "ab"}, {"S": "c"}]}, 3 + 2 + 3),
+        ({"M": {"k": {"S": "ab"}}}, 3 + 1 + 1 + 2),
+        ({"SS": ["ab", "c"]}, 3),
+        ({"NS": ["1", "123"]}, 5),
+    ],
+)
+def test_the_size_of_a_value(value: Any, size: int) -> None:
+    assert value_size(value) == size
+
+
+def test_names_count() -> None:
+    assert item_size({"pk": {"S": "a"}, "größe": {"N": "7"}}) == 2 + 1 + 7 + 2
+
+
+@pytest.mark.parametrize(("size", "units"), [(1, 1), (KB, 1), (KB + 1, 2), (400 * KB, 400)])
+def test_a_write_costs_a_unit_a_kilobyte(size: int, units: int) -> None:
+    assert write_units(size) == units
+    console = Console()
+    console.table()
+    assert console.put(size=max(size, 9))["ConsumedCapacity"]["CapacityUnits"] == units
+
+
+@pytest.mark.parametrize(
+    ("size", "consistent", "units"),
+    [
+        (0, True, 1),
+        (0, False, 0.5),
+        (4 * KB, True, 1),
+        (4 * KB, False, 0.5),
+        (4 * KB + 1, True, 2),
+        (9 * KB, False, 1.5),
+    ],
+)
+def test_a_read_costs_a_unit_for_four_kilobytes_or_half(size: int, consistent: bool, units: float) -> None:
+    assert read_units(size, consistent=consistent) == units
+
+
+def test_a_put_costs_the_larger_of_the_old_and_the_new_item() -> None:
+    console = Console()
+    console.table()
+    console.put(size=3 * KB)
+    assert console.put(size=100)["ConsumedCapacity"]["CapacityUnits"] == 3
+    assert console.put(size=100)["ConsumedCapacity"]["CapacityUnits"] == 1
+
+
+def test_a_query_sums_its_items_before_it_rounds() -> None:
+    console = Console()
+    console.table()
+    for number in range(8):
+        console.put(sk=str(number), size=KB)
+    assert console.query()["ConsumedCapacity"]["CapacityUnits"] == 1.0, "8 KB, eventually consistent"
+    assert console.query(ConsistentRead=True)["ConsumedCapacity"]["CapacityUnits"] == 2.0
+    assert console.query(Limit=1)["ConsumedCapacity"]["CapacityUnits"] == 0.5
+    assert console.query(pk="none")["ConsumedCapacity"]["CapacityUnits"] == 0.5
+
+
+def test_what_a_filter_or_a_projection_hides_is_paid_for() -> None:
+    console = Console()
+    console.table()
+    for number in range(8):
+        console.put(sk=str(number), size=KB)
+    values = {":pk": {"S": "a"}, ":sk": {"S": "3"}}
+    page = console.query(FilterExpression="sk = :sk", ExpressionAttributeValues=values, ConsistentRead=True)
+    assert (page["Count"], page["ScannedCount"], page["ConsumedCapacity"]["CapacityUnits"]) == (1, 8, 2.0)
+    page = console.query(ProjectionExpression="sk", ConsistentRead=True)
+    assert (page["Items"][0], page["ConsumedCapacity"]["CapacityUnits"]) == ({"sk": {"S": "0"}}, 2.0)
+    page = console.query(Select="COUNT")
+    assert (page["Items"], page["Count"], page["ConsumedCapacity"]["CapacityUnits"]) == ([], 8, 1.0)
+
+
+def test_a_page_is_limited_before_it_is_filtered() -> None:
+    console = Console()
+    console.table()
+    for number in range(8):
+        console.put(sk=str(number))
+    values = {":pk": {"S": "a"}, ":sk": {"S": "5"}}
+    page = console.query(FilterExpression="sk = :sk", ExpressionAttributeValues=values, Limit=4)
+    assert (page["Count"], page["ScannedCount"]) == (0, 4)
+    assert page["LastEvaluatedKey"] == {"pk": {"S": "a"}, "sk": {"S": "3"}}
+
+
+KEYS_ONLY = {"ProjectionType": "KEYS_ONLY"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "units"),
+    [
+        (None, {"g": "x"}, 1),  # put into the index
+        (None, {}, 0),  # sparse: without the attribute it is not there
+        ({"g": "x"}, {"g": "y"}, 2),  # another key: one delete and one put
+        ({"g": "x"}, {}, 1),  # taken out
+        ({"g": "x"}, {"g": "x", "f": "z"}, 0),  # what is not projected does not matter
+    ],
+)
+def test_writes_of_an_index(before: dict[str, str] | None, after: dict[str, str], units: int) -> None:
+    console = Console()
+    console.table(GlobalSecondaryIndexes=[index(**KEYS_ONLY)])
+
+    def put(attributes: dict[str, str]) -> Any:
+        return console.put(**{"g" if name == "g" else "h": {"S": value} for name, value in attributes.items()})
+
+    if before is not None:
+        put(before)
+    consumed = put(after)["ConsumedCapacity"]
+    assert consumed["Table"]["CapacityUnits"] == 1
+    assert consumed.get("GlobalSecondaryIndexes", {}).get("i", {"CapacityUnits": 0})["CapacityUnits"] == units
+    assert consumed["CapacityUnits"] == 1 + units
+
+
+def test_a_change_of_a_projected_attribute_costs_an_index_its_larger_projection() -> None:
+    small, large = item(size=100, g={"S": "x"}), item(size=3 * KB, g={"S": "x"})
+    assert index_units(large, small, ("g",)) == 3
+    assert index_units(large, {**small, "g": {"S": "y"}}, ("g",)) == 4
+    assert index_units(small, small, ("g",)) == 0
+
+
+def test_a_get_of_what_is_not_there_costs_the_least() -> None:
+    console = Console()
+    console.table()
+    asked = {"TableName": "t", "Key": {"pk": {"S": "a"}, "sk": {"S": "1"}}, "ReturnConsumedCapacity": "TOTAL"}
+    assert console("GetItem", **asked)["ConsumedCapacity"]["CapacityUnits"] == 0.5
+    console.put(size=9 * KB)
+    assert console("GetItem", **asked, ConsistentRead=True)["ConsumedCapacity"]["CapacityUnits"] == 3
+    shown = console("GetItem", **asked, ProjectionExpression="sk")
+    assert shown["ConsumedCapacity"]["CapacityUnits"] == 1.5
+
+
+json_values: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.text()
+    | st.integers(-(10**30), 10**30)
+    | st.decimals(Decimal(-1000), Decimal(1000), places=4),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(min_size=1), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(st.text(min_size=1), json_values, max_size=5))
+def test_the_pipeline_never_thinks_an_item_smaller_than_it_is(data: dict[str, Any]) -> None:
+    thought, size = item_bytes({"data": data}), item_size(to_wire({"data": data}))
+    numbers = str(data).count(".") + sum(character.isdigit() for character in str(data))
+    assert size <= thought <= size + 2 * numbers + 2
+
+
+@given(st.decimals(-(10**12), 10**12, places=6))
+def test_a_numbers_size_does_not_depend_on_how_it_is_written(number: Decimal) -> None:
+    assert number_size(str(number)) == number_size(str(number.normalize())) == number_size(f"{number:f}")
