@@ -1,6 +1,7 @@
-"""The catalog in a DynamoDB table of its own: an item per period, and one per lease.
+"""The catalog in a DynamoDB table of its own: an item per period, one per lease, and a horizon per stream.
 
-``pk = stream#<stream>, sk = <start of period>#<label>``: one Query answers which periods meet a range.
+``pk = stream#<stream>, sk = <start of period>#<label>``: one Query answers which periods meet a range. Entries stay for
+ever, as the archive is found by them; the horizon spares the lifecycle those of tables that are gone.
 """
 
 from __future__ import annotations
@@ -101,6 +102,15 @@ class DynamoCatalog:
             raise StaleEntry(entry.stream, entry.period.label, expected) from error
         return moved
 
+    def horizon(self, stream: str) -> datetime | None:
+        """A GetItem, eventually consistent: an older horizon only costs a longer look."""
+        found = self._client.get_item(TableName=self._table, Key=to_wire(_horizon(stream)))
+        return from_text(from_wire(found["Item"])["at"]) if "Item" in found else None
+
+    def set_horizon(self, stream: str, at: datetime) -> None:
+        """A PutItem."""
+        self._client.put_item(TableName=self._table, Item=to_wire(_horizon(stream) | {"at": to_text(at)}))
+
     def acquire(self, lease: str, owner: str, now: datetime, length: timedelta) -> bool:
         """A put that is refused while another owner's lease has not run out."""
         try:
@@ -137,6 +147,10 @@ _MUTABLE = frozenset({"state", "archive", "deleted_at"})
 
 def _lease(name: str) -> Item:
     return {"pk": f"lease#{name}", "sk": "lease"}
+
+
+def _horizon(stream: str) -> Item:
+    return {"pk": f"horizon#{stream}", "sk": "horizon"}
 
 
 def _attributes(entry: Entry) -> Item:

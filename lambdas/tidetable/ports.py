@@ -45,6 +45,14 @@ class Catalog(Protocol):
         """Change an entry's state if it is in one of the expected ones; StaleEntry otherwise. Returns the new entry."""
         ...
 
+    def horizon(self, stream: str) -> datetime | None:
+        """An instant before which every recorded period is deleted; None while none is known. May lag behind."""
+        ...
+
+    def set_horizon(self, stream: str, at: datetime) -> None:
+        """Remember that every period that ended by then is deleted."""
+        ...
+
     def acquire(self, lease: str, owner: str, now: datetime, length: timedelta) -> bool:
         """Take a named lease until ``now + length``; False while another owner's has not run out."""
         ...

@@ -71,6 +71,15 @@ def test_a_move_of_a_period_that_was_never_recorded_is_stale(engine: Engine) -> 
     assert list(engine.catalog.entries(engine.stream)) == []
 
 
+def test_a_horizon_is_remembered_for_each_stream_and_is_no_entry(engine: Engine) -> None:
+    assert engine.catalog.horizon(engine.stream) is None
+    for at in (NOW, NOW + timedelta(days=1)):
+        engine.catalog.set_horizon(engine.stream, at)
+        assert engine.catalog.horizon(engine.stream) == at
+    assert engine.catalog.horizon(engine.stream + "-b") is None
+    assert list(engine.catalog.entries(engine.stream, consistent=True)) == []
+
+
 def test_a_lease_is_held_until_it_is_released_or_runs_out(engine: Engine) -> None:
     lease, minute = f"lease-{engine.stream}", timedelta(minutes=1)
     acquire, release = engine.catalog.acquire, engine.catalog.release

@@ -13,6 +13,7 @@ class FakeCatalog:
     def __init__(self) -> None:
         self.items: dict[tuple[str, Period], Entry] = {}
         self.leases: dict[str, tuple[str, datetime]] = {}
+        self.horizons: dict[str, datetime] = {}
 
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
@@ -49,6 +50,12 @@ class FakeCatalog:
         moved = replace(held, state=to, archive=archive or held.archive, deleted_at=deleted_at or held.deleted_at)
         self.items[entry.stream, entry.period] = moved
         return moved
+
+    def horizon(self, stream: str) -> datetime | None:
+        return self.horizons.get(stream)
+
+    def set_horizon(self, stream: str, at: datetime) -> None:
+        self.horizons[stream] = at
 
     def acquire(self, lease: str, owner: str, now: datetime, length: timedelta) -> bool:
         holder, until = self.leases.get(lease, (owner, now))

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from typing import Any
 
 from tests.lifecycle.world import World, configuration
 from tidetable.catalog import State
@@ -94,6 +95,37 @@ def test_a_failed_archive_keeps_its_table() -> None:
     world.archiver.fails = False
     world.after(minutes=5)
     assert world.states()["2026-03-14"] is State.DELETED
+
+
+def test_a_run_does_not_read_what_has_long_been_deleted() -> None:
+    world = World()
+    world.run()
+    for _ in range(30):
+        world.after(days=1)
+    world.run()
+    read: list[int] = []
+    entries = world.catalog.entries
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        found = entries(*args, **kwargs)
+        read.append(len(found))
+        return found
+
+    world.catalog.entries = counted  # type: ignore[method-assign]
+    assert world.run().done == []
+    assert len(entries("s")) > 30
+    assert read == [len(world.tables.names)]
+
+
+def test_after_a_longer_window_deleted_periods_are_still_nobody_elses() -> None:
+    world = World()
+    world.run()
+    for _ in range(20):
+        world.after(days=1)
+    world.config = configuration(late="20d", retention=21)
+    assert all(outcome == "done" for _, _, outcome in outcomes(world.run()))
+    labels = [entry.period.label for entry in world.catalog.entries("s")]
+    assert len(labels) == len(set(labels))
 
 
 def test_without_the_switch_nothing_is_ever_deleted() -> None:

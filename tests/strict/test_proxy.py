@@ -72,7 +72,7 @@ def test_boto3_sees_reasons_and_times(proxy: Proxy) -> None:
         dynamodb.put_item(TableName="tides", Item=item(sk=str(number)))
     with pytest.raises(ClientError) as refused:
         dynamodb.put_item(TableName="tides", Item=item(sk="one too many"))
-    answer = refused.value.response
+    answer: Any = refused.value.response
     assert answer["Error"]["Code"] == "ProvisionedThroughputExceededException"
     assert answer["ThrottlingReasons"] == [
         {

@@ -388,7 +388,7 @@ def page_bytes(console: Console) -> tuple[int, bool, float]:
 
 
 _SCHEMA = [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}]
-_INDEXED = {"GlobalSecondaryIndexes": [index()]}
+_INDEXED: dict[str, Any] = {"GlobalSecondaryIndexes": [index()]}
 
 
 def _flood(console: Console) -> int:

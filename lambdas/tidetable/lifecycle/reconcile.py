@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Any
 
 from tidetable.catalog import State
-from tidetable.config import Config
+from tidetable.config import Config, Stream
 from tidetable.errors import ArchiveBusy, StaleEntry, TidetableError
 from tidetable.lifecycle.actions import Action, Archive, Deferred, Lost
 from tidetable.lifecycle.apply import NotReady, World, apply
 from tidetable.lifecycle.plan import Observed, plan
 from tidetable.ports import Archiver, Catalog, Clock, Table, TableRefused, Tables
-from tidetable.times import to_text
+from tidetable.times import EPOCH, to_text
 
 LEASE = "lifecycle"
 _CONCURRENCY = 8
@@ -109,9 +109,12 @@ def reconcile(
     return report
 
 
-def observe(parts: Reconciler) -> dict[str, Observed]:
-    """The catalog's entries of each stream and the tables behind those that are not gone."""
-    entries = {name: list(parts.catalog.entries(name, consistent=True)) for name in parts.config.streams}
+def observe(parts: Reconciler, now: datetime) -> dict[str, Observed]:
+    """Each stream's entries, from the oldest whose table is not gone, and the tables behind them."""
+    entries = {
+        name: list(parts.catalog.entries(name, _oldest_of_interest(stream, parts.catalog, now), consistent=True))
+        for name, stream in parts.config.streams.items()
+    }
     with ThreadPoolExecutor(_CONCURRENCY) as pool:
         names = [one.table for found in entries.values() for one in found if one.state is not State.DELETED]
         tables: dict[str, Table] = {
@@ -121,7 +124,7 @@ def observe(parts: Reconciler) -> dict[str, Observed]:
 
 
 def _run(parts: Reconciler, report: Report, remaining: Callable[[], float]) -> None:
-    observed = observe(parts)
+    observed = observe(parts, report.now)
     report.tables = sum(len([one for one in stream.entries if one.live]) for stream in observed.values())
     actions = plan(parts.config, parts.stage, report.now, observed)
     if report.dry_run:
@@ -130,6 +133,21 @@ def _run(parts: Reconciler, report: Report, remaining: Callable[[], float]) -> N
     world = World(parts.stage, parts.catalog, parts.tables, parts.archiver, parts.clock, remaining)
     for _, ranked in groupby(actions, key=lambda action: action.rank):
         report.done += _attempt_all(list(ranked), world, report.now)
+    _remember_horizons(parts.catalog, observed)
+
+
+def _oldest_of_interest(stream: Stream, catalog: Catalog, now: datetime) -> datetime | None:
+    """Where to begin to look: entries of deleted tables stay for ever, but those in the writable window still claim time."""
+    horizon = catalog.horizon(stream.name)
+    return None if horizon is None else min(horizon, now - stream.late)
+
+
+def _remember_horizons(catalog: Catalog, observed: Mapping[str, Observed]) -> None:
+    """Note what the run found at its beginning; what it deleted itself, the next one finds."""
+    for name, stream in observed.items():
+        deleted = list(takewhile(lambda entry: entry.state is State.DELETED, stream.entries))
+        if deleted and deleted[-1].period.end > (catalog.horizon(name) or EPOCH):
+            catalog.set_horizon(name, deleted[-1].period.end)
 
 
 def _attempt_all(actions: Sequence[Action], world: World, now: datetime) -> list[Done]:
