@@ -105,24 +105,25 @@ class Reads:
         resource: Resource = table.indexes[request["IndexName"]] if "IndexName" in request else table
         self._admit(table, resource, key)
         bare = {name: value for name, value in plain(request).items() if name not in _SHOWN}
-        read = self._cut(table, resource, self._account.engine.call(operation, _used(bare)))
-        size = sum(map(item_size, read["Items"]))
+        read, size = self._cut(table, resource, self._account.engine.call(operation, _used(bare)))
         units = read_units(size, consistent=request.get("ConsistentRead", False))
         answer = read | {"Count": len(read["Items"]), "ScannedCount": len(read["Items"])}
         if _SHOWN & request.keys():
             answer |= self._shown(operation, request, table, read["Items"])
         return self._paid(request, table, Charge(resource, "Read", units, key), answer)
 
-    def _cut(self, table: Table, resource: Resource, page: Document) -> Document:
-        """A page ends at 1 MB, whatever the engine thinks."""
+    def _cut(self, table: Table, resource: Resource, page: Document) -> tuple[Document, int]:
+        """A page and its bytes; it ends at 1 MB, whatever the engine thinks."""
         size, items = 0, page["Items"]
         for number, item in enumerate(items):
-            size += item_size(item)
-            if size > PAGE_BYTES and number and self._account.enforces(Rule.PAGE_BYTES):
+            bytes_ = item_size(item)
+            if size + bytes_ > PAGE_BYTES and number and self._account.enforces(Rule.PAGE_BYTES):
                 last = items[number - 1]
                 names = {*table.keys, *resource.keys}
-                return page | {"Items": items[:number], "LastEvaluatedKey": {name: last[name] for name in names}}
-        return page
+                cut = {"Items": items[:number], "LastEvaluatedKey": {name: last[name] for name in names}}
+                return page | cut, size
+            size += bytes_
+        return page, size
 
     def _shown(self, operation: str, request: Request, table: Table, read: Sequence[Wire]) -> Document:
         """What a filter and a projection leave of the items that were read.

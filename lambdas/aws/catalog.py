@@ -6,9 +6,10 @@ ever, as the archive is found by them; the horizon spares the lifecycle those of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -19,7 +20,7 @@ from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.errors import StaleEntry
 from tidetable.events import Item
 from tidetable.keys import Layout
-from tidetable.periods import LONGEST, Kind, Period, from_label
+from tidetable.periods import Period, from_label
 from tidetable.times import EPOCH, from_text, to_text
 
 if TYPE_CHECKING:
@@ -41,21 +42,30 @@ class DynamoCatalog:
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
-        """One Query per 1 MB of entries; begins a month early, where the longest period that meets ``start`` may begin."""
-        low = max(start - LONGEST[Kind.MONTH], EPOCH) if start is not None else EPOCH
+        """A Query for those that begin in the range, and one for the last that began before it: periods never overlap."""
+        # "~" sorts after every label, so a period that begins at ``end`` is found.
+        high = (to_text(end) if end is not None else "9999") + "~"
+        if start is None:
+            return list(self._between(stream, to_text(EPOCH), high, consistent=consistent))
+        low = to_text(start)
+        found = [
+            *self._between(stream, to_text(EPOCH), low, consistent=consistent, last=True),
+            *self._between(stream, low, high, consistent=consistent),
+        ]
+        return [entry for entry in found if start < entry.period.end]
+
+    def _between(self, stream: str, low: str, high: str, *, consistent: bool, last: bool = False) -> Iterator[Entry]:
+        """Entries by their sort keys, or only the last of them."""
+        options: Any = {"ScanIndexForward": False, "Limit": 1} if last else {}
         pages = self._client.get_paginator("query").paginate(
             TableName=self._table,
             KeyConditionExpression="pk = :pk AND sk BETWEEN :low AND :high",
-            ExpressionAttributeValues={
-                ":pk": {"S": f"stream#{stream}"},
-                ":low": {"S": to_text(low)},
-                # "~" sorts after every label, so a period that begins at ``end`` is found.
-                ":high": {"S": (to_text(end) if end is not None else "9999") + "~"},
-            },
+            ExpressionAttributeValues={":pk": {"S": f"stream#{stream}"}, ":low": {"S": low}, ":high": {"S": high}},
             ConsistentRead=consistent,
+            **options,
         )
-        found = [_entry(from_wire(item)) for page in pages for item in page["Items"]]
-        return [entry for entry in found if start is None or start < entry.period.end]
+        found = (_entry(from_wire(item)) for page in pages for item in page["Items"])
+        return islice(found, 1) if last else found
 
     def add(self, entry: Entry) -> bool:
         """A conditional put: the first to record a period decides its layout."""

@@ -46,3 +46,5 @@ def _check(report: Report) -> None:
     if failed:
         first = failed[0]
         raise DeployFailed(f"{len(failed)} tables could not be made; {first.action.entry.table}: {first.detail}")
+    if report.troubles:
+        raise DeployFailed(f"the tables could not all be looked at: {'; '.join(report.troubles)}")

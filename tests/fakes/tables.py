@@ -23,13 +23,14 @@ class _Held:
 
 
 class FakeTables:
-    """``fails`` names tables whose creation is refused for good."""
+    """``fails`` names tables whose creation is refused for good, ``unseen`` those that cannot be described."""
 
     def __init__(self, clock: FakeClock, store: FakeStore) -> None:
         self._clock = clock
         self._store = store
         self._held: dict[str, _Held] = {}
         self.fails: set[str] = set()
+        self.unseen: set[str] = set()
         self.changes: list[str] = []
 
     @property
@@ -37,6 +38,8 @@ class FakeTables:
         return {name for name in list(self._held) if self.describe(name) is not None}
 
     def describe(self, name: str) -> Table | None:
+        if name in self.unseen:
+            raise ConnectionError("no answer")
         held = self._held.get(name)
         if held is None:
             return None

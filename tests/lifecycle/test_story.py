@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
+from unittest.mock import Mock
 
 from tests.lifecycle.world import World, configuration
 from tidetable.catalog import State
@@ -82,6 +83,42 @@ def test_a_failed_creation_is_reported_and_stops_nothing_else() -> None:
     assert "2026-03-17" in world.levels()
     world.tables.fails = set()
     assert outcomes(world.after(minutes=5)) == [("create", "2026-03-16", "done")]
+
+
+def test_a_table_that_cannot_be_described_is_left_alone_and_stops_nothing_else() -> None:
+    world = World()
+    world.run()
+    world.tables.unseen = {"tidetable-t.s.2026-03-14"}
+    report = world.after(days=1)
+    assert ("unseen", "2026-03-14", "failed") in outcomes(report)
+    assert not report.healthy
+    assert {name for name, _, outcome in outcomes(report) if outcome == "done"} >= {"create", "capacity"}
+    assert world.run(dry_run=True).done[-1].outcome == "failed"
+    world.tables.unseen = set()
+    assert world.after(minutes=5).healthy
+    assert world.levels()["2026-03-14"] == FIRST
+
+
+def test_a_catalog_that_cannot_be_read_is_a_trouble_and_no_crash() -> None:
+    world = World()
+    world.run()
+    entries = world.catalog.entries
+    world.catalog.entries = Mock(side_effect=ConnectionError("no answer"))  # type: ignore[method-assign]
+    report = world.after(days=1)
+    assert not report.healthy
+    assert report.document()["troubles"] == ["the catalog could not be read for s: ConnectionError: no answer"]
+    world.catalog.entries = entries  # type: ignore[method-assign]
+    assert world.after(minutes=5).healthy
+
+
+def test_a_lease_that_cannot_be_given_back_does_not_undo_a_run() -> None:
+    world = World()
+    world.catalog.release = Mock(side_effect=ConnectionError("no answer"))  # type: ignore[method-assign]
+    assert world.run().healthy
+    assert not world.catalog.acquire("lifecycle", "another", world.clock.time, timedelta(minutes=1))
+    assert world.catalog.acquire(
+        "lifecycle", "another", world.clock.time + timedelta(seconds=1000), timedelta(minutes=1)
+    )
 
 
 def test_a_failed_archive_keeps_its_table() -> None:

@@ -211,7 +211,7 @@ def no_empty_change(console: Console) -> str:
 @shows(Rule.DECREASES, ("done", 4, "LimitExceededException", "done", "LimitExceededException", "done"))
 def decreases(console: Console) -> tuple[Any, ...]:
     console.table(write=50, read=5)
-    first = [outcome(lambda units=units: console.units(units, 5)) for units in (49, 48, 47, 46)][-1]
+    first = [outcome(lambda units=units: console.units(units, 5)) for units in (49, 48, 47, 46)][-1]  # type: ignore[misc]
     today = console.describe()["ProvisionedThroughput"]["NumberOfDecreasesToday"]
     fifth = outcome(lambda: console.units(45, 5))
     console.wait(hours=1)

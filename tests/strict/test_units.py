@@ -114,7 +114,7 @@ def test_a_page_is_limited_before_it_is_filtered() -> None:
     assert page["LastEvaluatedKey"] == {"pk": {"S": "a"}, "sk": {"S": "3"}}
 
 
-KEYS_ONLY = {"ProjectionType": "KEYS_ONLY"}
+KEYS_ONLY: dict[str, Any] = {"ProjectionType": "KEYS_ONLY"}
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,8 @@ def test_writes_of_an_index(before: dict[str, str] | None, after: dict[str, str]
     console.table(GlobalSecondaryIndexes=[index(**KEYS_ONLY)])
 
     def put(attributes: dict[str, str]) -> Any:
-        return console.put(**{"g" if name == "g" else "h": {"S": value} for name, value in attributes.items()})
+        extra: dict[str, Any] = {"g" if name == "g" else "h": {"S": value} for name, value in attributes.items()}
+        return console.put(**extra)
 
     if before is not None:
         put(before)

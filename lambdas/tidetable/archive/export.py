@@ -13,6 +13,8 @@ from tidetable.archive.ports import Format, Objects, Source
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableMissing
 from tidetable.events import Event, Item
+from tidetable.leases import leased
+from tidetable.periods import from_label
 from tidetable.ports import Catalog, Clock
 from tidetable.times import to_text
 
@@ -37,10 +39,9 @@ def archive_period(stream: str, label: str, parts: Exporter, owner: str, length:
     entry = _entry(stream, label, parts)
     if entry.state in (State.ARCHIVED, State.DELETED):
         return entry
-    lease = f"archive#{stream}#{label}"
-    if not parts.catalog.acquire(lease, owner, parts.clock.now(), length):
-        raise ArchiveBusy(f"period {label} of {stream} is being archived by another run")
-    try:
+    with leased(parts.catalog, f"archive#{stream}#{label}", owner, parts.clock.now(), length) as held:
+        if not held:
+            raise ArchiveBusy(f"period {label} of {stream} is being archived by another run")
         # From here on no write can land: the drain's are fenced by this very state, and the window is long past.
         entry = parts.catalog.move(entry, State.ARCHIVING, expected=(State.CLOSED, State.ARCHIVING))
         manifest = _export(entry, parts)
@@ -49,12 +50,11 @@ def archive_period(stream: str, label: str, parts: Exporter, owner: str, length:
         parts.objects.put(key, manifest.encode())
         facts = ArchiveFacts(manifest=key, events=manifest.events, bytes=manifest.size)
         return parts.catalog.move(entry, State.ARCHIVED, expected=(State.ARCHIVING,), archive=facts)
-    finally:
-        parts.catalog.release(lease, owner)
 
 
 def _entry(stream: str, label: str, parts: Exporter) -> Entry:
-    for entry in parts.catalog.entries(stream, consistent=True):
+    start = from_label(label).start
+    for entry in parts.catalog.entries(stream, start, start, consistent=True):
         if entry.period.label == label:
             return entry
     raise ArchiveFailed(f"the catalog has no period {label} of {stream}")

@@ -88,16 +88,34 @@ class Delete(Action):
 
 
 @dataclass(frozen=True, slots=True)
-class Deferred(Action):
-    """A change that AWS would refuse now; ``reason`` says until when. Nothing is done."""
+class Finding(Action):
+    """Nothing to do, but something to say."""
 
-    name: ClassVar[str] = "deferred"
-    rank: ClassVar[int] = 7
+    outcome: ClassVar[str] = "?"
 
 
 @dataclass(frozen=True, slots=True)
-class Lost(Action):
+class Deferred(Finding):
+    """A change that AWS would refuse now; ``reason`` says until when."""
+
+    name: ClassVar[str] = "deferred"
+    rank: ClassVar[int] = 7
+    outcome: ClassVar[str] = "deferred"
+
+
+@dataclass(frozen=True, slots=True)
+class Lost(Finding):
     """A table that the catalog says lives is not there. It may have held events, so it is never made anew, but reported."""
 
     name: ClassVar[str] = "lost"
     rank: ClassVar[int] = 8
+    outcome: ClassVar[str] = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen(Finding):
+    """A table that could not be described: it is left alone until a later run can."""
+
+    name: ClassVar[str] = "unseen"
+    rank: ClassVar[int] = 9
+    outcome: ClassVar[str] = "failed"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from tidetable.catalog import Entry, State
@@ -19,30 +18,22 @@ from tidetable.lifecycle.actions import (
     Open,
     SetCapacity,
     SetClass,
+    Unseen,
 )
 from tidetable.lifecycle.budget import next_decrease
 from tidetable.lifecycle.expiry import closes_at, expires_at, is_closed, is_expired
 from tidetable.lifecycle.ladder import Level, level_of
+from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.premake import periods_to_exist
 from tidetable.names import table_name
 from tidetable.ports import Table, TableSpec
 from tidetable.times import to_text
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """A stream as it is: the catalog's entries, and the tables that there are, by name."""
-
-    entries: Sequence[Entry]
-    tables: Mapping[str, Table]
-
-
 def plan(config: Config, stage: str, now: datetime, observed: Mapping[str, Observed]) -> list[Action]:
     """What to do at an instant, in the order in which to do it: create, raise, lower, close, archive, delete."""
     actions = [
-        action
-        for name, stream in config.streams.items()
-        for action in _plan(config, stage, stream, now, observed[name])
+        action for name, found in observed.items() for action in _plan(config, stage, config.streams[name], now, found)
     ]
     return sorted(actions, key=lambda action: (action.rank, action.entry.period.start))
 
@@ -59,7 +50,9 @@ def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: O
         yield _create(stage, stream, entry, now, "it meets the writable window or is among the next periods")
     for entry in observed.entries:
         table_now = observed.tables.get(entry.table)
-        if entry.state is State.CREATING and table_now is None:
+        if entry.table in observed.unseen:
+            yield Unseen(entry, observed.unseen[entry.table])
+        elif entry.state is State.CREATING and table_now is None:
             yield _create(stage, stream, entry, now, "its creation was begun but there is no table yet")
         elif entry.live and table_now is None:
             yield Lost(entry, f"the catalog says {entry.state}, but there is no such table; see the runbook")

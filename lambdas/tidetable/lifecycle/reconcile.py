@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import groupby, takewhile
+from itertools import groupby
 from typing import Any
 
-from tidetable.catalog import State
-from tidetable.config import Config, Stream
+from tidetable.config import Config
 from tidetable.errors import ArchiveBusy, StaleEntry, TidetableError
-from tidetable.lifecycle.actions import Action, Archive, Deferred, Lost
+from tidetable.leases import leased
+from tidetable.lifecycle.actions import Action, Archive, Finding
 from tidetable.lifecycle.apply import NotReady, World, apply
-from tidetable.lifecycle.plan import Observed, plan
-from tidetable.ports import Archiver, Catalog, Clock, Table, TableRefused, Tables
-from tidetable.times import EPOCH, to_text
+from tidetable.lifecycle.observe import CONCURRENCY, observe, remember_horizons, said
+from tidetable.lifecycle.plan import plan
+from tidetable.ports import Archiver, Catalog, Clock, TableRefused, Tables
+from tidetable.times import to_text
 
 LEASE = "lifecycle"
-_CONCURRENCY = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,13 @@ class Done:
 
 @dataclass(slots=True)
 class Report:
-    """What a run found and did; ``skipped`` says why a run did nothing at all."""
+    """What a run found and did; ``troubles`` are what it could not look at, ``skipped`` why it did nothing at all."""
 
     now: datetime
     dry_run: bool
     tables: int = 0
     done: list[Done] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
     skipped: str | None = None
 
     def count(self, outcome: str) -> int:
@@ -61,7 +62,7 @@ class Report:
     @property
     def healthy(self) -> bool:
         """Whether the run did all that it set out to do."""
-        return self.skipped is None and not self.count("failed") and not self.count("lost")
+        return self.skipped is None and not (self.troubles or self.count("failed") or self.count("lost"))
 
     def document(self) -> dict[str, Any]:
         """The report as JSON."""
@@ -71,6 +72,7 @@ class Report:
             "healthy": self.healthy,
             "skipped": self.skipped,
             "tables": self.tables,
+            "troubles": self.troubles,
             "actions": [one.document() for one in self.done],
         }
 
@@ -99,69 +101,39 @@ def reconcile(
     if dry_run:
         _run(parts, report, remaining)
         return report
-    if not parts.catalog.acquire(LEASE, owner, real, timedelta(seconds=remaining())):
-        report.skipped = "another run is under way"
-        return report
-    try:
-        _run(parts, report, remaining)
-    finally:
-        parts.catalog.release(LEASE, owner)
+    with leased(parts.catalog, LEASE, owner, real, timedelta(seconds=remaining())) as held:
+        if held:
+            _run(parts, report, remaining)
+        else:
+            report.skipped = "another run is under way"
     return report
 
 
-def observe(parts: Reconciler, now: datetime) -> dict[str, Observed]:
-    """Each stream's entries, from the oldest whose table is not gone, and the tables behind them."""
-    entries = {
-        name: list(parts.catalog.entries(name, _oldest_of_interest(stream, parts.catalog, now), consistent=True))
-        for name, stream in parts.config.streams.items()
-    }
-    with ThreadPoolExecutor(_CONCURRENCY) as pool:
-        names = [one.table for found in entries.values() for one in found if one.state is not State.DELETED]
-        tables: dict[str, Table] = {
-            table.name: table for table in pool.map(parts.tables.describe, names) if table is not None
-        }
-    return {name: Observed(found, tables) for name, found in entries.items()}
-
-
 def _run(parts: Reconciler, report: Report, remaining: Callable[[], float]) -> None:
-    observed = observe(parts, report.now)
-    report.tables = sum(len([one for one in stream.entries if one.live]) for stream in observed.values())
-    actions = plan(parts.config, parts.stage, report.now, observed)
+    observation = observe(parts.config, parts.catalog, parts.tables, report.now)
+    report.troubles = observation.troubles
+    report.tables = sum(entry.live for stream in observation.streams.values() for entry in stream.entries)
+    actions = plan(parts.config, parts.stage, report.now, observation.streams)
     if report.dry_run:
-        report.done = [Done(action, "planned") for action in actions]
+        report.done = [_found(action) or Done(action, "planned") for action in actions]
         return
     world = World(parts.stage, parts.catalog, parts.tables, parts.archiver, parts.clock, remaining)
     for _, ranked in groupby(actions, key=lambda action: action.rank):
         report.done += _attempt_all(list(ranked), world, report.now)
-    _remember_horizons(parts.catalog, observed)
-
-
-def _oldest_of_interest(stream: Stream, catalog: Catalog, now: datetime) -> datetime | None:
-    """Where to begin to look: entries of deleted tables stay for ever, but those in the writable window still claim time."""
-    horizon = catalog.horizon(stream.name)
-    return None if horizon is None else min(horizon, now - stream.late)
-
-
-def _remember_horizons(catalog: Catalog, observed: Mapping[str, Observed]) -> None:
-    """Note what the run found at its beginning; what it deleted itself, the next one finds."""
-    for name, stream in observed.items():
-        deleted = list(takewhile(lambda entry: entry.state is State.DELETED, stream.entries))
-        if deleted and deleted[-1].period.end > (catalog.horizon(name) or EPOCH):
-            catalog.set_horizon(name, deleted[-1].period.end)
+    remember_horizons(parts.catalog, observation)
 
 
 def _attempt_all(actions: Sequence[Action], world: World, now: datetime) -> list[Done]:
     """Attempt every action of one rank, side by side: the wait for one table holds up no other."""
     # An archive reads a whole table: one at a time, so that a backlog costs time and not everybody's capacity.
-    with ThreadPoolExecutor(1 if isinstance(actions[0], Archive) else _CONCURRENCY) as pool:
+    with ThreadPoolExecutor(1 if isinstance(actions[0], Archive) else CONCURRENCY) as pool:
         return list(pool.map(lambda action: _attempt(action, world, now), actions))
 
 
 def _attempt(action: Action, world: World, now: datetime) -> Done:
-    if isinstance(action, Deferred):
-        return Done(action, "deferred", action.reason)
-    if isinstance(action, Lost):
-        return Done(action, "lost", action.reason)
+    found = _found(action)
+    if found is not None:
+        return found
     try:
         apply(action, world, now)
     except (NotReady, StaleEntry, ArchiveBusy) as error:
@@ -171,5 +143,10 @@ def _attempt(action: Action, world: World, now: datetime) -> Done:
     except TidetableError as error:
         return Done(action, "failed", str(error))
     except Exception as error:  # whatever one table's trouble is, the others' work must go on
-        return Done(action, "failed", f"{type(error).__name__}: {error}")
+        return Done(action, "failed", said(error))
     return Done(action, "done")
+
+
+def _found(action: Action) -> Done | None:
+    """The outcome of an action that only says what there is."""
+    return Done(action, action.outcome, action.reason) if isinstance(action, Finding) else None

@@ -1,0 +1,23 @@
+"""Leases: one run of a kind at a time, without a lock that a dead run could hold for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
+
+from tidetable.ports import Catalog
+
+
+@contextmanager
+def leased(catalog: Catalog, lease: str, owner: str, now: datetime, length: timedelta) -> Iterator[bool]:
+    """Whether the lease was free; it is held for the block, and given back after it."""
+    if not catalog.acquire(lease, owner, now, length):
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        # What was done stands; a lease that could not be given back runs out by itself.
+        with suppress(Exception):
+            catalog.release(lease, owner)

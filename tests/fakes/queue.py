@@ -1,0 +1,49 @@
+"""SQS as the overflow sees it: messages that come again until they are drained, and end as dead."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tidetable.events import Event
+from tidetable.ingest.overflow import encode_message
+
+VISIBILITY = timedelta(minutes=6)
+RECEIVES = 120
+
+
+@dataclass
+class Message:
+    body: str
+    visible: datetime
+    received: int = 0
+
+
+class FakeQueue:
+    """``refuses`` makes it unreachable."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._now = now
+        self.messages: list[Message] = []
+        self.dead: list[Message] = []
+        self.refuses = False
+
+    def send(self, stream: str, events: Sequence[Event]) -> Sequence[Event]:
+        if self.refuses:
+            return events
+        for start in range(0, len(events), 25):
+            self.messages.append(Message(encode_message(stream, events[start : start + 25]), self._now()))
+        return []
+
+    def deliver(self, drain: Callable[[str], object]) -> None:
+        """Give every visible message to a consumer once; what it fails on comes again."""
+        for message in [one for one in self.messages if one.visible <= self._now()]:
+            message.received += 1
+            message.visible = self._now() + VISIBILITY
+            try:
+                drain(message.body)
+            except Exception:
+                if message.received >= RECEIVES:
+                    self.messages.remove(message)
+                    self.dead.append(message)
+            else:
+                self.messages.remove(message)

@@ -1,0 +1,134 @@
+"""A whole pipeline in this process: the real use cases and adapters on the strict service, by a clock that is moved."""
+
+import random
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError
+
+from aws.archive_s3 import TableScan
+from aws.catalog import DynamoCatalog
+from aws.store import DynamoStore
+from aws.tables import DynamoTables
+from strict import ManualClock, StrictDynamo
+from strict.client import StrictClient
+from strict.memory import MemoryEngine
+from tests.fakes.bucket import FakeBucket, FakeBucketReader, FakeFormat
+from tests.fakes.queue import FakeQueue
+from tidetable.archive import Exporter, archive_period
+from tidetable.config import Config, TableClass, parse
+from tidetable.errors import ArchiveFailed
+from tidetable.ingest.drain import Drain, drain_message
+from tidetable.ingest.request import Ingest, IngestRequest, Outcome, ingest
+from tidetable.lifecycle import Reconciler, Report, reconcile
+from tidetable.ports import TableSpec
+from tidetable.query import Reader
+
+STAGE = "lapse"
+CATALOG = "tidetable-lapse-catalog"
+# What the functions may take, as they are deployed.
+INGEST_SECONDS, DRAIN_SECONDS, LIFECYCLE_SECONDS = 20.0, 50.0, 280.0
+
+
+class Killed(BaseException):
+    """The function ended here; nothing catches it, as nothing catches a time-out."""
+
+
+class Mortal:
+    """Passes calls on until ``allowance`` of them are made, then ends the function after the last (None: never)."""
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+        self.allowance: int | None = None
+        self.calls = 0
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self._target, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            answer = attribute(*args, **kwargs)
+            self.count()
+            return answer
+
+        return call
+
+    def get_paginator(self, name: str) -> Any:
+        pages = self._target.get_paginator(name)
+        mortal = self
+
+        class Pages:
+            def paginate(self, **kwargs: Any) -> Any:
+                for page in pages.paginate(**kwargs):
+                    mortal.count()
+                    yield page
+
+        return Pages()
+
+    def count(self) -> None:
+        """One more call."""
+        self.calls += 1
+        if self.allowance is not None and self.calls >= self.allowance:
+            raise Killed
+
+
+class Stage:
+    """Everything that `cdk deploy` would make, and what happens to it."""
+
+    def __init__(self, start: datetime, config: str, seed: int = 0) -> None:
+        self.clock = ManualClock(start)
+        self.chance = random.Random(seed)
+        self.dynamo = StrictDynamo(MemoryEngine(), self.clock, seed=seed)
+        self.client = Mortal(StrictClient(self.dynamo))
+        client: Any = self.client
+        self.catalog = DynamoCatalog(client, CATALOG)
+        self.store = DynamoStore(client, CATALOG)
+        self.tables = DynamoTables(client)
+        self.tables.create(TableSpec(CATALOG, None, None, TableClass.STANDARD, {}))
+        self.clock.sleep(60)
+        self.bucket_fails = 0.0
+        self.bucket = FakeBucket(self._strike_bucket)
+        self.queue = FakeQueue(self.clock.now)
+        self.config: Config = parse(config)
+        self.runs = 0
+
+    def send(self, stream: str, body: bytes) -> Outcome:
+        """What the ingest function does with a request."""
+        parts = Ingest(self.config, self.catalog, self.store, self.queue, self.clock, self._jitter)
+        return ingest(IngestRequest(stream, body), parts, self._remaining(INGEST_SECONDS))
+
+    def drain(self) -> None:
+        """Give the drain function every message that is visible."""
+        parts = Drain(self.config, self.catalog, self.store, self.clock, self._jitter)
+        self.queue.deliver(lambda body: drain_message(body, parts, self._remaining(DRAIN_SECONDS)))
+
+    def run_lifecycle(self) -> Report:
+        """What the lifecycle function does when it is due."""
+        self.runs += 1
+        parts = Reconciler(self.config, STAGE, self.catalog, self.tables, self, self.clock)
+        return reconcile(parts, f"run-{self.runs}", self._remaining(LIFECYCLE_SECONDS))
+
+    def archive(self, stream: str, label: str, *, within: float) -> None:
+        """What the archiver function does when the lifecycle calls it."""
+        source = TableScan(self.client)  # type: ignore[arg-type]
+        exporter = Exporter(self.catalog, source, self.bucket, FakeFormat(), self.clock, part_events=500)
+        try:
+            archive_period(stream, label, exporter, f"archive-{self.runs}", timedelta(seconds=within))
+        except (BotoCoreError, ClientError) as error:
+            raise ArchiveFailed(str(error)) from error
+
+    def reader(self) -> Reader:
+        """For queries."""
+        return Reader(self.catalog, self.store, FakeBucketReader(self.bucket))
+
+    def _remaining(self, seconds: float) -> Callable[[], float]:
+        end = self.clock.now() + timedelta(seconds=seconds)
+        return lambda: (end - self.clock.now()).total_seconds()
+
+    def _jitter(self, pause: float) -> float:
+        return self.chance.uniform(0, pause)
+
+    def _strike_bucket(self) -> None:
+        self.client.count()
+        if self.chance.random() < self.bucket_fails:
+            raise ConnectionClosedError(endpoint_url="https://bucket")
