@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from aws_cdk import AssetHashType
 from aws_cdk import aws_lambda as lambda_
@@ -70,12 +74,11 @@ class Assets:
         content += [str(path.relative_to(self._lambdas)).encode() + path.read_bytes() for path in sources]
         folder = self._root / ".build" / f"asset-{_digest(content)}"
         if not folder.exists():
-            partial = folder.with_suffix(".partial")
-            shutil.rmtree(partial, ignore_errors=True)
-            shutil.copytree(packages, partial, symlinks=True)
-            shutil.copytree(self._lambdas, partial, dirs_exist_ok=True, ignore=_IGNORED)
-            shutil.copy(self._config, partial / "tidetable.toml")
-            partial.rename(folder)
+            with _building(folder) as partial:
+                # Links, not copies: the packages are large, and nothing writes to them.
+                shutil.copytree(packages, partial, symlinks=True, copy_function=os.link, dirs_exist_ok=True)
+                shutil.copytree(self._lambdas, partial, dirs_exist_ok=True, ignore=_IGNORED)
+                shutil.copy(self._config, partial / "tidetable.toml")
         return folder
 
     def _packages(self, requirements: str) -> Path:
@@ -84,14 +87,27 @@ class Assets:
         content = [requirements.encode(), machine.encode(), *map(str.encode, _CLUTTER), *pins]
         folder = self._root / ".build" / f"packages-{_digest(content)}"
         if not folder.exists():
-            partial = folder.with_suffix(".partial")
-            shutil.rmtree(partial, ignore_errors=True)
-            subprocess.run(self.pip_command(requirements, partial), check=True)  # noqa: S603 - our own command
-            for pattern in _CLUTTER:
-                for path in list(partial.rglob(pattern)):
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
-            partial.rename(folder)
+            with _building(folder) as partial:
+                subprocess.run(self.pip_command(requirements, partial), check=True)  # noqa: S603 - our own command
+                for pattern in _CLUTTER:
+                    for path in list(partial.rglob(pattern)):
+                        shutil.rmtree(path) if path.is_dir() else path.unlink()
         return folder
+
+
+@contextmanager
+def _building(folder: Path) -> Iterator[Path]:
+    """A folder to build in, which takes its name once it is whole. Two builds at once are two builds, and one is kept."""
+    folder.parent.mkdir(exist_ok=True)
+    with TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as name:
+        partial = Path(name) / "built"
+        partial.mkdir()
+        yield partial
+        try:
+            partial.rename(folder)
+        except OSError:
+            if not folder.exists():
+                raise
 
 
 def _digest(parts: list[bytes]) -> str:

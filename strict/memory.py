@@ -10,7 +10,7 @@ from strict.engines import Document
 from strict.expressions import Parser, sortable
 from strict.refusals import Refusal, in_use, not_found
 from strict.tables import keys_of
-from strict.units import Wire
+from strict.units import Stored, Wire
 
 Request = Mapping[str, Any]
 _Item = dict[str, Wire]
@@ -88,6 +88,7 @@ class _Table:
         self.indexes[described["IndexName"]] = index
 
     def put(self, item: _Item) -> None:
+        item = Stored(item)
         self.remove(item)
         for one in (self.main, *self.indexes.values()):
             one.put(item)

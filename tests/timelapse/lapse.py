@@ -206,9 +206,9 @@ class Lapse:
         """A tide over the day, a burst now and then, some events late, some requests sent twice."""
         chance, now = self.stage.chance, self.stage.clock.now()
         tide = 0.5 + 0.5 * math.sin(2 * math.pi * now.hour / 24)
-        for stream, mean, late in (("hourly", 0.8, 80), ("daily", 0.4, 23 * 60)):
+        for stream, mean, late in (("hourly", 0.3, 80), ("daily", 0.2, 23 * 60)):
             count = int(chance.expovariate(1 / (2 * mean * tide + 0.01)))
-            if chance.random() < 0.0005:
+            if chance.random() < 0.0003:
                 count += chance.randint(500, 1000)
             if not count:
                 continue

@@ -1,0 +1,19 @@
+"""Which tests share a process: those of a folder, as they share what is expensive to start. The longest begin first."""
+
+from pathlib import Path
+
+import pytest
+
+LONGEST = ("e2e", "timelapse", "infra", "strict", "contract")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    folders = {item: _folder(item) for item in items}
+    for item, folder in folders.items():
+        item.add_marker(pytest.mark.xdist_group(folder))
+    order = {folder: place for place, folder in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(folders[item], len(LONGEST)))
+
+
+def _folder(item: pytest.Item) -> str:
+    return item.path.relative_to(Path(__file__).parent).parts[0]
