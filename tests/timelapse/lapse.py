@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from strict import Fault, Kind
 from strict.refusals import Refusal
-from tests.timelapse.stage import CATALOG, Killed, Stage
+from tests.fakes.stage import CATALOG, Killed, Stage
 from tidetable.config import parse
 from tidetable.problems import ProblemError
 from tidetable.times import to_text
