@@ -52,8 +52,10 @@ check: setup ## lint, format, types, direction of imports
 	.venv/bin/mypy
 	$(PY) -m pytest -q tests/test_imports.py
 
-bench: setup ## the hot paths against named baselines
+bench: setup ## hot paths, suffixes and the bill, each against a named baseline
 	$(PY) -m bench.ingest
+	$(PY) -m bench.suffixes
+	$(PY) -m bench.bill
 
 synth: setup ## the CloudFormation template, without credentials
 	$(CDK) synth -c stage=$(STAGE)

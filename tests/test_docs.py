@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import bill, suffixes
 from tidetable.keys import suffix_of
 
 ROOT = Path(__file__).parents[1]
@@ -50,3 +51,20 @@ def test_every_alarm_names_a_section_of_the_runbook() -> None:
     alarms = re.findall(r'self\._alarm\(\s*"(\w+)"', source)
     assert len(alarms) > 5
     assert set(alarms) == set(headings)
+
+
+def test_the_published_bill_is_what_the_bench_prints_and_draws() -> None:
+    found = bill.bills(bill.read(bill.EXAMPLE))
+    assert bill.markdown(found) in (ROOT / "docs" / "cost.md").read_text()
+    assert bill.svg(found) == (ROOT / "docs" / "cost.svg").read_text()
+
+
+@pytest.mark.parametrize(("layout", "count"), [("by time", 1), ("by time", 8), ("by series, only one", 4)])
+def test_the_published_rates_are_what_the_bench_prints(layout: str, count: int) -> None:
+    text = (ROOT / "docs" / "suffix.md").read_text()
+    header = next(line for line in text.splitlines() if line.startswith("| suffixes | ideal |"))
+    row = next(
+        line for line in text.splitlines() if line.startswith(f"| {count} |") and line.count("|") == header.count("|")
+    )
+    column = [one.strip() for one in header.split("|")].index(layout)
+    assert row.split("|")[column].strip() == f"{suffixes.sustained(layout, count):,}"

@@ -64,3 +64,8 @@ def test_only_the_archives_own_functions_import_pyarrow() -> None:
 @pytest.mark.parametrize("file", sorted((ROOT / "infra").glob("*.py")), ids=name)
 def test_infrastructure_knows_of_the_lambdas_no_more_than_the_core(file: Path) -> None:
     assert not {"handlers", "aws", "wiring", "settings"} & tops(file)
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "strict").glob("*.py")), ids=name)
+def test_the_tests_dynamodb_shares_no_code_with_what_it_tests(file: Path) -> None:
+    assert tops(file) - sys.stdlib_module_names <= {"strict", "botocore", "urllib3"}

@@ -1,0 +1,122 @@
+"""Events per second that a table takes before the first throttle, by number of suffixes and key layout, in the simulator.
+
+The table has all the throughput that it could want (40,000 units a second, 40 physical partitions); what limits it is how
+the keys spread. Events of 1 KB come evenly for a minute, with real keys by real layouts; the highest rate that no partition
+refuses is found by bisection, to 1 %. The ideal line is 1,000 events a second for each suffix: what as many partition keys
+can take if no two share a partition.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import cycle, islice
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "lambdas")]
+
+from strict import ManualClock, StrictDynamo
+from strict.memory import MemoryEngine
+from strict.throughput import PARTITION_UNITS, Throughput
+from tidetable.events import Event
+from tidetable.keys import Layout
+
+SUFFIXES = (1, 2, 4, 8, 16, 32)
+UNITS = 40_000
+SECONDS = 60
+TICKS = 5
+START = datetime(2026, 3, 15, 12, tzinfo=UTC)
+_POOL = 2 * UNITS
+
+Series = Callable[[random.Random], str]
+LAYOUTS: dict[str, tuple[str, Series]] = {
+    "by time": ("time", lambda chance: f"device-{chance.randrange(1000)}"),
+    "by series, 1,000 alike": ("series", lambda chance: f"device-{chance.randrange(1000)}"),
+    "by series, one sends half": (
+        "series",
+        lambda chance: "device-0" if chance.random() < 0.5 else f"device-{chance.randrange(1000)}",
+    ),
+    "by series, only one": ("series", lambda _: "device-0"),
+}
+
+
+def table() -> Throughput:
+    """A new table's throughput, from the strict service itself."""
+    dynamo = StrictDynamo(MemoryEngine(), ManualClock(START))
+    dynamo.call(
+        "CreateTable",
+        {
+            "TableName": "bench",
+            "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+            "AttributeDefinitions": [],
+            "BillingMode": "PROVISIONED",
+            "ProvisionedThroughput": {"WriteCapacityUnits": UNITS, "ReadCapacityUnits": 1},
+        },
+    )
+    return dynamo.account.tables["bench"].throughput
+
+
+def keys(name: str, suffixes: int) -> list[str]:
+    """The partition keys of many events, in the order in which they come."""
+    partition_by, series = LAYOUTS[name]
+    layout = Layout(
+        "time" if partition_by == "time" else "series", suffixes, "id", 3600 if partition_by == "time" else 0
+    )
+    chance = random.Random(1)  # noqa: S311 - repeatable on purpose
+    return [layout.key_of(Event(series(chance), START, f"event-{number}", {})).pk for number in range(_POOL)]
+
+
+def sustained(name: str, suffixes: int) -> int:
+    """The highest rate, to 1 %, at which nothing is refused."""
+    pool = keys(name, suffixes)
+    low, high = 0, UNITS
+    while high - low > max(high // 100, 1):
+        rate = (low + high + 1) // 2
+        low, high = (rate, high) if _holds(pool, rate) else (low, rate - 1)
+    return low
+
+
+def _holds(pool: list[str], rate: int) -> bool:
+    throughput, now = table(), START
+    of_key = {key: throughput.partition_of(key, now, on_demand=False) for key in set(pool)}
+    partitions = cycle([of_key[key] for key in pool])
+    sent = 0
+    for tick in range(1, SECONDS * TICKS + 1):
+        now += timedelta(seconds=1 / TICKS)
+        due = rate * tick // TICKS
+        for partition, units in Counter(islice(partitions, due - sent)).items():
+            if throughput.write.refusal(units, partition, now) is not None:
+                return False
+            throughput.write.take(units, partition, now)
+        sent = due
+    return True
+
+
+def results() -> dict[str, list[int]]:
+    """Sustained rates by layout, in the order of SUFFIXES."""
+    return {name: [sustained(name, count) for count in SUFFIXES] for name in LAYOUTS}
+
+
+def markdown(found: dict[str, list[int]]) -> str:
+    """The results as a table."""
+    rows = ["| suffixes | ideal | " + " | ".join(found) + " |", "|---" * (len(found) + 2) + "|"]
+    for place, count in enumerate(SUFFIXES):
+        ideal = min(count * PARTITION_UNITS["Write"], UNITS)
+        cells = [f"{rates[place]:,}" for rates in found.values()]
+        rows.append(f"| {count} | {ideal:,} | " + " | ".join(cells) + " |")
+    return "\n".join(rows)
+
+
+def main() -> None:
+    """Print the table and the ratio that suffixes bring."""
+    print("events per second before the first throttle")
+    found = results()
+    print(markdown(found))
+    print(f"suffix_events_per_second_32_over_1 {found['by time'][-1] / found['by time'][0]:.1f}")
+
+
+if __name__ == "__main__":
+    main()
