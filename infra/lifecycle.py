@@ -87,8 +87,8 @@ class Lifecycle(Construct):
         )
         manage = ["CreateTable", "DescribeTable", "UpdateTable", "DeleteTable", "TagResource", "ListTagsOfResource"]
         function.allow([f"dynamodb:{action}" for action in manage], period_tables(self, self._common.stage))
-        entries = ["dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"]
-        function.allow(entries, self._storage.catalog.table_arn)
+        entries = ["Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem"]
+        function.allow([f"dynamodb:{action}" for action in entries], self._storage.catalog.table_arn)
         function.allow(["lambda:InvokeFunction"], self.archiver.function_arn)
         return function
 

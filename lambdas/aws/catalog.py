@@ -19,7 +19,7 @@ from aws.errors import CONDITION_FAILED, error_code
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.errors import StaleEntry
 from tidetable.events import Item
-from tidetable.keys import Layout
+from tidetable.keys import Index, Layout
 from tidetable.periods import Period, from_label
 from tidetable.times import EPOCH, from_text, to_text
 
@@ -176,6 +176,7 @@ def _attributes(entry: Entry) -> Item:
             "shards": layout.shards,
             "shard_by": layout.shard_by,
             "bucket": layout.bucket,
+            "indexes": [[one.name, one.partition_by, one.shards] for one in layout.indexes],
         },
     }
     if entry.archive is not None:
@@ -205,6 +206,7 @@ def _layout(item: Mapping[str, Any]) -> Layout:
         shards=int(item["shards"]),
         shard_by=item["shard_by"],
         bucket=int(item["bucket"]),
+        indexes=tuple(Index(name, field, int(shards)) for name, field, shards in item.get("indexes", ())),
     )
 
 

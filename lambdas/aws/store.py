@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -15,7 +16,7 @@ from aws.codec import from_wire, to_wire
 from aws.errors import CONDITION_FAILED, NOT_FOUND, TRANSACTION_CANCELED, error_code, naming_table
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.events import Item
-from tidetable.keys import Key
+from tidetable.keys import Index, Key
 from tidetable.ports import KeyRange, Page, Put, Written
 
 if TYPE_CHECKING:
@@ -96,6 +97,8 @@ class DynamoStore:
 
     def query(self, keys: KeyRange, *, limit: int, ascending: bool, consistent: bool = False) -> Page:
         """One Query call; its page may end before ``limit`` at DynamoDB's 1 MB."""
+        if keys.index is not None:
+            return self._query_index(keys, keys.index, limit=limit, ascending=ascending)
         more: dict[str, Any] = {}
         if keys.after is not None:
             more["ExclusiveStartKey"] = {"pk": {"S": keys.pk}, "sk": {"S": keys.after}}
@@ -110,17 +113,43 @@ class DynamoStore:
                 ReturnConsumedCapacity="TOTAL",
                 **more,
             )
-        return Page(
-            items=[from_wire(item) for item in answer["Items"]],
-            more="LastEvaluatedKey" in answer,
-            units=answer.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0),
-        )
+        return _page(answer)
+
+    def _query_index(self, keys: KeyRange, index: Index, *, limit: int, ascending: bool) -> Page:
+        """One Query call of an index.
+
+        It begins at ``after`` and leaves that item out, as to begin behind it would take the table's key as well.
+        """
+        low, high = keys.low, keys.high
+        if keys.after is not None:
+            low, high = (keys.after, high) if ascending else (low, keys.after)
+        with naming_table(keys.table):
+            answer = self._client.query(
+                TableName=keys.table,
+                IndexName=index.name,
+                KeyConditionExpression="#pk = :pk AND #sk BETWEEN :low AND :high",
+                ExpressionAttributeNames={"#pk": index.pk, "#sk": index.sk},
+                ExpressionAttributeValues={":pk": {"S": keys.pk}, ":low": {"S": low}, ":high": {"S": high}},
+                Limit=limit + (keys.after is not None),
+                ScanIndexForward=ascending,
+                ReturnConsumedCapacity="TOTAL",
+            )
+        page = _page(answer)
+        return replace(page, items=[item for item in page.items if item[index.sk] != keys.after])
 
     def get(self, table: str, key: Key) -> Item | None:
         """One GetItem."""
         with naming_table(table):
             answer = self._client.get_item(TableName=table, Key={"pk": {"S": key.pk}, "sk": {"S": key.sk}})
         return from_wire(answer["Item"]) if "Item" in answer else None
+
+
+def _page(answer: Any) -> Page:
+    return Page(
+        items=[from_wire(item) for item in answer["Items"]],
+        more="LastEvaluatedKey" in answer,
+        units=answer.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0),
+    )
 
 
 def _batches(puts: Sequence[Put]) -> Iterator[list[Put]]:

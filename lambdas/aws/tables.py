@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,7 @@ class DynamoTables:
             table_class=TableClass.INFREQUENT if infrequent else TableClass.STANDARD,
             decreases_today=units.get("NumberOfDecreasesToday", 0),
             last_decrease=units.get("LastDecreaseDateTime"),
+            index_units={} if on_demand else _index_units(table),
             size_bytes=table.get("TableSizeBytes", 0),
             item_count=table.get("ItemCount", 0),
         )
@@ -70,14 +71,15 @@ class DynamoTables:
             with _translated():
                 self._client.create_table(
                     TableName=spec.name,
-                    KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+                    KeySchema=_schema("pk", "sk"),
                     AttributeDefinitions=[
-                        {"AttributeName": "pk", "AttributeType": "S"},
-                        {"AttributeName": "sk", "AttributeType": "S"},
+                        {"AttributeName": name, "AttributeType": "S"}
+                        for name in ("pk", "sk", *(name for one in spec.indexes for name in (one.pk, one.sk)))
                     ],
                     TableClass=_CLASSES[spec.table_class],
                     Tags=[{"Key": key, "Value": value} for key, value in spec.tags.items()],
                     **_billing(spec.write, spec.read),
+                    **_indexes(spec),
                 )
         except TableRefused:
             # "In use" says that there is one, whatever its state.
@@ -86,10 +88,17 @@ class DynamoTables:
             return False
         return True
 
-    def set_capacity(self, name: str, write: int | None, read: int | None) -> None:
-        """UpdateTable of billing mode and units, an accepted pair."""
+    def set_capacity(
+        self, name: str, write: int | None, read: int | None, *, itself: bool = True, indexes: Sequence[str] = ()
+    ) -> None:
+        """UpdateTable of billing mode and units, an accepted pair, and of indexes' units, which are the same concern."""
+        changes: Any = _billing(write, read) if itself else {}
+        if indexes and write is not None and read is not None:
+            units = _units(write, read)
+            updates = [{"Update": {"IndexName": one, "ProvisionedThroughput": units}} for one in indexes]
+            changes["GlobalSecondaryIndexUpdates"] = updates
         with _translated(name):
-            self._client.update_table(TableName=name, **_billing(write, read))
+            self._client.update_table(TableName=name, **changes)
 
     def set_class(self, name: str, table_class: TableClass) -> None:
         """UpdateTable of the class, which travels alone."""
@@ -108,8 +117,43 @@ class DynamoTables:
 def _billing(write: int | None, read: int | None) -> Any:
     if write is None or read is None:
         return {"BillingMode": "PAY_PER_REQUEST"}
-    units = {"WriteCapacityUnits": write, "ReadCapacityUnits": read}
-    return {"BillingMode": "PROVISIONED", "ProvisionedThroughput": units}
+    return {"BillingMode": "PROVISIONED", "ProvisionedThroughput": _units(write, read)}
+
+
+def _units(write: int, read: int) -> dict[str, int]:
+    return {"WriteCapacityUnits": write, "ReadCapacityUnits": read}
+
+
+def _indexes(spec: TableSpec) -> Any:
+    if not spec.indexes:
+        return {}
+    provisioned = spec.write is not None and spec.read is not None
+    units = {"ProvisionedThroughput": _units(spec.write or 0, spec.read or 0)} if provisioned else {}
+    return {
+        "GlobalSecondaryIndexes": [
+            {
+                "IndexName": one.name,
+                "KeySchema": _schema(one.pk, one.sk),
+                "Projection": {"ProjectionType": "ALL"},
+                **units,
+            }
+            for one in spec.indexes
+        ]
+    }
+
+
+def _schema(pk: str, sk: str) -> Any:
+    return [{"AttributeName": pk, "KeyType": "HASH"}, {"AttributeName": sk, "KeyType": "RANGE"}]
+
+
+def _index_units(table: Any) -> dict[str, tuple[int, int]]:
+    return {
+        one["IndexName"]: (
+            one["ProvisionedThroughput"]["WriteCapacityUnits"],
+            one["ProvisionedThroughput"]["ReadCapacityUnits"],
+        )
+        for one in table.get("GlobalSecondaryIndexes", ())
+    }
 
 
 @contextmanager

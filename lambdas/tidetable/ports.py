@@ -10,7 +10,7 @@ from typing import Protocol
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import TableClass
 from tidetable.events import Event, Item
-from tidetable.keys import Key
+from tidetable.keys import Index, Key
 
 
 class Clock(Protocol):
@@ -64,18 +64,22 @@ class Catalog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """A table to create. Units are None for on-demand tables."""
+    """A table to create. Units are None for on-demand tables; each index gets as many as the table."""
 
     name: str
     write: int | None
     read: int | None
     table_class: TableClass
     tags: Mapping[str, str]
+    indexes: Sequence[Index] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as DynamoDB describes it. ``status`` is DynamoDB's word; size and count are up to six hours old."""
+    """A table as DynamoDB describes it. ``status`` is DynamoDB's word; size and count are up to six hours old.
+
+    ``index_units`` are the provisioned write and read units of each index by name; empty for an on-demand table.
+    """
 
     name: str
     status: str
@@ -86,6 +90,7 @@ class Table:
     last_decrease: datetime | None = None
     size_bytes: int = 0
     item_count: int = 0
+    index_units: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def on_demand(self) -> bool:
@@ -107,8 +112,13 @@ class Tables(Protocol):
         """Ask for a table; False if one of this name exists already. Does not wait."""
         ...
 
-    def set_capacity(self, name: str, write: int | None, read: int | None) -> None:
-        """Set provisioned units, or on-demand billing if both are None. Does not wait."""
+    def set_capacity(
+        self, name: str, write: int | None, read: int | None, *, itself: bool = True, indexes: Sequence[str] = ()
+    ) -> None:
+        """Set provisioned units, or on-demand billing if both are None. Does not wait.
+
+        The units go to the named indexes, and to the table ``itself`` unless it has them: what would not change is refused.
+        """
         ...
 
     def set_class(self, name: str, table_class: TableClass) -> None:
@@ -152,7 +162,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """A range of sort keys in one partition of one table: ``low <= sk <= high``, both inclusive.
+    """A range of sort keys in one partition of one table or index: ``low <= sk <= high``, both inclusive.
 
     ``after`` (within the range) is where an earlier page ended: only what follows it, in the direction asked, is read.
     """
@@ -162,6 +172,7 @@ class KeyRange:
     low: str
     high: str
     after: str | None = None
+    index: Index | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ import pytest
 from tests.contract.engines import Engine
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.errors import StaleEntry
-from tidetable.keys import Layout
+from tidetable.keys import Index, Layout
 from tidetable.periods import Kind, containing
 
 NOW = datetime(2026, 3, 1, 0, 5, tzinfo=UTC)
-LAYOUT = Layout("time", shards=4, shard_by="id", bucket=21_600)
+LAYOUT = Layout("time", 4, "id", 21_600, (Index("by_status", "status", 4), Index("by_state", "place.state")))
 MICROSECOND = timedelta(microseconds=1)
 
 
@@ -22,6 +22,7 @@ def entry(engine: Engine, kind: Kind = Kind.DAY, at: datetime = NOW) -> Entry:
 
 def test_the_first_to_record_a_period_decides_its_layout(engine: Engine) -> None:
     first = entry(engine)
+    # The layout of the first has an index, which must come back as it was.
     second = Entry(first.stream, first.period, first.table, Layout("series", 1, "id"), State.OPEN, NOW)
     assert engine.catalog.add(first)
     assert not engine.catalog.add(second)

@@ -1,5 +1,6 @@
 """The contract of the event store, on every engine."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -9,7 +10,7 @@ from tests.contract.engines import Engine
 from tidetable.catalog import Entry, State
 from tidetable.errors import TableMissing
 from tidetable.events import Event
-from tidetable.keys import Key, Layout
+from tidetable.keys import Index, Key, Layout
 from tidetable.periods import Kind, containing
 from tidetable.ports import KeyRange, Put
 
@@ -100,6 +101,33 @@ def test_one_item_is_got_by_its_key(engine: Engine) -> None:
     item = engine.store.get(table, put.key)
     assert item is not None
     assert LAYOUT.event_of(item) == events(1)[0]
+
+
+def test_an_index_holds_the_events_that_have_its_field_in_order_of_time(engine: Engine) -> None:
+    index = Index("by_status", "status", 1)
+    layout = Layout("series", 4, "id", indexes=(index,))
+    spec = replace(engine.spec(), indexes=(index,))
+    assert engine.tables.create(spec)
+    engine.settled(spec.name)
+    with_field = [
+        Event(f"s{n % 3}", START + timedelta(minutes=n), f"e{n}", {"status": "new" if n % 2 else "old"})
+        for n in range(8)
+    ]
+    without = [Event("s1", START, "none", {}), Event("s1", START, "list", {"status": ["new"]})]
+    engine.store.write([Put(spec.name, layout.item_of(event)) for event in with_field + without])
+
+    def page(after: str | None, limit: int, *, ascending: bool = True) -> tuple[list[str], bool]:
+        keys = KeyRange(spec.name, index.partition("new", 0), LOW, HIGH, after, index)
+        found = engine.store.query(keys, limit=limit, ascending=ascending)
+        return [layout.event_of(item).id for item in found.items], found.more
+
+    assert page(None, 10) == (["e1", "e3", "e5", "e7"], False)
+    assert page(None, 2) == (["e1", "e3"], True)
+    third = with_field[3]
+    place = layout.item_of(third)[index.sk]
+    assert page(place, 2)[0] == ["e5", "e7"]
+    assert page(place, 9, ascending=False)[0] == ["e1"]
+    assert page("2026-02-28T00:04:00.000000Z", 9)[0] == ["e5", "e7"], "a place that no item has"
 
 
 def test_a_fenced_write_lands_only_while_the_catalog_allows_it(engine: Engine) -> None:

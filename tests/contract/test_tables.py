@@ -1,6 +1,7 @@
 """The contract of the control plane, on every engine."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -8,6 +9,7 @@ from tests.contract.conftest import ENGINES, STRICT, build
 from tests.contract.engines import TAGS, Engine
 from tidetable.config import TableClass
 from tidetable.errors import TableMissing
+from tidetable.keys import Index
 from tidetable.ports import TableRefused
 
 
@@ -42,6 +44,26 @@ def test_units_and_billing_mode_change(engine: Engine) -> None:
         table = engine.settled(spec.name)
         assert table is not None
         assert (table.write, table.read, table.on_demand) == (write, read, write is None)
+
+
+def test_the_units_of_indexes_change_with_the_tables_or_alone(engine: Engine) -> None:
+    spec = replace(engine.spec(write=3, read=4), indexes=(Index("one", "a"), Index("two", "b")))
+    engine.tables.create(spec)
+    changes: list[tuple[Any, ...]] = [
+        (5, 6, True, ["one", "two"], {"one": (5, 6), "two": (5, 6)}),
+        (7, 8, False, ["two"], {"one": (5, 6), "two": (7, 8)}),
+        (None, None, True, [], {}),
+        (2, 2, True, ["one", "two"], {"one": (2, 2), "two": (2, 2)}),
+    ]
+    table = engine.settled(spec.name)
+    assert table is not None
+    assert table.index_units == {"one": (3, 4), "two": (3, 4)}
+    for write, read, itself, indexes, expected in changes:
+        engine.tables.set_capacity(spec.name, write, read, itself=itself, indexes=indexes)
+        table = engine.settled(spec.name)
+        assert table is not None
+        assert table.index_units == expected
+        assert (table.write, table.read) == ((write, read) if itself else (5, 6))
 
 
 def test_a_table_is_deleted_once(engine: Engine) -> None:

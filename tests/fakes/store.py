@@ -44,7 +44,13 @@ class FakeStore:
 
     def query(self, keys: KeyRange, *, limit: int, ascending: bool, consistent: bool = False) -> Page:
         table = self._table(keys.table)
-        found = sorted(key for key in table if key.pk == keys.pk and keys.low <= key.sk <= keys.high)
+        index = keys.index
+        placed = {
+            (Key(item[index.pk], item[index.sk]) if index is not None else key): item
+            for key, item in table.items()
+            if index is None or index.pk in item
+        }
+        found = sorted(key for key in placed if key.pk == keys.pk and keys.low <= key.sk <= keys.high)
         if not ascending:
             found.reverse()
         after = keys.after
@@ -52,7 +58,7 @@ class FakeStore:
             found = [key for key in found if (key.sk > after if ascending else key.sk < after)]
         page = found[:limit]
         self.items_read += len(page)
-        return Page([table[key] for key in page], more=len(page) < len(found), units=0.5)
+        return Page([placed[key] for key in page], more=len(page) < len(found), units=0.5)
 
     def get(self, table: str, key: Key) -> Item | None:
         return self._table(table).get(key)

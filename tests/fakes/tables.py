@@ -1,6 +1,6 @@
 """DynamoDB's control plane in memory: tables that take their time, and refuse changes meanwhile."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -60,13 +60,19 @@ class FakeTables:
         if spec.name in self.fails:
             raise TableRefused("LimitExceededException: the account's table limit is reached", transient=False)
         self.changes.append(f"create {spec.name}")
-        table = Table(spec.name, "CREATING", spec.write, spec.read, spec.table_class)
+        units = {one.name: (spec.write, spec.read or 0) for one in spec.indexes} if spec.write is not None else {}
+        table = Table(spec.name, "CREATING", spec.write, spec.read, spec.table_class, index_units=units)
         self._held[spec.name] = _Held(table, spec.tags, self._clock.now() + _BUSY, replace(table, status="ACTIVE"))
         self._store.tables[spec.name] = {}
         return True
 
-    def set_capacity(self, name: str, write: int | None, read: int | None) -> None:
-        self._change(name, f"capacity {name}", write=write, read=read)
+    def set_capacity(
+        self, name: str, write: int | None, read: int | None, *, itself: bool = True, indexes: Sequence[str] = ()
+    ) -> None:
+        held = self._get(name).table
+        units = {**held.index_units, **dict.fromkeys(indexes, (write or 0, read or 0))} if write is not None else {}
+        own = (write, read) if itself else (held.write, held.read)
+        self._change(name, f"capacity {name}", write=own[0], read=own[1], index_units=units)
 
     def set_class(self, name: str, table_class: TableClass) -> None:
         self._change(name, f"class {name}", table_class=table_class)

@@ -1,6 +1,7 @@
 """Cursors walked to the end give every event exactly once, in order, whatever is in between."""
 
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +10,7 @@ from tests.fakes import FakeArchive, FakeCatalog, FakeStore
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, parse
 from tidetable.events import Event
-from tidetable.keys import Layout
+from tidetable.keys import Index, Layout
 from tidetable.periods import Kind, Period, containing
 from tidetable.query import Reader, parse_query, run_query
 
@@ -26,10 +27,12 @@ STREAM: Stream = parse(
 ).streams["s"]
 LAYOUTS = [
     Layout("time", 4, "id", 21_600),
-    Layout("time", 1, "id", 3_600),
-    Layout("time", 16, "series", 86_400),
+    Layout("time", 1, "id", 3_600, (Index("by_kind", "kind", 3),)),
+    Layout("time", 16, "series", 86_400, (Index("by_kind", "kind", 1),)),
     Layout("time", 3, "id", 900),
 ]
+# The values that events may have, as a query names them.
+KINDS = {"x": "x", "y#": "y#", "True": "true", "1.50": "1.5"}
 SERIES = ["a", "a!", "b#1", "ü%"]
 
 # Few distinct times, so that order is often decided by series and id.
@@ -38,7 +41,9 @@ events = st.builds(
     series=st.sampled_from(SERIES),
     time=st.integers(0, 119).map(lambda hours: START + timedelta(hours=hours)),
     id=st.sampled_from(["1", "2", "#", "%23"]),
-    data=st.just({}),
+    data=st.sampled_from(
+        [{}, {"kind": "x"}, {"kind": "y#"}, {"kind": True}, {"kind": Decimal("1.50")}, {"kind": ["x"]}]
+    ),
 )
 
 
@@ -81,12 +86,17 @@ class Fixture:
             given = {"cursor": [answer.next]}
 
 
-def expected(held: list[Event], start: datetime, end: datetime, series: str | None, order: str) -> list[Event]:
+def expected(
+    held: list[Event], start: datetime, end: datetime, series: str | None, order: str, kind: str | None = None
+) -> list[Event]:
     gap = containing(START + timedelta(days=3), Kind.DAY)
     kept = {
         LAYOUTS[0].sort_key(event.time, event.series, event.id): event
         for event in held
-        if start <= event.time < end and event.time not in gap and series in (None, event.series)
+        if start <= event.time < end
+        and event.time not in gap
+        and series in (None, event.series)
+        and kind in (None, KINDS.get(str(event.data.get("kind"))))
     }
     return [kept[key] for key in sorted(kept, reverse=order == "desc")]
 
@@ -99,15 +109,20 @@ def expected(held: list[Event], start: datetime, end: datetime, series: str | No
     st.sampled_from([None, *SERIES]),
     st.sampled_from(["asc", "desc"]),
     st.integers(1, 20),
+    st.sampled_from([None, *KINDS.values()]),
 )
 def test_walking_a_cursor_gives_every_event_once_and_in_order(
-    held: list[Event], first: int, hours: int, series: str | None, order: str, limit: int
+    held: list[Event], first: int, hours: int, series: str | None, order: str, limit: int, kind: str | None
 ) -> None:
     start, end = START + timedelta(hours=first), START + timedelta(hours=first + hours)
     parameters = {"from": start.isoformat(), "to": end.isoformat(), "order": order}
     if series is not None:
         parameters["series"] = series
-    assert Fixture(held).walk(limit, **parameters) == expected(held, start, end, series, order)
+    if kind is not None:
+        parameters["where.kind"] = kind
+    # The last event of a key is the one that is held, whatever its kind.
+    last = list({(event.time, event.series, event.id): event for event in held}.values())
+    assert Fixture(held).walk(limit, **parameters) == expected(last, start, end, series, order, kind)
 
 
 def run(fixture: Fixture, **parameters: str):  # type: ignore[no-untyped-def]

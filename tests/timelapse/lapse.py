@@ -16,10 +16,13 @@ from tidetable.config import parse
 from tidetable.problems import ProblemError
 from tidetable.times import to_text
 
+# What an event may have in the field that is indexed later.
+KINDS: list[dict[str, Any]] = [{}, {"kind": "calm"}, {"kind": "storm"}, {"kind": ["calm"]}]
+
 START = datetime(2026, 2, 20, tzinfo=UTC)
 STEP = timedelta(minutes=5)
 
-HOURLY = {"late": "90m", "retention": 5, "shards": 4}
+HOURLY = {"late": "90m", "retention": 5, "shards": 4, "index": ""}
 DAILY = {"period": "day", "late": "1d", "retention": 3}
 
 
@@ -35,6 +38,7 @@ def configuration(hourly: dict[str, Any], daily: dict[str, Any]) -> str:
     [streams.hourly.key]
     partition_by = "series"
     shards = {hourly["shards"]}
+    {hourly["index"]}
     [streams.hourly.capacity]
     mode = "provisioned"
     ladder = [
@@ -56,9 +60,16 @@ def configuration(hourly: dict[str, Any], daily: dict[str, Any]) -> str:
     """
 
 
-# What changes when, by day: more shards, longer and shorter periods, another window, another retention.
+INDEX = """
+    [[streams.hourly.index]]
+    name = "by_kind"
+    partition_by = "kind"
+    shards = 3
+"""
+# What changes when, by day: more shards, an index, longer and shorter periods, another window, another retention.
 CHANGES: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {
     15: ({"shards": 16}, {}),
+    20: ({"index": INDEX}, {}),
     30: ({}, {"period": "hour", "retention": 30}),
     40: ({"late": "3h"}, {}),
     50: ({"retention": 8}, {"period": "day", "retention": 3}),
@@ -225,7 +236,7 @@ class Lapse:
             "series": f"station/{chance.randint(1, 6)}#",
             "time": to_text(now - back),
             "id": f"{stream}-{number}",
-            "data": {"n": number, "text": "~" * chance.choice([1, 50, 900])},
+            "data": {"n": number, "text": "~" * chance.choice([1, 50, 900]), **chance.choice(KINDS)},
         }
 
     def _send(self, stream: str, events: list[dict[str, Any]]) -> None:

@@ -57,10 +57,14 @@ def walk(lapse: Lapse, reader: Reader, stream: str, **parameters: str) -> Iterat
         asked = {"cursor": [document["next"]], "limit": ["1000"]}
 
 
-def check(lapse: Lapse, stream: str, found: list[dict[str, Any]]) -> None:
+def check(lapse: Lapse, stream: str, found: list[dict[str, Any]], kind: str | None = None) -> None:
     """What was found is what was acknowledged, and nothing twice."""
     counts = Counter((stream, str(event["id"])) for event in found)
-    promised = {key: event for key, event in lapse.sent.events.items() if key[0] == stream}
+    promised = {
+        key: event
+        for key, event in lapse.sent.events.items()
+        if key[0] == stream and kind in (None, event["data"].get("kind"))
+    }
     assert [key for key, count in counts.items() if count > 1] == []
     assert sorted(promised.keys() - counts.keys()) == []
     assert sorted(counts.keys() - promised.keys() - lapse.sent.maybe) == []
@@ -108,6 +112,27 @@ def test_every_event_is_found_once_by_series(lapse: Lapse, stream: str) -> None:
         assert {event["series"] for event in own} <= {series}
         found += own
     check(lapse, stream, found)
+
+
+def test_every_event_of_a_kind_is_found_once_by_the_index_that_came_later(lapse: Lapse) -> None:
+    end, reader = to_text(lapse.stage.clock.now()), lapse.stage.reader()
+    asked = {"from_": BEGINNING, "to": end, "where.kind": "storm", "order": "asc", "limit": "1000"}
+    found = list(walk(lapse, reader, "hourly", **asked))
+    assert [event["time"] for event in found] == sorted(event["time"] for event in found)
+    check(lapse, "hourly", found, "storm")
+
+
+def test_the_index_of_each_table_holds_what_the_table_holds(lapse: Lapse) -> None:
+    account = lapse.stage.dynamo.account
+    indexed = [name for name, table in account.tables.items() if table.indexes]
+    assert indexed
+    for name in indexed:
+        table, by_kind = (
+            account.engine.call("Scan", {"TableName": name, **index})["Items"]
+            for index in ({}, {"IndexName": "by_kind"})
+        )
+        plain = [item for item in table if "S" in item["data"]["M"].get("kind", {})]
+        assert sorted(item["sk"]["S"] for item in by_kind) == sorted(item["sk"]["S"] for item in plain)
 
 
 def test_every_event_is_found_by_its_ref(lapse: Lapse) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tidetable.keys import Layout
+from tidetable.keys import Index, Layout
 from tidetable.keys.layout import PartitionBy, ShardBy
 
 VERSION = 1
@@ -28,17 +28,22 @@ class StoredLayout(msgspec.Struct, frozen=True, kw_only=True):
     shards: int
     shard_by: ShardBy
     bucket: int
+    indexes: tuple[Index, ...] = ()
 
     @classmethod
     def of(cls, layout: Layout) -> StoredLayout:
         """The layout as it is stored."""
         return cls(
-            partition_by=layout.partition_by, shards=layout.shards, shard_by=layout.shard_by, bucket=layout.bucket
+            partition_by=layout.partition_by,
+            shards=layout.shards,
+            shard_by=layout.shard_by,
+            bucket=layout.bucket,
+            indexes=layout.indexes,
         )
 
     def layout(self) -> Layout:
         """The layout as the core uses it."""
-        return Layout(self.partition_by, self.shards, self.shard_by, self.bucket)
+        return Layout(self.partition_by, self.shards, self.shard_by, self.bucket, self.indexes)
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):

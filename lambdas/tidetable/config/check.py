@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from itertools import pairwise
@@ -15,6 +16,9 @@ _DAY_SECONDS = 86_400
 MAX_OPEN_TABLES = 200
 # AWS: 40,000 units per table in provisioned mode.
 MAX_UNITS = 40_000
+# AWS: 20 global secondary indexes per table.
+MAX_INDEXES = 20
+_INDEX_NAME = re.compile(r"[a-z][a-z0-9_]{2,62}")
 # AWS: a Lambda answers at most 6 MB; a request must also survive base64, which adds a third.
 MAX_BODY = 4_400_000
 LOG_RETENTION_DAYS = (
@@ -51,7 +55,7 @@ def check(config: Config) -> list[str]:
         problems.append(f"observability.log_retention_days: CloudWatch Logs keeps for one of {days} days")
     for stream in config.streams.values():
         path = f"streams.{stream.name}"
-        found = (*_check_window(stream), *_check_key(stream), *_check_capacity(stream))
+        found = (*_check_window(stream), *_check_key(stream), *_check_indexes(stream), *_check_capacity(stream))
         problems += [f"{path}{problem}" for problem in found]
     return problems
 
@@ -109,6 +113,22 @@ def _check_key(stream: Stream) -> Iterator[str]:
     longest = min(_DAY_SECONDS, int(LONGEST[stream.period].total_seconds()))
     if seconds < 60 or longest % seconds:
         yield f'.key.bucket: "{key.bucket}" does not divide {_duration_text(longest)}; choose such as "15m", "1h" or "6h"'
+
+
+def _check_indexes(stream: Stream) -> Iterator[str]:
+    names = [index.name for index in stream.index]
+    if len(names) > MAX_INDEXES:
+        yield f".index: {len(names)} indexes; AWS allows {MAX_INDEXES} a table"
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f".index: two are named {name!r}; an index's name is its own"
+    for index in stream.index:
+        at = f".index.{index.name}"
+        if not _INDEX_NAME.fullmatch(index.name):
+            yield f"{at}.name: 3 to 63 of a-z, 0-9 and _, beginning with a letter; rename it"
+        if not all(index.partition_by.split(".")):
+            yield f'{at}.partition_by: name a field of data, such as "status" or "place.state"'
+        if not 1 <= index.shards <= 256:
+            yield f"{at}.shards: {index.shards} is not within 1 to 256; every query of a value asks each of them"
 
 
 def _check_capacity(stream: Stream) -> Iterator[str]:

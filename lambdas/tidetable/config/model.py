@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from tidetable.durations import Duration
-from tidetable.keys import Layout
+from tidetable.keys import Index, Layout
 from tidetable.keys.layout import PartitionBy, ShardBy
 from tidetable.periods import Kind
 
@@ -62,6 +62,14 @@ class KeyPolicy(_Group, frozen=True, kw_only=True):
     shard_by: ShardBy = "id"
 
 
+class IndexPolicy(_Group, frozen=True, kw_only=True):
+    """``[[streams.NAME.index]]``: an index of period tables not yet created, over a field of ``data``."""
+
+    name: str
+    partition_by: str
+    shards: int = 1
+
+
 class Step(_Group, frozen=True, kw_only=True):
     """One step of the ladder, in force from ``age`` whole periods after the table closed; 0 is every table before that.
 
@@ -97,13 +105,15 @@ class Stream(_Group, frozen=True, kw_only=True):
     removal: Removal = "keep"
     premake: int = 2
     key: KeyPolicy
+    index: tuple[IndexPolicy, ...] = ()
     capacity: Capacity = Capacity()
 
     @property
     def layout(self) -> Layout:
         """The layout of period tables that are not created yet."""
         bucket = int(self.key.bucket.total_seconds()) if self.key.bucket is not None else 0
-        return Layout(self.key.partition_by, self.key.shards, self.key.shard_by, bucket)
+        indexes = tuple(Index(one.name, one.partition_by, one.shards) for one in self.index)
+        return Layout(self.key.partition_by, self.key.shards, self.key.shard_by, bucket, indexes)
 
 
 class Config(_Group, frozen=True, kw_only=True):

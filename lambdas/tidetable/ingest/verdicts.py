@@ -59,6 +59,9 @@ def judge(index: int, candidate: Any, stream: Stream, window: Window, now: datet
         size = item_bytes(stream.layout.item_of(event))
     except ValueError as error:
         return Rejection.of(index, candidate, "invalid", str(error))
+    problems = [problem for one in stream.layout.indexes if (problem := one.problem(event))]
+    if problems:
+        return Rejection.of(index, candidate, "invalid", problems[0])
     if size > MAX_ITEM_BYTES:
         detail = f"the event takes {size} bytes as an item; DynamoDB holds at most {MAX_ITEM_BYTES}"
         return Rejection.of(index, candidate, "too_large", detail)

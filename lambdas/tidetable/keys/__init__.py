@@ -1,8 +1,9 @@
 """Keys: where an event lives, calculated from the event and its period's layout alone."""
 
+from tidetable.keys.index import Index, value_text
 from tidetable.keys.layout import Key, Layout
 from tidetable.keys.ref import Ref
 from tidetable.keys.suffix import suffix_of
 from tidetable.keys.text import MAX_NAME_BYTES, escape, unescape
 
-__all__ = ["MAX_NAME_BYTES", "Key", "Layout", "Ref", "escape", "suffix_of", "unescape"]
+__all__ = ["MAX_NAME_BYTES", "Index", "Key", "Layout", "Ref", "escape", "suffix_of", "unescape", "value_text"]

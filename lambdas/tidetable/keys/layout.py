@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
 from tidetable.events import Event, Item
+from tidetable.keys.index import Index
 from tidetable.keys.suffix import suffix_of
 from tidetable.keys.text import escape, unescape
 from tidetable.times import from_text, to_text
@@ -34,6 +35,7 @@ class Layout:
     shards: int
     shard_by: ShardBy
     bucket: int = 0
+    indexes: tuple[Index, ...] = ()
 
     def key_of(self, event: Event) -> Key:
         """Where the event is, or would be, in its period's table."""
@@ -68,9 +70,16 @@ class Layout:
         return range(self.shards)
 
     def item_of(self, event: Event) -> Item:
-        """The event as an item: its key says series, time and id, so only ``data`` is stored besides."""
+        """The event as an item: its key says series, time and id, so only ``data`` and the keys of indexes are stored besides."""
         key = self.key_of(event)
-        return {"pk": key.pk, "sk": key.sk, "data": event.data}
+        item = {"pk": key.pk, "sk": key.sk, "data": event.data}
+        for index in self.indexes:
+            item |= index.attributes_of(event)
+        return item
+
+    def index_on(self, field: str) -> Index | None:
+        """The index over a field of ``data``, if there is one."""
+        return next((index for index in self.indexes if index.partition_by == field), None)
 
     def event_of(self, item: Item) -> Event:
         """The event of an item that ``item_of`` made."""

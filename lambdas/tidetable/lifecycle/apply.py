@@ -46,10 +46,7 @@ def apply(action: Action, world: World, now: datetime) -> None:
         case Open(entry=entry):
             world.catalog.move(entry, State.OPEN, expected=(State.CREATING, State.OPEN))
         case SetCapacity(entry=entry):
-            table = _owned(entry, world)
-            # An earlier run's change may have ended only now, and AWS refuses a change that changes nothing.
-            if (table.write, table.read) != (action.write, action.read):
-                world.tables.set_capacity(entry.table, action.write, action.read)
+            _set_capacity(action, _owned(entry, world), world)
         case SetClass(entry=entry):
             if _owned(entry, world).table_class is not action.table_class:
                 world.tables.set_class(entry.table, action.table_class)
@@ -70,6 +67,17 @@ def _create(action: Create, world: World) -> None:
         _owned(entry, world)
     _settled(entry.table, world)
     world.catalog.move(entry, State.OPEN, expected=(State.CREATING, State.OPEN))
+
+
+def _set_capacity(action: SetCapacity, table: Table, world: World) -> None:
+    """Change what is different: an earlier run's change may have ended only now, and AWS refuses one that changes nothing."""
+    write, read = action.write, action.read
+    itself = (table.write, table.read) != (write, read)
+    # A table that leaves on-demand mode shows no units of its indexes, and must be given all of them.
+    units = table.index_units or {one.name: (0, 0) for one in action.entry.layout.indexes}
+    indexes = [name for name, held in units.items() if held != (write, read)] if write is not None else []
+    if itself or indexes:
+        world.tables.set_capacity(table.name, write, read, itself=itself, indexes=indexes)
 
 
 def _archive(entry: Entry, world: World) -> None:

@@ -63,7 +63,8 @@ def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: O
 def _create(stage: str, stream: Stream, entry: Entry, now: datetime, reason: str) -> Create:
     level = level_of(entry.period, stream, now)
     tags = table_tags(stage, stream.name, entry.period.label)
-    return Create(entry, reason, TableSpec(entry.table, level.write, level.read, level.table_class, tags))
+    spec = TableSpec(entry.table, level.write, level.read, level.table_class, tags, entry.layout.indexes)
+    return Create(entry, reason, spec)
 
 
 def _tend(config: Config, stream: Stream, entry: Entry, table: Table | None, now: datetime) -> Iterator[Action]:
@@ -83,8 +84,10 @@ def _tend(config: Config, stream: Stream, entry: Entry, table: Table | None, now
 
 def _level(entry: Entry, table: Table, level: Level, now: datetime) -> Iterator[Action]:
     """Capacity and class, each its own action: UpdateTable takes one concern at a time."""
-    if (table.write, table.read) != (level.write, level.read):
-        lowers = _lowers(table.write, level.write) or _lowers(table.read, level.read)
+    wanted = level.write, level.read
+    different = [units for units in ((table.write, table.read), *table.index_units.values()) if units != wanted]
+    if different:
+        lowers = any(_lowers(write, level.write) or _lowers(read, level.read) for write, read in different)
         until = next_decrease(table, now) if lowers else None
         if until is not None:
             used = f"{table.decreases_today} decreases used today"

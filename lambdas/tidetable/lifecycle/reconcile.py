@@ -12,7 +12,7 @@ from typing import Any
 from tidetable.config import Config
 from tidetable.errors import ArchiveBusy, StaleEntry, TidetableError
 from tidetable.leases import leased
-from tidetable.lifecycle.actions import Action, Archive, Finding
+from tidetable.lifecycle.actions import Action, Archive, Create, Finding
 from tidetable.lifecycle.apply import NotReady, World, apply
 from tidetable.lifecycle.observe import CONCURRENCY, observe, remember_horizons, said
 from tidetable.lifecycle.plan import plan
@@ -125,9 +125,18 @@ def _run(parts: Reconciler, report: Report, remaining: Callable[[], float]) -> N
 
 def _attempt_all(actions: Sequence[Action], world: World, now: datetime) -> list[Done]:
     """Attempt every action of one rank, side by side: the wait for one table holds up no other."""
-    # An archive reads a whole table: one at a time, so that a backlog costs time and not everybody's capacity.
-    with ThreadPoolExecutor(1 if isinstance(actions[0], Archive) else CONCURRENCY) as pool:
-        return list(pool.map(lambda action: _attempt(action, world, now), actions))
+    alone = [action for action in actions if _goes_alone(action)]
+    together = [action for action in actions if not _goes_alone(action)]
+    with ThreadPoolExecutor(CONCURRENCY) as pool:
+        done = list(pool.map(lambda action: _attempt(action, world, now), together))
+    return done + [_attempt(action, world, now) for action in alone]
+
+
+def _goes_alone(action: Action) -> bool:
+    """An archive reads a whole table, so that a backlog costs time and not everybody's capacity; and AWS may create tables with
+    indexes one at a time only.
+    """
+    return isinstance(action, Archive) or (isinstance(action, Create) and bool(action.spec.indexes))
 
 
 def _attempt(action: Action, world: World, now: datetime) -> Done:

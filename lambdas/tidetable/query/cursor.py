@@ -34,6 +34,7 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
     time: int
     at_series: str
     at_id: str
+    where: tuple[str, str] | None = None
 
     @property
     def position(self) -> Position:
@@ -42,12 +43,19 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
 
 
 def encode_cursor(
-    stream: str, series: str | None, start: datetime, end: datetime, position: Position, *, ascending: bool
+    stream: str,
+    series: str | None,
+    start: datetime,
+    end: datetime,
+    position: Position,
+    *,
+    ascending: bool,
+    where: tuple[str, str] | None = None,
 ) -> str:
     """The cursor as URL-safe text."""
     time = to_micros(position.time)
     edges = to_micros(start), to_micros(end)
-    cursor = Cursor(_VERSION, stream, series, ascending, *edges, time, position.series, position.id)
+    cursor = Cursor(_VERSION, stream, series, ascending, *edges, time, position.series, position.id, where)
     return urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
 
 

@@ -8,12 +8,14 @@ from datetime import datetime, timedelta
 
 from tidetable.config import Stream
 from tidetable.errors import InvalidCursor, InvalidTime
-from tidetable.keys import MAX_NAME_BYTES
+from tidetable.events import Event
+from tidetable.keys import MAX_NAME_BYTES, value_text
 from tidetable.problems import refuse
 from tidetable.query.cursor import Position, decode_cursor
 from tidetable.times import from_micros, parse_point
 
 KNOWN = ("from", "to", "series", "order", "limit", "cursor")
+WHERE = "where."
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 1000
 _DEFAULT_SPAN = timedelta(hours=1)
@@ -23,7 +25,7 @@ _DEFAULT_SPAN = timedelta(hours=1)
 class Query:
     """Events of a stream in ``[start, end)``, of one series if given, newest first unless ``ascending``.
 
-    ``after`` is where an earlier page ended.
+    ``after`` is where an earlier page ended. ``where`` is a field of ``data`` and the value that it must have, as text.
     """
 
     stream: str
@@ -33,6 +35,13 @@ class Query:
     ascending: bool
     limit: int
     after: Position | None = None
+    where: tuple[str, str] | None = None
+
+    def wants(self, event: Event) -> bool:
+        """Whether an event meets what key ranges alone do not decide."""
+        if self.series is not None and event.series != self.series:
+            return False
+        return self.where is None or value_text(event.data, self.where[0]) == self.where[1]
 
 
 def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime) -> Query:
@@ -48,14 +57,25 @@ def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: da
     series = given.get("series")
     if series is not None and not 0 < len(series.encode()) <= MAX_NAME_BYTES:
         raise refuse(400, "bad_parameter", f"series must have 1 to {MAX_NAME_BYTES} bytes")
+    where = _where(given)
     if series is None and stream.key.partition_by == "series":
-        detail = f"add series=: {stream.name} is partitioned by series, so a query without one would scan whole tables"
-        raise refuse(400, "needs_series", detail)
-    return Query(stream.name, start, end, series, _ascending(given), limit)
+        if where is None:
+            detail = (
+                f"add series=: {stream.name} is partitioned by series, so a query without one would scan whole tables"
+            )
+            raise refuse(400, "needs_series", detail)
+        if stream.layout.index_on(where[0]) is None:
+            detail = (
+                f"add series=, or an index to the stream: [[streams.{stream.name}.index]] with partition_by = "
+                f'"{where[0]}" would serve where.{where[0]} without a scan'
+            )
+            raise refuse(400, "needs_index", detail)
+    return Query(stream.name, start, end, series, _ascending(given), limit, where=where)
 
 
 def _continued(stream: Stream, given: Mapping[str, str], limit: int) -> Query:
-    extra = given.keys() - {"cursor", "limit", "series", "order"}
+    where = _where(given)
+    extra = {name for name in given.keys() - {"cursor", "limit", "series", "order"} if not name.startswith(WHERE)}
     if extra:
         detail = f"a cursor holds its query's {' and '.join(sorted(extra))}: leave them out, or begin without a cursor"
         raise refuse(400, "invalid_cursor", detail)
@@ -63,23 +83,30 @@ def _continued(stream: Stream, given: Mapping[str, str], limit: int) -> Query:
         cursor = decode_cursor(given["cursor"])
     except InvalidCursor as error:
         raise refuse(400, "invalid_cursor", str(error)) from error
-    same = given.get("series", cursor.series) == cursor.series
+    same = given.get("series", cursor.series) == cursor.series and where in (None, cursor.where)
     if cursor.stream != stream.name or not same or ("order" in given and _ascending(given) != cursor.ascending):
         raise refuse(
             400, "invalid_cursor", "this cursor belongs to another query: repeat that one, or begin without it"
         )
     start, end = from_micros(cursor.start), from_micros(cursor.end)
-    return Query(stream.name, start, end, cursor.series, cursor.ascending, limit, cursor.position)
+    return Query(stream.name, start, end, cursor.series, cursor.ascending, limit, cursor.position, cursor.where)
 
 
 def _single(parameters: Mapping[str, Sequence[str]]) -> dict[str, str]:
     for name, values in parameters.items():
-        if name not in KNOWN:
-            detail = f"unknown parameter {name[:64]!r}; known are {', '.join(KNOWN)}"
+        if name not in KNOWN and not (name.startswith(WHERE) and all(name.removeprefix(WHERE).split("."))):
+            detail = f"unknown parameter {name[:64]!r}; known are {', '.join(KNOWN)} and {WHERE}FIELD"
             raise refuse(400, "unknown_parameter", detail)
         if len(values) != 1:
             raise refuse(400, "bad_parameter", f"{name} is given {len(values)} times; give it once")
     return {name: values[0] for name, values in parameters.items()}
+
+
+def _where(given: Mapping[str, str]) -> tuple[str, str] | None:
+    fields = [name.removeprefix(WHERE) for name in given if name.startswith(WHERE)]
+    if len(fields) > 1:
+        raise refuse(400, "bad_parameter", f"one {WHERE}FIELD at a time; there are {len(fields)}")
+    return (fields[0], given[WHERE + fields[0]]) if fields else None
 
 
 def _limit(text: str | None) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from tidetable.catalog import Entry
-from tidetable.keys import Layout
+from tidetable.keys import Index, Layout
 from tidetable.ports import ArchiveRange, KeyRange
 from tidetable.query.cursor import Position
 from tidetable.query.params import Query
@@ -56,6 +56,8 @@ def plan_query(query: Query, entries: Sequence[Entry]) -> Plan:
         at = end
         if not entry.live and entry.archive is None:
             gaps.append(Gap(start, end, "deleted"))
+        elif _unanswerable(query, entry):
+            gaps.append(Gap(start, end, "no index"))
         else:
             stages += _stages(query, entry, start, end)
     if at < query.end:
@@ -64,9 +66,18 @@ def plan_query(query: Query, entries: Sequence[Entry]) -> Plan:
     return Plan([stage for stage in ordered if _ahead(stage, query)], gaps)
 
 
+def _unanswerable(query: Query, entry: Entry) -> bool:
+    """Whether only a scan of the period's table could answer: it is partitioned by series, older than the index asked for."""
+    by_series = entry.live and entry.layout.partition_by == "series" and query.series is None
+    return by_series and query.where is not None and entry.layout.index_on(query.where[0]) is None
+
+
 def _stages(query: Query, entry: Entry, start: datetime, end: datetime) -> Iterator[Stage]:
     layout = entry.layout
-    if not entry.live and entry.archive is not None:
+    index = layout.index_on(query.where[0]) if query.where is not None and query.series is None else None
+    if entry.live and index is not None and query.where is not None:
+        yield Stage(entry, start, end, _index_ranges(query.where[1], index, query, entry, start, end))
+    elif not entry.live and entry.archive is not None:
         low, high, after = _edges(query, layout, start, end)
         yield Stage(entry, start, end, archive=ArchiveRange(entry.archive.manifest, low, high, query.series, after))
     elif layout.partition_by == "series":
@@ -88,6 +99,18 @@ def _ranges(query: Query, entry: Entry, start: datetime, end: datetime) -> tuple
     return tuple(
         replace(whole, pk=layout.partition(start, query.series or "", suffix))
         for suffix in layout.suffixes(query.series)
+    )
+
+
+def _index_ranges(
+    value: str, index: Index, query: Query, entry: Entry, start: datetime, end: datetime
+) -> tuple[KeyRange, ...]:
+    """One range for each suffix of the value. An index sorts by time, series and id, whatever its table is partitioned by."""
+    low, high = to_text(start), to_text(end)
+    after = None if query.after is None else place_of(query.after, replace(entry.layout, partition_by="time"))
+    after = after if after is not None and low <= after <= high else None
+    return tuple(
+        KeyRange(entry.table, index.partition(value, suffix), low, high, after, index) for suffix in range(index.shards)
     )
 
 

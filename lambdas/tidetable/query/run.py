@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import msgspec
@@ -120,7 +120,13 @@ class _Run:
         query, answer = self._query, self._answer
         if position is not None:
             answer.next = encode_cursor(
-                query.stream, query.series, query.start, query.end, position, ascending=query.ascending
+                query.stream,
+                query.series,
+                query.start,
+                query.end,
+                position,
+                ascending=query.ascending,
+                where=query.where,
             )
         # What is yet to come is no gap.
         gaps = [*plan.gaps, *self._missing.values()]
@@ -156,25 +162,25 @@ class _Run:
             yield from self._archived(stage)
             return
         sources = (self._partition(stage, keys, page) for keys, page in zip(stage.ranges, pages, strict=True))
-        series = self._query.series
         for placed in merge_sorted(sources, ascending=self._query.ascending):
             # Partitioned by time, a series is a residual filter: DynamoDB does not filter by key attributes.
-            if series is None or placed[1].series == series:
+            if self._query.wants(placed[1]):
                 yield placed
 
     def _partition(self, stage: Stage, keys: KeyRange, first: Future[Page]) -> Iterator[Placed]:
         layout = stage.entry.layout
+        place = keys.index.sk if keys.index is not None else "sk"
         try:
             page = first.result()
             while True:
                 self._answer.units += page.units
                 self._answer.requests += 1
                 for item in page.items:
-                    yield item["sk"], layout.event_of(item)
+                    yield item[place], layout.event_of(item)
                 if not page.more:
                     return
-                last = page.items[-1]["sk"] if page.items else keys.after
-                keys = KeyRange(keys.table, keys.pk, keys.low, keys.high, last)
+                last = page.items[-1][place] if page.items else keys.after
+                keys = replace(keys, after=last)
                 page = self._query_page(keys, self._page_limit)
         except TableMissing as error:
             if not self._forgiving:
@@ -193,7 +199,8 @@ class _Run:
             place = keys.after
             for event in page.events:
                 place = layout.sort_key(event.time, event.series, event.id)
-                yield place, event
+                if self._query.wants(event):
+                    yield place, event
             keys = type(keys)(keys.manifest, keys.low, keys.high, keys.series, place) if page.more else None
 
 
