@@ -1,10 +1,17 @@
 """Which tests share a process: those of a folder, as they share what is expensive to start. The longest begin first."""
 
+import os
 from pathlib import Path
 
 import pytest
 
+SEED = int(os.environ.get("TIDETABLE_SEED", "1"))
+DAYS = int(os.environ.get("TIDETABLE_DAYS", "60"))
 LONGEST = ("e2e", "timelapse", "infra", "strict", "contract")
+
+
+def pytest_report_header() -> str:
+    return f"time-lapse: {DAYS} days, seed {SEED} (TIDETABLE_DAYS, TIDETABLE_SEED)"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -18,6 +18,11 @@ partition_by = "time"
 bucket = "6h"
 shards = 4
 """
+INDEX = """
+[[streams.s.index]]
+name = "by_kind"
+partition_by = "kind"
+"""
 PROVISIONED = GOOD + '[streams.s.capacity]\nmode = "provisioned"\nladder = [{ages}]\n'
 
 
@@ -52,6 +57,19 @@ CASES = [
     ("units of nothing", ladder("age = 0, write = 0, read = 1"), "(age = 0).write: 0 is not within 1 to 40000"),
     ("no first step", ladder("age = 1, write = 1, read = 1"), "the first step has age = 0"),
     ("ages that fall", ladder(*(f"age = {age}, write = 1, read = 1" for age in (0, 2, 1))), "ages must rise"),
+    ("an index's name", GOOD + INDEX.replace("by_kind", "By"), "streams.s.index.By.name: 3 to 63 of a-z"),
+    (
+        "an index over nothing",
+        GOOD + INDEX.replace('"kind"', '"a..b"'),
+        "index.by_kind.partition_by: name a field of data",
+    ),
+    ("an index of no suffix", GOOD + INDEX + "shards = 0", "index.by_kind.shards: 0 is not within 1 to 256"),
+    ("two indexes of a name", GOOD + 2 * INDEX, "index: two are named 'by_kind'"),
+    (
+        "too many indexes",
+        GOOD + "".join(INDEX.replace("kind", f"kind{n}") for n in range(21)),
+        "21 indexes; AWS allows 20",
+    ),
     ("a body too large", "[api]\nmax_body = 5_000_000\n" + GOOD, "api.max_body: 5000000 is not within"),
 ]
 

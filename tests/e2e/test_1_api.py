@@ -152,6 +152,26 @@ def test_a_stream_partitioned_by_series_answers_for_a_series_and_says_so_without
     assert (answer.status, answer.body["code"]) == (400, "needs_series")
 
 
+def test_a_value_of_an_indexed_field_is_found_across_series(api: Api) -> None:
+    sent = [
+        {
+            **event(number, f"net-{number % 3}", timedelta(hours=number)),
+            "id": f"indexed-{number}",
+            "data": {"status": status},
+        }
+        for number, status in enumerate(["new", "old#", "new", None, "new", ["new"]])
+    ]
+    assert api.send("stations", json.dumps(sent).encode()).status == 200
+    for status, expected in (("new", [0, 2, 4]), ("old#", [1])):
+        got = list(api.walk("stations", start="-7d", limit=2, **{"where.status": status}))
+        assert [one["id"] for one in got] == [f"indexed-{number}" for number in expected]
+    answer = api.query("stations", start="-1h", **{"where.mag": "2"})
+    assert (answer.status, answer.body["code"]) == (400, "needs_index")
+    assert "[[streams.stations.index]]" in answer.body["detail"]
+    filtered = api.query("quakes", start="-7d", **{"where.n": "2", "series": "form-array"})
+    assert (filtered.status, filtered.body["events"]) == (200, [])
+
+
 def test_a_ref_finds_its_event_and_nothing_else_does(api: Api) -> None:
     sent = event(1, "by-ref#%é")
     ref = api.send("quakes", json.dumps(sent).encode()).body["refs"][0]

@@ -24,8 +24,8 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
         set(),
     ),
     "query": ({"dynamodb:Query", "dynamodb:GetItem", "dynamodb:DescribeTable"}, {"dynamodb:Query"}, set()),
-    "lifecycle": (RECONCILE, ENTRIES, set()),
-    "deployment": (RECONCILE, ENTRIES, set()),
+    "lifecycle": (RECONCILE, ENTRIES | {"dynamodb:GetItem"}, set()),
+    "deployment": (RECONCILE, ENTRIES | {"dynamodb:GetItem"}, set()),
     "archiver": (
         {"dynamodb:Scan"},
         ENTRIES,

@@ -3,7 +3,6 @@
 ``TIDETABLE_SEED=7 make test`` runs another life, ``TIDETABLE_DAYS=10`` a shorter one.
 """
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
@@ -13,14 +12,12 @@ import pytest
 from botocore.exceptions import ClientError
 
 from aws.errors import error_code
+from tests.conftest import DAYS, SEED
 from tests.fakes.serial import everywhere
 from tests.timelapse.lapse import START, Lapse
 from tidetable.query import get_event, parse_query, run_query
 from tidetable.query.run import Reader, render
 from tidetable.times import to_text
-
-SEED = int(os.environ.get("TIDETABLE_SEED", "1"))
-DAYS = int(os.environ.get("TIDETABLE_DAYS", "60"))
 
 # Late events of the first day happened before it.
 BEGINNING = to_text(START - timedelta(days=2))
