@@ -56,6 +56,7 @@ bench: setup ## hot paths, suffixes and the bill, each against a named baseline
 	$(PY) -m bench.ingest
 	$(PY) -m bench.suffixes
 	$(PY) -m bench.bill
+	$(PY) -m bench.reconcile
 
 synth: setup ## the CloudFormation template, without credentials
 	$(CDK) synth -c stage=$(STAGE)

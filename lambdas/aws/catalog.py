@@ -16,7 +16,8 @@ from botocore.exceptions import ClientError
 
 from aws.codec import from_wire, to_wire
 from aws.errors import CONDITION_FAILED, error_code
-from tidetable.catalog import ArchiveFacts, Entry, State
+from tidetable.catalog import ArchiveFacts, Entry, Seen, State
+from tidetable.config import TableClass
 from tidetable.errors import StaleEntry
 from tidetable.events import Item
 from tidetable.keys import Index, Layout
@@ -112,6 +113,22 @@ class DynamoCatalog:
             raise StaleEntry(entry.stream, entry.period.label, expected) from error
         return moved
 
+    def note(self, entry: Entry, seen: Seen) -> None:
+        """An update that does not make an entry which is not there."""
+        try:
+            self._client.update_item(
+                TableName=self._table,
+                Key=catalog_key(entry.stream, entry.period),
+                UpdateExpression="SET #seen = :seen",
+                ConditionExpression="attribute_exists(pk)",
+                ExpressionAttributeNames={"#seen": "seen"},
+                ExpressionAttributeValues=to_wire({":seen": _seen_item(seen)}),
+            )
+        except ClientError as error:
+            if error_code(error) != CONDITION_FAILED:
+                raise
+            raise StaleEntry(entry.stream, entry.period.label, list(State)) from error
+
     def horizon(self, stream: str) -> datetime | None:
         """A GetItem, eventually consistent: an older horizon only costs a longer look."""
         found = self._client.get_item(TableName=self._table, Key=to_wire(_horizon(stream)))
@@ -197,6 +214,7 @@ def _entry(item: Item) -> Entry:
         created_at=from_text(item["created_at"]),
         archive=_archive(item["archive"]) if "archive" in item else None,
         deleted_at=from_text(item["deleted_at"]) if "deleted_at" in item else None,
+        seen=_seen(item["seen"]) if "seen" in item else None,
     )
 
 
@@ -208,6 +226,15 @@ def _layout(item: Mapping[str, Any]) -> Layout:
         bucket=int(item["bucket"]),
         indexes=tuple(Index(name, field, int(shards)) for name, field, shards in item.get("indexes", ())),
     )
+
+
+def _seen_item(seen: Seen) -> Item:
+    return {"write": seen.write, "read": seen.read, "class": seen.table_class.value}
+
+
+def _seen(item: Mapping[str, Any]) -> Seen:
+    write, read = (None if item[name] is None else int(item[name]) for name in ("write", "read"))
+    return Seen(write, read, TableClass(item["class"]))
 
 
 def _archive(item: Mapping[str, Any]) -> ArchiveFacts:

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
+from tidetable.config import TableClass
 from tidetable.keys import Layout
 from tidetable.periods import Period
 
@@ -37,9 +39,17 @@ class ArchiveFacts:
     bytes: int
 
 
+class Seen(NamedTuple):
+    """What a table was last seen to have: units for itself and each of its indexes (None on demand), and its class."""
+
+    write: int | None
+    read: int | None
+    table_class: TableClass
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One period table of one stream."""
+    """One period table of one stream. ``seen`` spares the lifecycle a look at a table that needs no change."""
 
     stream: str
     period: Period
@@ -49,6 +59,7 @@ class Entry:
     created_at: datetime
     archive: ArchiveFacts | None = None
     deleted_at: datetime | None = None
+    seen: Seen | None = None
 
     @property
     def live(self) -> bool:

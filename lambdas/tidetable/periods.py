@@ -62,6 +62,12 @@ class Period:
         """The period ``count`` whole periods later (earlier, if negative)."""
         return Period(_shift(self.start, self.kind, count), self.kind)
 
+    def until(self, later: Period) -> int:
+        """How many periods of this one's kind lie from it to a later one of the same kind: ``shift`` undone."""
+        if self.kind is Kind.MONTH:
+            return (later.start.year - self.start.year) * 12 + later.start.month - self.start.month
+        return (later.start - self.start) // LONGEST[self.kind]
+
     def overlaps(self, other: Period) -> bool:
         return self.start < other.end and other.start < self.end
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from tidetable.catalog import ArchiveFacts, Entry, State
+from tidetable.catalog import ArchiveFacts, Entry, Seen, State
 from tidetable.config import TableClass
 from tidetable.events import Event, Item
 from tidetable.keys import Index, Key
@@ -43,6 +43,10 @@ class Catalog(Protocol):
         deleted_at: datetime | None = None,
     ) -> Entry:
         """Change an entry's state if it is in one of the expected ones; StaleEntry otherwise. Returns the new entry."""
+        ...
+
+    def note(self, entry: Entry, seen: Seen) -> None:
+        """Record what the entry's table was seen to have; StaleEntry if there is no such entry."""
         ...
 
     def horizon(self, stream: str) -> datetime | None:
@@ -95,6 +99,12 @@ class Table:
     @property
     def on_demand(self) -> bool:
         return self.write is None
+
+    @property
+    def seen(self) -> Seen | None:
+        """What to remember of it; None while it changes, or while an index has units of its own."""
+        even = all(units == (self.write, self.read) for units in self.index_units.values())
+        return Seen(self.write, self.read, self.table_class) if even and self.status == "ACTIVE" else None
 
 
 class Tables(Protocol):

@@ -1,11 +1,13 @@
 """The contract of the catalog, on every engine."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from tests.contract.engines import Engine
-from tidetable.catalog import ArchiveFacts, Entry, State
+from tidetable.catalog import ArchiveFacts, Entry, Seen, State
+from tidetable.config import TableClass
 from tidetable.errors import StaleEntry
 from tidetable.keys import Index, Layout
 from tidetable.periods import Kind, containing
@@ -70,6 +72,24 @@ def test_a_move_of_a_period_that_was_never_recorded_is_stale(engine: Engine) -> 
     with pytest.raises(StaleEntry):
         engine.catalog.move(entry(engine), State.OPEN, expected=[State.CREATING])
     assert list(engine.catalog.entries(engine.stream)) == []
+
+
+def test_what_was_seen_of_a_table_is_noted_and_survives_a_move(engine: Engine) -> None:
+    first = entry(engine)
+    engine.catalog.add(first)
+    for seen in (Seen(5, 6, TableClass.STANDARD), Seen(None, None, TableClass.INFREQUENT)):
+        engine.catalog.note(first, seen)
+        (held,) = engine.catalog.entries(engine.stream, consistent=True)
+        assert held == replace(first, seen=seen)
+    engine.catalog.move(first, State.OPEN, expected=[State.CREATING])
+    (held,) = engine.catalog.entries(engine.stream, consistent=True)
+    assert (held.state, held.seen) == (State.OPEN, seen)
+
+
+def test_nothing_is_noted_of_a_period_that_was_never_recorded(engine: Engine) -> None:
+    with pytest.raises(StaleEntry):
+        engine.catalog.note(entry(engine), Seen(1, 1, TableClass.STANDARD))
+    assert list(engine.catalog.entries(engine.stream, consistent=True)) == []
 
 
 def test_a_horizon_is_remembered_for_each_stream_and_is_no_entry(engine: Engine) -> None:

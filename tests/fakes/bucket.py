@@ -41,14 +41,18 @@ class FakeFormat:
 
 
 class FakeBucketReader:
-    """Reads archives from a FakeBucket; parts are kept, as they never change."""
+    """Reads archives from a FakeBucket; what was decoded is kept."""
 
     def __init__(self, bucket: FakeBucket) -> None:
         self._bucket = bucket
         self._parts: dict[str, Sequence[Event]] = {}
+        self._manifests: dict[bytes, Manifest] = {}
 
     def manifest(self, key: str) -> Manifest:
-        return Manifest.decode(self._bucket.objects[key])
+        body = self._bucket.objects[key]
+        if body not in self._manifests:
+            self._manifests[body] = Manifest.decode(body)
+        return self._manifests[body]
 
     def events(self, part: Part, low: str, high: str) -> Sequence[Event]:
         if part.sha256 not in self._parts:

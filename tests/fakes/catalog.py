@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from tidetable.catalog import ArchiveFacts, Entry, State
+from tidetable.catalog import ArchiveFacts, Entry, Seen, State
 from tidetable.errors import StaleEntry
 from tidetable.periods import Period
 
@@ -50,6 +50,11 @@ class FakeCatalog:
         moved = replace(held, state=to, archive=archive or held.archive, deleted_at=deleted_at or held.deleted_at)
         self.items[entry.stream, entry.period] = moved
         return moved
+
+    def note(self, entry: Entry, seen: Seen) -> None:
+        if (entry.stream, entry.period) not in self.items:
+            raise StaleEntry(entry.stream, entry.period.label, list(State))
+        self.items[entry.stream, entry.period] = replace(self.items[entry.stream, entry.period], seen=seen)
 
     def horizon(self, stream: str) -> datetime | None:
         return self.horizons.get(stream)

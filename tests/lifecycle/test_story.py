@@ -74,6 +74,45 @@ def test_after_an_outage_of_three_periods_the_window_is_whole_and_late_tables_ha
     }
 
 
+def test_a_table_changed_by_hand_is_put_back_within_the_hour_and_reported() -> None:
+    world = World()
+    world.run()
+    world.at(datetime(2026, 3, 18, 0, 1, tzinfo=UTC))
+    world.after(minutes=5)
+    open_table, closed_table = "tidetable-t.s.2026-03-17", "tidetable-t.s.2026-03-14"
+    for name in (open_table, closed_table):
+        world.tables.set_capacity(name, 77, 77)
+    world.clock.sleep(10)
+    reports = [world.after(minutes=5) for _ in range(13)]
+    found = {one.action.entry.table: one for report in reports for one in report.done if one.outcome == "done"}
+    assert found.keys() == {open_table, closed_table}
+    assert all("changed by hand, put back" in one.action.reason for one in found.values())
+    assert (world.levels()["2026-03-17"], world.levels()["2026-03-14"]) == (FULL, LAST)
+
+
+def test_a_run_that_changes_nothing_looks_at_open_tables_and_a_twelfth_of_the_others() -> None:
+    world = World(retention=60)
+    world.run()
+    for _ in range(62):
+        world.after(days=1)
+    world.run()
+    looked: list[list[str]] = []
+    describe = world.tables.describe
+
+    def counted(name: str) -> Any:
+        looked[-1].append(name)
+        return describe(name)
+
+    world.tables.describe = counted  # type: ignore[method-assign]
+    for _ in range(12):
+        looked.append([])
+        assert world.after(minutes=5).done == []
+    # Yesterday's, today's, two that stand by.
+    assert max(len(names) for names in looked) < 4 + 62 / 2
+    assert sum(len(names) for names in looked) == 12 * 4 + len(world.tables._held) - 4
+    assert {name for names in looked for name in names} == set(world.tables._held), "each had its turn within the hour"
+
+
 def test_a_failed_creation_is_reported_and_stops_nothing_else() -> None:
     world = World()
     world.tables.fails = {"tidetable-t.s.2026-03-16"}

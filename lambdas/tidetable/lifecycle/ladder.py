@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from tidetable.catalog import Seen
 from tidetable.config import Stream, TableClass
 from tidetable.lifecycle.expiry import closes_at
-from tidetable.periods import Period
+from tidetable.periods import Period, containing
 
 # A raise takes effect in seconds to minutes, and a run every five minutes must not miss the moment.
 RAISE_AHEAD = timedelta(minutes=15)
@@ -24,15 +25,20 @@ class Level:
     table_class: TableClass
     reason: str
 
+    @property
+    def seen(self) -> Seen:
+        """What a table of this level is seen to have."""
+        return Seen(self.write, self.read, self.table_class)
+
 
 def age_of(period: Period, stream: Stream, now: datetime) -> int:
     """The age in whole periods since the table closed: 0 while it is open or ahead, 1 in the first period after."""
     if now <= closes_at(period, stream):
         return 0
-    age = 1
-    while closes_at(period.shift(age), stream) < now:
-        age += 1
-    return age
+    # A period has closed if its end lies before this instant; the one that holds the instant has not.
+    edge = now - stream.late
+    holding = containing(edge, period.kind)
+    return period.until(holding) - (holding.start == edge)
 
 
 def level_of(period: Period, stream: Stream, now: datetime) -> Level:

@@ -6,21 +6,27 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
+from hashlib import sha256
 from itertools import takewhile
 
 from tidetable.catalog import Entry, State
 from tidetable.config import Config, Stream
+from tidetable.lifecycle.ladder import level_of
 from tidetable.ports import Catalog, Table, Tables
 from tidetable.times import EPOCH
 
 CONCURRENCY = 8
+# The schedule's pace, and in how many runs every table is looked at once.
+RUN_SECONDS = 300
+LOOK_EVERY = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
     """A stream as it is: the catalog's entries, oldest first, and the tables that there are, by name.
 
-    ``unseen`` holds the tables that could not be described, with the reason.
+    A table that needs no change stands as it was last seen. ``unseen`` holds those that could not be described, with
+    the reason.
     """
 
     entries: Sequence[Entry]
@@ -47,14 +53,29 @@ def observe(config: Config, catalog: Catalog, tables: Tables, now: datetime) -> 
             observation.troubles.append(f"the catalog could not be read for {name}: {said(error)}")
     with ThreadPoolExecutor(CONCURRENCY) as pool:
         for name, found in entries.items():
-            wanted = [one.table for one in found if one.state is not State.DELETED]
-            seen = dict(zip(wanted, pool.map(_attempted(tables.describe), wanted), strict=True))
+            held = [one for one in found if one.state is not State.DELETED]
+            due = [one.table for one in held if _is_due(one, config.streams[name], now)]
+            looked = dict(zip(due, pool.map(_attempted(tables.describe), due), strict=True))
+            believed = {one.table: _believed(one) for one in held if one.table not in looked}
             observation.streams[name] = Observed(
                 found,
-                {name: table for name, table in seen.items() if isinstance(table, Table)},
-                {name: table for name, table in seen.items() if isinstance(table, str)},
+                {name: table for name, table in (believed | looked).items() if isinstance(table, Table)},
+                {name: table for name, table in looked.items() if isinstance(table, str)},
             )
     return observation
+
+
+def remember_tables(catalog: Catalog, observation: Observation) -> None:
+    """Note what the tables have that were looked at, where that is news."""
+    for name, observed in observation.streams.items():
+        for entry in observed.entries:
+            table = observed.tables.get(entry.table)
+            if table is None or table.seen in (None, entry.seen):
+                continue
+            try:
+                catalog.note(entry, table.seen)
+            except Exception as error:  # the table is looked at again
+                observation.troubles.append(f"what {entry.table} has could not be noted for {name}: {said(error)}")
 
 
 def remember_horizons(catalog: Catalog, observation: Observation) -> None:
@@ -79,6 +100,27 @@ def _oldest_of_interest(stream: Stream, catalog: Catalog, now: datetime) -> date
     """Where to begin to look: entries of deleted tables stay for ever, but those in the writable window still claim time."""
     horizon = catalog.horizon(stream.name)
     return None if horizon is None else min(horizon, now - stream.late)
+
+
+def _is_due(entry: Entry, stream: Stream, now: datetime) -> bool:
+    """Whether to look at a table: it is open, it should change, or it is its turn.
+
+    Each table has its turn once in so many runs: what was changed or deleted by hand is found within the hour.
+    """
+    if entry.seen is None or entry.state in (State.CREATING, State.OPEN):
+        return True
+    if entry.live and entry.seen != level_of(entry.period, stream, now).seen:
+        return True
+    turn = int(sha256(entry.table.encode()).hexdigest(), 16) % LOOK_EVERY
+    return turn == int(now.timestamp()) // RUN_SECONDS % LOOK_EVERY
+
+
+def _believed(entry: Entry) -> Table | None:
+    if entry.seen is None:
+        return None
+    write, read, table_class = entry.seen
+    units = {} if write is None or read is None else {one.name: (write, read) for one in entry.layout.indexes}
+    return Table(entry.table, "ACTIVE", write, read, table_class, index_units=units)
 
 
 def _attempted(describe: Callable[[str], Table | None]) -> Callable[[str], Table | str | None]:

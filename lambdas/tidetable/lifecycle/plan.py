@@ -93,10 +93,16 @@ def _level(entry: Entry, table: Table, level: Level, now: datetime) -> Iterator[
             used = f"{table.decreases_today} decreases used today"
             yield Deferred(entry, f"capacity {_units(level)} deferred until {to_text(until)}: {used}")
         else:
-            yield SetCapacity(entry, f"{_units(table)} to {_units(level)}; {level.reason}", level.write, level.read)
+            reason = f"{_units(table)} to {_units(level)}; {_why(entry, level)}"
+            yield SetCapacity(entry, reason, level.write, level.read)
     if table.table_class is not level.table_class:
-        reason = f"{table.table_class} to {level.table_class}; {level.reason}"
+        reason = f"{table.table_class} to {level.table_class}; {_why(entry, level)}"
         yield SetClass(entry, reason, level.table_class)
+
+
+def _why(entry: Entry, level: Level) -> str:
+    """The ladder's reason, unless the table had what it should when it was last seen."""
+    return f"changed by hand, put back; {level.reason}" if entry.seen == level.seen else level.reason
 
 
 def _retire(config: Config, stream: Stream, entry: Entry) -> Iterator[Action]:

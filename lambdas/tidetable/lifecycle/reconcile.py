@@ -14,7 +14,7 @@ from tidetable.errors import ArchiveBusy, StaleEntry, TidetableError
 from tidetable.leases import leased
 from tidetable.lifecycle.actions import Action, Archive, Create, Finding
 from tidetable.lifecycle.apply import NotReady, World, apply
-from tidetable.lifecycle.observe import CONCURRENCY, observe, remember_horizons, said
+from tidetable.lifecycle.observe import CONCURRENCY, observe, remember_horizons, remember_tables, said
 from tidetable.lifecycle.plan import plan
 from tidetable.ports import Archiver, Catalog, Clock, TableRefused, Tables
 from tidetable.times import to_text
@@ -120,6 +120,7 @@ def _run(parts: Reconciler, report: Report, remaining: Callable[[], float]) -> N
     world = World(parts.stage, parts.catalog, parts.tables, parts.archiver, parts.clock, remaining)
     for _, ranked in groupby(actions, key=lambda action: action.rank):
         report.done += _attempt_all(list(ranked), world, report.now)
+    remember_tables(parts.catalog, observation)
     remember_horizons(parts.catalog, observation)
 
 

@@ -1,0 +1,81 @@
+"""AWS calls of a lifecycle run over a thousand tables, when nothing changes and at the turn of an hour.
+
+The baseline looks at every table at every run, as a plain reconciler does. Both run the real use case and adapters on the strict
+DynamoDB in memory, by a clock that is moved.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from unittest import mock
+
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "lambdas")]
+
+from tests.fakes.stage import Stage
+
+TABLES = 1000
+CONFIG = f"""
+[lifecycle]
+delete_expired = true
+[streams.hourly]
+period = "hour"
+late = "1h"
+retention = {TABLES}
+[streams.hourly.key]
+partition_by = "series"
+[streams.hourly.capacity]
+mode = "provisioned"
+ladder = [
+    {{ age = 0, write = 10, read = 10 }},
+    {{ age = 1, write = 1, read = 1, class = "infrequent-access" }},
+]
+"""
+
+
+def grown() -> Stage:
+    """A stage that has lived for a thousand hours."""
+    stage = Stage(datetime(2026, 1, 1, 0, 1, tzinfo=UTC), CONFIG)
+    for _ in range(TABLES):
+        stage.run_lifecycle()
+        stage.clock.sleep(3600)
+    for _ in range(15):
+        stage.run_lifecycle()
+        stage.clock.sleep(300)
+    return stage
+
+
+def calls(stage: Stage) -> tuple[int, int, float]:
+    """Calls of a run, what it did, and its seconds of CPU; five minutes later."""
+    stage.clock.sleep(300)
+    stage.client.calls = 0
+    begun = time.process_time()
+    report = stage.run_lifecycle()
+    return stage.client.calls, report.count("done"), time.process_time() - begun
+
+
+def hour(stage: Stage) -> list[tuple[int, int, float]]:
+    """The twelve runs of an hour."""
+    return [calls(stage) for _ in range(12)]
+
+
+def main() -> None:
+    """Print the calls of both and the ratio over an hour."""
+    stage = grown()
+    ours = hour(stage)
+    with mock.patch("tidetable.lifecycle.observe._is_due", return_value=True):
+        base = hour(stage)
+    print(f"a lifecycle run over {len(stage.dynamo.account.tables) - 1} tables")
+    print("| | calls, nothing to do | calls, most in a run | calls an hour | CPU seconds a run |")
+    print("|---|---|---|---|---|")
+    for name, runs in (("looks at every table", base), ("ours", ours)):
+        idle = max(one[0] for one in runs if not one[1])
+        cpu = sum(one[2] for one in runs) / len(runs)
+        print(f"| {name} | {idle} | {max(one[0] for one in runs)} | {sum(one[0] for one in runs)} | {cpu:.2f} |")
+    print(f"reconcile_calls_every_table_over_ours {sum(one[0] for one in base) / sum(one[0] for one in ours):.1f}")
+
+
+if __name__ == "__main__":
+    main()
