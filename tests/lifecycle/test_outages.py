@@ -1,0 +1,162 @@
+"""The lifecycle under the service's rules while something is missing: permissions, tables, time."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+
+from strict import Fault, Kind
+from tests.fakes.serial import everywhere
+from tests.fakes.stage import CATALOG, Stage
+from tidetable.catalog import State
+from tidetable.config import parse
+from tidetable.ports import TableSpec
+from tidetable.times import to_text
+
+START = datetime(2026, 12, 30, 0, 1, tzinfo=UTC)
+CONFIG = """
+[lifecycle]
+delete_expired = true
+[streams.s]
+period = "hour"
+late = "1h"
+retention = 4
+[streams.s.key]
+partition_by = "series"
+[streams.s.capacity]
+mode = "provisioned"
+ladder = [
+    { age = 0, write = 10, read = 10 },
+    { age = 1, write = 2, read = 5 },
+    { age = 2, write = 1, read = 1, class = "infrequent-access" },
+]
+"""
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with pytest.MonkeyPatch.context() as patch:
+        everywhere(patch)
+        stage = Stage(START, CONFIG)
+        live(stage, hours=6)
+        yield stage
+
+
+def live(stage: Stage, hours: float) -> list[str]:
+    """Let hours pass with a run and an event every five minutes; what became of each event."""
+    end = stage.clock.now() + timedelta(hours=hours)
+    outcomes = []
+    while stage.clock.now() < end:
+        due = stage.clock.now() + timedelta(minutes=5)
+        stage.run_lifecycle()
+        event = {"series": "a", "id": to_text(stage.clock.now()), "data": {}}
+        outcome = stage.send("s", json.dumps(event).encode())
+        outcomes.append("stored" if outcome.accepted else "queued")
+        stage.clock.time = max(due, stage.clock.now())
+    return outcomes
+
+
+def settled(stage: Stage) -> None:
+    """The end of it: a few good runs, after which there is nothing to do and every table is as its age deserves."""
+    stage.dynamo.faults.clear()
+    for _ in range(5):
+        stage.run_lifecycle()
+        stage.clock.sleep(300)
+    # The turn of an hour may fall between two runs.
+    reports = [stage.run_lifecycle() for _ in range(2)]
+    assert all(report.healthy for report in reports)
+    assert reports[-1].done == []
+    now = stage.clock.now()
+    entries = stage.catalog.entries("s")
+    live_tables = {entry.table for entry in entries if entry.live}
+    assert live_tables == set(stage.dynamo.account.tables) - {CATALOG}
+    assert all(
+        entry.state is State.DELETED for entry in entries if entry.period.shift(4).end < now - timedelta(hours=1)
+    )
+    open_now = next(entry for entry in entries if now in entry.period)
+    table = stage.dynamo.account.tables[open_now.table]
+    assert (table.write, table.read) == (10, 10)
+
+
+@pytest.mark.parametrize(
+    ("operation", "action"),
+    [
+        ("CreateTable", "create"),
+        ("DescribeTable", "unseen"),
+        ("UpdateTable", "capacity"),
+        ("DeleteTable", "delete"),
+        ("ListTagsOfResource", "capacity"),
+        ("Scan", "archive"),
+    ],
+)
+def test_a_role_without_one_permission_says_so_and_does_the_rest(stage: Stage, operation: str, action: str) -> None:
+    stage.dynamo.faults.add(Fault(Kind.ACCESS_DENIED, operation=operation))
+    stage.clock.sleep(3600)
+    report = stage.run_lifecycle()
+    assert not report.healthy
+    failed = [one for one in report.done if one.outcome == "failed"]
+    assert action in {one.action.name for one in failed}
+    assert all("AccessDenied" in one.detail for one in failed), [one.detail for one in failed]
+    others = {one.action.name for one in report.done if one.outcome == "done"}
+    assert others >= {"create", "close"} - {action} if operation != "DescribeTable" else True
+    settled(stage)
+
+
+def test_create_table_refused_for_an_hour_at_the_boundary_costs_no_event_its_table(stage: Stage) -> None:
+    stage.clock.time = datetime(2026, 12, 31, 22, 30, tzinfo=UTC)
+    settled(stage)
+    stage.dynamo.faults.add(Fault(Kind.THROTTLED, operation="CreateTable"))
+    # From 22:55 of the last day of the year to 23:55, and the hours that were made ahead.
+    assert set(live(stage, hours=1.5)) == {"stored"}
+    stage.dynamo.faults.clear()
+    assert set(live(stage, hours=2)) == {"stored"}
+    settled(stage)
+
+
+def test_an_outage_of_three_periods_queues_what_had_no_table_and_heals(stage: Stage) -> None:
+    stage.clock.sleep(3 * 3600)
+    event = {"series": "a", "id": "during", "data": {}}
+    assert stage.send("s", json.dumps(event).encode()).queued == 1, "premake covers two periods, not three"
+    report = stage.run_lifecycle()
+    assert report.healthy
+    labels = {entry.period.label for entry in stage.catalog.entries("s") if entry.writable}
+    now = stage.clock.now()
+    for hours in (-1, 0, 1, 2):
+        assert (now + timedelta(hours=hours)).strftime("%Y-%m-%dT%H") in labels
+    stage.clock.sleep(400)
+    stage.drain()
+    assert stage.queue.messages == []
+    settled(stage)
+
+
+def test_two_runs_at_once_do_each_thing_once(stage: Stage) -> None:
+    stage.clock.sleep(3600)
+    before = dict(stage.dynamo.calls)
+    second: list[str | None] = []
+    original = stage.tables.create
+
+    def meanwhile(spec: TableSpec) -> bool:
+        if not second:
+            second.append("begun")
+            second.append(stage.run_lifecycle().skipped)
+        return original(spec)
+
+    stage.tables.create = meanwhile  # type: ignore[method-assign]
+    assert stage.run_lifecycle().healthy
+    assert second == ["begun", "another run is under way"]
+    assert stage.dynamo.calls["CreateTable"] == before["CreateTable"] + 1
+
+
+def test_a_change_of_configuration_in_the_last_minute_of_the_year(stage: Stage) -> None:
+    stage.clock.time = datetime(2026, 12, 31, 23, 59, tzinfo=UTC)
+    settled_at = stage.clock.now()
+    stage.run_lifecycle()
+    stage.config = parse(
+        CONFIG.replace('"hour"', '"day"').replace('"1h"', '"1d"').replace("retention = 4", "retention = 2")
+    )
+    assert set(live(stage, hours=30)) == {"stored"}
+    periods = sorted(entry.period for entry in stage.catalog.entries("s") if entry.period.end > settled_at)
+    assert all(earlier.end == later.start for earlier, later in pairwise(periods))
+    assert "2027-01-02" in {period.label for period in periods}
