@@ -44,6 +44,7 @@ class TidetableStack(Stack):
             "ArchiveBucket": storage.bucket.bucket_name,
             "CatalogTable": storage.catalog.table_name,
             "LifecycleFunction": lifecycle.function.function_name,
+            "ArchiverFunction": lifecycle.archiver.function_name,
             "OverflowQueueUrl": ingest.overflow.queue_url,
             "DeadLetterQueueUrl": ingest.dead_letters.queue_url,
         }

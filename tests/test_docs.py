@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench import bill, suffixes
+from cli.bill import bills, read
 from tidetable.keys import suffix_of
 
 ROOT = Path(__file__).parents[1]
@@ -54,7 +55,7 @@ def test_every_alarm_names_a_section_of_the_runbook() -> None:
 
 
 def test_the_published_bill_is_what_the_bench_prints_and_draws() -> None:
-    found = bill.bills(bill.read(bill.EXAMPLE))
+    found = bills(read(bill.EXAMPLE))
     assert bill.markdown(found) in (ROOT / "docs" / "cost.md").read_text()
     assert bill.svg(found) == (ROOT / "docs" / "cost.svg").read_text()
 

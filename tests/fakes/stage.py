@@ -102,11 +102,11 @@ class Stage:
         parts = Drain(self.config, self.catalog, self.store, self.clock, self._jitter)
         self.queue.deliver(lambda body: drain_message(body, parts, self._remaining(DRAIN_SECONDS)))
 
-    def run_lifecycle(self) -> Report:
+    def run_lifecycle(self, *, dry_run: bool = False) -> Report:
         """What the lifecycle function does when it is due."""
         self.runs += 1
         parts = Reconciler(self.config, STAGE, self.catalog, self.tables, self, self.clock)
-        return reconcile(parts, f"run-{self.runs}", self._remaining(LIFECYCLE_SECONDS))
+        return reconcile(parts, f"run-{self.runs}", self._remaining(LIFECYCLE_SECONDS), dry_run=dry_run)
 
     def archive(self, stream: str, label: str, *, within: float) -> None:
         """What the archiver function does when the lifecycle calls it."""

@@ -1,0 +1,11 @@
+"""``python -m cli``."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "lambdas"))
+
+from cli.app import app
+
+if __name__ == "__main__":
+    app(prog_name="tidetable")

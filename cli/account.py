@@ -1,0 +1,75 @@
+"""A deployed stage in an AWS account, or in the local emulator: its catalog, its tables and its functions."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from aws.catalog import DynamoCatalog
+from aws.tables import DynamoTables
+
+
+class AccountError(Exception):
+    """The account could not be asked, or knows no such stage; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """What the commands ask. ``lifecycle`` and ``archiver`` are function names."""
+
+    stage: str
+    catalog: DynamoCatalog
+    tables: DynamoTables
+    lifecycle: str
+    archiver: str
+    functions: Any
+
+    def run_lifecycle(self, **payload: Any) -> dict[str, Any]:
+        """Invoke the lifecycle and return its report."""
+        return self._invoke(self.lifecycle, payload)
+
+    def archive(self, stream: str, period: str) -> dict[str, Any]:
+        """Invoke the archiver for one period."""
+        return self._invoke(self.archiver, {"stream": stream, "period": period})
+
+    def _invoke(self, function: str, payload: dict[str, Any]) -> dict[str, Any]:
+        try:
+            answer = self.functions.invoke(FunctionName=function, Payload=json.dumps(payload).encode())
+            body: dict[str, Any] = json.loads(answer["Payload"].read() or b"null")
+        except (ClientError, BotoCoreError) as error:
+            raise AccountError(f"{function} could not be called: {error}") from error
+        if "FunctionError" in answer:
+            raise AccountError(f"{function} failed: {body.get('errorMessage', body)}")
+        return body
+
+
+def connect(
+    stage: str, *, endpoint: str | None = None, profile: str | None = None, region: str | None = None
+) -> Account:
+    """Find a stage's stack and its functions; AccountError says what is missing."""
+    try:
+        session = boto3.Session(profile_name=profile, region_name=region)
+        # A run may take five minutes, an archive fifteen.
+        patient = Config(read_timeout=910, retries={"total_max_attempts": 1})
+        stacks = session.client("cloudformation", endpoint_url=endpoint).describe_stacks(StackName=f"Tidetable-{stage}")
+        functions = session.client("lambda", endpoint_url=endpoint, config=patient)
+        dynamodb: Any = session.client("dynamodb", endpoint_url=endpoint)
+    except (ClientError, BotoCoreError) as error:
+        raise AccountError(
+            f"stage {stage!r} could not be reached: {error}. Is it deployed (make deploy STAGE={stage}), and are "
+            "credentials and Region those of its account?"
+        ) from error
+    outputs = {one["OutputKey"]: one["OutputValue"] for one in stacks["Stacks"][0].get("Outputs", [])}
+    return Account(
+        stage,
+        DynamoCatalog(dynamodb, outputs["CatalogTable"]),
+        DynamoTables(dynamodb),
+        outputs["LifecycleFunction"],
+        outputs["ArchiverFunction"],
+        functions,
+    )

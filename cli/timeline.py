@@ -1,0 +1,87 @@
+"""The ladder over time: what a stream's tables are, and cost, day by day from an empty start. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from cli.bill import existing, table_hour
+from tidetable.config import Stream, TableClass
+from tidetable.lifecycle.expiry import closes_at
+from tidetable.lifecycle.ladder import level_of
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """A stream at one instant: tables ahead, open and closed; units of all; tables in the cheap class; dollars that day."""
+
+    at: datetime
+    ahead: int
+    open: int
+    closed: int
+    write: int
+    read: int
+    infrequent: int
+    dollars: float
+
+    @property
+    def tables(self) -> int:
+        """All of them."""
+        return self.ahead + self.open + self.closed
+
+
+def simulate(stream: Stream, start: datetime, days: int) -> Iterator[Day]:
+    """A day at a time, as if the stream had been deployed at ``start``. Capacity only: nobody knows the events."""
+    for number in range(days + 1):
+        now = start + timedelta(days=number)
+        yield _at(stream, start, now)
+
+
+def _at(stream: Stream, start: datetime, now: datetime) -> Day:
+    ahead = opened = closed = write = read = infrequent = 0
+    hourly = 0.0
+    for period in existing(stream, now):
+        # What ended before the first writable window never had a table.
+        if period.end <= start - stream.late:
+            break
+        level = level_of(period, stream, now)
+        write += level.write or 0
+        read += level.read or 0
+        infrequent += level.table_class is TableClass.INFREQUENT
+        hourly += sum(table_hour(level))
+        if period.start > now + stream.ahead:
+            ahead += 1
+        elif now <= closes_at(period, stream):
+            opened += 1
+        else:
+            closed += 1
+    return Day(now, ahead, opened, closed, write, read, infrequent, 24 * hourly)
+
+
+def svg(name: str, days: list[Day]) -> str:
+    """Provisioned write units by day as bars, with the number of tables as a line."""
+    width, height = 760, 220
+    units, tables = max(max(day.write for day in days), 1), max(day.tables for day in days)
+    step = (width - 60) / len(days)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
+        f"<title>{name}: write units and tables by day</title>",
+        f'<rect width="{width}" height="{height}" fill="#fff"/>',
+    ]
+    for number, day in enumerate(days):
+        bar = 150 * day.write / units
+        left, top = 30 + number * step, 180 - bar
+        parts.append(f'<rect x="{left:.1f}" y="{top:.1f}" width="{step * 0.8:.1f}" height="{bar:.1f}" fill="#1f6f8b"/>')
+    points = " ".join(
+        f"{30 + (number + 0.4) * step:.1f},{180 - 150 * day.tables / max(tables, 1):.1f}"
+        for number, day in enumerate(days)
+    )
+    parts += [
+        f'<polyline points="{points}" fill="none" stroke="#e6b34d" stroke-width="2"/>',
+        f'<text x="30" y="204" fill="#1f6f8b">{name}: write units, up to {units}</text>',
+        f'<text x="400" y="204" fill="#b8860b">tables, up to {tables}</text>',
+        "</svg>",
+        "",
+    ]
+    return "\n".join(parts)

@@ -1,0 +1,174 @@
+"""The commands against a stage in memory: what they print, and with which exit code they end."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from cli import app as commands
+from cli.account import Account, AccountError
+from cli.app import app
+from tests.fakes.serial import everywhere
+from tests.fakes.stage import Stage
+from tests.lifecycle.test_outages import CONFIG
+from tidetable.times import to_text
+
+ROOT = Path(__file__).parents[2]
+
+
+class FakeFunctions:
+    """The deployed functions, run in this process."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.fails = False
+
+    def invoke(self, FunctionName: str, Payload: bytes) -> Any:  # noqa: N803 - boto3's names
+        given = json.loads(Payload)
+        if self.fails:
+            return self._answer({"errorMessage": "out of memory"}) | {"FunctionError": "Unhandled"}
+        if FunctionName == "archiver":
+            self.stage.archive(given["stream"], given["period"], within=100)
+            return self._answer({**given, "state": "archived"})
+        return self._answer(self.stage.run_lifecycle(dry_run=given.get("dry_run", False)).document())
+
+    @staticmethod
+    def _answer(document: Any) -> Any:
+        class Body:
+            def read(self) -> bytes:
+                return json.dumps(document).encode()
+
+        return {"Payload": Body()}
+
+
+@pytest.fixture
+def functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeFunctions:
+    everywhere(monkeypatch)
+    (tmp_path / "tidetable.toml").write_text(CONFIG)
+    monkeypatch.chdir(tmp_path)
+    stage = Stage(datetime.now(UTC) - timedelta(hours=8), CONFIG)
+    functions = FakeFunctions(stage)
+    for _ in range(9):
+        stage.run_lifecycle()
+        stage.clock.sleep(3600)
+    stage.clock.time = datetime.now(UTC)
+    account = Account("t", stage.catalog, stage.tables, "lifecycle", "archiver", functions)
+    monkeypatch.setattr(commands, "connect", lambda *_, **__: account)
+    return functions
+
+
+@pytest.fixture
+def stage(functions: FakeFunctions) -> Stage:
+    return functions.stage
+
+
+def run(*arguments: str, input: str | None = None) -> Result:
+    return CliRunner().invoke(app, arguments, input=input, env={"COLUMNS": "200"})
+
+
+def test_status_shows_every_table_with_its_state_and_price(stage: Stage) -> None:
+    result = run("status")
+    assert result.exit_code == 0, result.output
+    now = datetime.now(UTC)
+    assert now.strftime("%Y-%m-%dT%H") in result.output
+    assert "deleted" not in result.output
+    listed = json.loads(run("status", "--json").output)
+    current = next(row for row in listed if row["period"] == now.strftime("%Y-%m-%dT%H"))
+    assert (current["state"], current["write"], current["read"]) == ("open", 10, 10)
+    assert current["dollars"] == pytest.approx((10 * 0.00065 + 10 * 0.00013) * 730)
+    everything = json.loads(run("status", "--json", "--all").output)
+    assert {row["state"] for row in everything} > {row["state"] for row in listed}
+
+
+def test_status_names_a_lost_table(stage: Stage) -> None:
+    label = datetime.now(UTC).strftime("%Y-%m-%dT%H")
+    stage.dynamo.call("DeleteTable", {"TableName": f"tidetable-lapse.s.{label}"})
+    stage.clock.sleep(10)
+    states = {row["period"]: row["state"] for row in json.loads(run("status", "--json").output)}
+    assert states[label] == "LOST"
+
+
+def test_plan_ends_with_two_while_something_is_pending_and_changes_nothing(stage: Stage) -> None:
+    run("apply", "--yes")
+    run("apply", "--yes")
+    assert run("plan").exit_code == 0
+    stage.clock.sleep(3600)
+    before = dict(stage.dynamo.account.tables)
+    result = run("plan")
+    assert result.exit_code == 2
+    assert "create" in result.output
+    assert json.loads(run("plan", "--json").output)["dry_run"] is True
+    assert stage.dynamo.account.tables == before
+
+
+def test_apply_asks_first_and_reports(stage: Stage) -> None:
+    stage.clock.sleep(3600)
+    before = set(stage.dynamo.account.tables)
+    refused = run("apply", input="n\n")
+    assert refused.exit_code == 1
+    assert set(stage.dynamo.account.tables) == before
+    done = run("apply", input="y\n")
+    assert done.exit_code == 0, done.output
+    assert set(stage.dynamo.account.tables) - before
+
+
+def test_archive_archives_a_period(stage: Stage) -> None:
+    label = (datetime.now(UTC) - timedelta(hours=3)).strftime("%Y-%m-%dT%H")
+    result = run("archive", "s", label)
+    assert result.exit_code == 0, result.output
+    assert f"s {label} is archived" in result.output
+
+
+def test_a_function_that_fails_is_an_error_and_no_traceback(functions: FakeFunctions) -> None:
+    functions.fails = True
+    for command in (["plan"], ["apply", "--yes"], ["archive", "s", to_text(datetime.now(UTC))[:13]]):
+        result = run(*command)
+        assert result.exit_code == 1
+        assert "out of memory" in result.output
+        assert isinstance(result.exception, SystemExit)
+
+
+def test_an_unknown_stream_and_a_bad_configuration_say_what_to_do(stage: Stage) -> None:
+    assert "there are s" in run("status", "--stream", "nothing").output
+    Path("tidetable.toml").write_text("[streams.s]\nperiod = 1")
+    result = run("simulate")
+    assert result.exit_code == 1
+    assert "streams.s" in result.output
+
+
+def test_a_stage_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(*_: Any, **__: Any) -> Account:
+        raise AccountError("stage 'dev' could not be reached")
+
+    monkeypatch.setattr(commands, "connect", nowhere)
+    result = run("plan")
+    assert (result.exit_code, "could not be reached" in result.output) == (1, True)
+
+
+def test_simulate_follows_the_ladder_from_an_empty_start(tmp_path: Path) -> None:
+    arguments = ("simulate", "--config", str(ROOT / "tidetable.toml"), "--days", "30", "--svg", str(tmp_path))
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "quakes.svg").read_text().startswith("<svg")
+    life = json.loads(run(*arguments, "--json").output)["quakes"]
+    assert len(life) == 31
+    # Late by seven days: eight tables are open; two stand by; those that closed go after fourteen.
+    assert [life[0][name] for name in ("ahead", "open", "closed")] == [2, 8, 0]
+    assert [life[30][name] for name in ("ahead", "open", "closed")] == [2, 8, 7]
+    assert life[30]["infrequent"] == 7
+
+
+def test_cost_prices_a_workload_and_refuses_what_is_none(tmp_path: Path) -> None:
+    priced = json.loads(run("cost", str(ROOT / "bench" / "workload"), "--json").output)
+    assert set(priced) == {"rolling tables with the ladder", "one provisioned table", "one on-demand table"}
+    refused = run("cost", str(tmp_path))
+    assert refused.exit_code == 1
+    assert "workload.toml" in refused.output or "tidetable.toml" in refused.output
+
+
+@pytest.mark.parametrize("command", ["status", "plan", "apply", "archive", "simulate", "cost"])
+def test_every_command_explains_itself(command: str) -> None:
+    assert run(command, "--help").exit_code == 0
