@@ -7,14 +7,20 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from infra.api import Api
+from infra.function import own_metric
 from infra.ingest import Ingest
 from infra.lifecycle import EVERY_MINUTES, Lifecycle
+
+# AWS: 2,500 tables in an account and Region, until the quota is raised.
+_TABLES_NEAR = 2000
 
 
 class Alarms(Construct):
     """Alarms without actions: subscribe to them as the account's other alarms are."""
 
-    def __init__(self, scope: Construct, id: str, *, ingest: Ingest, lifecycle: Lifecycle, api: Api) -> None:
+    def __init__(
+        self, scope: Construct, id: str, *, stage: str, ingest: Ingest, lifecycle: Lifecycle, api: Api
+    ) -> None:
         super().__init__(scope, id)
         minute, five = Duration.minutes(1), Duration.minutes(5)
         self._alarm(
@@ -53,6 +59,31 @@ class Alarms(Construct):
             "LifecycleUndelivered",
             lifecycle.dead_letters.metric_approximate_number_of_messages_visible(period=minute),
             "A scheduled run of the lifecycle was not delivered, or failed.",
+        )
+        self._alarm(
+            "NextTableMissing",
+            own_metric(stage, "lifecycle", "StreamsWithoutNextTable", "Maximum").with_(period=five),
+            "A stream's next table is not there although a quarter of a period, or an hour, is left: its events will be queued.",
+            periods=2,
+        )
+        self._alarm(
+            "WritesThrottled",
+            own_metric(stage, "ingest", "ThrottledWrites").with_(period=five),
+            "Writes were throttled a thousand times in five minutes, three times in a row: a table is too small, or a key hot.",
+            threshold=1000,
+            periods=3,
+        )
+        self._alarm(
+            "TableQuotaNear",
+            own_metric(stage, "lifecycle", "PeriodTables", "Maximum").with_(period=five),
+            f"This stage alone has {_TABLES_NEAR} tables; an account has 2,500 in a Region until AWS raises it.",
+            threshold=_TABLES_NEAR,
+        )
+        self._alarm(
+            "ArchiveOverdue",
+            own_metric(stage, "lifecycle", "ArchivesOverdue", "Maximum").with_(period=five),
+            "A period should have been archived a day ago; its table is kept, and costs, until it is.",
+            periods=2,
         )
         self._alarm(
             "ArchiveFailing",

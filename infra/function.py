@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
@@ -15,6 +16,14 @@ from infra.naming import catalog_table, service_name
 from tidetable.config import Config
 
 METRICS_NAMESPACE = "Tidetable"
+
+
+def own_metric(stage: str, handler: str, name: str, statistic: str = "Sum") -> cloudwatch.Metric:
+    """A metric that a function counts itself."""
+    dimensions = {"service": service_name(stage, handler)}
+    return cloudwatch.Metric(
+        namespace=METRICS_NAMESPACE, metric_name=name, dimensions_map=dimensions, statistic=statistic
+    )
 
 
 @dataclass(frozen=True)

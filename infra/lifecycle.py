@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 import msgspec
-from aws_cdk import CustomResource, Duration, custom_resources
+from aws_cdk import CustomResource, Duration, Stack, custom_resources
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_destinations as destinations
@@ -13,8 +13,8 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
-from infra.function import METRICS_NAMESPACE, Common, Function
-from infra.naming import period_tables, service_name
+from infra.function import Common, Function, own_metric
+from infra.naming import period_tables
 from infra.queue import Queue
 from infra.storage import Storage
 
@@ -41,13 +41,7 @@ class Lifecycle(Construct):
     @property
     def health(self) -> cloudwatch.Metric:
         """1 for a run whose actions all went well, 0 for one with failures, which are no errors of the function."""
-        service = service_name(self._common.stage, "lifecycle")
-        return cloudwatch.Metric(
-            namespace=METRICS_NAMESPACE,
-            metric_name="LifecycleHealthy",
-            dimensions_map={"service": service},
-            statistic="Minimum",
-        )
+        return own_metric(self._common.stage, "lifecycle", "LifecycleHealthy", "Minimum")
 
     def _archiver(self, code: lambda_.Code) -> Function:
         bucket, catalog = self._storage.bucket, self._storage.catalog
@@ -90,6 +84,8 @@ class Lifecycle(Construct):
         entries = ["Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem"]
         function.allow([f"dynamodb:{action}" for action in entries], self._storage.catalog.table_arn)
         function.allow(["lambda:InvokeFunction"], self.archiver.function_arn)
+        bus = Stack.of(self).format_arn(service="events", resource="event-bus", resource_name="default")
+        function.allow(["events:PutEvents"], bus)
         return function
 
     def _schedule(self) -> scheduler.Schedule:

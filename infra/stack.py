@@ -9,6 +9,7 @@ from infra.acknowledgements import acknowledge
 from infra.alarms import Alarms
 from infra.api import Api
 from infra.assets import Assets
+from infra.dashboard import Dashboard
 from infra.function import Common
 from infra.ingest import Ingest
 from infra.lifecycle import Lifecycle
@@ -29,7 +30,8 @@ class TidetableStack(Stack):
         query = Query(self, "Query", common, slim=slim, archive=archive, storage=storage)
         lifecycle = Lifecycle(self, "Lifecycle", common, slim=slim, archive=archive, storage=storage)
         api = Api(self, "Api", common, ingest=ingest.function, query=query.function)
-        Alarms(self, "Alarms", ingest=ingest, lifecycle=lifecycle, api=api)
+        Alarms(self, "Alarms", stage=stage, ingest=ingest, lifecycle=lifecycle, api=api)
+        Dashboard(self, "Dashboard", stage=stage, ingest=ingest, query=query, lifecycle=lifecycle, api=api)
         Tags.of(self).add("project", "tidetable")
         Tags.of(self).add("stage", stage)
         acknowledge(

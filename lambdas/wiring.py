@@ -10,6 +10,7 @@ from functools import cache
 from aws import clients
 from aws.archive_clients import LambdaArchiver, LambdaArchiveReader
 from aws.catalog import DynamoCatalog
+from aws.notices import EventBus
 from aws.overflow import SqsOverflow
 from aws.store import DynamoStore
 from aws.tables import DynamoTables
@@ -81,6 +82,11 @@ def ingest() -> Ingest:
 @cache
 def drain() -> Drain:
     return Drain(config(), catalog(), store(), clock(), jitter)
+
+
+@cache
+def event_bus() -> EventBus:
+    return EventBus(clients.events())
 
 
 @cache

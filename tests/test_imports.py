@@ -50,7 +50,7 @@ def test_handlers_reach_aws_through_the_wiring_only(file: Path) -> None:
 def test_adapters_know_the_core_and_their_own_libraries(file: Path) -> None:
     assert tops(file) - sys.stdlib_module_names <= {
         "aws", "tidetable", "boto3", "botocore", "msgspec", "pyarrow",
-        "mypy_boto3_dynamodb", "mypy_boto3_lambda", "mypy_boto3_s3", "mypy_boto3_sqs",
+        "mypy_boto3_dynamodb", "mypy_boto3_events", "mypy_boto3_lambda", "mypy_boto3_s3", "mypy_boto3_sqs",
     }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from botocore.config import Config
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_events import EventBridgeClient
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_sqs import SQSClient
@@ -46,6 +47,13 @@ def sqs() -> SQSClient:
 def s3() -> S3Client:
     """For the archive."""
     return boto3.client("s3", config=Config(max_pool_connections=CONCURRENCY, retries={"mode": "standard"}))
+
+
+@cache
+def events() -> EventBridgeClient:
+    """For notices."""
+    config = Config(connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 2})
+    return boto3.client("events", config=config)
 
 
 @cache

@@ -8,6 +8,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
 from handlers._observe import logger, observed, seconds_left
+from handlers.lifecycle import tell
 from tidetable.errors import TidetableError
 from tidetable.lifecycle import Report, reconcile
 from tidetable.lifecycle.apply import World
@@ -34,6 +35,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         while report.skipped is not None and remaining() > _RETRY_SECONDS:
             parts.clock.sleep(_RETRY_SECONDS)  # a scheduled run is under way; it ends soon
             report = reconcile(parts, context.aws_request_id, remaining)
+        tell(report)
         _check(report)
     return {"PhysicalResourceId": f"tidetable-{parts.stage}-tables"}
 

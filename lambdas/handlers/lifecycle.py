@@ -12,6 +12,7 @@ from handlers._observe import logger, metrics, observed, seconds_left
 from settings import settings
 from tidetable.errors import TidetableError
 from tidetable.lifecycle import Report, reconcile
+from tidetable.lifecycle.notices import notices_of
 from tidetable.times import parse_instant
 
 # Kept back for the report and for giving the lease back.
@@ -39,9 +40,19 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     report = reconcile(wiring.reconciler(), context.aws_request_id, remaining, at=at, dry_run=dry_run)
     if not dry_run:
         _measure(report)
+        tell(report)
     document = report.document()
     logger.info("lifecycle run", report=document)
     return document
+
+
+def tell(report: Report) -> None:
+    """Publish what was done, for whoever hooks on."""
+    notices = notices_of(report, settings().stage)
+    lost = wiring.event_bus().publish(notices) if notices else 0
+    if lost:
+        logger.warning("notices lost", lost=lost, of=len(notices))
+        metrics.add_metric("NoticesLost", MetricUnit.Count, lost)
 
 
 def _measure(report: Report) -> None:
@@ -51,5 +62,7 @@ def _measure(report: Report) -> None:
     metrics.add_metric("LifecycleRuns", MetricUnit.Count, 1)
     metrics.add_metric("LifecycleHealthy", MetricUnit.Count, int(report.healthy))
     metrics.add_metric("PeriodTables", MetricUnit.Count, report.tables)
+    metrics.add_metric("StreamsWithoutNextTable", MetricUnit.Count, len(report.outlook.without_next))
+    metrics.add_metric("ArchivesOverdue", MetricUnit.Count, len(report.outlook.overdue))
     for outcome in ("done", "deferred", "failed", "lost"):
         metrics.add_metric(f"LifecycleActions_{outcome}", MetricUnit.Count, report.count(outcome))

@@ -15,6 +15,7 @@ from tidetable.leases import leased
 from tidetable.lifecycle.actions import Action, Archive, Create, Finding
 from tidetable.lifecycle.apply import NotReady, World, apply
 from tidetable.lifecycle.observe import CONCURRENCY, observe, remember_horizons, remember_tables, said
+from tidetable.lifecycle.outlook import Outlook, outlook
 from tidetable.lifecycle.plan import plan
 from tidetable.ports import Archiver, Catalog, Clock, TableRefused, Tables
 from tidetable.times import to_text
@@ -53,6 +54,7 @@ class Report:
     tables: int = 0
     done: list[Done] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
+    outlook: Outlook = field(default_factory=lambda: Outlook((), ()))
     skipped: str | None = None
 
     def count(self, outcome: str) -> int:
@@ -73,6 +75,8 @@ class Report:
             "skipped": self.skipped,
             "tables": self.tables,
             "troubles": self.troubles,
+            "without_next_table": list(self.outlook.without_next),
+            "archives_overdue": list(self.outlook.overdue),
             "actions": [one.document() for one in self.done],
         }
 
@@ -112,6 +116,7 @@ def reconcile(
 def _run(parts: Reconciler, report: Report, remaining: Callable[[], float]) -> None:
     observation = observe(parts.config, parts.catalog, parts.tables, report.now)
     report.troubles = observation.troubles
+    report.outlook = outlook(parts.config, observation.streams, report.now)
     report.tables = sum(entry.live for stream in observation.streams.values() for entry in stream.entries)
     actions = plan(parts.config, parts.stage, report.now, observation.streams)
     if report.dry_run:

@@ -1,0 +1,86 @@
+"""One dashboard a stage: what comes in, what is asked, what the tables do, what waits."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from constructs import Construct
+
+from infra.api import Api
+from infra.function import own_metric
+from infra.ingest import Ingest
+from infra.lifecycle import Lifecycle
+from infra.query import Query
+
+
+class Dashboard(Construct):
+    """Rows from the caller inwards: API, ingest, queries, tables, queues."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        stage: str,
+        ingest: Ingest,
+        query: Query,
+        lifecycle: Lifecycle,
+        api: Api,
+    ) -> None:
+        super().__init__(scope, id)
+        gateway = api.rest.deployment_stage
+        five = Duration.minutes(5)
+
+        def own(handler: str, *names: str, statistic: str = "Sum") -> list[cloudwatch.IMetric]:
+            return [own_metric(stage, handler, name, statistic).with_(period=five, label=name) for name in names]
+
+        cloudwatch.Dashboard(
+            self,
+            "Board",
+            dashboard_name=f"tidetable-{stage}",
+            default_interval=Duration.hours(6),
+            widgets=[
+                [
+                    _graph("API requests and errors", [gateway.metric_count(), gateway.metric_client_error()]),
+                    _graph("Errors", [gateway.metric_server_error(), lifecycle.function.metric_errors()]),
+                    _graph("API latency", [gateway.metric_latency(statistic=one) for one in ("p50", "p99")]),
+                ],
+                [
+                    _graph("Events", own("ingest", "EventsAccepted", "EventsQueued", "RequestsRefused")),
+                    _graph("Write units and throttled writes", own("ingest", "WriteUnits", "ThrottledWrites")),
+                    _graph("Lag of the newest event, s", own("ingest", "NewestEventLag", statistic="Average")),
+                ],
+                [
+                    _graph("Events read", own("query", "EventsRead")),
+                    _graph("Read units", own("query", "ReadUnits")),
+                    _graph("Query duration", [query.function.metric_duration(statistic=one) for one in ("p50", "p99")]),
+                ],
+                [
+                    _graph("Period tables", own("lifecycle", "PeriodTables", statistic="Maximum")),
+                    _graph(
+                        "Lifecycle",
+                        own(
+                            "lifecycle",
+                            *(f"LifecycleActions_{outcome}" for outcome in ("done", "deferred", "failed", "lost")),
+                        ),
+                    ),
+                    _graph(
+                        "To worry about",
+                        own("lifecycle", "StreamsWithoutNextTable", "ArchivesOverdue", statistic="Maximum"),
+                    ),
+                ],
+                [
+                    _graph("Overflow", [ingest.overflow.metric_approximate_number_of_messages_visible(period=five)]),
+                    _graph(
+                        "Overflow's oldest message, s", [ingest.overflow.metric_approximate_age_of_oldest_message()]
+                    ),
+                    _graph(
+                        "Dead letters", [ingest.dead_letters.metric_approximate_number_of_messages_visible(period=five)]
+                    ),
+                ],
+            ],
+        )
+
+
+def _graph(title: str, metrics: list[cloudwatch.IMetric]) -> cloudwatch.GraphWidget:
+    return cloudwatch.GraphWidget(title=title, left=metrics, width=8)

@@ -1,0 +1,40 @@
+"""Notices on the account's default event bus."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tidetable.lifecycle.notices import Notice
+
+if TYPE_CHECKING:
+    from mypy_boto3_events import EventBridgeClient
+
+SOURCE = "tidetable"
+# AWS: PutEvents takes ten entries.
+_BATCH = 10
+
+
+class EventBus:
+    """EventBridge through boto3."""
+
+    def __init__(self, client: EventBridgeClient) -> None:
+        self._client = client
+
+    def publish(self, notices: Sequence[Notice]) -> int:
+        """Publish, and return how many were not: a notice lost is no reason to fail what it tells of."""
+        lost = 0
+        for start in range(0, len(notices), _BATCH):
+            batch = notices[start : start + _BATCH]
+            entries: list[Any] = [
+                {"Source": SOURCE, "DetailType": one.kind, "Detail": json.dumps(one.detail), "Resources": []}
+                for one in batch
+            ]
+            try:
+                lost += self._client.put_events(Entries=entries)["FailedEntryCount"]
+            except (ClientError, BotoCoreError):
+                lost += len(batch)
+        return lost

@@ -1,0 +1,64 @@
+"""What a run says of what is to come, and what it tells others of what it did."""
+
+from datetime import UTC, datetime
+
+from tests.lifecycle.world import World
+from tidetable.lifecycle.notices import notices_of
+
+TODAY, TOMORROW = "tidetable-t.s.2026-03-15", "tidetable-t.s.2026-03-16"
+
+
+def test_a_next_table_that_is_missing_worries_from_an_hour_before_its_first_event() -> None:
+    world = World()
+    world.tables.fails = {TOMORROW}
+    world.run()
+    assert world.at(datetime(2026, 3, 15, 22, 54, tzinfo=UTC)).outlook.without_next == ()
+    # Events may come five minutes ahead of the period, and the hour counts from there.
+    report = world.at(datetime(2026, 3, 15, 22, 56, tzinfo=UTC))
+    assert report.outlook.without_next == ("s",)
+    assert report.document()["without_next_table"] == ["s"]
+    world.tables.fails = set()
+    world.after(minutes=5)
+    assert world.after(minutes=5).outlook.without_next == ()
+
+
+def test_a_stream_without_a_present_table_worries_at_once() -> None:
+    world = World()
+    world.tables.fails = {TODAY}
+    assert world.run().outlook.without_next == ("s",)
+
+
+def test_a_good_life_worries_about_nothing() -> None:
+    world = World()
+    world.run()
+    for _ in range(24 * 6):
+        report = world.after(hours=1)
+        assert (report.outlook.without_next, report.outlook.overdue) == ((), ())
+
+
+def test_an_archive_that_fails_for_a_day_is_overdue() -> None:
+    world = World()
+    world.run()
+    world.archiver.fails = True
+    assert world.at(datetime(2026, 3, 20, 12, tzinfo=UTC)).outlook.overdue == ()
+    report = world.at(datetime(2026, 3, 21, 1, tzinfo=UTC))
+    assert report.outlook.overdue == ("s 2026-03-14",)
+    world.archiver.fails = False
+    world.after(minutes=5)
+    assert world.after(minutes=5).outlook.overdue == ()
+
+
+def test_a_table_s_life_is_told_in_four_notices() -> None:
+    world = World()
+    told = []
+    for report in (world.run(), *(world.after(hours=12) for _ in range(14))):
+        told += [(one.kind, one.detail["table"], one.detail["stage"]) for one in notices_of(report, "t")]
+    mine = [(kind, stage) for kind, table, stage in told if table == TODAY]
+    assert mine == [(f"Period Table {kind}", "t") for kind in ("Created", "Closed", "Archived", "Deleted")]
+
+
+def test_a_failure_is_not_told_as_done() -> None:
+    world = World()
+    world.tables.fails = {TOMORROW}
+    assert TOMORROW not in {one.detail["table"] for one in notices_of(world.run(), "t")}
+    assert notices_of(world.run(dry_run=True), "t") == []
