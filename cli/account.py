@@ -20,13 +20,14 @@ class AccountError(Exception):
 
 @dataclass(frozen=True)
 class Account:
-    """What the commands ask. ``lifecycle`` and ``archiver`` are function names."""
+    """What the commands ask. ``lifecycle``, ``archiver`` and ``restorer`` are function names."""
 
     stage: str
     catalog: DynamoCatalog
     tables: DynamoTables
     lifecycle: str
     archiver: str
+    restorer: str
     functions: Any
 
     def run_lifecycle(self, **payload: Any) -> dict[str, Any]:
@@ -36,6 +37,11 @@ class Account:
     def archive(self, stream: str, period: str) -> dict[str, Any]:
         """Invoke the archiver for one period."""
         return self._invoke(self.archiver, {"stream": stream, "period": period})
+
+    def restore(self, stream: str, period: str, *, keep_days: int, first_part: int) -> dict[str, Any]:
+        """Invoke the restorer for as many parts as fit into one run."""
+        payload = {"stream": stream, "period": period, "keep_days": keep_days, "first_part": first_part}
+        return self._invoke(self.restorer, payload)
 
     def _invoke(self, function: str, payload: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -71,5 +77,6 @@ def connect(
         DynamoTables(dynamodb),
         outputs["LifecycleFunction"],
         outputs["ArchiverFunction"],
+        outputs["RestorerFunction"],
         functions,
     )

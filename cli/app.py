@@ -151,6 +151,30 @@ def archive(
 
 
 @app.command()
+def restore(
+    stream: Annotated[str, typer.Argument(help="The stream.")],
+    period: Annotated[str, typer.Argument(help="The period's label, such as 2026-01-31.")],
+    stage: Stage = "dev",
+    keep: Annotated[int, typer.Option(help="Days to keep the table; then it is archived again.", min=1, max=3650)] = 7,
+    as_json: AsJson = False,
+    endpoint: Endpoint = None,
+    profile: Profile = None,
+    region: Region = None,
+) -> None:
+    """Make an archived period a table again. It is read from its archive until the table is whole and compared."""
+    account = _account(stage, endpoint, profile, region)
+    part: int | None = 0
+    while part is not None:
+        first = part
+        answer = _working(
+            f"restoring {stream} {period}, part {first}",
+            lambda first=first: account.restore(stream, period, keep_days=keep, first_part=first),
+        )
+        part = answer["next_part"]
+    _json(answer) if as_json else out.print(f"{answer['stream']} {answer['period']} is {answer['state']}")
+
+
+@app.command()
 def simulate(
     config: ConfigFile = DEFAULT,
     days: Annotated[int, typer.Option(help="How many days.", min=1, max=3660)] = 90,

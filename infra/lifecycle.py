@@ -33,6 +33,7 @@ class Lifecycle(Construct):
         self._storage = storage
         self.dead_letters = Queue(self, "DeadLetters")
         self.archiver = self._archiver(archive)
+        self.restorer = self._restorer(archive)
         self.function = self._reconciling("Function", "lifecycle", minutes=5)
         self.deployment = self._reconciling("Deployment", "deployment", minutes=10)
         # Made after the tables and deleted before them: a run while the stack goes would make them again.
@@ -61,6 +62,25 @@ class Lifecycle(Construct):
         function.allow(entries, catalog.table_arn)
         function.allow(["s3:GetObject", "s3:PutObject", "s3:DeleteObject"], bucket.arn_for_objects("stream=*"))
         function.allow(["s3:ListBucket"], bucket.bucket_arn)
+        return function
+
+    def _restorer(self, code: lambda_.Code) -> Function:
+        bucket, catalog = self._storage.bucket, self._storage.catalog
+        function = Function(
+            self,
+            "Restorer",
+            self._common,
+            handler="restorer",
+            code=code,
+            timeout=Duration.minutes(15),
+            memory=3008,
+            environment={"TIDETABLE_ARCHIVE_BUCKET": bucket.bucket_name},
+        )
+        tables = ["CreateTable", "DescribeTable", "TagResource", "ListTagsOfResource", "BatchWriteItem", "Scan"]
+        function.allow([f"dynamodb:{action}" for action in tables], period_tables(self, self._common.stage))
+        entries = ["Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem"]
+        function.allow([f"dynamodb:{action}" for action in entries], catalog.table_arn)
+        function.allow(["s3:GetObject"], bucket.arn_for_objects("stream=*"))
         return function
 
     def _reconciling(self, id: str, handler: str, *, minutes: int) -> Function:

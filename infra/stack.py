@@ -47,6 +47,7 @@ class TidetableStack(Stack):
             "CatalogTable": storage.catalog.table_name,
             "LifecycleFunction": lifecycle.function.function_name,
             "ArchiverFunction": lifecycle.archiver.function_name,
+            "RestorerFunction": lifecycle.restorer.function_name,
             "OverflowQueueUrl": ingest.overflow.queue_url,
             "DeadLetterQueueUrl": ingest.dead_letters.queue_url,
         }

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from functools import cache
 
+import wiring
 from aws import clients
 from aws.archive_clients import encode_page
 from aws.archive_parquet import Parquet
 from aws.archive_s3 import S3Objects, S3PartReader, TableScan
 from aws.catalog import DynamoCatalog
 from settings import settings
-from tidetable.archive import Exporter
+from tidetable.archive import Exporter, Restorer
 from tidetable.archive.reading import PartReader
 from wiring import SystemClock
 
-__all__ = ["encode_page", "exporter", "part_reader"]
+__all__ = ["encode_page", "exporter", "part_reader", "restorer"]
 
 
 @cache
@@ -27,6 +28,12 @@ def exporter() -> Exporter:
         Parquet(),
         SystemClock(),
     )
+
+
+@cache
+def restorer() -> Restorer:
+    """For the restorer."""
+    return Restorer(settings().stage, exporter(), wiring.tables(), wiring.store(), wiring.jitter)
 
 
 @cache

@@ -90,10 +90,17 @@ class DynamoCatalog:
         expected: Iterable[State],
         archive: ArchiveFacts | None = None,
         deleted_at: datetime | None = None,
+        keep_until: datetime | None = None,
     ) -> Entry:
         """A conditional update of the state."""
         expected = sorted(expected)
-        moved = replace(entry, state=to, archive=archive or entry.archive, deleted_at=deleted_at or entry.deleted_at)
+        moved = replace(
+            entry,
+            state=to,
+            archive=archive or entry.archive,
+            deleted_at=deleted_at or entry.deleted_at,
+            keep_until=keep_until or entry.keep_until,
+        )
         changes = {name: value for name, value in _attributes(moved).items() if name in _MUTABLE}
         names = {f"#{name}": name for name in changes} | {"#state": "state"}
         values = {f":{name}": value for name, value in changes.items()}
@@ -169,7 +176,7 @@ class DynamoCatalog:
                 raise
 
 
-_MUTABLE = frozenset({"state", "archive", "deleted_at"})
+_MUTABLE = frozenset({"state", "archive", "deleted_at", "keep_until"})
 
 
 def _lease(name: str) -> Item:
@@ -201,6 +208,8 @@ def _attributes(entry: Entry) -> Item:
         item["archive"] = {"manifest": facts.manifest, "events": facts.events, "bytes": facts.bytes}
     if entry.deleted_at is not None:
         item["deleted_at"] = to_text(entry.deleted_at)
+    if entry.keep_until is not None:
+        item["keep_until"] = to_text(entry.keep_until)
     return item
 
 
@@ -214,6 +223,7 @@ def _entry(item: Item) -> Entry:
         created_at=from_text(item["created_at"]),
         archive=_archive(item["archive"]) if "archive" in item else None,
         deleted_at=from_text(item["deleted_at"]) if "deleted_at" in item else None,
+        keep_until=from_text(item["keep_until"]) if "keep_until" in item else None,
         seen=_seen(item["seen"]) if "seen" in item else None,
     )
 

@@ -14,7 +14,7 @@ from tidetable.periods import Period
 
 
 class State(StrEnum):
-    """Where a period table is in its life, in this order: creating, open, closed, archiving, archived, deleted."""
+    """Where a period table is in its life, in this order; from archived or deleted it may be restored, to closed."""
 
     CREATING = "creating"
     OPEN = "open"
@@ -22,6 +22,7 @@ class State(StrEnum):
     ARCHIVING = "archiving"
     ARCHIVED = "archived"
     DELETED = "deleted"
+    RESTORING = "restoring"
 
 
 # States in which the table itself holds the events; in the others they are in the archive, or gone by policy.
@@ -49,7 +50,10 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One period table of one stream. ``seen`` spares the lifecycle a look at a table that needs no change."""
+    """One period table of one stream.
+
+    ``seen`` spares the lifecycle a look at a table that needs no change; ``keep_until`` keeps a restored one so long.
+    """
 
     stream: str
     period: Period
@@ -60,6 +64,7 @@ class Entry:
     archive: ArchiveFacts | None = None
     deleted_at: datetime | None = None
     seen: Seen | None = None
+    keep_until: datetime | None = None
 
     @property
     def live(self) -> bool:

@@ -41,6 +41,7 @@ class Catalog(Protocol):
         expected: Iterable[State],
         archive: ArchiveFacts | None = None,
         deleted_at: datetime | None = None,
+        keep_until: datetime | None = None,
     ) -> Entry:
         """Change an entry's state if it is in one of the expected ones; StaleEntry otherwise. Returns the new entry."""
         ...

@@ -33,6 +33,12 @@ class FakeFunctions:
         if FunctionName == "archiver":
             self.stage.archive(given["stream"], given["period"], within=100)
             return self._answer({**given, "state": "archived"})
+        if FunctionName == "restorer":
+            # Two runs, as for a large archive.
+            first = given["first_part"]
+            done = self.stage.restore(given["stream"], given["period"], keep_days=given["keep_days"]) if first else None
+            state = done.entry.state.value if done is not None else "restoring"
+            return self._answer({**given, "state": state, "parts": 1, "next_part": None if first else 1})
         return self._answer(self.stage.run_lifecycle(dry_run=given.get("dry_run", False)).document())
 
     @staticmethod
@@ -55,7 +61,7 @@ def functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeFunctions:
         stage.run_lifecycle()
         stage.clock.sleep(3600)
     stage.clock.time = datetime.now(UTC)
-    account = Account("t", stage.catalog, stage.tables, "lifecycle", "archiver", functions)
+    account = Account("t", stage.catalog, stage.tables, "lifecycle", "archiver", "restorer", functions)
     monkeypatch.setattr(commands, "connect", lambda *_, **__: account)
     return functions
 
@@ -122,6 +128,16 @@ def test_archive_archives_a_period(stage: Stage) -> None:
     assert f"s {label} is archived" in result.output
 
 
+def test_restore_goes_on_until_the_period_is_a_table_again(stage: Stage) -> None:
+    label = (datetime.now(UTC) - timedelta(hours=7)).strftime("%Y-%m-%dT%H")
+    states = {row["period"]: row["state"] for row in json.loads(run("status", "--json", "--all").output)}
+    assert states[label] == "deleted"
+    result = run("restore", "s", label, "--keep", "3")
+    assert result.exit_code == 0, result.output
+    assert f"s {label} is closed" in result.output
+    assert f"tidetable-lapse.s.{label}" in stage.dynamo.account.tables
+
+
 def test_a_function_that_fails_is_an_error_and_no_traceback(functions: FakeFunctions) -> None:
     functions.fails = True
     for command in (["plan"], ["apply", "--yes"], ["archive", "s", to_text(datetime.now(UTC))[:13]]):
@@ -169,6 +185,6 @@ def test_cost_prices_a_workload_and_refuses_what_is_none(tmp_path: Path) -> None
     assert "workload.toml" in refused.output or "tidetable.toml" in refused.output
 
 
-@pytest.mark.parametrize("command", ["status", "plan", "apply", "archive", "simulate", "cost"])
+@pytest.mark.parametrize("command", ["status", "plan", "apply", "archive", "restore", "simulate", "cost"])
 def test_every_command_explains_itself(command: str) -> None:
     assert run(command, "--help").exit_code == 0

@@ -57,6 +57,9 @@ def test_a_move_from_an_expected_state_changes_the_entry_and_keeps_its_facts(eng
     archived = engine.catalog.move(first, State.ARCHIVED, expected=[State.CREATING, State.OPEN], archive=facts)
     deleted = engine.catalog.move(archived, State.DELETED, expected=[State.ARCHIVED], deleted_at=NOW)
     assert deleted.archive == facts
+    restored = engine.catalog.move(deleted, State.CLOSED, expected=[State.DELETED], keep_until=NOW + timedelta(days=7))
+    assert (restored.archive, restored.keep_until) == (facts, NOW + timedelta(days=7))
+    deleted = engine.catalog.move(restored, State.DELETED, expected=[State.CLOSED])
     assert list(engine.catalog.entries(engine.stream, consistent=True)) == [deleted]
 
 

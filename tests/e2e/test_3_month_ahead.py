@@ -52,6 +52,14 @@ def test_a_month_later_every_event_still_answers_by_range_and_by_ref(
     tables = deployed.client("dynamodb").list_tables()["TableNames"]
     assert f"tidetable-local.quakes.{now.strftime('%Y-%m-%d')}" not in tables
 
+    restored = deployed.client("lambda").invoke(
+        FunctionName=deployed.outputs["RestorerFunction"],
+        Payload=json.dumps({"stream": "quakes", "period": now.strftime("%Y-%m-%d"), "keep_days": 2}).encode(),
+    )
+    assert json.loads(restored["Payload"].read())["state"] == "closed", restored
+    periods = api.call("/v1/streams/quakes/periods").body["periods"]
+    assert {one["period"]: one["state"] for one in periods}[now.strftime("%Y-%m-%d")] == "closed"
+
     assert whole() == before
     for one in before[::97]:
         assert api.get("quakes", str(one["ref"])).body == one

@@ -42,12 +42,19 @@ class FakeCatalog:
         expected: Iterable[State],
         archive: ArchiveFacts | None = None,
         deleted_at: datetime | None = None,
+        keep_until: datetime | None = None,
     ) -> Entry:
         expected = list(expected)
         held = self.items.get((entry.stream, entry.period))
         if held is None or held.state not in expected:
             raise StaleEntry(entry.stream, entry.period.label, expected)
-        moved = replace(held, state=to, archive=archive or held.archive, deleted_at=deleted_at or held.deleted_at)
+        moved = replace(
+            held,
+            state=to,
+            archive=archive or held.archive,
+            deleted_at=deleted_at or held.deleted_at,
+            keep_until=keep_until or held.keep_until,
+        )
         self.items[entry.stream, entry.period] = moved
         return moved
 

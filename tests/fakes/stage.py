@@ -16,7 +16,7 @@ from strict.client import StrictClient
 from strict.memory import MemoryEngine
 from tests.fakes.bucket import FakeBucket, FakeBucketReader, FakeFormat
 from tests.fakes.queue import FakeQueue
-from tidetable.archive import Exporter, archive_period
+from tidetable.archive import Exporter, Restored, Restorer, archive_period, restore_period
 from tidetable.config import Config, TableClass, parse
 from tidetable.errors import ArchiveFailed
 from tidetable.ingest.drain import Drain, drain_message
@@ -91,6 +91,7 @@ class Stage:
         self.queue = FakeQueue(self.clock.now)
         self.config: Config = parse(config)
         self.runs = 0
+        self.part_events = 500
 
     def send(self, stream: str, body: bytes) -> Outcome:
         """What the ingest function does with a request."""
@@ -111,11 +112,29 @@ class Stage:
     def archive(self, stream: str, label: str, *, within: float) -> None:
         """What the archiver function does when the lifecycle calls it."""
         source = TableScan(self.client)  # type: ignore[arg-type]
-        exporter = Exporter(self.catalog, source, self.bucket, FakeFormat(), self.clock, part_events=500)
+        exporter = Exporter(self.catalog, source, self.bucket, FakeFormat(), self.clock, part_events=self.part_events)
         try:
             archive_period(stream, label, exporter, f"archive-{self.runs}", timedelta(seconds=within))
         except (BotoCoreError, ClientError) as error:
             raise ArchiveFailed(str(error)) from error
+
+    def restore(
+        self, stream: str, label: str, *, keep_days: int = 7, first_part: int = 0, within: float = 800
+    ) -> Restored:
+        """What the restorer function does."""
+        self.runs += 1
+        source = TableScan(self.client)  # type: ignore[arg-type]
+        exporter = Exporter(self.catalog, source, self.bucket, FakeFormat(), self.clock)
+        restorer = Restorer(STAGE, exporter, self.tables, self.store, self._jitter)
+        return restore_period(
+            stream,
+            label,
+            restorer,
+            f"restore-{self.runs}",
+            keep=timedelta(days=keep_days),
+            first_part=first_part,
+            remaining=self._remaining(within),
+        )
 
     def reader(self) -> Reader:
         """For queries."""

@@ -20,7 +20,7 @@ ROUTES = {
 RETRIED = {"429", "500", "503", "504"}
 OUTPUTS = {
     *("ApiUrl", "ApiKeyId", "ArchiveBucket", "CatalogTable"),
-    *("LifecycleFunction", "ArchiverFunction", "OverflowQueueUrl", "DeadLetterQueueUrl"),
+    *("LifecycleFunction", "ArchiverFunction", "RestorerFunction", "OverflowQueueUrl", "DeadLetterQueueUrl"),
 }
 
 

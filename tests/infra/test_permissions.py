@@ -31,6 +31,14 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
         ENTRIES,
         {"s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:ListBucket"},
     ),
+    "restorer": (
+        {
+            *("dynamodb:CreateTable", "dynamodb:DescribeTable", "dynamodb:TagResource"),
+            *("dynamodb:ListTagsOfResource", "dynamodb:BatchWriteItem", "dynamodb:Scan"),
+        },
+        ENTRIES | {"dynamodb:GetItem"},
+        {"s3:GetObject"},
+    ),
     "archive_reader": (set(), set(), {"s3:GetObject"}),
 }
 # Every wildcard in any policy, and why it may stand.

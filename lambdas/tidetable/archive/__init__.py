@@ -3,5 +3,16 @@
 from tidetable.archive.digest import Digest
 from tidetable.archive.export import Exporter, archive_period
 from tidetable.archive.manifest import Manifest, Part, prefix_of
+from tidetable.archive.restore import Restored, Restorer, restore_period
 
-__all__ = ["Digest", "Exporter", "Manifest", "Part", "archive_period", "prefix_of"]
+__all__ = [
+    "Digest",
+    "Exporter",
+    "Manifest",
+    "Part",
+    "Restored",
+    "Restorer",
+    "archive_period",
+    "prefix_of",
+    "restore_period",
+]

@@ -36,8 +36,8 @@ def archive_period(stream: str, label: str, parts: Exporter, owner: str, length:
 
     ``length`` is how long this run may take: so long it holds the lease that keeps a second run away.
     """
-    entry = _entry(stream, label, parts)
-    if entry.state in (State.ARCHIVED, State.DELETED):
+    entry = find_entry(stream, label, parts.catalog)
+    if entry.state in (State.ARCHIVED, State.DELETED, State.RESTORING):
         return entry
     with leased(parts.catalog, f"archive#{stream}#{label}", owner, parts.clock.now(), length) as held:
         if not held:
@@ -52,9 +52,10 @@ def archive_period(stream: str, label: str, parts: Exporter, owner: str, length:
         return parts.catalog.move(entry, State.ARCHIVED, expected=(State.ARCHIVING,), archive=facts)
 
 
-def _entry(stream: str, label: str, parts: Exporter) -> Entry:
+def find_entry(stream: str, label: str, catalog: Catalog) -> Entry:
+    """The catalog's entry of a period; ArchiveFailed if there is none."""
     start = from_label(label).start
-    for entry in parts.catalog.entries(stream, start, start, consistent=True):
+    for entry in catalog.entries(stream, start, start, consistent=True):
         if entry.period.label == label:
             return entry
     raise ArchiveFailed(f"the catalog has no period {label} of {stream}")

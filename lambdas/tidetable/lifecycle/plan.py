@@ -69,7 +69,7 @@ def _create(stage: str, stream: Stream, entry: Entry, now: datetime, reason: str
 
 def _tend(config: Config, stream: Stream, entry: Entry, table: Table | None, now: datetime) -> Iterator[Action]:
     """Everything that a period that has its table may need."""
-    expired = is_expired(entry.period, stream, now)
+    expired = is_expired(entry.period, stream, now) and (entry.keep_until is None or now > entry.keep_until)
     closed = is_closed(entry.period, stream, now)
     if table is not None and entry.state is State.CREATING and table.status == "ACTIVE":
         yield Open(entry, "its table has become active")

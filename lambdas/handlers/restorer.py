@@ -1,0 +1,51 @@
+"""Restores one period: {"stream": "quakes", "period": "2026-01-31", "keep_days": 7, "first_part": 0}.
+
+What does not fit into one run goes on in the next: the answer's ``next_part`` is the next call's ``first_part``.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+import wiring_archive
+from handlers._observe import logger, observed, seconds_left
+from tidetable.archive import restore_period
+from tidetable.errors import TidetableError
+
+_RESERVE_SECONDS = 10.0
+_KEYS = frozenset({"stream", "period", "keep_days", "first_part"})
+
+
+class BadRestore(TidetableError):
+    """The function was invoked with a payload that it does not understand; nothing was done."""
+
+
+@observed
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Restore as far as the time goes; an error is the function's error."""
+    keep, first = event.get("keep_days", 7), event.get("first_part", 0)
+    if not {"stream", "period"} <= event.keys() <= _KEYS:
+        raise BadRestore("the payload has stream and period, and may have keep_days and first_part")
+    if type(keep) is not int or not 1 <= keep <= 3650 or type(first) is not int or first < 0:
+        raise BadRestore("keep_days is a whole number from 1 to 3650, first_part one from 0")
+    done = restore_period(
+        event["stream"],
+        event["period"],
+        wiring_archive.restorer(),
+        context.aws_request_id,
+        keep=timedelta(days=keep),
+        first_part=first,
+        remaining=seconds_left(context, _RESERVE_SECONDS),
+    )
+    answer = {
+        "stream": done.entry.stream,
+        "period": done.entry.period.label,
+        "state": done.entry.state.value,
+        "parts": done.parts,
+        "next_part": done.next_part,
+    }
+    logger.info("restored", report=answer)
+    return answer

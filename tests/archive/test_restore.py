@@ -1,0 +1,134 @@
+"""A restored period is a table again, with everything in it, until its own date."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.crash.test_crash import EVENTS, IDS, built, ids, killed_after_every_call
+from tests.fakes.serial import everywhere
+from tests.fakes.stage import Stage
+from tidetable.catalog import Entry, State
+from tidetable.errors import ArchiveFailed, ArchiveMismatch
+from tidetable.events import Event
+from tidetable.times import from_text
+
+LABEL = "2026-03-15"
+COUNT = sum(str(event["time"]) >= LABEL for event in EVENTS)
+TABLE = f"tidetable-lapse.s.{LABEL}"
+
+
+@pytest.fixture(autouse=True)
+def _serial() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        everywhere(patch)
+        yield
+
+
+def gone() -> Stage:
+    """A stage whose first tables were archived, in several parts, and deleted long ago."""
+    stage = built()
+    stage.part_events = 4
+    for _ in range(12):
+        stage.clock.sleep(86_400)
+        for _ in range(2):
+            stage.run_lifecycle()
+            stage.clock.sleep(300)
+    assert TABLE not in stage.dynamo.account.tables
+    assert ids(stage) == IDS
+    return stage
+
+
+def entry(stage: Stage) -> Entry:
+    return next(one for one in stage.catalog.entries("s") if one.period.label == LABEL)
+
+
+def items(stage: Stage) -> list[Any]:
+    found: list[Any] = stage.dynamo.account.engine.call("Scan", {"TableName": TABLE})["Items"]
+    return found
+
+
+def test_a_restored_period_is_read_from_its_table_and_tended_again() -> None:
+    stage = gone()
+    before = entry(stage)
+    done = stage.restore("s", LABEL)
+    assert (done.next_part, done.entry.state) == (None, State.CLOSED)
+    assert entry(stage).layout == before.layout
+    assert len(items(stage)) == COUNT
+    # The archive may go: what answers is the table.
+    stage.bucket.objects = {key: body for key, body in stage.bucket.objects.items() if LABEL not in key}
+    assert ids(stage) == IDS
+    for _ in range(3):
+        assert stage.run_lifecycle().healthy
+        stage.clock.sleep(300)
+    table = stage.dynamo.account.tables[TABLE]
+    assert (table.on_demand, table.write, table.infrequent) == (False, 1, True), "its age's step of the ladder"
+
+
+def test_it_expires_again_on_its_own_date_with_what_came_meanwhile() -> None:
+    stage = gone()
+    stage.restore("s", LABEL, keep_days=3)
+    # A message that had died because its period was archived is sent back.
+    stage.queue.send("s", [Event("late", from_text("2026-03-15T10:00:00Z"), "came late", {})])
+    stage.drain()
+    assert stage.queue.messages == []
+    for _ in range(2 * 24):
+        done = [one.action.name for one in stage.run_lifecycle().done if one.action.entry.period.label == LABEL]
+        assert set(done) <= {"capacity", "class"}
+        stage.clock.sleep(3600)
+    stage.clock.sleep(30 * 3600)
+    for _ in range(3):
+        stage.run_lifecycle()
+        stage.clock.sleep(300)
+    assert entry(stage).state is State.DELETED
+    assert TABLE not in stage.dynamo.account.tables
+    assert ids(stage) == sorted([*IDS, "came late"])
+
+
+def test_a_restore_stopped_after_any_call_is_finished_by_the_next() -> None:
+    for calls, stage in killed_after_every_call(gone, lambda stage: stage.restore("s", LABEL)):
+        assert ids(stage) == IDS, f"killed after {calls} calls: something cannot be found meanwhile"
+        if entry(stage).state is not State.CLOSED:
+            stage.clock.sleep(900)
+            stage.restore("s", LABEL)
+        assert ids(stage) == IDS, f"killed after {calls} calls"
+        assert len(items(stage)) == COUNT
+
+
+def test_a_restore_goes_on_where_its_time_was_up() -> None:
+    stage = gone()
+    first = stage.restore("s", LABEL, within=62)
+    assert first.next_part is not None
+    assert first.entry.state is State.RESTORING
+    assert ids(stage) == IDS, "it is read from the archive meanwhile"
+    done = stage.restore("s", LABEL, first_part=first.next_part)
+    assert done.next_part is None
+    assert ids(stage) == IDS
+
+
+def test_a_damaged_archive_is_not_restored() -> None:
+    stage = gone()
+    part = next(key for key in stage.bucket.objects if LABEL in key and "part" in key)
+    stage.bucket.objects[part] = stage.bucket.objects[part].replace(b"e3", b"x3") + b" "
+    with pytest.raises(ArchiveMismatch, match="is not what was written"):
+        stage.restore("s", LABEL)
+    assert entry(stage).state is State.RESTORING
+
+
+def test_a_table_that_is_not_what_the_manifest_says_is_not_opened() -> None:
+    stage = gone()
+    stage.restore("s", LABEL, within=62)
+    stranger = {"pk": {"S": "2026-03-15T00:00:00.000000Z#0"}, "sk": {"S": "2026-03-15T01:00:00.000000Z#a#x"}}
+    stage.dynamo.account.engine.call("PutItem", {"TableName": TABLE, "Item": {**stranger, "data": {"M": {}}}})
+    with pytest.raises(ArchiveMismatch, match="its manifest"):
+        stage.restore("s", LABEL)
+    assert ids(stage) == IDS
+
+
+def test_what_has_a_table_or_no_archive_says_so() -> None:
+    stage = gone()
+    today = (stage.clock.now()).date().isoformat()
+    with pytest.raises(ArchiveFailed, match="it has its table"):
+        stage.restore("s", today)
+    with pytest.raises(ArchiveFailed, match="the catalog has no period 2020-01-01"):
+        stage.restore("s", "2020-01-01")
