@@ -100,6 +100,7 @@ class Lifecycle(Construct):
             dead_letters=destinations.SqsDestination(self.dead_letters),
         )
         manage = ["CreateTable", "DescribeTable", "UpdateTable", "DeleteTable", "TagResource", "ListTagsOfResource"]
+        manage += ["UpdateContinuousBackups"]
         function.allow([f"dynamodb:{action}" for action in manage], period_tables(self, self._common.stage))
         entries = ["Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem"]
         function.allow([f"dynamodb:{action}" for action in entries], self._storage.catalog.table_arn)

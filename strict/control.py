@@ -8,7 +8,7 @@ from typing import Any
 from strict.account import Account, sides
 from strict.checks import check_concurrency, check_idle, check_units
 from strict.engines import Document
-from strict.refusals import in_use, invalid, over_limit
+from strict.refusals import Refusal, in_use, invalid, over_limit
 from strict.rules import Rule
 from strict.tables import Table, keys_of
 from strict.updates import Update
@@ -75,6 +75,24 @@ class Control:
         if not account.enforces(Rule.STALE_ANSWER):
             answer["ProvisionedThroughput"] |= request.get("ProvisionedThroughput", {})
         return {"TableDescription": answer}
+
+    def update_continuous_backups(self, request: Request) -> Document:
+        """UpdateContinuousBackups; engines that know no backups are not asked."""
+        table = self._account.find(request["TableName"])
+        if table.status == "CREATING":
+            raise Refusal(
+                "ContinuousBackupsUnavailableException", f"Backups are being enabled for the table: {table.name}"
+            )
+        wanted = request["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"]
+        table.recoverable = wanted
+        status = "ENABLED" if wanted else "DISABLED"
+        recovery = {"PointInTimeRecoveryStatus": status}
+        return {
+            "ContinuousBackupsDescription": {
+                "ContinuousBackupsStatus": "ENABLED",
+                "PointInTimeRecoveryDescription": recovery,
+            }
+        }
 
     def delete_table(self, request: Request) -> Document:
         """DeleteTable."""

@@ -44,6 +44,7 @@ class StrictDynamo:
             "DescribeTable": control.describe_table,
             "UpdateTable": control.update_table,
             "DeleteTable": control.delete_table,
+            "UpdateContinuousBackups": control.update_continuous_backups,
             "ListTagsOfResource": control.list_tags_of_resource,
             "TagResource": control.tag_resource,
             "UntagResource": control.untag_resource,

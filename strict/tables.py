@@ -86,6 +86,7 @@ class Table(Resource):
     indexes: dict[str, Index] = field(default_factory=dict)
     infrequent: bool = False
     protected: bool = False
+    recoverable: bool = False
     protection_changed: datetime | None = None
     stream: dict[str, Any] | None = None
     tags: dict[str, str] = field(default_factory=dict)

@@ -24,7 +24,15 @@ _CLASSES: dict[TableClass, TableClassType] = {
     TableClass.INFREQUENT: "STANDARD_INFREQUENT_ACCESS",
 }
 # AWS: a table that is changing refuses with the first; the others pass, or have a quota whose message says when.
-_TRANSIENT = frozenset({"ResourceInUseException", "ThrottlingException", "RequestLimitExceeded", "InternalServerError"})
+_TRANSIENT = frozenset(
+    {
+        "ResourceInUseException",
+        "ContinuousBackupsUnavailableException",
+        "ThrottlingException",
+        "RequestLimitExceeded",
+        "InternalServerError",
+    }
+)
 _REFUSALS = _TRANSIENT | {"LimitExceededException", "ValidationException", "AccessDeniedException"}
 
 
@@ -53,6 +61,7 @@ class DynamoTables:
             table_class=TableClass.INFREQUENT if infrequent else TableClass.STANDARD,
             decreases_today=units.get("NumberOfDecreasesToday", 0),
             last_decrease=units.get("LastDecreaseDateTime"),
+            protected=table.get("DeletionProtectionEnabled", False),
             index_units={} if on_demand else _index_units(table),
             size_bytes=table.get("TableSizeBytes", 0),
             item_count=table.get("ItemCount", 0),
@@ -78,6 +87,7 @@ class DynamoTables:
                     ],
                     TableClass=_CLASSES[spec.table_class],
                     Tags=[{"Key": key, "Value": value} for key, value in spec.tags.items()],
+                    DeletionProtectionEnabled=spec.protected,
                     **_billing(spec.write, spec.read),
                     **_indexes(spec),
                 )
@@ -104,6 +114,18 @@ class DynamoTables:
         """UpdateTable of the class, which travels alone."""
         with _translated(name):
             self._client.update_table(TableName=name, TableClass=_CLASSES[table_class])
+
+    def set_protection(self, name: str, protected: bool) -> None:
+        """UpdateTable of the protection, which travels alone."""
+        with _translated(name):
+            self._client.update_table(TableName=name, DeletionProtectionEnabled=protected)
+
+    def enable_recovery(self, name: str) -> None:
+        """UpdateContinuousBackups: CreateTable does not take it."""
+        with _translated(name):
+            self._client.update_continuous_backups(
+                TableName=name, PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True}
+            )
 
     def delete(self, name: str) -> None:
         """DeleteTable."""

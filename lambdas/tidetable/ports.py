@@ -77,6 +77,7 @@ class TableSpec:
     table_class: TableClass
     tags: Mapping[str, str]
     indexes: Sequence[Index] = ()
+    protected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,7 @@ class Table:
     size_bytes: int = 0
     item_count: int = 0
     index_units: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    protected: bool = False
 
     @property
     def on_demand(self) -> bool:
@@ -134,6 +136,14 @@ class Tables(Protocol):
 
     def set_class(self, name: str, table_class: TableClass) -> None:
         """Set the table class. Does not wait."""
+        ...
+
+    def set_protection(self, name: str, protected: bool) -> None:
+        """Set deletion protection. Does not wait."""
+        ...
+
+    def enable_recovery(self, name: str) -> None:
+        """Turn point-in-time recovery on; nothing happens if it is on."""
         ...
 
     def delete(self, name: str) -> None:

@@ -74,6 +74,28 @@ def test_a_table_is_deleted_once(engine: Engine) -> None:
     assert engine.tables.describe(name) is None
 
 
+@pytest.mark.parametrize("name", [one for one in ENGINES if one != "local"])
+def test_a_protected_table_is_deleted_only_after_its_protection_is_lifted(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    engine = build(name, request)
+    spec = replace(engine.spec(), protected=True)
+    engine.tables.create(spec)
+    table = engine.settled(spec.name)
+    assert table is not None
+    assert table.protected
+    engine.tables.enable_recovery(spec.name)
+    engine.tables.enable_recovery(spec.name)
+    with pytest.raises(TableRefused):
+        engine.tables.delete(spec.name)
+    engine.tables.set_protection(spec.name, protected=False)
+    table = engine.settled(spec.name)
+    assert table is not None
+    assert not table.protected
+    engine.tables.delete(spec.name)
+    assert engine.settled(spec.name) is None
+
+
 # DynamoDB Local by itself forgets both; behind the rules they are kept.
 @pytest.mark.parametrize("name", [one for one in ENGINES if one != "local"])
 def test_class_and_tags_are_kept(name: str, request: pytest.FixtureRequest) -> None:

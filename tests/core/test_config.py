@@ -70,6 +70,13 @@ CASES = [
         GOOD + "".join(INDEX.replace("kind", f"kind{n}") for n in range(21)),
         "21 indexes; AWS allows 20",
     ),
+    ("a tag of ours", GOOD + '[streams.s.table]\ntags = { project = "x" }', "tags.project: this tag is not yours"),
+    ("a tag too long", GOOD + f'[streams.s.table]\ntags = {{ a = "{"x" * 257}" }}', "tags.a: a key has 1 to 128"),
+    (
+        "too many tags",
+        GOOD + "[streams.s.table.tags]\n" + "".join(f"a{n} = '1'\n" for n in range(41)),
+        "41 tags; AWS allows",
+    ),
     ("a body too large", "[api]\nmax_body = 5_000_000\n" + GOOD, "api.max_body: 5000000 is not within"),
 ]
 

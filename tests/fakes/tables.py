@@ -32,6 +32,7 @@ class FakeTables:
         self.fails: set[str] = set()
         self.unseen: set[str] = set()
         self.changes: list[str] = []
+        self.recoverable: set[str] = set()
 
     @property
     def names(self) -> set[str]:
@@ -61,7 +62,9 @@ class FakeTables:
             raise TableRefused("LimitExceededException: the account's table limit is reached", transient=False)
         self.changes.append(f"create {spec.name}")
         units = {one.name: (spec.write, spec.read or 0) for one in spec.indexes} if spec.write is not None else {}
-        table = Table(spec.name, "CREATING", spec.write, spec.read, spec.table_class, index_units=units)
+        table = Table(
+            spec.name, "CREATING", spec.write, spec.read, spec.table_class, index_units=units, protected=spec.protected
+        )
         self._held[spec.name] = _Held(table, spec.tags, self._clock.now() + _BUSY, replace(table, status="ACTIVE"))
         self._store.tables[spec.name] = {}
         return True
@@ -77,8 +80,17 @@ class FakeTables:
     def set_class(self, name: str, table_class: TableClass) -> None:
         self._change(name, f"class {name}", table_class=table_class)
 
+    def set_protection(self, name: str, protected: bool) -> None:
+        self._change(name, f"protection {name}", protected=protected)
+
+    def enable_recovery(self, name: str) -> None:
+        self._get(name)
+        self.recoverable.add(name)
+
     def delete(self, name: str) -> None:
         if self.describe(name) is not None:
+            if self._held[name].table.protected:
+                raise TableRefused("ValidationException: protected against deletion", transient=False)
             self._change(name, f"delete {name}", "DELETING")
 
     def vanish(self, name: str) -> None:

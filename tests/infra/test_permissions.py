@@ -13,6 +13,7 @@ TABLES = ":table/tidetable-dev.*"
 RECONCILE = {
     *("dynamodb:CreateTable", "dynamodb:DescribeTable", "dynamodb:UpdateTable"),
     *("dynamodb:DeleteTable", "dynamodb:TagResource", "dynamodb:ListTagsOfResource"),
+    "dynamodb:UpdateContinuousBackups",
 }
 ENTRIES = {"dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"}
 # Per function: what it may do on period tables, on the catalog, and in the archive.

@@ -131,6 +131,21 @@ def test_an_outage_of_three_periods_queues_what_had_no_table_and_heals(stage: St
     settled(stage)
 
 
+def test_tables_have_what_their_stream_says_and_still_go_when_their_time_has_come(stage: Stage) -> None:
+    policy = """
+    [streams.s.table]
+    deletion_protection = true
+    point_in_time_recovery = true
+    tags = { team = "tides" }
+    """
+    stage.config = parse(CONFIG + policy)
+    live(stage, hours=9)
+    settled(stage)
+    tables = [table for name, table in stage.dynamo.account.tables.items() if name != CATALOG]
+    assert all(table.protected and table.recoverable and table.tags["team"] == "tides" for table in tables)
+    assert all(table.tags["tidetable:stream"] == "s" for table in tables)
+
+
 def test_two_runs_at_once_do_each_thing_once(stage: Stage) -> None:
     stage.clock.sleep(3600)
     before = dict(stage.dynamo.calls)

@@ -16,6 +16,8 @@ _DAY_SECONDS = 86_400
 MAX_OPEN_TABLES = 200
 # AWS: 40,000 units per table in provisioned mode.
 MAX_UNITS = 40_000
+# AWS: 50 tags per resource; the pipeline's own are four.
+MAX_TAGS = 40
 # AWS: 20 global secondary indexes per table.
 MAX_INDEXES = 20
 _INDEX_NAME = re.compile(r"[a-z][a-z0-9_]{2,62}")
@@ -55,7 +57,13 @@ def check(config: Config) -> list[str]:
         problems.append(f"observability.log_retention_days: CloudWatch Logs keeps for one of {days} days")
     for stream in config.streams.values():
         path = f"streams.{stream.name}"
-        found = (*_check_window(stream), *_check_key(stream), *_check_indexes(stream), *_check_capacity(stream))
+        found = (
+            *_check_window(stream),
+            *_check_key(stream),
+            *_check_indexes(stream),
+            *_check_tags(stream),
+            *_check_capacity(stream),
+        )
         problems += [f"{path}{problem}" for problem in found]
     return problems
 
@@ -129,6 +137,17 @@ def _check_indexes(stream: Stream) -> Iterator[str]:
             yield f'{at}.partition_by: name a field of data, such as "status" or "place.state"'
         if not 1 <= index.shards <= 256:
             yield f"{at}.shards: {index.shards} is not within 1 to 256; every query of a value asks each of them"
+
+
+def _check_tags(stream: Stream) -> Iterator[str]:
+    tags = stream.table.tags
+    if len(tags) > MAX_TAGS:
+        yield f".table.tags: {len(tags)} tags; AWS allows 50 a table, and a few are the pipeline's own"
+    for key, value in tags.items():
+        if not 1 <= len(key) <= 128 or len(value) > 256:
+            yield f".table.tags.{key[:40]}: a key has 1 to 128 characters, a value 256 at the most"
+        if key.lower().startswith(("aws:", "tidetable:")) or key == "project":
+            yield f".table.tags.{key}: this tag is not yours to set; choose another key"
 
 
 def _check_capacity(stream: Stream) -> Iterator[str]:

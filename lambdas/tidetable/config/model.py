@@ -70,6 +70,14 @@ class IndexPolicy(_Group, frozen=True, kw_only=True):
     shards: int = 1
 
 
+class TablePolicy(_Group, frozen=True, kw_only=True):
+    """``[streams.NAME.table]``: what period tables not yet created have besides their key and capacity."""
+
+    deletion_protection: bool = False
+    point_in_time_recovery: bool = False
+    tags: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
 class Step(_Group, frozen=True, kw_only=True):
     """One step of the ladder, in force from ``age`` whole periods after the table closed; 0 is every table before that.
 
@@ -107,6 +115,7 @@ class Stream(_Group, frozen=True, kw_only=True):
     key: KeyPolicy
     index: tuple[IndexPolicy, ...] = ()
     capacity: Capacity = Capacity()
+    table: TablePolicy = TablePolicy()
 
     @property
     def layout(self) -> Layout:

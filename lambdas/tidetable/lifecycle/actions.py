@@ -30,6 +30,7 @@ class Create(Action):
     rank: ClassVar[int] = 0
 
     spec: TableSpec
+    recoverable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class Open(Action):
 
     name: ClassVar[str] = "open"
     rank: ClassVar[int] = 1
+
+    recoverable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,8 @@ def apply(action: Action, world: World, now: datetime) -> None:
         case Create():
             _create(action, world)
         case Open(entry=entry):
+            if action.recoverable:
+                world.tables.enable_recovery(entry.table)
             world.catalog.move(entry, State.OPEN, expected=(State.CREATING, State.OPEN))
         case SetCapacity(entry=entry):
             _set_capacity(action, _owned(entry, world), world)
@@ -66,6 +68,8 @@ def _create(action: Create, world: World) -> None:
     if not world.tables.create(action.spec):
         _owned(entry, world)
     _settled(entry.table, world)
+    if action.recoverable:
+        world.tables.enable_recovery(entry.table)
     world.catalog.move(entry, State.OPEN, expected=(State.CREATING, State.OPEN))
 
 
@@ -102,7 +106,10 @@ def remove_table(entry: Entry, world: World) -> None:
     if table is None:
         return
     if table.status != "DELETING":
-        _owned(entry, world)
+        # Whoever turned protection on by configuration has decided on expiry there, too.
+        if _owned(entry, world).protected:
+            world.tables.set_protection(entry.table, protected=False)
+            _settled(entry.table, world)
         world.tables.delete(entry.table)
     _gone(entry.table, world)
 

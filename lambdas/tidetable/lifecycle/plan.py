@@ -62,9 +62,16 @@ def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: O
 
 def _create(stage: str, stream: Stream, entry: Entry, now: datetime, reason: str) -> Create:
     level = level_of(entry.period, stream, now)
-    tags = table_tags(stage, stream.name, entry.period.label)
-    spec = TableSpec(entry.table, level.write, level.read, level.table_class, tags, entry.layout.indexes)
-    return Create(entry, reason, spec)
+    spec = TableSpec(
+        entry.table,
+        level.write,
+        level.read,
+        level.table_class,
+        {**stream.table.tags, **table_tags(stage, stream.name, entry.period.label)},
+        entry.layout.indexes,
+        stream.table.deletion_protection,
+    )
+    return Create(entry, reason, spec, stream.table.point_in_time_recovery)
 
 
 def _tend(config: Config, stream: Stream, entry: Entry, table: Table | None, now: datetime) -> Iterator[Action]:
@@ -72,7 +79,7 @@ def _tend(config: Config, stream: Stream, entry: Entry, table: Table | None, now
     expired = is_expired(entry.period, stream, now) and (entry.keep_until is None or now > entry.keep_until)
     closed = is_closed(entry.period, stream, now)
     if table is not None and entry.state is State.CREATING and table.status == "ACTIVE":
-        yield Open(entry, "its table has become active")
+        yield Open(entry, "its table has become active", stream.table.point_in_time_recovery)
     leaving = expired and stream.on_expiry != "keep"
     if table is not None and not leaving and entry.state is not State.ARCHIVED:
         yield from _level(entry, table, level_of(entry.period, stream, now), now)
