@@ -295,5 +295,6 @@ def _json(document: Any) -> None:
 
 
 def _fail(message: str) -> NoReturn:
-    err.print(message, style="red", markup=False)
+    # Not wrapped: a path or a name broken in two can be neither searched nor copied.
+    err.print(message, style="red", markup=False, soft_wrap=True)
     raise typer.Exit(1)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
 from tests.infra.synth import Template, template
 
+ROOT = Path(__file__).parents[2]
 ALARMS = {
     *("DeadLetters", "OverflowOld", "IngestFailing", "ApiFailing", "ArchiveFailing"),
     *("LifecycleFailing", "LifecycleUnhealthy", "LifecycleNotRunning", "LifecycleUndelivered"),
+    *("NextTableMissing", "WritesThrottled", "TableQuotaNear", "ArchiveOverdue"),
 }
 
 
@@ -86,3 +89,24 @@ def test_failed_actions_are_seen_though_the_function_does_not_fail(dev: Template
     assert alarm["Dimensions"] == [{"Name": "service", "Value": told["POWERTOOLS_SERVICE_NAME"]}]
     assert alarm["MetricName"] == "LifecycleHealthy"
     assert alarm["ComparisonOperator"] == "LessThanThreshold"
+
+
+def test_every_own_metric_that_an_alarm_or_the_dashboard_shows_is_counted_by_its_function(dev: Template) -> None:
+    shown = {
+        (one["Dimensions"][0]["Value"], one["MetricName"])
+        for one in dev.all("AWS::CloudWatch::Alarm").values()
+        if one.get("Namespace") == "Tidetable"
+    }
+    (board,) = dev.all("AWS::CloudWatch::Dashboard").values()
+    text = json.dumps(board["DashboardBody"])
+    shown |= {
+        (service, name)
+        for name, service in re.findall(r'\\"Tidetable\\",\\"(\w+)\\",\\"service\\",\\"([\w-]+)\\"', text)
+    }
+    assert len(shown) > 12
+    for service, name in shown:
+        source = (ROOT / "lambdas" / "handlers" / f"{service.removeprefix('tidetable-dev-')}.py").read_text()
+        assert f'"{name}"' in source or f'"{name.partition("_")[0]}_' in source.replace("{outcome}", ""), (
+            service,
+            name,
+        )
