@@ -27,9 +27,6 @@ class Kind(StrEnum):
     SLOW = "slow"
 
 
-LOST = frozenset({Kind.TIMEOUT_BEFORE, Kind.TIMEOUT_AFTER, Kind.RESET, Kind.GONE})
-
-
 class NoAnswer(Exception):
     """The caller gets no answer; ``kind`` says how it ends."""
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
 from typing import Any, TypeAlias
 
 # JSON as decoded: objects and arrays, text, booleans, null; numbers as int or Decimal, never float, so none loses a digit.
-JsonNumber: TypeAlias = int | Decimal
 JsonObject: TypeAlias = dict[str, Any]
 # An item as DynamoDB holds it: attribute names to native values. Only the adapters know the wire's type letters.
 Item: TypeAlias = dict[str, Any]

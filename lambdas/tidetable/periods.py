@@ -71,10 +71,6 @@ class Period:
     def overlaps(self, other: Period) -> bool:
         return self.start < other.end and other.start < self.end
 
-    def meets(self, start: datetime, end: datetime) -> bool:
-        """Whether any instant of ``[start, end]`` lies in this period: a window's newest instant counts."""
-        return self.start <= end and start < self.end
-
     def __contains__(self, instant: datetime) -> bool:
         return self.start <= instant < self.end
 
