@@ -14,6 +14,11 @@ def pytest_report_header() -> str:
     return f"time-lapse: {DAYS} days, seed {SEED} (TIDETABLE_DAYS, TIDETABLE_SEED)"
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Bytes never name a test: what was made at import may differ between two workers, which must collect the same names."""
+    return argname if isinstance(val, bytes) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     folders = {item: _folder(item) for item in items}
     for item, folder in folders.items():

@@ -113,6 +113,23 @@ def test_a_run_that_changes_nothing_looks_at_open_tables_and_a_twelfth_of_the_ot
     assert {name for names in looked for name in names} == set(world.tables._held), "each had its turn within the hour"
 
 
+def test_a_longer_window_raises_units_again_but_spends_no_change_of_class() -> None:
+    world = World()
+    world.run()
+    for _ in range(4):
+        world.after(days=1)
+    world.after(minutes=5)
+    assert world.levels()["2026-03-14"] == LAST
+    world.config = configuration(late="5d")
+    world.after(minutes=5)
+    world.after(minutes=5)
+    assert world.levels()["2026-03-14"] == (10, 10, "infrequent-access")
+    assert [change for change in world.tables.changes if "class" in change and "2026-03-14" in change] == [
+        "class tidetable-t.s.2026-03-14"
+    ]
+    assert world.after(minutes=5).done == []
+
+
 def test_a_failed_creation_is_reported_and_stops_nothing_else() -> None:
     world = World()
     world.tables.fails = {"tidetable-t.s.2026-03-16"}

@@ -25,10 +25,14 @@ class Level:
     table_class: TableClass
     reason: str
 
-    @property
-    def seen(self) -> Seen:
-        """What a table of this level is seen to have."""
-        return Seen(self.write, self.read, self.table_class)
+    def suits(self, seen: Seen) -> bool:
+        """Whether a table that was seen so needs no change.
+
+        A table once put into the class infrequent-access stays there, though a longer window may have made it young again: AWS
+        allows two changes of class in 30 days, and the class costs a quarter more per unit, not per table.
+        """
+        stays = seen.table_class is TableClass.INFREQUENT
+        return seen[:2] == (self.write, self.read) and (stays or seen.table_class is self.table_class)
 
 
 def age_of(period: Period, stream: Stream, now: datetime) -> int:

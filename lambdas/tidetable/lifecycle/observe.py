@@ -109,7 +109,7 @@ def _is_due(entry: Entry, stream: Stream, now: datetime) -> bool:
     """
     if entry.seen is None or entry.state in (State.CREATING, State.OPEN):
         return True
-    if entry.live and entry.seen != level_of(entry.period, stream, now).seen:
+    if entry.live and not level_of(entry.period, stream, now).suits(entry.seen):
         return True
     turn = int(sha256(entry.table.encode()).hexdigest(), 16) % LOOK_EVERY
     return turn == int(now.timestamp()) // RUN_SECONDS % LOOK_EVERY

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from tidetable.catalog import Entry, State
-from tidetable.config import Config, Stream
+from tidetable.config import Config, Stream, TableClass
 from tidetable.lifecycle.actions import (
     Action,
     Archive,
@@ -102,14 +102,19 @@ def _level(entry: Entry, table: Table, level: Level, now: datetime) -> Iterator[
         else:
             reason = f"{_units(table)} to {_units(level)}; {_why(entry, level)}"
             yield SetCapacity(entry, reason, level.write, level.read)
-    if table.table_class is not level.table_class:
+    stays = entry.seen is not None and entry.seen.table_class is table.table_class is TableClass.INFREQUENT
+    if table.table_class is not level.table_class and not stays:
         reason = f"{table.table_class} to {level.table_class}; {_why(entry, level)}"
         yield SetClass(entry, reason, level.table_class)
 
 
 def _why(entry: Entry, level: Level) -> str:
     """The ladder's reason, unless the table had what it should when it was last seen."""
-    return f"changed by hand, put back; {level.reason}" if entry.seen == level.seen else level.reason
+    return (
+        f"changed by hand, put back; {level.reason}"
+        if entry.seen is not None and level.suits(entry.seen)
+        else level.reason
+    )
 
 
 def _retire(config: Config, stream: Stream, entry: Entry) -> Iterator[Action]:
