@@ -57,6 +57,7 @@ bench: setup ## hot paths, suffixes and the bill, each against a named baseline
 	$(PY) -m bench.suffixes
 	$(PY) -m bench.bill
 	$(PY) -m bench.reconcile
+	$(PY) -m bench.archive
 
 synth: setup ## the CloudFormation template, without credentials
 	$(CDK) synth -c stage=$(STAGE)

@@ -20,6 +20,7 @@ TABLES = 1000
 CONFIG = f"""
 [lifecycle]
 delete_expired = true
+delete_grace = "0s"
 [streams.hourly]
 period = "hour"
 late = "1h"

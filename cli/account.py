@@ -38,9 +38,9 @@ class Account:
         """Invoke the archiver for one period."""
         return self._invoke(self.archiver, {"stream": stream, "period": period})
 
-    def restore(self, stream: str, period: str, *, keep_days: int, first_part: int) -> dict[str, Any]:
-        """Invoke the restorer for as many parts as fit into one run."""
-        payload = {"stream": stream, "period": period, "keep_days": keep_days, "first_part": first_part}
+    def restore(self, stream: str, period: str, *, keep_days: int, start: Any) -> dict[str, Any]:
+        """Invoke the restorer for as much as fits into one run; ``start`` is where the one before it ended."""
+        payload = {"stream": stream, "period": period, "keep_days": keep_days, "start": start}
         return self._invoke(self.restorer, payload)
 
     def _invoke(self, function: str, payload: dict[str, Any]) -> dict[str, Any]:

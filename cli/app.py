@@ -147,6 +147,9 @@ def archive(
     """Archive a closed period now, before it expires. Its table stays until the lifecycle deletes it."""
     account = _account(stage, endpoint, profile, region)
     answer = _working(f"archiving {stream} {period}", lambda: account.archive(stream, period))
+    while answer["state"] == "archiving":
+        so_far = f"archiving {stream} {period}: {answer['events']:,} events are archived and verified"
+        answer = _working(so_far, lambda: account.archive(stream, period))
     _json(answer) if as_json else out.print(f"{answer['stream']} {answer['period']} is {answer['state']}")
 
 
@@ -163,14 +166,13 @@ def restore(
 ) -> None:
     """Make an archived period a table again. It is read from its archive until the table is whole and compared."""
     account = _account(stage, endpoint, profile, region)
-    part: int | None = 0
-    while part is not None:
-        first = part
+    answer: dict[str, Any] = {"next": {}}
+    while (start := answer["next"]) is not None:
+        done = f"{start['part']} of {answer['parts']} parts written" if start else "beginning"
         answer = _working(
-            f"restoring {stream} {period}, part {first}",
-            lambda first=first: account.restore(stream, period, keep_days=keep, first_part=first),
+            f"restoring {stream} {period}: {done}",
+            lambda start=start: account.restore(stream, period, keep_days=keep, start=start),
         )
-        part = answer["next_part"]
     _json(answer) if as_json else out.print(f"{answer['stream']} {answer['period']} is {answer['state']}")
 
 

@@ -57,7 +57,7 @@ class Lifecycle(Construct):
             environment={"TIDETABLE_ARCHIVE_BUCKET": bucket.bucket_name},
         )
         tables = period_tables(self, self._common.stage)
-        function.allow(["dynamodb:Scan"], tables)
+        function.allow(["dynamodb:Scan", "dynamodb:DescribeTable"], tables)
         entries = ["dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"]
         function.allow(entries, catalog.table_arn)
         function.allow(["s3:GetObject", "s3:PutObject", "s3:DeleteObject"], bucket.arn_for_objects("stream=*"))

@@ -32,3 +32,8 @@ def period_tables(scope: Construct, stage: str) -> str:
         resource_name=f"{table_prefix(stage)}*",
         arn_format=ArnFormat.SLASH_RESOURCE_NAME,
     )
+
+
+def lake_database(stage: str) -> str:
+    """The Glue database of a stage's archive; Athena's names have no hyphens."""
+    return f"tidetable_{stage.replace('-', '_')}"

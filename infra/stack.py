@@ -12,6 +12,7 @@ from infra.assets import Assets
 from infra.dashboard import Dashboard
 from infra.function import Common
 from infra.ingest import Ingest
+from infra.lake import Lake
 from infra.lifecycle import Lifecycle
 from infra.query import Query
 from infra.storage import Storage
@@ -29,6 +30,7 @@ class TidetableStack(Stack):
         ingest = Ingest(self, "Ingest", common, code=slim, storage=storage)
         query = Query(self, "Query", common, slim=slim, archive=archive, storage=storage)
         lifecycle = Lifecycle(self, "Lifecycle", common, slim=slim, archive=archive, storage=storage)
+        lake = Lake(self, "Lake", stage=stage, config=config, bucket=storage.bucket)
         api = Api(self, "Api", common, ingest=ingest.function, query=query.function)
         Alarms(self, "Alarms", stage=stage, ingest=ingest, lifecycle=lifecycle, api=api)
         Dashboard(self, "Dashboard", stage=stage, ingest=ingest, query=query, lifecycle=lifecycle, api=api)
@@ -44,6 +46,7 @@ class TidetableStack(Stack):
         outputs = {
             "ApiUrl": api.rest.url,
             "ArchiveBucket": storage.bucket.bucket_name,
+            "ArchiveDatabase": lake.name,
             "CatalogTable": storage.catalog.table_name,
             "LifecycleFunction": lifecycle.function.function_name,
             "ArchiverFunction": lifecycle.archiver.function_name,

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import cache
 
 from aws import clients
-from aws.archive_clients import LambdaArchiver, LambdaArchiveReader
+from aws.archive.clients import LambdaArchiver, LambdaArchiveReader
 from aws.catalog import DynamoCatalog
 from aws.notices import EventBus
 from aws.overflow import SqsOverflow

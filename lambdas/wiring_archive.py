@@ -6,11 +6,12 @@ from functools import cache
 
 import wiring
 from aws import clients
-from aws.archive_clients import encode_page
-from aws.archive_parquet import Parquet
-from aws.archive_s3 import S3Objects, S3PartReader, TableScan
+from aws.archive.clients import encode_page
+from aws.archive.parquet import Parquet
+from aws.archive.s3 import S3Objects, S3PartReader
+from aws.archive.scan import RawScan
 from aws.catalog import DynamoCatalog
-from settings import settings
+from settings import config, settings
 from tidetable.archive import Exporter, Restorer
 from tidetable.archive.reading import PartReader
 from wiring import SystemClock
@@ -22,8 +23,10 @@ __all__ = ["encode_page", "exporter", "part_reader", "restorer"]
 def exporter() -> Exporter:
     """For the archiver."""
     return Exporter(
+        config(),
         DynamoCatalog(clients.dynamodb(), settings().catalog_table),
-        TableScan(clients.dynamodb()),
+        wiring.tables(),
+        RawScan(clients.dynamodb()),
         S3Objects(clients.s3(), settings().archive_bucket),
         Parquet(),
         SystemClock(),

@@ -150,13 +150,15 @@ def expire(deployed: Deployed, api: Api, sent: Sequence[Event], now: datetime) -
     say(f"as if it were {at[:16]}: period {oldest}, with {len(mine)} events, has been kept long enough")
     plan = invoke_lifecycle(deployed, at=at, dry_run=True)["actions"]
     wanted = [one["period"] for one in plan if one["action"] in ("archive", "delete") and one["stream"] == "quakes"]
-    check(wanted == [oldest, oldest], "a dry run plans to archive it and then to delete its table, and no other's")
-    report = invoke_lifecycle(deployed, at=at)
-    if not report["healthy"]:
-        raise RuntimeError(f"the lifecycle reported: {json.dumps(report, indent=2)}")
-    check(
-        not invoke_lifecycle(deployed, at=at)["actions"], f"{len(report['actions'])} changes made; a second run: none"
-    )
+    check(wanted == [oldest], "a dry run plans to archive it, and no other period")
+    changes = 0
+    # Archived by the first run; deleted by the second, as its day of grace has passed by then.
+    for _ in range(2):
+        report = invoke_lifecycle(deployed, at=at)
+        changes += len(report["actions"])
+        if not report["healthy"]:
+            raise RuntimeError(f"the lifecycle reported: {json.dumps(report, indent=2)}")
+    check(not invoke_lifecycle(deployed, at=at)["actions"], f"{changes} changes made in two runs; a third: none")
     show_periods(api)
     table = f"tidetable-local.quakes.{oldest}"
     tables = deployed.client("dynamodb").list_tables()["TableNames"]

@@ -205,7 +205,12 @@ def _attributes(entry: Entry) -> Item:
     }
     if entry.archive is not None:
         facts = entry.archive
-        item["archive"] = {"manifest": facts.manifest, "events": facts.events, "bytes": facts.bytes}
+        item["archive"] = {
+            "manifest": facts.manifest,
+            "events": facts.events,
+            "bytes": facts.bytes,
+            "at": to_text(facts.at),
+        }
     if entry.deleted_at is not None:
         item["deleted_at"] = to_text(entry.deleted_at)
     if entry.keep_until is not None:
@@ -248,4 +253,4 @@ def _seen(item: Mapping[str, Any]) -> Seen:
 
 
 def _archive(item: Mapping[str, Any]) -> ArchiveFacts:
-    return ArchiveFacts(manifest=item["manifest"], events=int(item["events"]), bytes=int(item["bytes"]))
+    return ArchiveFacts(item["manifest"], int(item["events"]), int(item["bytes"]), from_text(item["at"]))

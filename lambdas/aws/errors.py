@@ -15,6 +15,7 @@ from tidetable.errors import TableMissing
 
 CONDITION_FAILED = "ConditionalCheckFailedException"
 NOT_FOUND = "ResourceNotFoundException"
+THROTTLED = frozenset({"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded"})
 TRANSACTION_CANCELED = "TransactionCanceledException"
 
 

@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from aws.catalog import catalog_key
 from aws.clients import CONCURRENCY
 from aws.codec import from_wire, to_wire
-from aws.errors import CONDITION_FAILED, NOT_FOUND, TRANSACTION_CANCELED, error_code, naming_table
+from aws.errors import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED, error_code, naming_table
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.events import Item
 from tidetable.keys import Index, Key
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 # AWS: BatchWriteItem takes 25 puts.
 _BATCH = 25
-_THROTTLES = frozenset({"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded"})
 
 
 class DynamoStore:
@@ -55,7 +54,7 @@ class DynamoStore:
             if code == NOT_FOUND:
                 return Written(unwritten=puts, missing_tables={table})
             # Whatever else was refused is not written either; the caller keeps it safe.
-            return Written(unwritten=puts, throttled=len(puts) if code in _THROTTLES else 0)
+            return Written(unwritten=puts, throttled=len(puts) if code in THROTTLED else 0)
         except BotoCoreError:
             # No answer: it may be written or not. Writing it again is harmless, as the key is calculated.
             return Written(unwritten=puts)

@@ -1,8 +1,10 @@
-"""Archives one period: {"stream": "quakes", "period": "2026-01-31"}. Called by the lifecycle, or by hand."""
+"""Archives one period: {"stream": "quakes", "period": "2026-01-31"}. Called by the lifecycle, or by hand.
+
+What does not fit into one run goes on in the next: as long as the answer's state is "archiving", call again.
+"""
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from aws_lambda_powertools.metrics import MetricUnit
@@ -12,15 +14,24 @@ import wiring_archive
 from handlers._observe import logger, metrics, observed, seconds_left
 from tidetable.archive import archive_period
 
+_RESERVE_SECONDS = 10.0
+
 
 @observed
 def handler(event: dict[str, str], context: LambdaContext) -> dict[str, Any]:
     """Archive and verify; an error is the function's error, which the caller sees and an alarm counts."""
-    length = timedelta(seconds=seconds_left(context)())
-    entry = archive_period(event["stream"], event["period"], wiring_archive.exporter(), context.aws_request_id, length)
-    facts = entry.archive
-    if facts is not None:
-        logger.info("archived", stream=entry.stream, period=entry.period.label, events=facts.events, bytes=facts.bytes)
+    remaining = seconds_left(context, _RESERVE_SECONDS)
+    done = archive_period(
+        event["stream"], event["period"], wiring_archive.exporter(), context.aws_request_id, remaining
+    )
+    entry, facts = done.entry, done.entry.archive
+    logger.info("archiving", stream=entry.stream, period=entry.period.label, state=entry.state, events=done.events)
+    if done.done and facts is not None:
         metrics.add_metric("EventsArchived", MetricUnit.Count, facts.events)
         metrics.add_metric("BytesArchived", MetricUnit.Bytes, facts.bytes)
-    return {"stream": entry.stream, "period": entry.period.label, "state": entry.state.value}
+    return {
+        "stream": entry.stream,
+        "period": entry.period.label,
+        "state": entry.state.value,
+        "events": done.events,
+    }

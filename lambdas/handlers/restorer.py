@@ -1,6 +1,6 @@
-"""Restores one period: {"stream": "quakes", "period": "2026-01-31", "keep_days": 7, "first_part": 0}.
+"""Restores one period: {"stream": "quakes", "period": "2026-01-31", "keep_days": 7, "start": null}.
 
-What does not fit into one run goes on in the next: the answer's ``next_part`` is the next call's ``first_part``.
+What does not fit into one run goes on in the next: the answer's ``next`` is the next call's ``start``.
 """
 
 from __future__ import annotations
@@ -8,15 +8,17 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_archive
 from handlers._observe import logger, observed, seconds_left
 from tidetable.archive import restore_period
+from tidetable.archive.restore import Position
 from tidetable.errors import TidetableError
 
 _RESERVE_SECONDS = 10.0
-_KEYS = frozenset({"stream", "period", "keep_days", "first_part"})
+_KEYS = frozenset({"stream", "period", "keep_days", "start"})
 
 
 class BadRestore(TidetableError):
@@ -26,18 +28,22 @@ class BadRestore(TidetableError):
 @observed
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Restore as far as the time goes; an error is the function's error."""
-    keep, first = event.get("keep_days", 7), event.get("first_part", 0)
+    keep = event.get("keep_days", 7)
     if not {"stream", "period"} <= event.keys() <= _KEYS:
-        raise BadRestore("the payload has stream and period, and may have keep_days and first_part")
-    if type(keep) is not int or not 1 <= keep <= 3650 or type(first) is not int or first < 0:
-        raise BadRestore("keep_days is a whole number from 1 to 3650, first_part one from 0")
+        raise BadRestore("the payload has stream and period, and may have keep_days and start")
+    if type(keep) is not int or not 1 <= keep <= 3650:
+        raise BadRestore("keep_days is a whole number from 1 to 3650")
+    try:
+        start = msgspec.convert(event.get("start") or {}, Position)
+    except msgspec.ValidationError as error:
+        raise BadRestore("start is what an earlier answer called next") from error
     done = restore_period(
         event["stream"],
         event["period"],
         wiring_archive.restorer(),
         context.aws_request_id,
         keep=timedelta(days=keep),
-        first_part=first,
+        start=start,
         remaining=seconds_left(context, _RESERVE_SECONDS),
     )
     answer = {
@@ -45,7 +51,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         "period": done.entry.period.label,
         "state": done.entry.state.value,
         "parts": done.parts,
-        "next_part": done.next_part,
+        "next": msgspec.to_builtins(done.next),
     }
     logger.info("restored", report=answer)
     return answer

@@ -33,11 +33,12 @@ WRITABLE = frozenset({State.CREATING, State.OPEN, State.CLOSED})
 
 @dataclass(frozen=True, slots=True)
 class ArchiveFacts:
-    """What the catalog keeps of a verified archive: where its manifest is, and its size."""
+    """What the catalog keeps of a verified archive: where its manifest is, its size, and when it was verified."""
 
     manifest: str
     events: int
     bytes: int
+    at: datetime
 
 
 class Seen(NamedTuple):

@@ -43,6 +43,14 @@ class TableMissing(TidetableError):
         super().__init__(f"table {table} does not exist")
 
 
+class TableThrottled(TidetableError):
+    """DynamoDB would not serve a read of this table now; it may a moment later."""
+
+    def __init__(self, table: str) -> None:
+        self.table = table
+        super().__init__(f"table {table} is throttled")
+
+
 class StaleEntry(TidetableError):
     """A catalog entry is no longer in the state that a change expected: another run was faster."""
 

@@ -1,8 +1,11 @@
 """Archiving: verified, complete, once, and safe to interrupt anywhere."""
 
-from collections.abc import Iterator
+import json
+import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +14,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aws.archive_parquet import Parquet
+from aws.archive.parquet import Parquet, ParquetWriter
+from aws.archive.render import canonical
+from aws.codec import to_wire
 from tests.fakes import FakeCatalog, FakeClock
-from tidetable.archive import Digest, Exporter, Manifest, archive_period
+from tests.lifecycle.world import configuration
+from tidetable.archive import Archived, Exporter, Manifest, archive_period
 from tidetable.archive.manifest import Part
+from tidetable.archive.ports import RawPage
 from tidetable.archive.reading import read_archive
 from tidetable.catalog import Entry, State
-from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableMissing
-from tidetable.events import Event, Item
+from tidetable.config import TableClass
+from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableMissing, TableThrottled
+from tidetable.events import Event
 from tidetable.keys import Layout
 from tidetable.periods import Kind, containing
-from tidetable.ports import ArchiveRange
+from tidetable.ports import ArchiveRange, Table
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 NOW = datetime(2026, 3, 20, tzinfo=UTC)
@@ -41,24 +49,44 @@ def some(count: int) -> list[Event]:
 
 
 class World:
+    """A table in memory behind the real format. ``calls`` are how many the archive may make before it is killed."""
+
     def __init__(self, events: list[Event]) -> None:
-        self.tables: dict[str, list[Item]] = {"t": [LAYOUT.item_of(event) for event in events][::-1]}
+        self.held: dict[str, list[Any]] = {"t": [to_wire(LAYOUT.item_of(event)) for event in events][::-1]}
         self.bucket: dict[str, bytes] = {}
         self.catalog = FakeCatalog()
+        self.clock = FakeClock(NOW)
         self.calls = 10**9
-        period = containing(START, Kind.DAY)
-        self.catalog.add(Entry("s", period, "t", LAYOUT, State.CLOSED, START))
+        self.throttles = 0
+        self.read = 100
+        self.seconds = 1e9
+        self.policy = ""
+        self.catalog.add(Entry("s", containing(START, Kind.DAY), "t", LAYOUT, State.CLOSED, START))
 
     def _call(self) -> None:
         self.calls -= 1
         if self.calls < 0:
             raise KeyboardInterrupt
 
-    def scan(self, table: str) -> Iterator[Item]:
+    def describe(self, name: str) -> Table | None:
+        found = name in self.held
+        return Table(name, "ACTIVE", 1, self.read, TableClass.STANDARD) if found else None
+
+    def page(
+        self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
+    ) -> RawPage:
+        """Seven items a page at the most."""
         self._call()
-        if table not in self.tables:
+        if table not in self.held:
             raise TableMissing(table)
-        yield from self.tables[table]
+        if self.throttles:
+            self.throttles -= 1
+            raise TableThrottled(table)
+        mine = self.held[table][segment::segments]
+        start = after["at"] if after is not None else 0
+        items = mine[start : start + min(limit or 7, 7)]
+        end = start + len(items)
+        return RawPage(json.dumps(items).encode(), len(items), len(items), {"at": end} if end < len(mine) else None)
 
     def put(self, key: str, body: bytes) -> None:
         self._call()
@@ -68,24 +96,43 @@ class World:
         self._call()
         return self.bucket[key]
 
+    def find(self, key: str) -> bytes | None:
+        self._call()
+        return self.bucket.get(key)
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        self._call()
+        return {key: len(body) for key, body in self.bucket.items() if key.startswith(prefix)}
+
     def clear(self, prefix: str) -> None:
         self._call()
         self.bucket = {key: body for key, body in self.bucket.items() if not key.startswith(prefix)}
 
+    def run(self, owner: str = "one") -> Archived:
+        config = configuration(more=self.policy)
+        parts: Any = Exporter(config, self.catalog, self, self, self, Parquet(), self.clock, part_bytes=8000)  # type: ignore[arg-type]
+        end = self.clock.now() + timedelta(seconds=self.seconds)
+        return archive_period("s", "2026-03-01", parts, owner, lambda: (end - self.clock.now()).total_seconds())
+
     def archive(self, owner: str = "one") -> Entry:
-        exporter = Exporter(self.catalog, self, self, Parquet(), FakeClock(NOW), part_events=40)
-        return archive_period("s", "2026-03-01", exporter, owner, MINUTE)
+        done = self.run(owner)
+        assert done.done
+        return done.entry
 
     @property
     def state(self) -> State:
         return self.catalog.entries("s")[0].state
 
+    @property
+    def parts(self) -> list[str]:
+        return sorted(key for key in self.bucket if key.endswith(".parquet"))
+
     # What reads the archive.
     def manifest(self, key: str) -> Manifest:
         return Manifest.decode(self.bucket[key])
 
-    def events(self, part: Part, low: str, high: str) -> list[Event]:
-        return Parquet().between(self.bucket[part.key], low, high)
+    def events(self, part: Part, low: str, high: str, layout: Layout) -> list[Event]:
+        return Parquet().between(BytesIO(self.bucket[part.key]), low, high, layout)
 
 
 def plain(events: list[Event]) -> list[Event]:
@@ -97,9 +144,12 @@ def test_what_is_archived_is_what_the_table_held_value_by_value() -> None:
     facts = world.archive().archive
     assert facts is not None
     manifest = world.manifest(facts.manifest)
-    held = [event for part in manifest.parts for event in Parquet().decode(world.bucket[part.key])]
-    assert plain(held) == plain(some(100))
-    assert (facts.events, len(manifest.parts), world.state) == (100, 3, State.ARCHIVED)
+    held = [item for part in manifest.parts for item in Parquet().items(world.bucket[part.key], LAYOUT)]
+    assert plain([LAYOUT.event_of(item) for item in held]) == plain(some(100))
+    assert sorted(map(canonical, map(to_wire, held))) == sorted(map(canonical, world.held["t"]))
+    assert (facts.events, facts.at, world.state) == (100, world.clock.now(), State.ARCHIVED)
+    assert len(manifest.parts) > 1
+    assert world.bucket.keys() == {facts.manifest, *(part.key for part in manifest.parts)}, "no progress is left"
     assert manifest.layout.layout() == LAYOUT
 
 
@@ -119,22 +169,69 @@ def test_archiving_again_does_nothing() -> None:
     assert world.bucket == before
 
 
-@pytest.mark.parametrize("calls", range(9))
-def test_interrupted_after_any_call_it_is_done_again_with_one_copy(calls: int) -> None:
+def test_killed_after_any_call_it_is_finished_by_the_next_with_one_copy() -> None:
+    whole = World(some(100))
+    whole.archive()
+    calls = 10**9 - whole.calls
+    assert calls > 20
+    for allowed in range(calls):
+        world = World(some(100))
+        world.calls = allowed
+        with pytest.raises(KeyboardInterrupt):
+            world.archive()
+        world.calls = 10**9
+        world.clock.sleep(10**9)  # the dead run's lease runs out
+        facts = world.archive().archive
+        assert facts is not None
+        manifest = world.manifest(facts.manifest)
+        assert (manifest.events, manifest.digest) == (
+            100,
+            Parquet().page_facts(json.dumps(world.held["t"]).encode()).hex,
+        )
+        assert world.parts == [part.key for part in manifest.parts]
+
+
+def test_it_goes_on_where_the_time_was_up_and_keeps_the_parts_that_are_verified() -> None:
     world = World(some(100))
-    world.calls = calls
-    with pytest.raises(KeyboardInterrupt):
-        world.archive()
-    assert world.catalog.entries("s")[0].archive is None
-    world.calls = 10**9
-    world.tables["t"] = world.tables["t"][:50]  # fewer parts than before: none of the old may stay
-    world.archive()
-    assert sorted(world.bucket) == [
-        "stream=s/period=2026-03-01/manifest.json",
-        "stream=s/period=2026-03-01/part-00000.parquet",
-        "stream=s/period=2026-03-01/part-00001.parquet",
-    ]
+    world.read, world.seconds = 2, 60  # one unit a second
+    first = world.run()
+    assert not first.done
+    assert 0 < first.events < 100
+    before = {key: world.bucket[key] for key in world.parts}
+    runs = 1
+    while not world.run().done:
+        runs += 1
+    assert runs > 1
+    assert before.items() <= world.bucket.items()
     assert world.state is State.ARCHIVED
+
+
+def test_it_reads_no_faster_than_its_share_and_in_pages_that_fit() -> None:
+    world = World(some(100))
+    world.read, world.policy = 8, "archive = { read_share = 0.25 }"
+    begun = world.clock.now()
+    world.archive()
+    assert world.clock.now() - begun >= timedelta(seconds=(100 - 10) / 2)
+
+
+def test_what_throttles_it_only_delays_it() -> None:
+    world = World(some(100))
+    world.throttles = 3
+    world.archive()
+    assert world.state is State.ARCHIVED
+
+
+def test_a_restored_period_is_archived_anew_not_from_what_was_left_of_the_first_time() -> None:
+    world = World(some(10))
+    world.archive()
+    entry = world.catalog.entries("s")[0]
+    stale = "stream=s/period=2026-03-01/_progress-segment-000.json"
+    world.bucket[stale] = b'{"done": true}'
+    world.catalog.move(entry, State.CLOSED, expected=[State.ARCHIVED])
+    world.held["t"] += [to_wire(LAYOUT.item_of(Event("late", START, "came late", {})))]
+    facts = world.archive().archive
+    assert facts is not None
+    assert facts.events == 11
 
 
 def test_one_damaged_byte_is_seen_and_nothing_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,24 +243,55 @@ def test_one_damaged_byte_is_seen_and_nothing_is_marked(monkeypatch: pytest.Monk
     assert world.state is State.ARCHIVING
 
 
+def test_a_part_that_went_away_before_the_manifest_is_seen_and_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(some(100))
+    sizes = world.sizes
+    monkeypatch.setattr(
+        world, "sizes", lambda prefix: {key: size for key, size in sizes(prefix).items() if "00001" not in key}
+    )
+    with pytest.raises(ArchiveMismatch, match="did not hold"):
+        world.archive()
+    monkeypatch.undo()
+    world.archive()
+    assert world.state is State.ARCHIVED
+
+
 def test_a_format_that_loses_an_event_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(some(100))
-    decode = Parquet.decode
-    monkeypatch.setattr(Parquet, "decode", lambda self, body: decode(self, body)[1:])
-    with pytest.raises(ArchiveMismatch, match="read back but 100 scanned"):
+    whole = ParquetWriter.finish
+    monkeypatch.setattr(ParquetWriter, "finish", lambda self: lossy(self))
+
+    def lossy(writer: ParquetWriter) -> bytes:
+        writer._pages = [page.slice(1) for page in writer._pages]
+        return whole(writer)
+
+    with pytest.raises(ArchiveMismatch, match="read back but"):
         world.archive()
 
 
-def test_an_item_that_no_event_would_give_stops_the_archive() -> None:
+@pytest.mark.parametrize(
+    ("pk", "sk", "more"),
+    [
+        ("2026-03-01T00:00:00.000000Z#0", "by#hand", {}),
+        ("2026-03-01T00:00:00.000000Z#0", "2026-03-01T00:00:00.000000Z#a", {}),
+        ("2026-03-01T00:00:00.000000Z#0", "2026-03-01T00:00:00.000000Z#a#b#c", {}),
+        ("2026-03-01T06:00:00.000000Z#0", "2026-03-01T00:00:00.000000Z#a#b", {}),
+        ("2026-03-01T00:00:00.000000Z", "2026-03-01T00:00:00.000000Z#a#b", {}),
+        ("2026-03-01T00:00:00.000000Z#0", "2026-99-01T00:00:00.000000Z#a#b", {}),
+        ("2026-03-01T00:00:00.000000Z#0", "2026-03-01T00:00:00.000000Z#a#b", {"data": {"S": "text"}}),
+    ],
+)
+def test_an_item_that_no_event_would_give_stops_the_archive(pk: str, sk: str, more: dict[str, Any]) -> None:
     world = World(some(3))
-    world.tables["t"].append({"pk": "2026-03-01T00:00:00.000000Z#0", "sk": "by#hand", "data": {}})
+    world.held["t"].append({"pk": {"S": pk}, "sk": {"S": sk}, "data": {"M": {}}} | more)
     with pytest.raises(ArchiveFailed, match="no event"):
         world.archive()
+    assert world.state is State.ARCHIVING
 
 
 def test_a_missing_table_is_no_empty_archive() -> None:
     world = World([])
-    del world.tables["t"]
+    del world.held["t"]
     with pytest.raises(ArchiveFailed, match="does not exist"):
         world.archive()
 
@@ -176,31 +304,22 @@ def test_two_runs_at_once_are_one() -> None:
     assert world.state is State.CLOSED
 
 
-def test_duckdb_reads_the_parquet_alone(tmp_path: Path) -> None:
-    world = World(some(100))
+def test_the_documented_duckdb_line_reads_the_parquet_alone(tmp_path: Path) -> None:
+    line = re.search(r'duckdb -c "(.*)"', (Path(__file__).parents[2] / "docs" / "archive.md").read_text())
+    assert line is not None
+    world = World([Event(one.series, one.time, one.id, {"mag": n}) for n, one in enumerate(some(100))])
     world.archive()
     for key, body in world.bucket.items():
         (tmp_path / key).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / key).write_bytes(body)
-    query = f"select count(*), count(distinct id), max(data->>'$.n') from read_parquet('{tmp_path}/**/*.parquet')"  # noqa: S608
+    query = line[1].replace("s3://BUCKET", str(tmp_path)).replace("stream=quakes", "stream=s")
     with duckdb.connect() as connection:
-        assert connection.execute(query).fetchall()[0][:2] == (100, 100)
-
-
-@given(st.permutations(some(8)), st.integers(0, 7))
-def test_the_digest_knows_no_order_but_every_event(shuffled: list[Event], index: int) -> None:
-    def digest(events: list[Event]) -> tuple[int, str]:
-        total = Digest()
-        for event in events:
-            total.add(event)
-        return total.count, total.hex()
-
-    whole = digest(some(8))
-    assert digest(shuffled) == whole
-    changed = Event(shuffled[index].series, START, "other", {})
-    assert digest(shuffled[:index] + shuffled[index + 1 :]) != whole
-    assert digest([*shuffled, shuffled[index]]) != whole
-    assert digest([*shuffled[:index], changed, *shuffled[index + 1 :]]) != whole
+        found = connection.execute(query).fetchall()
+    assert {series: (count, most) for series, count, most in found} == {
+        "s#0": (34, 99),
+        "s#1": (33, 97),
+        "s#2": (33, 98),
+    }
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +354,7 @@ def test_reading_a_range_is_filtering_and_sorting(
         and series in (None, event.series)
         and (edge is None or (place(event) > edge if ascending else place(event) < edge))
     ]
-    keys = ArchiveRange("stream=s/period=2026-03-01/manifest.json", low, high, series, edge)
+    keys = ArchiveRange("stream=s/period=2026-03-01/_manifest.json", low, high, series, edge)
     page = read_archive(keys, archived, limit=limit, ascending=ascending)
     assert [event.id for event in page.events] == [event.id for event in wanted[:limit]]
     assert page.more == (len(wanted) > limit)

@@ -28,7 +28,7 @@ def _serial() -> Iterator[None]:
 def gone() -> Stage:
     """A stage whose first tables were archived, in several parts, and deleted long ago."""
     stage = built()
-    stage.part_events = 4
+    stage.part_bytes = 800
     for _ in range(12):
         stage.clock.sleep(86_400)
         for _ in range(2):
@@ -52,7 +52,7 @@ def test_a_restored_period_is_read_from_its_table_and_tended_again() -> None:
     stage = gone()
     before = entry(stage)
     done = stage.restore("s", LABEL)
-    assert (done.next_part, done.entry.state) == (None, State.CLOSED)
+    assert (done.next, done.entry.state) == (None, State.CLOSED)
     assert entry(stage).layout == before.layout
     assert len(items(stage)) == COUNT
     # The archive may go: what answers is the table.
@@ -98,11 +98,11 @@ def test_a_restore_stopped_after_any_call_is_finished_by_the_next() -> None:
 def test_a_restore_goes_on_where_its_time_was_up() -> None:
     stage = gone()
     first = stage.restore("s", LABEL, within=62)
-    assert first.next_part is not None
+    assert first.next is not None
     assert first.entry.state is State.RESTORING
     assert ids(stage) == IDS, "it is read from the archive meanwhile"
-    done = stage.restore("s", LABEL, first_part=first.next_part)
-    assert done.next_part is None
+    done = stage.restore("s", LABEL, start=first.next)
+    assert done.next is None
     assert ids(stage) == IDS
 
 

@@ -25,20 +25,26 @@ class FakeFunctions:
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
         self.fails = False
+        self.archiver_calls = 0
 
     def invoke(self, FunctionName: str, Payload: bytes) -> Any:  # noqa: N803 - boto3's names
         given = json.loads(Payload)
         if self.fails:
             return self._answer({"errorMessage": "out of memory"}) | {"FunctionError": "Unhandled"}
         if FunctionName == "archiver":
+            # Two runs, as for a large table.
+            self.archiver_calls += 1
+            if self.archiver_calls == 1:
+                return self._answer({**given, "state": "archiving", "events": 1})
             self.stage.archive(given["stream"], given["period"], within=100)
-            return self._answer({**given, "state": "archived"})
+            return self._answer({**given, "state": "archived", "events": 3})
         if FunctionName == "restorer":
             # Two runs, as for a large archive.
-            first = given["first_part"]
-            done = self.stage.restore(given["stream"], given["period"], keep_days=given["keep_days"]) if first else None
-            state = done.entry.state.value if done is not None else "restoring"
-            return self._answer({**given, "state": state, "parts": 1, "next_part": None if first else 1})
+            if not given["start"]:
+                return self._answer({**given, "state": "restoring", "parts": 2, "next": {"part": 1}})
+            assert given["start"] == {"part": 1}
+            done = self.stage.restore(given["stream"], given["period"], keep_days=given["keep_days"])
+            return self._answer({**given, "state": done.entry.state.value, "parts": 2, "next": None})
         return self._answer(self.stage.run_lifecycle(dry_run=given.get("dry_run", False)).document())
 
     @staticmethod

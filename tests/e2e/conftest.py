@@ -33,6 +33,6 @@ def eventually(probe: Callable[[], _T], holds: Callable[[_T], bool], seconds: fl
     """Ask until it holds; the last answer is in the failure."""
     deadline = monotonic() + seconds
     while not holds(answer := probe()):
-        assert monotonic() < deadline, f"not within {seconds} s; the last answer was {answer}"
+        assert monotonic() < deadline, f"not within {seconds} s; the last answer was {str(answer)[-3000:]}"
         sleep(0.3)
     return answer

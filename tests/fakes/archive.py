@@ -5,7 +5,7 @@ from tests.fakes.store import FakeStore
 from tidetable.catalog import ArchiveFacts, State
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Event
-from tidetable.ports import ArchivePage, ArchiveRange
+from tidetable.ports import ArchivePage, ArchiveRange, Clock
 
 
 class FakeArchive:
@@ -31,10 +31,11 @@ class FakeArchive:
 class FakeArchiver:
     """Archives from a FakeStore into a FakeArchive. ``fails`` makes it refuse."""
 
-    def __init__(self, catalog: FakeCatalog, store: FakeStore, archive: FakeArchive) -> None:
+    def __init__(self, catalog: FakeCatalog, store: FakeStore, archive: FakeArchive, clock: Clock) -> None:
         self._catalog = catalog
         self._store = store
         self._archive = archive
+        self._clock = clock
         self.fails = False
 
     def archive(self, stream: str, label: str, *, within: float) -> None:
@@ -44,5 +45,5 @@ class FakeArchiver:
         entry = self._catalog.move(entry, State.ARCHIVING, expected=(State.CLOSED, State.ARCHIVING))
         items = self._store.tables[entry.table].values()
         self._archive.periods[entry.table] = [(item["sk"], entry.layout.event_of(item)) for item in items]
-        facts = ArchiveFacts(entry.table, len(items), 0)
+        facts = ArchiveFacts(entry.table, len(items), 0, self._clock.now())
         self._catalog.move(entry, State.ARCHIVED, expected=(State.ARCHIVING,), archive=facts)

@@ -1,11 +1,22 @@
 """A bucket in memory, and a format for parts that is quick to write and read."""
 
-from collections.abc import Callable, Sequence
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
+from botocore.exceptions import ClientError
+
+from aws.archive.render import canonical
+from aws.codec import from_json
+from aws.errors import THROTTLED, error_code, naming_table
+from tidetable.archive import Facts
 from tidetable.archive.manifest import Manifest, Part
+from tidetable.archive.ports import RawPage
 from tidetable.archive.reading import read_archive
-from tidetable.events import Event
-from tidetable.ingest.overflow import decode_message, encode_message
+from tidetable.errors import TableThrottled
+from tidetable.events import Event, Item
+from tidetable.keys import Layout
 from tidetable.ports import ArchivePage, ArchiveRange
 
 
@@ -24,20 +35,85 @@ class FakeBucket:
         self._strike()
         return self.objects[key]
 
-    def clear(self, prefix: str) -> None:
+    def find(self, key: str) -> bytes | None:
         self._strike()
-        for key in [one for one in self.objects if one.startswith(prefix)]:
+        return self.objects.get(key)
+
+    def sizes(self, prefix: str) -> Mapping[str, int]:
+        self._strike()
+        return {key: len(body) for key, body in self.objects.items() if key.startswith(prefix)}
+
+    def clear(self, prefix: str) -> None:
+        for key in self.sizes(prefix):
+            self._strike()
             del self.objects[key]
 
 
+class ClientScan:
+    """Raw pages out of a client's parsed answers."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def page(
+        self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
+    ) -> RawPage:
+        options = {"ExclusiveStartKey": after} if after is not None else {}
+        try:
+            with naming_table(table):
+                answer = self._client.scan(
+                    TableName=table,
+                    ConsistentRead=True,
+                    Segment=segment,
+                    TotalSegments=segments,
+                    ReturnConsumedCapacity="TOTAL",
+                    **options,
+                    **({"Limit": limit} if limit is not None else {}),
+                )
+        except ClientError as error:
+            if error_code(error) in THROTTLED:
+                raise TableThrottled(table) from error
+            raise
+        units = answer["ConsumedCapacity"]["CapacityUnits"]
+        items = json.dumps(answer["Items"]).encode()
+        return RawPage(items, answer["Count"], units, answer.get("LastEvaluatedKey"))
+
+
+class FakeWriter:
+    """Keeps the items of a part."""
+
+    def __init__(self) -> None:
+        self.facts = Facts()
+        self.size = 0
+        self._items: list[Any] = []
+
+    def add(self, items: bytes) -> None:
+        self.size += len(items)
+        self._items += json.loads(items)
+        self.facts.join(FakeFormat().page_facts(items))
+
+    def finish(self) -> bytes:
+        return json.dumps(sorted(self._items, key=lambda item: str(item["sk"]["S"]))).encode()
+
+
 class FakeFormat:
-    """Parts as overflow messages."""
+    """Parts as the pages that they were."""
 
-    def encode(self, events: Sequence[Event]) -> bytes:
-        return encode_message("", events).encode()
+    def writer(self, layout: Layout, columns: Mapping[str, str]) -> FakeWriter:
+        return FakeWriter()
 
-    def decode(self, body: bytes) -> Sequence[Event]:
-        return decode_message(body.decode())[1]
+    def page_facts(self, items: bytes) -> Facts:
+        facts, decoded = Facts(), json.loads(items)
+        if decoded:
+            keys = sorted(item["sk"]["S"] for item in decoded)
+            facts.add(map(canonical, decoded), Counter(item["pk"]["S"] for item in decoded), keys[0], keys[-1])
+        return facts
+
+    def facts(self, part: bytes, layout: Layout) -> Facts:
+        return self.page_facts(part)
+
+    def items(self, part: bytes, layout: Layout) -> Iterator[Item]:
+        return map(from_json, json.loads(part))
 
 
 class FakeBucketReader:
@@ -54,9 +130,10 @@ class FakeBucketReader:
             self._manifests[body] = Manifest.decode(body)
         return self._manifests[body]
 
-    def events(self, part: Part, low: str, high: str) -> Sequence[Event]:
+    def events(self, part: Part, low: str, high: str, layout: Layout) -> Sequence[Event]:
         if part.sha256 not in self._parts:
-            self._parts[part.sha256] = FakeFormat().decode(self._bucket.objects[part.key])
+            items = FakeFormat().items(self._bucket.objects[part.key], layout)
+            self._parts[part.sha256] = [layout.event_of(item) for item in items]
         return self._parts[part.sha256]
 
     def read(self, keys: ArchiveRange, *, limit: int, ascending: bool) -> ArchivePage:

@@ -32,5 +32,11 @@ class Serial:
 
 def everywhere(patch: pytest.MonkeyPatch) -> None:
     """Let every part of the pipeline that works side by side work serially."""
-    for module in ("tidetable.lifecycle.reconcile", "tidetable.lifecycle.observe", "tidetable.query.run", "aws.store"):
+    for module in (
+        "tidetable.lifecycle.reconcile",
+        "tidetable.lifecycle.observe",
+        "tidetable.archive.export",
+        "tidetable.query.run",
+        "aws.store",
+    ):
         patch.setattr(import_module(module), "ThreadPoolExecutor", Serial)

@@ -7,18 +7,18 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError
 
-from aws.archive_s3 import TableScan
 from aws.catalog import DynamoCatalog
 from aws.store import DynamoStore
 from aws.tables import DynamoTables
 from strict import ManualClock, StrictDynamo
 from strict.client import StrictClient
 from strict.memory import MemoryEngine
-from tests.fakes.bucket import FakeBucket, FakeBucketReader, FakeFormat
+from tests.fakes.bucket import ClientScan, FakeBucket, FakeBucketReader, FakeFormat
 from tests.fakes.queue import FakeQueue
 from tidetable.archive import Exporter, Restored, Restorer, archive_period, restore_period
+from tidetable.archive.restore import Position
 from tidetable.config import Config, TableClass, parse
-from tidetable.errors import ArchiveFailed
+from tidetable.errors import ArchiveBusy, ArchiveFailed
 from tidetable.ingest.drain import Drain, drain_message
 from tidetable.ingest.request import Ingest, IngestRequest, Outcome, ingest
 from tidetable.lifecycle import Reconciler, Report, reconcile
@@ -91,7 +91,7 @@ class Stage:
         self.queue = FakeQueue(self.clock.now)
         self.config: Config = parse(config)
         self.runs = 0
-        self.part_events = 500
+        self.part_bytes = 100_000
 
     def send(self, stream: str, body: bytes) -> Outcome:
         """What the ingest function does with a request."""
@@ -111,34 +111,44 @@ class Stage:
 
     def archive(self, stream: str, label: str, *, within: float) -> None:
         """What the archiver function does when the lifecycle calls it."""
-        source = TableScan(self.client)  # type: ignore[arg-type]
-        exporter = Exporter(self.catalog, source, self.bucket, FakeFormat(), self.clock, part_events=self.part_events)
         try:
-            archive_period(stream, label, exporter, f"archive-{self.runs}", timedelta(seconds=within))
+            done = archive_period(stream, label, self._exporter(), f"archive-{self.runs}", self._remaining(within))
         except (BotoCoreError, ClientError) as error:
             raise ArchiveFailed(str(error)) from error
+        if not done.done:
+            raise ArchiveBusy(f"{done.events} events so far")
 
     def restore(
-        self, stream: str, label: str, *, keep_days: int = 7, first_part: int = 0, within: float = 800
+        self, stream: str, label: str, *, keep_days: int = 7, start: Position | None = None, within: float = 800
     ) -> Restored:
         """What the restorer function does."""
         self.runs += 1
-        source = TableScan(self.client)  # type: ignore[arg-type]
-        exporter = Exporter(self.catalog, source, self.bucket, FakeFormat(), self.clock)
-        restorer = Restorer(STAGE, exporter, self.tables, self.store, self._jitter)
+        restorer = Restorer(STAGE, self._exporter(), self.tables, self.store, self._jitter)
         return restore_period(
             stream,
             label,
             restorer,
             f"restore-{self.runs}",
             keep=timedelta(days=keep_days),
-            first_part=first_part,
+            start=start or Position(),
             remaining=self._remaining(within),
         )
 
     def reader(self) -> Reader:
         """For queries."""
         return Reader(self.catalog, self.store, FakeBucketReader(self.bucket))
+
+    def _exporter(self) -> Exporter:
+        return Exporter(
+            self.config,
+            self.catalog,
+            self.tables,
+            ClientScan(self.client),
+            self.bucket,
+            FakeFormat(),
+            self.clock,
+            part_bytes=self.part_bytes,
+        )
 
     def _remaining(self, seconds: float) -> Callable[[], float]:
         end = self.clock.now() + timedelta(seconds=seconds)

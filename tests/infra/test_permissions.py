@@ -28,7 +28,7 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
     "lifecycle": (RECONCILE, ENTRIES | {"dynamodb:GetItem"}, set()),
     "deployment": (RECONCILE, ENTRIES | {"dynamodb:GetItem"}, set()),
     "archiver": (
-        {"dynamodb:Scan"},
+        {"dynamodb:Scan", "dynamodb:DescribeTable"},
         ENTRIES,
         {"s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:ListBucket"},
     ),

@@ -19,6 +19,7 @@ START = datetime(2026, 12, 30, 0, 1, tzinfo=UTC)
 CONFIG = """
 [lifecycle]
 delete_expired = true
+delete_grace = "0s"
 [streams.s]
 period = "hour"
 late = "1h"

@@ -226,8 +226,11 @@ def test_without_the_switch_nothing_is_ever_deleted() -> None:
     world.run()
     world.after(days=30)
     assert world.states()["2026-03-14"] is State.ARCHIVED
-    assert "2026-03-14" in world.levels()
-    assert world.run().done == []
+    assert world.levels()["2026-03-14"][:2] != LAST[:2], "it was archived as it was"
+    for _ in range(2):
+        assert world.after(minutes=5).healthy
+    assert world.levels()["2026-03-14"] == LAST, "an archived table that stays descends the ladder like any other"
+    assert world.after(minutes=5).done == []
 
 
 def test_a_stream_that_keeps_its_tables_keeps_them() -> None:

@@ -13,17 +13,21 @@ NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 
 def configuration(**changes: Any) -> Config:
     values = {"period": "day", "late": "1d", "retention": 5, "premake": 2, "on_expiry": "archive", "delete": "true"}
+    values |= {"grace": "0s", "more": "", "max_deletes": 100}
     values |= changes
     return parse(
         f"""
         [lifecycle]
         delete_expired = {values["delete"]}
+        delete_grace = "{values["grace"]}"
+        max_deletes = {values["max_deletes"]}
         [streams.s]
         period = "{values["period"]}"
         late = "{values["late"]}"
         retention = {values["retention"]}
         premake = {values["premake"]}
         on_expiry = "{values["on_expiry"]}"
+        {values["more"]}
         [streams.s.key]
         partition_by = "series"
         [streams.s.capacity]
@@ -44,7 +48,7 @@ class World:
         self.store = FakeStore(self.catalog)
         self.tables = FakeTables(self.clock, self.store)
         self.archive = FakeArchive()
-        self.archiver = FakeArchiver(self.catalog, self.store, self.archive)
+        self.archiver = FakeArchiver(self.catalog, self.store, self.archive, self.clock)
         self.config = configuration(**changes)
 
     def parts(self) -> Reconciler:

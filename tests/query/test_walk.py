@@ -63,7 +63,7 @@ class Fixture:
     def _period(self, period: Period, layout: Layout, mine: list[Event], *, archived: bool) -> None:
         table = f"tidetable-t.s.{period.label}"
         state = State.DELETED if archived else State.OPEN
-        facts = ArchiveFacts(table, len(mine), 0) if archived else None
+        facts = ArchiveFacts(table, len(mine), 0, period.end) if archived else None
         self.catalog.add(Entry("s", period, table, layout, state, START, archive=facts))
         items = {layout.key_of(event): layout.item_of(event) for event in mine}
         if archived:

@@ -31,6 +31,7 @@ def configuration(hourly: dict[str, Any], daily: dict[str, Any]) -> str:
     return f"""
     [lifecycle]
     delete_expired = true
+    delete_grace = "3h"
     [streams.hourly]
     period = "hour"
     late = "{hourly["late"]}"

@@ -1,55 +1,103 @@
-"""The use case of archiving: fence, scan, write, read back, compare, mark. Stopped anywhere, it is simply run again."""
+"""The use case of archiving: fence, scan, write, read back, compare, mark. Stopped anywhere, it is simply run again.
+
+A table is scanned in segments side by side. Each part is read back and compared as soon as it is written, and only then
+noted in its segment's progress, so that a run goes on where the one before it ended, however long the whole takes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
 
-from tidetable.archive.digest import Digest
-from tidetable.archive.manifest import Manifest, Part, StoredLayout, manifest_key, part_key, prefix_of
-from tidetable.archive.ports import Format, Objects, Source
+import msgspec
+
+from tidetable.archive.facts import joined
+from tidetable.archive.manifest import (
+    Manifest,
+    Part,
+    Plan,
+    Progress,
+    StoredLayout,
+    manifest_key,
+    part_key,
+    plan_key,
+    prefix_of,
+    progress_key,
+    progress_prefix,
+)
+from tidetable.archive.pacing import Pacer, rate_of, segments_of
+from tidetable.archive.ports import Format, Objects, PartWriter, RawPage, Source
 from tidetable.catalog import ArchiveFacts, Entry, State
-from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableMissing
-from tidetable.events import Event, Item
+from tidetable.config import ArchivePolicy, Config
+from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableMissing, TableThrottled
 from tidetable.leases import leased
 from tidetable.periods import from_label
-from tidetable.ports import Catalog, Clock
+from tidetable.ports import Catalog, Clock, Tables
 from tidetable.times import to_text
+
+# With less time left than this no page is fetched: the open part must still be written, read back and noted.
+_PART_SECONDS = 30.0
+_LONGEST_PAUSE = 8.0
 
 
 @dataclass(slots=True)
 class Exporter:
-    """What archiving needs. ``part_events`` bounds a part, and with it the memory that is used."""
+    """What archiving needs. ``part_bytes``, of scanned pages, bounds a part and with it the memory of a segment."""
 
+    config: Config
     catalog: Catalog
+    tables: Tables
     source: Source
     objects: Objects
     format: Format
     clock: Clock
-    part_events: int = 200_000
+    part_bytes: int = 32_000_000
+
+    def policy(self, stream: str) -> ArchivePolicy:
+        """The stream's policy; the default for a stream that is no longer configured."""
+        found = self.config.streams.get(stream)
+        return found.archive if found is not None else ArchivePolicy()
 
 
-def archive_period(stream: str, label: str, parts: Exporter, owner: str, length: timedelta) -> Entry:
-    """Archive a period's table and mark the catalog; ArchiveFailed or ArchiveMismatch leave the table as it is.
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """What a run of archiving came to; ``events`` are those that are archived and verified so far."""
 
-    ``length`` is how long this run may take: so long it holds the lease that keeps a second run away.
+    entry: Entry
+    events: int
+
+    @property
+    def done(self) -> bool:
+        return self.entry.state is not State.ARCHIVING
+
+
+def archive_period(stream: str, label: str, parts: Exporter, owner: str, remaining: Callable[[], float]) -> Archived:
+    """Archive a period's table as far as the time goes, and mark the catalog once it is whole.
+
+    ``remaining`` tells the seconds that this run may take; so long it holds the lease that keeps a second run away.
+    ArchiveFailed or ArchiveMismatch leave the table as it is.
     """
     entry = find_entry(stream, label, parts.catalog)
     if entry.state in (State.ARCHIVED, State.DELETED, State.RESTORING):
-        return entry
+        return Archived(entry, entry.archive.events if entry.archive is not None else 0)
+    length = timedelta(seconds=remaining())
     with leased(parts.catalog, f"archive#{stream}#{label}", owner, parts.clock.now(), length) as held:
         if not held:
             raise ArchiveBusy(f"period {label} of {stream} is being archived by another run")
+        if entry.state is not State.ARCHIVING:
+            # What an earlier archive of this period left must neither be gone on with nor be read beside the new one.
+            parts.objects.clear(prefix_of(stream, label))
         # From here on no write can land: the drain's are fenced by this very state, and the window is long past.
         entry = parts.catalog.move(entry, State.ARCHIVING, expected=(State.CLOSED, State.ARCHIVING))
-        manifest = _export(entry, parts)
-        _verify(manifest, parts)
-        key = manifest_key(stream, label)
-        parts.objects.put(key, manifest.encode())
-        facts = ArchiveFacts(manifest=key, events=manifest.events, bytes=manifest.size)
-        return parts.catalog.move(entry, State.ARCHIVED, expected=(State.ARCHIVING,), archive=facts)
+        plan, found = _export(entry, parts, remaining)
+        written = [part for progress in found for part in progress.parts]
+        events = sum(part.events for part in written)
+        if not all(progress.done for progress in found):
+            return Archived(entry, events)
+        return Archived(_finish(entry, plan, written, parts), events)
 
 
 def find_entry(stream: str, label: str, catalog: Catalog) -> Entry:
@@ -61,75 +109,143 @@ def find_entry(stream: str, label: str, catalog: Catalog) -> Entry:
     raise ArchiveFailed(f"the catalog has no period {label} of {stream}")
 
 
-def _export(entry: Entry, parts: Exporter) -> Manifest:
-    """Write the parts. What an interrupted run left is removed first: it would be a second copy to whoever reads *.parquet."""
+def _export(entry: Entry, parts: Exporter, remaining: Callable[[], float]) -> tuple[Plan, list[Progress]]:
+    """Bring every segment as far as the time goes."""
+    table = parts.tables.describe(entry.table)
+    if table is None:
+        raise ArchiveFailed(f"table {entry.table} does not exist, so there is nothing to archive")
+    policy = parts.policy(entry.stream)
+    rate = rate_of(table, policy)
+    key = plan_key(entry.stream, entry.period.label)
+    found = parts.objects.find(key)
+    if found is None:
+        plan = Plan(segments=segments_of(rate, policy), columns=policy.columns)
+        parts.objects.put(key, msgspec.json.encode(plan))
+    else:
+        plan = msgspec.json.decode(found, type=Plan)
+    pacer = Pacer(rate, parts.clock)
+    segments = [Segment(entry, number, plan, parts, pacer, remaining) for number in range(plan.segments)]
+    with ThreadPoolExecutor(plan.segments) as pool:
+        return plan, list(pool.map(Segment.run, segments))
+
+
+@dataclass(slots=True)
+class Segment:
+    """One segment of a table's scan."""
+
+    entry: Entry
+    number: int
+    plan: Plan
+    parts: Exporter
+    pacer: Pacer
+    remaining: Callable[[], float]
+
+    def run(self) -> Progress:
+        """Write parts until the segment is at its end or the time is up."""
+        key = progress_key(self.entry.stream, self.entry.period.label, self.number)
+        noted = self.parts.objects.find(key)
+        progress = msgspec.json.decode(noted, type=Progress) if noted is not None else Progress()
+        while not progress.done:
+            writer = self.parts.format.writer(self.entry.layout, self.plan.columns)
+            after, ended = self._fill(writer, progress.after)
+            if not writer.facts.items and not ended:
+                break
+            written = (
+                (*progress.parts, self._write(writer, len(progress.parts))) if writer.facts.items else progress.parts
+            )
+            progress = Progress(parts=written, after=after, done=ended)
+            self.parts.objects.put(key, msgspec.json.encode(progress))
+        return progress
+
+    def _fill(self, writer: PartWriter, after: Mapping[str, object] | None) -> tuple[Mapping[str, object] | None, bool]:
+        """Read pages into a part; tells where to go on, and whether that is the end."""
+        while writer.size < self.parts.part_bytes:
+            page = self._page(after)
+            if page is None:
+                return after, False
+            writer.add(page.items)
+            after = page.after
+            if after is None:
+                return None, True
+        return after, False
+
+    def _page(self, after: Mapping[str, object] | None) -> RawPage | None:
+        """The next page at its turn; None if the time does not suffice."""
+        backoff = 1.0
+        pause = self.pacer.pause()
+        while True:
+            if self.remaining() - pause < _PART_SECONDS:
+                return None
+            self.parts.clock.sleep(pause)
+            try:
+                page = self.parts.source.page(
+                    self.entry.table,
+                    segment=self.number,
+                    segments=self.plan.segments,
+                    after=after,
+                    limit=self.pacer.limit(),
+                )
+            except TableThrottled:
+                pause = backoff
+                backoff = min(2 * backoff, _LONGEST_PAUSE)
+                continue
+            except TableMissing as error:
+                raise ArchiveFailed(f"table {self.entry.table} went away while it was archived") from error
+            self.pacer.spent(page.units, page.count)
+            return page
+
+    def _write(self, writer: PartWriter, number: int) -> Part:
+        """Write a part, fetch it anew, and compare bytes, counts by partition and content with what was scanned."""
+        objects, facts = self.parts.objects, writer.facts
+        body = writer.finish()
+        key = part_key(self.entry.stream, self.entry.period.label, self.number, number)
+        objects.put(key, body)
+        found = objects.get(key)
+        if found != body:
+            raise ArchiveMismatch(f"{key} is not what was written")
+        held = self.parts.format.facts(found, self.entry.layout)
+        if held.same != facts.same:
+            raise ArchiveMismatch(
+                f"{held.items} events read back, {facts.items} scanned, and their digests differ"
+                if held.items == facts.items
+                else f"{held.items} events read back but {facts.items} scanned"
+            )
+        return Part(
+            key=key,
+            events=facts.items,
+            size=len(body),
+            sha256=sha256(body).hexdigest(),
+            digest=facts.hex,
+            partitions=len(facts.partitions),
+            first=facts.first,
+            last=facts.last,
+        )
+
+
+def _finish(entry: Entry, plan: Plan, written: list[Part], parts: Exporter) -> Entry:
+    """The manifest, once every part is seen to be there and nothing else is; then the mark."""
     stream, label = entry.stream, entry.period.label
-    parts.objects.clear(prefix_of(stream, label))
-    digest = Digest()
-    written: list[Part] = []
-    try:
-        for events in _chunks(parts.source.scan(entry.table), entry, parts.part_events):
-            for event in events:
-                digest.add(event)
-            written.append(_write(entry, len(written), events, parts))
-    except TableMissing as error:
-        raise ArchiveFailed(f"table {entry.table} does not exist, so there is nothing to archive") from error
-    return Manifest(
+    sizes = parts.objects.sizes(prefix_of(stream, label))
+    held = {key: size for key, size in sizes.items() if key.endswith(".parquet")}
+    if held != {part.key: part.size for part in written}:
+        # The table is untouched, so the next run begins anew.
+        parts.objects.clear(prefix_of(stream, label))
+        raise ArchiveMismatch(f"{prefix_of(stream, label)} did not hold the {len(written)} parts that were written")
+    manifest = Manifest(
         stream=stream,
         period=label,
         table=entry.table,
         layout=StoredLayout.of(entry.layout),
-        events=digest.count,
+        events=sum(part.events for part in written),
         size=sum(part.size for part in written),
-        digest=digest.hex(),
+        digest=joined(part.digest for part in written),
+        columns=plan.columns,
         written_at=to_text(parts.clock.now()),
         parts=tuple(written),
     )
-
-
-def _write(entry: Entry, number: int, events: list[Event], parts: Exporter) -> Part:
-    body = parts.format.encode(events)
-    key = part_key(entry.stream, entry.period.label, number)
-    parts.objects.put(key, body)
-    first, last = (entry.layout.sort_key(one.time, one.series, one.id) for one in (events[0], events[-1]))
-    return Part(key=key, events=len(events), size=len(body), sha256=sha256(body).hexdigest(), first=first, last=last)
-
-
-def _verify(manifest: Manifest, parts: Exporter) -> None:
-    """Fetch every part anew and compare bytes, count and content with what was scanned."""
-    digest = Digest()
-    for part in manifest.parts:
-        body = parts.objects.get(part.key)
-        if sha256(body).hexdigest() != part.sha256:
-            raise ArchiveMismatch(f"{part.key} is not what was written")
-        for event in parts.format.decode(body):
-            digest.add(event)
-    if (digest.count, digest.hex()) != (manifest.events, manifest.digest):
-        raise ArchiveMismatch(
-            f"{digest.count} events read back, {manifest.events} scanned, and their digests differ"
-            if digest.count == manifest.events
-            else f"{digest.count} events read back but {manifest.events} scanned"
-        )
-
-
-def _chunks(items: Iterable[Item], entry: Entry, size: int) -> Iterator[list[Event]]:
-    held: list[tuple[str, Event]] = []
-    for item in items:
-        held.append((item["sk"], _event(item, entry)))
-        if len(held) == size:
-            yield [event for _, event in sorted(held, key=lambda one: one[0])]
-            held = []
-    if held:
-        yield [event for _, event in sorted(held, key=lambda one: one[0])]
-
-
-def _event(item: Item, entry: Entry) -> Event:
-    """The item's event; an item that no event would give must not be lost by being written as another."""
-    try:
-        event = entry.layout.event_of(item)
-        same = entry.layout.item_of(event) == item
-    except (KeyError, ValueError) as error:
-        raise ArchiveFailed(f"{entry.table} holds an item that is no event: {item.get('pk')!r}") from error
-    if not same:
-        raise ArchiveFailed(f"{entry.table} holds an item that is no event: {item['pk']!r}, {item['sk']!r}")
-    return event
+    key = manifest_key(stream, label)
+    parts.objects.put(key, manifest.encode())
+    facts = ArchiveFacts(manifest=key, events=manifest.events, bytes=manifest.size, at=parts.clock.now())
+    archived = parts.catalog.move(entry, State.ARCHIVED, expected=(State.ARCHIVING,), archive=facts)
+    parts.objects.clear(progress_prefix(stream, label))
+    return archived

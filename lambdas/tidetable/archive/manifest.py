@@ -1,22 +1,31 @@
-"""The manifest of an archived period: what is there, and how to know that it is whole."""
+"""The manifest of an archived period: what is there, and how to know that it is whole; and the progress on the way to it."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from tidetable.keys import Index, Layout
 from tidetable.keys.layout import PartitionBy, ShardBy
 
-VERSION = 1
+# Of the manifest and of the parts' columns alike.
+VERSION = 2
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """One Parquet file, sorted by sort key; ``first`` and ``last`` are its edges, ``sha256`` is over its ``size`` bytes."""
+    """One Parquet file, sorted by sort key; ``first`` and ``last`` are its edges, ``sha256`` is over its ``size`` bytes.
+
+    ``digest`` is that of its items (see Facts), ``partitions`` says how many partition keys they have.
+    """
 
     key: str
     events: int
     size: int
     sha256: str
+    digest: str
+    partitions: int
     first: str
     last: str
 
@@ -47,7 +56,7 @@ class StoredLayout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What an archive holds. ``digest`` is the order-independent digest of its events (see Digest)."""
+    """What an archive holds. ``digest`` is the order-independent digest of its items (see Facts)."""
 
     version: int = VERSION
     stream: str
@@ -57,6 +66,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     events: int
     size: int
     digest: str
+    columns: Mapping[str, str]
     written_at: str
     parts: tuple[Part, ...]
 
@@ -67,7 +77,25 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def decode(cls, text: bytes) -> Manifest:
         """Read what ``encode`` wrote; ValueError if it is anything else."""
-        return msgspec.json.decode(text, type=cls)
+        found = msgspec.json.decode(text, type=cls)
+        if found.version != VERSION:
+            raise ValueError(f"the manifest is of version {found.version}, this reads version {VERSION}")
+        return found
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What an export was begun with; a later run that goes on with it keeps to it."""
+
+    segments: int
+    columns: Mapping[str, str]
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far one segment is: its verified parts, and the key after which to go on."""
+
+    parts: tuple[Part, ...] = ()
+    after: Mapping[str, Any] | None = None
+    done: bool = False
 
 
 def prefix_of(stream: str, label: str) -> str:
@@ -76,10 +104,25 @@ def prefix_of(stream: str, label: str) -> str:
 
 
 def manifest_key(stream: str, label: str) -> str:
-    """The manifest's key."""
-    return f"{prefix_of(stream, label)}manifest.json"
+    """The manifest's key: readers of Hive's form pass over names that begin with an underscore."""
+    return f"{prefix_of(stream, label)}_manifest.json"
 
 
-def part_key(stream: str, label: str, number: int) -> str:
+def part_key(stream: str, label: str, segment: int, number: int) -> str:
     """A part's key."""
-    return f"{prefix_of(stream, label)}part-{number:05d}.parquet"
+    return f"{prefix_of(stream, label)}part-{segment:03d}-{number:05d}.parquet"
+
+
+def progress_prefix(stream: str, label: str) -> str:
+    """What the keys of the progress begin with; only it, so that all of it is cleared together."""
+    return f"{prefix_of(stream, label)}_progress-"
+
+
+def plan_key(stream: str, label: str) -> str:
+    """The plan's key."""
+    return f"{progress_prefix(stream, label)}plan.json"
+
+
+def progress_key(stream: str, label: str, segment: int) -> str:
+    """The key of a segment's progress."""
+    return f"{progress_prefix(stream, label)}segment-{segment:03d}.json"

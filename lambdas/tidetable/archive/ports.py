@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from tidetable.events import Event, Item
+from tidetable.archive.facts import Facts
+from tidetable.events import Item
+from tidetable.keys import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class RawPage:
+    """A page of a scan as it came: ``items`` is a JSON array in DynamoDB JSON, ``after`` where to go on (None: the end)."""
+
+    items: bytes
+    count: int
+    units: float
+    after: Mapping[str, Any] | None
 
 
 class Source(Protocol):
     """The table that is archived."""
 
-    def scan(self, table: str) -> Iterable[Item]:
-        """Every item of the table, in any order; TableMissing if there is none."""
+    def page(
+        self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
+    ) -> RawPage:
+        """The next page of a segment, strongly consistent; TableMissing if there is no table, TableThrottled if it must wait."""
         ...
 
 
@@ -21,13 +36,49 @@ class Objects(Protocol):
 
     def put(self, key: str, body: bytes) -> None: ...
     def get(self, key: str) -> bytes: ...
+    def find(self, key: str) -> bytes | None:
+        """The object, or None if there is none."""
+        ...
+
+    def sizes(self, prefix: str) -> Mapping[str, int]:
+        """The key and the size in bytes of every object under the prefix."""
+        ...
+
     def clear(self, prefix: str) -> None:
         """Delete every object under the prefix."""
         ...
 
 
-class Format(Protocol):
-    """How a part's events become bytes, and events again."""
+class PartWriter(Protocol):
+    """A part in the making. ``facts`` are those of the items so far, ``size`` the bytes of their pages."""
 
-    def encode(self, events: Sequence[Event]) -> bytes: ...
-    def decode(self, body: bytes) -> Sequence[Event]: ...
+    facts: Facts
+    size: int
+
+    def add(self, items: bytes) -> None:
+        """Take a page's items; ArchiveFailed names one that no event would give."""
+        ...
+
+    def finish(self) -> bytes:
+        """The part, in the order of its sort keys."""
+        ...
+
+
+class Format(Protocol):
+    """How items become a part, and items again."""
+
+    def writer(self, layout: Layout, columns: Mapping[str, str]) -> PartWriter:
+        """A new part of a period of that layout; ``columns`` are the declared ones with their types."""
+        ...
+
+    def facts(self, part: bytes, layout: Layout) -> Facts:
+        """The facts of a finished part, computed from what it holds."""
+        ...
+
+    def page_facts(self, items: bytes) -> Facts:
+        """The facts of a page of a scan."""
+        ...
+
+    def items(self, part: bytes, layout: Layout) -> Iterable[Item]:
+        """A part's items, as the table had them."""
+        ...

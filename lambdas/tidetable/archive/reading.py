@@ -11,6 +11,7 @@ import msgspec
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Event
+from tidetable.keys import Layout
 from tidetable.ports import ArchivePage, ArchiveRange
 
 # Half of what a function may answer: the events are wrapped and escaped on their way.
@@ -25,7 +26,7 @@ class PartReader(Protocol):
         """A period's manifest; ArchiveFailed if it is missing or damaged."""
         ...
 
-    def events(self, part: Part, low: str, high: str) -> Sequence[Event]:
+    def events(self, part: Part, low: str, high: str, layout: Layout) -> Sequence[Event]:
         """The part's events in order, at least those whose time text lies within ``low`` and ``high``."""
         ...
 
@@ -36,7 +37,7 @@ def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascendin
     layout = manifest.layout.layout()
 
     def wanted(part: Part) -> Iterator[tuple[str, Event]]:
-        events = reader.events(part, keys.low, keys.high)
+        events = reader.events(part, keys.low, keys.high, layout)
         for event in events if ascending else reversed(events):
             place = layout.sort_key(event.time, event.series, event.id)
             if _within(place, keys, ascending=ascending) and keys.series in (None, event.series):

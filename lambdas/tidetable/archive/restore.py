@@ -5,17 +5,21 @@ While it is being restored the period is read from its archive. Every step may b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
+from itertools import islice
+from typing import Any
 
-from tidetable.archive.digest import Digest
+import msgspec
+
 from tidetable.archive.export import Exporter, find_entry
+from tidetable.archive.facts import joined
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.catalog import Entry, Seen, State
 from tidetable.config import TableClass
-from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch
+from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableThrottled
 from tidetable.ingest.writing import Jitter, write_with_retries
 from tidetable.leases import leased
 from tidetable.lifecycle.plan import table_tags
@@ -39,13 +43,25 @@ class Restorer:
     jitter: Jitter
 
 
+class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where to go on: at a part or, once all are written, in the comparison of the table with the manifest.
+
+    ``after`` is the key after which the comparison goes on, ``items`` and ``digest`` are of what was compared before it.
+    """
+
+    part: int = 0
+    after: Mapping[str, Any] | None = None
+    items: int = 0
+    digest: str = "0"
+
+
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """How far a restore has come: ``next_part`` is where to go on, None once the period is a table again."""
+    """How far a restore has come: ``next`` is where to go on, None once the period is a table again."""
 
     entry: Entry
     parts: int
-    next_part: int | None
+    next: Position | None
 
 
 def restore_period(
@@ -55,7 +71,7 @@ def restore_period(
     owner: str,
     *,
     keep: timedelta,
-    first_part: int = 0,
+    start: Position = Position(),  # noqa: B008 - frozen
     remaining: Callable[[], float],
 ) -> Restored:
     """Write a period's archive into a table, as far as the time goes, and open it to queries once it is whole.
@@ -76,13 +92,13 @@ def restore_period(
         manifest = Manifest.decode(parts.objects.get(entry.archive.manifest))
         entry = parts.catalog.move(entry, State.RESTORING, expected=(State.ARCHIVED, State.DELETED, State.RESTORING))
         _create(entry, restorer, remaining)
-        for number in range(first_part, len(manifest.parts)):
+        for number in range(start.part, len(manifest.parts)):
             if remaining() < _PART_SECONDS:
-                return Restored(entry, len(manifest.parts), number)
+                return Restored(entry, len(manifest.parts), Position(number))
             _write(manifest.parts[number], entry, restorer, remaining)
-        if remaining() < _PART_SECONDS:
-            return Restored(entry, len(manifest.parts), len(manifest.parts))
-        _compare(manifest, entry, parts)
+        unfinished = _compare(manifest, entry, parts, start, remaining)
+        if unfinished is not None:
+            return Restored(entry, len(manifest.parts), unfinished)
         return Restored(_open(entry, restorer, owner, parts.clock.now() + keep, remaining), len(manifest.parts), None)
 
 
@@ -104,10 +120,9 @@ def _write(part: Part, entry: Entry, restorer: Restorer, remaining: Callable[[],
     body = restorer.archive.objects.get(part.key)
     if sha256(body).hexdigest() != part.sha256:
         raise ArchiveMismatch(f"{part.key} is not what was written")
-    events = restorer.archive.format.decode(body)
-    for start in range(0, len(events), _PUTS):
-        puts = [Put(entry.table, entry.layout.item_of(event)) for event in events[start : start + _PUTS]]
-        clock = restorer.archive.clock
+    clock = restorer.archive.clock
+    items = iter(restorer.archive.format.items(body, entry.layout))
+    while puts := [Put(entry.table, item) for item in islice(items, _PUTS)]:
         written = write_with_retries(restorer.store, puts, remaining=remaining, clock=clock, jitter=restorer.jitter)
         if written.unwritten:
             raise ArchiveBusy(
@@ -115,12 +130,27 @@ def _write(part: Part, entry: Entry, restorer: Restorer, remaining: Callable[[],
             )
 
 
-def _compare(manifest: Manifest, entry: Entry, parts: Exporter) -> None:
-    digest = Digest()
-    for item in parts.source.scan(entry.table):
-        digest.add(entry.layout.event_of(item))
-    if (digest.count, digest.hex()) != (manifest.events, manifest.digest):
-        raise ArchiveMismatch(f"{entry.table} holds {digest.count} events, its manifest {manifest.events}, or others")
+def _compare(
+    manifest: Manifest, entry: Entry, parts: Exporter, start: Position, remaining: Callable[[], float]
+) -> Position | None:
+    """Scan the table against the manifest; tells where to go on if the time is up before."""
+    after, items, digest = start.after, start.items, start.digest
+    while True:
+        if remaining() < _PART_SECONDS:
+            return Position(len(manifest.parts), after, items, digest)
+        try:
+            page = parts.source.page(entry.table, segment=0, segments=1, after=after, limit=None)
+        except TableThrottled:
+            parts.clock.sleep(_POLL_SECONDS)
+            continue
+        facts = parts.format.page_facts(page.items)
+        items, digest = items + facts.items, joined((digest, facts.hex))
+        after = page.after
+        if after is None:
+            break
+    if (items, digest) != (manifest.events, manifest.digest):
+        raise ArchiveMismatch(f"{entry.table} holds {items} events, its manifest {manifest.events}, or others")
+    return None
 
 
 def _open(entry: Entry, restorer: Restorer, owner: str, keep_until: datetime, remaining: Callable[[], float]) -> Entry:

@@ -2,7 +2,9 @@
 
 from tidetable.config.load import load, parse
 from tidetable.config.model import (
+    RESERVED_COLUMNS,
     ApiPolicy,
+    ArchivePolicy,
     Auth,
     Capacity,
     Config,
@@ -16,7 +18,9 @@ from tidetable.config.model import (
 )
 
 __all__ = [
+    "RESERVED_COLUMNS",
     "ApiPolicy",
+    "ArchivePolicy",
     "Auth",
     "Capacity",
     "Config",

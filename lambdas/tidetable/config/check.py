@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from itertools import pairwise
 
-from tidetable.config.model import Config, Step, Stream, TableClass
+from tidetable.config.model import RESERVED_COLUMNS, ArchivePolicy, Config, Step, Stream, TableClass
 from tidetable.names import STREAM
 from tidetable.periods import LONGEST, Kind
 
@@ -20,6 +20,9 @@ MAX_UNITS = 40_000
 MAX_TAGS = 40
 # AWS: 20 global secondary indexes per table.
 MAX_INDEXES = 20
+COLUMN_TYPES = ("string", "boolean", "integer", "double")
+_COLUMN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+_DECIMAL = re.compile(r"decimal\((\d{1,2}), ?(\d{1,2})\)")
 _INDEX_NAME = re.compile(r"[a-z][a-z0-9_]{2,62}")
 # AWS: a Lambda answers at most 6 MB; a request must also survive base64, which adds a third.
 MAX_BODY = 4_400_000
@@ -55,6 +58,7 @@ def check(config: Config) -> list[str]:
     if config.observability.log_retention_days not in LOG_RETENTION_DAYS:
         days = ", ".join(map(str, LOG_RETENTION_DAYS))
         problems.append(f"observability.log_retention_days: CloudWatch Logs keeps for one of {days} days")
+    problems += _check_lifecycle(config)
     for stream in config.streams.values():
         path = f"streams.{stream.name}"
         found = (
@@ -63,6 +67,7 @@ def check(config: Config) -> list[str]:
             *_check_indexes(stream),
             *_check_tags(stream),
             *_check_capacity(stream),
+            *_check_archive(stream.archive),
         )
         problems += [f"{path}{problem}" for problem in found]
     return problems
@@ -76,6 +81,33 @@ def _check_api(config: Config) -> Iterator[str]:
         yield f"api.max_body: {api.max_body} is not within 1000 to {MAX_BODY} bytes, what a Lambda can be sent"
     if not 1 <= api.rate <= 10_000 or not 1 <= api.burst <= 5_000:
         yield "api.rate, api.burst: choose a rate within 1 to 10000 requests per second and a burst within 1 to 5000"
+
+
+def _check_lifecycle(config: Config) -> Iterator[str]:
+    policy = config.lifecycle
+    if not timedelta(0) <= policy.delete_grace <= timedelta(days=365):
+        yield f"lifecycle.delete_grace: {policy.delete_grace} is not within 0s to 365d"
+    if not 1 <= policy.max_deletes <= 2_500:
+        yield f"lifecycle.max_deletes: {policy.max_deletes} is not within 1 to 2500 tables in a run"
+
+
+def _check_archive(archive: ArchivePolicy) -> Iterator[str]:
+    if not 0 < archive.read_share <= 1:
+        yield f".archive.read_share: {archive.read_share} is no share; choose one above 0, 1 at the most"
+    if not 1 <= archive.segments <= 32:
+        yield f".archive.segments: {archive.segments} is not within 1 to 32"
+    if archive.read_units is not None and not 1 <= archive.read_units <= MAX_UNITS:
+        yield f".archive.read_units: {archive.read_units} is not within 1 to {MAX_UNITS} units per second"
+    names = [name.lower() for name in archive.columns]
+    for name, kind in archive.columns.items():
+        at = f".archive.columns.{name}"
+        if not _COLUMN_NAME.fullmatch(name) or name.startswith("pk_"):
+            yield f"{at}: a column's name is 1 to 64 letters, digits and _, begins with a letter, and not with pk_"
+        elif name.lower() in RESERVED_COLUMNS or names.count(name.lower()) > 1:
+            yield f"{at}: there is another column of this name (upper and lower case are one to Athena)"
+        decimal = _DECIMAL.fullmatch(kind)
+        if kind not in COLUMN_TYPES and not (decimal and 0 <= int(decimal[2]) <= int(decimal[1]) <= 38):
+            yield f'{at}: "{kind}" is none of {", ".join(COLUMN_TYPES)}, decimal(precision, scale)'
 
 
 def _check_window(stream: Stream) -> Iterator[str]:

@@ -48,9 +48,15 @@ class Observability(_Group, frozen=True, kw_only=True):
 
 
 class LifecyclePolicy(_Group, frozen=True, kw_only=True):
-    """``[lifecycle]``: what holds for every stream. ``delete_expired`` is the switch without which nothing is deleted."""
+    """``[lifecycle]``: what holds for every stream. ``delete_expired`` is the switch without which nothing is deleted.
+
+    An archived table stays for ``delete_grace`` more, and one run deletes ``max_deletes`` tables at the most: a mistake in the
+    configuration is noticed before it has gone far.
+    """
 
     delete_expired: bool = False
+    delete_grace: Duration = Duration(days=1)
+    max_deletes: int = 100
 
 
 class KeyPolicy(_Group, frozen=True, kw_only=True):
@@ -76,6 +82,23 @@ class TablePolicy(_Group, frozen=True, kw_only=True):
     deletion_protection: bool = False
     point_in_time_recovery: bool = False
     tags: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+# Columns of an archive's files that are the pipeline's own, in lower case, as Athena knows no other.
+RESERVED_COLUMNS = frozenset({"time", "series", "id", "id_hex", "shard", "data", "attributes", "stream", "period"})
+
+
+class ArchivePolicy(_Group, frozen=True, kw_only=True):
+    """``[streams.NAME.archive]``: how an expired table is exported, and what its files look like.
+
+    ``read_share`` of the table's read units are used, by so many ``segments`` side by side; with ``read_units`` the table is
+    raised to so many for the export. ``columns`` are fields of ``data`` with the type of their column.
+    """
+
+    read_share: float = 0.5
+    read_units: int | None = None
+    segments: int = 4
+    columns: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 class Step(_Group, frozen=True, kw_only=True):
@@ -116,6 +139,7 @@ class Stream(_Group, frozen=True, kw_only=True):
     index: tuple[IndexPolicy, ...] = ()
     capacity: Capacity = Capacity()
     table: TablePolicy = TablePolicy()
+    archive: ArchivePolicy = ArchivePolicy()
 
     @property
     def layout(self) -> Layout:

@@ -88,6 +88,8 @@ def _archive(entry: Entry, world: World) -> None:
     within = world.remaining()
     if within < _ARCHIVE_SECONDS:
         raise NotReady("the time of this run is up; a later one archives it")
+    # Raised capacity counts from when it is there.
+    _settled(entry.table, world)
     world.archiver.archive(entry.stream, entry.period.label, within=within)
 
 

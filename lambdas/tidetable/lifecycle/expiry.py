@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from tidetable.config import Stream
+from tidetable.catalog import ArchiveFacts, Entry
+from tidetable.config import LifecyclePolicy, Stream
 from tidetable.periods import Period
 
 # No write begun while a table was open can still be under way this long after: Lambda's longest run is 15 minutes.
@@ -26,6 +27,12 @@ def expires_at(period: Period, stream: Stream) -> datetime:
     return max(period.shift(stream.retention).end, closes_at(period, stream) + SETTLE)
 
 
-def is_expired(period: Period, stream: Stream, now: datetime) -> bool:
-    """Whether the period is to be archived or deleted, as its stream says."""
-    return now > expires_at(period, stream)
+def is_leaving(entry: Entry, stream: Stream, now: datetime) -> bool:
+    """Whether the entry's table is to be archived or deleted: it has expired, was not restored until later, and may go."""
+    kept = stream.on_expiry == "keep" or (entry.keep_until is not None and now <= entry.keep_until)
+    return now > expires_at(entry.period, stream) and not kept
+
+
+def deletable_at(facts: ArchiveFacts, policy: LifecyclePolicy) -> datetime:
+    """From when on an archived table may be deleted."""
+    return facts.at + policy.delete_grace

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from tidetable.catalog import Seen
+from tidetable.catalog import Entry, Seen
 from tidetable.config import Stream, TableClass
-from tidetable.lifecycle.expiry import closes_at
+from tidetable.lifecycle.expiry import closes_at, is_leaving
 from tidetable.periods import Period, containing
 
 # A raise takes effect in seconds to minutes, and a run every five minutes must not miss the moment.
@@ -43,6 +43,21 @@ def age_of(period: Period, stream: Stream, now: datetime) -> int:
     edge = now - stream.late
     holding = containing(edge, period.kind)
     return period.until(holding) - (holding.start == edge)
+
+
+def level_for(entry: Entry, stream: Stream, now: datetime) -> Level:
+    """The level that the entry's table should have: its age's, and while it is exported as many read units as that may take."""
+    level = level_of(entry.period, stream, now)
+    units = stream.archive.read_units
+    if level.read is None or units is None or units <= level.read or not is_exported(entry, stream, now):
+        return level
+    return replace(level, read=units, reason="raised for its export")
+
+
+def is_exported(entry: Entry, stream: Stream, now: datetime) -> bool:
+    """Whether the entry's table is to be archived, and is not yet."""
+    archives = stream.on_expiry == "archive" and entry.live
+    return archives and is_leaving(entry, stream, now)
 
 
 def level_of(period: Period, stream: Stream, now: datetime) -> Level:

@@ -11,7 +11,7 @@ from itertools import takewhile
 
 from tidetable.catalog import Entry, State
 from tidetable.config import Config, Stream
-from tidetable.lifecycle.ladder import level_of
+from tidetable.lifecycle.ladder import level_for
 from tidetable.ports import Catalog, Table, Tables
 from tidetable.times import EPOCH
 
@@ -109,7 +109,7 @@ def _is_due(entry: Entry, stream: Stream, now: datetime) -> bool:
     """
     if entry.seen is None or entry.state in (State.CREATING, State.OPEN):
         return True
-    if entry.live and not level_of(entry.period, stream, now).suits(entry.seen):
+    if entry.state is not State.RESTORING and not level_for(entry, stream, now).suits(entry.seen):
         return True
     turn = int(sha256(entry.table.encode()).hexdigest(), 16) % LOOK_EVERY
     return turn == int(now.timestamp()) // RUN_SECONDS % LOOK_EVERY

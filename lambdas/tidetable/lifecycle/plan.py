@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from tidetable.catalog import Entry, State
@@ -21,8 +21,8 @@ from tidetable.lifecycle.actions import (
     Unseen,
 )
 from tidetable.lifecycle.budget import next_decrease
-from tidetable.lifecycle.expiry import closes_at, expires_at, is_closed, is_expired
-from tidetable.lifecycle.ladder import Level, level_of
+from tidetable.lifecycle.expiry import closes_at, deletable_at, expires_at, is_closed, is_leaving
+from tidetable.lifecycle.ladder import Level, level_for, level_of
 from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.premake import periods_to_exist
 from tidetable.names import table_name
@@ -35,7 +35,20 @@ def plan(config: Config, stage: str, now: datetime, observed: Mapping[str, Obser
     actions = [
         action for name, found in observed.items() for action in _plan(config, stage, config.streams[name], now, found)
     ]
-    return sorted(actions, key=lambda action: (action.rank, action.entry.period.start))
+    actions.sort(key=lambda action: (action.rank, action.entry.period.start))
+    return list(_capped(actions, config.lifecycle.max_deletes))
+
+
+def _capped(actions: Iterable[Action], most: int) -> Iterator[Action]:
+    """No more deletions than one run may do; the oldest periods first, the others wait for later runs."""
+    deletions = 0
+    for action in actions:
+        deletions += isinstance(action, Delete)
+        if isinstance(action, Delete) and deletions > most:
+            why = f"its deletion is left to a later run: lifecycle.max_deletes allows {most} in one"
+            yield Deferred(action.entry, why)
+        else:
+            yield action
 
 
 def table_tags(stage: str, stream: str, label: str) -> dict[str, str]:
@@ -76,17 +89,18 @@ def _create(stage: str, stream: Stream, entry: Entry, now: datetime, reason: str
 
 def _tend(config: Config, stream: Stream, entry: Entry, table: Table | None, now: datetime) -> Iterator[Action]:
     """Everything that a period that has its table may need."""
-    expired = is_expired(entry.period, stream, now) and (entry.keep_until is None or now > entry.keep_until)
     closed = is_closed(entry.period, stream, now)
     if table is not None and entry.state is State.CREATING and table.status == "ACTIVE":
         yield Open(entry, "its table has become active", stream.table.point_in_time_recovery)
-    leaving = expired and stream.on_expiry != "keep"
-    if table is not None and not leaving and entry.state is not State.ARCHIVED:
-        yield from _level(entry, table, level_of(entry.period, stream, now), now)
+    leaving = is_leaving(entry, stream, now)
+    goes = list(_retire(config, stream, entry, now)) if leaving else []
+    level = level_for(entry, stream, now)
+    # A table that goes in this run needs no other capacity, unless it is for its export.
+    if table is not None and (not goes or level.read != level_of(entry.period, stream, now).read):
+        yield from _level(entry, table, level, now)
     if closed and entry.state in (State.CREATING, State.OPEN):
         yield Close(entry, f"its latest event could come until {to_text(closes_at(entry.period, stream))}")
-    if leaving:
-        yield from _retire(config, stream, entry)
+    yield from goes
 
 
 def _level(entry: Entry, table: Table, level: Level, now: datetime) -> Iterator[Action]:
@@ -117,15 +131,20 @@ def _why(entry: Entry, level: Level) -> str:
     )
 
 
-def _retire(config: Config, stream: Stream, entry: Entry) -> Iterator[Action]:
-    """The end of an expired table. Even here, deletion has a switch of its own."""
+def _retire(config: Config, stream: Stream, entry: Entry, now: datetime) -> Iterator[Action]:
+    """The end of an expired table. Even here, deletion has a switch of its own, and time for second thoughts."""
     since = f"expired at {to_text(expires_at(entry.period, stream))}"
-    archives = stream.on_expiry == "archive"
-    if archives and entry.state is not State.ARCHIVED:
+    policy = config.lifecycle
+    if stream.on_expiry == "delete":
+        if policy.delete_expired:
+            yield Delete(entry, f"{since}; its stream says on_expiry = delete", unarchived=True)
+        return
+    archived = entry.archive if entry.state is State.ARCHIVED else None
+    if archived is None:
         yield Archive(entry, since)
-    if config.lifecycle.delete_expired:
-        why = "once its archive is verified" if archives else "its stream says on_expiry = delete"
-        yield Delete(entry, f"{since}; {why}", unarchived=not archives)
+    due = deletable_at(archived, policy) <= now if archived is not None else not policy.delete_grace
+    if policy.delete_expired and due:
+        yield Delete(entry, f"{since}; once its archive is verified", unarchived=False)
 
 
 def _lowers(before: int | None, after: int | None) -> bool:

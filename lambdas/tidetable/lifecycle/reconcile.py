@@ -12,7 +12,7 @@ from typing import Any
 from tidetable.config import Config
 from tidetable.errors import ArchiveBusy, StaleEntry, TidetableError
 from tidetable.leases import leased
-from tidetable.lifecycle.actions import Action, Archive, Create, Finding
+from tidetable.lifecycle.actions import Action, Create, Finding
 from tidetable.lifecycle.apply import NotReady, World, apply
 from tidetable.lifecycle.observe import CONCURRENCY, observe, remember_horizons, remember_tables, said
 from tidetable.lifecycle.outlook import Outlook, outlook
@@ -139,10 +139,8 @@ def _attempt_all(actions: Sequence[Action], world: World, now: datetime) -> list
 
 
 def _goes_alone(action: Action) -> bool:
-    """An archive reads a whole table, so that a backlog costs time and not everybody's capacity; and AWS may create tables with
-    indexes one at a time only.
-    """
-    return isinstance(action, Archive) or (isinstance(action, Create) and bool(action.spec.indexes))
+    """AWS may create tables with indexes one at a time only."""
+    return isinstance(action, Create) and bool(action.spec.indexes)
 
 
 def _attempt(action: Action, world: World, now: datetime) -> Done:

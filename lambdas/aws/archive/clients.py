@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 
+from tidetable.catalog import State
 from tidetable.errors import ArchiveBusy, ArchiveFailed
 from tidetable.events import Event
 from tidetable.ingest.bodies import decode_json
@@ -28,7 +29,9 @@ class LambdaArchiver:
 
     def archive(self, stream: str, label: str, *, within: float) -> None:
         """Call the function. If it outlives this caller it goes on by itself, and a later run finds what it did."""
-        _invoke(self._client(max(1, int(within))), self._function, {"stream": stream, "period": label})
+        answer = _invoke(self._client(max(1, int(within))), self._function, {"stream": stream, "period": label})
+        if answer["state"] == State.ARCHIVING:
+            raise ArchiveBusy(f"{answer['events']} events are archived and verified; a later run goes on")
 
 
 class LambdaArchiveReader:

@@ -1,0 +1,139 @@
+"""Archiving a million items: items a second and core, memory, and bytes against gzip'd DynamoDB JSON, which AWS's export writes.
+
+The real format, fed with pages in memory: the engine is not the limit. Prints the export and the reading back that verifies it
+apart. The baseline of the ratio is the same work by boto3's deserializer and ``pyarrow.Table.from_pylist``.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import resource
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from io import BytesIO
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "lambdas")]
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from boto3.dynamodb.types import TypeDeserializer
+
+from aws.archive.parquet import Parquet
+from tidetable.archive import Facts
+from tidetable.keys import Layout
+from tidetable.times import to_text
+
+ITEMS = 1_000_000
+PAGE = 4_000
+PART_BYTES = 32_000_000
+DAY = datetime(2026, 3, 1, tzinfo=UTC)
+LAYOUT = Layout("time", 8, "id", 3600)
+COLUMNS = {"temperature": "decimal(9,2)", "humidity": "decimal(9,1)", "battery": "integer", "status": "string"}
+
+
+def pages(count: int, *, seed: int = 1) -> Iterator[bytes]:
+    """Readings of 500 sensors over a day in the order of a scan, a page at a time, as DynamoDB answers them."""
+    chance = random.Random(seed)  # noqa: S311 - a repeatable workload
+    for start in range(0, count, PAGE):
+        yield msgspec.json.encode([_item(chance) for _ in range(min(PAGE, count - start))])
+
+
+def _item(chance: random.Random) -> dict[str, Any]:
+    time = DAY + timedelta(microseconds=chance.randrange(86_400_000_000))
+    series = f"sensor-{chance.randrange(500)}"
+    data = {
+        "temperature": {"N": f"{round(chance.gauss(20, 5), 2):.10g}"},
+        "humidity": {"N": f"{round(chance.uniform(20, 90), 1):.10g}"},
+        "battery": {"N": str(chance.randrange(100))},
+        "status": {"S": chance.choice(["ok", "ok", "ok", "warn", "error"])},
+    }
+    id = sha256(f"{time}{series}".encode()).hexdigest()[:32]
+    pk = LAYOUT.partition(time, series, int.from_bytes(sha256(id.encode()).digest()[:4], "big") % LAYOUT.shards)
+    return {"pk": {"S": pk}, "sk": {"S": f"{to_text(time)}#{series}#{id}"}, "data": {"M": data}}
+
+
+def archived(found: Iterator[bytes], columns: Mapping[str, str]) -> tuple[float, float, int, Facts]:
+    """Seconds of CPU to export and to verify, bytes written, and what was seen."""
+    form, whole, size = Parquet(), Facts(), 0
+    export = verify = 0.0
+    writer = form.writer(LAYOUT, columns)
+    for page in chain(found, [None]):
+        begun = time.process_time()
+        if page is not None:
+            writer.add(page)
+        if page is None or writer.size >= PART_BYTES:
+            facts, part = writer.facts, writer.finish()
+            export += time.process_time() - begun
+            begun = time.process_time()
+            if form.facts(part, LAYOUT).same != facts.same:
+                raise AssertionError("a part is not what was scanned")
+            verify += time.process_time() - begun
+            size += len(part)
+            whole.join(facts)
+            writer = form.writer(LAYOUT, columns)
+        else:
+            export += time.process_time() - begun
+    return export, verify, size, whole
+
+
+def textbook(found: list[bytes]) -> float:
+    """Seconds of CPU of the plain way: deserialize each item, make a list of rows, let Arrow guess."""
+    begun = time.process_time()
+    deserialize = TypeDeserializer().deserialize
+    rows = []
+    for page in found:
+        for item in json.loads(page):
+            one = {name: deserialize(value) for name, value in item.items()}
+            data = {
+                name: float(value) if name in COLUMNS and name != "status" else value
+                for name, value in one["data"].items()
+            }
+            rows.append({"pk": one["pk"], "sk": one["sk"], **data})
+    rows.sort(key=lambda row: row["sk"])
+    pq.write_table(pa.Table.from_pylist(rows), BytesIO(), compression="zstd")
+    return time.process_time() - begun
+
+
+def main() -> None:
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    baseline = list(pages(20 * PAGE))
+    archived(iter(baseline), COLUMNS)
+    plain = min(textbook(baseline) for _ in range(3)) / (20 * PAGE)
+    ours, *_ = min(archived(iter(baseline), COLUMNS) for _ in range(3))
+    exported = sum(
+        len(gzip.compress(b"\n".join(b'{"Item":' + msgspec.json.encode(item) + b"}" for item in json.loads(page))))
+        for page in pages(ITEMS // 10)
+    ) / (ITEMS // 10)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for name, columns in (("declared columns", COLUMNS), ("columns as found", {})):
+        # One page at a time exists: what grows is the part.
+        export, verify, size, facts = archived(pages(ITEMS), columns)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        each = size / facts.items
+        print(f"{facts.items:,} items, {name}:")
+        print(
+            f"  export        {facts.items / export:>10,.0f} items a second and core, {export / facts.items * 1e6:.2f} us each"
+        )
+        print(
+            f"  reading back  {facts.items / verify:>10,.0f} items a second and core, {verify / facts.items * 1e6:.2f} us each"
+        )
+        print(f"  {each:.1f} bytes an item; gzip'd DynamoDB JSON {exported:.1f}: ratio {each / exported:.2f}")
+        print(
+            f"  peak memory   {peak / 1024:.0f} MB, {max(0, peak - before) / 1024:.0f} MB above what the baseline needed"
+        )
+    ours /= 20 * PAGE
+    print(f"from_pylist {plain * 1e6:.1f} us an item, our export {ours * 1e6:.2f}: ratio {plain / ours:.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""The fields of ``data`` that have a column of their own, and their types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidetable.config import RESERVED_COLUMNS
+
+# A column of which most rows are empty says less than it costs.
+_MOST = 0.5
+_MAX_INFERRED = 64
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+_INFERRED = {"S": "string", "N": "double", "BOOL": "boolean"}
+_LETTERS = {"string": "S", "boolean": "BOOL"}
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+# Up to here every whole number is a double.
+_EXACT = 2.0**53
+_INTEGER = r"^-?\d{1,18}$"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A field of ``data`` as a column: its name, and its type as the configuration spells it."""
+
+    name: str
+    type: str
+
+    @property
+    def letter(self) -> str:
+        """DynamoDB's type letter of what the column holds."""
+        return _LETTERS.get(self.type, "N")
+
+    @property
+    def arrow(self) -> pa.DataType:
+        """The type in the file."""
+        if found := _DECIMAL.fullmatch(self.type):
+            return pa.decimal128(int(found[1]), int(found[2]))
+        return {"string": pa.string(), "boolean": pa.bool_(), "integer": pa.int64(), "double": pa.float64()}[self.type]
+
+    @property
+    def wire(self) -> pa.DataType:
+        """The type before it is put into the file: numbers are text."""
+        return pa.bool_() if self.letter == "BOOL" else pa.string()
+
+    def typed(self, wire: pa.Array) -> tuple[pa.Array, pa.Array]:
+        """The column of what was scanned, and which rows would not come back exactly as they were."""
+        if self.letter != "N":
+            return wire, pa.array([False] * len(wire))
+        texts = wire
+        if self.type != "double":
+            texts = pc.if_else(pc.match_substring_regex(wire, self._fitting), wire, pa.scalar(None, pa.string()))
+        column = pc.cast(texts, self.arrow)
+        back = pc.coalesce(self.text(column), pa.scalar("", pa.string()))
+        return column, pc.fill_null(pc.not_equal(back, wire), fill_value=False)
+
+    def text(self, column: pa.Array) -> pa.Array:
+        """What the column holds, as DynamoDB has it."""
+        if self.letter != "N":
+            return column
+        texts = pc.cast(column, pa.string())
+        if self.type == "double":
+            # Arrow writes 1e+15 where DynamoDB writes 1000000000000000.
+            whole = pc.and_(pc.equal(pc.floor(column), column), pc.less(pc.abs(column), _EXACT))
+            integers = pc.cast(pc.if_else(whole, column, pa.scalar(None, pa.float64())), pa.int64())
+            return pc.if_else(pc.fill_null(whole, fill_value=False), pc.cast(integers, pa.string()), texts)
+        if isinstance(self.arrow, pa.Decimal128Type) and self.arrow.scale:
+            texts = pc.replace_substring_regex(texts, r"\.?0+$", "")
+        return texts
+
+    @property
+    def _fitting(self) -> str:
+        kind = self.arrow
+        if not isinstance(kind, pa.Decimal128Type):
+            return _INTEGER
+        whole = kind.precision - kind.scale
+        fraction = rf"(\.\d{{1,{kind.scale}}})?" if kind.scale else ""
+        return rf"^-?\d{{1,{max(whole, 1)}}}{fraction}$"
+
+
+def infer(declared: Mapping[str, str], data: pa.StructArray) -> list[Column]:
+    """The columns of a part: those declared, and every plain field that most rows of a page have, in the order of their names."""
+    columns = {name: Column(name, kind) for name, kind in declared.items()}
+    taken = {name.lower() for name in declared} | RESERVED_COLUMNS
+    for index in range(data.type.num_fields):
+        name = data.type.field(index).name
+        if (
+            not _NAME.fullmatch(name)
+            or name.lower() in taken
+            or name.startswith("pk_")
+            or len(columns) >= _MAX_INFERRED
+        ):
+            continue
+        field = data.field(name)
+        counts = {
+            letter: len(field) - field.field(letter).null_count
+            for letter in _INFERRED
+            if field.type.get_field_index(letter) >= 0
+        }
+        letter = max(counts, key=lambda one: counts[one], default=None)
+        if letter is not None and counts[letter] > _MOST * len(field):
+            columns[name] = Column(name, _INFERRED[letter])
+            taken.add(name.lower())
+    return [columns[name] for name in sorted(columns)]

@@ -1,0 +1,140 @@
+"""Keys as columns: time, series, id and suffix, from which every key of an item follows again."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from aws.archive.render import holds, together
+from tidetable.errors import ArchiveFailed
+from tidetable.keys import Layout
+
+_TIME = 27
+_TIME_PATTERN = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$"
+_HEX = r"^[0-9a-f]+$"
+_TEXT = pa.string()
+_ZONE = pa.timestamp("us", tz="UTC")
+
+
+class Keys:
+    """The keys of a period's items, by its layout."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self.index_names = frozenset(name for one in layout.indexes for name in (one.pk, one.sk))
+
+    def indexed(self, wire: Mapping[str, pa.Array], found: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+        """The partition keys in indexes, whose sort keys follow; ArchiveFailed if one does not."""
+        count = len(wire["pk"])
+        columns = {}
+        for index in self._layout.indexes:
+            pk, sk = (found.get(name, pa.nulls(count, _TEXT)) for name in (index.pk, index.sk))
+            wanted = pc.if_else(pk.is_valid(), self._long_sort_key(wire["pk"], wire["sk"]), pa.scalar(None, _TEXT))
+            if not sk.equals(wanted):
+                raise ArchiveFailed(f"the table holds an item whose key in the index {index.name} is not an event's")
+            columns[index.pk] = pk
+        return columns
+
+    def columns(self, arrays: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+        """The columns that stand for an item's keys; ArchiveFailed names one that they do not give back."""
+        pk, sk = arrays["pk"], arrays["sk"]
+        # A table has fewer partitions than items.
+        partitions = pk.dictionary_encode()
+        heads, which = partitions.dictionary, partitions.indices
+        timely = pc.match_substring_regex(pc.utf8_slice_codeunits(sk, 0, _TIME), _TIME_PATTERN)
+        sharded = pc.match_substring_regex(heads, "#[0-9]{1,4}$").take(which)
+        _refuse_others(pc.and_(timely, sharded), pk, sk)
+        texts = pc.utf8_slice_codeunits(sk, 0, _TIME - 1)
+        shard = pc.cast(pc.replace_substring_regex(heads, "(?s)^.*#", ""), pa.int16()).take(which)
+        names = pc.utf8_slice_codeunits(sk, _TIME + 1)
+        if self._layout.partition_by == "time":
+            _refuse_others(pc.match_substring(names, "#"), pk, sk)
+            both = pc.split_pattern(names, "#", max_splits=1)
+            series, id = (_unescaped(pc.list_element(both, index)) for index in range(2))
+        else:
+            series = _unescaped(pc.replace_substring_regex(heads, "#[0-9]+$", "")).take(which)
+            id = _unescaped(names)
+        try:
+            time = pc.cast(pc.cast(texts, pa.timestamp("us")), _ZONE)
+        except pa.ArrowInvalid as error:
+            raise ArchiveFailed(f"the table holds an item that is no event: {error}") from error
+        id_text, id_hex = _ids(id)
+        columns = {"time": time, "series": series, "id": id_text, "id_hex": id_hex, "shard": shard}
+        columns |= {index.pk: arrays[index.pk] for index in self._layout.indexes}
+        back = self.restored(columns)
+        _refuse_others(pc.and_(pc.equal(back["pk"], pk), pc.equal(back["sk"], sk)), pk, sk)
+        return columns
+
+    def restored(self, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+        """The keys that the columns stand for, by attribute name."""
+        time = columns["time"].cast(pa.timestamp("us"))
+        series, id = _escaped(columns["series"]), _escaped(ids_of(columns))
+        stamp = _stamp(time)
+        if self._layout.partition_by == "time":
+            size = self._layout.bucket * 1_000_000
+            starts = pc.multiply(pc.divide(time.cast(pa.int64()), size), size).dictionary_encode()
+            head = _stamp(starts.dictionary.cast(pa.timestamp("us"))).take(starts.indices)
+            sk = together(stamp, series, id, "#")
+        else:
+            head, sk = series, together(stamp, id, "#")
+        keys = {"pk": together(head, columns["shard"].cast(_TEXT), "#"), "sk": sk}
+        for index in self._layout.indexes:
+            pk = columns[index.pk]
+            long = together(stamp, series, id, "#")
+            keys[index.pk] = pk
+            keys[index.sk] = pc.if_else(pk.is_valid(), long, pa.scalar(None, _TEXT))
+        return keys
+
+    def _long_sort_key(self, pk: pa.Array, sk: pa.Array) -> pa.Array:
+        if self._layout.partition_by == "time":
+            return sk
+        series = pc.replace_substring_regex(pk, "#[0-9]+$", "")
+        return together(pc.utf8_slice_codeunits(sk, 0, _TIME), series, pc.utf8_slice_codeunits(sk, _TIME + 1), "#")
+
+
+def _stamp(time: pa.Array) -> pa.Array:
+    # Arrow's own text of a timestamp costs a tenth of what its strftime does.
+    return together(pc.replace_substring(pc.cast(time, _TEXT), " ", "T"), "Z", "")
+
+
+def _escaped(names: pa.Array) -> pa.Array:
+    if not holds(names, b"%#"):
+        return names
+    return pc.replace_substring(pc.replace_substring(names, "%", "%25"), "#", "%23")
+
+
+def _unescaped(names: pa.Array) -> pa.Array:
+    if not holds(names, b"%"):
+        return names
+    return pc.replace_substring(pc.replace_substring(names, "%23", "#"), "%25", "%")
+
+
+def _ids(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Ids as text or, if every one is as many hexadecimal digits, as half as many bytes: digits would not compress to that."""
+    count = len(ids)
+    sizes = pc.min_max(pc.utf8_length(ids)).as_py()
+    length = sizes["min"] or 0
+    regular = length == sizes["max"] and length >= 16 and length % 2 == 0
+    if not regular or not pc.all(pc.match_substring_regex(ids, _HEX)).as_py():
+        return ids, pa.nulls(count, pa.binary())
+    raw = bytes.fromhex(pc.binary_join(pa.ListArray.from_arrays([0, count], ids), "")[0].as_py())
+    offsets = pa.py_buffer(array("i", range(0, (count + 1) * length // 2, length // 2)).tobytes())
+    return pa.nulls(count, _TEXT), pa.Array.from_buffers(pa.binary(), count, [None, offsets, pa.py_buffer(raw)])
+
+
+def ids_of(columns: Mapping[str, pa.Array]) -> pa.Array:
+    """The ids as text, whichever column holds them."""
+    packed = columns["id_hex"]
+    if packed.null_count == len(packed):
+        return columns["id"]
+    return pa.array([one.hex() for one in packed.to_pylist()], _TEXT)
+
+
+def _refuse_others(fine: pa.Array, pk: pa.Array, sk: pa.Array) -> None:
+    """ArchiveFailed with the first key that is not fine: an item that no event would give must not be written as another."""
+    if pc.all(fine).as_py() is False:
+        row = pc.index(fine, pa.scalar(value=False)).as_py()
+        raise ArchiveFailed(f"the table holds an item that is no event: {pk[row].as_py()!r}, {sk[row].as_py()!r}")

@@ -1,0 +1,342 @@
+"""Parts as Parquet: typed columns, zstd, row groups in the order of time and small enough that their statistics prune.
+
+What cannot be a column is kept as DynamoDB JSON, so that an item comes back exactly as it was. docs/archive.md describes
+the columns for whoever reads them without this project.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import UTC
+from io import BytesIO, RawIOBase
+from typing import IO, Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from aws.archive.columns import Column, infer
+from aws.archive.keys import Keys, ids_of
+from aws.archive.render import canonical, escaped, leaf, listed, members, quoted, together, value
+from aws.archive.shape import MAX_LEAVES, Irregular, Shape, read
+from aws.codec import from_json, plain
+from tidetable.archive.facts import Facts
+from tidetable.errors import ArchiveFailed
+from tidetable.events import Event, Item
+from tidetable.keys import Layout
+from tidetable.times import from_text
+
+_ROW_GROUP = 20_000
+_SAMPLE = 100
+_NOTE = b"tidetable"
+_ENCODE = msgspec.json.Encoder().encode
+_PAGE = msgspec.json.Decoder(list[dict[str, dict[str, Any]]]).decode
+_TEXT = pa.string()
+_NULL = pa.scalar(None, _TEXT)
+
+
+class Note(msgspec.Struct, frozen=True):
+    """What a file says of itself in its metadata: the fields of ``data`` that are columns, and their types."""
+
+    columns: dict[str, str]
+
+    def all(self) -> list[Column]:
+        """The columns in the order of their names."""
+        return [Column(name, self.columns[name]) for name in sorted(self.columns)]
+
+
+class ParquetWriter:
+    """A part in the making: pages become Arrow arrays at once, which take less room than the text that they came as."""
+
+    def __init__(self, layout: Layout, declared: Mapping[str, str]) -> None:
+        self.facts = Facts()
+        self.size = 0
+        self._keys = Keys(layout)
+        self._declared = declared
+        self._columns: list[Column] | None = None
+        self._names: dict[str, Shape] = {}
+        self._pages: list[pa.Table] = []
+
+    def add(self, items: bytes) -> None:
+        """A page, by way of Arrow if its items are alike, and else one by one."""
+        self.size += len(items)
+        found = read(items, self._names) if self._names else None
+        if found is not None:
+            if len(found):
+                self._add(found)
+        elif decoded := _PAGE(items):
+            try:
+                self._add(self._learn(items, decoded))
+            except Irregular:
+                self._add_slowly(decoded)
+
+    def finish(self) -> bytes:
+        """The file."""
+        table = pa.concat_tables(self._pages).combine_chunks()
+        self._pages.clear()
+        table = table.take(pc.sort_indices(table.column("sk")))
+        arrays = {name: _array(table.column(name)) for name in table.column_names}
+        rest = [arrays["rest"]]
+        fields: dict[str, pa.Array] = {}
+        for column in self._columns or ():
+            wire = arrays[f"field {column.name}"]
+            fields[column.name], inexact = column.typed(wire)
+            if pc.any(inexact).as_py():
+                piece = together(f"{quoted(column.name)}:", leaf(column.letter, wire), "")
+                rest.append(pc.if_else(inexact, piece, _NULL))
+        stored = {
+            **self._keys.columns(arrays),
+            **fields,
+            "data": together("{", listed(rest, len(table)), "}", ""),
+            "attributes": together("{", arrays["attributes"], "}", ""),
+        }
+        note = Note({column.name: column.type for column in self._columns or ()})
+        result = pa.table(stored).replace_schema_metadata({_NOTE: _ENCODE(note)})
+        sink = BytesIO()
+        encoded = {"time": "DELTA_BINARY_PACKED", "id": "PLAIN", "id_hex": "PLAIN"}
+        pq.write_table(
+            result,
+            sink,
+            compression="zstd",
+            row_group_size=_ROW_GROUP,
+            use_dictionary=[name for name in stored if name not in encoded],
+            column_encoding=encoded,
+            store_decimal_as_integer=True,
+            sorting_columns=[pq.SortingColumn(0)],
+        )
+        return sink.getvalue()
+
+    def _learn(self, items: bytes, decoded: list[dict[str, dict[str, Any]]]) -> pa.StructArray:
+        """Read a page whose items are not all of the shape so far: mostly a few of them say what is new."""
+        names = Shape(names=self._names)
+        for some in (decoded[:_SAMPLE], decoded[_SAMPLE:]):
+            for item in some:
+                names.learn({"M": item})
+            if names.size > MAX_LEAVES:
+                self._names.clear()
+                raise Irregular("too many names")
+            found = read(items, self._names)
+            if found is not None:
+                return found
+        raise Irregular("not to be read by Arrow")
+
+    def _add(self, items: pa.StructArray) -> None:
+        keys = self._keys
+        names = [items.type.field(index).name for index in range(items.type.num_fields)]
+        data = items.field("data") if "data" in names else None
+        if data is None or data.type.get_field_index("M") < 0 or data.field("M").null_count:
+            raise ArchiveFailed("the table holds an item without data, which is no event")
+        given = data.field("M")
+        if self._columns is None:
+            self._columns = infer(self._declared, given)
+        wire = {name: items.field(name).field("S") for name in ("pk", "sk")}
+        texts = together("{", listed(members(items), len(items)), "}", "")
+        self._count(texts.cast(pa.binary()).to_pylist(), wire["pk"], wire["sk"])
+        rest = []
+        columns = {column.name: column for column in self._columns}
+        for name in (given.type.field(index).name for index in range(given.type.num_fields)):
+            field = given.field(name)
+            letters = [field.type.field(index).name for index in range(field.type.num_fields)]
+            if name in columns:
+                letters = [letter for letter in letters if letter != columns[name].letter]
+            if letters:
+                rest.append(together(f"{quoted(name)}:", value(field, letters), ""))
+        indexed = {name: items.field(name).field("S") for name in names if name in keys.index_names}
+        others = [name for name in names if name not in {"pk", "sk", "data", *indexed}]
+        attributes = listed(members(items, others), len(items))
+        self._pages.append(
+            pa.table(
+                {
+                    **wire,
+                    **keys.indexed(wire, indexed),
+                    **{f"field {name}": _letter(given, name, column) for name, column in columns.items()},
+                    "rest": _null_if_empty(listed(rest, len(items))),
+                    "attributes": _null_if_empty(attributes),
+                }
+            )
+        )
+
+    def _add_slowly(self, items: list[dict[str, dict[str, Any]]]) -> None:
+        """The same, item by item."""
+        if any(item.get("data", {}).keys() != {"M"} for item in items):
+            raise ArchiveFailed("the table holds an item without data, which is no event")
+        if self._columns is None:
+            self._columns = [Column(name, self._declared[name]) for name in sorted(self._declared)]
+        wire = {name: pa.array([item[name]["S"] for item in items], _TEXT) for name in ("pk", "sk")}
+        self._count([canonical(item) for item in items], wire["pk"], wire["sk"])
+        fields: dict[str, list[Any]] = {column.name: [] for column in self._columns}
+        rest, attributes = [], []
+        indexed: dict[str, list[str | None]] = {name: [] for name in self._keys.index_names}
+        for item in items:
+            data = dict(item["data"]["M"])
+            for column in self._columns:
+                held = data.get(column.name, {})
+                fields[column.name].append(held.get(column.letter))
+                if column.letter in held:
+                    del data[column.name]
+            rest.append(_inner(data))
+            for name, values in indexed.items():
+                values.append(item.get(name, {}).get("S"))
+            attributes.append(
+                _inner({name: one for name, one in item.items() if name not in {"pk", "sk", "data", *indexed}})
+            )
+        self._pages.append(
+            pa.table(
+                {
+                    **wire,
+                    **self._keys.indexed(wire, {name: pa.array(values, _TEXT) for name, values in indexed.items()}),
+                    **{f"field {one.name}": pa.array(fields[one.name], one.wire) for one in self._columns},
+                    "rest": pa.array(rest, _TEXT),
+                    "attributes": pa.array(attributes, _TEXT),
+                }
+            )
+        )
+
+    def _count(self, texts: list[bytes], pk: pa.Array, sk: pa.Array) -> None:
+        edges = pc.min_max(sk).as_py()
+        self.facts.add(texts, _counts(pk), edges["min"], edges["max"])
+
+
+class Parquet:
+    """The format of parts."""
+
+    def writer(self, layout: Layout, columns: Mapping[str, str]) -> ParquetWriter:
+        """A new part."""
+        return ParquetWriter(layout, columns)
+
+    def page_facts(self, items: bytes) -> Facts:
+        """The facts of a page, item by item: whoever compares needs no columns."""
+        facts, decoded = Facts(), _PAGE(items)
+        if decoded:
+            keys = sorted(item["sk"]["S"] for item in decoded)
+            partitions = Counter(item["pk"]["S"] for item in decoded)
+            facts.add((canonical(item) for item in decoded), partitions, keys[0], keys[-1])
+        return facts
+
+    def facts(self, part: bytes, layout: Layout) -> Facts:
+        """The facts of a finished part, a row group at a time."""
+        facts = Facts()
+        file = pq.ParquetFile(BytesIO(part))
+        for group in range(file.num_row_groups):
+            _Rows(file.read_row_group(group), layout).count_into(facts)
+        return facts
+
+    def items(self, part: bytes, layout: Layout) -> Iterator[Item]:
+        """A part's items, a row group at a time."""
+        file = pq.ParquetFile(BytesIO(part))
+        for group in range(file.num_row_groups):
+            for item in _Rows(file.read_row_group(group), layout).wire():
+                yield from_json(item)
+
+    def between(self, part: IO[bytes] | RawIOBase, low: str, high: str, layout: Layout) -> list[Event]:
+        """The events of the row groups whose times meet the range of sort keys; the others are not even fetched."""
+        file = pq.ParquetFile(part, pre_buffer=True)
+        # A sort key begins with 27 characters of time; a bare edge may be shorter.
+        first, last = _edge(low, "0001-01-01T00:00:00.000000Z"), _edge(high, "9999-12-31T23:59:59.999999Z")
+        groups = []
+        for index in range(file.num_row_groups):
+            statistics = file.metadata.row_group(index).column(0).statistics
+            lowest, highest = statistics.min.replace(tzinfo=UTC), statistics.max.replace(tzinfo=UTC)
+            if lowest <= from_text(last) and from_text(first) <= highest:
+                groups.append(index)
+        return list(_Rows(file.read_row_groups(groups), layout).events()) if groups else []
+
+
+class _Rows:
+    """Rows of a part, on their way back to what they were."""
+
+    def __init__(self, table: pa.Table, layout: Layout) -> None:
+        note = msgspec.json.decode(table.schema.metadata[_NOTE], type=Note)
+        self._arrays = {name: _array(table.column(name)) for name in table.column_names}
+        self._count = len(table)
+        self._layout = layout
+        self._keys = Keys(layout).restored(self._arrays)
+        self._fields = {one.name: (one, one.text(self._arrays[one.name])) for one in note.all()}
+
+    def count_into(self, facts: Facts) -> None:
+        """Add the rows' facts: by columns where the columns say all, and else row by row."""
+        arrays, keys = self._arrays, self._keys
+        plain = pc.and_(pc.equal(arrays["data"], "{}"), arrays["attributes"].is_null())
+        chosen = pc.indices_nonzero(plain)
+        fields = []
+        for name, (column, texts) in self._fields.items():
+            held = texts.take(chosen)
+            held = escaped(held) if column.letter == "S" else held
+            fields.append(together(f"{quoted(name)}:", leaf(column.letter, held), ""))
+        count = len(chosen)
+        pieces = [together('"data":{"M":{', listed(fields, count), "}}", "")]
+        for name in sorted(keys):
+            held = escaped(keys[name].take(chosen))
+            pieces.append(together(f'"{name}":', leaf("S", held), ""))
+        texts = together("{", listed(pieces, count), "}", "").cast(pa.binary()).to_pylist()
+        others = pc.indices_nonzero(pc.invert(plain)).to_pylist()
+        if others:
+            rows = list(self.wire(set(others)))
+            texts += [canonical(row) for row in rows]
+        edges = pc.min_max(keys["sk"]).as_py()
+        facts.add(texts, _counts(keys["pk"]), edges["min"], edges["max"])
+
+    def wire(self, only: set[int] | None = None) -> Iterator[dict[str, Any]]:
+        """The items in DynamoDB JSON: of every row, or of these only."""
+        keys = {name: array.to_pylist() for name, array in self._keys.items()}
+        attributes = self._arrays["attributes"].to_pylist()
+        for row, data in self._data(only):
+            item = {name: {"S": values[row]} for name, values in keys.items() if values[row] is not None}
+            item["data"] = {"M": data}
+            if attributes[row] is not None:
+                item |= msgspec.json.decode(attributes[row])
+            yield item
+
+    def events(self) -> Iterator[Event]:
+        """The events in the order of their sort keys."""
+        times, series = (self._arrays[name].to_pylist() for name in ("time", "series"))
+        ids = ids_of(self._arrays).to_pylist()
+        for row, data in self._data(None):
+            values = {name: plain(value) for name, value in data.items()}
+            yield Event(series[row], times[row].astimezone(UTC), ids[row], values)
+
+    def _data(self, only: set[int] | None) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Each row's ``data`` in DynamoDB JSON: the columns, and over them what they could not say exactly."""
+        fields = [(name, column.letter, texts.to_pylist()) for name, (column, texts) in self._fields.items()]
+        rest = self._arrays["data"].to_pylist()
+        for row in range(self._count):
+            if only is not None and row not in only:
+                continue
+            data: dict[str, Any] = {
+                name: {letter: values[row]} for name, letter, values in fields if values[row] is not None
+            }
+            if rest[row] != "{}":
+                data |= msgspec.json.decode(rest[row])
+            yield row, data
+
+
+def _array(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def _letter(struct: pa.StructArray, name: str, column: Column) -> pa.Array:
+    """The values of one type that a field has; nulls if it never has it."""
+    if struct.type.get_field_index(name) >= 0:
+        field = struct.field(name)
+        if field.type.get_field_index(column.letter) >= 0:
+            return field.field(column.letter)
+    return pa.nulls(len(struct), column.wire)
+
+
+def _null_if_empty(texts: pa.Array) -> pa.Array:
+    return pc.if_else(pc.equal(texts, ""), _NULL, texts)
+
+
+def _inner(values: Mapping[str, Any]) -> str | None:
+    """A map's members without its braces; None if it has none."""
+    return canonical(values).decode()[1:-1] or None
+
+
+def _counts(pk: pa.Array) -> Counter[str]:
+    return Counter({one["values"]: one["counts"] for one in pk.value_counts().to_pylist()})
+
+
+def _edge(key: str, otherwise: str) -> str:
+    return key[:27] if len(key) >= len(otherwise) else otherwise

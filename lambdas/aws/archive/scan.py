@@ -1,0 +1,81 @@
+"""The table that is archived, page by page and unparsed: botocore's parser costs more than all the rest of an export."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from threading import local
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+import msgspec
+from botocore.exceptions import ClientError
+
+from aws.errors import THROTTLED, error_code, naming_table
+from tidetable.archive.ports import RawPage
+from tidetable.errors import ArchiveFailed, TableThrottled
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+_OK = 200
+
+
+class _Consumed(msgspec.Struct):
+    CapacityUnits: float = 0.0
+
+
+class _Answer(msgspec.Struct):
+    Items: msgspec.Raw
+    Count: int
+    LastEvaluatedKey: dict[str, Any] | None = None
+    ConsumedCapacity: _Consumed | None = None
+
+
+_DECODE = msgspec.json.Decoder(_Answer).decode
+
+
+class RawScan:
+    """Scan through boto3, which signs, sends and retries; the answer's body is taken before it is parsed."""
+
+    def __init__(self, client: DynamoDBClient) -> None:
+        self._client = client
+        self._taken = local()
+        client.meta.events.register("before-parse.dynamodb.Scan", self._take, unique_id="tidetable-raw-scan")
+
+    def page(
+        self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
+    ) -> RawPage:
+        """Scan, strongly consistent: the last write before the fence is in it."""
+        options: Any = {}
+        if after is not None:
+            options["ExclusiveStartKey"] = after
+        if limit is not None:
+            options["Limit"] = limit
+        try:
+            with naming_table(table):
+                self._client.scan(
+                    TableName=table,
+                    ConsistentRead=True,
+                    Segment=segment,
+                    TotalSegments=segments,
+                    ReturnConsumedCapacity="TOTAL",
+                    **options,
+                )
+        except ClientError as error:
+            if error_code(error) in THROTTLED:
+                raise TableThrottled(table) from error
+            raise
+        answer = _DECODE(self._taken.body)
+        units = answer.ConsumedCapacity.CapacityUnits if answer.ConsumedCapacity is not None else 0.0
+        return RawPage(bytes(answer.Items), answer.Count, units, answer.LastEvaluatedKey)
+
+    def _take(self, response_dict: dict[str, Any], **_: Any) -> None:
+        """Keep the body, and leave an empty one to the parser; a refusal is left as it is."""
+        if response_dict["status_code"] != _OK:
+            return
+        body = response_dict["body"]
+        said = response_dict["headers"].get("x-amz-crc32")
+        if said is not None and int(said) != crc32(body):
+            raise ArchiveFailed("a page of the scan was damaged on its way")
+        self._taken.body = body
+        response_dict["body"] = b"{}"

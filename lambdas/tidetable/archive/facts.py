@@ -1,0 +1,63 @@
+"""What is known of a set of items without keeping it: enough to tell whether two sets are the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+_BYTES = 16
+_MODULUS = 2 ** (8 * _BYTES)
+
+
+@dataclass(slots=True)
+class Facts:
+    """Counts of items, in all and by partition key, their digest, and the least and the greatest sort key.
+
+    The digest is the sum, modulo 2**128, of the BLAKE2b-128 of each item's canonical text: DynamoDB JSON without white space,
+    names and sets in order. A sum does not depend on the order and, unlike an exclusive or, sees an item that is there twice.
+    """
+
+    items: int = 0
+    digest: int = 0
+    partitions: Counter[str] = field(default_factory=Counter)
+    first: str = ""
+    last: str = ""
+
+    @property
+    def same(self) -> tuple[int, int, Counter[str]]:
+        """What two sets of the same items have in common."""
+        return self.items, self.digest, self.partitions
+
+    @property
+    def hex(self) -> str:
+        """The digest as 32 hexadecimal digits."""
+        return digest_text(self.digest)
+
+    def add(self, texts: Iterable[bytes], partitions: Counter[str], first: str, last: str) -> None:
+        """Take items into account: their canonical texts, how many each partition has, and the edges of their sort keys."""
+        self.digest = (self.digest + sum(_number(text) for text in texts)) % _MODULUS
+        self.partitions += partitions
+        self.items += partitions.total()
+        self.first = min(self.first, first) if self.first else first
+        self.last = max(self.last, last)
+
+    def join(self, other: Facts) -> None:
+        """Take another set of items into account."""
+        self.add((), other.partitions, other.first, other.last)
+        self.digest = (self.digest + other.digest) % _MODULUS
+
+
+def digest_text(digest: int) -> str:
+    """The digest as 32 hexadecimal digits."""
+    return f"{digest:032x}"
+
+
+def joined(digests: Iterable[str]) -> str:
+    """The digest of the union of sets whose digests are given as text."""
+    return digest_text(sum(int(digest, 16) for digest in digests) % _MODULUS)
+
+
+def _number(text: bytes) -> int:
+    return int.from_bytes(blake2b(text, digest_size=_BYTES).digest(), "big")

@@ -1,0 +1,61 @@
+"""Athena's tables: a column for each of the files', and partitions that follow from their names."""
+
+from pathlib import Path
+
+import pytest
+
+from infra.lake import columns, projection
+from tests.infra.synth import Template
+from tidetable.config import parse
+from tidetable.periods import Kind
+
+STREAM = """
+[streams.a-b]
+period = "{period}"
+late = "1h"
+retention = 400
+archive = {{ columns = {{ Price = "decimal(12, 2)", n = "integer", ok = "boolean" }} }}
+index = [{{ name = "status", partition_by = "status" }}]
+[streams.a-b.key]
+partition_by = "series"
+"""
+
+
+def test_every_stream_has_a_table_over_its_own_files(dev: Template) -> None:
+    tables = dev.all("AWS::Glue::Table").values()
+    assert {one["TableInput"]["Name"] for one in tables} == {"quakes", "stations"}
+    for one in tables:
+        made = one["TableInput"]
+        assert "${period}" in str(made["Parameters"]["storage.location.template"])
+        assert made["PartitionKeys"] == [{"Name": "period", "Type": "string"}]
+
+
+def test_the_columns_are_those_of_the_files_and_in_athenas_types() -> None:
+    stream = parse(STREAM.format(period="day")).streams["a-b"]
+    assert columns(stream) == {
+        "time": "timestamp",
+        "series": "string",
+        "id": "string",
+        "id_hex": "binary",
+        "shard": "smallint",
+        "pk_status": "string",
+        "n": "bigint",
+        "ok": "boolean",
+        "price": "decimal(12,2)",
+        "data": "string",
+        "attributes": "string",
+    }
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_partitions_are_projected_for_every_kind_of_period(kind: Kind) -> None:
+    found = projection(kind)
+    assert found["projection.period.type"] == ("injected" if kind is Kind.WEEK else "date")
+    assert kind is Kind.WEEK or found["projection.period.range"].endswith(",NOW")
+
+
+def test_the_documented_types_are_those_that_the_configuration_takes() -> None:
+    from tidetable.config.check import COLUMN_TYPES
+
+    text = (Path(__file__).parents[2] / "docs" / "archive.md").read_text()
+    assert all(f"`{kind}`" in text for kind in COLUMN_TYPES)

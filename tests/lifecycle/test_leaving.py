@@ -1,0 +1,85 @@
+"""The end of a table: raised for its export, lowered if it stays, deleted after its grace and not too many at once."""
+
+from datetime import timedelta
+
+from tests.lifecycle.world import World
+from tidetable.catalog import State
+from tidetable.lifecycle import Report
+
+LAST = (1, 1, "infrequent-access")
+OLDEST = "2026-03-14"
+
+
+def outcomes(report: Report) -> list[tuple[str, str, str]]:
+    return [(one.action.name, one.action.entry.period.label, one.outcome) for one in report.done]
+
+
+def test_an_archived_table_is_deleted_only_after_its_grace() -> None:
+    world = World(grace="2d")
+    world.run()
+    archived = None
+    while world.states().get(OLDEST) is not State.DELETED:
+        world.after(hours=1)
+        entry = world.catalog.entries("s")[0]
+        if entry.state is State.ARCHIVED:
+            archived = archived or entry.archive
+            assert entry.table in world.tables.names
+    assert archived is not None
+    waited = world.clock.now() - archived.at
+    assert timedelta(days=2) <= waited < timedelta(days=2, hours=2)
+
+
+def test_one_run_deletes_no_more_tables_than_it_may() -> None:
+    world = World(delete="false")
+    world.run()
+    for _ in range(12):
+        world.after(days=1)
+        world.after(minutes=5)
+    archived = [label for label, state in world.states().items() if state is State.ARCHIVED]
+    assert len(archived) > 4
+    world.config = World(max_deletes=2).config
+    for first in range(0, len(archived) - 1, 2):
+        report = world.after(minutes=5)
+        deleted = [label for name, label, outcome in outcomes(report) if (name, outcome) == ("delete", "done")]
+        assert deleted == archived[first : first + 2], "the oldest go first"
+        left = [label for name, label, outcome in outcomes(report) if (name, outcome) == ("deferred", "deferred")]
+        assert left == archived[first + 2 :]
+        assert report.healthy
+
+
+def test_a_table_is_raised_for_its_export_and_lowered_again_if_it_stays() -> None:
+    world = World(delete="false", more="archive = { read_units = 400 }")
+    world.run()
+    seen: list[tuple[object, object]] = []
+    while world.states()[OLDEST] is not State.ARCHIVED or world.levels()[OLDEST] != LAST:
+        world.after(minutes=55)
+        read = world.levels()[OLDEST][1]
+        seen.append((world.states()[OLDEST].value, read))
+        assert len(seen) < 400, seen[-3:]
+    changes = [change for change, before in zip(seen, [None, *seen], strict=False) if change != before]
+    assert ("archived", 400) in changes
+    assert changes[-1] == ("archived", 1)
+    assert all(read != 400 for state, read in changes if state in ("open", "closed")), "never before it is due"
+    assert world.after(minutes=5).done == []
+
+
+def test_a_table_that_already_has_the_units_is_not_raised() -> None:
+    world = World(more="archive = { read_units = 1 }")
+    world.run()
+    for _ in range(9):
+        world.after(days=1)
+        world.after(minutes=5)
+    mine = [change for change in world.tables.changes if OLDEST in change]
+    assert world.states()[OLDEST] is State.DELETED
+    assert len([change for change in mine if change.startswith("capacity")]) == 2, "the ladder's two steps"
+
+
+def test_the_archiver_is_called_for_every_expired_table_though_one_fails() -> None:
+    world = World()
+    world.run()
+    world.archiver.fails = True
+    report = world.after(days=12)
+    assert {outcome for name, _, outcome in outcomes(report) if name == "archive"} == {"failed"}
+    world.archiver.fails = False
+    world.after(minutes=5)
+    assert world.states()[OLDEST] is State.DELETED
