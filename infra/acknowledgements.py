@@ -27,7 +27,9 @@ _REASONS: dict[str, str] = {
 _WITH_TRACING = {"IAM5[Resource::*]": "X-Ray's write actions know no resources"}
 
 
-def acknowledge(stack: Stack, *, stage: str, tracing: bool, bucket: Construct, invoked: list[Construct]) -> None:
+def acknowledge(
+    stack: Stack, *, stage: str, tracing: bool, scaling: bool, bucket: Construct, invoked: list[Construct]
+) -> None:
     """Record the reasons on the stack: for the rules above, and for the wildcards that its roles need."""
     tables = f"arn:<AWS::Partition>:dynamodb:<AWS::Region>:<AWS::AccountId>:table/{table_prefix(stage)}*"
     reasons = _REASONS | {
@@ -37,6 +39,14 @@ def acknowledge(stack: Stack, *, stage: str, tracing: bool, bucket: Construct, i
     # Without tracing nothing needs it, and acknowledging it all the same would hide any other wildcard.
     if tracing:
         reasons |= _WITH_TRACING
+    if scaling:
+        prefix = table_prefix(stage)
+        targets = "arn:<AWS::Partition>:application-autoscaling:<AWS::Region>:<AWS::AccountId>:scalable-target/*"
+        alarms = f"arn:<AWS::Partition>:cloudwatch:<AWS::Region>:<AWS::AccountId>:alarm:TargetTracking-table/{prefix}*"
+        reasons |= {
+            f"IAM5[Resource::{targets}]": "The names of scalable targets are AWS's own",
+            f"IAM5[Resource::{alarms}]": "Application Auto Scaling's alarms for period tables carry their names",
+        }
     for function in invoked:
         reasons[f"IAM5[Resource::<{_id(function)}.Arn>:*]"] = "Any version of the one function that the role may call"
     for rule, reason in reasons.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -86,9 +87,11 @@ class Function(lambda_.Function):
             },
         )
 
-    def allow(self, actions: Sequence[str], *resources: str) -> None:
+    def allow(self, actions: Sequence[str], *resources: str, conditions: Mapping[str, Any] | None = None) -> None:
         """Let the function do these actions on these resources."""
-        self.add_to_role_policy(iam.PolicyStatement(actions=list(actions), resources=list(resources)))
+        self.add_to_role_policy(
+            iam.PolicyStatement(actions=list(actions), resources=list(resources), conditions=conditions)
+        )
 
 
 _RETENTION = {

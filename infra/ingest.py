@@ -9,9 +9,9 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.function import Common, Function
-from infra.naming import period_tables
 from infra.queue import Queue
 from infra.storage import Storage
+from infra.tables import reach
 
 _DRAIN_SECONDS = 60
 
@@ -21,7 +21,6 @@ class Ingest(Construct):
 
     def __init__(self, scope: Construct, id: str, common: Common, *, code: lambda_.Code, storage: Storage) -> None:
         super().__init__(scope, id)
-        tables = period_tables(self, common.stage)
         self.dead_letters = Queue(self, "DeadLetters")
         self.overflow = Queue(
             self,
@@ -41,7 +40,7 @@ class Ingest(Construct):
             memory=512,
             environment={"TIDETABLE_OVERFLOW_QUEUE_URL": self.overflow.queue_url},
         )
-        self.function.allow(["dynamodb:BatchWriteItem"], tables)
+        reach(self.function, common, ["BatchWriteItem"])
         self.function.allow(["dynamodb:Query"], storage.catalog.table_arn)
         self.function.allow(["sqs:SendMessage"], self.overflow.queue_arn)
         self.drain = Function(
@@ -53,7 +52,7 @@ class Ingest(Construct):
             timeout=Duration.seconds(_DRAIN_SECONDS),
             memory=256,
         )
-        self.drain.allow(["dynamodb:BatchWriteItem", "dynamodb:PutItem"], tables)
+        reach(self.drain, common, ["BatchWriteItem", "PutItem"])
         self.drain.allow(["dynamodb:Query", "dynamodb:ConditionCheckItem"], storage.catalog.table_arn)
         self.drain.add_event_source(
             sources.SqsEventSource(

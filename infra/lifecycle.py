@@ -14,9 +14,9 @@ from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
 from infra.function import Common, Function, own_metric
-from infra.naming import period_tables
 from infra.queue import Queue
 from infra.storage import Storage
+from infra.tables import allow_scaling, reach
 
 EVERY_MINUTES = 5
 
@@ -56,8 +56,7 @@ class Lifecycle(Construct):
             memory=3008,
             environment={"TIDETABLE_ARCHIVE_BUCKET": bucket.bucket_name},
         )
-        tables = period_tables(self, self._common.stage)
-        function.allow(["dynamodb:Scan", "dynamodb:DescribeTable"], tables)
+        reach(function, self._common, ["Scan", "DescribeTable"])
         entries = ["dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"]
         function.allow(entries, catalog.table_arn)
         function.allow(["s3:GetObject", "s3:PutObject", "s3:DeleteObject"], bucket.arn_for_objects("stream=*"))
@@ -77,7 +76,7 @@ class Lifecycle(Construct):
             environment={"TIDETABLE_ARCHIVE_BUCKET": bucket.bucket_name},
         )
         tables = ["CreateTable", "DescribeTable", "TagResource", "ListTagsOfResource", "BatchWriteItem", "Scan"]
-        function.allow([f"dynamodb:{action}" for action in tables], period_tables(self, self._common.stage))
+        reach(function, self._common, tables)
         entries = ["Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem"]
         function.allow([f"dynamodb:{action}" for action in entries], catalog.table_arn)
         function.allow(["s3:GetObject"], bucket.arn_for_objects("stream=*"))
@@ -101,7 +100,8 @@ class Lifecycle(Construct):
         )
         manage = ["CreateTable", "DescribeTable", "UpdateTable", "DeleteTable", "TagResource", "ListTagsOfResource"]
         manage += ["UpdateContinuousBackups"]
-        function.allow([f"dynamodb:{action}" for action in manage], period_tables(self, self._common.stage))
+        reach(function, self._common, manage)
+        allow_scaling(function, self._common)
         entries = ["Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem"]
         function.allow([f"dynamodb:{action}" for action in entries], self._storage.catalog.table_arn)
         function.allow(["lambda:InvokeFunction"], self.archiver.function_arn)

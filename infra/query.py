@@ -7,8 +7,8 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from infra.function import Common, Function
-from infra.naming import period_tables
 from infra.storage import Storage
+from infra.tables import reach
 
 
 class Query(Construct):
@@ -39,7 +39,6 @@ class Query(Construct):
             memory=1024,
             environment={"TIDETABLE_ARCHIVE_READER_FUNCTION": self.reader.function_name},
         )
-        tables = period_tables(self, common.stage)
-        self.function.allow(["dynamodb:Query", "dynamodb:GetItem", "dynamodb:DescribeTable"], tables)
+        reach(self.function, common, ["Query", "GetItem", "DescribeTable"])
         self.function.allow(["dynamodb:Query"], storage.catalog.table_arn)
         self.function.allow(["lambda:InvokeFunction"], self.reader.function_arn)

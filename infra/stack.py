@@ -16,6 +16,7 @@ from infra.lake import Lake
 from infra.lifecycle import Lifecycle
 from infra.query import Query
 from infra.storage import Storage
+from infra.tables import scales
 from tidetable.config import Config
 
 
@@ -40,6 +41,7 @@ class TidetableStack(Stack):
             self,
             stage=stage,
             tracing=config.observability.tracing,
+            scaling=scales(common),
             bucket=storage.bucket,
             invoked=[lifecycle.function, lifecycle.deployment],
         )

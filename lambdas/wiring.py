@@ -12,13 +12,14 @@ from aws.archive.clients import LambdaArchiver, LambdaArchiveReader
 from aws.catalog import DynamoCatalog
 from aws.notices import EventBus
 from aws.overflow import SqsOverflow
+from aws.scaling import ApplicationScaling
 from aws.store import DynamoStore
 from aws.tables import DynamoTables
 from settings import config, settings
 from tidetable.ingest.drain import Drain
 from tidetable.ingest.request import Ingest
 from tidetable.lifecycle import Reconciler
-from tidetable.ports import Archiver, ArchiveReader, Catalog, Clock, EventStore, Overflow, Tables
+from tidetable.ports import Archiver, ArchiveReader, Catalog, Clock, EventStore, Overflow, Scaling, Tables
 from tidetable.query import Reader
 
 
@@ -60,6 +61,11 @@ def tables() -> Tables:
 
 
 @cache
+def scaling() -> Scaling:
+    return ApplicationScaling(clients.scaling)
+
+
+@cache
 def overflow() -> Overflow:
     return SqsOverflow(clients.sqs(), settings().overflow_queue_url)
 
@@ -91,7 +97,7 @@ def event_bus() -> EventBus:
 
 @cache
 def reconciler() -> Reconciler:
-    return Reconciler(config(), settings().stage, catalog(), tables(), archiver(), clock())
+    return Reconciler(config(), settings().stage, catalog(), tables(), scaling(), archiver(), clock())
 
 
 @cache

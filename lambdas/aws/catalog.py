@@ -121,15 +121,23 @@ class DynamoCatalog:
         return moved
 
     def note(self, entry: Entry, seen: Seen) -> None:
+        """An update of what was seen."""
+        self._set(entry, "seen", _seen_item(seen))
+
+    def mark_scaled(self, entry: Entry, *, scaled: bool) -> None:
+        """An update of the mark."""
+        self._set(entry, "scaled", scaled)
+
+    def _set(self, entry: Entry, name: str, value: Any) -> None:
         """An update that does not make an entry which is not there."""
         try:
             self._client.update_item(
                 TableName=self._table,
                 Key=catalog_key(entry.stream, entry.period),
-                UpdateExpression="SET #seen = :seen",
+                UpdateExpression="SET #name = :value",
                 ConditionExpression="attribute_exists(pk)",
-                ExpressionAttributeNames={"#seen": "seen"},
-                ExpressionAttributeValues=to_wire({":seen": _seen_item(seen)}),
+                ExpressionAttributeNames={"#name": name},
+                ExpressionAttributeValues=to_wire({":value": value}),
             )
         except ClientError as error:
             if error_code(error) != CONDITION_FAILED:
@@ -230,6 +238,7 @@ def _entry(item: Item) -> Entry:
         deleted_at=from_text(item["deleted_at"]) if "deleted_at" in item else None,
         keep_until=from_text(item["keep_until"]) if "keep_until" in item else None,
         seen=_seen(item["seen"]) if "seen" in item else None,
+        scaled=item.get("scaled", False),
     )
 
 
@@ -244,12 +253,14 @@ def _layout(item: Mapping[str, Any]) -> Layout:
 
 
 def _seen_item(seen: Seen) -> Item:
-    return {"write": seen.write, "read": seen.read, "class": seen.table_class.value}
+    units = {"write": seen.write, "read": seen.read, "class": seen.table_class.value}
+    return units | {"indexes": [[name, *units] for name, units in seen.indexes]}
 
 
 def _seen(item: Mapping[str, Any]) -> Seen:
     write, read = (None if item[name] is None else int(item[name]) for name in ("write", "read"))
-    return Seen(write, read, TableClass(item["class"]))
+    indexes = tuple((name, (int(wr), int(rd))) for name, wr, rd in item.get("indexes", ()))
+    return Seen(write, read, TableClass(item["class"]), indexes)
 
 
 def _archive(item: Mapping[str, Any]) -> ArchiveFacts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.config import Config
@@ -54,6 +54,13 @@ def events() -> EventBridgeClient:
     """For notices."""
     config = Config(connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 2})
     return boto3.client("events", config=config)
+
+
+@cache
+def scaling() -> Any:
+    """For Application Auto Scaling."""
+    config = Config(connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 3})
+    return boto3.client("application-autoscaling", config=config)
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +90,7 @@ class DynamoTables:
                     DeletionProtectionEnabled=spec.protected,
                     **_billing(spec.write, spec.read),
                     **_indexes(spec),
+                    **_extras(spec),
                 )
         except TableRefused:
             # "In use" says that there is one, whatever its state.
@@ -99,14 +100,21 @@ class DynamoTables:
         return True
 
     def set_capacity(
-        self, name: str, write: int | None, read: int | None, *, itself: bool = True, indexes: Sequence[str] = ()
+        self,
+        name: str,
+        write: int | None,
+        read: int | None,
+        *,
+        itself: bool = True,
+        indexes: Mapping[str, tuple[int, int]] | None = None,
     ) -> None:
         """UpdateTable of billing mode and units, an accepted pair, and of indexes' units, which are the same concern."""
         changes: Any = _billing(write, read) if itself else {}
-        if indexes and write is not None and read is not None:
-            units = _units(write, read)
-            updates = [{"Update": {"IndexName": one, "ProvisionedThroughput": units}} for one in indexes]
-            changes["GlobalSecondaryIndexUpdates"] = updates
+        if indexes and write is not None:
+            changes["GlobalSecondaryIndexUpdates"] = [
+                {"Update": {"IndexName": index, "ProvisionedThroughput": _units(*units)}}
+                for index, units in indexes.items()
+            ]
         with _translated(name):
             self._client.update_table(TableName=name, **changes)
 
@@ -149,19 +157,51 @@ def _units(write: int, read: int) -> dict[str, int]:
 def _indexes(spec: TableSpec) -> Any:
     if not spec.indexes:
         return {}
-    provisioned = spec.write is not None and spec.read is not None
-    units = {"ProvisionedThroughput": _units(spec.write or 0, spec.read or 0)} if provisioned else {}
     return {
         "GlobalSecondaryIndexes": [
             {
                 "IndexName": one.name,
                 "KeySchema": _schema(one.pk, one.sk),
                 "Projection": {"ProjectionType": "ALL"},
-                **units,
+                **_throughput(spec, one.name),
             }
             for one in spec.indexes
         ]
     }
+
+
+def _throughput(spec: TableSpec, index: str) -> Any:
+    """An index's own limits; warm throughput too, as an index that is slow to serve throttles its table."""
+    limits: Any = {}
+    if spec.write is not None and spec.read is not None:
+        limits["ProvisionedThroughput"] = _units(*spec.index_units.get(index, (spec.write, spec.read)))
+    return limits | _warm(spec) | _maxima(spec)
+
+
+def _warm(spec: TableSpec) -> Any:
+    if spec.warm is None:
+        return {}
+    write, read = spec.warm
+    return {"WarmThroughput": {"WriteUnitsPerSecond": write, "ReadUnitsPerSecond": read}}
+
+
+def _maxima(spec: TableSpec) -> Any:
+    if spec.most is None:
+        return {}
+    write, read = spec.most
+    return {"OnDemandThroughput": {"MaxWriteRequestUnits": write, "MaxReadRequestUnits": read}}
+
+
+def _extras(spec: TableSpec) -> Any:
+    """What a table has besides its key and its units, all of it given when it is made."""
+    extras = _warm(spec) | _maxima(spec)
+    if spec.encryption != "aws-owned":
+        own = {} if spec.encryption == "aws-managed" else {"KMSMasterKeyId": spec.encryption}
+        extras["SSESpecification"] = {"Enabled": True, "SSEType": "KMS", **own}
+    if spec.stream != "none":
+        view = spec.stream.replace("-", "_").upper()
+        extras["StreamSpecification"] = {"StreamEnabled": True, "StreamViewType": view}
+    return extras
 
 
 def _schema(pk: str, sk: str) -> Any:

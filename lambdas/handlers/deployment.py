@@ -28,7 +28,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     remaining = seconds_left(context, _RESERVE_SECONDS)
     parts = wiring.reconciler()
     if event["RequestType"] == "Delete":
-        world = World(parts.stage, parts.catalog, parts.tables, parts.archiver, parts.clock, remaining)
+        world = World(parts.stage, parts.catalog, parts.tables, parts.scaling, parts.archiver, parts.clock, remaining)
         logger.info("tables removed", tables=remove(parts.config, world, parts.clock.now()))
     else:
         report = reconcile(parts, context.aws_request_id, remaining)

@@ -42,18 +42,20 @@ class ArchiveFacts:
 
 
 class Seen(NamedTuple):
-    """What a table was last seen to have: units for itself and each of its indexes (None on demand), and its class."""
+    """What a table was last seen to have: units (None on demand), its class, and the units of its indexes by name."""
 
     write: int | None
     read: int | None
     table_class: TableClass
+    indexes: tuple[tuple[str, tuple[int, int]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One period table of one stream.
 
-    ``seen`` spares the lifecycle a look at a table that needs no change; ``keep_until`` keeps a restored one so long.
+    ``seen`` spares the lifecycle a look at a table that needs no change; ``keep_until`` keeps a restored one so long; ``scaled``
+    says that Application Auto Scaling tends it.
     """
 
     stream: str
@@ -66,6 +68,7 @@ class Entry:
     deleted_at: datetime | None = None
     seen: Seen | None = None
     keep_until: datetime | None = None
+    scaled: bool = False
 
     @property
     def live(self) -> bool:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from tidetable.catalog import ArchiveFacts, Entry, Seen, State
-from tidetable.config import TableClass
+from tidetable.config import Autoscaling, TableClass
 from tidetable.events import Event, Item
 from tidetable.keys import Index, Key
 
@@ -46,6 +46,10 @@ class Catalog(Protocol):
         """Change an entry's state if it is in one of the expected ones; StaleEntry otherwise. Returns the new entry."""
         ...
 
+    def mark_scaled(self, entry: Entry, *, scaled: bool) -> None:
+        """Record whether the entry's table is tended by Application Auto Scaling; StaleEntry if there is no such entry."""
+        ...
+
     def note(self, entry: Entry, seen: Seen) -> None:
         """Record what the entry's table was seen to have; StaleEntry if there is no such entry."""
         ...
@@ -69,7 +73,11 @@ class Catalog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """A table to create. Units are None for on-demand tables; each index gets as many as the table."""
+    """A table to create. Units are None for on-demand tables; an index gets as many as the table, if ``index_units`` has none.
+
+    ``warm`` and ``most`` are write and read units: the throughput to be ready for, and what an on-demand table may take.
+    ``encryption`` is "aws-owned", "aws-managed" or a key's ARN, ``stream`` what its change stream shows, or "none".
+    """
 
     name: str
     write: int | None
@@ -78,6 +86,11 @@ class TableSpec:
     tags: Mapping[str, str]
     indexes: Sequence[Index] = ()
     protected: bool = False
+    index_units: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    warm: tuple[int, int] | None = None
+    most: tuple[int, int] | None = None
+    encryption: str = "aws-owned"
+    stream: str = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +118,10 @@ class Table:
 
     @property
     def seen(self) -> Seen | None:
-        """What to remember of it; None while it changes, or while an index has units of its own."""
-        even = all(units == (self.write, self.read) for units in self.index_units.values())
-        return Seen(self.write, self.read, self.table_class) if even and self.status == "ACTIVE" else None
+        """What to remember of it; None while it changes."""
+        if self.status != "ACTIVE":
+            return None
+        return Seen(self.write, self.read, self.table_class, tuple(sorted(self.index_units.items())))
 
 
 class Tables(Protocol):
@@ -126,11 +140,17 @@ class Tables(Protocol):
         ...
 
     def set_capacity(
-        self, name: str, write: int | None, read: int | None, *, itself: bool = True, indexes: Sequence[str] = ()
+        self,
+        name: str,
+        write: int | None,
+        read: int | None,
+        *,
+        itself: bool = True,
+        indexes: Mapping[str, tuple[int, int]] | None = None,
     ) -> None:
         """Set provisioned units, or on-demand billing if both are None. Does not wait.
 
-        The units go to the named indexes, and to the table ``itself`` unless it has them: what would not change is refused.
+        The units go to the table ``itself`` unless it has them: what would not change is refused. ``indexes`` get their own.
         """
         ...
 
@@ -148,6 +168,18 @@ class Tables(Protocol):
 
     def delete(self, name: str) -> None:
         """Ask for the table's deletion; nothing happens if there is none. Does not wait."""
+        ...
+
+
+class Scaling(Protocol):
+    """Application Auto Scaling. Both calls may be repeated."""
+
+    def register(self, table: str, indexes: Sequence[str], policy: Autoscaling) -> None:
+        """Let the units of a table and its indexes follow the traffic."""
+        ...
+
+    def deregister(self, table: str, indexes: Sequence[str]) -> None:
+        """Leave the units alone from now on; nothing happens if they are."""
         ...
 
 

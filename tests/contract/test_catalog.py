@@ -80,13 +80,28 @@ def test_a_move_of_a_period_that_was_never_recorded_is_stale(engine: Engine) -> 
 def test_what_was_seen_of_a_table_is_noted_and_survives_a_move(engine: Engine) -> None:
     first = entry(engine)
     engine.catalog.add(first)
-    for seen in (Seen(5, 6, TableClass.STANDARD), Seen(None, None, TableClass.INFREQUENT)):
+    for seen in (
+        Seen(5, 6, TableClass.STANDARD, (("one", (1, 2)), ("two", (3, 4)))),
+        Seen(None, None, TableClass.INFREQUENT),
+    ):
         engine.catalog.note(first, seen)
         (held,) = engine.catalog.entries(engine.stream, consistent=True)
         assert held == replace(first, seen=seen)
     engine.catalog.move(first, State.OPEN, expected=[State.CREATING])
     (held,) = engine.catalog.entries(engine.stream, consistent=True)
     assert (held.state, held.seen) == (State.OPEN, seen)
+
+
+def test_auto_scaling_is_marked_and_the_mark_taken_back(engine: Engine) -> None:
+    first = entry(engine)
+    engine.catalog.add(first)
+    for scaled in (True, True, False):
+        engine.catalog.mark_scaled(first, scaled=scaled)
+        (held,) = engine.catalog.entries(engine.stream, consistent=True)
+        assert held.scaled is scaled
+    engine.catalog.move(held, State.OPEN, expected=[State.CREATING])
+    with pytest.raises(StaleEntry):
+        engine.catalog.mark_scaled(replace(first, stream=f"{engine.stream}-none"), scaled=True)
 
 
 def test_nothing_is_noted_of_a_period_that_was_never_recorded(engine: Engine) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.contract.conftest import ENGINES, STRICT, build
 from tests.contract.engines import TAGS, Engine
+from tidetable.catalog import Seen
 from tidetable.config import TableClass
 from tidetable.errors import TableMissing
 from tidetable.keys import Index
@@ -50,10 +51,10 @@ def test_the_units_of_indexes_change_with_the_tables_or_alone(engine: Engine) ->
     spec = replace(engine.spec(write=3, read=4), indexes=(Index("one", "a"), Index("two", "b")))
     engine.tables.create(spec)
     changes: list[tuple[Any, ...]] = [
-        (5, 6, True, ["one", "two"], {"one": (5, 6), "two": (5, 6)}),
-        (7, 8, False, ["two"], {"one": (5, 6), "two": (7, 8)}),
-        (None, None, True, [], {}),
-        (2, 2, True, ["one", "two"], {"one": (2, 2), "two": (2, 2)}),
+        (5, 6, True, {"one": (5, 6), "two": (5, 6)}, {"one": (5, 6), "two": (5, 6)}),
+        (5, 6, False, {"two": (7, 8)}, {"one": (5, 6), "two": (7, 8)}),
+        (None, None, True, {}, {}),
+        (2, 2, True, {"one": (2, 2), "two": (9, 9)}, {"one": (2, 2), "two": (9, 9)}),
     ]
     table = engine.settled(spec.name)
     assert table is not None
@@ -63,7 +64,28 @@ def test_the_units_of_indexes_change_with_the_tables_or_alone(engine: Engine) ->
         table = engine.settled(spec.name)
         assert table is not None
         assert table.index_units == expected
-        assert (table.write, table.read) == ((write, read) if itself else (5, 6))
+        assert (table.write, table.read) == (write, read)
+
+
+def test_an_index_may_begin_with_units_of_its_own(engine: Engine) -> None:
+    indexes = (Index("one", "a"), Index("two", "b"))
+    spec = replace(engine.spec(write=3, read=4), indexes=indexes, index_units={"two": (1, 9)})
+    engine.tables.create(spec)
+    table = engine.settled(spec.name)
+    assert table is not None
+    assert table.index_units == {"one": (3, 4), "two": (1, 9)}
+    assert table.seen == Seen(3, 4, TableClass.STANDARD, (("one", (3, 4)), ("two", (1, 9))))
+
+
+def test_warm_throughput_maxima_encryption_and_stream_are_taken(engine: Engine) -> None:
+    """That they are there is not in every engine's answers; that they are not refused is."""
+    spec = replace(
+        engine.spec(), warm=(5000, 13_000), most=(6000, 14_000), encryption="aws-managed", stream="new-and-old-images"
+    )
+    assert engine.tables.create(spec)
+    table = engine.settled(spec.name)
+    assert table is not None
+    assert table.on_demand
 
 
 def test_a_table_is_deleted_once(engine: Engine) -> None:

@@ -3,7 +3,17 @@
 from tests.fakes.archive import FakeArchive, FakeArchiver
 from tests.fakes.catalog import FakeCatalog
 from tests.fakes.clock import FakeClock
+from tests.fakes.scaling import FakeScaling
 from tests.fakes.store import FakeOverflow, FakeStore
 from tests.fakes.tables import FakeTables
 
-__all__ = ["FakeArchive", "FakeArchiver", "FakeCatalog", "FakeClock", "FakeOverflow", "FakeStore", "FakeTables"]
+__all__ = [
+    "FakeArchive",
+    "FakeArchiver",
+    "FakeCatalog",
+    "FakeClock",
+    "FakeOverflow",
+    "FakeScaling",
+    "FakeStore",
+    "FakeTables",
+]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from tidetable.catalog import ArchiveFacts, Entry, Seen, State
 from tidetable.errors import StaleEntry
@@ -58,10 +59,16 @@ class FakeCatalog:
         self.items[entry.stream, entry.period] = moved
         return moved
 
+    def mark_scaled(self, entry: Entry, *, scaled: bool) -> None:
+        self._set(entry, scaled=scaled)
+
     def note(self, entry: Entry, seen: Seen) -> None:
+        self._set(entry, seen=seen)
+
+    def _set(self, entry: Entry, **changes: Any) -> None:
         if (entry.stream, entry.period) not in self.items:
             raise StaleEntry(entry.stream, entry.period.label, list(State))
-        self.items[entry.stream, entry.period] = replace(self.items[entry.stream, entry.period], seen=seen)
+        self.items[entry.stream, entry.period] = replace(self.items[entry.stream, entry.period], **changes)
 
     def horizon(self, stream: str) -> datetime | None:
         return self.horizons.get(stream)

@@ -15,6 +15,7 @@ from strict.client import StrictClient
 from strict.memory import MemoryEngine
 from tests.fakes.bucket import ClientScan, FakeBucket, FakeBucketReader, FakeFormat
 from tests.fakes.queue import FakeQueue
+from tests.fakes.scaling import FakeScaling
 from tidetable.archive import Exporter, Restored, Restorer, archive_period, restore_period
 from tidetable.archive.restore import Position
 from tidetable.config import Config, TableClass, parse
@@ -106,7 +107,7 @@ class Stage:
     def run_lifecycle(self, *, dry_run: bool = False) -> Report:
         """What the lifecycle function does when it is due."""
         self.runs += 1
-        parts = Reconciler(self.config, STAGE, self.catalog, self.tables, self, self.clock)
+        parts = Reconciler(self.config, STAGE, self.catalog, self.tables, FakeScaling(), self, self.clock)
         return reconcile(parts, f"run-{self.runs}", self._remaining(LIFECYCLE_SECONDS), dry_run=dry_run)
 
     def archive(self, stream: str, label: str, *, within: float) -> None:

@@ -1,6 +1,6 @@
 """DynamoDB's control plane in memory: tables that take their time, and refuse changes meanwhile."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -61,7 +61,10 @@ class FakeTables:
         if spec.name in self.fails:
             raise TableRefused("LimitExceededException: the account's table limit is reached", transient=False)
         self.changes.append(f"create {spec.name}")
-        units = {one.name: (spec.write, spec.read or 0) for one in spec.indexes} if spec.write is not None else {}
+        own = (spec.write or 0, spec.read or 0)
+        units = (
+            {one.name: spec.index_units.get(one.name, own) for one in spec.indexes} if spec.write is not None else {}
+        )
         table = Table(
             spec.name, "CREATING", spec.write, spec.read, spec.table_class, index_units=units, protected=spec.protected
         )
@@ -70,10 +73,16 @@ class FakeTables:
         return True
 
     def set_capacity(
-        self, name: str, write: int | None, read: int | None, *, itself: bool = True, indexes: Sequence[str] = ()
+        self,
+        name: str,
+        write: int | None,
+        read: int | None,
+        *,
+        itself: bool = True,
+        indexes: Mapping[str, tuple[int, int]] | None = None,
     ) -> None:
         held = self._get(name).table
-        units = {**held.index_units, **dict.fromkeys(indexes, (write or 0, read or 0))} if write is not None else {}
+        units = {**held.index_units, **(indexes or {})} if write is not None else {}
         own = (write, read) if itself else (held.write, held.read)
         self._change(name, f"capacity {name}", write=own[0], read=own[1], index_units=units)
 

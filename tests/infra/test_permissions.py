@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from tests.infra.synth import Template, actions, resources
+from tests.infra import synth
+from tests.infra.synth import ENCRYPTED, KEY, SCALED, Template, actions, resources
 
 TABLES = ":table/tidetable-dev.*"
 RECONCILE = {
@@ -106,6 +107,29 @@ def test_tracing_alone_brings_a_bare_wildcard(signed: Template) -> None:
 
 def test_nobody_may_list_the_accounts_tables(dev: Template) -> None:
     assert "dynamodb:ListTables" not in {action for one in _allowed(dev) for action in actions(one)}
+
+
+def test_only_who_scales_may_scale_and_only_if_configured(dev: Template) -> None:
+    scaled = synth.template("dev", SCALED)
+    for made, expected in ((dev, set()), (scaled, {"lifecycle", "deployment"})):
+        may = {
+            name
+            for name in RIGHTS
+            if any("application-autoscaling:RegisterScalableTarget" in actions(one) for one in made.statements(name))
+        }
+        assert may == expected
+    linked = [one for one in scaled.statements("lifecycle") if "iam:CreateServiceLinkedRole" in actions(one)]
+    assert [one["Condition"] for one in linked] == [
+        {"StringLike": {"iam:AWSServiceName": "dynamodb.application-autoscaling.amazonaws.com"}}
+    ]
+
+
+def test_a_key_of_ones_own_is_used_through_dynamodb_only() -> None:
+    made = synth.template("dev", ENCRYPTED)
+    for name in ("ingest", "drain", "query", "lifecycle", "deployment", "archiver", "restorer"):
+        uses = [one for one in made.statements(name) if any(action.startswith("kms:") for action in actions(one))]
+        assert [resources(one) for one in uses] == [[f'"{KEY}"']]
+        assert all("kms:ViaService" in str(one["Condition"]) for one in uses)
 
 
 def _allowed(template: Template) -> list[dict[str, object]]:

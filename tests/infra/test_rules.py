@@ -12,7 +12,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 
-from tests.infra.synth import SIGNED, TRACED, app, checked
+from tests.infra.synth import ENCRYPTED, SCALED, SIGNED, TRACED, app, checked
 
 
 def _report(made: cdk.App) -> tuple[bool, dict[str, Any]]:
@@ -30,7 +30,9 @@ def _rules(report: dict[str, Any]) -> set[str]:
     return {one["ruleName"] for one in report["violations"]}
 
 
-@pytest.mark.parametrize("changes", [(), (TRACED, SIGNED)], ids=["as shipped", "traced and signed"])
+@pytest.mark.parametrize(
+    "changes", [(), (TRACED, SIGNED, SCALED, ENCRYPTED)], ids=["as shipped", "traced, signed, scaled and encrypted"]
+)
 def test_the_stack_passes(changes: tuple[tuple[str, str], ...]) -> None:
     made, _ = app("dev", *changes)
     _, report = _report(made)

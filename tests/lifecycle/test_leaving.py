@@ -2,16 +2,11 @@
 
 from datetime import timedelta
 
-from tests.lifecycle.world import World
+from tests.lifecycle.world import World, outcomes
 from tidetable.catalog import State
-from tidetable.lifecycle import Report
 
 LAST = (1, 1, "infrequent-access")
 OLDEST = "2026-03-14"
-
-
-def outcomes(report: Report) -> list[tuple[str, str, str]]:
-    return [(one.action.name, one.action.entry.period.label, one.outcome) for one in report.done]
 
 
 def test_an_archived_table_is_deleted_only_after_its_grace() -> None:

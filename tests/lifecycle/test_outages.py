@@ -20,6 +20,7 @@ CONFIG = """
 [lifecycle]
 delete_expired = true
 delete_grace = "0s"
+stagger = "0s"
 [streams.s]
 period = "hour"
 late = "1h"

@@ -13,7 +13,7 @@ from tidetable.lifecycle.removal import remove
 def removing(world: World, removal: Removal) -> list[str]:
     stream = msgspec.structs.replace(world.config.streams["s"], removal=removal)
     config = Config(streams={"s": stream})
-    parts = Applied("t", world.catalog, world.tables, world.archiver, world.clock, lambda: 1000.0)
+    parts = Applied("t", world.catalog, world.tables, world.scaling, world.archiver, world.clock, lambda: 1000.0)
     return remove(config, parts, world.clock.now())
 
 

@@ -5,15 +5,11 @@ from itertools import pairwise
 from typing import Any
 from unittest.mock import Mock
 
-from tests.lifecycle.world import World, configuration
+from tests.lifecycle.world import World, configuration, outcomes
 from tidetable.catalog import State
 
 FULL, STANDBY = (10, 10, "standard"), (1, 1, "standard")
 FIRST, LAST = (2, 5, "standard"), (1, 1, "infrequent-access")
-
-
-def outcomes(report: object) -> list[tuple[str, str, str]]:
-    return [(one.action.name, one.action.entry.period.label, one.outcome) for one in report.done]  # type: ignore[attr-defined]
 
 
 def test_a_stream_from_its_first_run_to_a_steady_state() -> None:

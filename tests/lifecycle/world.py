@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tests.fakes import FakeArchive, FakeArchiver, FakeCatalog, FakeClock, FakeStore, FakeTables
+from tests.fakes import FakeArchive, FakeArchiver, FakeCatalog, FakeClock, FakeScaling, FakeStore, FakeTables
 from tidetable.catalog import State
 from tidetable.config import Config, parse
 from tidetable.lifecycle import Reconciler, Report, reconcile
@@ -11,9 +11,20 @@ from tidetable.lifecycle import Reconciler, Report, reconcile
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 
 
+LADDER = """
+        mode = "provisioned"
+        ladder = [
+            { age = 0, write = 10, read = 10 },
+            { age = 1, write = 2, read = 5 },
+            { age = 3, write = 1, read = 1, class = "infrequent-access" },
+        ]
+"""
+
+
 def configuration(**changes: Any) -> Config:
     values = {"period": "day", "late": "1d", "retention": 5, "premake": 2, "on_expiry": "archive", "delete": "true"}
-    values |= {"grace": "0s", "more": "", "max_deletes": 100}
+    values |= {"capacity": LADDER}
+    values |= {"grace": "0s", "more": "", "max_deletes": 100, "stagger": "0s"}
     values |= changes
     return parse(
         f"""
@@ -21,6 +32,7 @@ def configuration(**changes: Any) -> Config:
         delete_expired = {values["delete"]}
         delete_grace = "{values["grace"]}"
         max_deletes = {values["max_deletes"]}
+        stagger = "{values["stagger"]}"
         [streams.s]
         period = "{values["period"]}"
         late = "{values["late"]}"
@@ -31,12 +43,7 @@ def configuration(**changes: Any) -> Config:
         [streams.s.key]
         partition_by = "series"
         [streams.s.capacity]
-        mode = "provisioned"
-        ladder = [
-            {{ age = 0, write = 10, read = 10 }},
-            {{ age = 1, write = 2, read = 5 }},
-            {{ age = 3, write = 1, read = 1, class = "infrequent-access" }},
-        ]
+        {values["capacity"]}
         """
     )
 
@@ -47,12 +54,13 @@ class World:
         self.catalog = FakeCatalog()
         self.store = FakeStore(self.catalog)
         self.tables = FakeTables(self.clock, self.store)
+        self.scaling = FakeScaling()
         self.archive = FakeArchive()
         self.archiver = FakeArchiver(self.catalog, self.store, self.archive, self.clock)
         self.config = configuration(**changes)
 
     def parts(self) -> Reconciler:
-        return Reconciler(self.config, "t", self.catalog, self.tables, self.archiver, self.clock)
+        return Reconciler(self.config, "t", self.catalog, self.tables, self.scaling, self.archiver, self.clock)
 
     def run(self, *, dry_run: bool = False) -> Report:
         # A run may take long by the fake clock, as every wait moves it; what a run may take is its own business.
@@ -77,3 +85,8 @@ class World:
             assert table is not None
             found[name.removeprefix("tidetable-t.s.")] = (table.write, table.read, table.table_class.value)
         return found
+
+
+def outcomes(report: Report) -> list[tuple[str, str, str]]:
+    """What a run did: action, period, outcome."""
+    return [(one.action.name, one.action.entry.period.label, one.outcome) for one in report.done]

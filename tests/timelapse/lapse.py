@@ -32,6 +32,7 @@ def configuration(hourly: dict[str, Any], daily: dict[str, Any]) -> str:
     [lifecycle]
     delete_expired = true
     delete_grace = "3h"
+    stagger = "0s"
     [streams.hourly]
     period = "hour"
     late = "{hourly["late"]}"

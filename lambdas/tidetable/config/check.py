@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import timedelta
-from itertools import pairwise
 
-from tidetable.config.model import RESERVED_COLUMNS, ArchivePolicy, Config, Step, Stream, TableClass
+from tidetable.config.check_capacity import MAX_UNITS, check_capacity
+from tidetable.config.model import RESERVED_COLUMNS, ArchivePolicy, Config, Stream
 from tidetable.names import STREAM
 from tidetable.periods import LONGEST, Kind
 
 _DAY_SECONDS = 86_400
 # Tables that one stream may hold open at once: each costs at least its minimum capacity, and a Region allows 2,500.
 MAX_OPEN_TABLES = 200
-# AWS: 40,000 units per table in provisioned mode.
-MAX_UNITS = 40_000
 # AWS: 50 tags per resource; the pipeline's own are four.
 MAX_TAGS = 40
 # AWS: 20 global secondary indexes per table.
@@ -23,6 +21,7 @@ MAX_INDEXES = 20
 COLUMN_TYPES = ("string", "boolean", "integer", "double")
 _COLUMN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _DECIMAL = re.compile(r"decimal\((\d{1,2}), ?(\d{1,2})\)")
+_KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
 _INDEX_NAME = re.compile(r"[a-z][a-z0-9_]{2,62}")
 # AWS: a Lambda answers at most 6 MB; a request must also survive base64, which adds a third.
 MAX_BODY = 4_400_000
@@ -65,8 +64,8 @@ def check(config: Config) -> list[str]:
             *_check_window(stream),
             *_check_key(stream),
             *_check_indexes(stream),
-            *_check_tags(stream),
-            *_check_capacity(stream),
+            *_check_table(stream),
+            *check_capacity(stream),
             *_check_archive(stream.archive),
         )
         problems += [f"{path}{problem}" for problem in found]
@@ -87,6 +86,8 @@ def _check_lifecycle(config: Config) -> Iterator[str]:
     policy = config.lifecycle
     if not timedelta(0) <= policy.delete_grace <= timedelta(days=365):
         yield f"lifecycle.delete_grace: {policy.delete_grace} is not within 0s to 365d"
+    if not timedelta(0) <= policy.stagger <= timedelta(hours=1):
+        yield f"lifecycle.stagger: {policy.stagger} is not within 0s to 1h"
     if not 1 <= policy.max_deletes <= 2_500:
         yield f"lifecycle.max_deletes: {policy.max_deletes} is not within 1 to 2500 tables in a run"
 
@@ -171,7 +172,10 @@ def _check_indexes(stream: Stream) -> Iterator[str]:
             yield f"{at}.shards: {index.shards} is not within 1 to 256; every query of a value asks each of them"
 
 
-def _check_tags(stream: Stream) -> Iterator[str]:
+def _check_table(stream: Stream) -> Iterator[str]:
+    key = stream.table.encryption
+    if key not in ("aws-owned", "aws-managed") and not _KEY_ARN.fullmatch(key):
+        yield f'.table.encryption: "{key}" is none of aws-owned, aws-managed and the ARN of a KMS key'
     tags = stream.table.tags
     if len(tags) > MAX_TAGS:
         yield f".table.tags: {len(tags)} tags; AWS allows 50 a table, and a few are the pipeline's own"
@@ -180,36 +184,6 @@ def _check_tags(stream: Stream) -> Iterator[str]:
             yield f".table.tags.{key[:40]}: a key has 1 to 128 characters, a value 256 at the most"
         if key.lower().startswith(("aws:", "tidetable:")) or key == "project":
             yield f".table.tags.{key}: this tag is not yours to set; choose another key"
-
-
-def _check_capacity(stream: Stream) -> Iterator[str]:
-    capacity = stream.capacity
-    ages = [step.age for step in capacity.ladder]
-    if not ages or ages[0] != 0:
-        yield ".capacity.ladder: the first step has age = 0, the table that is being written"
-        return
-    if any(later <= earlier for earlier, later in pairwise(ages)):
-        yield f".capacity.ladder: ages must rise from step to step; they are {ages}"
-    classes = [step.table_class for step in capacity.ladder]
-    if sum(one is not other for one, other in pairwise(classes)) > 1:
-        yield ".capacity.ladder: the class changes more than once; AWS allows two changes in 30 days and one is kept in reserve"
-    if classes[0] is TableClass.INFREQUENT:
-        yield '.capacity.ladder: a table that is being written is cheaper in class = "standard"; change class at a later age'
-    for step in capacity.ladder:
-        yield from _check_units(step, capacity.mode)
-
-
-def _check_units(step: Step, mode: str) -> Iterator[str]:
-    at = f".capacity.ladder (age = {step.age})"
-    if mode == "on-demand":
-        if step.write is not None or step.read is not None:
-            yield f'{at}: on-demand tables have no units; remove write and read or set mode = "provisioned"'
-        return
-    for name, units in (("write", step.write), ("read", step.read)):
-        if units is None:
-            yield f"{at}.{name}: missing; provisioned tables need units per second, at least 1"
-        elif not 1 <= units <= MAX_UNITS:
-            yield f"{at}.{name}: {units} is not within 1 to {MAX_UNITS} units per second"
 
 
 def _duration_text(seconds: int) -> str:

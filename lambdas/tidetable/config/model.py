@@ -16,6 +16,8 @@ from tidetable.periods import Kind
 Auth = Literal["api-key", "iam"]
 OnExpiry = Literal["archive", "delete", "keep"]
 Removal = Literal["keep", "delete"]
+Mode = Literal["provisioned", "on-demand"]
+ChangeStream = Literal["none", "keys-only", "new-image", "old-image", "new-and-old-images"]
 
 
 class TableClass(StrEnum):
@@ -51,12 +53,14 @@ class LifecyclePolicy(_Group, frozen=True, kw_only=True):
     """``[lifecycle]``: what holds for every stream. ``delete_expired`` is the switch without which nothing is deleted.
 
     An archived table stays for ``delete_grace`` more, and one run deletes ``max_deletes`` tables at the most: a mistake in the
-    configuration is noticed before it has gone far.
+    configuration is noticed before it has gone far. Each table steps down by up to ``stagger`` later than the ladder says, and
+    up so much earlier: many tables do not all change at once.
     """
 
     delete_expired: bool = False
     delete_grace: Duration = Duration(days=1)
     max_deletes: int = 100
+    stagger: Duration = Duration(minutes=10)
 
 
 class KeyPolicy(_Group, frozen=True, kw_only=True):
@@ -81,6 +85,9 @@ class TablePolicy(_Group, frozen=True, kw_only=True):
 
     deletion_protection: bool = False
     point_in_time_recovery: bool = False
+    # "aws-owned" (free), "aws-managed", or the ARN of a key of one's own.
+    encryption: str = "aws-owned"
+    stream: ChangeStream = "none"
     tags: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
@@ -101,27 +108,62 @@ class ArchivePolicy(_Group, frozen=True, kw_only=True):
     columns: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
+class Units(_Group, frozen=True, kw_only=True):
+    """Write and read units per second."""
+
+    write: int
+    read: int
+
+
+class Range(_Group, frozen=True, kw_only=True):
+    """Between which units to follow the traffic, and at what percentage of them it should run."""
+
+    min: int
+    max: int
+    target: int = 70
+
+
+class Autoscaling(_Group, frozen=True, kw_only=True):
+    """``autoscaling``: what Application Auto Scaling does with an open table and its indexes; the rest is the ladder's."""
+
+    write: Range | None = None
+    read: Range | None = None
+
+
 class Step(_Group, frozen=True, kw_only=True):
     """One step of the ladder, in force from ``age`` whole periods after the table closed; 0 is every table before that.
 
-    ``write`` and ``read`` are DynamoDB units per second (None in on-demand mode).
+    ``write`` and ``read`` are DynamoDB units per second (None on demand), ``index`` those of indexes that need others than
+    the table, and ``mode`` the billing mode if it is not the ladder's.
     """
 
     age: int
     write: int | None = None
     read: int | None = None
+    mode: Mode | None = None
+    index: Mapping[str, Units] = msgspec.field(default_factory=dict)
     table_class: TableClass = msgspec.field(name="class", default=TableClass.STANDARD)
 
 
 class Capacity(_Group, frozen=True, kw_only=True):
-    """``[streams.NAME.capacity]``: billing mode and the ladder that a period table descends as it ages."""
+    """``[streams.NAME.capacity]``: billing mode and the ladder that a period table descends as it ages.
 
-    mode: Literal["provisioned", "on-demand"] = "on-demand"
+    ``warm`` is the throughput that a table is made for before its first event, ``max`` what an on-demand table may take.
+    """
+
+    mode: Mode = "on-demand"
+    warm: Units | None = None
+    most: Units | None = msgspec.field(name="max", default=None)
+    autoscaling: Autoscaling | None = None
     ladder: tuple[Step, ...] = (Step(age=0),)
 
     def step_at(self, age: int) -> Step:
         """The step in force at an age in periods."""
         return max((step for step in self.ladder if step.age <= age), key=lambda step: step.age)
+
+    def on_demand(self, step: Step) -> bool:
+        """Whether a step of this ladder is on demand."""
+        return (step.mode or self.mode) == "on-demand"
 
 
 class Stream(_Group, frozen=True, kw_only=True):

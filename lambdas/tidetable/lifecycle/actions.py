@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tidetable.catalog import Entry
-from tidetable.config import TableClass
+from tidetable.config import Autoscaling, TableClass
+from tidetable.lifecycle.ladder import Level
 from tidetable.ports import TableSpec
 
 
@@ -44,14 +45,21 @@ class Open(Action):
 
 
 @dataclass(frozen=True, slots=True)
-class SetCapacity(Action):
-    """Change units, or the billing mode (None: on-demand)."""
+class Unscale(Action):
+    """Take the table from Application Auto Scaling, before its capacity is the ladder's again."""
 
-    name: ClassVar[str] = "capacity"
+    name: ClassVar[str] = "unscale"
     rank: ClassVar[int] = 2
 
-    write: int | None
-    read: int | None
+
+@dataclass(frozen=True, slots=True)
+class SetCapacity(Action):
+    """Change the units of the table and its indexes, or the billing mode, to what the level says."""
+
+    name: ClassVar[str] = "capacity"
+    rank: ClassVar[int] = 3
+
+    level: Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +67,19 @@ class SetClass(Action):
     """Change the table class."""
 
     name: ClassVar[str] = "class"
-    rank: ClassVar[int] = 3
+    rank: ClassVar[int] = 4
 
     table_class: TableClass
+
+
+@dataclass(frozen=True, slots=True)
+class Scale(Action):
+    """Let the table's units follow its traffic."""
+
+    name: ClassVar[str] = "scale"
+    rank: ClassVar[int] = 5
+
+    policy: Autoscaling
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +87,7 @@ class Close(Action):
     """Mark a table that has left the writable window."""
 
     name: ClassVar[str] = "close"
-    rank: ClassVar[int] = 4
+    rank: ClassVar[int] = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +95,7 @@ class Archive(Action):
     """Write the table to S3, read it back and compare."""
 
     name: ClassVar[str] = "archive"
-    rank: ClassVar[int] = 5
+    rank: ClassVar[int] = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +103,7 @@ class Delete(Action):
     """Delete a table: one whose archive is verified or, if ``unarchived``, one that its stream's policy gives up."""
 
     name: ClassVar[str] = "delete"
-    rank: ClassVar[int] = 6
+    rank: ClassVar[int] = 8
 
     unarchived: bool
 
@@ -102,7 +120,7 @@ class Deferred(Finding):
     """A change that AWS would refuse now; ``reason`` says until when."""
 
     name: ClassVar[str] = "deferred"
-    rank: ClassVar[int] = 7
+    rank: ClassVar[int] = 9
     outcome: ClassVar[str] = "deferred"
 
 
@@ -111,7 +129,7 @@ class Lost(Finding):
     """A table that the catalog says lives is not there. It may have held events, so it is never made anew, but reported."""
 
     name: ClassVar[str] = "lost"
-    rank: ClassVar[int] = 8
+    rank: ClassVar[int] = 10
     outcome: ClassVar[str] = "lost"
 
 
@@ -120,5 +138,5 @@ class Unseen(Finding):
     """A table that could not be described: it is left alone until a later run can."""
 
     name: ClassVar[str] = "unseen"
-    rank: ClassVar[int] = 9
+    rank: ClassVar[int] = 11
     outcome: ClassVar[str] = "failed"

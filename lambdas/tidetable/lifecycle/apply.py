@@ -8,10 +8,21 @@ from datetime import datetime
 
 from tidetable.catalog import Entry, State
 from tidetable.errors import TidetableError
-from tidetable.lifecycle.actions import Action, Archive, Close, Create, Delete, Open, SetCapacity, SetClass
+from tidetable.lifecycle.actions import (
+    Action,
+    Archive,
+    Close,
+    Create,
+    Delete,
+    Open,
+    Scale,
+    SetCapacity,
+    SetClass,
+    Unscale,
+)
 from tidetable.lifecycle.plan import table_tags
 from tidetable.names import parse_table_name
-from tidetable.ports import Archiver, Catalog, Clock, Table, Tables
+from tidetable.ports import Archiver, Catalog, Clock, Scaling, Table, Tables
 
 _POLL_SECONDS = 1.0
 # With less time left than this, an archive is left to a later run.
@@ -33,6 +44,7 @@ class World:
     stage: str
     catalog: Catalog
     tables: Tables
+    scaling: Scaling
     archiver: Archiver
     clock: Clock
     remaining: Callable[[], float]
@@ -40,24 +52,41 @@ class World:
 
 def apply(action: Action, world: World, now: datetime) -> None:
     """Carry out an action, waiting for what it needs; errors rise to the caller, which reports them."""
+    entry = action.entry
     match action:
         case Create():
             _create(action, world)
-        case Open(entry=entry):
+        case Open():
             if action.recoverable:
                 world.tables.enable_recovery(entry.table)
             world.catalog.move(entry, State.OPEN, expected=(State.CREATING, State.OPEN))
-        case SetCapacity(entry=entry):
-            _set_capacity(action, _owned(entry, world), world)
-        case SetClass(entry=entry):
-            if _owned(entry, world).table_class is not action.table_class:
-                world.tables.set_class(entry.table, action.table_class)
-        case Close(entry=entry):
+        case SetCapacity() | SetClass() | Scale() | Unscale():
+            _tune(action, world)
+        case Close():
             world.catalog.move(entry, State.CLOSED, expected=(State.CREATING, State.OPEN, State.CLOSED))
-        case Archive(entry=entry):
+        case Archive():
             _archive(entry, world)
         case Delete():
             _delete(action, world, now)
+
+
+def _tune(action: SetCapacity | SetClass | Scale | Unscale, world: World) -> None:
+    """Change what the table can do, if it is ours."""
+    entry = action.entry
+    if isinstance(action, Unscale):
+        _unscale(entry, world)
+        return
+    table = _owned(entry, world)
+    match action:
+        case SetCapacity():
+            _set_capacity(action, table, world)
+        case SetClass():
+            if table.table_class is not action.table_class:
+                world.tables.set_class(entry.table, action.table_class)
+        case Scale():
+            # Noted first: what is noted is taken back some day, whether it was done or not.
+            world.catalog.mark_scaled(entry, scaled=True)
+            world.scaling.register(entry.table, [one.name for one in entry.layout.indexes], action.policy)
 
 
 def _create(action: Create, world: World) -> None:
@@ -75,13 +104,21 @@ def _create(action: Create, world: World) -> None:
 
 def _set_capacity(action: SetCapacity, table: Table, world: World) -> None:
     """Change what is different: an earlier run's change may have ended only now, and AWS refuses one that changes nothing."""
-    write, read = action.write, action.read
-    itself = (table.write, table.read) != (write, read)
-    # A table that leaves on-demand mode shows no units of its indexes, and must be given all of them.
-    units = table.index_units or {one.name: (0, 0) for one in action.entry.layout.indexes}
-    indexes = [name for name, held in units.items() if held != (write, read)] if write is not None else []
-    if itself or indexes:
-        world.tables.set_capacity(table.name, write, read, itself=itself, indexes=indexes)
+    level, held = action.level, (table.write, table.read)
+    wanted = level.units(held)
+    indexes: dict[str, tuple[int, int]] = {}
+    if level.write is not None:
+        # A table that leaves on-demand mode shows no units of its indexes, and must be given all of them.
+        units = table.index_units or {one.name: (0, 0) for one in action.entry.layout.indexes}
+        targets = {name: level.units_of(name, have) for name, have in units.items()}
+        indexes = {name: target for name, target in targets.items() if target != units[name]}
+    if wanted != held or indexes:
+        world.tables.set_capacity(table.name, *wanted, itself=wanted != held, indexes=indexes)
+
+
+def _unscale(entry: Entry, world: World) -> None:
+    world.scaling.deregister(entry.table, [one.name for one in entry.layout.indexes])
+    world.catalog.mark_scaled(entry, scaled=False)
 
 
 def _archive(entry: Entry, world: World) -> None:
@@ -104,6 +141,8 @@ def _delete(action: Delete, world: World, now: datetime) -> None:
 
 def remove_table(entry: Entry, world: World) -> None:
     """Delete the entry's table if there is one and it is ours, and wait until it is gone."""
+    if entry.scaled:
+        _unscale(entry, world)
     table = world.tables.describe(entry.table)
     if table is None:
         return

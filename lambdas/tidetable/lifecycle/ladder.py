@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from hashlib import sha256
 
 from tidetable.catalog import Entry, Seen
-from tidetable.config import Stream, TableClass
+from tidetable.config import Autoscaling, Stream, TableClass
 from tidetable.lifecycle.expiry import closes_at, is_leaving
 from tidetable.periods import Period, containing
 
@@ -14,16 +16,31 @@ from tidetable.periods import Period, containing
 RAISE_AHEAD = timedelta(minutes=15)
 # The least that DynamoDB provisions: about $0.57 a month, while the table waits for its period.
 STANDBY_UNITS = 1
+RAISED = "raised for its export"
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What a table should have: units per second (None for on-demand) and class, and why."""
+    """What a table should have: units per second (None for on-demand) and class, and why.
+
+    ``index_units`` are those of indexes that have others than the table. With ``scaling``, units within its ranges stand.
+    """
 
     write: int | None
     read: int | None
     table_class: TableClass
     reason: str
+    index_units: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    scaling: Autoscaling | None = None
+
+    def units(self, held: tuple[int | None, int | None]) -> tuple[int | None, int | None]:
+        """The units that a table which has these should get: the same ones, if it needs no change."""
+        return self._fitting((self.write, self.read), held)
+
+    def units_of(self, index: str, held: tuple[int, int]) -> tuple[int, int]:
+        """The units that an index which has these should get; of a provisioned level only."""
+        write, read = self._fitting(self.index_units.get(index, (self.write, self.read)), held)
+        return write or 0, read or 0
 
     def suits(self, seen: Seen) -> bool:
         """Whether a table that was seen so needs no change.
@@ -31,8 +48,22 @@ class Level:
         A table once put into the class infrequent-access stays there, though a longer window may have made it young again: AWS
         allows two changes of class in 30 days, and the class costs a quarter more per unit, not per table.
         """
+        held = seen.write, seen.read
         stays = seen.table_class is TableClass.INFREQUENT
-        return seen[:2] == (self.write, self.read) and (stays or seen.table_class is self.table_class)
+        indexes = self.write is None or all(self.units_of(name, units) == units for name, units in seen.indexes)
+        return self.units(held) == held and indexes and (stays or seen.table_class is self.table_class)
+
+    def _fitting(
+        self, wanted: tuple[int | None, int | None], held: tuple[int | None, int | None]
+    ) -> tuple[int | None, int | None]:
+        if self.scaling is None or None in held or None in wanted:
+            return wanted
+        ranges = self.scaling.write, self.scaling.read
+        write, read = (
+            have if scaled is not None and have is not None and scaled.min <= have <= scaled.max else want
+            for scaled, have, want in zip(ranges, held, wanted, strict=True)
+        )
+        return write, read
 
 
 def age_of(period: Period, stream: Stream, now: datetime) -> int:
@@ -45,13 +76,18 @@ def age_of(period: Period, stream: Stream, now: datetime) -> int:
     return period.until(holding) - (holding.start == edge)
 
 
-def level_for(entry: Entry, stream: Stream, now: datetime) -> Level:
+def level_for(entry: Entry, stream: Stream, now: datetime, stagger: timedelta = timedelta(0)) -> Level:
     """The level that the entry's table should have: its age's, and while it is exported as many read units as that may take."""
-    level = level_of(entry.period, stream, now)
+    level = level_of(entry.period, stream, now, delay=_share(entry.table) * stagger)
     units = stream.archive.read_units
     if level.read is None or units is None or units <= level.read or not is_exported(entry, stream, now):
         return level
-    return replace(level, read=units, reason="raised for its export")
+    return replace(level, read=units, reason=RAISED)
+
+
+def _share(table: str) -> float:
+    """Where in the stagger a table is: 0 up to 1, by its name, the same at every run."""
+    return int.from_bytes(sha256(table.encode()).digest()[:4], "big") / 2**32
 
 
 def is_exported(entry: Entry, stream: Stream, now: datetime) -> bool:
@@ -60,13 +96,17 @@ def is_exported(entry: Entry, stream: Stream, now: datetime) -> bool:
     return archives and is_leaving(entry, stream, now)
 
 
-def level_of(period: Period, stream: Stream, now: datetime) -> Level:
-    """The level that a period table should have at an instant."""
-    age = age_of(period, stream, now)
-    step = stream.capacity.step_at(age)
-    if stream.capacity.mode == "on-demand":
-        return Level(None, None, step.table_class, f"age {age}: step {step.age} of the ladder")
-    rises = period.start - stream.ahead - RAISE_AHEAD
+def level_of(period: Period, stream: Stream, now: datetime, delay: timedelta = timedelta(0)) -> Level:
+    """The level that a period table should have at an instant, stepping down by ``delay`` later and up so much earlier."""
+    capacity = stream.capacity
+    age = age_of(period, stream, now - delay)
+    step = capacity.step_at(age)
+    reason = f"age {age}: step {step.age} of the ladder"
+    if capacity.on_demand(step):
+        return Level(None, None, step.table_class, reason)
+    rises = period.start - stream.ahead - RAISE_AHEAD - delay
     if now < rises:
         return Level(STANDBY_UNITS, STANDBY_UNITS, step.table_class, f"stands by until {rises.isoformat()}")
-    return Level(step.write, step.read, step.table_class, f"age {age}: step {step.age} of the ladder")
+    units = {name: (one.write, one.read) for name, one in step.index.items()}
+    scaling = capacity.autoscaling if age == 0 else None
+    return Level(step.write, step.read, step.table_class, reason, units, scaling)

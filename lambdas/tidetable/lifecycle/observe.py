@@ -54,7 +54,7 @@ def observe(config: Config, catalog: Catalog, tables: Tables, now: datetime) -> 
     with ThreadPoolExecutor(CONCURRENCY) as pool:
         for name, found in entries.items():
             held = [one for one in found if one.state is not State.DELETED]
-            due = [one.table for one in held if _is_due(one, config.streams[name], now)]
+            due = [one.table for one in held if _is_due(one, config, now)]
             looked = dict(zip(due, pool.map(_attempted(tables.describe), due), strict=True))
             believed = {one.table: _believed(one) for one in held if one.table not in looked}
             observation.streams[name] = Observed(
@@ -102,14 +102,15 @@ def _oldest_of_interest(stream: Stream, catalog: Catalog, now: datetime) -> date
     return None if horizon is None else min(horizon, now - stream.late)
 
 
-def _is_due(entry: Entry, stream: Stream, now: datetime) -> bool:
+def _is_due(entry: Entry, config: Config, now: datetime) -> bool:
     """Whether to look at a table: it is open, it should change, or it is its turn.
 
     Each table has its turn once in so many runs: what was changed or deleted by hand is found within the hour.
     """
     if entry.seen is None or entry.state in (State.CREATING, State.OPEN):
         return True
-    if entry.state is not State.RESTORING and not level_for(entry, stream, now).suits(entry.seen):
+    level = level_for(entry, config.streams[entry.stream], now, config.lifecycle.stagger)
+    if entry.state is not State.RESTORING and not level.suits(entry.seen):
         return True
     turn = int(sha256(entry.table.encode()).hexdigest(), 16) % LOOK_EVERY
     return turn == int(now.timestamp()) // RUN_SECONDS % LOOK_EVERY
@@ -118,9 +119,8 @@ def _is_due(entry: Entry, stream: Stream, now: datetime) -> bool:
 def _believed(entry: Entry) -> Table | None:
     if entry.seen is None:
         return None
-    write, read, table_class = entry.seen
-    units = {} if write is None or read is None else {one.name: (write, read) for one in entry.layout.indexes}
-    return Table(entry.table, "ACTIVE", write, read, table_class, index_units=units)
+    write, read, table_class, indexes = entry.seen
+    return Table(entry.table, "ACTIVE", write, read, table_class, index_units=dict(indexes))
 
 
 def _attempted(describe: Callable[[str], Table | None]) -> Callable[[str], Table | str | None]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from tidetable.catalog import Entry, State
-from tidetable.config import Config, Stream, TableClass
+from tidetable.config import Config, Stream, TableClass, Units
 from tidetable.lifecycle.actions import (
     Action,
     Archive,
@@ -16,13 +16,15 @@ from tidetable.lifecycle.actions import (
     Delete,
     Lost,
     Open,
+    Scale,
     SetCapacity,
     SetClass,
+    Unscale,
     Unseen,
 )
 from tidetable.lifecycle.budget import next_decrease
 from tidetable.lifecycle.expiry import closes_at, deletable_at, expires_at, is_closed, is_leaving
-from tidetable.lifecycle.ladder import Level, level_for, level_of
+from tidetable.lifecycle.ladder import RAISED, Level, age_of, level_for
 from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.premake import periods_to_exist
 from tidetable.names import table_name
@@ -60,31 +62,42 @@ def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: O
     for period in periods_to_exist(stream, now, observed.entries):
         table = table_name(stage, stream.name, period)
         entry = Entry(stream.name, period, table, stream.layout, State.CREATING, now)
-        yield _create(stage, stream, entry, now, "it meets the writable window or is among the next periods")
+        yield _create(config, stage, stream, entry, now, "it meets the writable window or is among the next periods")
     for entry in observed.entries:
         table_now = observed.tables.get(entry.table)
         if entry.table in observed.unseen:
             yield Unseen(entry, observed.unseen[entry.table])
         elif entry.state is State.CREATING and table_now is None:
-            yield _create(stage, stream, entry, now, "its creation was begun but there is no table yet")
+            yield _create(config, stage, stream, entry, now, "its creation was begun but there is no table yet")
         elif entry.live and table_now is None:
             yield Lost(entry, f"the catalog says {entry.state}, but there is no such table; see the runbook")
         elif entry.live or entry.state is State.ARCHIVED:
             yield from _tend(config, stream, entry, table_now, now)
 
 
-def _create(stage: str, stream: Stream, entry: Entry, now: datetime, reason: str) -> Create:
-    level = level_of(entry.period, stream, now)
+def _create(config: Config, stage: str, stream: Stream, entry: Entry, now: datetime, reason: str) -> Create:
+    level = level_for(entry, stream, now, config.lifecycle.stagger)
+    table, capacity = stream.table, stream.capacity
     spec = TableSpec(
         entry.table,
         level.write,
         level.read,
         level.table_class,
-        {**stream.table.tags, **table_tags(stage, stream.name, entry.period.label)},
+        {**table.tags, **table_tags(stage, stream.name, entry.period.label)},
         entry.layout.indexes,
-        stream.table.deletion_protection,
+        table.deletion_protection,
+        level.index_units,
+        # A table that is made late, for an age at which nothing is written any more, needs no head start.
+        warm=_pair(capacity.warm) if age_of(entry.period, stream, now) == 0 else None,
+        most=_pair(capacity.most) if level.write is None else None,
+        encryption=table.encryption,
+        stream=table.stream,
     )
-    return Create(entry, reason, spec, stream.table.point_in_time_recovery)
+    return Create(entry, reason, spec, table.point_in_time_recovery)
+
+
+def _pair(units: Units | None) -> tuple[int, int] | None:
+    return None if units is None else (units.write, units.read)
 
 
 def _tend(config: Config, stream: Stream, entry: Entry, table: Table | None, now: datetime) -> Iterator[Action]:
@@ -94,28 +107,41 @@ def _tend(config: Config, stream: Stream, entry: Entry, table: Table | None, now
         yield Open(entry, "its table has become active", stream.table.point_in_time_recovery)
     leaving = is_leaving(entry, stream, now)
     goes = list(_retire(config, stream, entry, now)) if leaving else []
-    level = level_for(entry, stream, now)
+    stagger = config.lifecycle.stagger
+    level = level_for(entry, stream, now, stagger)
     # A table that goes in this run needs no other capacity, unless it is for its export.
-    if table is not None and (not goes or level.read != level_of(entry.period, stream, now).read):
+    if table is not None and (not goes or level.reason == RAISED):
         yield from _level(entry, table, level, now)
+    if table is not None:
+        yield from _scaling(entry, level)
     if closed and entry.state in (State.CREATING, State.OPEN):
         yield Close(entry, f"its latest event could come until {to_text(closes_at(entry.period, stream))}")
     yield from goes
 
 
+def _scaling(entry: Entry, level: Level) -> Iterator[Action]:
+    """Auto scaling from when the table has its units until it steps down from them."""
+    if entry.scaled and level.scaling is None:
+        yield Unscale(entry, level.reason)
+    if not entry.scaled and level.scaling is not None and entry.state is State.OPEN:
+        yield Scale(entry, level.reason, level.scaling)
+
+
 def _level(entry: Entry, table: Table, level: Level, now: datetime) -> Iterator[Action]:
     """Capacity and class, each its own action: UpdateTable takes one concern at a time."""
-    wanted = level.write, level.read
-    different = [units for units in ((table.write, table.read), *table.index_units.values()) if units != wanted]
-    if different:
-        lowers = any(_lowers(write, level.write) or _lowers(read, level.read) for write, read in different)
+    changes = [((table.write, table.read), level.units((table.write, table.read)))]
+    if level.write is not None:
+        changes += [(held, level.units_of(name, held)) for name, held in table.index_units.items()]
+    changes = [(held, wanted) for held, wanted in changes if held != wanted]
+    if changes:
+        lowers = any(_lowers(one, other) for held, wanted in changes for one, other in zip(held, wanted, strict=True))
         until = next_decrease(table, now) if lowers else None
         if until is not None:
             used = f"{table.decreases_today} decreases used today"
             yield Deferred(entry, f"capacity {_units(level)} deferred until {to_text(until)}: {used}")
         else:
             reason = f"{_units(table)} to {_units(level)}; {_why(entry, level)}"
-            yield SetCapacity(entry, reason, level.write, level.read)
+            yield SetCapacity(entry, reason, level)
     stays = entry.seen is not None and entry.seen.table_class is table.table_class is TableClass.INFREQUENT
     if table.table_class is not level.table_class and not stays:
         reason = f"{table.table_class} to {level.table_class}; {_why(entry, level)}"

@@ -17,7 +17,7 @@ from tidetable.lifecycle.apply import NotReady, World, apply
 from tidetable.lifecycle.observe import CONCURRENCY, observe, remember_horizons, remember_tables, said
 from tidetable.lifecycle.outlook import Outlook, outlook
 from tidetable.lifecycle.plan import plan
-from tidetable.ports import Archiver, Catalog, Clock, TableRefused, Tables
+from tidetable.ports import Archiver, Catalog, Clock, Scaling, TableRefused, Tables
 from tidetable.times import to_text
 
 LEASE = "lifecycle"
@@ -89,6 +89,7 @@ class Reconciler:
     stage: str
     catalog: Catalog
     tables: Tables
+    scaling: Scaling
     archiver: Archiver
     clock: Clock
 
@@ -122,7 +123,7 @@ def _run(parts: Reconciler, report: Report, remaining: Callable[[], float]) -> N
     if report.dry_run:
         report.done = [_found(action) or Done(action, "planned") for action in actions]
         return
-    world = World(parts.stage, parts.catalog, parts.tables, parts.archiver, parts.clock, remaining)
+    world = World(parts.stage, parts.catalog, parts.tables, parts.scaling, parts.archiver, parts.clock, remaining)
     for _, ranked in groupby(actions, key=lambda action: action.rank):
         report.done += _attempt_all(list(ranked), world, report.now)
     remember_tables(parts.catalog, observation)

@@ -1,0 +1,62 @@
+"""What a function needs to reach period tables: they come and go by themselves, so their rights go by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import ArnFormat, Stack
+
+from infra.function import Common, Function
+from infra.naming import period_tables
+from tidetable.names import table_prefix
+
+# AWS: what DynamoDB does on a caller's behalf with a key of one's own.
+_KEY_USES = ("Encrypt", "Decrypt", "ReEncryptFrom", "ReEncryptTo", "GenerateDataKey", "DescribeKey", "CreateGrant")
+
+
+def reach(function: Function, common: Common, actions: Sequence[str]) -> None:
+    """Let the function do these actions on the stage's period tables, through the keys that encrypt them."""
+    function.allow([f"dynamodb:{action}" for action in actions], period_tables(function, common.stage))
+    keys = {stream.table.encryption for stream in common.config.streams.values()} - {"aws-owned", "aws-managed"}
+    if keys:
+        service = f"dynamodb.{Stack.of(function).region}.amazonaws.com"
+        conditions = {"StringEquals": {"kms:ViaService": service}}
+        function.allow([f"kms:{use}" for use in _KEY_USES], *sorted(keys), conditions=conditions)
+
+
+def scales(common: Common) -> bool:
+    """Whether any stream's tables are scaled."""
+    return any(stream.capacity.autoscaling is not None for stream in common.config.streams.values())
+
+
+def scalable_targets(function: Function) -> str:
+    """The ARN pattern of scalable targets, whose names are AWS's own."""
+    return Stack.of(function).format_arn(
+        service="application-autoscaling",
+        resource="scalable-target",
+        resource_name="*",
+        arn_format=ArnFormat.SLASH_RESOURCE_NAME,
+    )
+
+
+def allow_scaling(function: Function, common: Common) -> None:
+    """Let the function put tables under Application Auto Scaling, whose own role does the scaling."""
+    if not scales(common):
+        return
+    stack = Stack.of(function)
+    targets = ["RegisterScalableTarget", "DeregisterScalableTarget", "PutScalingPolicy"]
+    function.allow([f"application-autoscaling:{action}" for action in targets], scalable_targets(function))
+    alarms = stack.format_arn(
+        service="cloudwatch",
+        resource="alarm",
+        resource_name=f"TargetTracking-table/{table_prefix(common.stage)}*",
+        arn_format=ArnFormat.COLON_RESOURCE_NAME,
+    )
+    function.allow([f"cloudwatch:{action}" for action in ("PutMetricAlarm", "DescribeAlarms", "DeleteAlarms")], alarms)
+    service = "dynamodb.application-autoscaling.amazonaws.com"
+    role = f"aws-service-role/{service}/AWSServiceRoleForApplicationAutoScaling_DynamoDBTable"
+    function.allow(
+        ["iam:CreateServiceLinkedRole"],
+        stack.format_arn(service="iam", region="", resource="role", resource_name=role),
+        conditions={"StringLike": {"iam:AWSServiceName": service}},
+    )

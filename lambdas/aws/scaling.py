@@ -1,0 +1,62 @@
+"""Application Auto Scaling for period tables and their indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from aws.errors import error_code
+from tidetable.config import Autoscaling, Range
+
+_METRICS = {"write": "DynamoDBWriteCapacityUtilization", "read": "DynamoDBReadCapacityUtilization"}
+_NAMESPACE: Any = "dynamodb"
+
+
+class ApplicationScaling:
+    """Scalable targets through boto3; the client is made when it is first needed, which for most stages is never."""
+
+    def __init__(self, client: Callable[[], Any]) -> None:
+        self._client = client
+
+    def register(self, table: str, indexes: Sequence[str], policy: Autoscaling) -> None:
+        """RegisterScalableTarget and a target-tracking policy for each dimension that the policy names."""
+        ranges = {"write": policy.write, "read": policy.read}
+        for resource, dimension, side in _dimensions(table, indexes):
+            scaled = ranges[side]
+            if scaled is not None:
+                self._register(resource, dimension, side, scaled)
+
+    def deregister(self, table: str, indexes: Sequence[str]) -> None:
+        """DeregisterScalableTarget, which also deletes the policies."""
+        for resource, dimension, _ in _dimensions(table, indexes):
+            try:
+                self._client().deregister_scalable_target(
+                    ServiceNamespace=_NAMESPACE, ResourceId=resource, ScalableDimension=dimension
+                )
+            except ClientError as error:
+                if error_code(error) != "ObjectNotFoundException":
+                    raise
+
+    def _register(self, resource: str, dimension: str, side: str, scaled: Range) -> None:
+        target = {"ServiceNamespace": _NAMESPACE, "ResourceId": resource, "ScalableDimension": dimension}
+        client = self._client()
+        client.register_scalable_target(**target, MinCapacity=scaled.min, MaxCapacity=scaled.max)
+        client.put_scaling_policy(
+            **target,
+            PolicyName=f"tidetable-{side}",
+            PolicyType="TargetTrackingScaling",
+            TargetTrackingScalingPolicyConfiguration={
+                "TargetValue": float(scaled.target),
+                "PredefinedMetricSpecification": {"PredefinedMetricType": _METRICS[side]},
+            },
+        )
+
+
+def _dimensions(table: str, indexes: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Each resource and dimension of a table: its own, and those of its indexes."""
+    for side, name in (("write", "WriteCapacityUnits"), ("read", "ReadCapacityUnits")):
+        yield f"table/{table}", f"dynamodb:table:{name}", side
+        for index in indexes:
+            yield f"table/{table}/index/{index}", f"dynamodb:index:{name}", side

@@ -1,0 +1,95 @@
+"""What a stream's capacity must satisfy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from tidetable.config.model import Autoscaling, Capacity, Range, Step, Stream, TableClass
+
+# AWS: 40,000 units per table in provisioned mode.
+MAX_UNITS = 40_000
+# AWS: what every on-demand table can serve at once, so that asking for less is refused.
+ON_DEMAND_WRITE, ON_DEMAND_READ = 4_000, 12_000
+
+
+def check_capacity(stream: Stream) -> Iterator[str]:
+    """The problems of the ladder and of what goes with it, each with the key below the stream."""
+    capacity = stream.capacity
+    ages = [step.age for step in capacity.ladder]
+    if not ages or ages[0] != 0:
+        yield ".capacity.ladder: the first step has age = 0, the table that is being written"
+        return
+    if any(later <= earlier for earlier, later in pairwise(ages)):
+        yield f".capacity.ladder: ages must rise from step to step; they are {ages}"
+    classes = [step.table_class for step in capacity.ladder]
+    if sum(one is not other for one, other in pairwise(classes)) > 1:
+        yield ".capacity.ladder: the class changes more than once; AWS allows two changes in 30 days and one is kept in reserve"
+    if classes[0] is TableClass.INFREQUENT:
+        yield '.capacity.ladder: a table that is being written is cheaper in class = "standard"; change class at a later age'
+    modes = [capacity.on_demand(step) for step in capacity.ladder]
+    if sum(one is not other for one, other in pairwise(modes)) > 1:
+        yield ".capacity.ladder: the billing mode changes more than once; one change is kept in reserve for a restore"
+    for step in capacity.ladder:
+        yield from _check_step(step, stream, on_demand=capacity.on_demand(step))
+    yield from _check_beginning(capacity)
+
+
+def _check_step(step: Step, stream: Stream, *, on_demand: bool) -> Iterator[str]:
+    at = f".capacity.ladder (age = {step.age})"
+    if on_demand:
+        if step.write is not None or step.read is not None or step.index:
+            yield f'{at}: on-demand tables have no units; remove write, read and index or set mode = "provisioned"'
+        return
+    for name, units in (("write", step.write), ("read", step.read)):
+        if units is None:
+            yield f"{at}.{name}: missing; provisioned tables need units per second, at least 1"
+        else:
+            yield from _check_units(f"{at}.{name}", units)
+    for index, own in step.index.items():
+        if index not in {one.name for one in stream.index}:
+            yield f"{at}.index.{index}: the stream has no index of this name"
+        yield from _check_units(f"{at}.index.{index}.write", own.write)
+        yield from _check_units(f"{at}.index.{index}.read", own.read)
+
+
+def _check_beginning(capacity: Capacity) -> Iterator[str]:
+    """What only the first step has."""
+    first = capacity.ladder[0]
+    on_demand = capacity.on_demand(first)
+    if capacity.most is not None:
+        if not on_demand:
+            yield '.capacity.max: only tables that are made in mode = "on-demand" have maxima; remove it'
+        yield from _check_units(".capacity.max.write", capacity.most.write)
+        yield from _check_units(".capacity.max.read", capacity.most.read)
+    if capacity.warm is not None:
+        least = (ON_DEMAND_WRITE, ON_DEMAND_READ) if on_demand else (first.write or 1, first.read or 1)
+        for name, units, floor in zip(("write", "read"), (capacity.warm.write, capacity.warm.read), least, strict=True):
+            if not floor <= units <= MAX_UNITS:
+                yield f".capacity.warm.{name}: {units} is not within {floor}, what the table can serve anyway, and {MAX_UNITS}"
+    if capacity.autoscaling is not None and on_demand:
+        yield ".capacity.autoscaling: on-demand tables follow their traffic by themselves; remove it"
+    elif capacity.autoscaling is not None:
+        yield from _check_scaling(capacity.autoscaling, first)
+
+
+def _check_scaling(scaling: Autoscaling, first: Step) -> Iterator[str]:
+    if scaling.write is None and scaling.read is None:
+        yield ".capacity.autoscaling: says neither write nor read; give one of them min and max"
+    for name, scaled, units in (("write", scaling.write, first.write), ("read", scaling.read, first.read)):
+        if scaled is not None:
+            yield from _check_range(f".capacity.autoscaling.{name}", scaled, units or 0)
+
+
+def _check_range(at: str, scaled: Range, units: int) -> Iterator[str]:
+    yield from _check_units(f"{at}.min", scaled.min)
+    yield from _check_units(f"{at}.max", scaled.max)
+    if not scaled.min <= units <= scaled.max:
+        yield f"{at}: the first step's {units} units, with which the table begins, are not within {scaled.min} to {scaled.max}"
+    if not 20 <= scaled.target <= 90:
+        yield f"{at}.target: {scaled.target} is not within 20 to 90 percent, AWS's limits"
+
+
+def _check_units(at: str, units: int) -> Iterator[str]:
+    if not 1 <= units <= MAX_UNITS:
+        yield f"{at}: {units} is not within 1 to {MAX_UNITS} units per second"

@@ -1,0 +1,203 @@
+"""Capacity beyond the plain ladder: billing mode by step, units of an index's own, a head start, auto scaling, staggering."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+
+from aws.scaling import ApplicationScaling
+from tests.lifecycle.world import NOON, World, configuration, outcomes
+from tidetable.config import Autoscaling, Range
+from tidetable.errors import ConfigError
+from tidetable.lifecycle.ladder import level_for
+from tidetable.periods import Kind, containing
+
+TODAY = "tidetable-t.s.2026-03-15"
+MIXED = """
+        mode = "provisioned"
+        ladder = [
+            { age = 0, mode = "on-demand" },
+            { age = 1, write = 3, read = 4 },
+        ]
+"""
+INDEXED = """
+        mode = "provisioned"
+        ladder = [
+            { age = 0, write = 10, read = 10, index = { status = { write = 7, read = 2 } } },
+            { age = 1, write = 1, read = 1 },
+        ]
+        [[streams.s.index]]
+        name = "status"
+        partition_by = "status"
+"""
+SCALED = """
+        mode = "provisioned"
+        autoscaling = { write = { min = 5, max = 100 } }
+        ladder = [
+            { age = 0, write = 10, read = 10 },
+            { age = 1, write = 2, read = 5 },
+        ]
+"""
+
+
+def days(world: World, count: int) -> None:
+    for _ in range(count):
+        world.after(days=1)
+        for _ in range(3):
+            world.after(minutes=5)
+
+
+def test_a_step_may_have_a_billing_mode_of_its_own() -> None:
+    world = World(capacity=MIXED)
+    world.run()
+    assert world.levels()["2026-03-15"][:2] == (None, None)
+    assert world.levels()["2026-03-17"][:2] == (None, None), "an on-demand table has no need to stand by"
+    days(world, 3)
+    assert world.levels()["2026-03-15"][:2] == (3, 4)
+    assert world.after(minutes=5).done == []
+
+
+def test_an_index_has_units_of_its_own_and_then_the_tables() -> None:
+    world = World(capacity=INDEXED)
+    world.run()
+    world.after(minutes=5)
+    table = world.tables.describe(TODAY)
+    assert table is not None
+    assert table.index_units == {"status": (7, 2)}
+    assert world.after(minutes=5).done == [], "different units of an index are no drift"
+    world.tables.set_capacity(TODAY, 10, 10, itself=False, indexes={"status": (70, 2)})
+    for _ in range(3):
+        world.after(minutes=5)
+    table = world.tables.describe(TODAY)
+    assert table is not None
+    assert table.index_units == {"status": (7, 2)}, "put back"
+    days(world, 3)
+    table = world.tables.describe(TODAY)
+    assert table is not None
+    assert (table.write, table.index_units) == (1, {"status": (1, 1)})
+
+
+def test_an_open_table_is_scaled_and_the_ladder_leaves_its_units_alone() -> None:
+    world = World(capacity=SCALED)
+    world.run()
+    world.after(minutes=5)
+    assert TODAY in world.scaling.tended
+    assert "tidetable-t.s.2026-03-17" not in world.scaling.tended, "what stands by is not scaled"
+    calls = world.scaling.calls
+    # What Application Auto Scaling does:
+    world.tables.set_capacity(TODAY, 80, 10)
+    for _ in range(20):
+        assert world.after(minutes=5).done == []
+    assert world.levels()["2026-03-15"][:2] == (80, 10)
+    assert world.scaling.calls == calls, "registered once"
+    world.tables.set_capacity(TODAY, 80, 33)
+    for _ in range(3):
+        world.after(minutes=5)
+    assert world.levels()["2026-03-15"][:2] == (80, 10), "reads are not scaled, so they are the ladder's"
+
+
+def test_scaling_ends_before_the_ladder_steps_down() -> None:
+    world = World(capacity=SCALED)
+    world.run()
+    world.after(minutes=5)
+    closes = world.catalog.entries("s")[1].period.end + timedelta(days=1)
+    world.at(closes - timedelta(minutes=5))
+    assert TODAY in world.scaling.tended
+    report = world.at(closes + timedelta(minutes=5))
+    mine = [name for name, label, _ in outcomes(report) if label == "2026-03-15"]
+    assert mine[:2] == ["unscale", "capacity"]
+    assert TODAY not in world.scaling.tended
+    days(world, 10)
+    assert set(world.scaling.tended) <= world.tables.names, "no target is left of a table that is gone"
+
+
+def test_a_table_is_made_ready_for_its_first_event() -> None:
+    made: list[Any] = []
+    world = World(capacity=SCALED.replace("autoscaling", "warm = { write = 8000, read = 9000 }\n        autoscaling"))
+    create = world.tables.create
+    world.tables.create = lambda spec: made.append(spec) or create(spec)  # type: ignore[func-returns-value, method-assign]
+    world.run()
+    assert {spec.warm for spec in made} == {(8000, 9000)}
+    assert {spec.most for spec in made} == {None}
+
+
+def test_tables_of_one_age_change_one_after_another_but_none_too_late_to_rise() -> None:
+    stream = configuration().streams["s"]
+    world = World()
+    world.run()
+    entry = world.catalog.entries("s")[0]
+    stagger = timedelta(minutes=30)
+    steps, rises = set(), set()
+    for number in range(50):
+        one = replace(entry, table=f"tidetable-t.s{number}.2026-03-15", period=containing(NOON, Kind.DAY))
+        edge = one.period.end + stream.late
+        steps.add(next(m for m in range(60) if level_for(one, stream, edge + timedelta(minutes=m), stagger).write == 2))
+        early = one.period.start - timedelta(hours=2)
+        rises.add(
+            next(m for m in range(120) if level_for(one, stream, early + timedelta(minutes=m), stagger).write == 10)
+        )
+    assert len(steps) > 15
+    assert max(steps) <= 31
+    assert len(rises) > 15
+    assert max(rises) <= 120 - 15 - 5, "fifteen minutes before the first event, at the latest"
+
+
+PROBLEMS = [
+    (MIXED.replace('"on-demand" }', '"on-demand", write = 3 }'), "on-demand tables have no units"),
+    (
+        MIXED.replace(
+            "{ age = 1, write = 3, read = 4 }", '{ age = 1, write = 3, read = 4 }, { age = 2, mode = "on-demand" }'
+        ),
+        "mode",
+    ),
+    (MIXED + "autoscaling = { write = { min = 1, max = 2 } }", "follow their traffic by themselves"),
+    (MIXED + "warm = { write = 100, read = 100 }", "warm.write: 100 is not within 4000"),
+    (SCALED + "max = { write = 10, read = 10 }", "only tables that are made"),
+    (SCALED.replace("min = 5", "min = 50"), "are not within 50 to 100"),
+    (SCALED.replace("{ write = { min = 5, max = 100 } }", "{}"), "says neither write nor read"),
+    (SCALED.replace("max = 100", "max = 100, target = 99"), "target: 99 is not within 20 to 90"),
+    (INDEXED.replace("index = { status", "index = { nothing"), "the stream has no index of this name"),
+]
+
+
+@pytest.mark.parametrize(("capacity", "message"), PROBLEMS, ids=[message for _, message in PROBLEMS])
+def test_what_cannot_be_is_said_when_the_configuration_is_read(capacity: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        configuration(capacity=capacity)
+
+
+def test_the_adapter_registers_each_dimension_and_takes_back_all() -> None:
+    client = boto3.client(
+        "application-autoscaling", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x"
+    )
+    scaling = ApplicationScaling(lambda: client)
+    with Stubber(client) as stub:
+        for resource, dimension in (("table/t", "table"), ("table/t/index/i", "index")):
+            target = {
+                "ServiceNamespace": "dynamodb",
+                "ResourceId": resource,
+                "ScalableDimension": f"dynamodb:{dimension}:WriteCapacityUnits",
+            }
+            stub.add_response("register_scalable_target", {}, {**target, "MinCapacity": 5, "MaxCapacity": 50})
+            configuration = {
+                "TargetValue": 70.0,
+                "PredefinedMetricSpecification": {"PredefinedMetricType": "DynamoDBWriteCapacityUtilization"},
+            }
+            stub.add_response(
+                "put_scaling_policy",
+                {"PolicyARN": "arn:aws:autoscaling:us-east-1:000000000000:scalingPolicy:x"},
+                {
+                    **target,
+                    "PolicyName": "tidetable-write",
+                    "PolicyType": "TargetTrackingScaling",
+                    "TargetTrackingScalingPolicyConfiguration": configuration,
+                },
+            )
+        scaling.register("t", ["i"], Autoscaling(write=Range(min=5, max=50)))
+        for _ in range(4):
+            stub.add_client_error("deregister_scalable_target", "ObjectNotFoundException")
+        scaling.deregister("t", ["i"])
+        stub.assert_no_pending_responses()
