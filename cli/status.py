@@ -14,6 +14,16 @@ from tidetable.lifecycle.ladder import Level, age_of
 from tidetable.ports import Catalog, Table, Tables
 
 _CONCURRENCY = 16
+_STRIP = {
+    "creating": (".", "yellow"),
+    "open": ("#", "green"),
+    "closed": ("=", "blue"),
+    "archiving": (">", "yellow"),
+    "restoring": (">", "yellow"),
+    "archived": ("a", "magenta"),
+    "deleted": ("-", "dim"),
+    "LOST": ("!", "bold red"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +41,7 @@ class Row:
     bytes: int | None
     archived_events: int | None
     dollars: float
+    ahead: bool = False
 
     def document(self) -> dict[str, Any]:
         """The row as JSON."""
@@ -44,6 +55,12 @@ def rows(stream: Stream, catalog: Catalog, tables: Tables, now: datetime, *, all
         described = pool.map(lambda one: tables.describe(one.table) if one.state is not State.DELETED else None, found)
         made = [_row(entry, table, stream, now) for entry, table in zip(found, described, strict=True)]
     return made[::-1]
+
+
+def strip(row: Row) -> tuple[str, str]:
+    """A period in a stream's line of time: one character, and its colour."""
+    ahead = row.state == "open" and row.ahead
+    return (".", "cyan") if ahead else _STRIP.get(row.state, ("?", ""))
 
 
 def _row(entry: Entry, table: Table | None, stream: Stream, now: datetime) -> Row:
@@ -61,9 +78,11 @@ def _row(entry: Entry, table: Table | None, stream: Stream, now: datetime) -> Ro
         bytes=table.size_bytes if table is not None else None,
         archived_events=entry.archive.events if entry.archive is not None else None,
         dollars=_dollars(table) if table is not None else 0.0,
+        ahead=entry.period.start > now + stream.ahead,
     )
 
 
 def _dollars(table: Table) -> float:
-    units = sum(table_hour(Level(table.write, table.read, table.table_class, ""))) * (1 + len(table.index_units))
+    held = [(table.write, table.read), *table.index_units.values()]
+    units = sum(sum(table_hour(Level(write, read, table.table_class, ""))) for write, read in held)
     return units * HOURS + table.size_bytes / GB * STORAGE[TableClass(table.table_class)]

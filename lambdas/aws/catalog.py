@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 
 from aws.codec import from_wire, to_wire
 from aws.errors import CONDITION_FAILED, error_code
-from tidetable.catalog import ArchiveFacts, Entry, Seen, State
+from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, Seen, State
 from tidetable.config import TableClass
 from tidetable.errors import StaleEntry
 from tidetable.events import Item
@@ -91,6 +91,7 @@ class DynamoCatalog:
         archive: ArchiveFacts | None = None,
         deleted_at: datetime | None = None,
         keep_until: datetime | None = None,
+        opened: Opened | None = None,
     ) -> Entry:
         """A conditional update of the state."""
         expected = sorted(expected)
@@ -100,6 +101,7 @@ class DynamoCatalog:
             archive=archive or entry.archive,
             deleted_at=deleted_at or entry.deleted_at,
             keep_until=keep_until or entry.keep_until,
+            opened=opened or entry.opened,
         )
         changes = {name: value for name, value in _attributes(moved).items() if name in _MUTABLE}
         names = {f"#{name}": name for name in changes} | {"#state": "state"}
@@ -144,6 +146,25 @@ class DynamoCatalog:
                 raise
             raise StaleEntry(entry.stream, entry.period.label, list(State)) from error
 
+    def backfills(self, stream: str) -> Sequence[Backfill]:
+        """A Query, consistent: what was requested holds from the next event on."""
+        pages = self._client.get_paginator("query").paginate(
+            TableName=self._table,
+            KeyConditionExpression="pk = :pk",
+            ExpressionAttributeValues={":pk": {"S": f"backfill#{stream}"}},
+            ConsistentRead=True,
+        )
+        return [_backfill(from_wire(item)) for page in pages for item in page["Items"]]
+
+    def put_backfill(self, backfill: Backfill) -> None:
+        """A PutItem."""
+        item = _backfill_key(backfill) | {"opened": _opened_item(backfill.opened)}
+        self._client.put_item(TableName=self._table, Item=to_wire(item))
+
+    def drop_backfill(self, backfill: Backfill) -> None:
+        """A DeleteItem."""
+        self._client.delete_item(TableName=self._table, Key=to_wire(_backfill_key(backfill)))
+
     def horizon(self, stream: str) -> datetime | None:
         """A GetItem, eventually consistent: an older horizon only costs a longer look."""
         found = self._client.get_item(TableName=self._table, Key=to_wire(_horizon(stream)))
@@ -184,7 +205,7 @@ class DynamoCatalog:
                 raise
 
 
-_MUTABLE = frozenset({"state", "archive", "deleted_at", "keep_until"})
+_MUTABLE = frozenset({"state", "archive", "deleted_at", "keep_until", "opened"})
 
 
 def _lease(name: str) -> Item:
@@ -223,6 +244,8 @@ def _attributes(entry: Entry) -> Item:
         item["deleted_at"] = to_text(entry.deleted_at)
     if entry.keep_until is not None:
         item["keep_until"] = to_text(entry.keep_until)
+    if entry.opened is not None:
+        item["opened"] = _opened_item(entry.opened)
     return item
 
 
@@ -239,6 +262,7 @@ def _entry(item: Item) -> Entry:
         keep_until=from_text(item["keep_until"]) if "keep_until" in item else None,
         seen=_seen(item["seen"]) if "seen" in item else None,
         scaled=item.get("scaled", False),
+        opened=_opened(item["opened"]) if "opened" in item else None,
     )
 
 
@@ -250,6 +274,26 @@ def _layout(item: Mapping[str, Any]) -> Layout:
         bucket=int(item["bucket"]),
         indexes=tuple(Index(name, field, int(shards)) for name, field, shards in item.get("indexes", ())),
     )
+
+
+def _backfill_key(backfill: Backfill) -> Item:
+    edges = f"{to_text(backfill.start)}#{to_text(backfill.end)}"
+    return {"pk": f"backfill#{backfill.stream}", "sk": edges}
+
+
+def _backfill(item: Item) -> Backfill:
+    start, end = item["sk"].split("#")
+    stream = item["pk"].removeprefix("backfill#")
+    return Backfill(stream, from_text(start), from_text(end), _opened(item["opened"]))
+
+
+def _opened_item(opened: Opened) -> Item:
+    return {"until": to_text(opened.until), "write": opened.write, "read": opened.read}
+
+
+def _opened(item: Mapping[str, Any]) -> Opened:
+    write, read = (None if item[name] is None else int(item[name]) for name in ("write", "read"))
+    return Opened(from_text(item["until"]), write, read)
 
 
 def _seen_item(seen: Seen) -> Item:

@@ -1,23 +1,40 @@
-"""The scheduled run of the lifecycle, and the same by hand: {}, {"dry_run": true} or {"at": "2026-12-01T00:00:00Z"}."""
+"""The scheduled run of the lifecycle, and the same by hand: {}, {"dry_run": true} or {"at": "2026-12-01T00:00:00Z"}.
+
+{"backfill": {"stream": "quakes", "from": "2026-01-01", "to": "2026-02-01", "hours": 24}} opens past periods first, with
+"write" and "read" units or else on demand; {"end_backfill": "quakes"} closes them again.
+"""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
+import msgspec
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
 from handlers._observe import logger, metrics, observed, seconds_left
 from settings import settings
-from tidetable.errors import TidetableError
+from tidetable.catalog import Backfill, Opened
+from tidetable.errors import InvalidTime, TidetableError
 from tidetable.lifecycle import Report, reconcile
+from tidetable.lifecycle.backfill import end_backfills, open_backfill
 from tidetable.lifecycle.notices import notices_of
 from tidetable.times import parse_instant
 
 # Kept back for the report and for giving the lease back.
 _RESERVE_SECONDS = 10.0
-_KEYS = frozenset({"dry_run", "at", "source"})
+_KEYS = frozenset({"dry_run", "at", "source", "backfill", "end_backfill"})
+
+
+class _Asked(msgspec.Struct, forbid_unknown_fields=True):
+    stream: str
+    start: str = msgspec.field(name="from")
+    end: str = msgspec.field(name="to")
+    hours: int = 24
+    write: int | None = None
+    read: int | None = None
 
 
 class BadInvocation(TidetableError):
@@ -29,7 +46,9 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Run once and answer the report."""
     unknown = event.keys() - _KEYS
     if unknown:
-        raise BadInvocation(f"unknown key {min(unknown)!r}: the payload may have dry_run and at")
+        raise BadInvocation(
+            f"unknown key {min(unknown)!r}: the payload may have dry_run, at, backfill and end_backfill"
+        )
     dry_run = event.get("dry_run", False)
     if not isinstance(dry_run, bool):
         raise BadInvocation("dry_run must be true or false")
@@ -37,13 +56,31 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     if at is not None and not dry_run and not settings().allow_time_travel:
         raise BadInvocation('"at" goes with "dry_run": true; only the local stage may act as at another time')
     remaining = seconds_left(context, _RESERVE_SECONDS)
-    report = reconcile(wiring.reconciler(), context.aws_request_id, remaining, at=at, dry_run=dry_run)
+    parts, owner = wiring.reconciler(), context.aws_request_id
+    if "backfill" in event:
+        report = open_backfill(_backfill(event["backfill"]), parts, owner, remaining, dry_run=dry_run)
+    else:
+        if "end_backfill" in event and not dry_run:
+            ended = end_backfills(event["end_backfill"], parts)
+            logger.info("backfills ended", stream=event["end_backfill"], count=len(ended))
+        report = reconcile(parts, owner, remaining, at=at, dry_run=dry_run)
     if not dry_run:
         _measure(report)
         tell(report)
     document = report.document()
     logger.info("lifecycle run", report=document)
     return document
+
+
+def _backfill(asked: Any) -> Backfill:
+    try:
+        found = msgspec.convert(asked, _Asked)
+        # A date alone is its midnight.
+        start, end = (parse_instant(f"{one}T00:00:00Z" if len(one) == 10 else one) for one in (found.start, found.end))
+    except (msgspec.ValidationError, InvalidTime) as error:
+        raise BadInvocation(f"backfill: {error}") from error
+    until = wiring.clock().now() + timedelta(hours=found.hours)
+    return Backfill(found.stream, start, end, Opened(until, found.write, found.read))
 
 
 def tell(report: Report) -> None:

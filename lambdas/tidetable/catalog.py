@@ -50,12 +50,34 @@ class Seen(NamedTuple):
     indexes: tuple[tuple[str, tuple[int, int]], ...] = ()
 
 
+class Opened(NamedTuple):
+    """Until when a past period takes events all the same, and with how many units (None: on demand)."""
+
+    until: datetime
+    write: int | None
+    read: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """A request to open the periods of a stream that meet ``[start, end)`` for importing history."""
+
+    stream: str
+    start: datetime
+    end: datetime
+    opened: Opened
+
+    def holds(self, time: datetime, now: datetime) -> bool:
+        """Whether an event of that time may be imported at an instant."""
+        return self.start <= time < self.end and now < self.opened.until
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One period table of one stream.
 
     ``seen`` spares the lifecycle a look at a table that needs no change; ``keep_until`` keeps a restored one so long; ``scaled``
-    says that Application Auto Scaling tends it.
+    says that Application Auto Scaling tends it, ``opened`` that it is or was open for a backfill.
     """
 
     stream: str
@@ -69,6 +91,7 @@ class Entry:
     seen: Seen | None = None
     keep_until: datetime | None = None
     scaled: bool = False
+    opened: Opened | None = None
 
     @property
     def live(self) -> bool:
@@ -79,6 +102,10 @@ class Entry:
     def writable(self) -> bool:
         """Whether writes may go to the table."""
         return self.state in WRITABLE
+
+    def is_open(self, now: datetime) -> bool:
+        """Whether a backfill may write to the table."""
+        return self.opened is not None and now < self.opened.until and self.writable
 
 
 def entry_at(entries: Iterable[Entry], instant: datetime) -> Entry | None:

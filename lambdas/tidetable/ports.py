@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from tidetable.catalog import ArchiveFacts, Entry, Seen, State
+from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, Seen, State
 from tidetable.config import Autoscaling, TableClass
 from tidetable.events import Event, Item
 from tidetable.keys import Index, Key
@@ -42,6 +42,7 @@ class Catalog(Protocol):
         archive: ArchiveFacts | None = None,
         deleted_at: datetime | None = None,
         keep_until: datetime | None = None,
+        opened: Opened | None = None,
     ) -> Entry:
         """Change an entry's state if it is in one of the expected ones; StaleEntry otherwise. Returns the new entry."""
         ...
@@ -52,6 +53,18 @@ class Catalog(Protocol):
 
     def note(self, entry: Entry, seen: Seen) -> None:
         """Record what the entry's table was seen to have; StaleEntry if there is no such entry."""
+        ...
+
+    def backfills(self, stream: str) -> Sequence[Backfill]:
+        """Every backfill that was requested and not taken back, oldest first; some may be over."""
+        ...
+
+    def put_backfill(self, backfill: Backfill) -> None:
+        """Record a request; one of the same stream, start and end takes the place of the one before."""
+        ...
+
+    def drop_backfill(self, backfill: Backfill) -> None:
+        """Take a request back; nothing happens if there is none."""
         ...
 
     def horizon(self, stream: str) -> datetime | None:

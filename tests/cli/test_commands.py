@@ -1,6 +1,7 @@
 """The commands against a stage in memory: what they print, and with which exit code they end."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from cli import app as commands
+from cli import common
 from cli.account import Account, AccountError
 from cli.app import app
 from tests.fakes.serial import everywhere
 from tests.fakes.stage import Stage
 from tests.lifecycle.test_outages import CONFIG
+from tidetable.config import parse
 from tidetable.times import to_text
 
 ROOT = Path(__file__).parents[2]
@@ -26,6 +28,7 @@ class FakeFunctions:
         self.stage = stage
         self.fails = False
         self.archiver_calls = 0
+        self.asked: list[Any] = []
 
     def invoke(self, FunctionName: str, Payload: bytes) -> Any:  # noqa: N803 - boto3's names
         given = json.loads(Payload)
@@ -45,6 +48,7 @@ class FakeFunctions:
             assert given["start"] == {"part": 1}
             done = self.stage.restore(given["stream"], given["period"], keep_days=given["keep_days"])
             return self._answer({**given, "state": done.entry.state.value, "parts": 2, "next": None})
+        self.asked.append(given)
         return self._answer(self.stage.run_lifecycle(dry_run=given.get("dry_run", False)).document())
 
     @staticmethod
@@ -68,7 +72,7 @@ def functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeFunctions:
         stage.clock.sleep(3600)
     stage.clock.time = datetime.now(UTC)
     account = Account("t", stage.catalog, stage.tables, "lifecycle", "archiver", "restorer", functions)
-    monkeypatch.setattr(commands, "connect", lambda *_, **__: account)
+    monkeypatch.setattr(common, "connect", lambda *_, **__: account)
     return functions
 
 
@@ -134,6 +138,32 @@ def test_archive_archives_a_period(stage: Stage) -> None:
     assert f"s {label} is archived" in result.output
 
 
+def test_backfill_asks_for_what_was_said(functions: FakeFunctions) -> None:
+    assert (
+        run("backfill", "s", "2026-01-01", "2026-02-01", "--hours", "3", "--write", "9", "--read", "8").exit_code == 0
+    )
+    asked = {"stream": "s", "from": "2026-01-01", "to": "2026-02-01", "hours": 3, "write": 9, "read": 8}
+    assert functions.asked[-1] == {"dry_run": False, "backfill": asked}
+    assert run("backfill", "s", "--end").exit_code == 0
+    assert functions.asked[-1] == {"dry_run": False, "end_backfill": "s"}
+    for wrong in ([], ["2026-01-01"], ["2026-01-01", "2026-02-01", "--end"]):
+        result = run("backfill", "s", *wrong)
+        assert result.exit_code == 1
+        assert "give from and to, or --end alone" in result.output
+
+
+def test_status_draws_each_streams_line_of_time(stage: Stage) -> None:
+    stage.run_lifecycle()
+    line = next(line for line in run("status", "--all").output.splitlines() if line.strip().startswith("s 2"))
+    assert re.fullmatch(r" +s \S+ -+=*#+\.\.? \S+", line.rstrip()), line
+
+
+def test_a_run_says_from_when_a_change_of_the_layout_holds(stage: Stage) -> None:
+    stage.config = parse(CONFIG.replace("[streams.s.key]", "[streams.s.key]\nshards = 7"))
+    result = run("plan")
+    assert re.search(r"not in force yet: s: shards 1 -> 7 from \S+ on", result.output), result.output
+
+
 def test_restore_goes_on_until_the_period_is_a_table_again(stage: Stage) -> None:
     label = (datetime.now(UTC) - timedelta(hours=7)).strftime("%Y-%m-%dT%H")
     states = {row["period"]: row["state"] for row in json.loads(run("status", "--json", "--all").output)}
@@ -165,7 +195,7 @@ def test_a_stage_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     def nowhere(*_: Any, **__: Any) -> Account:
         raise AccountError("stage 'dev' could not be reached")
 
-    monkeypatch.setattr(commands, "connect", nowhere)
+    monkeypatch.setattr(common, "connect", nowhere)
     result = run("plan")
     assert (result.exit_code, "could not be reached" in result.output) == (1, True)
 

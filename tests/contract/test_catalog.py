@@ -6,13 +6,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.contract.engines import Engine
-from tidetable.catalog import ArchiveFacts, Entry, Seen, State
+from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, Seen, State
 from tidetable.config import TableClass
 from tidetable.errors import StaleEntry
 from tidetable.keys import Index, Layout
 from tidetable.periods import Kind, containing
 
 NOW = datetime(2026, 3, 1, 0, 5, tzinfo=UTC)
+DAY = timedelta(days=1)
 LAYOUT = Layout("time", 4, "id", 21_600, (Index("by_status", "status", 4), Index("by_state", "place.state")))
 MICROSECOND = timedelta(microseconds=1)
 
@@ -90,6 +91,31 @@ def test_what_was_seen_of_a_table_is_noted_and_survives_a_move(engine: Engine) -
     engine.catalog.move(first, State.OPEN, expected=[State.CREATING])
     (held,) = engine.catalog.entries(engine.stream, consistent=True)
     assert (held.state, held.seen) == (State.OPEN, seen)
+
+
+def test_backfills_are_recorded_prolonged_and_taken_back(engine: Engine) -> None:
+    first = Backfill(engine.stream, NOW, NOW + DAY, Opened(NOW + 2 * DAY, None, None))
+    second = Backfill(engine.stream, NOW - DAY, NOW, Opened(NOW + DAY, 5, 6))
+    for one in (first, second):
+        engine.catalog.put_backfill(one)
+    assert list(engine.catalog.backfills(engine.stream)) == [second, first]
+    longer = replace(first, opened=Opened(NOW + 3 * DAY, 7, 8))
+    engine.catalog.put_backfill(longer)
+    engine.catalog.drop_backfill(second)
+    engine.catalog.drop_backfill(second)
+    assert list(engine.catalog.backfills(engine.stream)) == [longer]
+    assert list(engine.catalog.entries(engine.stream, consistent=True)) == []
+
+
+def test_a_period_is_opened_for_a_backfill_when_it_is_recorded_or_later(engine: Engine) -> None:
+    opened = Opened(NOW + DAY, 5, 6)
+    first = replace(entry(engine), opened=opened)
+    engine.catalog.add(first)
+    assert list(engine.catalog.entries(engine.stream, consistent=True)) == [first]
+    later = opened._replace(until=NOW + 2 * DAY, write=None, read=None)
+    moved = engine.catalog.move(first, State.CREATING, expected=[State.CREATING], opened=later)
+    assert moved.opened == later
+    assert list(engine.catalog.entries(engine.stream, consistent=True)) == [moved]
 
 
 def test_auto_scaling_is_marked_and_the_mark_taken_back(engine: Engine) -> None:

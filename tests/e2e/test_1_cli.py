@@ -8,6 +8,7 @@ import pytest
 
 from local import Deployed
 from local.emulator import REGION, ROOT, clean_environment
+from local.http import Api
 
 
 @pytest.fixture
@@ -27,6 +28,21 @@ def tidetable(deployed: Deployed) -> Any:
         )
 
     return run
+
+
+def test_a_backfill_opens_the_past_for_events(tidetable: Any, api: Api) -> None:
+    event = {"series": "history", "id": "h", "time": "2026-01-15T12:00:00Z", "data": {"mag": 1}}
+    body = json.dumps(event).encode()
+    assert api.send("quakes", body).status == 422
+    planned = json.loads(tidetable("backfill", "quakes", "2026-01-15", "2026-01-16", "--dry-run", "--json").stdout)
+    assert [(one["action"], one["period"]) for one in planned["actions"]] == [("create", "2026-01-15")]
+    opened = tidetable("backfill", "quakes", "2026-01-15", "2026-01-16", "--hours", "1")
+    assert opened.returncode == 0, opened.stdout + opened.stderr
+    assert api.send("quakes", body).body["accepted"] == 1
+    found = list(api.walk("quakes", start="2026-01-15T00:00:00Z", to="2026-01-16T00:00:00Z"))
+    assert [one["id"] for one in found] == ["h"]
+    assert tidetable("backfill", "quakes", "--end").returncode == 0
+    assert api.send("quakes", body).status == 422
 
 
 def test_plan_and_status_of_a_deployed_stage(tidetable: Any) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from tidetable.catalog import ArchiveFacts, Entry, Seen, State
+from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, Seen, State
 from tidetable.errors import StaleEntry
 from tidetable.periods import Period
 
@@ -15,6 +15,7 @@ class FakeCatalog:
         self.items: dict[tuple[str, Period], Entry] = {}
         self.leases: dict[str, tuple[str, datetime]] = {}
         self.horizons: dict[str, datetime] = {}
+        self.requests: dict[tuple[str, datetime, datetime], Backfill] = {}
 
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
@@ -44,6 +45,7 @@ class FakeCatalog:
         archive: ArchiveFacts | None = None,
         deleted_at: datetime | None = None,
         keep_until: datetime | None = None,
+        opened: Opened | None = None,
     ) -> Entry:
         expected = list(expected)
         held = self.items.get((entry.stream, entry.period))
@@ -55,6 +57,7 @@ class FakeCatalog:
             archive=archive or held.archive,
             deleted_at=deleted_at or held.deleted_at,
             keep_until=keep_until or held.keep_until,
+            opened=opened or held.opened,
         )
         self.items[entry.stream, entry.period] = moved
         return moved
@@ -69,6 +72,17 @@ class FakeCatalog:
         if (entry.stream, entry.period) not in self.items:
             raise StaleEntry(entry.stream, entry.period.label, list(State))
         self.items[entry.stream, entry.period] = replace(self.items[entry.stream, entry.period], **changes)
+
+    def backfills(self, stream: str) -> Sequence[Backfill]:
+        return sorted(
+            (one for one in self.requests.values() if one.stream == stream), key=lambda one: (one.start, one.end)
+        )
+
+    def put_backfill(self, backfill: Backfill) -> None:
+        self.requests[backfill.stream, backfill.start, backfill.end] = backfill
+
+    def drop_backfill(self, backfill: Backfill) -> None:
+        self.requests.pop((backfill.stream, backfill.start, backfill.end), None)
 
     def horizon(self, stream: str) -> datetime | None:
         return self.horizons.get(stream)

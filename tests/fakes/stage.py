@@ -107,8 +107,11 @@ class Stage:
     def run_lifecycle(self, *, dry_run: bool = False) -> Report:
         """What the lifecycle function does when it is due."""
         self.runs += 1
-        parts = Reconciler(self.config, STAGE, self.catalog, self.tables, FakeScaling(), self, self.clock)
-        return reconcile(parts, f"run-{self.runs}", self._remaining(LIFECYCLE_SECONDS), dry_run=dry_run)
+        return reconcile(self.reconciler(), f"run-{self.runs}", self._remaining(LIFECYCLE_SECONDS), dry_run=dry_run)
+
+    def reconciler(self) -> Reconciler:
+        """What the lifecycle works with."""
+        return Reconciler(self.config, STAGE, self.catalog, self.tables, FakeScaling(), self, self.clock)
 
     def archive(self, stream: str, label: str, *, within: float) -> None:
         """What the archiver function does when the lifecycle calls it."""

@@ -62,3 +62,13 @@ def test_a_failure_is_not_told_as_done() -> None:
     world.tables.fails = {TOMORROW}
     assert TOMORROW not in {one.detail["table"] for one in notices_of(world.run(), "t")}
     assert notices_of(world.run(dry_run=True), "t") == []
+
+
+def test_a_change_that_does_not_hold_yet_says_from_when_it_does() -> None:
+    world = World()
+    world.run()
+    assert world.after(minutes=5).document()["changes"] == []
+    world.config = World(period="hour", late="1d", retention=50).config
+    report = world.after(minutes=5)
+    assert report.outlook.changes == ("s: period day -> hour from 2026-03-18T00:00:00.000000Z on",)
+    assert world.at(datetime(2026, 3, 18, 0, 1, tzinfo=UTC)).outlook.changes == ()

@@ -24,7 +24,7 @@ def test_whatever_the_changes_of_period_no_instant_is_claimed_twice_or_left_out(
         now += timedelta(hours=hours)
         late, retention = KINDS[kind]
         stream = configuration(period=kind.value, late=late, retention=retention).streams["s"]
-        missing = periods_to_exist(stream, now, entries)
+        missing = [period for period, _ in periods_to_exist(stream, now, entries)]
         entries += [Entry("s", one, one.label, stream.layout, State.OPEN, now) for one in missing]
         periods = sorted(entry.period for entry in entries)
         for earlier, later in pairwise(periods):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from tidetable.catalog import Backfill
 from tidetable.config import Config, Stream
 from tidetable.events import Event
 from tidetable.ingest.bodies import decode_body
@@ -88,13 +89,31 @@ def ingest(request: IngestRequest, parts: Ingest, remaining: Remaining) -> Outco
     candidates = decode_body(request.body, request.content_type, max_body=api.max_body, max_events=api.max_events)
     now = parts.clock.now()
     window = Window.of(stream, now)
-    judged = [judge(index, candidate, stream, window, now) for index, candidate in enumerate(candidates)]
+    imported = _Imports(stream.name, parts.catalog, now)
+    judged = [judge(index, one, stream, window, now, imported) for index, one in enumerate(candidates)]
     accepted = _Accepted(judged, candidates)
     _refuse_whole(accepted.rejections, len(candidates), request)
-    routed = route(stream.name, accepted.events, parts.catalog.entries(stream.name, window.oldest, window.newest))
+    oldest = min([window.oldest, *(event.time for event in accepted.events)])
+    entries = parts.catalog.entries(stream.name, oldest, window.newest)
+    routed = route(stream.name, accepted.events, entries, oldest=window.oldest, now=now)
     accepted.seal(routed.sealed, stream)
     _refuse_whole(accepted.rejections, len(candidates), request)
     return _store(stream, accepted, routed, window, parts, remaining)
+
+
+class _Imports:
+    """Whether a backfill takes a time. It is looked up for the first event that needs it, which in most requests is none."""
+
+    def __init__(self, stream: str, catalog: Catalog, now: datetime) -> None:
+        self._stream = stream
+        self._catalog = catalog
+        self._now = now
+        self._found: Sequence[Backfill] | None = None
+
+    def __call__(self, time: datetime) -> bool:
+        if self._found is None:
+            self._found = self._catalog.backfills(self._stream)
+        return any(one.holds(time, self._now) for one in self._found)
 
 
 class _Accepted:
@@ -111,7 +130,7 @@ class _Accepted:
         """Reject the events whose period takes no more writes."""
         for index in sealed:
             at = self.indexes[index]
-            detail = f"the period of {to_text(self.events[index].time)} in {stream.name} is archived"
+            detail = f"the period of {to_text(self.events[index].time)} in {stream.name} is archived, or not open yet"
             self.rejections.append(Rejection.of(at, self._candidates[at], "too_old", detail))
         self.rejections.sort(key=lambda one: one.index)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -52,8 +53,18 @@ class Rejection:
         return cls(index, own if isinstance(own, str) else None, code, detail)
 
 
-def judge(index: int, candidate: Any, stream: Stream, window: Window, now: datetime) -> Event | Rejection:
-    """Decide on one candidate. An absent time is the time of arrival; an absent id a hash of what was sent."""
+def judge(
+    index: int,
+    candidate: Any,
+    stream: Stream,
+    window: Window,
+    now: datetime,
+    imported: Callable[[datetime], bool] = lambda _: False,
+) -> Event | Rejection:
+    """Decide on one candidate. An absent time is the time of arrival; an absent id a hash of what was sent.
+
+    ``imported`` tells whether a backfill takes a time before the window.
+    """
     try:
         event = _event(candidate, now)
         size = item_bytes(stream.layout.item_of(event))
@@ -65,7 +76,7 @@ def judge(index: int, candidate: Any, stream: Stream, window: Window, now: datet
     if size > MAX_ITEM_BYTES:
         detail = f"the event takes {size} bytes as an item; DynamoDB holds at most {MAX_ITEM_BYTES}"
         return Rejection.of(index, candidate, "too_large", detail)
-    if event.time < window.oldest:
+    if event.time < window.oldest and not imported(event.time):
         detail = f"{to_text(event.time)} is before {to_text(window.oldest)}: this stream takes events up to {stream.late} late"
         return Rejection.of(index, candidate, "too_old", detail)
     if event.time > window.newest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tidetable.catalog import Entry
+from tidetable.catalog import Entry, Opened
 from tidetable.config import Autoscaling, TableClass
 from tidetable.lifecycle.ladder import Level
 from tidetable.ports import TableSpec
@@ -45,11 +45,21 @@ class Open(Action):
 
 
 @dataclass(frozen=True, slots=True)
+class Reopen(Action):
+    """Let a backfill write to a past period that has its table."""
+
+    name: ClassVar[str] = "reopen"
+    rank: ClassVar[int] = 2
+
+    opened: Opened
+
+
+@dataclass(frozen=True, slots=True)
 class Unscale(Action):
     """Take the table from Application Auto Scaling, before its capacity is the ladder's again."""
 
     name: ClassVar[str] = "unscale"
-    rank: ClassVar[int] = 2
+    rank: ClassVar[int] = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +67,7 @@ class SetCapacity(Action):
     """Change the units of the table and its indexes, or the billing mode, to what the level says."""
 
     name: ClassVar[str] = "capacity"
-    rank: ClassVar[int] = 3
+    rank: ClassVar[int] = 4
 
     level: Level
 
@@ -67,7 +77,7 @@ class SetClass(Action):
     """Change the table class."""
 
     name: ClassVar[str] = "class"
-    rank: ClassVar[int] = 4
+    rank: ClassVar[int] = 5
 
     table_class: TableClass
 
@@ -77,7 +87,7 @@ class Scale(Action):
     """Let the table's units follow its traffic."""
 
     name: ClassVar[str] = "scale"
-    rank: ClassVar[int] = 5
+    rank: ClassVar[int] = 6
 
     policy: Autoscaling
 
@@ -87,7 +97,7 @@ class Close(Action):
     """Mark a table that has left the writable window."""
 
     name: ClassVar[str] = "close"
-    rank: ClassVar[int] = 6
+    rank: ClassVar[int] = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +105,7 @@ class Archive(Action):
     """Write the table to S3, read it back and compare."""
 
     name: ClassVar[str] = "archive"
-    rank: ClassVar[int] = 7
+    rank: ClassVar[int] = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +113,7 @@ class Delete(Action):
     """Delete a table: one whose archive is verified or, if ``unarchived``, one that its stream's policy gives up."""
 
     name: ClassVar[str] = "delete"
-    rank: ClassVar[int] = 8
+    rank: ClassVar[int] = 9
 
     unarchived: bool
 
@@ -120,7 +130,7 @@ class Deferred(Finding):
     """A change that AWS would refuse now; ``reason`` says until when."""
 
     name: ClassVar[str] = "deferred"
-    rank: ClassVar[int] = 9
+    rank: ClassVar[int] = 10
     outcome: ClassVar[str] = "deferred"
 
 
@@ -129,7 +139,7 @@ class Lost(Finding):
     """A table that the catalog says lives is not there. It may have held events, so it is never made anew, but reported."""
 
     name: ClassVar[str] = "lost"
-    rank: ClassVar[int] = 10
+    rank: ClassVar[int] = 11
     outcome: ClassVar[str] = "lost"
 
 
@@ -138,5 +148,5 @@ class Unseen(Finding):
     """A table that could not be described: it is left alone until a later run can."""
 
     name: ClassVar[str] = "unseen"
-    rank: ClassVar[int] = 11
+    rank: ClassVar[int] = 12
     outcome: ClassVar[str] = "failed"

@@ -15,6 +15,7 @@ from tidetable.lifecycle.actions import (
     Create,
     Delete,
     Open,
+    Reopen,
     Scale,
     SetCapacity,
     SetClass,
@@ -62,6 +63,8 @@ def apply(action: Action, world: World, now: datetime) -> None:
             world.catalog.move(entry, State.OPEN, expected=(State.CREATING, State.OPEN))
         case SetCapacity() | SetClass() | Scale() | Unscale():
             _tune(action, world)
+        case Reopen():
+            world.catalog.move(entry, entry.state, expected=(entry.state,), opened=action.opened)
         case Close():
             world.catalog.move(entry, State.CLOSED, expected=(State.CREATING, State.OPEN, State.CLOSED))
         case Archive():

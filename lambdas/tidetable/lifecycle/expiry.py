@@ -27,10 +27,19 @@ def expires_at(period: Period, stream: Stream) -> datetime:
     return max(period.shift(stream.retention).end, closes_at(period, stream) + SETTLE)
 
 
+def leaves_at(entry: Entry, stream: Stream) -> datetime:
+    """When the entry's table has had its time: it has expired, and is neither kept nor open for a backfill any longer."""
+    ends = [expires_at(entry.period, stream)]
+    if entry.keep_until is not None:
+        ends.append(entry.keep_until)
+    if entry.opened is not None:
+        ends.append(entry.opened.until + SETTLE)
+    return max(ends)
+
+
 def is_leaving(entry: Entry, stream: Stream, now: datetime) -> bool:
-    """Whether the entry's table is to be archived or deleted: it has expired, was not restored until later, and may go."""
-    kept = stream.on_expiry == "keep" or (entry.keep_until is not None and now <= entry.keep_until)
-    return now > expires_at(entry.period, stream) and not kept
+    """Whether the entry's table is to be archived or deleted, as its stream says."""
+    return stream.on_expiry != "keep" and now > leaves_at(entry, stream)
 
 
 def deletable_at(facts: ArchiveFacts, policy: LifecyclePolicy) -> datetime:

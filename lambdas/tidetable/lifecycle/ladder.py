@@ -11,6 +11,7 @@ from tidetable.catalog import Entry, Seen
 from tidetable.config import Autoscaling, Stream, TableClass
 from tidetable.lifecycle.expiry import closes_at, is_leaving
 from tidetable.periods import Period, containing
+from tidetable.times import to_text
 
 # A raise takes effect in seconds to minutes, and a run every five minutes must not miss the moment.
 RAISE_AHEAD = timedelta(minutes=15)
@@ -77,8 +78,11 @@ def age_of(period: Period, stream: Stream, now: datetime) -> int:
 
 
 def level_for(entry: Entry, stream: Stream, now: datetime, stagger: timedelta = timedelta(0)) -> Level:
-    """The level that the entry's table should have: its age's, and while it is exported as many read units as that may take."""
+    """The level that the entry's table should have: its age's, a backfill's, or while it is exported what that may take."""
     level = level_of(entry.period, stream, now, delay=_share(entry.table) * stagger)
+    if entry.opened is not None and entry.is_open(now) and age_of(entry.period, stream, now) > 0:
+        until, write, read = entry.opened
+        return Level(write, read, level.table_class, f"open for a backfill until {to_text(until)}")
     units = stream.archive.read_units
     if level.read is None or units is None or units <= level.read or not is_exported(entry, stream, now):
         return level

@@ -9,7 +9,7 @@ from datetime import datetime
 from hashlib import sha256
 from itertools import takewhile
 
-from tidetable.catalog import Entry, State
+from tidetable.catalog import Backfill, Entry, State
 from tidetable.config import Config, Stream
 from tidetable.lifecycle.ladder import level_for
 from tidetable.ports import Catalog, Table, Tables
@@ -26,12 +26,13 @@ class Observed:
     """A stream as it is: the catalog's entries, oldest first, and the tables that there are, by name.
 
     A table that needs no change stands as it was last seen. ``unseen`` holds those that could not be described, with
-    the reason.
+    the reason, ``backfills`` those that are under way.
     """
 
     entries: Sequence[Entry]
     tables: Mapping[str, Table]
     unseen: Mapping[str, str] = field(default_factory=dict)
+    backfills: Sequence[Backfill] = ()
 
 
 @dataclass(slots=True)
@@ -42,13 +43,19 @@ class Observation:
     troubles: list[str] = field(default_factory=list)
 
 
-def observe(config: Config, catalog: Catalog, tables: Tables, now: datetime) -> Observation:
-    """Look at every stream, from the oldest period whose table is not gone."""
+def observe(
+    config: Config, catalog: Catalog, tables: Tables, now: datetime, planned: Sequence[Backfill] = ()
+) -> Observation:
+    """Look at every stream, from the oldest period whose table is not gone. ``planned`` are backfills not yet requested."""
     observation = Observation()
     entries: dict[str, Sequence[Entry]] = {}
+    backfills: dict[str, list[Backfill]] = {}
     for name, stream in config.streams.items():
         try:
-            entries[name] = catalog.entries(name, _oldest_of_interest(stream, catalog, now), consistent=True)
+            asked = [*catalog.backfills(name), *(one for one in planned if one.stream == name)]
+            backfills[name] = [one for one in asked if now < one.opened.until]
+            oldest = _oldest_of_interest(stream, catalog, now, backfills[name])
+            entries[name] = catalog.entries(name, oldest, consistent=True)
         except Exception as error:  # one stream's trouble must not keep the next table of another from being made
             observation.troubles.append(f"the catalog could not be read for {name}: {said(error)}")
     with ThreadPoolExecutor(CONCURRENCY) as pool:
@@ -61,6 +68,7 @@ def observe(config: Config, catalog: Catalog, tables: Tables, now: datetime) -> 
                 found,
                 {name: table for name, table in (believed | looked).items() if isinstance(table, Table)},
                 {name: table for name, table in looked.items() if isinstance(table, str)},
+                backfills[name],
             )
     return observation
 
@@ -84,9 +92,11 @@ def remember_horizons(catalog: Catalog, observation: Observation) -> None:
         deleted = list(takewhile(lambda entry: entry.state is State.DELETED, observed.entries))
         if not deleted:
             continue
+        # What a backfill opens is not among the entries yet.
+        horizon = min([deleted[-1].period.end, *(one.start for one in observed.backfills)])
         try:
-            if deleted[-1].period.end > (catalog.horizon(name) or EPOCH):
-                catalog.set_horizon(name, deleted[-1].period.end)
+            if horizon > (catalog.horizon(name) or EPOCH):
+                catalog.set_horizon(name, horizon)
         except Exception as error:  # the next run notes it
             observation.troubles.append(f"the horizon of {name} could not be noted: {said(error)}")
 
@@ -96,10 +106,12 @@ def said(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _oldest_of_interest(stream: Stream, catalog: Catalog, now: datetime) -> datetime | None:
-    """Where to begin to look: entries of deleted tables stay for ever, but those in the writable window still claim time."""
+def _oldest_of_interest(
+    stream: Stream, catalog: Catalog, now: datetime, backfills: Sequence[Backfill]
+) -> datetime | None:
+    """Where to begin to look: entries of deleted tables stay for ever, but those that are written to still claim time."""
     horizon = catalog.horizon(stream.name)
-    return None if horizon is None else min(horizon, now - stream.late)
+    return None if horizon is None else min([horizon, now - stream.late, *(one.start for one in backfills)])
 
 
 def _is_due(entry: Entry, config: Config, now: datetime) -> bool:

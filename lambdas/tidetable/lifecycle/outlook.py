@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from tidetable.catalog import State, entry_at
+from tidetable.catalog import Entry, State, entry_at
 from tidetable.config import Config, Stream
-from tidetable.lifecycle.expiry import expires_at
+from tidetable.lifecycle.expiry import leaves_at
 from tidetable.lifecycle.observe import Observed
+from tidetable.times import to_text
 
 # An archive is tried at every run, so one that is a day overdue fails again and again.
 OVERDUE = timedelta(days=1)
@@ -19,10 +20,14 @@ LEAD_SHARE, LEAD_MOST = 0.25, timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Streams whose next table is missing though its period is near, and periods whose archive is overdue."""
+    """Streams whose next table is missing though its period is near, periods whose archive is overdue, and what is to change.
 
-    without_next: tuple[str, ...]
-    overdue: tuple[str, ...]
+    ``changes`` says for each stream whose configured layout or period is not in force yet from when it will be.
+    """
+
+    without_next: tuple[str, ...] = ()
+    overdue: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
 
 
 def outlook(config: Config, observed: Mapping[str, Observed], now: datetime) -> Outlook:
@@ -33,10 +38,10 @@ def outlook(config: Config, observed: Mapping[str, Observed], now: datetime) -> 
         for name, found in observed.items()
         if config.streams[name].on_expiry == "archive"
         for entry in found.entries
-        if entry.state not in (State.ARCHIVED, State.DELETED)
-        and now > expires_at(entry.period, config.streams[name]) + OVERDUE
+        if entry.state not in (State.ARCHIVED, State.DELETED) and now > leaves_at(entry, config.streams[name]) + OVERDUE
     ]
-    return Outlook(tuple(without_next), tuple(overdue))
+    changes = [_change(config.streams[name], found, now) for name, found in observed.items()]
+    return Outlook(tuple(without_next), tuple(overdue), tuple(change for change in changes if change))
 
 
 def _lacks_next(stream: Stream, found: Observed, now: datetime) -> bool:
@@ -50,3 +55,31 @@ def _lacks_next(stream: Stream, found: Observed, now: datetime) -> bool:
     following = entry_at(found.entries, start)
     table = found.tables.get(following.table) if following is not None else None
     return table is None or table.status != "ACTIVE"
+
+
+def _change(stream: Stream, found: Observed, now: datetime) -> str | None:
+    """From when the stream's configuration holds, if it does not yet: periods that have their table keep what they had."""
+    entries = sorted(found.entries, key=lambda entry: entry.period.start)
+    current = entry_at(entries, now)
+    if current is None:
+        return None
+    wanted = stream.period, stream.layout
+    differing = [entry for entry in entries if (entry.period.kind, entry.layout) != wanted and now < entry.period.end]
+    if not differing:
+        return None
+    last = differing[-1]
+    what = ", ".join(_differences(stream, last))
+    return f"{stream.name}: {what} from {to_text(last.period.end)} on"
+
+
+def _differences(stream: Stream, entry: Entry) -> Iterator[str]:
+    if stream.period is not entry.period.kind:
+        yield f"period {entry.period.kind} -> {stream.period}"
+    old, new = entry.layout, stream.layout
+    for name in ("partition_by", "bucket", "shards", "shard_by"):
+        before, after = getattr(old, name), getattr(new, name)
+        if before != after:
+            yield f"{name} {before} -> {after}"
+    if old.indexes != new.indexes:
+        names = [", ".join(one.name for one in indexes) or "none" for indexes in (old.indexes, new.indexes)]
+        yield f"indexes {names[0]} -> {names[1]}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from tidetable.catalog import Entry, State
+from tidetable.catalog import Backfill, Entry, State
 from tidetable.config import Config, Stream, TableClass, Units
 from tidetable.lifecycle.actions import (
     Action,
@@ -16,6 +16,7 @@ from tidetable.lifecycle.actions import (
     Delete,
     Lost,
     Open,
+    Reopen,
     Scale,
     SetCapacity,
     SetClass,
@@ -23,7 +24,7 @@ from tidetable.lifecycle.actions import (
     Unseen,
 )
 from tidetable.lifecycle.budget import next_decrease
-from tidetable.lifecycle.expiry import closes_at, deletable_at, expires_at, is_closed, is_leaving
+from tidetable.lifecycle.expiry import closes_at, deletable_at, is_closed, is_leaving, leaves_at
 from tidetable.lifecycle.ladder import RAISED, Level, age_of, level_for
 from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.premake import periods_to_exist
@@ -59,11 +60,13 @@ def table_tags(stage: str, stream: str, label: str) -> dict[str, str]:
 
 
 def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: Observed) -> Iterator[Action]:
-    for period in periods_to_exist(stream, now, observed.entries):
+    for period, opened in periods_to_exist(stream, now, observed.entries, observed.backfills):
         table = table_name(stage, stream.name, period)
-        entry = Entry(stream.name, period, table, stream.layout, State.CREATING, now)
-        yield _create(config, stage, stream, entry, now, "it meets the writable window or is among the next periods")
+        entry = Entry(stream.name, period, table, stream.layout, State.CREATING, now, opened=opened)
+        why = "a backfill asks for it" if opened else "it meets the writable window or is among the next periods"
+        yield _create(config, stage, stream, entry, now, why)
     for entry in observed.entries:
+        yield from _reopen(entry, stream, observed.backfills, now)
         table_now = observed.tables.get(entry.table)
         if entry.table in observed.unseen:
             yield Unseen(entry, observed.unseen[entry.table])
@@ -98,6 +101,21 @@ def _create(config: Config, stage: str, stream: Stream, entry: Entry, now: datet
 
 def _pair(units: Units | None) -> tuple[int, int] | None:
     return None if units is None else (units.write, units.read)
+
+
+def _reopen(entry: Entry, stream: Stream, backfills: Sequence[Backfill], now: datetime) -> Iterator[Action]:
+    """What a backfill asks of a period that is recorded and has left the writable window."""
+    asked = [one for one in backfills if one.start < entry.period.end and entry.period.start < one.end]
+    if not asked or not is_closed(entry.period, stream, now):
+        return
+    opened = max((one.opened for one in asked), key=lambda one: one.until)
+    if entry.opened == opened:
+        return
+    until = f"a backfill asks for it until {to_text(opened.until)}"
+    if entry.writable:
+        yield Reopen(entry, until, opened)
+    else:
+        yield Deferred(entry, f"{until}, but it is {entry.state}: restore it first")
 
 
 def _tend(config: Config, stream: Stream, entry: Entry, table: Table | None, now: datetime) -> Iterator[Action]:
@@ -159,7 +177,7 @@ def _why(entry: Entry, level: Level) -> str:
 
 def _retire(config: Config, stream: Stream, entry: Entry, now: datetime) -> Iterator[Action]:
     """The end of an expired table. Even here, deletion has a switch of its own, and time for second thoughts."""
-    since = f"expired at {to_text(expires_at(entry.period, stream))}"
+    since = f"expired at {to_text(leaves_at(entry, stream))}"
     policy = config.lifecycle
     if stream.on_expiry == "delete":
         if policy.delete_expired:

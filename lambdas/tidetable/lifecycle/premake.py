@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from tidetable.catalog import Entry
+from tidetable.catalog import Backfill, Entry, Opened
 from tidetable.config import Stream
 from tidetable.periods import Kind, Period, containing
 
@@ -18,25 +18,33 @@ _FINER: dict[Kind, tuple[Kind, ...]] = {
 }
 
 
-def periods_to_exist(stream: Stream, now: datetime, entries: Sequence[Entry]) -> list[Period]:
-    """The periods that need a table and that the catalog does not have, oldest first.
+def periods_to_exist(
+    stream: Stream, now: datetime, entries: Sequence[Entry], backfills: Sequence[Backfill] = ()
+) -> list[tuple[Period, Opened | None]]:
+    """The periods that need a table and that the catalog does not have, oldest first, and the backfill that opens each.
 
-    Every instant of the writable window belongs to a period, and ``premake`` whole periods follow it. A recorded period
-    claims its instants for ever, whatever its kind and state, so after a change of the period's length shorter periods
-    fill the time up to where the new length can begin: no two tables claim one instant, and none is left out.
+    Every instant of the writable window and of an open backfill belongs to a period, and ``premake`` whole periods follow the
+    window. A recorded period claims its instants for ever, whatever its kind and state, so after a change of the period's
+    length shorter periods fill the time up to where the new length can begin: no two tables claim one instant, and none is
+    left out.
     """
     newest = now + stream.ahead
     end = containing(newest, stream.period).shift(stream.premake).end
     taken = sorted(entry.period for entry in entries)
-    missing: list[Period] = []
-    at = now - stream.late
-    while at < end:
-        period = next((one for one in taken if at in one), None)
-        if period is None:
-            period = _fitting(stream.period, at, taken)
-            missing.append(period)
-        at = period.end
-    return missing
+    # The window first: what it needs is no backfill's.
+    ranges: list[tuple[datetime, datetime, Opened | None]] = [(now - stream.late, end, None)]
+    ranges += [(one.start, one.end, one.opened) for one in backfills if now < one.opened.until]
+    missing: list[tuple[Period, Opened | None]] = []
+    for start, stop, opened in ranges:
+        at = start
+        while at < stop:
+            period = next((one for one in taken if at in one), None)
+            if period is None:
+                period = _fitting(stream.period, at, taken)
+                missing.append((period, opened))
+                taken.append(period)
+            at = period.end
+    return sorted(missing, key=lambda one: one[0].start)
 
 
 def _fitting(kind: Kind, at: datetime, taken: Sequence[Period]) -> Period:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
+from tidetable.catalog import Backfill
 from tidetable.config import Config
 from tidetable.errors import ArchiveBusy, StaleEntry, TidetableError
 from tidetable.leases import leased
@@ -54,7 +55,7 @@ class Report:
     tables: int = 0
     done: list[Done] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
-    outlook: Outlook = field(default_factory=lambda: Outlook((), ()))
+    outlook: Outlook = field(default_factory=Outlook)
     skipped: str | None = None
 
     def count(self, outcome: str) -> int:
@@ -77,6 +78,7 @@ class Report:
             "troubles": self.troubles,
             "without_next_table": list(self.outlook.without_next),
             "archives_overdue": list(self.outlook.overdue),
+            "changes": list(self.outlook.changes),
             "actions": [one.document() for one in self.done],
         }
 
@@ -95,16 +97,24 @@ class Reconciler:
 
 
 def reconcile(
-    parts: Reconciler, owner: str, remaining: Callable[[], float], *, at: datetime | None = None, dry_run: bool = False
+    parts: Reconciler,
+    owner: str,
+    remaining: Callable[[], float],
+    *,
+    at: datetime | None = None,
+    dry_run: bool = False,
+    planned: Sequence[Backfill] = (),
 ) -> Report:
     """Bring the tables to what the configuration asks for at an instant (now, unless told otherwise).
+
+    A dry run may be told of backfills that are only ``planned``.
 
     One run at a time: the lease lasts as long as this run can, so a run that was killed does not block the ones after it.
     """
     real = parts.clock.now()
     report = Report(now=at or real, dry_run=dry_run)
     if dry_run:
-        _run(parts, report, remaining)
+        _run(parts, report, remaining, planned)
         return report
     with leased(parts.catalog, LEASE, owner, real, timedelta(seconds=remaining())) as held:
         if held:
@@ -114,8 +124,8 @@ def reconcile(
     return report
 
 
-def _run(parts: Reconciler, report: Report, remaining: Callable[[], float]) -> None:
-    observation = observe(parts.config, parts.catalog, parts.tables, report.now)
+def _run(parts: Reconciler, report: Report, remaining: Callable[[], float], planned: Sequence[Backfill] = ()) -> None:
+    observation = observe(parts.config, parts.catalog, parts.tables, report.now, planned)
     report.troubles = observation.troubles
     report.outlook = outlook(parts.config, observation.streams, report.now)
     report.tables = sum(entry.live for stream in observation.streams.values() for entry in stream.entries)

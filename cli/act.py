@@ -1,0 +1,139 @@
+"""The commands that change a stage, and the one that shows what they would do."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from cli.common import (
+    AsJson,
+    Endpoint,
+    Profile,
+    Region,
+    Stage,
+    app,
+    fail,
+    find_account,
+    out,
+    print_json,
+    show_report,
+    working,
+)
+
+# Something is to be done: `plan` says so to scripts.
+PENDING = 2
+
+
+@app.command()
+def plan(
+    stage: Stage = "dev",
+    at: Annotated[str | None, typer.Option(help="As at another time, such as 2026-12-01T00:00:00Z.")] = None,
+    as_json: AsJson = False,
+    endpoint: Endpoint = None,
+    profile: Profile = None,
+    region: Region = None,
+) -> None:
+    """Show what the next run would do and why. Exit code 2 if there is something to do."""
+    payload = {"dry_run": True, **({"at": at} if at is not None else {})}
+    report = working("asking", lambda: find_account(stage, endpoint, profile, region).run_lifecycle(**payload))
+    show_report(report, as_json=as_json)
+    if report["actions"] or report.get("troubles"):
+        raise typer.Exit(PENDING)
+
+
+@app.command()
+def apply(
+    stage: Stage = "dev",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+    endpoint: Endpoint = None,
+    profile: Profile = None,
+    region: Region = None,
+) -> None:
+    """Run the lifecycle now, as the schedule would. Exit code 1 if something failed."""
+    account = find_account(stage, endpoint, profile, region)
+    if not yes:
+        pending = working("planning", lambda: account.run_lifecycle(dry_run=True))
+        show_report(pending, as_json=False)
+        if not pending["actions"]:
+            return
+        typer.confirm("Do this?", abort=True)
+    report = working("running", lambda: account.run_lifecycle())
+    show_report(report, as_json=as_json)
+    if not report["healthy"]:
+        raise typer.Exit(1)
+
+
+@app.command()
+def archive(
+    stream: Annotated[str, typer.Argument(help="The stream.")],
+    period: Annotated[str, typer.Argument(help="The period's label, such as 2026-01-31.")],
+    stage: Stage = "dev",
+    as_json: AsJson = False,
+    endpoint: Endpoint = None,
+    profile: Profile = None,
+    region: Region = None,
+) -> None:
+    """Archive a closed period now, before it expires. Its table stays until the lifecycle deletes it."""
+    account = find_account(stage, endpoint, profile, region)
+    answer = working(f"archiving {stream} {period}", lambda: account.archive(stream, period))
+    while answer["state"] == "archiving":
+        so_far = f"archiving {stream} {period}: {answer['events']:,} events are archived and verified"
+        answer = working(so_far, lambda: account.archive(stream, period))
+    print_json(answer) if as_json else out.print(f"{answer['stream']} {answer['period']} is {answer['state']}")
+
+
+@app.command()
+def restore(
+    stream: Annotated[str, typer.Argument(help="The stream.")],
+    period: Annotated[str, typer.Argument(help="The period's label, such as 2026-01-31.")],
+    stage: Stage = "dev",
+    keep: Annotated[int, typer.Option(help="Days to keep the table; then it is archived again.", min=1, max=3650)] = 7,
+    as_json: AsJson = False,
+    endpoint: Endpoint = None,
+    profile: Profile = None,
+    region: Region = None,
+) -> None:
+    """Make an archived period a table again. It is read from its archive until the table is whole and compared."""
+    account = find_account(stage, endpoint, profile, region)
+    answer: dict[str, Any] = {"next": {}}
+    while (start := answer["next"]) is not None:
+        done = f"{start['part']} of {answer['parts']} parts written" if start else "beginning"
+        answer = working(
+            f"restoring {stream} {period}: {done}",
+            lambda start=start: account.restore(stream, period, keep_days=keep, start=start),
+        )
+    print_json(answer) if as_json else out.print(f"{answer['stream']} {answer['period']} is {answer['state']}")
+
+
+@app.command()
+def backfill(
+    stream: Annotated[str, typer.Argument(help="The stream.")],
+    start: Annotated[
+        str | None, typer.Argument(help="The first event time to import, such as 2026-01-01T00:00:00Z.")
+    ] = None,
+    end: Annotated[
+        str | None, typer.Argument(help="The event time at which the import ends; it is not part of it.")
+    ] = None,
+    stage: Stage = "dev",
+    hours: Annotated[int, typer.Option(help="How long the periods stay open.", min=1, max=720)] = 24,
+    write: Annotated[int | None, typer.Option(help="Write units of each table; on demand if not given.", min=1)] = None,
+    read: Annotated[int | None, typer.Option(help="Read units of each table.", min=1)] = None,
+    close: Annotated[bool, typer.Option("--end", help="Close every backfill of the stream now.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
+    as_json: AsJson = False,
+    endpoint: Endpoint = None,
+    profile: Profile = None,
+    region: Region = None,
+) -> None:
+    """Open past periods for importing history; they close by themselves, and are archived if they have expired."""
+    if close is (start is not None) or (start is None) is not (end is None):
+        fail("give from and to, or --end alone")
+    account = find_account(stage, endpoint, profile, region)
+    asked = {"stream": stream, "from": start, "to": end, "hours": hours, "write": write, "read": read}
+    payload = {"end_backfill": stream} if close else {"backfill": asked}
+    report = working("opening", lambda: account.run_lifecycle(dry_run=dry_run, **payload))
+    show_report(report, as_json=as_json)
+    if not report["healthy"]:
+        raise typer.Exit(1)

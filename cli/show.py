@@ -1,0 +1,160 @@
+"""The commands that only look: at a stage as it is, and at what a configuration costs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table as Grid
+from rich.text import Text
+
+from cli.bill import bills, read
+from cli.common import (
+    DEFAULT,
+    AsJson,
+    ConfigFile,
+    Endpoint,
+    Profile,
+    Region,
+    Stage,
+    app,
+    fail,
+    find_account,
+    out,
+    plain,
+    print_json,
+    read_config,
+)
+from cli.status import rows, strip
+from cli.timeline import simulate as simulated
+from cli.timeline import svg as timeline_svg
+from tidetable.errors import TidetableError
+from tidetable.times import to_text
+
+
+@app.command()
+def status(
+    stage: Stage = "dev",
+    config: ConfigFile = DEFAULT,
+    stream: Annotated[str | None, typer.Option(help="One stream only.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Deleted periods too.")] = False,
+    as_json: AsJson = False,
+    endpoint: Endpoint = None,
+    profile: Profile = None,
+    region: Region = None,
+) -> None:
+    """Show every stream's tables: state, age, capacity, size, and what each costs a month."""
+    account, policies = find_account(stage, endpoint, profile, region), read_config(config).streams
+    if stream is not None and stream not in policies:
+        fail(f"there is no stream {stream!r}; there are {', '.join(policies)}")
+    now = datetime.now(UTC)
+    found = [
+        row
+        for name, policy in policies.items()
+        if stream in (None, name)
+        for row in rows(policy, account.catalog, account.tables, now, all_periods=every)
+    ]
+    if as_json:
+        print_json([row.document() for row in found])
+        return
+    grid = Grid(title=f"stage {stage}, {to_text(now)[:16]}Z")
+    for heading in (
+        "stream",
+        "period",
+        "state",
+        "age",
+        "write",
+        "read",
+        "class",
+        "items",
+        "MB",
+        "archived",
+        "$ a month",
+    ):
+        grid.add_column(heading, justify="left" if heading in ("stream", "period", "state", "class") else "right")
+    colours = {"open": "green", "creating": "yellow", "LOST": "bold red", "archiving": "yellow", "deleted": "dim"}
+    for row in found:
+        units = [plain(units, "on demand" if row.table_class else "") for units in (row.write, row.read)]
+        size = "" if row.bytes is None else f"{row.bytes / 1e6:,.1f}"
+        grid.add_row(
+            *(row.stream, row.period, row.state, str(row.age), *units, row.table_class or "", plain(row.items), size),
+            *(plain(row.archived_events), f"{row.dollars:.2f}"),
+            style=colours.get(row.state),
+        )
+    for name in dict.fromkeys(row.stream for row in found):
+        mine = [row for row in found if row.stream == name]
+        line = Text(f"{name:>12} {mine[-1].period} ")
+        for row in reversed(mine):
+            line.append(*strip(row))
+        out.print(line.append(f" {mine[0].period}"), soft_wrap=True)
+    out.print("             oldest to newest: . ahead  # open  = closed  > archiving or restoring  a archived  ! lost")
+    out.print(grid)
+    out.print(f"{len(found)} periods, ${sum(row.dollars for row in found):,.2f} a month as they stand")
+
+
+@app.command()
+def simulate(
+    config: ConfigFile = DEFAULT,
+    days: Annotated[int, typer.Option(help="How many days.", min=1, max=3660)] = 90,
+    every: Annotated[int, typer.Option(help="Show every n-th day.", min=1)] = 7,
+    svg: Annotated[Path | None, typer.Option(help="Draw each stream into this folder.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what the configuration does over time: tables, units and their price, from an empty start."""
+    start = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
+    lives = {name: list(simulated(stream, start, days)) for name, stream in read_config(config).streams.items()}
+    if svg is not None:
+        svg.mkdir(parents=True, exist_ok=True)
+        for name, life in lives.items():
+            (svg / f"{name}.svg").write_text(timeline_svg(name, life))
+    if as_json:
+        fields = ("ahead", "open", "closed", "write", "read", "infrequent", "dollars")
+        print_json(
+            {name: [{field: getattr(day, field) for field in fields} for day in life] for name, life in lives.items()}
+        )
+        return
+    for name, life in lives.items():
+        grid = Grid(title=name)
+        for heading in (
+            "day",
+            "tables",
+            "ahead",
+            "open",
+            "closed",
+            "write units",
+            "read units",
+            "infrequent",
+            "$ a day",
+        ):
+            grid.add_column(heading, justify="right")
+        for number, day in enumerate(life):
+            if number % every == 0 or number == days:
+                cells = (number, day.tables, day.ahead, day.open, day.closed, day.write, day.read, day.infrequent)
+                grid.add_row(*map(str, cells), f"{day.dollars:.2f}")
+        out.print(grid)
+    out.print("provisioned capacity only: what events and storage cost is `cost`'s to say")
+
+
+@app.command()
+def cost(
+    folder: Annotated[Path, typer.Argument(help="A folder with workload.toml and tidetable.toml, as bench/workload.")],
+    as_json: AsJson = False,
+) -> None:
+    """Price a workload under rolling tables, under one provisioned table and under one on-demand table."""
+    try:
+        found = bills(read(folder))
+    except (OSError, TypeError, ValueError, TidetableError) as error:
+        fail(f"{folder}: {error}")
+    if as_json:
+        print_json(
+            {name: {"writes": one.writes, "reads": one.reads, "storage": one.storage} for name, one in found.items()}
+        )
+        return
+    grid = Grid(title="dollars a month")
+    for heading in ("", "writes", "reads", "storage", "in all"):
+        grid.add_column(heading, justify="left" if not heading else "right")
+    for name, one in found.items():
+        grid.add_row(name, *(f"{dollars:,.0f}" for dollars in (one.writes, one.reads, one.storage, one.total)))
+    out.print(grid)

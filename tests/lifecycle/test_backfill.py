@@ -1,0 +1,221 @@
+"""A backfill: past periods open, take history, close by themselves, and go the way of all periods."""
+
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.crash.test_crash import CONFIG, NOON
+from tests.fakes.serial import everywhere
+from tests.fakes.stage import Stage
+from tidetable.catalog import Backfill, Entry, Opened, State
+from tidetable.lifecycle.backfill import BadBackfill, end_backfills, open_backfill
+from tidetable.problems import ProblemError
+from tidetable.query import parse_query, run_query
+from tidetable.times import from_text, to_text
+
+START, END = from_text("2026-02-10T00:00:00Z"), from_text("2026-02-13T00:00:00Z")
+HISTORY = [
+    {"series": "a", "id": f"h{hour}", "time": to_text(START + timedelta(hours=hour)), "data": {"n": hour}}
+    for hour in range(72)
+]
+
+
+@pytest.fixture(autouse=True)
+def _serial() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        everywhere(patch)
+        yield
+
+
+@pytest.fixture
+def stage() -> Stage:
+    made = Stage(NOON, CONFIG)
+    made.run_lifecycle()
+    return made
+
+
+def asked(stage: Stage, start: datetime = START, end: datetime = END, hours: int = 24, **units: Any) -> Backfill:
+    until = stage.clock.now() + timedelta(hours=hours)
+    return Backfill("s", start, end, Opened(until, units.get("write"), units.get("read")))
+
+
+def opened(stage: Stage, request: Backfill | None = None, *, dry_run: bool = False) -> Any:
+    return open_backfill(request or asked(stage), stage.reconciler(), "b", lambda: 280.0, dry_run=dry_run)
+
+
+def send(stage: Stage, events: list[dict[str, Any]] = HISTORY) -> Any:
+    return stage.send("s", json.dumps(events).encode())
+
+
+def found(stage: Stage) -> list[str]:
+    policy, now = stage.config.streams["s"], stage.clock.now()
+    query = {"from": [to_text(START)], "to": [to_text(now)], "limit": ["1000"]}
+    answer: Any = run_query(parse_query(policy, query, now), policy, stage.reader(), now, lambda: 100.0).document()
+    return sorted(event["id"] for event in answer["events"])
+
+
+def entries(stage: Stage) -> dict[str, Entry]:
+    return {entry.period.label: entry for entry in stage.catalog.entries("s")}
+
+
+def write_units(stage: Stage, label: str) -> int | None:
+    stage.clock.sleep(60)
+    stage.dynamo.account.settle()
+    return stage.dynamo.account.tables[f"tidetable-lapse.s.{label}"].write
+
+
+IDS = sorted(str(event["id"]) for event in HISTORY)
+LABELS = ["2026-02-10", "2026-02-11", "2026-02-12"]
+
+
+def test_history_is_refused_before_taken_meanwhile_and_archived_afterwards(stage: Stage) -> None:
+    with pytest.raises(ProblemError, match="refused"):
+        send(stage)
+    report = opened(stage)
+    assert [one.action.entry.period.label for one in report.done if one.action.name == "create"] == LABELS
+    assert report.healthy
+    assert send(stage).accepted == len(HISTORY)
+    assert found(stage) == IDS
+    for _ in range(20):
+        assert stage.run_lifecycle().healthy
+        stage.clock.sleep(3600)
+    assert {entries(stage)[label].state for label in LABELS} == {State.CLOSED}
+    assert stage.run_lifecycle().outlook.overdue == ()
+    stage.clock.sleep(5 * 3600)
+    for _ in range(4):
+        stage.run_lifecycle()
+        stage.clock.sleep(300)
+    with pytest.raises(ProblemError, match="refused"):
+        send(stage)
+    assert {entries(stage)[label].state for label in LABELS} == {State.DELETED}
+    assert found(stage) == IDS
+    assert stage.run_lifecycle().done == []
+
+
+def test_a_dry_run_shows_the_tables_and_records_nothing(stage: Stage) -> None:
+    report = opened(stage, dry_run=True)
+    assert [one.outcome for one in report.done] == ["planned"] * 3
+    assert stage.catalog.backfills("s") == []
+    with pytest.raises(ProblemError):
+        send(stage)
+
+
+def test_tables_have_the_units_that_were_asked_for_until_it_closes(stage: Stage) -> None:
+    opened(stage, asked(stage, write=30, read=4))
+    table = stage.dynamo.account.tables["tidetable-lapse.s.2026-02-11"]
+    assert (table.on_demand, table.write, table.read) == (False, 30, 4)
+    stage.clock.sleep(300)
+    report = stage.run_lifecycle()
+    assert [one.action.name for one in report.done] == ["close"] * 3, "they are closed to all but the backfill"
+    stage.clock.sleep(300)
+    assert stage.run_lifecycle().done == []
+
+
+def test_a_closed_period_of_the_retention_is_opened_raised_and_lowered_again(stage: Stage) -> None:
+    for _ in range(5):
+        stage.clock.sleep(86_400)
+        for _ in range(3):
+            stage.run_lifecycle()
+            stage.clock.sleep(300)
+    label = "2026-03-16"
+    assert entries(stage)[label].state is State.CLOSED
+    before = write_units(stage, label)
+    late = [{"series": "a", "id": "late", "time": f"{label}T10:00:00Z", "data": {}}]
+    with pytest.raises(ProblemError):
+        send(stage, late)
+    start = from_text(f"{label}T09:00:00Z")
+    opened(stage, asked(stage, start, start + timedelta(hours=2), hours=2, write=50, read=5))
+    stage.clock.sleep(300)
+    stage.run_lifecycle()
+    assert write_units(stage, label) == 50
+    assert send(stage, late).accepted == 1
+    with pytest.raises(ProblemError):
+        send(stage, [{**late[0], "time": f"{label}T12:00:00Z"}])
+    stage.clock.sleep(3 * 3600)
+    for _ in range(3):
+        stage.run_lifecycle()
+        stage.clock.sleep(300)
+    assert write_units(stage, label) == before
+    with pytest.raises(ProblemError):
+        send(stage, late)
+
+
+def test_it_can_be_ended_before_its_time(stage: Stage) -> None:
+    opened(stage)
+    send(stage)
+    assert len(end_backfills("s", stage.reconciler())) == 1
+    with pytest.raises(ProblemError):
+        send(stage)
+    stage.clock.sleep(1200)
+    for _ in range(3):
+        stage.run_lifecycle()
+        stage.clock.sleep(300)
+    assert {entries(stage)[label].state for label in LABELS} == {State.DELETED}
+    assert found(stage) == IDS
+
+
+def test_events_of_a_period_whose_table_is_not_made_yet_wait_in_the_queue(stage: Stage) -> None:
+    stage.catalog.put_backfill(asked(stage))
+    outcome = send(stage)
+    assert (outcome.queued, outcome.accepted) == (len(HISTORY), 0)
+    stage.run_lifecycle()
+    stage.clock.sleep(1200)
+    stage.drain()
+    assert found(stage) == IDS
+
+
+def test_tables_that_were_deleted_before_are_not_looked_at_for_ever_nor_the_new_ones_forgotten(stage: Stage) -> None:
+    for _ in range(12):
+        stage.clock.sleep(86_400)
+        for _ in range(2):
+            stage.run_lifecycle()
+            stage.clock.sleep(300)
+    horizon = stage.catalog.horizon("s")
+    assert horizon is not None
+    opened(stage)
+    send(stage)
+    for _ in range(30):
+        stage.clock.sleep(3600)
+        stage.run_lifecycle()
+    assert {entries(stage)[label].state for label in LABELS} == {State.DELETED}
+    assert (stage.catalog.horizon("s") or horizon) >= horizon
+    assert found(stage)[: len(IDS)] == IDS
+
+
+def test_an_archived_period_must_be_restored_first(stage: Stage) -> None:
+    for _ in range(12):
+        stage.clock.sleep(86_400)
+        for _ in range(2):
+            stage.run_lifecycle()
+            stage.clock.sleep(300)
+    with pytest.raises(BadBackfill, match="2026-03-15 are archived or gone: restore them first"):
+        opened(stage, asked(stage, from_text("2026-03-15T00:00:00Z"), from_text("2026-03-16T00:00:00Z")))
+
+
+PROBLEMS = [
+    ({"start": END, "end": START}, "must be before"),
+    ({"end": NOON + timedelta(days=2)}, "in the future"),
+    ({"hours": 24 * 31}, "within 30 days"),
+    ({"hours": -1}, "have closed already"),
+    ({"write": 5}, "both write and read"),
+    ({"write": 0, "read": 5}, "not within 1 to 40000"),
+    ({"start": from_text("2020-01-01T00:00:00Z")}, "in pieces"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), PROBLEMS, ids=[message for _, message in PROBLEMS])
+def test_what_cannot_be_is_said_and_nothing_done(stage: Stage, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadBackfill, match=message):
+        opened(stage, asked(stage, **changes))
+    assert stage.catalog.backfills("s") == []
+
+
+def test_an_unknown_stream_says_which_there_are(stage: Stage) -> None:
+    request = asked(stage)
+    with pytest.raises(BadBackfill, match="there are s"):
+        opened(stage, Backfill("t", request.start, request.end, request.opened))
+    with pytest.raises(BadBackfill, match="there are s"):
+        end_backfills("t", stage.reconciler())
