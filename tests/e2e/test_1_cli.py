@@ -30,21 +30,6 @@ def tidetable(deployed: Deployed) -> Any:
     return run
 
 
-def test_a_backfill_opens_the_past_for_events(tidetable: Any, api: Api) -> None:
-    event = {"series": "history", "id": "h", "time": "2026-01-15T12:00:00Z", "data": {"mag": 1}}
-    body = json.dumps(event).encode()
-    assert api.send("quakes", body).status == 422
-    planned = json.loads(tidetable("backfill", "quakes", "2026-01-15", "2026-01-16", "--dry-run", "--json").stdout)
-    assert [(one["action"], one["period"]) for one in planned["actions"]] == [("create", "2026-01-15")]
-    opened = tidetable("backfill", "quakes", "2026-01-15", "2026-01-16", "--hours", "1")
-    assert opened.returncode == 0, opened.stdout + opened.stderr
-    assert api.send("quakes", body).body["accepted"] == 1
-    found = list(api.walk("quakes", start="2026-01-15T00:00:00Z", to="2026-01-16T00:00:00Z"))
-    assert [one["id"] for one in found] == ["h"]
-    assert tidetable("backfill", "quakes", "--end").returncode == 0
-    assert api.send("quakes", body).status == 422
-
-
 def test_plan_and_status_of_a_deployed_stage(tidetable: Any) -> None:
     plan = tidetable("plan", "--json")
     assert plan.returncode == 0, plan.stdout + plan.stderr
@@ -62,3 +47,18 @@ def test_a_stage_that_is_not_deployed_says_so(tidetable: Any) -> None:
     result = tidetable("plan", "--stage", "nowhere")
     assert result.returncode == 1
     assert "Is it deployed" in result.stderr
+
+
+def test_a_backfill_opens_the_past_for_events(tidetable: Any, api: Api) -> None:
+    event = {"series": "history", "id": "h", "time": "2026-01-15T12:00:00Z", "data": {"mag": 1}}
+    body = json.dumps(event).encode()
+    assert api.send("quakes", body).status == 422
+    planned = json.loads(tidetable("backfill", "quakes", "2026-01-15", "2026-01-16", "--dry-run", "--json").stdout)
+    assert [(one["action"], one["period"]) for one in planned["actions"]] == [("create", "2026-01-15")]
+    opened = tidetable("backfill", "quakes", "2026-01-15", "2026-01-16", "--hours", "1")
+    assert opened.returncode == 0, opened.stdout + opened.stderr
+    assert api.send("quakes", body).body["accepted"] == 1
+    found = list(api.walk("quakes", start="2026-01-15T00:00:00Z", to="2026-01-16T00:00:00Z"))
+    assert [one["id"] for one in found] == ["h"]
+    assert tidetable("backfill", "quakes", "--end").returncode == 0
+    assert api.send("quakes", body).status == 422
