@@ -1,25 +1,34 @@
-"""Builds the real objects, once per process; the tests build the same use cases with other parts."""
+"""Builds the real objects of the functions that callers wait for, once per process.
+
+What they need at every request comes without boto3, whose import alone takes as long as a whole answer; what is rarely needed is
+imported when it is. ``wiring_control`` and ``wiring_archive`` build the rest.
+"""
 
 from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 
-from aws import clients
-from aws.archive.clients import LambdaArchiver, LambdaArchiveReader
-from aws.catalog import DynamoCatalog
-from aws.notices import EventBus
-from aws.overflow import SqsOverflow
-from aws.scaling import ApplicationScaling
-from aws.store import DynamoStore
-from aws.tables import DynamoTables
+from aws.lean.catalog import LeanCatalog
+from aws.lean.client import LeanClient
+from aws.lean.store import LeanStore
 from settings import config, settings
+from tidetable.events import Event
 from tidetable.ingest.drain import Drain
 from tidetable.ingest.request import Ingest
-from tidetable.lifecycle import Reconciler
-from tidetable.ports import Archiver, ArchiveReader, Catalog, Clock, EventStore, Overflow, Scaling, Tables
+from tidetable.ports import (
+    ArchivePage,
+    ArchiveRange,
+    ArchiveReader,
+    CatalogReader,
+    Clock,
+    EventStore,
+    Overflow,
+    Tables,
+)
 from tidetable.query import Reader
 
 
@@ -46,43 +55,30 @@ def clock() -> Clock:
 
 
 @cache
-def catalog() -> Catalog:
-    return DynamoCatalog(clients.dynamodb(), settings().catalog_table)
+def dynamodb() -> LeanClient:
+    return LeanClient.of_process()
+
+
+@cache
+def catalog() -> CatalogReader:
+    return LeanCatalog(dynamodb(), settings().catalog_table)
 
 
 @cache
 def store() -> EventStore:
-    return DynamoStore(clients.dynamodb(), settings().catalog_table)
+    return LeanStore(dynamodb(), settings().catalog_table)
 
 
 @cache
 def tables() -> Tables:
-    return DynamoTables(clients.dynamodb())
+    import wiring_control
 
-
-@cache
-def scaling() -> Scaling:
-    return ApplicationScaling(clients.scaling)
-
-
-@cache
-def overflow() -> Overflow:
-    return SqsOverflow(clients.sqs(), settings().overflow_queue_url)
-
-
-@cache
-def archiver() -> Archiver:
-    return LambdaArchiver(clients.functions, settings().archiver_function)
-
-
-@cache
-def archive_reader() -> ArchiveReader:
-    return LambdaArchiveReader(clients.functions(25), settings().archive_reader_function)
+    return wiring_control.tables()
 
 
 @cache
 def ingest() -> Ingest:
-    return Ingest(config(), catalog(), store(), overflow(), clock(), jitter)
+    return Ingest(config(), catalog(), store(), _LateOverflow(_overflow), clock(), jitter)
 
 
 @cache
@@ -91,15 +87,43 @@ def drain() -> Drain:
 
 
 @cache
-def event_bus() -> EventBus:
-    return EventBus(clients.events())
-
-
-@cache
-def reconciler() -> Reconciler:
-    return Reconciler(config(), settings().stage, catalog(), tables(), scaling(), archiver(), clock())
-
-
-@cache
 def reader() -> Reader:
-    return Reader(catalog(), store(), archive_reader())
+    return Reader(catalog(), store(), _LateReader(_archive_reader))
+
+
+class _LateOverflow:
+    """The overflow queue, made when the first event overflows."""
+
+    def __init__(self, make: Callable[[], Overflow]) -> None:
+        self._make = make
+
+    def send(self, stream: str, events: Sequence[Event]) -> Sequence[Event]:
+        """Queue the events."""
+        return self._make().send(stream, events)
+
+
+class _LateReader:
+    """The archive's reader, made when the first archived period is read."""
+
+    def __init__(self, make: Callable[[], ArchiveReader]) -> None:
+        self._make = make
+
+    def read(self, keys: ArchiveRange, *, limit: int, ascending: bool) -> ArchivePage:
+        """A page of an archived period."""
+        return self._make().read(keys, limit=limit, ascending=ascending)
+
+
+@cache
+def _overflow() -> Overflow:
+    from aws import clients
+    from aws.overflow import SqsOverflow
+
+    return SqsOverflow(clients.sqs(), settings().overflow_queue_url)
+
+
+@cache
+def _archive_reader() -> ArchiveReader:
+    from aws import clients
+    from aws.archive.clients import LambdaArchiveReader
+
+    return LambdaArchiveReader(clients.functions(25), settings().archive_reader_function)

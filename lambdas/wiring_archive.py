@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cache
 
 import wiring
+import wiring_control
 from aws import clients
 from aws.archive.clients import encode_page
 from aws.archive.parquet import Parquet
 from aws.archive.s3 import S3Objects, S3PartReader
 from aws.archive.scan import RawScan
-from aws.catalog import DynamoCatalog
 from settings import config, settings
 from tidetable.archive import Exporter, Restorer
 from tidetable.archive.reading import PartReader
@@ -24,8 +24,8 @@ def exporter() -> Exporter:
     """For the archiver."""
     return Exporter(
         config(),
-        DynamoCatalog(clients.dynamodb(), settings().catalog_table),
-        wiring.tables(),
+        wiring_control.catalog(),
+        wiring_control.tables(),
         RawScan(clients.dynamodb()),
         S3Objects(clients.s3(), settings().archive_bucket),
         Parquet(),
@@ -36,7 +36,7 @@ def exporter() -> Exporter:
 @cache
 def restorer() -> Restorer:
     """For the restorer."""
-    return Restorer(settings().stage, exporter(), wiring.tables(), wiring.store(), wiring.jitter)
+    return Restorer(settings().stage, exporter(), wiring_control.tables(), wiring.store(), wiring.jitter)
 
 
 @cache

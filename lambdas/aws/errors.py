@@ -11,12 +11,8 @@ from contextlib import contextmanager
 
 from botocore.exceptions import ClientError
 
+from aws.codes import NOT_FOUND
 from tidetable.errors import TableMissing
-
-CONDITION_FAILED = "ConditionalCheckFailedException"
-NOT_FOUND = "ResourceNotFoundException"
-THROTTLED = frozenset({"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded"})
-TRANSACTION_CANCELED = "TransactionCanceledException"
 
 
 def error_code(error: ClientError) -> str:

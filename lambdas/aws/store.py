@@ -13,7 +13,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from aws.catalog import catalog_key
 from aws.clients import CONCURRENCY
 from aws.codec import from_wire, to_wire
-from aws.errors import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED, error_code, naming_table
+from aws.codes import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED
+from aws.errors import error_code, naming_table
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.events import Item
 from tidetable.keys import Index, Key

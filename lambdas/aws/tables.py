@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from aws.errors import NOT_FOUND, error_code, error_message, naming_table
+from aws.codes import NOT_FOUND
+from aws.errors import error_code, error_message, naming_table
 from tidetable.config import TableClass
 from tidetable.errors import TableMissing
 from tidetable.ports import Table, TableRefused, TableSpec

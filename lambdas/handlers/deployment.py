@@ -6,7 +6,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-import wiring
+import wiring_control
 from handlers._observe import logger, observed, seconds_left
 from handlers.lifecycle import tell
 from tidetable.errors import TidetableError
@@ -26,7 +26,7 @@ class DeployFailed(TidetableError):
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answer the CDK provider framework: reconcile on create and update, remove on delete."""
     remaining = seconds_left(context, _RESERVE_SECONDS)
-    parts = wiring.reconciler()
+    parts = wiring_control.reconciler()
     if event["RequestType"] == "Delete":
         world = World(parts.stage, parts.catalog, parts.tables, parts.scaling, parts.archiver, parts.clock, remaining)
         logger.info("tables removed", tables=remove(parts.config, world, parts.clock.now()))

@@ -13,7 +13,7 @@ import msgspec
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-import wiring
+import wiring_control
 from handlers._observe import logger, metrics, observed, seconds_left
 from settings import settings
 from tidetable.catalog import Backfill, Opened
@@ -56,7 +56,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     if at is not None and not dry_run and not settings().allow_time_travel:
         raise BadInvocation('"at" goes with "dry_run": true; only the local stage may act as at another time')
     remaining = seconds_left(context, _RESERVE_SECONDS)
-    parts, owner = wiring.reconciler(), context.aws_request_id
+    parts, owner = wiring_control.reconciler(), context.aws_request_id
     if "backfill" in event:
         report = open_backfill(_backfill(event["backfill"]), parts, owner, remaining, dry_run=dry_run)
     else:
@@ -79,14 +79,14 @@ def _backfill(asked: Any) -> Backfill:
         start, end = (parse_instant(f"{one}T00:00:00Z" if len(one) == 10 else one) for one in (found.start, found.end))
     except (msgspec.ValidationError, InvalidTime) as error:
         raise BadInvocation(f"backfill: {error}") from error
-    until = wiring.clock().now() + timedelta(hours=found.hours)
+    until = wiring_control.clock().now() + timedelta(hours=found.hours)
     return Backfill(found.stream, start, end, Opened(until, found.write, found.read))
 
 
 def tell(report: Report) -> None:
     """Publish what was done, for whoever hooks on."""
     notices = notices_of(report, settings().stage)
-    lost = wiring.event_bus().publish(notices) if notices else 0
+    lost = wiring_control.event_bus().publish(notices) if notices else 0
     if lost:
         logger.warning("notices lost", lost=lost, of=len(notices))
         metrics.add_metric("NoticesLost", MetricUnit.Count, lost)

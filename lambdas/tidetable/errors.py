@@ -43,6 +43,14 @@ class TableMissing(TidetableError):
         super().__init__(f"table {table} does not exist")
 
 
+class StoreUnavailable(TidetableError):
+    """DynamoDB refused a request or gave no answer; the same request may be served later."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        self.code = code
+        super().__init__(f"{code}: {detail}")
+
+
 class TableThrottled(TidetableError):
     """DynamoDB would not serve a read of this table now; it may a moment later."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -20,14 +21,22 @@ class Clock(Protocol):
     def sleep(self, seconds: float) -> None: ...
 
 
-class Catalog(Protocol):
-    """The record of every period table."""
+class CatalogReader(Protocol):
+    """What writes and reads need of the record of every period table."""
 
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
         """The stream's entries whose periods meet ``[start, end]`` (all, if None), oldest first."""
         ...
+
+    def backfills(self, stream: str) -> Sequence[Backfill]:
+        """Every backfill that was requested and not taken back, oldest first; some may be over."""
+        ...
+
+
+class Catalog(CatalogReader, Protocol):
+    """The record of every period table."""
 
     def add(self, entry: Entry) -> bool:
         """Record a new period; False if the catalog already has it, which then stays as it is."""
@@ -53,10 +62,6 @@ class Catalog(Protocol):
 
     def note(self, entry: Entry, seen: Seen) -> None:
         """Record what the entry's table was seen to have; StaleEntry if there is no such entry."""
-        ...
-
-    def backfills(self, stream: str) -> Sequence[Backfill]:
-        """Every backfill that was requested and not taken back, oldest first; some may be over."""
         ...
 
     def put_backfill(self, backfill: Backfill) -> None:
@@ -218,12 +223,16 @@ class Put:
 
 @dataclass(slots=True)
 class Written:
-    """What became of some puts: those not written, why, and the write units that the others consumed."""
+    """What became of some puts: those not written, why, and the write units that the others consumed.
+
+    ``reasons`` counts why requests were throttled, in DynamoDB's words.
+    """
 
     unwritten: list[Put] = field(default_factory=list)
     units: float = 0.0
     throttled: int = 0
     missing_tables: set[str] = field(default_factory=set)
+    reasons: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aws.archive.parquet import Parquet, ParquetWriter
-from aws.codec import from_json, plain
+from aws.wire import item_of, plain
 from tidetable.archive import Facts
 from tidetable.events import Event
 from tidetable.keys import Index, Layout
@@ -103,7 +103,7 @@ def round_trip(layout: Layout, items: list[Any], columns: dict[str, str], pages:
     assert writer.facts.same == whole.same
     assert form.facts(body, layout).same == whole.same
     held = list(form.items(body, layout))
-    assert sorted(map(native, held), key=repr) == sorted(map(native, map(from_json, items)), key=repr)
+    assert sorted(map(native, held), key=repr) == sorted(map(native, map(item_of, items)), key=repr)
     assert [item["sk"] for item in held] == sorted(item["sk"]["S"] for item in items)
     events = form.between(BytesIO(body), "", "~", layout)
     assert [layout.sort_key(one.time, one.series, one.id) for one in events] == [item["sk"] for item in held]

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from aws.lean.client import LeanClient
+from aws.lean.credentials import Provider
 from local.dynamodb_local import DynamoDBLocal
-from local.emulator import Emulator
+from local.emulator import REGION, Emulator
 from local.stack import aws_client
 from strict import StrictDynamo, SystemClock, Timings
 from strict.client import StrictClient
@@ -18,8 +20,11 @@ from tests.contract.engines import Engine, Racing, fake, real
 # The service's waits in fast motion: a minute takes a third of a second.
 FAST = Timings().scaled(0.005)
 CLOCK = SystemClock()
+KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 STRICT = ("strict memory", "strict emulator", "strict local")
 ENGINES = ("fake", "emulator", "local", *STRICT)
+# The same engines behind the lean client, where they speak HTTP; botocore's is its oracle.
+LEAN = ("lean emulator", "lean local", "lean strict emulator", "lean strict local")
 
 
 @pytest.fixture(scope="session")
@@ -50,12 +55,14 @@ def build(name: str, request: pytest.FixtureRequest) -> Engine:
     """The engine of a name."""
     if name == "fake":
         return fake()
-    waits = name in STRICT
+    waits = name.removeprefix("lean ") in STRICT
     if name == "strict memory":
         service = StrictDynamo(MemoryEngine(), CLOCK, timings=FAST)
         return real(StrictClient(service), CLOCK, waits=waits)
-    client: Any = Racing(aws_client(request.getfixturevalue(name.replace(" ", "_")), "dynamodb"))
-    return real(client, CLOCK, waits=waits)
+    endpoint = request.getfixturevalue(name.removeprefix("lean ").replace(" ", "_"))
+    client: Any = Racing(aws_client(endpoint, "dynamodb"))
+    lean = LeanClient(endpoint, REGION, Provider(KEYS, CLOCK.now, lambda *_: b"")) if name in LEAN else None
+    return real(client, CLOCK, lean=lean, waits=waits)
 
 
 @pytest.fixture(params=ENGINES)

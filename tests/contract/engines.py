@@ -1,5 +1,6 @@
 """The engines that the contract runs on, each with an empty catalog and the means to make tables."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -7,10 +8,14 @@ from typing import Any
 from botocore.errorfactory import ClientExceptionsFactory
 
 from aws.catalog import DynamoCatalog
+from aws.lean.catalog import LeanCatalog
+from aws.lean.client import LeanClient
+from aws.lean.store import LeanStore
 from aws.store import DynamoStore
 from aws.tables import DynamoTables
 from tests.fakes import FakeCatalog, FakeClock, FakeStore, FakeTables
 from tests.lifecycle.world import NOON
+from tidetable.catalog import Backfill, Entry
 from tidetable.config import TableClass
 from tidetable.ports import Catalog, Clock, EventStore, Table, Tables, TableSpec
 
@@ -30,6 +35,20 @@ class Racing:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
+
+
+class LeanReading(DynamoCatalog):
+    """A catalog that is written through botocore and read through the lean client."""
+
+    def __init__(self, client: Any, table: str, lean: LeanClient) -> None:
+        super().__init__(client, table)
+        self._lean = LeanCatalog(lean, table)
+
+    def entries(self, *given: Any, **options: Any) -> Sequence[Entry]:
+        return self._lean.entries(*given, **options)
+
+    def backfills(self, stream: str) -> Sequence[Backfill]:
+        return self._lean.backfills(stream)
 
 
 @dataclass(frozen=True)
@@ -79,11 +98,13 @@ def fake() -> Engine:
     return Engine(catalog, store, FakeTables(clock, store), clock)
 
 
-def real(client: Any, clock: Clock, **facts: Any) -> Engine:
-    """The adapters on a client, with a catalog of its own."""
+def real(client: Any, clock: Clock, *, lean: LeanClient | None = None, **facts: Any) -> Engine:
+    """The adapters on a client, with a catalog of its own; with a lean client the data plane goes by that."""
     tables = DynamoTables(client)
     name = f"catalog-{next(_numbers)}"
-    engine = Engine(DynamoCatalog(client, name), DynamoStore(client, name), tables, clock, **facts)
+    store: EventStore = DynamoStore(client, name) if lean is None else LeanStore(lean, name)
+    catalog = DynamoCatalog(client, name) if lean is None else LeanReading(client, name, lean)
+    engine = Engine(catalog, store, tables, clock, **facts)
     assert tables.create(TableSpec(name, None, None, TableClass.STANDARD, TAGS))
     engine.settled(name)
     return engine

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.contract.conftest import ENGINES, LEAN, build
 from tests.contract.engines import Engine
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, Seen, State
 from tidetable.config import TableClass
@@ -16,6 +17,12 @@ NOW = datetime(2026, 3, 1, 0, 5, tzinfo=UTC)
 DAY = timedelta(days=1)
 LAYOUT = Layout("time", 4, "id", 21_600, (Index("by_status", "status", 4), Index("by_state", "place.state")))
 MICROSECOND = timedelta(microseconds=1)
+
+
+@pytest.fixture(params=[*ENGINES, *LEAN])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Every engine, and behind the lean client those that speak HTTP."""
+    return build(request.param, request)
 
 
 def entry(engine: Engine, kind: Kind = Kind.DAY, at: datetime = NOW) -> Entry:

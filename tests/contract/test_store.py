@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 
+from tests.contract.conftest import ENGINES, LEAN, build
 from tests.contract.engines import Engine
 from tidetable.catalog import Entry, State
 from tidetable.errors import TableMissing
@@ -17,6 +18,12 @@ from tidetable.ports import KeyRange, Put
 START = datetime(2026, 2, 28, tzinfo=UTC)
 LAYOUT = Layout("series", shards=1, shard_by="id")
 LOW, HIGH = "2026-02-28", "2026-03-01"
+
+
+@pytest.fixture(params=[*ENGINES, *LEAN])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Every engine, and behind the lean client those that speak HTTP."""
+    return build(request.param, request)
 
 
 def events(count: int, series: str = "a#1") -> list[Event]:

@@ -8,8 +8,9 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from aws.archive.render import canonical
-from aws.codec import from_json
-from aws.errors import THROTTLED, error_code, naming_table
+from aws.codes import THROTTLED
+from aws.errors import error_code, naming_table
+from aws.wire import item_of
 from tidetable.archive import Facts
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.ports import RawPage
@@ -113,7 +114,7 @@ class FakeFormat:
         return self.page_facts(part)
 
     def items(self, part: bytes, layout: Layout) -> Iterator[Item]:
-        return map(from_json, json.loads(part))
+        return map(item_of, json.loads(part))
 
 
 class FakeBucketReader:

@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 from tests.ingest.streams import NOW, QUAKES
 from tidetable.events import Event
 from tidetable.ingest.values import MAX_ITEM_BYTES, item_bytes
-from tidetable.ingest.verdicts import Rejection, Window, judge
+from tidetable.ingest.verdicts import Judge, Rejection, Window
 from tidetable.times import to_text
 
 WINDOW = Window.of(QUAKES, NOW)
 
 
 def verdict(candidate: Any) -> Event | Rejection:
-    return judge(3, candidate, QUAKES, WINDOW, NOW)
+    verdict = Judge(QUAKES, QUAKES.layout, WINDOW, NOW)(3, candidate)
+    return verdict if isinstance(verdict, Rejection) else verdict.event
 
 
 def taken(candidate: Any) -> Event:

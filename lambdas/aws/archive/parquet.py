@@ -21,7 +21,7 @@ from aws.archive.columns import Column, infer
 from aws.archive.keys import Keys, ids_of
 from aws.archive.render import canonical, escaped, leaf, listed, members, quoted, together, value
 from aws.archive.shape import MAX_LEAVES, Irregular, Shape, read
-from aws.codec import from_json, plain
+from aws.wire import item_of, plain
 from tidetable.archive.facts import Facts
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Event, Item
@@ -228,7 +228,7 @@ class Parquet:
         file = pq.ParquetFile(BytesIO(part))
         for group in range(file.num_row_groups):
             for item in _Rows(file.read_row_group(group), layout).wire():
-                yield from_json(item)
+                yield item_of(item)
 
     def between(self, part: IO[bytes] | RawIOBase, low: str, high: str, layout: Layout) -> list[Event]:
         """The events of the row groups whose times meet the range of sort keys; the others are not even fetched."""

@@ -10,7 +10,8 @@ from zlib import crc32
 import msgspec
 from botocore.exceptions import ClientError
 
-from aws.errors import THROTTLED, error_code, naming_table
+from aws.codes import THROTTLED
+from aws.errors import error_code, naming_table
 from tidetable.archive.ports import RawPage
 from tidetable.errors import ArchiveFailed, TableThrottled
 

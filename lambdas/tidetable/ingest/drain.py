@@ -11,7 +11,7 @@ from tidetable.errors import TidetableError
 from tidetable.events import Event
 from tidetable.ingest.overflow import decode_message
 from tidetable.ingest.writing import Jitter, Remaining, write_with_retries
-from tidetable.ports import Catalog, Clock, EventStore, Put
+from tidetable.ports import CatalogReader, Clock, EventStore, Put
 
 
 class NotDrained(TidetableError):
@@ -23,7 +23,7 @@ class Drain:
     """What draining needs."""
 
     config: Config
-    catalog: Catalog
+    catalog: CatalogReader
     store: EventStore
     clock: Clock
     jitter: Jitter
@@ -67,6 +67,6 @@ def _in_window(stream: str, event: Event, parts: Drain) -> bool:
     return policy is not None and event.time >= parts.clock.now() - policy.late
 
 
-def _entries(catalog: Catalog, stream: str, events: list[Event]) -> list[Entry]:
+def _entries(catalog: CatalogReader, stream: str, events: list[Event]) -> list[Entry]:
     times: list[datetime] = [event.time for event in events]
     return list(catalog.entries(stream, min(times), max(times), consistent=True))

@@ -9,12 +9,11 @@ from typing import Any
 
 from tidetable.catalog import Backfill
 from tidetable.config import Config, Stream
-from tidetable.events import Event
 from tidetable.ingest.bodies import decode_body
 from tidetable.ingest.routing import Routed, route
-from tidetable.ingest.verdicts import Rejection, Window, judge
+from tidetable.ingest.verdicts import Candidate, Judge, Rejection, Window
 from tidetable.ingest.writing import Jitter, Remaining, write_with_retries
-from tidetable.ports import Catalog, Clock, EventStore, Overflow
+from tidetable.ports import CatalogReader, Clock, EventStore, Overflow
 from tidetable.problems import Problem, ProblemError, refuse, unknown_stream
 from tidetable.times import to_text
 
@@ -73,7 +72,7 @@ class Ingest:
     """What a request needs besides itself."""
 
     config: Config
-    catalog: Catalog
+    catalog: CatalogReader
     store: EventStore
     overflow: Overflow
     clock: Clock
@@ -89,13 +88,14 @@ def ingest(request: IngestRequest, parts: Ingest, remaining: Remaining) -> Outco
     candidates = decode_body(request.body, request.content_type, max_body=api.max_body, max_events=api.max_events)
     now = parts.clock.now()
     window = Window.of(stream, now)
-    imported = _Imports(stream.name, parts.catalog, now)
-    judged = [judge(index, one, stream, window, now, imported) for index, one in enumerate(candidates)]
+    layout = stream.layout
+    judge = Judge(stream, layout, window, now, _Imports(stream.name, parts.catalog, now))
+    judged = [judge(index, one) for index, one in enumerate(candidates)]
     accepted = _Accepted(judged, candidates)
     _refuse_whole(accepted.rejections, len(candidates), request)
-    oldest = min([window.oldest, *(event.time for event in accepted.events)])
+    oldest = min([window.oldest, *(one.event.time for one in accepted.taken)])
     entries = parts.catalog.entries(stream.name, oldest, window.newest)
-    routed = route(stream.name, accepted.events, entries, oldest=window.oldest, now=now)
+    routed = route(stream.name, accepted.taken, entries, layout=layout, oldest=window.oldest, now=now)
     accepted.seal(routed.sealed, stream)
     _refuse_whole(accepted.rejections, len(candidates), request)
     return _store(stream, accepted, routed, window, parts, remaining)
@@ -104,7 +104,7 @@ def ingest(request: IngestRequest, parts: Ingest, remaining: Remaining) -> Outco
 class _Imports:
     """Whether a backfill takes a time. It is looked up for the first event that needs it, which in most requests is none."""
 
-    def __init__(self, stream: str, catalog: Catalog, now: datetime) -> None:
+    def __init__(self, stream: str, catalog: CatalogReader, now: datetime) -> None:
         self._stream = stream
         self._catalog = catalog
         self._now = now
@@ -119,18 +119,20 @@ class _Imports:
 class _Accepted:
     """The events of a request that stand so far, with their indexes in it."""
 
-    def __init__(self, judged: Sequence[Event | Rejection], candidates: Sequence[Any]) -> None:
+    def __init__(self, judged: Sequence[Candidate | Rejection], candidates: Sequence[Any]) -> None:
         self._candidates = candidates
         self.count = len(judged)
         self.rejections = [one for one in judged if isinstance(one, Rejection)]
-        self.indexes = [index for index, one in enumerate(judged) if isinstance(one, Event)]
-        self.events = [one for one in judged if isinstance(one, Event)]
+        self.indexes = [index for index, one in enumerate(judged) if isinstance(one, Candidate)]
+        self.taken = [one for one in judged if isinstance(one, Candidate)]
 
     def seal(self, sealed: Sequence[int], stream: Stream) -> None:
         """Reject the events whose period takes no more writes."""
         for index in sealed:
             at = self.indexes[index]
-            detail = f"the period of {to_text(self.events[index].time)} in {stream.name} is archived, or not open yet"
+            detail = (
+                f"the period of {to_text(self.taken[index].event.time)} in {stream.name} is archived, or not open yet"
+            )
             self.rejections.append(Rejection.of(at, self._candidates[at], "too_old", detail))
         self.rejections.sort(key=lambda one: one.index)
 
@@ -151,7 +153,7 @@ def _store(
     puts = [routed.puts[index] for index in holders.values()]
     written = write_with_retries(parts.store, puts, remaining=remaining, clock=parts.clock, jitter=parts.jitter)
     waiting = sorted([holders[put.table, put.key] for put in written.unwritten] + routed.homeless)
-    unsafe = parts.overflow.send(stream.name, [accepted.events[index] for index in waiting]) if waiting else []
+    unsafe = parts.overflow.send(stream.name, [accepted.taken[index].event for index in waiting]) if waiting else []
     if unsafe:
         raise _not_durable(len(unsafe))
     refs: list[str | None] = [None] * accepted.count
@@ -161,14 +163,14 @@ def _store(
     late = {(put.table, put.key) for put in written.unwritten}
     queued = len(routed.homeless) + sum((put.table, put.key) in late for put in routed.puts.values())
     return Outcome(
-        accepted=len(accepted.events) - len(routed.sealed) - queued,
+        accepted=len(accepted.taken) - len(routed.sealed) - queued,
         queued=queued,
         rejections=accepted.rejections,
         refs=refs,
         window=window,
         write_units=written.units,
         throttled=written.throttled,
-        newest=max((event.time for event in accepted.events), default=None),
+        newest=max((one.event.time for one in accepted.taken), default=None),
     )
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from tidetable.catalog import Entry, entry_at
-from tidetable.events import Event
-from tidetable.keys import Key, Ref
+from tidetable.ingest.verdicts import Candidate
+from tidetable.keys import Layout, ref_text
 from tidetable.ports import Put
 
 
@@ -22,20 +22,45 @@ class Routed:
     sealed: list[int] = field(default_factory=list)  # their period is archived, deleted or not open: no write may land
 
 
-def route(stream: str, events: Iterable[Event], entries: Sequence[Entry], *, oldest: datetime, now: datetime) -> Routed:
+def route(
+    stream: str,
+    candidates: Iterable[Candidate],
+    entries: Sequence[Entry],
+    *,
+    layout: Layout,
+    oldest: datetime,
+    now: datetime,
+) -> Routed:
     """Find each event's table and key; nothing is looked up but the periods, which are given.
 
-    Before ``oldest`` only a table that is open for a backfill takes events: any other may be archived at any moment.
+    ``layout`` is the one that the candidates' items have; a period with another gives them another. Before ``oldest`` only a
+    table that is open for a backfill takes events: any other may be archived at any moment.
     """
     routed = Routed()
-    for index, event in enumerate(events):
-        entry = entry_at(entries, event.time)
-        if entry is None:
-            routed.homeless.append(index)
-        elif not entry.writable or (event.time < oldest and not entry.is_open(now)):
+    place: _Place | None = None
+    for index, candidate in enumerate(candidates):
+        time = candidate.event.time
+        # Events of one period mostly come together.
+        if place is None or not place.start <= time < place.end:
+            entry = entry_at(entries, time)
+            if entry is None:
+                routed.homeless.append(index)
+                continue
+            place = _Place(entry, layout, now)
+        if not (place.writable and (time >= oldest or place.open)):
             routed.sealed.append(index)
-        else:
-            item = entry.layout.item_of(event)
-            routed.puts[index] = Put(entry.table, item)
-            routed.refs[index] = Ref(stream, entry.period, Key(item["pk"], item["sk"])).encode()
+            continue
+        item = candidate.item if place.same else place.layout.item_of(candidate.event)
+        routed.puts[index] = Put(place.table, item)
+        routed.refs[index] = ref_text(stream, place.label, item["pk"], item["sk"])
     return routed
+
+
+class _Place:
+    """What of a period is asked for each of its events, worked out once."""
+
+    def __init__(self, entry: Entry, layout: Layout, now: datetime) -> None:
+        self.start, self.end = entry.period.start, entry.period.end
+        self.label, self.table, self.layout = entry.period.label, entry.table, entry.layout
+        self.writable, self.open = entry.writable, entry.is_open(now)
+        self.same = entry.layout == layout

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from tidetable.events import Item
+from tidetable.events import Item, JsonObject
 
 # AWS: 400 KB per item, attribute names included.
 MAX_ITEM_BYTES = 400 * 1024
@@ -16,42 +16,85 @@ MAX_DIGITS = 38
 
 def item_bytes(item: Item) -> int:
     """The size of an item in bytes; ValueError names the value that DynamoDB would refuse."""
-    return sum(len(name.encode()) + _size(value, name, 0) for name, value in item.items())
+    try:
+        return sum([_text_size(name) + _size(value, 0) for name, value in item.items()])
+    except _Refused as error:
+        raise ValueError(_explained(item, error)) from error
 
 
-def _size(value: Any, path: str, depth: int) -> int:
-    match value:
-        case str():
-            return len(value.encode())
-        case bool() | None:
-            return 1
-        case int() | Decimal():
-            return _number_size(value, path)
-        case dict() | list() if depth >= MAX_DEPTH:
-            raise ValueError(f"{path} is nested more than {MAX_DEPTH} levels deep")
-        case dict():
-            return 3 + sum(_field_size(name, inner, path, depth) for name, inner in value.items())
-        case list():
-            return 3 + sum(1 + _size(inner, f"{path}[{index}]", depth + 1) for index, inner in enumerate(value))
-    raise ValueError(f"{path} is no JSON value")
+class _Refused(ValueError):
+    """A value that cannot be stored; ``place`` is the name or the position at each level, from the inside out."""
+
+    def __init__(self, what: str) -> None:
+        self.place: list[str | int] = []
+        super().__init__(what)
 
 
-def _field_size(name: str, value: Any, path: str, depth: int) -> int:
-    if not name:
-        raise ValueError(f"{path} has a field without a name")
-    return 1 + len(name.encode()) + _size(value, f"{path}.{name}", depth + 1)
+def _size(value: Any, depth: int) -> int:
+    kind = type(value)
+    if kind is str:
+        return _text_size(value)
+    if kind is Decimal or kind is int:
+        return _number_size(value)
+    if kind is dict:
+        return _fields_size(value, depth)
+    if kind is bool or value is None:
+        return 1
+    if kind is list:
+        return _list_size(value, depth)
+    raise _Refused("is no JSON value")
 
 
-def _number_size(value: int | Decimal, path: str) -> int:
+def _text_size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def _fields_size(value: JsonObject, depth: int) -> int:
+    if depth >= MAX_DEPTH:
+        raise _Refused(f"is nested more than {MAX_DEPTH} levels deep")
+    size = 3
+    for name, inner in value.items():
+        if not name:
+            raise _Refused("has a field without a name")
+        try:
+            size += 1 + _text_size(name) + _size(inner, depth + 1)
+        except _Refused as error:
+            error.place.append(name)
+            raise
+    return size
+
+
+def _list_size(value: list[Any], depth: int) -> int:
+    if depth >= MAX_DEPTH:
+        raise _Refused(f"is nested more than {MAX_DEPTH} levels deep")
+    size = 3
+    for index, inner in enumerate(value):
+        try:
+            size += 1 + _size(inner, depth + 1)
+        except _Refused as error:
+            error.place.append(index)
+            raise
+    return size
+
+
+def _explained(item: Item, error: _Refused) -> str:
+    """The message with the whole path; what is outside ``data`` is ours and never refused."""
+    path = "data" if "data" in item else ""
+    for one in reversed(error.place):
+        path += f"[{one}]" if isinstance(one, int) else f".{one}"
+    return f"{path} {error}"
+
+
+def _number_size(value: int | Decimal) -> int:
     if isinstance(value, int):
         digits, magnitude = len(str(abs(value))) if abs(value) < 10**MAX_DIGITS else MAX_DIGITS + 1, 0
     else:
         if not value.is_finite():
-            raise ValueError(f"{path} is no number that can be stored")
+            raise _Refused("is no number that can be stored")
         digits, magnitude = len(value.as_tuple().digits), value.adjusted() if value else 0
     if digits > MAX_DIGITS:
-        raise ValueError(f"{path} has more than {MAX_DIGITS} digits; send it as text")
+        raise _Refused(f"has more than {MAX_DIGITS} digits; send it as text")
     if not -130 <= magnitude <= 125:
-        raise ValueError(f"{path} lies outside 1E-130 to 9.9E+125; send it as text")
+        raise _Refused("lies outside 1E-130 to 9.9E+125; send it as text")
     # A byte for every two digits, one for the exponent, one for a sign: the published rule, rounded up.
     return digits // 2 + 3

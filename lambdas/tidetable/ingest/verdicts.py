@@ -12,10 +12,10 @@ import msgspec
 
 from tidetable.config import Stream
 from tidetable.errors import InvalidTime
-from tidetable.events import Event, JsonObject
+from tidetable.events import Event, Item, JsonObject
 from tidetable.ingest.bodies import Unreadable
 from tidetable.ingest.values import MAX_ITEM_BYTES, item_bytes
-from tidetable.keys import MAX_NAME_BYTES, escape
+from tidetable.keys import MAX_NAME_BYTES, Layout, escape
 from tidetable.times import parse_instant, to_text
 
 Code = Literal["invalid", "too_old", "too_new", "too_large"]
@@ -53,36 +53,47 @@ class Rejection:
         return cls(index, own if isinstance(own, str) else None, code, detail)
 
 
-def judge(
-    index: int,
-    candidate: Any,
-    stream: Stream,
-    window: Window,
-    now: datetime,
-    imported: Callable[[datetime], bool] = lambda _: False,
-) -> Event | Rejection:
-    """Decide on one candidate. An absent time is the time of arrival; an absent id a hash of what was sent.
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An event that may be written, and its item in the stream's present layout."""
 
-    ``imported`` tells whether a backfill takes a time before the window.
-    """
-    try:
-        event = _event(candidate, now)
-        size = item_bytes(stream.layout.item_of(event))
-    except ValueError as error:
-        return Rejection.of(index, candidate, "invalid", str(error))
-    problems = [problem for one in stream.layout.indexes if (problem := one.problem(event))]
-    if problems:
-        return Rejection.of(index, candidate, "invalid", problems[0])
-    if size > MAX_ITEM_BYTES:
-        detail = f"the event takes {size} bytes as an item; DynamoDB holds at most {MAX_ITEM_BYTES}"
-        return Rejection.of(index, candidate, "too_large", detail)
-    if event.time < window.oldest and not imported(event.time):
-        detail = f"{to_text(event.time)} is before {to_text(window.oldest)}: this stream takes events up to {stream.late} late"
-        return Rejection.of(index, candidate, "too_old", detail)
-    if event.time > window.newest:
-        detail = f"{to_text(event.time)} is after {to_text(window.newest)}: check the sender's clock"
-        return Rejection.of(index, candidate, "too_new", detail)
-    return event
+    event: Event
+    item: Item
+
+
+@dataclass(slots=True)
+class Judge:
+    """What is the same for all candidates of a request. ``imported`` tells whether a backfill takes a time before the window."""
+
+    stream: Stream
+    layout: Layout
+    window: Window
+    now: datetime
+    imported: Callable[[datetime], bool] = lambda _: False
+
+    def __call__(self, index: int, candidate: Any) -> Candidate | Rejection:
+        """Decide on one candidate. An absent time is the time of arrival; an absent id a hash of what was sent."""
+        try:
+            event = _event(candidate, self.now)
+            item = self.layout.item_of(event)
+            size = item_bytes(item)
+        except ValueError as error:
+            return Rejection.of(index, candidate, "invalid", str(error))
+        for one in self.layout.indexes:
+            if (problem := one.problem(event)) is not None:
+                return Rejection.of(index, candidate, "invalid", problem)
+        if size > MAX_ITEM_BYTES:
+            detail = f"the event takes {size} bytes as an item; DynamoDB holds at most {MAX_ITEM_BYTES}"
+            return Rejection.of(index, candidate, "too_large", detail)
+        oldest, newest = self.window.oldest, self.window.newest
+        if event.time < oldest and not self.imported(event.time):
+            late = f"this stream takes events up to {self.stream.late} late"
+            detail = f"{to_text(event.time)} is before {to_text(oldest)}: {late}"
+            return Rejection.of(index, candidate, "too_old", detail)
+        if event.time > newest:
+            detail = f"{to_text(event.time)} is after {to_text(newest)}: check the sender's clock"
+            return Rejection.of(index, candidate, "too_new", detail)
+        return Candidate(event, item)
 
 
 def _event(candidate: Any, now: datetime) -> Event:

@@ -2,8 +2,19 @@
 
 from tidetable.keys.index import Index, value_text
 from tidetable.keys.layout import Key, Layout
-from tidetable.keys.ref import Ref
+from tidetable.keys.ref import Ref, ref_text
 from tidetable.keys.suffix import suffix_of
 from tidetable.keys.text import MAX_NAME_BYTES, escape, unescape
 
-__all__ = ["MAX_NAME_BYTES", "Index", "Key", "Layout", "Ref", "escape", "suffix_of", "unescape", "value_text"]
+__all__ = [
+    "MAX_NAME_BYTES",
+    "Index",
+    "Key",
+    "Layout",
+    "Ref",
+    "ref_text",
+    "escape",
+    "suffix_of",
+    "unescape",
+    "value_text",
+]

@@ -15,6 +15,11 @@ from tidetable.periods import Period, from_label
 _VERSION = 1
 
 
+def ref_text(stream: str, label: str, pk: str, sk: str) -> str:
+    """A ref as URL-safe text without padding."""
+    return urlsafe_b64encode(msgspec.json.encode((_VERSION, stream, label, pk, sk))).decode().rstrip("=")
+
+
 @dataclass(frozen=True, slots=True)
 class Ref:
     """Stream, period and key of one event."""
@@ -25,8 +30,7 @@ class Ref:
 
     def encode(self) -> str:
         """The ref as URL-safe text without padding."""
-        parts = (_VERSION, self.stream, self.period.label, self.key.pk, self.key.sk)
-        return urlsafe_b64encode(msgspec.json.encode(parts)).decode().rstrip("=")
+        return ref_text(self.stream, self.period.label, self.key.pk, self.key.sk)
 
     @classmethod
     def decode(cls, text: str) -> Self:

@@ -14,7 +14,7 @@ from tidetable.config import Stream
 from tidetable.errors import TableMissing
 from tidetable.events import Event
 from tidetable.keys import Ref
-from tidetable.ports import ArchivePage, ArchiveReader, Catalog, EventStore, KeyRange, Page
+from tidetable.ports import ArchivePage, ArchiveReader, CatalogReader, EventStore, KeyRange, Page
 from tidetable.query.cursor import Position, encode_cursor
 from tidetable.query.merge import Placed, merge_sorted
 from tidetable.query.params import Query
@@ -35,7 +35,7 @@ _ENCODER = msgspec.json.Encoder(decimal_format="number")
 class Reader:
     """What queries need."""
 
-    catalog: Catalog
+    catalog: CatalogReader
     store: EventStore
     archive: ArchiveReader
 

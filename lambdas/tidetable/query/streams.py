@@ -10,7 +10,7 @@ from typing import Any
 from tidetable.catalog import Entry
 from tidetable.config import Config, Stream
 from tidetable.keys import Layout
-from tidetable.ports import Catalog, Table, Tables
+from tidetable.ports import CatalogReader, Table, Tables
 from tidetable.times import to_text
 
 _CONCURRENCY = 16
@@ -21,7 +21,7 @@ def describe_streams(config: Config, now: datetime) -> dict[str, Any]:
     return {"streams": [_stream(stream, now) for stream in config.streams.values()]}
 
 
-def describe_periods(stream: Stream, catalog: Catalog, tables: Tables) -> dict[str, Any]:
+def describe_periods(stream: Stream, catalog: CatalogReader, tables: Tables) -> dict[str, Any]:
     """Every period of a stream, newest first, with its table as DynamoDB describes it now."""
     entries = sorted(catalog.entries(stream.name), key=lambda entry: entry.period.start, reverse=True)
     with ThreadPoolExecutor(_CONCURRENCY) as pool:

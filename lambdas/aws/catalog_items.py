@@ -1,0 +1,140 @@
+"""The catalog's items: how periods, backfills, leases and horizons stand in its table.
+
+``pk = stream#<stream>, sk = <start of period>#<label>``: one Query answers which periods meet a range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, Seen, State
+from tidetable.config import TableClass
+from tidetable.events import Item
+from tidetable.keys import Index, Layout
+from tidetable.periods import Period, from_label
+from tidetable.times import EPOCH, from_text, to_text
+
+
+def stream_key(stream: str) -> str:
+    """The partition key of a stream's periods."""
+    return f"stream#{stream}"
+
+
+def period_key(stream: str, period: Period) -> Item:
+    """The primary key of a period's entry."""
+    return {"pk": stream_key(stream), "sk": f"{to_text(period.start)}#{period.label}"}
+
+
+def ranges(start: datetime | None, end: datetime | None) -> tuple[str, str, str]:
+    """Sort keys between which a stream's entries may meet ``[start, end]``: the first of all, the first within, the last.
+
+    Of those before the second only the last can: periods never overlap.
+    """
+    # "~" sorts after every label, so a period that begins at ``end`` is found.
+    high = (to_text(end) if end is not None else "9999") + "~"
+    return to_text(EPOCH), to_text(start) if start is not None else "", high
+
+
+def lease_item(name: str) -> Item:
+    return {"pk": f"lease#{name}", "sk": "lease"}
+
+
+def horizon_item(stream: str) -> Item:
+    return {"pk": f"horizon#{stream}", "sk": "horizon"}
+
+
+def attributes(entry: Entry) -> Item:
+    layout = entry.layout
+    item: Item = {
+        "stream": entry.stream,
+        "label": entry.period.label,
+        "table": entry.table,
+        "state": entry.state.value,
+        "created_at": to_text(entry.created_at),
+        "layout": {
+            "partition_by": layout.partition_by,
+            "shards": layout.shards,
+            "shard_by": layout.shard_by,
+            "bucket": layout.bucket,
+            "indexes": [[one.name, one.partition_by, one.shards] for one in layout.indexes],
+        },
+    }
+    if entry.archive is not None:
+        facts = entry.archive
+        item["archive"] = {
+            "manifest": facts.manifest,
+            "events": facts.events,
+            "bytes": facts.bytes,
+            "at": to_text(facts.at),
+        }
+    if entry.deleted_at is not None:
+        item["deleted_at"] = to_text(entry.deleted_at)
+    if entry.keep_until is not None:
+        item["keep_until"] = to_text(entry.keep_until)
+    if entry.opened is not None:
+        item["opened"] = opened_item(entry.opened)
+    return item
+
+
+def entry_of(item: Item) -> Entry:
+    return Entry(
+        stream=item["stream"],
+        period=from_label(item["label"]),
+        table=item["table"],
+        layout=_layout(item["layout"]),
+        state=State(item["state"]),
+        created_at=from_text(item["created_at"]),
+        archive=_archive(item["archive"]) if "archive" in item else None,
+        deleted_at=from_text(item["deleted_at"]) if "deleted_at" in item else None,
+        keep_until=from_text(item["keep_until"]) if "keep_until" in item else None,
+        seen=_seen(item["seen"]) if "seen" in item else None,
+        scaled=item.get("scaled", False),
+        opened=_opened(item["opened"]) if "opened" in item else None,
+    )
+
+
+def _layout(item: Mapping[str, Any]) -> Layout:
+    return Layout(
+        partition_by=item["partition_by"],
+        shards=int(item["shards"]),
+        shard_by=item["shard_by"],
+        bucket=int(item["bucket"]),
+        indexes=tuple(Index(name, field, int(shards)) for name, field, shards in item.get("indexes", ())),
+    )
+
+
+def backfill_key(backfill: Backfill) -> Item:
+    edges = f"{to_text(backfill.start)}#{to_text(backfill.end)}"
+    return {"pk": f"backfill#{backfill.stream}", "sk": edges}
+
+
+def backfill_of(item: Item) -> Backfill:
+    start, end = item["sk"].split("#")
+    stream = item["pk"].removeprefix("backfill#")
+    return Backfill(stream, from_text(start), from_text(end), _opened(item["opened"]))
+
+
+def opened_item(opened: Opened) -> Item:
+    return {"until": to_text(opened.until), "write": opened.write, "read": opened.read}
+
+
+def _opened(item: Mapping[str, Any]) -> Opened:
+    write, read = (None if item[name] is None else int(item[name]) for name in ("write", "read"))
+    return Opened(from_text(item["until"]), write, read)
+
+
+def seen_item(seen: Seen) -> Item:
+    units = {"write": seen.write, "read": seen.read, "class": seen.table_class.value}
+    return units | {"indexes": [[name, *units] for name, units in seen.indexes]}
+
+
+def _seen(item: Mapping[str, Any]) -> Seen:
+    write, read = (None if item[name] is None else int(item[name]) for name in ("write", "read"))
+    indexes = tuple((name, (int(wr), int(rd))) for name, wr, rd in item.get("indexes", ()))
+    return Seen(write, read, TableClass(item["class"]), indexes)
+
+
+def _archive(item: Mapping[str, Any]) -> ArchiveFacts:
+    return ArchiveFacts(item["manifest"], int(item["events"]), int(item["bytes"]), from_text(item["at"]))

@@ -1,0 +1,66 @@
+"""What writes and reads need of the catalog, over the lean client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from aws.catalog_items import backfill_of, entry_of, ranges, stream_key
+from aws.lean.client import LeanClient
+from aws.lean.reads import read
+from aws.wire import item_of
+from tidetable.catalog import Backfill, Entry
+from tidetable.events import Item
+
+
+class _Found(msgspec.Struct):
+    Items: list[dict[str, dict[str, Any]]]
+    LastEvaluatedKey: dict[str, Any] | None = None
+
+
+_DECODE = msgspec.json.Decoder(_Found).decode
+
+
+class LeanCatalog:
+    """The catalog, to be read."""
+
+    def __init__(self, client: LeanClient, table: str) -> None:
+        self._client = client
+        self._table = table
+
+    def entries(
+        self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
+    ) -> Sequence[Entry]:
+        """A Query for those that begin in the range, and one for the last that began before it."""
+        first, low, high = ranges(start, end)
+        key = stream_key(stream)
+        if start is None:
+            return [entry_of(item) for item in self._query(key, first, high, consistent=consistent)]
+        found = [
+            *self._query(key, first, low, consistent=consistent, last=True),
+            *self._query(key, low, high, consistent=consistent),
+        ]
+        return [entry for entry in map(entry_of, found) if start < entry.period.end]
+
+    def backfills(self, stream: str) -> Sequence[Backfill]:
+        """A Query, consistent: what was requested holds from the next event on."""
+        return [backfill_of(item) for item in self._query(f"backfill#{stream}", "0", "~", consistent=True)]
+
+    def _query(self, pk: str, low: str, high: str, *, consistent: bool, last: bool = False) -> Iterator[Item]:
+        """Items by their sort keys in order, or only the last of them."""
+        body: dict[str, Any] = {
+            "TableName": self._table,
+            "KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high",
+            "ExpressionAttributeValues": {":pk": {"S": pk}, ":low": {"S": low}, ":high": {"S": high}},
+            "ConsistentRead": consistent,
+            **({"ScanIndexForward": False, "Limit": 1} if last else {}),
+        }
+        while True:
+            found = _DECODE(read(self._client, "Query", body, self._table))
+            yield from map(item_of, found.Items)
+            if found.LastEvaluatedKey is None or last:
+                return
+            body["ExclusiveStartKey"] = found.LastEvaluatedKey

@@ -1,0 +1,224 @@
+"""DynamoDB's data plane without botocore, whose layers cost more than all the rest of a request.
+
+Several requests are under way at once: each is sent whole before any answer is read. What an answer means is the caller's
+business; here are connections, signatures, damaged answers, clocks that are wrong, and what may be sent again.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections import deque
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
+from urllib.parse import urlsplit
+from zlib import crc32
+
+import msgspec
+
+from aws.lean.connection import Answer, Broken, Connection
+from aws.lean.credentials import NoCredentials, Provider
+from aws.lean.signing import Signer
+
+_VERSION = "DynamoDB_20120810"
+_OK = 200
+# A TLS handshake costs more than a request: few connections, kept alive.
+CONNECTIONS = 8
+CONNECT_SECONDS, READ_SECONDS = 2.0, 5.0
+# The clock is set by the service's if the two are this far apart; it accepts five minutes.
+_SKEW_CODES = frozenset(
+    {"InvalidSignatureException", "SignatureDoesNotMatch", "RequestExpired", "RequestTimeTooSkewed", "AuthFailure"}
+)
+_SKEW = timedelta(minutes=4)
+# The roots that DynamoDB's certificates end in, put here by the build: a whole bundle takes 20 ms to load.
+_ROOTS = Path(__file__).parents[2] / "amazon-roots.pem"
+
+
+class Request(NamedTuple):
+    """An operation, such as ``Query``, and its body."""
+
+    operation: str
+    body: bytes
+
+
+class Refused(NamedTuple):
+    """DynamoDB's refusal: its code, its message, and the whole body, which may say more."""
+
+    code: str
+    message: str
+    body: bytes
+
+
+class NoAnswer(NamedTuple):
+    """There was none, or none that can be trusted: what was asked for may be done or not."""
+
+    why: str
+
+
+Reply = bytes | Refused | NoAnswer
+
+
+class _Error(msgspec.Struct):
+    type: str = msgspec.field(name="__type", default="")
+    message: str = ""
+    Message: str = ""
+
+
+_ERROR = msgspec.json.Decoder(_Error).decode
+
+
+class LeanClient:
+    """A client of one endpoint."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        region: str,
+        credentials: Provider,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        parts = urlsplit(endpoint)
+        secure = parts.scheme == "https"
+        self._host = parts.hostname or ""
+        self._port = parts.port or (443 if secure else 80)
+        host = self._host if parts.port is None else f"{self._host}:{parts.port}"
+        self._context = _context() if secure else None
+        self._signer = Signer(host, region)
+        self._head = f"POST / HTTP/1.1\r\nHost: {host}\r\nAccept-Encoding: identity\r\n".encode()
+        self._credentials = credentials
+        self._clock = clock
+        self._skew = timedelta(0)
+        self._idle: deque[Connection] = deque()
+        self._lock = Lock()
+
+    @classmethod
+    def of_process(cls) -> LeanClient:
+        """The client that this process's environment describes, as AWS's own clients read it."""
+        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+        domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+        endpoint = (
+            os.environ.get("AWS_ENDPOINT_URL_DYNAMODB")
+            or os.environ.get("AWS_ENDPOINT_URL")
+            or f"https://dynamodb.{region}.{domain}"
+        )
+        return cls(endpoint, region, Provider.of_process(lambda: datetime.now(UTC)))
+
+    def call(self, operation: str, body: bytes) -> Reply:
+        """One request."""
+        return self.call_all([Request(operation, body)])[0]
+
+    def call_all(self, requests: Sequence[Request]) -> list[Reply]:
+        """Every request's reply, in order. As many are under way at once as there are connections; nothing is raised."""
+        replies: list[Reply] = [NoAnswer("not sent")] * len(requests)
+        under_way: deque[tuple[int, Connection]] = deque()
+        for index, request in enumerate(requests):
+            if len(under_way) == CONNECTIONS:
+                self._finish(requests, replies, under_way.popleft())
+            sent = self._send(request)
+            if isinstance(sent, NoAnswer):
+                replies[index] = sent
+            else:
+                under_way.append((index, sent))
+        while under_way:
+            self._finish(requests, replies, under_way.popleft())
+        return replies
+
+    def _finish(self, requests: Sequence[Request], replies: list[Reply], under_way: tuple[int, Connection]) -> None:
+        index, connection = under_way
+        replies[index] = self._receive(requests[index], connection)
+
+    def _send(self, request: Request) -> Connection | NoAnswer:
+        """Send over a connection that is idle or, if none is or that one was closed meanwhile, over a new one."""
+        try:
+            message = self._message(request)
+            while (connection := self._take()) is not None:
+                try:
+                    connection.send(message)
+                except Broken:
+                    connection.close()
+                else:
+                    return connection
+            return self._send_anew(message)
+        except (OSError, Broken, NoCredentials) as error:
+            return NoAnswer(str(error))
+
+    def _send_anew(self, message: bytes) -> Connection:
+        connection = Connection(self._host, self._port, self._context, CONNECT_SECONDS, READ_SECONDS)
+        connection.send(message)
+        return connection
+
+    def _receive(self, request: Request, connection: Connection, *, again: bool = True) -> Reply:
+        try:
+            answer = connection.receive()
+        except (OSError, Broken) as error:
+            connection.close()
+            # A connection that was kept too long is closed by the other end without a word; the request was not seen.
+            if again and isinstance(error, Broken) and error.unanswered:
+                return self._anew(request)
+            return NoAnswer(str(error) or type(error).__name__)
+        self._give_back(connection)
+        said = answer.headers.get(b"x-amz-crc32")
+        if said is not None and int(said) != crc32(answer.body):
+            return NoAnswer("the answer was damaged on its way")
+        if answer.status == _OK:
+            return answer.body
+        refused = _refusal(answer)
+        if again and refused.code in _SKEW_CODES and self._set_clock(answer):
+            return self._anew(request)
+        return refused
+
+    def _anew(self, request: Request) -> Reply:
+        """The same request once more, over a new connection."""
+        try:
+            return self._receive(request, self._send_anew(self._message(request)), again=False)
+        except (OSError, Broken, NoCredentials) as error:
+            return NoAnswer(str(error))
+
+    def _message(self, request: Request) -> bytes:
+        now = self._clock() + self._skew
+        target = f"{_VERSION}.{request.operation}"
+        headers = self._signer.headers(target, request.body, now, self._credentials.get())
+        return b"%sContent-Length: %d\r\n%s\r\n%s" % (self._head, len(request.body), headers, request.body)
+
+    def _set_clock(self, answer: Answer) -> bool:
+        """Take the service's time for ours if they differ enough to be the reason of a refusal."""
+        try:
+            theirs = parsedate_to_datetime(answer.headers[b"date"].decode())
+        except (KeyError, ValueError):
+            return False
+        skew = theirs - self._clock()
+        differs = abs(skew - self._skew) > _SKEW
+        if differs:
+            self._skew = skew
+        return differs
+
+    def _take(self) -> Connection | None:
+        with self._lock:
+            return self._idle.pop() if self._idle else None
+
+    def _give_back(self, connection: Connection) -> None:
+        with self._lock:
+            keep = connection.reusable and len(self._idle) < CONNECTIONS
+            if keep:
+                self._idle.append(connection)
+        if not keep:
+            connection.close()
+
+
+def _refusal(answer: Answer) -> Refused:
+    try:
+        error = _ERROR(answer.body)
+    except msgspec.DecodeError:
+        return Refused(f"HTTP {answer.status}", answer.body[:200].decode(errors="replace"), answer.body)
+    code = error.type.rpartition("#")[2] or f"HTTP {answer.status}"
+    return Refused(code, error.message or error.Message, answer.body)
+
+
+def _context() -> ssl.SSLContext:
+    if _ROOTS.exists():
+        return ssl.create_default_context(cafile=str(_ROOTS))
+    return ssl.create_default_context()

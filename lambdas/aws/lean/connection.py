@@ -1,0 +1,114 @@
+"""One keep-alive connection: a request is sent whole, its answer is read later."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import BinaryIO, NamedTuple
+
+_LONGEST_LINE = 65_536
+# DynamoDB answers with 1 MB of items at the most, or 16 MB for BatchGetItem, in a JSON that is little larger.
+_LONGEST_BODY = 64_000_000
+
+
+class Broken(Exception):
+    """The connection ended before an answer. ``unanswered``: not a byte of one had come."""
+
+    def __init__(self, why: str, *, unanswered: bool) -> None:
+        self.unanswered = unanswered
+        super().__init__(why)
+
+
+class Answer(NamedTuple):
+    """Status, headers by lower-case name, body."""
+
+    status: int
+    headers: dict[bytes, bytes]
+    body: bytes
+
+
+class Connection:
+    """A connection to one host. ``used`` tells whether it has answered before: then the other end may have closed it since."""
+
+    def __init__(self, host: str, port: int, context: ssl.SSLContext | None, connect: float, read: float) -> None:
+        self.used = False
+        self._closing = False
+        raw = socket.create_connection((host, port), timeout=connect)
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._socket = raw if context is None else context.wrap_socket(raw, server_hostname=host)
+        self._socket.settimeout(read)
+        self._file: BinaryIO = self._socket.makefile("rb")
+
+    def send(self, request: bytes) -> None:
+        """Send a whole request; Broken if the other end is gone."""
+        try:
+            self._socket.sendall(request)
+        except OSError as error:
+            raise Broken(str(error), unanswered=self.used) from error
+
+    def receive(self) -> Answer:
+        """The answer to the request that was sent; Broken, or TimeoutError if it did not come in time."""
+        begun = False
+        try:
+            status_line = self._file.readline(_LONGEST_LINE)
+            begun = bool(status_line)
+            if not begun:
+                raise Broken("closed without an answer", unanswered=self.used)
+            status = int(status_line.split(b" ", 2)[1])
+            headers = self._headers()
+            body = self._body(headers)
+        except TimeoutError:
+            raise
+        except (OSError, ValueError, IndexError) as error:
+            raise Broken(str(error), unanswered=self.used and not begun) from error
+        self.used = True
+        self._closing = headers.get(b"connection", b"").lower() == b"close" or status_line.startswith(b"HTTP/1.0")
+        return Answer(status, headers, body)
+
+    @property
+    def reusable(self) -> bool:
+        """Whether another request may be sent."""
+        return not self._closing
+
+    def close(self) -> None:
+        """Give it up."""
+        self._file.close()
+        self._socket.close()
+
+    def _line(self) -> bytes:
+        line = self._file.readline(_LONGEST_LINE)
+        if not line.endswith(b"\n"):
+            raise OSError("the answer ended early")
+        return line.rstrip(b"\r\n")
+
+    def _headers(self) -> dict[bytes, bytes]:
+        headers = {}
+        while line := self._line():
+            name, _, value = line.partition(b":")
+            headers[name.lower()] = value.strip()
+        return headers
+
+    def _body(self, headers: dict[bytes, bytes]) -> bytes:
+        if headers.get(b"transfer-encoding", b"").lower() == b"chunked":
+            return self._chunks()
+        length = int(headers.get(b"content-length", b"0"))
+        return self._exactly(length)
+
+    def _chunks(self) -> bytes:
+        body = bytearray()
+        while size := int(self._line().partition(b";")[0], 16):
+            body += self._exactly(size)
+            self._line()
+            if len(body) > _LONGEST_BODY:
+                raise ValueError("the answer is too long")
+        self._headers()  # what may follow the last chunk
+        return bytes(body)
+
+    def _exactly(self, size: int) -> bytes:
+        if not 0 <= size <= _LONGEST_BODY:
+            raise ValueError("the answer is too long")
+        body = self._file.read(size)
+        if len(body) < size:
+            raise OSError("the answer ended early")
+        return body

@@ -1,0 +1,98 @@
+"""Credentials as a Lambda function has them: from the environment or, under SnapStart, from the container endpoint."""
+
+from __future__ import annotations
+
+import os
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from tidetable.errors import TidetableError
+
+# Renewed this long before they end, as AWS's own clients do.
+_EARLY = timedelta(minutes=5)
+_SECONDS = 2.0
+_RELATIVE = "http://169.254.170.2"
+# Besides a loopback address, what the container endpoint may be: those of ECS and EKS.
+_KNOWN = frozenset({"169.254.170.2", "169.254.170.23", "fd00:ec2::23", "localhost", "127.0.0.1", "::1"})
+
+
+class NoCredentials(TidetableError):
+    """There are no credentials to sign requests with."""
+
+
+class Credentials(NamedTuple):
+    """An access key, its secret and, of a role, its session token."""
+
+    key: str
+    secret: str
+    token: str | None = None
+
+
+class _Answer(msgspec.Struct, rename="pascal"):
+    access_key_id: str
+    secret_access_key: str
+    token: str
+    expiration: datetime
+
+
+@dataclass
+class Provider:
+    """Finds credentials and keeps them while they last. ``fetch`` reads a URL with an authorization header."""
+
+    environment: Mapping[str, str]
+    now: Callable[[], datetime]
+    fetch: Callable[[str, str | None], bytes]
+    _held: tuple[Credentials, datetime] | None = None
+
+    @classmethod
+    def of_process(cls, now: Callable[[], datetime]) -> Provider:
+        """The provider of this process."""
+        return cls(os.environ, now, _fetch)
+
+    def get(self) -> Credentials:
+        """The credentials; NoCredentials says where they were looked for."""
+        found = self.environment
+        if found.get("AWS_ACCESS_KEY_ID") and found.get("AWS_SECRET_ACCESS_KEY"):
+            return Credentials(
+                found["AWS_ACCESS_KEY_ID"], found["AWS_SECRET_ACCESS_KEY"], found.get("AWS_SESSION_TOKEN") or None
+            )
+        if self._held is not None and self.now() < self._held[1] - _EARLY:
+            return self._held[0]
+        try:
+            self._held = self._from_container()
+        except (OSError, ValueError) as error:
+            # What is held may still be good for some minutes.
+            if self._held is None or self.now() >= self._held[1]:
+                raise NoCredentials(f"the container endpoint gave no credentials: {error}") from error
+        return self._held[0]
+
+    def _from_container(self) -> tuple[Credentials, datetime]:
+        found = self.environment
+        url = found.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
+        if url is None and "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI" in found:
+            url = _RELATIVE + found["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"]
+        if url is None:
+            raise ValueError("neither AWS_ACCESS_KEY_ID nor AWS_CONTAINER_CREDENTIALS_FULL_URI is set")
+        parts = urlsplit(url)
+        if parts.scheme != "https" and parts.hostname not in _KNOWN:
+            raise ValueError(f"{parts.hostname} is no address of a container's credentials")
+        token = found.get("AWS_CONTAINER_AUTHORIZATION_TOKEN")
+        if "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE" in found:
+            token = Path(found["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"]).read_text(encoding="utf-8").strip()
+        answer = msgspec.json.decode(self.fetch(url, token), type=_Answer)
+        return Credentials(answer.access_key_id, answer.secret_access_key, answer.token), answer.expiration
+
+
+def _fetch(url: str, token: str | None) -> bytes:
+    headers = {"Authorization": token} if token else {}
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - an address that was checked
+    with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
+        body: bytes = answer.read()
+    return body

@@ -1,0 +1,40 @@
+"""Builds the objects of the control plane, through boto3."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from aws import clients
+from aws.archive.clients import LambdaArchiver
+from aws.catalog import DynamoCatalog
+from aws.notices import EventBus
+from aws.scaling import ApplicationScaling
+from aws.tables import DynamoTables
+from settings import config, settings
+from tidetable.lifecycle import Reconciler
+from tidetable.ports import Catalog, Tables
+from wiring import clock
+
+__all__ = ["catalog", "clock", "event_bus", "reconciler", "tables"]
+
+
+@cache
+def catalog() -> Catalog:
+    return DynamoCatalog(clients.dynamodb(), settings().catalog_table)
+
+
+@cache
+def tables() -> Tables:
+    return DynamoTables(clients.dynamodb())
+
+
+@cache
+def event_bus() -> EventBus:
+    return EventBus(clients.events())
+
+
+@cache
+def reconciler() -> Reconciler:
+    archiver = LambdaArchiver(clients.functions, settings().archiver_function)
+    scaling = ApplicationScaling(clients.scaling)
+    return Reconciler(config(), settings().stage, catalog(), tables(), scaling, archiver, clock())

@@ -1,0 +1,215 @@
+"""The lean client against a server that misbehaves by script: what is answered, sent again, or given up."""
+
+import socket
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from aws.lean import client as lean
+from aws.lean.client import LeanClient, NoAnswer, Refused, Request
+from aws.lean.credentials import Provider
+
+KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+# What the server does with one request: the bytes that it sends, and whether it closes the connection then.
+Step = tuple[bytes, bool]
+
+
+def answer(body: bytes = b"{}", status: int = 200, *headers: str, crc: int | None = None) -> bytes:
+    said = f"x-amz-crc32: {zlib.crc32(body) if crc is None else crc}"
+    lines = [f"HTTP/1.1 {status} x", f"Content-Length: {len(body)}", said, *headers, "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+def refusal(code: str, *headers: str, status: int = 400) -> bytes:
+    return answer(f'{{"__type":"com.amazonaws#{code}","message":"why"}}'.encode(), status, *headers)
+
+
+class Server:
+    """Answers requests in the order in which they come; ``seen`` are their bodies, ``dates`` what they are signed for."""
+
+    def __init__(self, steps: list[Step]) -> None:
+        self.steps = steps
+        self.seen: list[bytes] = []
+        self.heads: list[str] = []
+        self.connections = 0
+        self._lock = threading.Lock()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.endpoint = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            threading.Thread(target=self._serve, args=[connection], daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, connection.makefile("rb") as file:
+            while head := self._head(file):
+                length = next(int(line.split(":")[1]) for line in head if line.lower().startswith("content-length"))
+                body = file.read(length)
+                with self._lock:
+                    self.seen.append(body)
+                    self.heads.append("\n".join(head))
+                    sent, close = self.steps.pop(0) if self.steps else (answer(body), False)
+                connection.sendall(sent)
+                if close:
+                    return
+
+    @staticmethod
+    def _head(file: Any) -> list[str]:
+        lines = []
+        while (line := file.readline()) not in (b"\r\n", b""):
+            lines.append(line.decode().strip())
+        return lines
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+@contextmanager
+def served(
+    *steps: Step, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+) -> Iterator[tuple[Server, LeanClient]]:
+    server = Server(list(steps))
+    try:
+        yield server, LeanClient(server.endpoint, "us-east-1", Provider(KEYS, clock, lambda *_: b""), clock)
+    finally:
+        server.close()
+
+
+def test_answers_come_in_the_order_of_the_requests_over_few_connections() -> None:
+    with served() as (server, client):
+        for _ in range(3):
+            requests = [Request("Query", str(number).encode()) for number in range(50)]
+            assert client.call_all(requests) == [request.body for request in requests]
+    assert server.connections <= lean.CONNECTIONS
+
+
+def test_all_are_sent_before_the_first_answer_is_read() -> None:
+    """Otherwise this would wait for ever: nobody answers before eight have come."""
+    gate = threading.Barrier(lean.CONNECTIONS, timeout=10)
+    with served() as (server, client):
+        whole = server._head
+
+        def waiting(file: Any) -> list[str]:
+            head = whole(file)
+            if head:
+                gate.wait()
+            return head
+
+        server._head = waiting  # type: ignore[method-assign]
+        assert len(client.call_all([Request("Query", b"{}")] * lean.CONNECTIONS)) == lean.CONNECTIONS
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n2\r\nde\r\n0\r\nTrailer: x\r\n\r\n"
+
+
+def test_a_chunked_answer_is_put_together_and_the_connection_kept() -> None:
+    with served((CHUNKED, False)) as (server, client):
+        assert client.call("Query", b"{}") == b"abcde"
+        assert client.call("Query", b"next") == b"next"
+    assert server.connections == 1
+
+
+def test_a_connection_that_was_closed_while_it_was_idle_is_replaced_and_the_request_sent_again() -> None:
+    with served((answer(), True)) as (server, client):
+        assert client.call("Query", b"one") == b"{}"
+        assert client.call("Query", b"two") == b"two"
+    assert server.seen[-1] == b"two"
+
+
+def test_connection_close_is_obeyed() -> None:
+    with served((answer(b"{}", 200, "Connection: close"), False)) as (server, client):
+        client.call("Query", b"one")
+        client.call("Query", b"two")
+    assert server.connections == 2
+
+
+BROKEN = [
+    ("closed at once", b"", "closed without an answer"),
+    ("half a status line", b"HTTP/1.1 20", ""),
+    ("half a header", b"HTTP/1.1 200 OK\r\nContent-Le", "ended early"),
+    ("half a body", answer(b"0123456789")[:-3], "ended early"),
+    ("half a chunk", CHUNKED[:-30], ""),
+    ("no HTTP", b"SSH-2.0\r\n\r\n", ""),
+    ("a damaged body", answer(b"{}", crc=1), "damaged"),
+    ("an absurd length", b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", "too long"),
+]
+
+
+@pytest.mark.parametrize(("sent", "why"), [(sent, why) for _, sent, why in BROKEN], ids=[name for name, *_ in BROKEN])
+def test_what_is_no_whole_answer_is_none_and_the_next_request_is_not_hurt(sent: bytes, why: str) -> None:
+    with served((sent, True)) as (server, client):
+        reply = client.call("Query", b"one")
+        assert isinstance(reply, NoAnswer)
+        assert why in reply.why
+        assert client.call("Query", b"two") == b"two"
+    assert server.seen.count(b"one") == 1, "it may have been done: to send it again is the caller's decision"
+
+
+def test_an_answer_that_does_not_come_in_time_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lean, "READ_SECONDS", 0.2)
+    with served((b"", False)) as (_, client):
+        reply = client.call("Query", b"one")
+        assert isinstance(reply, NoAnswer)
+        assert "timed out" in reply.why
+
+
+def test_nobody_there_is_no_answer() -> None:
+    with served() as (server, client):
+        server.close()
+        server._listener.close()
+        client._port = 1
+        assert isinstance(client.call("Query", b"{}"), NoAnswer)
+
+
+def test_no_credentials_are_no_answer() -> None:
+    with served() as (server, _):
+        client = LeanClient(server.endpoint, "us-east-1", Provider({}, lambda: datetime.now(UTC), lambda *_: b""))
+        reply = client.call("Query", b"{}")
+    assert isinstance(reply, NoAnswer)
+    assert "AWS_ACCESS_KEY_ID" in reply.why
+
+
+def test_a_refusal_is_told_by_code_message_and_body() -> None:
+    with served((refusal("ValidationException"), False), (b"HTTP/1.1 502 x\r\nContent-Length: 2\r\n\r\n<>", False)) as (
+        _,
+        client,
+    ):
+        reply = client.call("Query", b"{}")
+        assert isinstance(reply, Refused)
+        assert (reply.code, reply.message) == ("ValidationException", "why")
+        bad = client.call("Query", b"{}")
+        assert isinstance(bad, Refused)
+        assert bad.code == "HTTP 502"
+
+
+@pytest.mark.parametrize("hours", [-3, 5])
+def test_a_clock_that_is_wrong_is_set_by_the_services_and_the_request_sent_again(hours: int) -> None:
+    wrong = datetime.now(UTC) + timedelta(hours=hours)
+    now = f"Date: {datetime.now(UTC):%a, %d %b %Y %H:%M:%S} GMT"
+    with served((refusal("InvalidSignatureException", now), False), clock=lambda: wrong) as (server, client):
+        assert client.call("Query", b"one") == b"one"
+        assert client.call("Query", b"two") == b"two"
+    stamps = [line for head in server.heads for line in head.splitlines() if line.startswith("X-Amz-Date")]
+    assert len(stamps) == 3
+    hour = f"{datetime.now(UTC):%Y%m%dT%H}"
+    assert hour not in stamps[0]
+    assert all(hour in stamp for stamp in stamps[1:]), "it stays set"
+
+
+def test_a_signature_that_is_wrong_for_another_reason_is_refused_once() -> None:
+    now = f"Date: {datetime.now(UTC):%a, %d %b %Y %H:%M:%S} GMT"
+    with served((refusal("InvalidSignatureException", now), False)) as (server, client):
+        assert isinstance(client.call("Query", b"one"), Refused)
+    assert len(server.seen) == 1
