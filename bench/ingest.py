@@ -1,7 +1,9 @@
-"""CPU per event of the ingest function against the textbook handler, in one process, the network answering at once.
+"""CPU per event of the ingest function against the textbook handler and others, in one process, the network answering at once.
 
-The baseline is what a tutorial would write: Powertools' resolver, ``json`` with Decimal and boto3's ``Table.batch_writer``.
-Both run every layer of botocore down to the socket, which is replaced. Prints microseconds of CPU per event and the ratio.
+Each runs every layer of its own down to the socket, behind which a process of its own answers at once. The baselines: what a
+tutorial would write (Powertools' resolver with validation, boto3's ``Table.batch_writer``), PynamoDB, and a floor: decode, write
+the requests, hash, sign and send them. Prints microseconds of CPU per event and the ratios, the medians of many rounds side by
+side.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -16,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Annotated, Any
 from unittest import mock
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "lambdas")]
@@ -33,24 +36,35 @@ os.environ.update(
 )
 
 import boto3
+import msgspec
+import pynamodb.attributes as columns
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver
-from botocore.awsrequest import AWSResponse
+from aws_lambda_powertools.event_handler.openapi.params import Body
+from pydantic import BaseModel
+from pynamodb.models import Model
 
 import settings
 import wiring
-from aws import clients
+from aws.lean.credentials import Credentials
+from aws.lean.signing import Signer
+from bench.results import note
+from bench.stub import stub
 from handlers import ingest
 from tidetable.catalog import Entry, State
-from tidetable.config import load
 from tidetable.names import table_name
 from tidetable.periods import covering
 
 EVENTS = 500
-ROUNDS = 15
+BATCH = 25
+ROUNDS = 25
 STREAM = "quakes"
 
+Handler = Callable[[dict[str, Any]], dict[str, Any]]
 
-class _Context:
+
+class Context:
+    """What Lambda tells a handler."""
+
     function_name = "bench"
     memory_limit_in_mb = 512
     invoked_function_arn = "arn:aws:lambda:us-east-1:000000000000:function:bench"
@@ -60,21 +74,8 @@ class _Context:
         return 30_000
 
 
-class _Raw:
-    def __init__(self, body: bytes) -> None:
-        self._body = body
-
-    def stream(self, **_: Any) -> Any:
-        yield self._body
-
-
-def _instant_answer(request: Any, **_: Any) -> Any:
-    body = b'{"UnprocessedItems": {}, "ConsumedCapacity": []}'
-    headers: Any = {"content-type": "application/x-amz-json-1.0"}
-    return AWSResponse(request.url, 200, headers, _Raw(body))
-
-
-def _request(now: datetime) -> dict[str, Any]:
+def sample(now: datetime) -> dict[str, Any]:
+    """A request of the API gateway."""
     events = [
         {
             "series": f"station-{index % 40}",
@@ -97,7 +98,7 @@ def _request(now: datetime) -> dict[str, Any]:
 
 
 class _OneCatalog:
-    """A catalog that knows the periods around now; both sides are spared its look-up alike."""
+    """A catalog that knows the periods around now; every side is spared its look-up alike."""
 
     def __init__(self, now: datetime) -> None:
         stream = settings.config().streams[STREAM]
@@ -110,32 +111,105 @@ class _OneCatalog:
         return self._entries
 
 
-def _textbook() -> Callable[[dict[str, Any]], dict[str, Any]]:
+class _Event(BaseModel):
+    series: str
+    time: datetime
+    id: str
+    data: dict[str, str | Decimal]
+
+
+def textbook() -> Handler:
+    """A resolver with validation, and the resource's batch writer."""
     table = boto3.resource("dynamodb").Table("bench")
-    table.meta.client.meta.events.register("before-send.dynamodb.*", _instant_answer)
-    app = APIGatewayRestResolver()
+    app = APIGatewayRestResolver(enable_validation=True)
 
     @app.post("/v1/streams/<stream>/events")
-    def put(stream: str) -> dict[str, Any]:
-        events = json.loads(app.current_event.body or "", parse_float=Decimal)
+    def put(stream: str, events: Annotated[list[_Event], Body()]) -> dict[str, Any]:
         with table.batch_writer() as batch:
-            for event in events:
-                batch.put_item(
-                    Item={"pk": stream, "sk": f"{event['time']}#{event['series']}#{event['id']}", "data": event["data"]}
-                )
+            for one in events:
+                key = {"pk": stream, "sk": f"{one.time.isoformat()}#{one.series}#{one.id}"}
+                batch.put_item(Item={**key, "data": one.data})
         return {"accepted": len(events)}
 
-    return lambda event: app.resolve(event, _Context())  # type: ignore[arg-type]
+    return lambda event: app.resolve(event, Context())  # type: ignore[arg-type]
 
 
-def _ours(now: datetime) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    clients.dynamodb().meta.events.register("before-send.dynamodb.*", _instant_answer)
+class _Stored(Model):
+    class Meta:
+        table_name = "bench"
+        region = "us-east-1"
+
+    pk = columns.UnicodeAttribute(hash_key=True)
+    sk = columns.UnicodeAttribute(range_key=True)
+    data: Any = columns.DynamicMapAttribute()  # type: ignore[no-untyped-call]
+
+
+def pynamodb() -> Handler:
+    """A model and its batch."""
+    _Stored.Meta.host = os.environ["AWS_ENDPOINT_URL"]  # type: ignore[attr-defined]
+
+    def handle(event: dict[str, Any]) -> dict[str, Any]:
+        events = json.loads(event["body"])
+        with _Stored.batch_write() as batch:
+            for one in events:
+                batch.save(_Stored("quakes", f"{one['time']}#{one['series']}#{one['id']}", data=one["data"]))
+        return {"statusCode": 200, "body": json.dumps({"accepted": len(events)})}
+
+    return handle
+
+
+class _Data(msgspec.Struct):
+    mag: msgspec.Raw
+    depth: msgspec.Raw
+    place: str
+    status: str
+
+
+class _Wanted(msgspec.Struct):
+    series: str
+    time: str
+    id: str
+    data: _Data
+
+
+def floor() -> Handler:
+    """The least that can be done: typed decoding, texts put together, a hash and a signature, and the socket."""
+    port = int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2])
+    sockets = [socket.create_connection(("127.0.0.1", port)) for _ in range(8)]
+    decode = msgspec.json.Decoder(list[_Wanted]).decode
+    signer, keys = Signer("dynamodb.us-east-1.amazonaws.com", "us-east-1"), Credentials("bench", "bench")
+
+    def handle(event: dict[str, Any]) -> dict[str, Any]:
+        events, now = decode(event["body"]), datetime.now(UTC)
+        for number, start in enumerate(range(0, len(events), BATCH)):
+            held = sockets[number % len(sockets)]
+            if number >= len(sockets):
+                held.recv(65536)
+            items = ",".join(
+                f'{{"PutRequest":{{"Item":{{"pk":{{"S":"{one.series}"}},"sk":{{"S":"{one.time}#{one.id}"}},"data":{{"M":{{'
+                f'"mag":{{"N":"{bytes(one.data.mag).decode()}"}},"depth":{{"N":"{bytes(one.data.depth).decode()}"}},'
+                f'"place":{{"S":"{one.data.place}"}},"status":{{"S":"{one.data.status}"}}}}}}}}}}}}'
+                for one in events[start : start + BATCH]
+            )
+            body = f'{{"RequestItems":{{"bench":[{items}]}}}}'.encode()
+            headers = signer.headers("DynamoDB_20120810.BatchWriteItem", body, now, keys)
+            held.sendall(b"POST / HTTP/1.1\r\nContent-Length: %d\r\n%s\r\n%s" % (len(body), headers, body))
+        for held in sockets:
+            held.recv(65536)
+        return {"statusCode": 200, "body": json.dumps({"accepted": len(events)})}
+
+    return handle
+
+
+def ours(now: datetime) -> Handler:
+    """The function as it is deployed."""
     parts = wiring.ingest()
     parts.catalog = _OneCatalog(now)  # type: ignore[assignment]
-    return lambda event: ingest.handler(event, _Context())  # type: ignore[arg-type]
+    return lambda event: ingest.handler(event, Context())  # type: ignore[arg-type]
 
 
-def _cpu(handler: Callable[[dict[str, Any]], dict[str, Any]], event: dict[str, Any]) -> float:
+def cpu(handler: Handler, event: dict[str, Any]) -> float:
+    """Microseconds of CPU per event."""
     begun = time.process_time()
     answer = handler(event)
     spent = time.process_time() - begun
@@ -145,20 +219,24 @@ def _cpu(handler: Callable[[dict[str, Any]], dict[str, Any]], event: dict[str, A
 
 
 def main() -> None:
-    """Measure the two in turn and print the medians."""
+    """Measure all in turn, many times, and print the medians."""
     logging.disable(logging.CRITICAL)
     now = datetime.now(UTC)
-    with mock.patch.object(settings, "CONFIG_FILE", Path(__file__).parents[1] / "tidetable.toml"):
-        load(settings.CONFIG_FILE)
-        ours, textbook = _ours(now), _textbook()
-        event = _request(now)
-        with mock.patch("sys.stdout.write", lambda text: len(text)):  # the metrics' lines
-            _cpu(ours, event), _cpu(textbook, event)
-            pairs = [(_cpu(textbook, event), _cpu(ours, event)) for _ in range(ROUNDS)]
-    base, mine = median(pair[0] for pair in pairs), median(pair[1] for pair in pairs)
-    ratio = median(pair[0] / pair[1] for pair in pairs)
-    print(f"ingest, {EVENTS} events a request, CPU per event: textbook {base:.0f} us, ours {mine:.0f} us")
-    print(f"ingest_cpu_textbook_over_ours {ratio:.2f}")
+    configured = mock.patch.object(settings, "CONFIG_FILE", Path(__file__).parents[1] / "tidetable.toml")
+    silent = mock.patch("sys.stdout.write", lambda text: len(text))  # the metrics' lines
+    with stub() as endpoint, configured, mock.patch.dict(os.environ, AWS_ENDPOINT_URL=endpoint):
+        handlers = {"textbook": textbook(), "pynamodb": pynamodb(), "ours": ours(now), "floor": floor()}
+        event = sample(now)
+        with silent:
+            rounds = [{name: cpu(handler, event) for name, handler in handlers.items()} for _ in range(ROUNDS)][3:]
+    found = {name: median(one[name] for one in rounds) for name in handlers}
+    print(f"ingest, {EVENTS} events a request, us of CPU per event: ", end="")
+    print(", ".join(f"{name} {micros:.1f}" for name, micros in found.items()))
+    note(
+        ingest_cpu_textbook_over_ours=median(one["textbook"] / one["ours"] for one in rounds),
+        ingest_cpu_pynamodb_over_ours=median(one["pynamodb"] / one["ours"] for one in rounds),
+        ingest_cpu_ours_over_floor=median(one["ours"] / one["floor"] for one in rounds),
+    )
 
 
 if __name__ == "__main__":

@@ -51,4 +51,4 @@ def settings() -> Settings:
 @cache
 def config() -> Config:
     """The configuration of this deployment, validated when the stack was synthesised."""
-    return load(CONFIG_FILE)
+    return load(CONFIG_FILE, checked=True)

@@ -11,14 +11,13 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache
+from typing import TYPE_CHECKING
 
 from aws.lean.catalog import LeanCatalog
 from aws.lean.client import LeanClient
 from aws.lean.store import LeanStore
 from settings import config, settings
 from tidetable.events import Event
-from tidetable.ingest.drain import Drain
-from tidetable.ingest.request import Ingest
 from tidetable.ports import (
     ArchivePage,
     ArchiveRange,
@@ -29,7 +28,11 @@ from tidetable.ports import (
     Overflow,
     Tables,
 )
-from tidetable.query import Reader
+
+if TYPE_CHECKING:
+    from tidetable.ingest.drain import Drain
+    from tidetable.ingest.request import Ingest
+    from tidetable.query import Reader
 
 
 class SystemClock:
@@ -78,16 +81,22 @@ def tables() -> Tables:
 
 @cache
 def ingest() -> Ingest:
+    from tidetable.ingest.request import Ingest
+
     return Ingest(config(), catalog(), store(), _LateOverflow(_overflow), clock(), jitter)
 
 
 @cache
 def drain() -> Drain:
+    from tidetable.ingest.drain import Drain
+
     return Drain(config(), catalog(), store(), clock(), jitter)
 
 
 @cache
 def reader() -> Reader:
+    from tidetable.query import Reader
+
     return Reader(catalog(), store(), _LateReader(_archive_reader))
 
 

@@ -1,6 +1,8 @@
 """The direction of imports: handlers -> wiring -> (aws, core); aws -> core; core -> nothing."""
 
 import ast
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,6 +63,25 @@ def test_only_the_archives_own_functions_import_pyarrow() -> None:
     assert not {"lambdas/aws/archive/clients.py"} & importers
     for file in (LAMBDAS / "wiring.py", LAMBDAS / "aws" / "archive" / "clients.py"):
         assert {module for module in imports(file) if module.startswith("aws.archive")} <= light
+
+
+@pytest.mark.parametrize("handler", ["ingest", "query"])
+def test_what_a_caller_waits_for_imports_no_boto3_pydantic_or_x_ray(handler: str) -> None:
+    """In a process of its own, with all that the first request needs. Of botocore, Powertools imports the name alone."""
+    program = f"""
+import sys
+sys.path.insert(0, {str(LAMBDAS)!r})
+from pathlib import Path
+import settings
+settings.CONFIG_FILE = Path({str(ROOT / "tidetable.toml")!r})
+from handlers import {handler}
+import wiring
+wiring.ingest(), wiring.reader(), wiring.drain()
+print([name for name in ("boto3", "botocore.session", "pydantic", "aws_xray_sdk", "pyarrow") if name in sys.modules])
+"""
+    environment = {"TIDETABLE_STAGE": "t", "PATH": os.environ["PATH"], "POWERTOOLS_METRICS_NAMESPACE": "t"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)  # noqa: S603
+    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "infra").glob("*.py")), ids=name)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
+
+import msgspec
 
 # JSON as decoded: objects and arrays, text, booleans, null; numbers as int or Decimal, never float, so none loses a digit.
 JsonObject: TypeAlias = dict[str, Any]
@@ -12,8 +13,7 @@ JsonObject: TypeAlias = dict[str, Any]
 Item: TypeAlias = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True, gc=False):
     """Something that happened: to which series, when (aware, UTC), under which id, with what data."""
 
     series: str

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
+import msgspec
+
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, Seen, State
 from tidetable.config import Autoscaling, TableClass
 from tidetable.events import Event, Item
@@ -209,8 +211,7 @@ class TableRefused(Exception):
         super().__init__(message)
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
+class Put(msgspec.Struct, frozen=True, gc=False):
     """An item on its way to a table."""
 
     table: str
@@ -219,6 +220,11 @@ class Put:
     @property
     def key(self) -> Key:
         return Key(self.item["pk"], self.item["sk"])
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Table and key: two puts of one place are one item."""
+        return self.table, self.item["pk"], self.item["sk"]
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidetable.ingest.bodies import Unreadable, decode_body
+from tidetable.ingest.bodies import Sent, Unreadable, decode_body
 from tidetable.problems import ProblemError
 
 E = b'{"series": "a"}'
@@ -24,7 +24,14 @@ FORMS = [
 
 
 def decode(body: bytes, content_type: str = "application/json") -> list[object]:
-    return decode_body(body, content_type, max_body=1000, max_events=10)
+    """What a body holds, those that were recognised as events as they were sent."""
+    found = decode_body(body, content_type, max_body=1000, max_events=10)
+    return [plain(one) if isinstance(one, Sent) else one for one in found]
+
+
+def plain(sent: Sent) -> dict[str, object]:
+    values = {"series": sent.series, "time": sent.time, "id": sent.id, "data": sent.data}
+    return {name: value for name, value in values.items() if value not in (None, {})}
 
 
 @pytest.mark.parametrize("zipped", [False, True])

@@ -1,15 +1,17 @@
 """Verdicts: which events are taken, and what the others are told."""
 
+import json
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.ingest.streams import NOW, QUAKES
 from tidetable.events import Event
+from tidetable.ingest.bodies import decode_body, decode_json
 from tidetable.ingest.values import MAX_ITEM_BYTES, item_bytes
 from tidetable.ingest.verdicts import Judge, Rejection, Window
 from tidetable.times import to_text
@@ -118,3 +120,40 @@ JSON = st.recursive(
 def test_any_json_value_gets_a_verdict(candidate: Any) -> None:
     assert isinstance(verdict(candidate), Event | Rejection)
     assert isinstance(verdict({"series": "a", "data": candidate}), Event | Rejection)
+
+
+names = st.sampled_from(["a", "", "x#y", "é", "n" * 130, "n" * 500])
+FORMS = (
+    *(
+        "2026-03-15T11:00:00.123456Z",
+        "2026-03-15T11:00:00.123456+00:00",
+        "2026-03-15T11:00:00Z",
+        "2026-03-15 11:00:00+02:00",
+    ),
+    *(
+        "2026-03-15T11:00:00.1234567Z",
+        "2026-02-30T11:00:00.123456Z",
+        "2026-03-15T25:00:00.123456Z",
+        "0001-03-15T11:00:00.123456Z",
+    ),
+    *("2026x03-15T11:00:00.123456Z", "2026-03-15T11:00:00.12345xZ", "20260315T110000.00000000000Z", "", " "),
+)
+times: Any = st.sampled_from([None, *FORMS, 1_773_572_400_000, True, 1.5])
+numbers = st.sampled_from([0, 1, -5, 10**18, 10**37, 10**39, 1.5, 1e300, 0.1])
+leaves = st.none() | st.booleans() | numbers | st.text(max_size=3)
+datas = st.dictionaries(st.sampled_from(["a", "", "b"]), leaves | st.lists(leaves, max_size=2), max_size=3)
+sent = st.fixed_dictionaries(
+    {"series": names}, optional={"time": times, "id": names | st.none(), "data": datas | st.none()}
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(sent, min_size=1, max_size=4))
+def test_what_is_recognised_at_a_glance_is_judged_as_what_is_looked_at_closely(events: list[dict[str, Any]]) -> None:
+    """The typed decoder, the time that is its own text and the glance at values against the plain way."""
+    body = json.dumps(events).encode()
+    candidates = decode_body(body, "application/json", max_body=10**6, max_events=10)
+    glance = Judge(QUAKES, QUAKES.layout, WINDOW, NOW, small=True)
+    closely = Judge(QUAKES, QUAKES.layout, WINDOW, NOW)
+    for index, (candidate, one) in enumerate(zip(candidates, decode_json(body), strict=True)):
+        assert glance(index, candidate) == closely(index, one)

@@ -11,7 +11,6 @@ import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
@@ -186,6 +185,8 @@ class LeanClient:
 
     def _set_clock(self, answer: Answer) -> bool:
         """Take the service's time for ours if they differ enough to be the reason of a refusal."""
+        from email.utils import parsedate_to_datetime
+
         try:
             theirs = parsedate_to_datetime(answer.headers[b"date"].decode())
         except (KeyError, ValueError):

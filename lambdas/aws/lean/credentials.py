@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -91,6 +90,9 @@ class Provider:
 
 
 def _fetch(url: str, token: str | None) -> bytes:
+    # Only a function without credentials in its environment needs it.
+    import urllib.request
+
     headers = {"Authorization": token} if token else {}
     request = urllib.request.Request(url, headers=headers)  # noqa: S310 - an address that was checked
     with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310

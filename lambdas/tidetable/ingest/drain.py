@@ -46,7 +46,7 @@ def drain_message(body: str, parts: Drain, remaining: Remaining) -> int:
             raise NotDrained(f"no period table of {stream} is recorded for {event.time.isoformat()} yet")
         put = Put(entry.table, entry.layout.item_of(event))
         if entry.writable and _in_window(stream, event, parts):
-            direct[put.table, *put.key] = put
+            direct[put.place] = put
         elif not (entry.writable and parts.store.write_fenced(put, entry)):
             # Behind the window a table may be archived at any moment, hence the fence; once it is, no write may land.
             raise NotDrained(f"period {entry.period.label} of {stream} is {entry.state}: restore it, then replay")

@@ -11,6 +11,7 @@ from tidetable.catalog import Backfill
 from tidetable.config import Config, Stream
 from tidetable.ingest.bodies import decode_body
 from tidetable.ingest.routing import Routed, route
+from tidetable.ingest.values import MAX_ITEM_BYTES
 from tidetable.ingest.verdicts import Candidate, Judge, Rejection, Window
 from tidetable.ingest.writing import Jitter, Remaining, write_with_retries
 from tidetable.ports import CatalogReader, Clock, EventStore, Overflow
@@ -18,6 +19,7 @@ from tidetable.problems import Problem, ProblemError, refuse, unknown_stream
 from tidetable.times import to_text
 
 RETRY_AFTER_SECONDS = 5
+_MOST_KEY_BYTES = 80_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +91,25 @@ def ingest(request: IngestRequest, parts: Ingest, remaining: Remaining) -> Outco
     now = parts.clock.now()
     window = Window.of(stream, now)
     layout = stream.layout
-    judge = Judge(stream, layout, window, now, _Imports(stream.name, parts.catalog, now))
+    imports = _Imports(stream.name, parts.catalog, now)
+    judge = Judge(stream, layout, window, now, imports, small=_is_small(request.body))
     judged = [judge(index, one) for index, one in enumerate(candidates)]
     accepted = _Accepted(judged, candidates)
     _refuse_whole(accepted.rejections, len(candidates), request)
-    oldest = min([window.oldest, *(one.event.time for one in accepted.taken)])
-    entries = parts.catalog.entries(stream.name, oldest, window.newest)
+    times = [one.event.time for one in accepted.taken]
+    entries = parts.catalog.entries(stream.name, min(window.oldest, *times), window.newest)
     routed = route(stream.name, accepted.taken, entries, layout=layout, oldest=window.oldest, now=now)
     accepted.seal(routed.sealed, stream)
     _refuse_whole(accepted.rejections, len(candidates), request)
     return _store(stream, accepted, routed, window, parts, remaining)
+
+
+def _is_small(body: bytes) -> bool:
+    """Whether no plain event of the body can be beyond DynamoDB's limit: its fields take no more than their JSON does.
+
+    The keys of the table and of twenty indexes take 80 KB at the most. What is compressed says nothing of its size.
+    """
+    return len(body) < MAX_ITEM_BYTES - _MOST_KEY_BYTES and not body.startswith(b"\x1f\x8b")
 
 
 class _Imports:
@@ -122,9 +133,15 @@ class _Accepted:
     def __init__(self, judged: Sequence[Candidate | Rejection], candidates: Sequence[Any]) -> None:
         self._candidates = candidates
         self.count = len(judged)
-        self.rejections = [one for one in judged if isinstance(one, Rejection)]
-        self.indexes = [index for index, one in enumerate(judged) if isinstance(one, Candidate)]
-        self.taken = [one for one in judged if isinstance(one, Candidate)]
+        self.rejections: list[Rejection] = []
+        self.indexes: list[int] = []
+        self.taken: list[Candidate] = []
+        for index, one in enumerate(judged):
+            if isinstance(one, Rejection):
+                self.rejections.append(one)
+            else:
+                self.indexes.append(index)
+                self.taken.append(one)
 
     def seal(self, sealed: Sequence[int], stream: Stream) -> None:
         """Reject the events whose period takes no more writes."""
@@ -149,19 +166,21 @@ def _store(
     stream: Stream, accepted: _Accepted, routed: Routed, window: Window, parts: Ingest, remaining: Remaining
 ) -> Outcome:
     # The last event of a key wins, as it would if each had come in a request of its own.
-    holders = {(put.table, put.key): index for index, put in routed.puts.items()}
+    holders = {put.place: index for index, put in routed.puts.items()}
     puts = [routed.puts[index] for index in holders.values()]
     written = write_with_retries(parts.store, puts, remaining=remaining, clock=parts.clock, jitter=parts.jitter)
-    waiting = sorted([holders[put.table, put.key] for put in written.unwritten] + routed.homeless)
+    waiting = sorted([holders[put.place] for put in written.unwritten] + routed.homeless)
     unsafe = parts.overflow.send(stream.name, [accepted.taken[index].event for index in waiting]) if waiting else []
     if unsafe:
         raise _not_durable(len(unsafe))
     refs: list[str | None] = [None] * accepted.count
     for index, ref in routed.refs.items():
         refs[accepted.indexes[index]] = ref
-    # A duplicate shares the fate of the event that stands for it.
-    late = {(put.table, put.key) for put in written.unwritten}
-    queued = len(routed.homeless) + sum((put.table, put.key) in late for put in routed.puts.values())
+    queued = len(routed.homeless)
+    if written.unwritten:
+        # A duplicate shares the fate of the event that stands for it.
+        late = {put.place for put in written.unwritten}
+        queued += sum(put.place in late for put in routed.puts.values())
     return Outcome(
         accepted=len(accepted.taken) - len(routed.sealed) - queued,
         queued=queued,
@@ -170,7 +189,7 @@ def _store(
         window=window,
         write_units=written.units,
         throttled=written.throttled,
-        newest=max((one.event.time for one in accepted.taken), default=None),
+        newest=max([one.event.time for one in accepted.taken], default=None),
     )
 
 

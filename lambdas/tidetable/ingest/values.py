@@ -12,6 +12,7 @@ MAX_ITEM_BYTES = 400 * 1024
 # DynamoDB nests 32 levels deep; `data` itself is the first.
 MAX_DEPTH = 31
 MAX_DIGITS = 38
+_SURELY_SMALL = 10**18
 
 
 def item_bytes(item: Item) -> int:
@@ -20,6 +21,24 @@ def item_bytes(item: Item) -> int:
         return sum([_text_size(name) + _size(value, 0) for name, value in item.items()])
     except _Refused as error:
         raise ValueError(_explained(item, error)) from error
+
+
+def is_plain(data: JsonObject) -> bool:
+    """Whether data holds nothing that DynamoDB could refuse, at a glance: flat, and of text and small numbers.
+
+    Decimals must be known to be small; False only means that it must be looked at more closely.
+    """
+    for name, value in data.items():
+        kind = type(value)
+        if not name or not (
+            kind is str
+            or kind is Decimal
+            or kind is bool
+            or value is None
+            or (kind is int and -_SURELY_SMALL < value < _SURELY_SMALL)
+        ):
+            return False
+    return True
 
 
 class _Refused(ValueError):

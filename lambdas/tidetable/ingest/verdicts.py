@@ -13,13 +13,15 @@ import msgspec
 from tidetable.config import Stream
 from tidetable.errors import InvalidTime
 from tidetable.events import Event, Item, JsonObject
-from tidetable.ingest.bodies import Unreadable
-from tidetable.ingest.values import MAX_ITEM_BYTES, item_bytes
+from tidetable.ingest.bodies import Sent, Unreadable
+from tidetable.ingest.values import MAX_ITEM_BYTES, is_plain, item_bytes
 from tidetable.keys import MAX_NAME_BYTES, Layout, escape
-from tidetable.times import parse_instant, to_text
+from tidetable.times import parse_stamp, to_text
 
 Code = Literal["invalid", "too_old", "too_new", "too_large"]
 
+# Escaped and in UTF-8 a character takes four bytes at the most.
+_SURELY_SHORT = MAX_NAME_BYTES // 4
 _FIELDS = frozenset({"series", "time", "id", "data"})
 _CANONICAL = msgspec.json.Encoder(decimal_format="number", order="sorted")
 
@@ -49,12 +51,17 @@ class Rejection:
     @classmethod
     def of(cls, index: int, candidate: Any, code: Code, detail: str) -> Rejection:
         """The rejection of a candidate, with the candidate's id if it has one."""
-        own = candidate.get("id") if isinstance(candidate, dict) else None
+        own = (
+            candidate.id
+            if isinstance(candidate, Sent)
+            else candidate.get("id")
+            if isinstance(candidate, dict)
+            else None
+        )
         return cls(index, own if isinstance(own, str) else None, code, detail)
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True, gc=False):
     """An event that may be written, and its item in the stream's present layout."""
 
     event: Event
@@ -63,20 +70,26 @@ class Candidate:
 
 @dataclass(slots=True)
 class Judge:
-    """What is the same for all candidates of a request. ``imported`` tells whether a backfill takes a time before the window."""
+    """What is the same for all candidates of a request. ``imported`` tells whether a backfill takes a time before the window.
+
+    ``small`` says that the request is too small to hold an event beyond DynamoDB's limit, so that none needs be measured.
+    """
 
     stream: Stream
     layout: Layout
     window: Window
     now: datetime
     imported: Callable[[datetime], bool] = lambda _: False
+    small: bool = False
 
     def __call__(self, index: int, candidate: Any) -> Candidate | Rejection:
         """Decide on one candidate. An absent time is the time of arrival; an absent id a hash of what was sent."""
         try:
-            event = _event(candidate, self.now)
-            item = self.layout.item_of(event)
-            size = item_bytes(item)
+            event, stamp = _event(candidate, self.now)
+            item = self.layout.item_of(event, stamp)
+            # What has an event's types and numbers need be measured only if there is room for too much of it.
+            sure = self.small and type(candidate) is Sent and is_plain(event.data)
+            size = 0 if sure else item_bytes(item)
         except ValueError as error:
             return Rejection.of(index, candidate, "invalid", str(error))
         for one in self.layout.indexes:
@@ -96,7 +109,23 @@ class Judge:
         return Candidate(event, item)
 
 
-def _event(candidate: Any, now: datetime) -> Event:
+def _event(candidate: Any, now: datetime) -> tuple[Event, str]:
+    """The candidate as an event, and the text of its time; ValueError says what is wrong with it."""
+    if not isinstance(candidate, Sent):
+        candidate = _sent(candidate)
+    series = _name(candidate.series, "series")
+    sent = candidate.time
+    try:
+        time, stamp = (now, to_text(now)) if sent is None else parse_stamp(sent)
+    except InvalidTime as error:
+        raise ValueError(f"time: {error}") from error
+    own, data = candidate.id, candidate.data
+    id = _content_id(series, None if sent is None else time, data) if own is None else _name(own, "id")
+    return Event(series, time, id, data), stamp
+
+
+def _sent(candidate: Any) -> Sent:
+    """A candidate of which nothing is known yet."""
     if isinstance(candidate, Unreadable):
         raise ValueError(candidate.reason)
     if not isinstance(candidate, dict):
@@ -108,23 +137,17 @@ def _event(candidate: Any, now: datetime) -> Event:
         )
     if "series" not in candidate:
         raise ValueError("series is missing: say what the event is about, such as a device or a user")
-    series = _name(candidate["series"], "series")
     data = candidate.get("data", {})
     if not isinstance(data, dict):
         raise ValueError("data must be a JSON object")
-    sent = candidate.get("time")
-    try:
-        time = now if sent is None else parse_instant(sent)
-    except InvalidTime as error:
-        raise ValueError(f"time: {error}") from error
-    own = candidate.get("id")
-    id = _content_id(series, None if sent is None else time, data) if own is None else _name(own, "id")
-    return Event(series, time, id, data)
+    return Sent(candidate["series"], candidate.get("time"), candidate.get("id"), data)
 
 
 def _name(value: Any, field: str) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError(f"{field} must be a text of at least one character")
+    if len(value) <= _SURELY_SHORT:
+        return value
     if len(value) > MAX_NAME_BYTES or len(escape(value).encode()) > MAX_NAME_BYTES:
         raise ValueError(f"{field} is too long: at most {MAX_NAME_BYTES} bytes of UTF-8, # and % counting three each")
     return value

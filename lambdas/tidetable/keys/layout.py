@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from tidetable.events import Event, Item
@@ -39,8 +40,22 @@ class Layout:
 
     def key_of(self, event: Event) -> Key:
         """Where the event is, or would be, in its period's table."""
-        suffix = suffix_of(event.id if self.shard_by == "id" else event.series, self.shards)
-        return Key(self.partition(event.time, event.series, suffix), self.sort_key(event.time, event.series, event.id))
+        return Key(*self._keys(event, to_text(event.time)))
+
+    def _keys(self, event: Event, stamp: str) -> tuple[str, str]:
+        """Partition key and sort key of an event; ``stamp`` is the text of its time."""
+        series, id = event.series, event.id
+        suffix = suffix_of(id if self.shard_by == "id" else series, self.shards)
+        if "#" in series or "%" in series:
+            series = escape(series)
+        if "#" in id or "%" in id:
+            id = escape(id)
+        if self.partition_by == "series":
+            return f"{series}#{suffix}", f"{stamp}#{id}"
+        start = (
+            to_text(self.bucket_start(event.time)) if self.bucket % 60 else _bucket_of_minute(stamp[:16], self.bucket)
+        )
+        return f"{start}#{suffix}", f"{stamp}#{series}#{id}"
 
     def partition(self, time: datetime, series: str, suffix: int) -> str:
         """The partition key of a suffix: of the bucket that holds the time, or of the series."""
@@ -69,10 +84,13 @@ class Layout:
             return range(only, only + 1)
         return range(self.shards)
 
-    def item_of(self, event: Event) -> Item:
-        """The event as an item: its key says series, time and id, so only ``data`` and the keys of indexes are stored besides."""
-        key = self.key_of(event)
-        item = {"pk": key.pk, "sk": key.sk, "data": event.data}
+    def item_of(self, event: Event, stamp: str | None = None) -> Item:
+        """The event as an item: its key says series, time and id, so only ``data`` and the keys of indexes are stored besides.
+
+        ``stamp`` is the text of its time, if it is at hand.
+        """
+        pk, sk = self._keys(event, to_text(event.time) if stamp is None else stamp)
+        item = {"pk": pk, "sk": sk, "data": event.data}
         for index in self.indexes:
             item |= index.attributes_of(event)
         return item
@@ -91,3 +109,10 @@ class Layout:
             time, id = names
             series = item["pk"].rpartition("#")[0]
         return Event(series=unescape(series), time=from_text(time), id=unescape(id), data=data)
+
+
+@lru_cache(maxsize=4096)
+def _bucket_of_minute(minute: str, bucket: int) -> str:
+    """The start of the bucket of whole minutes that holds a minute: the same for many events."""
+    seconds = (int(minute[11:13]) * 3600 + int(minute[14:16]) * 60) // bucket * bucket
+    return f"{minute[:10]}T{seconds // 3600:02d}:{seconds // 60 % 60:02d}:00.000000Z"

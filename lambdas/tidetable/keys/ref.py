@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64decode
+from binascii import b2a_base64
 from dataclasses import dataclass
 from typing import Self
 
@@ -13,11 +14,13 @@ from tidetable.keys.layout import Key
 from tidetable.periods import Period, from_label
 
 _VERSION = 1
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 def ref_text(stream: str, label: str, pk: str, sk: str) -> str:
     """A ref as URL-safe text without padding."""
-    return urlsafe_b64encode(msgspec.json.encode((_VERSION, stream, label, pk, sk))).decode().rstrip("=")
+    raw = msgspec.json.encode((_VERSION, stream, label, pk, sk))
+    return b2a_base64(raw, newline=False).translate(_URL_SAFE, b"=").decode()
 
 
 @dataclass(frozen=True, slots=True)

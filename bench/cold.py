@@ -1,0 +1,91 @@
+"""A cold start: from a fresh process to the first write that is answered, ours over bare boto3's.
+
+Ours imports the ingest function with its logs and metrics, reads the configuration, asks the catalog and writes; the other makes
+a boto3 client and puts an item. Both talk to a process that answers at once. Prints milliseconds and the ratio of wall times.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "lambdas")]
+
+from aws.catalog_items import attributes, period_key
+from aws.wire import item_text
+from bench.results import note
+from bench.stub import stub
+from tidetable.catalog import Entry, State
+from tidetable.config import load
+from tidetable.names import table_name
+from tidetable.periods import containing
+
+ROUNDS = 11
+OURS = """
+import sys
+from pathlib import Path
+sys.path.insert(0, "lambdas")
+import settings
+settings.CONFIG_FILE = Path("tidetable.toml")
+from handlers import ingest
+class Context:
+    function_name, memory_limit_in_mb, aws_request_id = "bench", 512, "bench"
+    invoked_function_arn = "arn:aws:lambda:us-east-1:000000000000:function:bench"
+    def get_remaining_time_in_millis(self):
+        return 30_000
+event = {"headers": {}, "pathParameters": {"stream": "quakes"}, "body": '{"series": "a", "data": {"mag": 4.2}}'}
+answer = ingest.handler(event, Context())
+assert '"accepted":1' in answer["body"], answer
+"""
+BARE = """
+import boto3
+boto3.client("dynamodb").put_item(TableName="bench", Item={"pk": {"S": "a"}, "sk": {"S": "b"}, "mag": {"N": "4.2"}})
+"""
+
+
+def catalog_answer() -> bytes:
+    """A Query's answer: the period of now."""
+    now = datetime.now(UTC)
+    stream = load(ROOT / "tidetable.toml").streams["quakes"]
+    period = containing(now, stream.period)
+    entry = Entry("quakes", period, table_name("bench", "quakes", period), stream.layout, State.OPEN, now)
+    item = period_key("quakes", period) | attributes(entry)
+    return f'{{"Items":[{item_text(item)}],"Count":1}}'.encode()
+
+
+def seconds(program: str, environment: dict[str, str]) -> float:
+    """Wall time of a program in a process of its own."""
+    begun = time.perf_counter()
+    subprocess.run(  # noqa: S603 - our own programs
+        [sys.executable, "-c", program], check=True, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL
+    )
+    return time.perf_counter() - begun
+
+
+def main() -> None:
+    """Both in turn, many times."""
+    with stub({b"Query": catalog_answer()}) as endpoint:
+        environment = os.environ | {
+            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_ACCESS_KEY_ID": "bench",
+            "AWS_SECRET_ACCESS_KEY": "bench",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "POWERTOOLS_SERVICE_NAME": "bench",
+            "POWERTOOLS_METRICS_NAMESPACE": "bench",
+            "TIDETABLE_STAGE": "bench",
+            "TIDETABLE_CATALOG_TABLE": "bench-catalog",
+        }
+        rounds = [(seconds(OURS, environment), seconds(BARE, environment)) for _ in range(ROUNDS)][1:]
+    ours, bare = (1000 * median(side) for side in zip(*rounds, strict=True))
+    print(f"cold start to the first answered write: ours {ours:.0f} ms, bare boto3 {bare:.0f} ms")
+    note(ingest_cold_ours_over_bare_boto3=median(one / other for one, other in rounds))
+
+
+if __name__ == "__main__":
+    main()

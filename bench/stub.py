@@ -1,0 +1,67 @@
+"""A server that answers every request of DynamoDB's at once, in a process of its own: what it costs is nobody's."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+
+ANSWERS = {
+    b"BatchWriteItem": b'{"UnprocessedItems":{},"ConsumedCapacity":[]}',
+    b"PutItem": b"{}",
+}
+
+
+def _serve(connection: socket.socket, answers: dict[bytes, bytes]) -> None:
+    with connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        held = b""
+        while True:
+            while (end := held.find(b"\r\n\r\n")) < 0:
+                some = connection.recv(1 << 20)
+                if not some:
+                    return
+                held += some
+            head = held[:end].lower()
+            length = int(head.partition(b"content-length:")[2].split(b"\r\n", 1)[0])
+            while len(held) < end + 4 + length:
+                held += connection.recv(1 << 20)
+            operation = next((name for name in answers if name.lower() in head), b"")
+            held = held[end + 4 + length :]
+            body = answers.get(operation, b"{}")
+            lines = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-amz-json-1.0\r\nContent-Length: %d\r\n\r\n" % len(
+                body
+            )
+            connection.sendall(lines + body)
+
+
+def _run(answers: dict[bytes, bytes], told: Connection) -> None:
+    listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+    told.send(listener.getsockname()[1])
+    while True:
+        connection, _ = listener.accept()
+        threading.Thread(target=_serve, args=(connection, answers), daemon=True).start()
+
+
+@contextmanager
+def stub(answers: dict[bytes, bytes] | None = None) -> Iterator[str]:
+    """The address of a stub that gives these answers by operation, while the block lasts."""
+    spawn = get_context("spawn")
+    here, there = spawn.Pipe()
+    process = spawn.Process(target=_run, args=(ANSWERS | (answers or {}), there), daemon=True)
+    process.start()
+    try:
+        yield f"http://127.0.0.1:{here.recv()}"
+    finally:
+        process.terminate()
+        process.join()
+
+
+if __name__ == "__main__":
+    with stub() as endpoint:
+        print(endpoint)
+        sys.stdin.read()
