@@ -54,6 +54,7 @@ check: setup ## lint, format, types, direction of imports
 
 bench: setup ## hot paths, suffixes and the bill, each against a named baseline
 	$(PY) -m bench.ingest
+	$(PY) -m bench.cold
 	$(PY) -m bench.suffixes
 	$(PY) -m bench.bill
 	$(PY) -m bench.reconcile
