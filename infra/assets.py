@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,6 +24,7 @@ _TARGET = [
 ]
 # Nothing that runs; leaving them out keeps pyarrow within Lambda's 250 MB.
 _CLUTTER = ("__pycache__", "tests", "include", "bin", "libarrow_flight*")
+_OWN = ("handlers", "aws", "tidetable")
 _IGNORED = shutil.ignore_patterns("__pycache__", "requirements*.txt")
 
 
@@ -59,6 +61,11 @@ class Assets:
         return [*command, *platform, "--target", str(target), "-r", str(self._lambdas / requirements)]
 
     @property
+    def _bytecode(self) -> bytes:
+        """Whether there is bytecode in the assets: with and without are different assets."""
+        return b"compiled" if self.interpreter is not None else b"sources alone"
+
+    @property
     def _lambdas(self) -> Path:
         return self._root / "lambdas"
 
@@ -70,7 +77,7 @@ class Assets:
         """The folder of an asset, built if nothing has the same content yet."""
         packages = self._packages(requirements)
         sources = sorted(path for path in self._lambdas.rglob("*") if path.suffix in {".py", ".txt"})
-        content = [packages.name.encode(), self._config.read_bytes()]
+        content = [packages.name.encode(), self._config.read_bytes(), self._bytecode]
         content += [str(path.relative_to(self._lambdas)).encode() + path.read_bytes() for path in sources]
         folder = self._root / ".build" / f"asset-{_digest(content)}"
         if not folder.exists():
@@ -79,12 +86,14 @@ class Assets:
                 shutil.copytree(packages, partial, symlinks=True, copy_function=os.link, dirs_exist_ok=True)
                 shutil.copytree(self._lambdas, partial, dirs_exist_ok=True, ignore=_IGNORED)
                 shutil.copy(self._config, partial / "tidetable.toml")
+                for path in [*partial.glob("*.py"), *(partial / name for name in _OWN)]:
+                    self._compile(path)
         return folder
 
     def _packages(self, requirements: str) -> Path:
         pins = [path.read_bytes() for path in sorted(self._lambdas.glob("requirements*.txt"))]
         machine = f"{sys.platform}-{sys.version_info[:2]}" if self._local else f"arm64-{RUNTIME}"
-        content = [requirements.encode(), machine.encode(), *map(str.encode, _CLUTTER), *pins]
+        content = [requirements.encode(), machine.encode(), self._bytecode, *map(str.encode, _CLUTTER), *pins]
         folder = self._root / ".build" / f"packages-{_digest(content)}"
         if not folder.exists():
             with _building(folder) as partial:
@@ -92,7 +101,31 @@ class Assets:
                 for pattern in _CLUTTER:
                     for path in list(partial.rglob(pattern)):
                         shutil.rmtree(path) if path.is_dir() else path.unlink()
+                self._compile(partial)
         return folder
+
+    def _compile(self, path: Path) -> None:
+        """Compile in place, for a bytecode that is taken as it is: where functions run nothing can be written, and a file that is
+        newer than its bytecode, as those of an archive are, would be compiled at every cold start.
+        """
+        interpreter = self.interpreter
+        if interpreter is None or not path.exists():
+            return
+        command = [interpreter, "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash", str(path)]
+        # A module for another Python, of which packages have some, does not compile; it is not imported either.
+        subprocess.run(command, check=False, stdout=subprocess.DEVNULL)  # noqa: S603 - our own command
+
+    @cached_property
+    def interpreter(self) -> str | None:
+        """A Python of the version that runs the functions, if this machine has one: bytecode is of one version only."""
+        if self._local:
+            return sys.executable
+        if sys.version_info[:2] == tuple(map(int, RUNTIME.split("."))):
+            return sys.executable
+        found = shutil.which(f"python{RUNTIME}")
+        # A version manager's command may be there without the version.
+        works = found and subprocess.run([found, "-c", ""], check=False, capture_output=True).returncode == 0  # noqa: S603
+        return found if works else None
 
 
 @contextmanager

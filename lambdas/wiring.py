@@ -81,9 +81,10 @@ def tables() -> Tables:
 
 @cache
 def ingest() -> Ingest:
+    from tidetable.ingest.circuit import Circuit
     from tidetable.ingest.request import Ingest
 
-    return Ingest(config(), catalog(), store(), _LateOverflow(_overflow), clock(), jitter)
+    return Ingest(config(), catalog(), store(), _LateOverflow(_overflow), clock(), jitter, Circuit(clock()))
 
 
 @cache

@@ -20,6 +20,7 @@ from tidetable.archive import Exporter, Restored, Restorer, archive_period, rest
 from tidetable.archive.restore import Position
 from tidetable.config import Config, TableClass, parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed
+from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.drain import Drain, drain_message
 from tidetable.ingest.request import Ingest, IngestRequest, Outcome, ingest
 from tidetable.lifecycle import Reconciler, Report, reconcile
@@ -91,12 +92,13 @@ class Stage:
         self.bucket = FakeBucket(self._strike_bucket)
         self.queue = FakeQueue(self.clock.now)
         self.config: Config = parse(config)
+        self.circuit = Circuit(self.clock)
         self.runs = 0
         self.part_bytes = 100_000
 
     def send(self, stream: str, body: bytes) -> Outcome:
         """What the ingest function does with a request."""
-        parts = Ingest(self.config, self.catalog, self.store, self.queue, self.clock, self._jitter)
+        parts = Ingest(self.config, self.catalog, self.store, self.queue, self.clock, self._jitter, self.circuit)
         return ingest(IngestRequest(stream, body), parts, self._remaining(INGEST_SECONDS))
 
     def drain(self) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
@@ -46,7 +49,7 @@ def test_other_content_is_another_asset(small: Assets, tmp_path: Path, changed: 
 def test_the_configuration_travels_under_the_name_that_settings_read(small: Assets) -> None:
     folder = small.build("requirements.txt")
     assert (folder / "tidetable.toml").read_text() == "a = 1"
-    assert {path.name for path in folder.iterdir()} == {"settings.py", "tidetable.toml"}
+    assert {path.name for path in folder.iterdir()} - {"__pycache__"} == {"settings.py", "tidetable.toml"}
 
 
 def test_pip_fetches_for_the_machine_that_runs_it(tmp_path: Path) -> None:
@@ -63,9 +66,36 @@ def test_the_largest_bundle_fits_lambda_and_is_for_arm() -> None:
     folder = Assets(ROOT, CONFIG, "dev").build("requirements-archive.txt")
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < _LIMIT
-    assert not [path for path in files if path.suffix == ".pyc" or path.name.startswith("requirements")]
-    assert not [path for path in files if path.parent.name in {"tests", "include", "__pycache__"}]
+    assert not [path for path in files if path.name.startswith("requirements")]
+    assert not [path for path in files if path.parent.name in {"tests", "include"}]
     assert {int.from_bytes(path.read_bytes()[18:20], "little") for path in files if path.suffix == ".so"} == {_AARCH64}
     assert {"handlers", "aws", "tidetable", "tidetable.toml", "settings.py", "pyarrow"} <= {
         path.name for path in folder.iterdir()
     }
+
+
+def test_functions_run_the_bytecode_that_ships_with_them_whatever_the_times_of_the_files(tmp_path: Path) -> None:
+    """Sources that would fail, were they read, prove that they are not."""
+    built = Assets(ROOT, CONFIG, "local").build("requirements.txt")
+    asset = tmp_path / "asset"
+    shutil.copytree(built, asset)
+    broken = [asset / "settings.py", asset / "handlers" / "ingest.py", asset / "aws_lambda_powertools" / "__init__.py"]
+    for path in broken:
+        path.write_text("raise RuntimeError('compiled anew')")
+    program = "import handlers.ingest, aws_lambda_powertools; print(handlers.ingest.__cached__)"
+    environment = {"PYTHONPATH": str(asset), "POWERTOOLS_METRICS_NAMESPACE": "t", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-c", program], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    for path in broken:
+        compiled = Path(cache_from_source(str(path)))
+        assert int.from_bytes(compiled.read_bytes()[4:8], "little") == 0b01, "by hash, and not checked"
+
+
+def test_without_the_runtimes_python_the_sources_go_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.setattr(sys, "version_info", (3, 11))
+    assets = Assets(tmp_path, CONFIG, "dev")
+    assert assets.interpreter is None
+    assert Assets(tmp_path, CONFIG, "local").interpreter == sys.executable

@@ -9,9 +9,10 @@ import pytest
 from tests.fakes import FakeCatalog, FakeClock, FakeOverflow, FakeStore
 from tests.ingest.streams import CONFIG, NOW, QUAKES
 from tidetable.catalog import Entry, State
+from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.drain import Drain, NotDrained, drain_message
 from tidetable.ingest.overflow import encode_message
-from tidetable.ingest.request import Ingest, IngestRequest, Outcome, ingest
+from tidetable.ingest.request import WRITE_BUDGET, Ingest, IngestRequest, Outcome, ingest
 from tidetable.periods import Kind, containing
 from tidetable.problems import ProblemError
 from tidetable.times import to_text
@@ -25,6 +26,7 @@ class World:
         self.catalog = FakeCatalog()
         self.store = FakeStore(self.catalog)
         self.overflow = FakeOverflow()
+        self.circuit = Circuit(self.clock)
         for days in range(3):
             period = containing(NOW - timedelta(days=days), Kind.DAY)
             table = f"tidetable-t.quakes.{period.label}"
@@ -33,7 +35,7 @@ class World:
 
     def send(self, *events: Any, seconds: float = 5, **request: Any) -> Outcome:
         deadline = self.clock.now() + timedelta(seconds=seconds)
-        parts = Ingest(CONFIG, self.catalog, self.store, self.overflow, self.clock, lambda pause: pause)
+        parts = Ingest(CONFIG, self.catalog, self.store, self.overflow, self.clock, lambda pause: pause, self.circuit)
         body = json.dumps(events).encode()
         return ingest(
             IngestRequest("quakes", body, "application/json", **request),
@@ -78,6 +80,48 @@ def test_throttled_events_are_tried_again_within_the_time_of_the_request() -> No
     outcome = world.send(event(1), event(2))
     assert (outcome.status, outcome.accepted, outcome.throttled) == (200, 2, 3)
     assert world.overflow.queued == []
+
+
+def test_a_table_that_stays_throttled_is_left_alone_for_a_while_and_then_tried_once_more() -> None:
+    world = World()
+    world.store.throttled = 10**6
+    world.send(event(1))
+    world.clock.sleep(1)
+    tried = world.store.throttled
+    assert world.send(event(2)).queued == 1
+    assert world.store.throttled == tried, "not one put was tried"
+    world.store.throttled = 0
+    outcome = world.send(event(3), event(4, days=1))
+    assert (outcome.queued, outcome.accepted) == (1, 1), "another table is not left alone"
+    world.clock.sleep(1)
+    assert world.send(event(5)).status == world.send(event(6)).status == 200
+    assert sorted(one.id for one in world.overflow.queued) == ["1", "2", "3"]
+
+
+def test_the_pause_doubles_while_trials_fail_and_no_longer_than_half_a_minute() -> None:
+    clock = FakeClock(NOW)
+    circuit = Circuit(clock)
+    lengths = []
+    for _ in range(7):
+        circuit.tripped(["t"])
+        begun = clock.now()
+        while not circuit.admits("t"):
+            clock.sleep(1)
+        lengths.append((clock.now() - begun).total_seconds())
+    assert lengths == [2, 4, 8, 16, 30, 30, 30]
+    circuit.closed(["t"])
+    circuit.tripped(["t"])
+    clock.sleep(2)
+    assert circuit.admits("t")
+    assert circuit.admits("another")
+
+
+def test_a_request_waits_no_longer_than_its_budget() -> None:
+    world = World()
+    world.store.throttled = 10**6
+    begun = world.clock.now()
+    assert world.send(event(1), seconds=1000).status == 202
+    assert world.clock.now() - begun <= WRITE_BUDGET
 
 
 def test_what_stays_throttled_is_queued_and_its_duplicates_with_it() -> None:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 from tidetable.catalog import Backfill
 from tidetable.config import Config, Stream
 from tidetable.ingest.bodies import decode_body
+from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.routing import Routed, route
 from tidetable.ingest.values import MAX_ITEM_BYTES
 from tidetable.ingest.verdicts import Candidate, Judge, Rejection, Window
 from tidetable.ingest.writing import Jitter, Remaining, write_with_retries
-from tidetable.ports import CatalogReader, Clock, EventStore, Overflow
+from tidetable.ports import CatalogReader, Clock, EventStore, Overflow, Put, Written
 from tidetable.problems import Problem, ProblemError, refuse, unknown_stream
 from tidetable.times import to_text
 
 RETRY_AFTER_SECONDS = 5
+# So long a request waits for a table that is throttled; what is not written by then is queued.
+WRITE_BUDGET = timedelta(seconds=15)
 _MOST_KEY_BYTES = 80_000
 
 
@@ -34,7 +38,10 @@ class IngestRequest:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of a request; ``refs`` goes by the index of the events sent, None where one was rejected."""
+    """What became of a request; ``refs`` goes by the index of the events sent, None where one was rejected.
+
+    ``reasons`` counts why DynamoDB throttled it, in DynamoDB's words.
+    """
 
     accepted: int
     queued: int
@@ -43,6 +50,7 @@ class Outcome:
     window: Window
     write_units: float = 0.0
     throttled: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
     newest: datetime | None = None
 
     @property
@@ -79,6 +87,7 @@ class Ingest:
     overflow: Overflow
     clock: Clock
     jitter: Jitter
+    circuit: Circuit
 
 
 def ingest(request: IngestRequest, parts: Ingest, remaining: Remaining) -> Outcome:
@@ -167,8 +176,7 @@ def _store(
 ) -> Outcome:
     # The last event of a key wins, as it would if each had come in a request of its own.
     holders = {put.place: index for index, put in routed.puts.items()}
-    puts = [routed.puts[index] for index in holders.values()]
-    written = write_with_retries(parts.store, puts, remaining=remaining, clock=parts.clock, jitter=parts.jitter)
+    written = _write([routed.puts[index] for index in holders.values()], parts, remaining)
     waiting = sorted([holders[put.place] for put in written.unwritten] + routed.homeless)
     unsafe = parts.overflow.send(stream.name, [accepted.taken[index].event for index in waiting]) if waiting else []
     if unsafe:
@@ -189,8 +197,29 @@ def _store(
         window=window,
         write_units=written.units,
         throttled=written.throttled,
+        reasons=written.reasons,
         newest=max([one.event.time for one in accepted.taken], default=None),
     )
+
+
+def _write(puts: Sequence[Put], parts: Ingest, remaining: Remaining) -> Written:
+    """Write what the tables take within the budget; those of tables that are left alone for now are not tried."""
+    tried: list[Put] = []
+    spared: list[Put] = []
+    admitted = {table: parts.circuit.admits(table) for table in {put.table for put in puts}}
+    for put in puts:
+        (tried if admitted[put.table] else spared).append(put)
+    budget = _budget(remaining, parts.clock.now() + WRITE_BUDGET, parts.clock)
+    written = write_with_retries(parts.store, tried, remaining=budget, clock=parts.clock, jitter=parts.jitter)
+    late = {put.table for put in written.unwritten} - written.missing_tables
+    parts.circuit.tripped(late)
+    parts.circuit.closed({table for table, tries in admitted.items() if tries} - late)
+    written.unwritten += spared
+    return written
+
+
+def _budget(remaining: Remaining, end: datetime, clock: Clock) -> Remaining:
+    return lambda: min(remaining(), (end - clock.now()).total_seconds())
 
 
 def _not_durable(count: int) -> ProblemError:

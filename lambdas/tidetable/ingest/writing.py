@@ -31,6 +31,7 @@ def write_with_retries(
         total.units += outcome.units
         total.throttled += outcome.throttled
         total.missing_tables |= outcome.missing_tables
+        total.reasons += outcome.reasons
         lost = [put for put in outcome.unwritten if put.table in outcome.missing_tables]
         total.unwritten += lost
         waiting = [put for put in outcome.unwritten if put.table not in outcome.missing_tables]

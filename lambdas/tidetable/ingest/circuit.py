@@ -1,0 +1,48 @@
+"""A circuit for each table: while DynamoDB throttles it, events go straight to the overflow instead of asking again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tidetable.ports import Clock
+
+_FIRST = timedelta(seconds=2)
+_LONGEST = timedelta(seconds=30)
+
+
+@dataclass(slots=True)
+class _Trip:
+    """From when a table may be tried again, and how long it will be left alone if that fails too."""
+
+    until: datetime
+    next: timedelta
+
+
+class Circuit:
+    """Remembers, within one process, which tables could not take what they were given in time.
+
+    A table is left alone for 2 s, then 4, up to 30, while each trial fails; one that succeeds closes the circuit.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._trips: dict[str, _Trip] = {}
+
+    def admits(self, table: str) -> bool:
+        """Whether to try the table now."""
+        trip = self._trips.get(table)
+        return trip is None or self._clock.now() >= trip.until
+
+    def tripped(self, tables: Iterable[str]) -> None:
+        """These were throttled for as long as a request could wait."""
+        for table in tables:
+            before = self._trips.get(table)
+            length = before.next if before is not None else _FIRST
+            self._trips[table] = _Trip(self._clock.now() + length, min(2 * length, _LONGEST))
+
+    def closed(self, tables: Iterable[str]) -> None:
+        """These took all that they were given."""
+        for table in tables:
+            self._trips.pop(table, None)
