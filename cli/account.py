@@ -29,6 +29,9 @@ class Account:
     archiver: str
     restorer: str
     functions: Any
+    queues: Any = None
+    overflow: str = ""
+    dead_letters: str = ""
 
     def run_lifecycle(self, **payload: Any) -> dict[str, Any]:
         """Invoke the lifecycle and return its report."""
@@ -64,6 +67,7 @@ def connect(
         patient = Config(read_timeout=910, retries={"total_max_attempts": 1})
         stacks = session.client("cloudformation", endpoint_url=endpoint).describe_stacks(StackName=f"Tidetable-{stage}")
         functions = session.client("lambda", endpoint_url=endpoint, config=patient)
+        queues = session.client("sqs", endpoint_url=endpoint)
         dynamodb: Any = session.client("dynamodb", endpoint_url=endpoint)
     except (ClientError, BotoCoreError) as error:
         raise AccountError(
@@ -79,4 +83,7 @@ def connect(
         outputs["ArchiverFunction"],
         outputs["RestorerFunction"],
         functions,
+        queues,
+        outputs["OverflowQueueUrl"],
+        outputs["DeadLetterQueueUrl"],
     )

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cli.account import Account
 from cli.common import (
     AsJson,
     Endpoint,
@@ -20,6 +21,8 @@ from cli.common import (
     show_report,
     working,
 )
+from cli.letters import replay as send_back
+from cli.letters import summary
 
 # Something is to be done: `plan` says so to scripts.
 PENDING = 2
@@ -137,3 +140,39 @@ def backfill(
     show_report(report, as_json=as_json)
     if not report["healthy"]:
         raise typer.Exit(1)
+
+
+@app.command()
+def replay(
+    stage: Stage = "dev",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what is there and why.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+    endpoint: Endpoint = None,
+    profile: Profile = None,
+    region: Region = None,
+) -> None:
+    """Send dead letters back to the overflow, from which they are written; writing an event again is harmless."""
+    account = find_account(stage, endpoint, profile, region)
+    found = working("looking", lambda: summary(account.queues, account.dead_letters))
+    counts = sorted(found.events.items())
+    events = sum(count for _, count in counts)
+    rows = [{"stream": stream, "reason": reason, "events": count} for (stream, reason), count in counts]
+    if as_json:
+        print_json({"dead": rows, "replayed": 0 if dry_run else _replayed(account, found.messages)})
+        return
+    for row in rows:
+        out.print(f"{row['events']:>8,} of {row['stream']}: {row['reason']}", markup=False, soft_wrap=True)
+    if not events or dry_run:
+        out.print(f"{events:,} dead events")
+        return
+    if not yes:
+        typer.confirm(f"Send {events:,} events back?", abort=True)
+    out.print(f"{_replayed(account, found.messages):,} events are on their way again")
+
+
+def _replayed(account: Account, most: int) -> int:
+    count: int = working(
+        "sending back", lambda: send_back(account.queues, account.dead_letters, account.overflow, most, lambda _: None)
+    )
+    return count

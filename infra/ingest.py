@@ -51,7 +51,9 @@ class Ingest(Construct):
             code=code,
             timeout=Duration.seconds(_DRAIN_SECONDS),
             memory=256,
+            environment={"TIDETABLE_DEAD_LETTER_QUEUE_URL": self.dead_letters.queue_url},
         )
+        self.drain.allow(["sqs:SendMessage"], self.dead_letters.queue_arn)
         reach(self.drain, common, ["BatchWriteItem", "PutItem"])
         self.drain.allow(["dynamodb:Query", "dynamodb:ConditionCheckItem"], storage.catalog.table_arn)
         self.drain.add_event_source(

@@ -30,6 +30,7 @@ from tidetable.ports import (
 )
 
 if TYPE_CHECKING:
+    from aws.overflow import DeadLetters
     from tidetable.ingest.drain import Drain
     from tidetable.ingest.request import Ingest
     from tidetable.query import Reader
@@ -129,6 +130,14 @@ def _overflow() -> Overflow:
     from aws.overflow import SqsOverflow
 
     return SqsOverflow(clients.sqs(), settings().overflow_queue_url)
+
+
+@cache
+def dead_letters() -> DeadLetters:
+    from aws import clients
+    from aws.overflow import DeadLetters
+
+    return DeadLetters(clients.sqs(), settings().dead_letter_queue_url)
 
 
 @cache

@@ -19,6 +19,8 @@ _MAX_MESSAGES = 10
 # Small messages: a partial failure of the drain then repeats little.
 _MESSAGE_EVENTS = 25
 _MESSAGE_BYTES = 200_000
+_MAX_REASON = 500
+REASON = "reason"
 
 
 class SqsOverflow:
@@ -40,6 +42,23 @@ class SqsOverflow:
                 taken = set()
             failed += [event for index, (_, held) in enumerate(batch) if index not in taken for event in held]
         return failed
+
+
+class DeadLetters:
+    """The queue of what cannot be written, with the reason beside each message."""
+
+    def __init__(self, client: SQSClient, queue_url: str) -> None:
+        self._client = client
+        self._url = queue_url
+
+    def bury(self, body: str, reason: str) -> bool:
+        """Keep a message and why it is here; False if SQS did not take it."""
+        attributes: Any = {REASON: {"DataType": "String", "StringValue": reason[:_MAX_REASON]}}
+        try:
+            self._client.send_message(QueueUrl=self._url, MessageBody=body, MessageAttributes=attributes)
+        except (ClientError, BotoCoreError):
+            return False
+        return True
 
 
 _Message = tuple[str, list[Event]]

@@ -12,7 +12,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 import wiring
 from handlers._observe import logger, metrics, observed, seconds_left
 from tidetable.ingest import drain_message
-from tidetable.ingest.drain import NotDrained
+from tidetable.ingest.drain import NotDrained, Undrainable
 
 _RESERVE_SECONDS = 5.0
 
@@ -31,6 +31,9 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Any:
         except NotDrained as error:
             logger.warning("message not drained", reason=str(error), message_id=record.message_id)
             metrics.add_metric("MessagesNotDrained", MetricUnit.Count, 1)
+            # What no number of tries would help is laid aside at once, with its reason; the alarm for dead letters calls.
+            if isinstance(error, Undrainable) and wiring.dead_letters().bury(record.body, str(error)):
+                return
             raise
         metrics.add_metric("EventsDrained", MetricUnit.Count, count)
 

@@ -70,7 +70,7 @@ def refused(error: ProblemError) -> HttpResponse[str]:
 @app.not_found
 def no_route(_: NotFoundError) -> HttpResponse[str]:
     """A route that the API does not have."""
-    return _http(problem_response(Problem(404, "not_found", "there is no such route; see docs/openapi.yaml")))
+    return _http(problem_response(Problem(404, "not_found", "there is no such route; see docs/api.md")))
 
 
 @app.exception_handler(Exception)  # type: ignore[untyped-decorator]

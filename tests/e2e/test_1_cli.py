@@ -9,6 +9,7 @@ import pytest
 from local import Deployed
 from local.emulator import REGION, ROOT, clean_environment
 from local.http import Api
+from tests.e2e.conftest import eventually
 
 
 @pytest.fixture
@@ -62,3 +63,24 @@ def test_a_backfill_opens_the_past_for_events(tidetable: Any, api: Api) -> None:
     assert [one["id"] for one in found] == ["h"]
     assert tidetable("backfill", "quakes", "--end").returncode == 0
     assert api.send("quakes", body).status == 422
+
+
+def test_what_cannot_be_written_is_laid_aside_with_its_reason_and_sent_back(tidetable: Any, deployed: Deployed) -> None:
+    queues = deployed.client("sqs")
+    queues.send_message(QueueUrl=deployed.outputs["OverflowQueueUrl"], MessageBody="no message of ours")
+
+    def dead() -> Any:
+        shown = tidetable("replay", "--dry-run", "--json")
+        assert shown.returncode == 0, shown.stdout + shown.stderr
+        return json.loads(shown.stdout)["dead"]
+
+    (row,) = eventually(dead, bool)
+    assert (row["stream"], row["events"]) == ("?", 1)
+    assert row["reason"].startswith("the message cannot be read")
+    sent = tidetable("replay", "--yes")
+    assert sent.returncode == 0, sent.stdout + sent.stderr
+    assert "1 events are on their way again" in sent.stdout
+    # Nothing was mended, so it comes back; this time it is taken away.
+    (again,) = eventually(dead, bool)
+    assert again == row
+    queues.purge_queue(QueueUrl=deployed.outputs["DeadLetterQueueUrl"])

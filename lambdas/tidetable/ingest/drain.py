@@ -18,6 +18,10 @@ class NotDrained(TidetableError):
     """Some events of a message are not written yet; the queue will deliver it again, and in the end keep it as dead."""
 
 
+class Undrainable(NotDrained):
+    """Some events of a message cannot be written however often it comes: somebody must do something first."""
+
+
 @dataclass(slots=True)
 class Drain:
     """What draining needs."""
@@ -30,14 +34,14 @@ class Drain:
 
 
 def drain_message(body: str, parts: Drain, remaining: Remaining) -> int:
-    """Write every event of a message and return how many; NotDrained says what stands in the way.
+    """Write every event of a message and return how many; NotDrained or Undrainable says what stands in the way.
 
     Writing an event again is harmless, so a message that was written in part is simply repeated.
     """
     try:
         stream, events = decode_message(body)
     except (ValueError, KeyError, TypeError) as error:
-        raise NotDrained(f"the message cannot be read: {error}") from error
+        raise Undrainable(f"the message cannot be read: {error}") from error
     entries = _entries(parts.catalog, stream, events)
     direct: dict[tuple[str, str, str], Put] = {}
     for event in events:
@@ -49,7 +53,7 @@ def drain_message(body: str, parts: Drain, remaining: Remaining) -> int:
             direct[put.place] = put
         elif not (entry.writable and parts.store.write_fenced(put, entry)):
             # Behind the window a table may be archived at any moment, hence the fence; once it is, no write may land.
-            raise NotDrained(f"period {entry.period.label} of {stream} is {entry.state}: restore it, then replay")
+            raise Undrainable(f"period {entry.period.label} of {stream} is {entry.state}: restore it, then replay")
     written = write_with_retries(
         parts.store, list(direct.values()), remaining=remaining, clock=parts.clock, jitter=parts.jitter
     )
