@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from urllib.parse import quote, urlencode
 from local.stack import Deployed
 
 _TIMEOUT = 60
+_UNAVAILABLE = 503
+_TRIES = 4
 
 
 @dataclass(frozen=True)
@@ -55,14 +58,23 @@ class Api:
 
     def walk(self, stream: str, **parameters: Any) -> Iterator[dict[str, Any]]:
         """Every event of a query, following cursors to the end."""
-        answer = self.query(stream, **parameters)
+        answer = self._patiently(stream, **parameters)
         while True:
             if answer.status != 200:
                 raise RuntimeError(f"the query answered {answer.status}: {answer.body}")
             yield from answer.body["events"]
             if answer.body["next"] is None:
                 return
-            answer = self.query(stream, cursor=answer.body["next"], limit=parameters.get("limit", 100))
+            answer = self._patiently(stream, cursor=answer.body["next"], limit=parameters.get("limit", 100))
+
+    def _patiently(self, stream: str, **parameters: Any) -> Answer:
+        """A page, asked for again as the API says: eight cold archive readers at once are too much for a small machine."""
+        for _ in range(_TRIES):
+            answer = self.query(stream, **parameters)
+            if answer.status != _UNAVAILABLE:
+                break
+            time.sleep(float(answer.headers.get("retry-after", 1)))
+        return answer
 
     def get(self, stream: str, ref: str) -> Answer:
         """GET one event."""
