@@ -6,7 +6,7 @@ import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 from local.stack import Deployed
 
 _TIMEOUT = 60
-_UNAVAILABLE = 503
+_LATER = frozenset({429, 503})
 _TRIES = 4
 
 
@@ -68,17 +68,21 @@ class Api:
             answer = self._patiently(stream, cursor=answer.body["next"], limit=parameters.get("limit", 100))
 
     def _patiently(self, stream: str, **parameters: Any) -> Answer:
-        """A page, asked for again as the API says: eight cold archive readers at once are too much for a small machine."""
+        return self._asked(lambda: self.query(stream, **parameters))
+
+    @staticmethod
+    def _asked(ask: Callable[[], Answer]) -> Answer:
+        """An answer to a question, asked again as the API says: cold archive readers are much for a small machine at once."""
         for _ in range(_TRIES):
-            answer = self.query(stream, **parameters)
-            if answer.status != _UNAVAILABLE:
+            answer = ask()
+            if answer.status not in _LATER:
                 break
             time.sleep(float(answer.headers.get("retry-after", 1)))
         return answer
 
     def get(self, stream: str, ref: str) -> Answer:
         """GET one event."""
-        return self.call(f"/v1/streams/{stream}/events/{quote(ref, safe='')}")
+        return self._asked(lambda: self.call(f"/v1/streams/{stream}/events/{quote(ref, safe='')}"))
 
 
 def _answer(status: int, headers: Any, body: bytes) -> Answer:

@@ -13,7 +13,7 @@ from tidetable.catalog import Backfill
 from tidetable.config import Config
 from tidetable.errors import ArchiveBusy, StaleEntry, TidetableError
 from tidetable.leases import leased
-from tidetable.lifecycle.actions import Action, Create, Finding
+from tidetable.lifecycle.actions import Action, Archive, Create, Finding
 from tidetable.lifecycle.apply import NotReady, World, apply
 from tidetable.lifecycle.observe import CONCURRENCY, observe, remember_horizons, remember_tables, said
 from tidetable.lifecycle.outlook import Outlook, outlook
@@ -22,6 +22,7 @@ from tidetable.ports import Archiver, Catalog, Clock, Scaling, TableRefused, Tab
 from tidetable.times import to_text
 
 LEASE = "lifecycle"
+ARCHIVES_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,9 @@ def _attempt_all(actions: Sequence[Action], world: World, now: datetime) -> list
     """Attempt every action of one rank, side by side: the wait for one table holds up no other."""
     alone = [action for action in actions if _goes_alone(action)]
     together = [action for action in actions if not _goes_alone(action)]
-    with ThreadPoolExecutor(CONCURRENCY) as pool:
+    # An archive is a function of its own, with pyarrow to load: a few at once, however many are due.
+    width = ARCHIVES_AT_ONCE if any(isinstance(action, Archive) for action in together) else CONCURRENCY
+    with ThreadPoolExecutor(width) as pool:
         done = list(pool.map(lambda action: _attempt(action, world, now), together))
     return done + [_attempt(action, world, now) for action in alone]
 
