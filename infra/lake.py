@@ -26,6 +26,7 @@ _OWN = {
     "id": "string",
     "id_hex": "binary",
     "shard": "smallint",
+    "accepted_at": "timestamp",
 }
 _LEFT_OVER = {"data": "string", "attributes": "string"}
 _TYPES = {"string": "string", "boolean": "boolean", "integer": "bigint", "double": "double"}
@@ -97,7 +98,8 @@ def columns(stream: Stream) -> dict[str, str]:
     """The columns of a stream's files and Athena's types for them: the pipeline's own, the indexes' keys, those declared."""
     indexes = {f"pk_{index.name}": "string" for index in stream.index}
     declared = {name.lower(): _glue(kind) for name, kind in sorted(stream.archive.columns.items())}
-    return {**_OWN, **indexes, **declared, **_LEFT_OVER}
+    own = {**_OWN, "version": "int"} if stream.versions == "keep" else _OWN
+    return {**own, **indexes, **declared, **_LEFT_OVER}
 
 
 def _glue(kind: str) -> str:

@@ -12,27 +12,33 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from aws.lean.catalog import LeanCatalog
 from aws.lean.client import LeanClient
 from aws.lean.store import LeanStore
+from aws.zstd import Zstd
 from settings import config, settings
 from tidetable.events import Event
 from tidetable.ports import (
     ArchivePage,
     ArchiveRange,
     ArchiveReader,
+    Blob,
     CatalogReader,
     Clock,
     EventStore,
     Overflow,
     Tables,
+    Values,
 )
 
 if TYPE_CHECKING:
     from aws.overflow import DeadLetters
     from tidetable.ingest.drain import Drain
     from tidetable.ingest.request import Ingest
+    from tidetable.ingest.routing import Outside
+    from tidetable.large.whole import Unpacker
     from tidetable.query import Reader
 
 
@@ -81,25 +87,45 @@ def tables() -> Tables:
 
 
 @cache
+def values() -> Values:
+    return _LateValues(_values)
+
+
+@cache
+def outside() -> Outside:
+    from tidetable.ingest.routing import Outside
+
+    return Outside(values(), Zstd(), lambda: uuid4().hex)
+
+
+@cache
 def ingest() -> Ingest:
     from tidetable.ingest.circuit import Circuit
     from tidetable.ingest.request import Ingest
 
-    return Ingest(config(), catalog(), store(), _LateOverflow(_overflow), clock(), jitter, Circuit(clock()))
+    overflow = _LateOverflow(_overflow)
+    return Ingest(config(), catalog(), store(), overflow, clock(), jitter, Circuit(clock()), outside())
 
 
 @cache
 def drain() -> Drain:
-    from tidetable.ingest.drain import Drain
+    from tidetable.ingest.drain import Drain, Pace
 
-    return Drain(config(), catalog(), store(), clock(), jitter)
+    return Drain(config(), catalog(), store(), clock(), jitter, outside(), Pace(clock()))
+
+
+@cache
+def unpacker() -> Unpacker:
+    from tidetable.large.whole import Unpacker
+
+    return Unpacker(store(), values(), Zstd())
 
 
 @cache
 def reader() -> Reader:
     from tidetable.query import Reader
 
-    return Reader(catalog(), store(), _LateReader(_archive_reader))
+    return Reader(catalog(), store(), _LateReader(_archive_reader), unpacker())
 
 
 class _LateOverflow:
@@ -108,9 +134,24 @@ class _LateOverflow:
     def __init__(self, make: Callable[[], Overflow]) -> None:
         self._make = make
 
-    def send(self, stream: str, events: Sequence[Event]) -> Sequence[Event]:
+    def send(self, stream: str, events: Sequence[Event], at: int) -> Sequence[Event]:
         """Queue the events."""
-        return self._make().send(stream, events)
+        return self._make().send(stream, events, at)
+
+
+class _LateValues:
+    """The bucket of large values, reached when the first is written or read."""
+
+    def __init__(self, make: Callable[[], Values]) -> None:
+        self._make = make
+
+    def put(self, blob: Blob) -> bool:
+        """Keep an object."""
+        return self._make().put(blob)
+
+    def get(self, key: str) -> bytes | None:
+        """An object's body."""
+        return self._make().get(key)
 
 
 class _LateReader:
@@ -129,7 +170,15 @@ def _overflow() -> Overflow:
     from aws import clients
     from aws.overflow import SqsOverflow
 
-    return SqsOverflow(clients.sqs(), settings().overflow_queue_url)
+    return SqsOverflow(clients.sqs(), settings().overflow_queue_url, values(), Zstd())
+
+
+@cache
+def _values() -> Values:
+    from aws import clients
+    from aws.objects import S3Values
+
+    return S3Values(clients.values, settings().archive_bucket)
 
 
 @cache

@@ -9,8 +9,10 @@ import wiring_control
 from aws import clients
 from aws.archive.clients import encode_page
 from aws.archive.parquet import Parquet
-from aws.archive.s3 import S3Objects, S3PartReader
+from aws.archive.s3 import S3PartReader
 from aws.archive.scan import RawScan
+from aws.archive.whole import PageCompleter
+from aws.objects import S3Objects
 from settings import config, settings
 from tidetable.archive import Exporter, Restorer
 from tidetable.archive.reading import PartReader
@@ -30,13 +32,16 @@ def exporter() -> Exporter:
         S3Objects(clients.s3(), settings().archive_bucket),
         Parquet(),
         SystemClock(),
+        PageCompleter(wiring.unpacker()),
     )
 
 
 @cache
 def restorer() -> Restorer:
     """For the restorer."""
-    return Restorer(settings().stage, exporter(), wiring_control.tables(), wiring.store(), wiring.jitter)
+    return Restorer(
+        settings().stage, exporter(), wiring_control.tables(), wiring.store(), wiring.jitter, wiring.outside()
+    )
 
 
 @cache

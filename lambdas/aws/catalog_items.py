@@ -59,6 +59,8 @@ def attributes(entry: Entry) -> Item:
             "shard_by": layout.shard_by,
             "bucket": layout.bucket,
             "indexes": [[one.name, one.partition_by, one.shards] for one in layout.indexes],
+            "versioned": layout.versioned,
+            "parts": layout.parts,
         },
     }
     if entry.archive is not None:
@@ -102,6 +104,8 @@ def _layout(item: Mapping[str, Any]) -> Layout:
         shard_by=item["shard_by"],
         bucket=int(item["bucket"]),
         indexes=tuple(Index(name, field, int(shards)) for name, field, shards in item.get("indexes", ())),
+        versioned=item.get("versioned", False),
+        parts=item.get("parts", False),
     )
 
 

@@ -50,6 +50,18 @@ def s3() -> S3Client:
 
 
 @cache
+def values() -> S3Client:
+    """For large values, which a caller waits for."""
+    config = Config(
+        connect_timeout=2,
+        read_timeout=8,
+        max_pool_connections=CONCURRENCY,
+        retries={"mode": "standard", "total_max_attempts": 2},
+    )
+    return boto3.client("s3", config=config)
+
+
+@cache
 def events() -> EventBridgeClient:
     """For notices."""
     config = Config(connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 2})

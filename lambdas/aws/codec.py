@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
-from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+from boto3.dynamodb.types import Binary, TypeDeserializer, TypeSerializer
 
 from tidetable.events import Item
 
@@ -20,4 +20,9 @@ def to_wire(item: Item) -> dict[str, Any]:
 
 def from_wire(attributes: Mapping[str, Any]) -> Item:
     """The item of attribute values; numbers come back as Decimal."""
-    return {name: _deserializer.deserialize(value) for name, value in attributes.items()}
+    return {name: _plain(_deserializer.deserialize(value)) for name, value in attributes.items()}
+
+
+def _plain(value: Any) -> Any:
+    # boto3 wraps binary values.
+    return cast("Any", value).value if isinstance(value, Binary) else value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,16 +15,19 @@ from aws.clients import CONCURRENCY
 from aws.codec import from_wire, to_wire
 from aws.codes import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED
 from aws.errors import error_code, naming_table
+from aws.guards import guarded
 from tidetable.catalog import WRITABLE, Entry
+from tidetable.errors import StoreUnavailable
 from tidetable.events import Item
 from tidetable.keys import Index, Key
-from tidetable.ports import KeyRange, Page, Put, Written
+from tidetable.ports import Guard, Guarded, KeyRange, Page, Put, Transacted, Written
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 # AWS: BatchWriteItem takes 25 puts.
 _BATCH = 25
+_GET, _GET_PARTS = 100, 40
 
 
 class DynamoStore:
@@ -39,10 +42,7 @@ class DynamoStore:
         """Try each put once, 25 to a call and one table to a call: a missing table refuses its whole batch, not others'."""
         total = Written()
         for one in self._pool.map(self._write_batch, _batches(puts)):
-            total.unwritten += one.unwritten
-            total.units += one.units
-            total.throttled += one.throttled
-            total.missing_tables |= one.missing_tables
+            total.add(one)
         return total
 
     def _write_batch(self, puts: list[Put]) -> Written:
@@ -60,40 +60,73 @@ class DynamoStore:
             # No answer: it may be written or not. Writing it again is harmless, as the key is calculated.
             return Written(unwritten=puts)
         left = {
-            (request["PutRequest"]["Item"]["pk"]["S"], request["PutRequest"]["Item"]["sk"]["S"])
+            (request["PutRequest"]["Item"]["pk"]["S"], request["PutRequest"]["Item"].get("sk", {}).get("S", ""))
             for request in answer.get("UnprocessedItems", {}).get(table, [])
         }
         unwritten = [put for put in puts if put.key in left]
         units = sum(one.get("CapacityUnits", 0.0) for one in answer.get("ConsumedCapacity", []))
         return Written(unwritten=unwritten, units=units, throttled=len(unwritten))
 
-    def write_fenced(self, put: Put, entry: Entry) -> bool:
-        """Put and check the catalog in one transaction, which the archive's change of state can only precede or follow."""
-        states = {f":s{index}": {"S": state.value} for index, state in enumerate(sorted(WRITABLE))}
+    def write_each(self, puts: Sequence[Put], guard: Guard) -> Written:
+        """PutItem for each."""
+        total = Written()
+        for one in self._pool.map(lambda put: self._write_one(put, guard), puts):
+            total.add(one)
+        return total
+
+    def _write_one(self, put: Put, guard: Guard) -> Written:
         try:
-            with naming_table(put.table):
-                self._client.transact_write_items(
-                    TransactItems=[
-                        {
-                            "ConditionCheck": {
-                                "TableName": self._catalog_table,
-                                "Key": catalog_key(entry.stream, entry.period),
-                                "ConditionExpression": f"#state IN ({', '.join(states)})",
-                                "ExpressionAttributeNames": {"#state": "state"},
-                                "ExpressionAttributeValues": states,
-                            }
-                        },
-                        {"Put": {"TableName": put.table, "Item": to_wire(put.item)}},
-                    ]
-                )
+            answer = self._client.put_item(
+                TableName=put.table,
+                Item=to_wire(put.item),
+                ReturnConsumedCapacity="TOTAL",
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                **_guarded(Guarded(put, guard)),
+            )
         except ClientError as error:
-            if error_code(error) != TRANSACTION_CANCELED:
-                raise
+            code = error_code(error)
+            if code == CONDITION_FAILED:
+                shown: Any = error.response.get("Item")
+                held = from_wire(shown) if shown else self.get_many(put.table, [put.key]).get(put.key, {})
+                return Written(held=[(put, held)])
+            missing = {put.table} if code == NOT_FOUND else set()
+            return Written(unwritten=[put], throttled=int(code in THROTTLED), missing_tables=missing)
+        except BotoCoreError:
+            return Written(unwritten=[put])
+        return Written(units=answer.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0))
+
+    def transact(self, puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
+        """TransactWriteItems, which the archive's change of the entry's state can only precede or follow."""
+        actions: list[Any] = [
+            {"Put": {"TableName": one.put.table, "Item": to_wire(one.put.item), **_guarded(one)}} for one in puts
+        ]
+        if entry is not None:
+            actions.append({"ConditionCheck": self._fence(entry)})
+        table = puts[0].put.table
+        try:
+            with naming_table(table):
+                self._client.transact_write_items(TransactItems=actions)
+        except ClientError as error:
             reasons: Any = error.response.get("CancellationReasons", [])
-            if reasons and reasons[0].get("Code") == CONDITION_FAILED.removesuffix("Exception"):
-                return False
-            raise
-        return True
+            codes = [one.get("Code") for one in reasons]
+            failed = CONDITION_FAILED.removesuffix("Exception")
+            if error_code(error) != TRANSACTION_CANCELED or failed not in codes:
+                raise StoreUnavailable(error_code(error), str(error)) from error
+            fenced = entry is not None and codes[-1] == failed
+            return Transacted.FENCED if fenced else Transacted.HELD
+        except BotoCoreError as error:
+            raise StoreUnavailable("no answer", str(error)) from error
+        return Transacted.DONE
+
+    def _fence(self, entry: Entry) -> dict[str, Any]:
+        states = {f":s{index}": {"S": state.value} for index, state in enumerate(sorted(WRITABLE))}
+        return {
+            "TableName": self._catalog_table,
+            "Key": catalog_key(entry.stream, entry.period),
+            "ConditionExpression": f"#state IN ({', '.join(states)})",
+            "ExpressionAttributeNames": {"#state": "state"},
+            "ExpressionAttributeValues": states,
+        }
 
     def query(self, keys: KeyRange, *, limit: int, ascending: bool, consistent: bool = False) -> Page:
         """One Query call; its page may end before ``limit`` at DynamoDB's 1 MB."""
@@ -142,6 +175,33 @@ class DynamoStore:
         with naming_table(table):
             answer = self._client.get_item(TableName=table, Key={"pk": {"S": key.pk}, "sk": {"S": key.sk}})
         return from_wire(answer["Item"]) if "Item" in answer else None
+
+    def get_many(self, table: str, keys: Sequence[Key]) -> Mapping[Key, Item]:
+        """BatchGetItem, 100 keys at a time."""
+        names = [{"pk": {"S": key.pk}, "sk": {"S": key.sk}} for key in keys]
+        items = [from_wire(found) for found in self._get_all(table, names, _GET)]
+        return {Key(item["pk"], item["sk"]): item for item in items}
+
+    def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
+        """BatchGetItem, as many keys at a time as 16 MB may hold."""
+        found = self._get_all(table, [{"pk": {"S": key}} for key in keys], _GET_PARTS)
+        return {item["pk"]["S"]: bytes(item["b"]["B"]) for item in found}
+
+    def _get_all(self, table: str, keys: list[Any], most: int) -> Iterator[Any]:
+        for at in range(0, len(keys), most):
+            wanted: Any = {table: {"Keys": keys[at : at + most], "ConsistentRead": True}}
+            while wanted:
+                with naming_table(table):
+                    answer = self._client.batch_get_item(RequestItems=wanted)
+                yield from answer["Responses"].get(table, [])
+                wanted = answer.get("UnprocessedKeys")
+
+
+def _guarded(one: Guarded) -> Any:
+    members = guarded(one)
+    if "ExpressionAttributeValues" in members:
+        members["ExpressionAttributeValues"] = to_wire(members["ExpressionAttributeValues"])
+    return members
 
 
 def _page(answer: Any) -> Page:

@@ -77,14 +77,15 @@ class DynamoTables:
 
     def create(self, spec: TableSpec) -> bool:
         """CreateTable with tags and class, so that no instant passes in which the table is not provably ours."""
+        keys = ("pk", "sk") if spec.sorted else ("pk",)
         try:
             with _translated():
                 self._client.create_table(
                     TableName=spec.name,
-                    KeySchema=_schema("pk", "sk"),
+                    KeySchema=_schema(*keys),
                     AttributeDefinitions=[
                         {"AttributeName": name, "AttributeType": "S"}
-                        for name in ("pk", "sk", *(name for one in spec.indexes for name in (one.pk, one.sk)))
+                        for name in (*keys, *(name for one in spec.indexes for name in (one.pk, one.sk)))
                     ],
                     TableClass=_CLASSES[spec.table_class],
                     Tags=[{"Key": key, "Value": value} for key, value in spec.tags.items()],

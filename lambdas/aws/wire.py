@@ -10,16 +10,16 @@ from typing import Any
 
 from tidetable.events import Item
 
-_EVENT = ("pk", "sk", "data")
+_EVENT = ("pk", "sk", "at", "data")
 
 
 def item_text(item: Item) -> str:
     """An item as the text of a request: ``{"pk":{"S":"..."},...}``."""
     data = item.get("data")
-    if len(item) == len(_EVENT) and type(data) is dict:
+    if len(item) == len(_EVENT) and type(data) is dict and "at" in item:
         # An event's item without indexes, which is most of what is ever written.
-        pk, sk = quoted(item["pk"]), quoted(item["sk"])
-        return f'{{"pk":{{"S":{pk}}},"sk":{{"S":{sk}}},"data":{{"M":{{{_fields(data)}}}}}}}'
+        pk, sk, at = quoted(item["pk"]), quoted(item["sk"]), item["at"]
+        return f'{{"pk":{{"S":{pk}}},"sk":{{"S":{sk}}},"at":{{"N":"{at}"}},"data":{{"M":{{{_fields(data)}}}}}}}'
     return "{" + _fields(item) + "}"
 
 

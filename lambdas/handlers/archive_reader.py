@@ -16,7 +16,8 @@ from tidetable.ports import ArchiveRange
 @observed
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  # noqa: ARG001 - Lambda's signature
     """Answer one page."""
-    keys = ArchiveRange(event["manifest"], event["low"], event["high"], event["series"], event["after"])
+    names = ("manifest", "low", "high", "series", "after", "versions")
+    keys = ArchiveRange(*(event[name] for name in names))
     page = read_archive(keys, wiring_archive.part_reader(), limit=event["limit"], ascending=event["ascending"])
     metrics.add_metric("ArchivedEventsRead", MetricUnit.Count, len(page.events))
     return wiring_archive.encode_page(page)

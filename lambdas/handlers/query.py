@@ -18,7 +18,6 @@ from settings import config, settings
 from tidetable.config import Stream
 from tidetable.problems import Problem, ProblemError, unknown_stream
 from tidetable.query import describe_periods, describe_streams, get_event, parse_query, run_query
-from tidetable.query.run import render
 
 app = APIGatewayRestResolver()
 
@@ -58,7 +57,8 @@ def events(stream: str) -> HttpResponse[str]:
 def event(stream: str, ref: str) -> HttpResponse[str]:
     """One event."""
     text = unquote(ref)
-    return _ok(render(get_event(_stream(stream), text, wiring.reader()), text))
+    parameters = app.current_event.raw_event.get("multiValueQueryStringParameters") or {}
+    return _ok(get_event(_stream(stream), text, wiring.reader(), parameters))
 
 
 @app.exception_handler(ProblemError)  # type: ignore[untyped-decorator]

@@ -11,6 +11,7 @@ from tidetable.periods import Period, from_label
 STAGE = re.compile(r"[a-z][a-z0-9-]{0,14}[a-z0-9]|[a-z]", re.ASCII)
 # No dot: the dot separates the parts of a table's name.
 STREAM = re.compile(r"[a-z][a-z0-9_-]{0,62}", re.ASCII)
+_PARTS = ".parts"
 
 
 def table_prefix(stage: str) -> str:
@@ -21,6 +22,11 @@ def table_prefix(stage: str) -> str:
 def table_name(stage: str, stream: str, period: Period) -> str:
     """The period table's name: ``tidetable-<stage>.<stream>.<label>``, at most 111 of DynamoDB's 255 characters."""
     return f"{table_prefix(stage)}{stream}.{period.label}"
+
+
+def parts_table(table: str) -> str:
+    """The table beside a period table, of what does not go into an event's item."""
+    return table + _PARTS
 
 
 def parse_table_name(stage: str, name: str) -> tuple[str, Period]:

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol
+from enum import Enum
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -96,7 +97,8 @@ class TableSpec:
     """A table to create. Units are None for on-demand tables; an index gets as many as the table, if ``index_units`` has none.
 
     ``warm`` and ``most`` are write and read units: the throughput to be ready for, and what an on-demand table may take.
-    ``encryption`` is "aws-owned", "aws-managed" or a key's ARN, ``stream`` what its change stream shows, or "none".
+    ``encryption`` is "aws-owned", "aws-managed" or a key's ARN, ``stream`` what its change stream shows, or "none". A table that
+    is not ``sorted`` has a partition key alone.
     """
 
     name: str
@@ -111,6 +113,7 @@ class TableSpec:
     most: tuple[int, int] | None = None
     encryption: str = "aws-owned"
     stream: str = "none"
+    sorted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,27 +214,60 @@ class TableRefused(Exception):
         super().__init__(message)
 
 
+class Blob(msgspec.Struct, frozen=True, gc=False):
+    """An object on its way to the bucket. ``owner`` is the key of the item that it belongs to."""
+
+    key: str
+    body: bytes
+    owner: Key
+
+
 class Put(msgspec.Struct, frozen=True, gc=False):
-    """An item on its way to a table."""
+    """An item on its way to a table. ``parts`` and ``blob`` are what it refers to, and are written before it.
+
+    A part's key is its partition key alone.
+    """
 
     table: str
     item: Item
+    parts: tuple[Put, ...] = ()
+    blob: Blob | None = None
 
     @property
     def key(self) -> Key:
-        return Key(self.item["pk"], self.item["sk"])
+        return Key(self.item["pk"], self.item.get("sk", ""))
 
     @property
     def place(self) -> tuple[str, str, str]:
         """Table and key: two puts of one place are one item."""
-        return self.table, self.item["pk"], self.item["sk"]
+        return self.table, self.item["pk"], self.item.get("sk", "")
+
+
+# When an item may be put: only if there is none, if there is none that was accepted later, or if there is this version of it.
+Guard = Literal["absent", "newer"] | int
+
+
+class Guarded(NamedTuple):
+    """A put and its condition, if it has one."""
+
+    put: Put
+    guard: Guard | None = None
+
+
+class Transacted(Enum):
+    """What became of a transaction: done, or refused by the catalog, or by what the tables hold."""
+
+    DONE = "done"
+    FENCED = "fenced"
+    HELD = "held"
 
 
 @dataclass(slots=True)
 class Written:
     """What became of some puts: those not written, why, and the write units that the others consumed.
 
-    ``reasons`` counts why requests were throttled, in DynamoDB's words.
+    ``reasons`` counts why requests were throttled, in DynamoDB's words. ``held`` are puts whose condition did not hold, and the
+    items that are there instead; they count as written.
     """
 
     unwritten: list[Put] = field(default_factory=list)
@@ -239,6 +275,16 @@ class Written:
     throttled: int = 0
     missing_tables: set[str] = field(default_factory=set)
     reasons: Counter[str] = field(default_factory=Counter)
+    held: list[tuple[Put, Item]] = field(default_factory=list)
+
+    def add(self, other: Written) -> None:
+        """Take into account what became of others."""
+        self.unwritten += other.unwritten
+        self.units += other.units
+        self.throttled += other.throttled
+        self.missing_tables |= other.missing_tables
+        self.reasons += other.reasons
+        self.held += other.held
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,8 +318,15 @@ class EventStore(Protocol):
         """Try each put once. Keys must differ. A missing table or throttling leaves puts unwritten; it never raises."""
         ...
 
-    def write_fenced(self, put: Put, entry: Entry) -> bool:
-        """Write only while the catalog says that the entry is writable, atomically; False if it no longer is."""
+    def write_each(self, puts: Sequence[Put], guard: Guard) -> Written:
+        """Try each put once, on its condition and in a request of its own; it never raises."""
+        ...
+
+    def transact(self, puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
+        """Write all of these or none and, if an entry is given, only while the catalog says that it is writable.
+
+        TableMissing, or StoreUnavailable if it may be done or not.
+        """
         ...
 
     def query(self, keys: KeyRange, *, limit: int, ascending: bool, consistent: bool = False) -> Page:
@@ -287,12 +340,39 @@ class EventStore(Protocol):
         """One item, or None; TableMissing if there is no such table."""
         ...
 
+    def get_many(self, table: str, keys: Sequence[Key]) -> Mapping[Key, Item]:
+        """The items of these keys, strongly consistent, as far as they are there; TableMissing if there is no such table."""
+        ...
+
+    def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
+        """The bodies of these parts, strongly consistent, as far as they are there; TableMissing if there is no such table."""
+        ...
+
+
+class Values(Protocol):
+    """The bucket of values that are too large for a table or a message."""
+
+    def put(self, blob: Blob) -> bool:
+        """Keep an object; False if it may not have been kept."""
+        ...
+
+    def get(self, key: str) -> bytes | None:
+        """An object's body; None if there is none."""
+        ...
+
+
+class Compressor(Protocol):
+    """Makes values smaller, and whole again."""
+
+    def compress(self, value: bytes) -> bytes: ...
+    def expand(self, value: bytes) -> bytes: ...
+
 
 class Overflow(Protocol):
     """The durable queue for what DynamoDB would not take in time."""
 
-    def send(self, stream: str, events: Sequence[Event]) -> Sequence[Event]:
-        """Queue the events; returns those that could not be queued."""
+    def send(self, stream: str, events: Sequence[Event], at: int) -> Sequence[Event]:
+        """Queue events that were accepted at an instant, in epoch milliseconds; returns those that could not be queued."""
         ...
 
 
@@ -309,21 +389,37 @@ class Archiver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ArchiveRange:
-    """What to read of an archived period: a range of sort keys as in KeyRange, of one series if one is given."""
+    """What to read of an archived period: a range of sort keys as in KeyRange, of one series if one is given.
+
+    With ``versions`` the earlier versions of each event follow it.
+    """
 
     manifest: str
     low: str
     high: str
     series: str | None = None
     after: str | None = None
+    versions: bool = False
+
+
+class Version(NamedTuple):
+    """Which version an event is, counted from 1, and when it was accepted, in epoch milliseconds."""
+
+    number: int
+    at: int
+    newest: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivePage:
-    """A page of archived events in the order of their sort keys; ``more`` tells whether the range goes on after it."""
+    """A page of archived events in the order of their sort keys; ``more`` tells whether the range goes on after it.
+
+    ``versions`` are the versions of the events, one by one, if they were asked for.
+    """
 
     events: Sequence[Event]
     more: bool
+    versions: Sequence[Version] | None = None
 
 
 class ArchiveReader(Protocol):

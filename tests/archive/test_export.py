@@ -22,7 +22,7 @@ from tests.lifecycle.world import configuration
 from tidetable.archive import Archived, Exporter, Manifest, archive_period
 from tidetable.archive.manifest import Part
 from tidetable.archive.ports import RawPage
-from tidetable.archive.reading import read_archive
+from tidetable.archive.reading import Kept, read_archive
 from tidetable.catalog import Entry, State
 from tidetable.config import TableClass
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableMissing, TableThrottled
@@ -110,7 +110,7 @@ class World:
 
     def run(self, owner: str = "one") -> Archived:
         config = configuration(more=self.policy)
-        parts: Any = Exporter(config, self.catalog, self, self, self, Parquet(), self.clock, part_bytes=8000)  # type: ignore[arg-type]
+        parts: Any = Exporter(config, self.catalog, self, self, self, Parquet(), self.clock, self, part_bytes=8000)  # type: ignore[arg-type]
         end = self.clock.now() + timedelta(seconds=self.seconds)
         return archive_period("s", "2026-03-01", parts, owner, lambda: (end - self.clock.now()).total_seconds())
 
@@ -131,7 +131,10 @@ class World:
     def manifest(self, key: str) -> Manifest:
         return Manifest.decode(self.bucket[key])
 
-    def events(self, part: Part, low: str, high: str, layout: Layout) -> list[Event]:
+    def whole(self, items: bytes, table: str) -> bytes:
+        return items
+
+    def events(self, part: Part, low: str, high: str, layout: Layout) -> list[Kept]:
         return Parquet().between(BytesIO(self.bucket[part.key]), low, high, layout)
 
 

@@ -105,7 +105,7 @@ def round_trip(layout: Layout, items: list[Any], columns: dict[str, str], pages:
     held = list(form.items(body, layout))
     assert sorted(map(native, held), key=repr) == sorted(map(native, map(item_of, items)), key=repr)
     assert [item["sk"] for item in held] == sorted(item["sk"]["S"] for item in items)
-    events = form.between(BytesIO(body), "", "~", layout)
+    events = [event for event, _ in form.between(BytesIO(body), "", "~", layout)]
     assert [layout.sort_key(one.time, one.series, one.id) for one in events] == [item["sk"] for item in held]
     return body
 
@@ -194,7 +194,7 @@ def test_only_the_row_groups_of_the_range_are_read(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(pq.ParquetFile, "read_row_groups", noting)
     low, high = "2026-03-01T06:00:00.000000Z", "2026-03-01T06:10:00.000000Z"
-    events = Parquet().between(BytesIO(body), low, high, BY_TIME)
+    events = [event for event, _ in Parquet().between(BytesIO(body), low, high, BY_TIME)]
     assert read == [[1]]
     assert len(events) == 20_000
     assert Parquet().between(BytesIO(body), "2026-03-02T00:00:00.000000Z", "2026-03-03T00:00:00.000000Z", BY_TIME) == []

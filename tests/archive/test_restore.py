@@ -69,7 +69,7 @@ def test_it_expires_again_on_its_own_date_with_what_came_meanwhile() -> None:
     stage = gone()
     stage.restore("s", LABEL, keep_days=3)
     # A message that had died because its period was archived is sent back.
-    stage.queue.send("s", [Event("late", from_text("2026-03-15T10:00:00Z"), "came late", {})])
+    stage.queue.send("s", [Event("late", from_text("2026-03-15T10:00:00Z"), "came late", {})], 0)
     stage.drain()
     assert stage.queue.messages == []
     for _ in range(2 * 24):

@@ -13,7 +13,7 @@ from tidetable.errors import TableMissing
 from tidetable.events import Event
 from tidetable.keys import Index, Key, Layout
 from tidetable.periods import Kind, containing
-from tidetable.ports import KeyRange, Put
+from tidetable.ports import Guarded, KeyRange, Put, Transacted
 
 START = datetime(2026, 2, 28, tzinfo=UTC)
 LAYOUT = Layout("series", shards=1, shard_by="id")
@@ -142,8 +142,8 @@ def test_a_fenced_write_lands_only_while_the_catalog_allows_it(engine: Engine) -
     entry = Entry(engine.stream, containing(START, Kind.DAY), table, LAYOUT, State.CLOSED, START)
     engine.catalog.add(entry)
     first, second = puts(table, 2)
-    assert engine.store.write_fenced(first, entry)
+    assert engine.store.transact([Guarded(first, "newer")], entry) is Transacted.DONE
     engine.catalog.move(entry, State.ARCHIVING, expected=[State.CLOSED])
-    assert not engine.store.write_fenced(second, entry)
+    assert engine.store.transact([Guarded(second, "newer")], entry) is Transacted.FENCED
     assert engine.store.get(table, first.key) is not None
     assert engine.store.get(table, second.key) is None

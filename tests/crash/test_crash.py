@@ -174,7 +174,7 @@ def test_a_drain_is_finished_when_its_message_comes_again(days: float) -> None:
 
     def queued() -> Stage:
         stage = built()
-        stage.queue.send("s", waiting)
+        stage.queue.send("s", waiting, 0)
         stage.clock.sleep(days * 86_400)
         return stage
 

@@ -4,7 +4,7 @@ from tests.fakes.archive import FakeArchive, FakeArchiver
 from tests.fakes.catalog import FakeCatalog
 from tests.fakes.clock import FakeClock
 from tests.fakes.scaling import FakeScaling
-from tests.fakes.store import FakeOverflow, FakeStore
+from tests.fakes.store import FakeOverflow, FakeStore, FakeValues, outside, unpacker
 from tests.fakes.tables import FakeTables
 
 __all__ = [
@@ -16,4 +16,7 @@ __all__ = [
     "FakeScaling",
     "FakeStore",
     "FakeTables",
+    "FakeValues",
+    "outside",
+    "unpacker",
 ]

@@ -1,6 +1,7 @@
 """A bucket in memory, and a format for parts that is quick to write and read."""
 
 import json
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,11 +15,12 @@ from aws.wire import item_of
 from tidetable.archive import Facts
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.ports import RawPage
-from tidetable.archive.reading import read_archive
+from tidetable.archive.reading import Kept, read_archive
 from tidetable.errors import TableThrottled
-from tidetable.events import Event, Item
+from tidetable.events import Item
 from tidetable.keys import Layout
 from tidetable.ports import ArchivePage, ArchiveRange
+from tidetable.query.rows import version_of
 
 
 class FakeBucket:
@@ -76,7 +78,7 @@ class ClientScan:
                 raise TableThrottled(table) from error
             raise
         units = answer["ConsumedCapacity"]["CapacityUnits"]
-        items = json.dumps(answer["Items"]).encode()
+        items = json.dumps(answer["Items"], default=lambda raw: b64encode(bytes(raw)).decode()).encode()
         return RawPage(items, answer["Count"], units, answer.get("LastEvaluatedKey"))
 
 
@@ -122,7 +124,7 @@ class FakeBucketReader:
 
     def __init__(self, bucket: FakeBucket) -> None:
         self._bucket = bucket
-        self._parts: dict[str, Sequence[Event]] = {}
+        self._parts: dict[str, Sequence[Kept]] = {}
         self._manifests: dict[bytes, Manifest] = {}
 
     def manifest(self, key: str) -> Manifest:
@@ -131,10 +133,12 @@ class FakeBucketReader:
             self._manifests[body] = Manifest.decode(body)
         return self._manifests[body]
 
-    def events(self, part: Part, low: str, high: str, layout: Layout) -> Sequence[Event]:
+    def events(self, part: Part, low: str, high: str, layout: Layout) -> Sequence[Kept]:
         if part.sha256 not in self._parts:
             items = FakeFormat().items(self._bucket.objects[part.key], layout)
-            self._parts[part.sha256] = [layout.event_of(item) for item in items]
+            self._parts[part.sha256] = [
+                (layout.event_of(item), version_of(item) if layout.versioned else None) for item in items
+            ]
         return self._parts[part.sha256]
 
     def read(self, keys: ArchiveRange, *, limit: int, ascending: bool) -> ArchivePage:

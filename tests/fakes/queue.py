@@ -27,11 +27,11 @@ class FakeQueue:
         self.dead: list[Message] = []
         self.refuses = False
 
-    def send(self, stream: str, events: Sequence[Event]) -> Sequence[Event]:
+    def send(self, stream: str, events: Sequence[Event], at: int) -> Sequence[Event]:
         if self.refuses:
             return events
         for start in range(0, len(events), 25):
-            self.messages.append(Message(encode_message(stream, events[start : start + 25]), self._now()))
+            self.messages.append(Message(encode_message(stream, events[start : start + 25], at), self._now()))
         return []
 
     def deliver(self, drain: Callable[[str], object]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError
 
+from aws.archive.whole import PageCompleter
 from aws.catalog import DynamoCatalog
 from aws.store import DynamoStore
 from aws.tables import DynamoTables
@@ -16,12 +17,13 @@ from strict.memory import MemoryEngine
 from tests.fakes.bucket import ClientScan, FakeBucket, FakeBucketReader, FakeFormat
 from tests.fakes.queue import FakeQueue
 from tests.fakes.scaling import FakeScaling
+from tests.fakes.store import FakeValues, outside, unpacker
 from tidetable.archive import Exporter, Restored, Restorer, archive_period, restore_period
 from tidetable.archive.restore import Position
 from tidetable.config import Config, TableClass, parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed
 from tidetable.ingest.circuit import Circuit
-from tidetable.ingest.drain import Drain, drain_message
+from tidetable.ingest.drain import Drain, Pace, drain_message
 from tidetable.ingest.request import Ingest, IngestRequest, Outcome, ingest
 from tidetable.lifecycle import Reconciler, Report, reconcile
 from tidetable.ports import TableSpec
@@ -93,17 +95,21 @@ class Stage:
         self.queue = FakeQueue(self.clock.now)
         self.config: Config = parse(config)
         self.circuit = Circuit(self.clock)
+        self.values = FakeValues()
+        self.outside = outside(self.values)
         self.runs = 0
         self.part_bytes = 100_000
 
     def send(self, stream: str, body: bytes) -> Outcome:
         """What the ingest function does with a request."""
-        parts = Ingest(self.config, self.catalog, self.store, self.queue, self.clock, self._jitter, self.circuit)
+        parts = Ingest(
+            self.config, self.catalog, self.store, self.queue, self.clock, self._jitter, self.circuit, self.outside
+        )
         return ingest(IngestRequest(stream, body), parts, self._remaining(INGEST_SECONDS))
 
     def drain(self) -> None:
         """Give the drain function every message that is visible."""
-        parts = Drain(self.config, self.catalog, self.store, self.clock, self._jitter)
+        parts = Drain(self.config, self.catalog, self.store, self.clock, self._jitter, self.outside, Pace(self.clock))
         self.queue.deliver(lambda body: drain_message(body, parts, self._remaining(DRAIN_SECONDS)))
 
     def run_lifecycle(self, *, dry_run: bool = False) -> Report:
@@ -129,7 +135,7 @@ class Stage:
     ) -> Restored:
         """What the restorer function does."""
         self.runs += 1
-        restorer = Restorer(STAGE, self._exporter(), self.tables, self.store, self._jitter)
+        restorer = Restorer(STAGE, self._exporter(), self.tables, self.store, self._jitter, self.outside)
         return restore_period(
             stream,
             label,
@@ -142,7 +148,7 @@ class Stage:
 
     def reader(self) -> Reader:
         """For queries."""
-        return Reader(self.catalog, self.store, FakeBucketReader(self.bucket))
+        return Reader(self.catalog, self.store, FakeBucketReader(self.bucket), unpacker(self.store, self.values))
 
     def _exporter(self) -> Exporter:
         return Exporter(
@@ -153,6 +159,7 @@ class Stage:
             self.bucket,
             FakeFormat(),
             self.clock,
+            PageCompleter(unpacker(self.store, self.values)),
             part_bytes=self.part_bytes,
         )
 

@@ -1,13 +1,17 @@
 """The event store and the overflow queue in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import count
 
+from aws.zstd import Zstd
 from tests.fakes.catalog import FakeCatalog
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import TableMissing
 from tidetable.events import Event, Item
+from tidetable.ingest.routing import Outside
 from tidetable.keys import Key
-from tidetable.ports import KeyRange, Page, Put, Written
+from tidetable.large import Unpacker
+from tidetable.ports import Blob, EventStore, Guard, Guarded, KeyRange, Page, Put, Transacted, Written
 
 
 class FakeStore:
@@ -35,12 +39,37 @@ class FakeStore:
                 outcome.units += 1
         return outcome
 
-    def write_fenced(self, put: Put, entry: Entry) -> bool:
-        held = self._catalog.items.get((entry.stream, entry.period))
-        if held is None or held.state not in WRITABLE:
-            return False
-        self._table(put.table)[put.key] = put.item
-        return True
+    def write_each(self, puts: Sequence[Put], guard: Guard) -> Written:
+        outcome = Written()
+        for put in puts:
+            if put.table not in self.tables or self.throttled > 0:
+                outcome.add(self.write([put]))
+                continue
+            held = self.tables[put.table].get(put.key)
+            if holds(guard, put, held):
+                outcome.add(self.write([put]))
+            else:
+                outcome.held.append((put, held or {}))
+        return outcome
+
+    def transact(self, puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
+        if entry is not None:
+            recorded = self._catalog.items.get((entry.stream, entry.period))
+            if recorded is None or recorded.state not in WRITABLE:
+                return Transacted.FENCED
+        if not all(holds(guard, put, self._table(put.table).get(put.key)) for put, guard in puts):
+            return Transacted.HELD
+        for put, _ in puts:
+            self._table(put.table)[put.key] = put.item
+        return Transacted.DONE
+
+    def get_many(self, table: str, keys: Sequence[Key]) -> Mapping[Key, Item]:
+        held = self._table(table)
+        return {key: held[key] for key in keys if key in held}
+
+    def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
+        held = self._table(table)
+        return {key: held[Key(key, "")]["b"] for key in keys if Key(key, "") in held}
 
     def query(self, keys: KeyRange, *, limit: int, ascending: bool, consistent: bool = False) -> Page:
         table = self._table(keys.table)
@@ -69,6 +98,46 @@ class FakeStore:
         return self.tables[name]
 
 
+def holds(guard: Guard | None, put: Put, held: Item | None) -> bool:
+    """Whether the condition of a put holds."""
+    match guard:
+        case None:
+            return True
+        case "absent":
+            return held is None
+        case "newer":
+            return held is None or "at" not in held or held["at"] <= put.item["at"]
+        case version:
+            return held is not None and held.get("version") == version
+
+
+class FakeValues:
+    """The bucket of large values; ``refuses`` makes it unreachable."""
+
+    def __init__(self) -> None:
+        self.blobs: dict[str, Blob] = {}
+        self.refuses = False
+
+    def put(self, blob: Blob) -> bool:
+        if not self.refuses:
+            self.blobs[blob.key] = blob
+        return not self.refuses
+
+    def get(self, key: str) -> bytes | None:
+        return self.blobs[key].body if key in self.blobs else None
+
+
+def outside(values: FakeValues) -> Outside:
+    """What large values need, with names that repeat themselves from run to run."""
+    numbers = count()
+    return Outside(values, Zstd(), lambda: f"object-{next(numbers)}")
+
+
+def unpacker(store: EventStore, values: FakeValues) -> Unpacker:
+    """What makes items whole."""
+    return Unpacker(store, values, Zstd())
+
+
 class FakeOverflow:
     """``refuses`` makes the queue unreachable."""
 
@@ -76,7 +145,7 @@ class FakeOverflow:
         self.queued: list[Event] = []
         self.refuses = False
 
-    def send(self, stream: str, events: Sequence[Event]) -> Sequence[Event]:
+    def send(self, stream: str, events: Sequence[Event], at: int) -> Sequence[Event]:
         if self.refuses:
             return events
         self.queued += events

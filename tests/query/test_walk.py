@@ -6,7 +6,7 @@ from decimal import Decimal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fakes import FakeArchive, FakeCatalog, FakeStore
+from tests.fakes import FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, parse
 from tidetable.events import Event
@@ -58,7 +58,7 @@ class Fixture:
             period = containing(START + timedelta(days=day), Kind.DAY)
             mine = [event for event in held if event.time in period]
             self._period(period, LAYOUTS[day % 4], mine, archived=day == 1)
-        self.reader = Reader(self.catalog, self.store, self.archive)
+        self.reader = Reader(self.catalog, self.store, self.archive, unpacker(self.store, FakeValues()))
 
     def _period(self, period: Period, layout: Layout, mine: list[Event], *, archived: bool) -> None:
         table = f"tidetable-t.s.{period.label}"
@@ -79,7 +79,7 @@ class Fixture:
                 parse_query(STREAM, given | {"limit": [str(limit)]}, NOW), STREAM, self.reader, NOW, lambda: 100.0
             )
             assert len(answer.events) <= limit
-            found += [event for event, _ in answer.events]
+            found += [one.event for one in answer.events]
             if answer.next is None:
                 return found
             assert answer.events, "a page that is not the last holds something"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from aws.codec import to_wire
 from strict.units import index_units, item_size, number_size, read_units, value_size, write_units
 from tests.strict.console import KB, Console, index, item
-from tidetable.ingest.values import item_bytes
+from tidetable.values import item_bytes
 
 
 @pytest.mark.parametrize(

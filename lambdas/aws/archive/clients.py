@@ -6,14 +6,13 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 
 from tidetable.catalog import State
 from tidetable.errors import ArchiveBusy, ArchiveFailed
 from tidetable.events import Event
-from tidetable.ingest.bodies import decode_json
-from tidetable.ports import ArchivePage, ArchiveRange
+from tidetable.exact import decode_json, encode_json
+from tidetable.ports import ArchivePage, ArchiveRange, Version
 from tidetable.times import from_text, to_text
 
 if TYPE_CHECKING:
@@ -51,22 +50,23 @@ class LambdaArchiveReader:
             "after": keys.after,
             "limit": limit,
             "ascending": ascending,
+            "versions": keys.versions,
         }
         return decode_page(_invoke(self._client, self._function, payload))
 
 
 def encode_page(page: ArchivePage) -> dict[str, Any]:
     """A page as the reader function answers it; data as JSON text, so that numbers keep their digits."""
-    encode = msgspec.json.Encoder(decimal_format="number").encode
-    rows = [[one.series, to_text(one.time), one.id, encode(one.data).decode()] for one in page.events]
-    return {"events": rows, "more": page.more}
+    rows = [[one.series, to_text(one.time), one.id, encode_json(one.data).decode()] for one in page.events]
+    return {"events": rows, "more": page.more, "versions": page.versions}
 
 
 def decode_page(answer: Any) -> ArchivePage:
     """The page of an answer."""
     rows = answer["events"]
     events = [Event(series, from_text(time), id, decode_json(data)) for series, time, id, data in rows]
-    return ArchivePage(events, answer["more"])
+    versions = answer.get("versions")
+    return ArchivePage(events, answer["more"], None if versions is None else [Version(*one) for one in versions])
 
 
 def _invoke(client: LambdaClient, function: str, payload: dict[str, Any]) -> Any:

@@ -14,6 +14,7 @@ from tidetable.keys import Layout
 
 _TIME = 27
 _TIME_PATTERN = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$"
+_VERSIONED = r"^v(?P<version>[0-9]{1,9})#(?P<rest>(?s:.*))$"
 _HEX = r"^[0-9a-f]+$"
 _TEXT = pa.string()
 _ZONE = pa.timestamp("us", tz="UTC")
@@ -32,7 +33,8 @@ class Keys:
         columns = {}
         for index in self._layout.indexes:
             pk, sk = (found.get(name, pa.nulls(count, _TEXT)) for name in (index.pk, index.sk))
-            wanted = pc.if_else(pk.is_valid(), self._long_sort_key(wire["pk"], wire["sk"]), pa.scalar(None, _TEXT))
+            plain = self._split(wire["pk"], wire["sk"])[1]
+            wanted = pc.if_else(pk.is_valid(), self._long_sort_key(wire["pk"], plain), pa.scalar(None, _TEXT))
             if not sk.equals(wanted):
                 raise ArchiveFailed(f"the table holds an item whose key in the index {index.name} is not an event's")
             columns[index.pk] = pk
@@ -40,7 +42,8 @@ class Keys:
 
     def columns(self, arrays: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
         """The columns that stand for an item's keys; ArchiveFailed names one that they do not give back."""
-        pk, sk = arrays["pk"], arrays["sk"]
+        pk = arrays["pk"]
+        version, sk = self._split(pk, arrays["sk"])
         # A table has fewer partitions than items.
         partitions = pk.dictionary_encode()
         heads, which = partitions.dictionary, partitions.indices
@@ -63,10 +66,20 @@ class Keys:
             raise ArchiveFailed(f"the table holds an item that is no event: {error}") from error
         id_text, id_hex = _ids(id)
         columns = {"time": time, "series": series, "id": id_text, "id_hex": id_hex, "shard": shard}
+        if version is not None:
+            columns["version"] = version
         columns |= {index.pk: arrays[index.pk] for index in self._layout.indexes}
         back = self.restored(columns)
-        _refuse_others(pc.and_(pc.equal(back["pk"], pk), pc.equal(back["sk"], sk)), pk, sk)
+        _refuse_others(pc.and_(pc.equal(back["pk"], pk), pc.equal(back["sk"], arrays["sk"])), pk, arrays["sk"])
         return columns
+
+    def _split(self, pk: pa.Array, sk: pa.Array) -> tuple[pa.Array | None, pa.Array]:
+        """The versions that sort keys begin with, if the layout keeps them, and the sort keys without."""
+        if not self._layout.versioned:
+            return None, sk
+        found = pc.extract_regex(sk, _VERSIONED)
+        _refuse_others(found.is_valid(), pk, sk)
+        return pc.cast(found.field("version"), pa.int32()), found.field("rest")
 
     def restored(self, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
         """The keys that the columns stand for, by attribute name."""
@@ -80,6 +93,8 @@ class Keys:
             sk = together(stamp, series, id, "#")
         else:
             head, sk = series, together(stamp, id, "#")
+        if self._layout.versioned:
+            sk = together("v", columns["version"].cast(_TEXT), "#", sk, "")
         keys = {"pk": together(head, columns["shard"].cast(_TEXT), "#"), "sk": sk}
         for index in self._layout.indexes:
             pk = columns[index.pk]

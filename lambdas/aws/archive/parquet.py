@@ -23,9 +23,12 @@ from aws.archive.render import canonical, escaped, leaf, listed, members, quoted
 from aws.archive.shape import MAX_LEAVES, Irregular, Shape, read
 from aws.wire import item_of, plain
 from tidetable.archive.facts import Facts
+from tidetable.archive.reading import Kept
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Event, Item
 from tidetable.keys import Layout
+from tidetable.large.forms import stem
+from tidetable.ports import Version
 from tidetable.times import from_text
 
 _ROW_GROUP = 20_000
@@ -35,6 +38,8 @@ _ENCODE = msgspec.json.Encoder().encode
 _PAGE = msgspec.json.Decoder(list[dict[str, dict[str, Any]]]).decode
 _TEXT = pa.string()
 _NULL = pa.scalar(None, _TEXT)
+_ACCEPTED = pa.timestamp("ms", tz="UTC")
+_MILLIS = r"^(0|[1-9]\d{0,14})$"
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -88,6 +93,7 @@ class ParquetWriter:
                 rest.append(pc.if_else(inexact, piece, _NULL))
         stored = {
             **self._keys.columns(arrays),
+            "accepted_at": pc.cast(pc.cast(arrays["at"], pa.int64()), _ACCEPTED),
             **fields,
             "data": together("{", listed(rest, len(table)), "}", ""),
             "attributes": together("{", arrays["attributes"], "}", ""),
@@ -132,6 +138,8 @@ class ParquetWriter:
         if self._columns is None:
             self._columns = infer(self._declared, given)
         wire = {name: items.field(name).field("S") for name in ("pk", "sk")}
+        wire["at"] = items.field("at").field("N") if "at" in names else pa.nulls(len(items), _TEXT)
+        _check_times(wire["at"])
         texts = together("{", listed(members(items), len(items)), "}", "")
         self._count(texts.cast(pa.binary()).to_pylist(), wire["pk"], wire["sk"])
         rest = []
@@ -144,7 +152,7 @@ class ParquetWriter:
             if letters:
                 rest.append(together(f"{quoted(name)}:", value(field, letters), ""))
         indexed = {name: items.field(name).field("S") for name in names if name in keys.index_names}
-        others = [name for name in names if name not in {"pk", "sk", "data", *indexed}]
+        others = [name for name in names if name not in {"pk", "sk", "at", "data", *indexed}]
         attributes = listed(members(items, others), len(items))
         self._pages.append(
             pa.table(
@@ -165,6 +173,8 @@ class ParquetWriter:
         if self._columns is None:
             self._columns = [Column(name, self._declared[name]) for name in sorted(self._declared)]
         wire = {name: pa.array([item[name]["S"] for item in items], _TEXT) for name in ("pk", "sk")}
+        wire["at"] = pa.array([item.get("at", {}).get("N") for item in items], _TEXT)
+        _check_times(wire["at"])
         self._count([canonical(item) for item in items], wire["pk"], wire["sk"])
         fields: dict[str, list[Any]] = {column.name: [] for column in self._columns}
         rest, attributes = [], []
@@ -180,7 +190,7 @@ class ParquetWriter:
             for name, values in indexed.items():
                 values.append(item.get(name, {}).get("S"))
             attributes.append(
-                _inner({name: one for name, one in item.items() if name not in {"pk", "sk", "data", *indexed}})
+                _inner({name: one for name, one in item.items() if name not in {"pk", "sk", "at", "data", *indexed}})
             )
         self._pages.append(
             pa.table(
@@ -230,9 +240,11 @@ class Parquet:
             for item in _Rows(file.read_row_group(group), layout).wire():
                 yield item_of(item)
 
-    def between(self, part: IO[bytes] | RawIOBase, low: str, high: str, layout: Layout) -> list[Event]:
+    def between(self, part: IO[bytes] | RawIOBase, low: str, high: str, layout: Layout) -> list[Kept]:
         """The events of the row groups whose times meet the range of sort keys; the others are not even fetched."""
         file = pq.ParquetFile(part, pre_buffer=True)
+        if layout.versioned:
+            low, high = stem(low), stem(high)
         # A sort key begins with 27 characters of time; a bare edge may be shorter.
         first, last = _edge(low, "0001-01-01T00:00:00.000000Z"), _edge(high, "9999-12-31T23:59:59.999999Z")
         groups = []
@@ -254,6 +266,8 @@ class _Rows:
         self._layout = layout
         self._keys = Keys(layout).restored(self._arrays)
         self._fields = {one.name: (one, one.text(self._arrays[one.name])) for one in note.all()}
+        self._at = pc.cast(pc.cast(self._arrays["accepted_at"], pa.int64()), _TEXT)
+        self._versioned = layout.versioned
 
     def count_into(self, facts: Facts) -> None:
         """Add the rows' facts: by columns where the columns say all, and else row by row."""
@@ -266,7 +280,10 @@ class _Rows:
             held = escaped(held) if column.letter == "S" else held
             fields.append(together(f"{quoted(name)}:", leaf(column.letter, held), ""))
         count = len(chosen)
-        pieces = [together('"data":{"M":{', listed(fields, count), "}}", "")]
+        pieces = [
+            together('"at":', leaf("N", self._at.take(chosen)), ""),
+            together('"data":{"M":{', listed(fields, count), "}}", ""),
+        ]
         for name in sorted(keys):
             held = escaped(keys[name].take(chosen))
             pieces.append(together(f'"{name}":', leaf("S", held), ""))
@@ -282,20 +299,43 @@ class _Rows:
         """The items in DynamoDB JSON: of every row, or of these only."""
         keys = {name: array.to_pylist() for name, array in self._keys.items()}
         attributes = self._arrays["attributes"].to_pylist()
+        at = self._at.to_pylist()
         for row, data in self._data(only):
-            item = {name: {"S": values[row]} for name, values in keys.items() if values[row] is not None}
+            item: dict[str, Any] = {
+                name: {"S": values[row]} for name, values in keys.items() if values[row] is not None
+            }
+            if at[row] is not None:
+                item["at"] = {"N": at[row]}
             item["data"] = {"M": data}
             if attributes[row] is not None:
                 item |= msgspec.json.decode(attributes[row])
             yield item
 
-    def events(self) -> Iterator[Event]:
+    def events(self) -> Iterator[Kept]:
         """The events in the order of their sort keys."""
+        versions = self._versions()
         times, series = (self._arrays[name].to_pylist() for name in ("time", "series"))
         ids = ids_of(self._arrays).to_pylist()
         for row, data in self._data(None):
             values = {name: plain(value) for name, value in data.items()}
-            yield Event(series[row], times[row].astimezone(UTC), ids[row], values)
+            event = Event(series[row], times[row].astimezone(UTC), ids[row], values)
+            yield event, versions[row] if versions is not None else None
+
+    def _versions(self) -> list[Version] | None:
+        """Each row's version, if the layout keeps them; the newest says its number itself."""
+        if not self._versioned:
+            return None
+        rows = zip(
+            *(self._arrays[name].to_pylist() for name in ("version", "attributes")), self._at.to_pylist(), strict=True
+        )
+        return [
+            Version(
+                int(msgspec.json.decode(attributes or "{}").get("version", {}).get("N", number)),
+                int(at or 0),
+                number == 0,
+            )
+            for number, attributes, at in rows
+        ]
 
     def _data(self, only: set[int] | None) -> Iterator[tuple[int, dict[str, Any]]]:
         """Each row's ``data`` in DynamoDB JSON: the columns, and over them what they could not say exactly."""
@@ -314,6 +354,12 @@ class _Rows:
 
 def _array(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def _check_times(at: pa.Array) -> None:
+    """ArchiveFailed for a time of acceptance that no event would have."""
+    if pc.any(pc.invert(pc.match_substring_regex(at, _MILLIS))).as_py():
+        raise ArchiveFailed("the table holds an item whose attribute at is no time, so it is no event's")
 
 
 def _letter(struct: pa.StructArray, name: str, column: Column) -> pa.Array:

@@ -1,65 +1,21 @@
-"""The archive's bucket."""
+"""Reading archives from their bucket."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from io import RawIOBase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from aws.archive.parquet import Parquet
-from aws.errors import error_code
+from aws.objects import S3Objects
 from tidetable.archive.manifest import Manifest, Part
-from tidetable.archive.reading import damaged
-from tidetable.events import Event
+from tidetable.archive.reading import Kept, damaged
 from tidetable.keys import Layout
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
 
 # One request for a file's end brings its footer and, of a small file, everything else.
 _TAIL_BYTES = 256 * 1024
-
-
-class S3Objects:
-    """A bucket through boto3."""
-
-    def __init__(self, client: S3Client, bucket: str) -> None:
-        self._client = client
-        self._bucket = bucket
-
-    def put(self, key: str, body: bytes) -> None:
-        """PutObject; S3 checks the bytes that arrive against the checksum that boto3 sends."""
-        self._client.put_object(Bucket=self._bucket, Key=key, Body=body, ChecksumAlgorithm="SHA256")
-
-    def get(self, key: str) -> bytes:
-        """GetObject, whole."""
-        return self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
-
-    def find(self, key: str) -> bytes | None:
-        """GetObject of what may not be there."""
-        try:
-            return self.get(key)
-        except ClientError as error:
-            if error_code(error) != "NoSuchKey":
-                raise
-            return None
-
-    def part(self, key: str, start: int, end: int) -> bytes:
-        """GetObject of the bytes from ``start`` up to ``end``."""
-        found = self._client.get_object(Bucket=self._bucket, Key=key, Range=f"bytes={start}-{end - 1}")
-        return found["Body"].read()
-
-    def sizes(self, prefix: str) -> Mapping[str, int]:
-        """ListObjectsV2, to its end."""
-        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix)
-        return {one["Key"]: one["Size"] for page in pages for one in page.get("Contents", [])}
-
-    def clear(self, prefix: str) -> None:
-        """Delete every object under a prefix, one by one: there are as many as parts."""
-        for key in self.sizes(prefix):
-            self._client.delete_object(Bucket=self._bucket, Key=key)
 
 
 class Ranged(RawIOBase):
@@ -117,7 +73,7 @@ class S3PartReader:
                 raise damaged(key, error) from error
         return self._manifests[key]
 
-    def events(self, part: Part, low: str, high: str, layout: Layout) -> Sequence[Event]:
+    def events(self, part: Part, low: str, high: str, layout: Layout) -> Sequence[Kept]:
         """The part's events within its row groups that meet the range."""
         try:
             return self._parquet.between(Ranged(self._objects, part.key, part.size), low, high, layout)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
+import time
+from base64 import b64decode
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from json.encoder import encode_basestring as quoted
 from typing import Any
@@ -12,16 +15,20 @@ import msgspec
 
 from aws.catalog_items import period_key
 from aws.codes import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED
+from aws.guards import guarded
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
 from aws.lean.reads import body_of, read
 from aws.wire import item_of, item_text
 from tidetable.catalog import WRITABLE, Entry
+from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.events import Item
 from tidetable.keys import Index, Key
-from tidetable.ports import KeyRange, Page, Put, Written
+from tidetable.ports import Guard, Guarded, KeyRange, Page, Put, Transacted, Written
 
-# AWS: BatchWriteItem takes 25 puts.
+# AWS: BatchWriteItem takes 25 puts and 16 MB, BatchGetItem 100 keys and answers 16 MB: parts are up to 400 KB each.
 _BATCH = 25
+_GET, _GET_PARTS = 100, 40
+_PAUSE, _ROUNDS = 0.05, 8
 
 
 class _Units(msgspec.Struct):
@@ -30,7 +37,7 @@ class _Units(msgspec.Struct):
 
 class _Keys(msgspec.Struct):
     pk: dict[str, str]
-    sk: dict[str, str]
+    sk: dict[str, str] = {}
 
 
 class _PutRequest(msgspec.Struct):
@@ -56,6 +63,19 @@ class _Got(msgspec.Struct):
     Item: dict[str, dict[str, Any]] | None = None
 
 
+class _KeysLeft(msgspec.Struct):
+    Keys: list[dict[str, Any]]
+
+
+class _GotMany(msgspec.Struct):
+    Responses: dict[str, list[dict[str, dict[str, Any]]]] = {}
+    UnprocessedKeys: dict[str, _KeysLeft] = {}
+
+
+class _PutAnswer(msgspec.Struct):
+    ConsumedCapacity: _Units | None = None
+
+
 class _Reason(msgspec.Struct):
     Code: str = ""
     reason: str = ""
@@ -72,6 +92,8 @@ class _Why(msgspec.Struct):
 _WROTE = msgspec.json.Decoder(_Wrote).decode
 _FOUND = msgspec.json.Decoder(_Found).decode
 _GOT = msgspec.json.Decoder(_Got).decode
+_GOT_MANY = msgspec.json.Decoder(_GotMany).decode
+_PUT_ANSWER = msgspec.json.Decoder(_PutAnswer).decode
 _WHY = msgspec.json.Decoder(_Why).decode
 
 
@@ -91,25 +113,55 @@ class LeanStore:
             _account(batch, reply, total)
         return total
 
-    def write_fenced(self, put: Put, entry: Entry) -> bool:
-        """Put and check the catalog in one transaction, which the archive's change of state can only precede or follow."""
-        states = {f":s{index}": state.value for index, state in enumerate(sorted(WRITABLE))}
-        key = item_text(period_key(entry.stream, entry.period))
-        check = (
-            f'{{"ConditionCheck":{{"TableName":{quoted(self._catalog_table)},"Key":{key},'
-            f'"ConditionExpression":"#state IN ({", ".join(states)})","ExpressionAttributeNames":{{"#state":"state"}},'
-            f'"ExpressionAttributeValues":{item_text(states)}}}}}'
-        )
-        body = (
-            f'{{"TransactItems":[{check},{{"Put":{{"TableName":{quoted(put.table)},"Item":{item_text(put.item)}}}}}]}}'
-        )
+    def write_each(self, puts: Sequence[Put], guard: Guard) -> Written:
+        """PutItem for each, several under way at once."""
+        total = Written()
+        replies = self._client.call_all([Request("PutItem", _put_body(put, guard)) for put in puts])
+        for put, reply in zip(puts, replies, strict=True):
+            if isinstance(reply, Refused) and reply.code == CONDITION_FAILED:
+                total.held.append((put, self._held(put, reply)))
+            else:
+                _account([put], reply, total, _wrote_one)
+        return total
+
+    def transact(self, puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
+        """TransactWriteItems, which the archive's change of the entry's state can only precede or follow."""
+        actions = [_put_text(one) for one in puts]
+        if entry is not None:
+            actions.append(f'{{"ConditionCheck":{self._fence(entry)}}}')
+        body = f'{{"TransactItems":[{",".join(actions)}]}}'
         reply = self._client.call("TransactWriteItems", body.encode())
         if isinstance(reply, Refused) and reply.code == TRANSACTION_CANCELED:
-            reasons = _why(reply).CancellationReasons
-            if reasons and reasons[0].Code == CONDITION_FAILED.removesuffix("Exception"):
-                return False
-        body_of(reply, put.table)
-        return True
+            codes = [one.Code for one in _why(reply).CancellationReasons]
+            failed = CONDITION_FAILED.removesuffix("Exception")
+            if entry is not None and codes[-1:] == [failed]:
+                return Transacted.FENCED
+            if failed in codes:
+                return Transacted.HELD
+        body_of(reply, puts[0].put.table)
+        return Transacted.DONE
+
+    def _fence(self, entry: Entry) -> str:
+        states = {f":s{index}": state.value for index, state in enumerate(sorted(WRITABLE))}
+        key = item_text(period_key(entry.stream, entry.period))
+        return (
+            f'{{"TableName":{quoted(self._catalog_table)},"Key":{key},'
+            f'"ConditionExpression":"#state IN ({", ".join(states)})","ExpressionAttributeNames":{{"#state":"state"}},'
+            f'"ExpressionAttributeValues":{item_text(states)}}}'
+        )
+
+    def _held(self, put: Put, refused: Refused) -> Item:
+        """What is there instead: DynamoDB shows it with its refusal, if the engine can."""
+        try:
+            shown = _GOT(refused.body).Item
+        except msgspec.DecodeError:
+            shown = None
+        if shown is not None:
+            return item_of(shown)
+        try:
+            return self.get_many(put.table, [put.key]).get(put.key, {})
+        except (TableMissing, StoreUnavailable):
+            return {}
 
     def query(self, keys: KeyRange, *, limit: int, ascending: bool, consistent: bool = False) -> Page:
         """One Query call; its page may end before ``limit`` at DynamoDB's 1 MB."""
@@ -155,14 +207,60 @@ class LeanStore:
         found = _GOT(read(self._client, "GetItem", body, table)).Item
         return None if found is None else item_of(found)
 
+    def get_many(self, table: str, keys: Sequence[Key]) -> Mapping[Key, Item]:
+        """BatchGetItem, 100 keys at a time."""
+        names = [{"pk": {"S": key.pk}, "sk": {"S": key.sk}} for key in keys]
+        items = [item_of(found) for found in self._get_all(table, names)]
+        return {Key(item["pk"], item["sk"]): item for item in items}
+
+    def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
+        """BatchGetItem, as many keys at a time as 16 MB may hold."""
+        found = self._get_all(table, [{"pk": {"S": key}} for key in keys], _GET_PARTS)
+        return {item["pk"]["S"]: b64decode(item["b"]["B"]) for item in found}
+
+    def _get_all(self, table: str, keys: list[dict[str, Any]], most: int = _GET) -> Iterator[dict[str, dict[str, Any]]]:
+        waiting = keys
+        pause = _PAUSE
+        for _ in range(_ROUNDS):
+            left: list[dict[str, Any]] = []
+            bodies = [
+                msgspec.json.encode(
+                    {"RequestItems": {table: {"Keys": waiting[at : at + most], "ConsistentRead": True}}}
+                )
+                for at in range(0, len(waiting), most)
+            ]
+            for reply in self._client.call_all([Request("BatchGetItem", body) for body in bodies]):
+                if isinstance(reply, Refused) and reply.code in THROTTLED:
+                    left = waiting
+                    break
+                answer = _GOT_MANY(body_of(reply, table))
+                yield from answer.Responses.get(table, ())
+                for one in answer.UnprocessedKeys.values():
+                    left += one.Keys
+            if not left:
+                return
+            waiting = left
+            time.sleep(random.uniform(0, pause))  # noqa: S311 - spreading retries needs no secrecy
+            pause *= 2
+        raise StoreUnavailable("throttled", f"{len(waiting)} items of {table} could not be read")
+
     def _page(self, table: str, body: dict[str, Any]) -> Page:
         found = _FOUND(read(self._client, "Query", body, table))
         units = found.ConsumedCapacity.CapacityUnits if found.ConsumedCapacity is not None else 0.0
         return Page([item_of(item) for item in found.Items], more=found.LastEvaluatedKey is not None, units=units)
 
 
-def _account(batch: list[Put], reply: Reply, total: Written) -> None:
-    """Add what became of a batch. What has no answer is written or not: to write it again is harmless."""
+def _wrote_batch(body: bytes) -> _Wrote:
+    return _WROTE(body)
+
+
+def _wrote_one(body: bytes) -> _Wrote:
+    capacity = _PUT_ANSWER(body).ConsumedCapacity
+    return _Wrote(ConsumedCapacity=[capacity] if capacity is not None else [])
+
+
+def _account(batch: list[Put], reply: Reply, total: Written, decode: Callable[[bytes], _Wrote] = _wrote_batch) -> None:
+    """Add what became of a batch, or of one put. What has no answer is written or not: to write it again is harmless."""
     if isinstance(reply, NoAnswer):
         total.unwritten += batch
         return
@@ -174,10 +272,10 @@ def _account(batch: list[Put], reply: Reply, total: Written) -> None:
             total.throttled += len(batch)
             total.reasons.update(throttling_reasons(reply) or [reply.code])
         return
-    answer = _WROTE(reply)
+    answer = decode(reply)
     total.units += sum(one.CapacityUnits for one in answer.ConsumedCapacity)
     for unprocessed in answer.UnprocessedItems.values():
-        left = {(one.PutRequest.Item.pk["S"], one.PutRequest.Item.sk["S"]) for one in unprocessed}
+        left = {(one.PutRequest.Item.pk["S"], one.PutRequest.Item.sk.get("S", "")) for one in unprocessed}
         unwritten = [put for put in batch if put.key in left]
         total.unwritten += unwritten
         total.throttled += len(unwritten)
@@ -198,6 +296,24 @@ def _why(refused: Refused) -> _Why:
 
 def _edges(pk: str, low: str, high: str) -> dict[str, dict[str, str]]:
     return {":pk": {"S": pk}, ":low": {"S": low}, ":high": {"S": high}}
+
+
+def _put_text(one: Guarded) -> str:
+    """A put of a transaction."""
+    return f'{{"Put":{{"TableName":{quoted(one.put.table)},"Item":{item_text(one.put.item)}{_guard_text(one)}}}}}'
+
+
+def _put_body(put: Put, guard: Guard) -> bytes:
+    options = '"ReturnConsumedCapacity":"TOTAL","ReturnValuesOnConditionCheckFailure":"ALL_OLD"'
+    text = _guard_text(Guarded(put, guard))
+    return f'{{"TableName":{quoted(put.table)},"Item":{item_text(put.item)}{text},{options}}}'.encode()
+
+
+def _guard_text(one: Guarded) -> str:
+    members = guarded(one)
+    values = members.pop("ExpressionAttributeValues", None)
+    text = "".join(f",{quoted(name)}:{msgspec.json.encode(member).decode()}" for name, member in members.items())
+    return text + (f',"ExpressionAttributeValues":{item_text(values)}' if values is not None else "")
 
 
 def _batch_body(batch: list[Put]) -> bytes:

@@ -29,7 +29,7 @@ from tidetable.archive.manifest import (
     progress_prefix,
 )
 from tidetable.archive.pacing import Pacer, rate_of, segments_of
-from tidetable.archive.ports import Format, Objects, PartWriter, RawPage, Source
+from tidetable.archive.ports import Completer, Format, Objects, PartWriter, RawPage, Source
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import ArchivePolicy, Config
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableMissing, TableThrottled
@@ -54,6 +54,7 @@ class Exporter:
     objects: Objects
     format: Format
     clock: Clock
+    completer: Completer
     part_bytes: int = 32_000_000
 
     def policy(self, stream: str) -> ArchivePolicy:
@@ -163,7 +164,7 @@ class Segment:
             page = self._page(after)
             if page is None:
                 return after, False
-            writer.add(page.items)
+            writer.add(self.parts.completer.whole(page.items, self.entry.table))
             after = page.after
             if after is None:
                 return None, True

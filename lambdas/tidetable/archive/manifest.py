@@ -38,6 +38,8 @@ class StoredLayout(msgspec.Struct, frozen=True, kw_only=True):
     shard_by: ShardBy
     bucket: int
     indexes: tuple[Index, ...] = ()
+    versioned: bool = False
+    parts: bool = False
 
     @classmethod
     def of(cls, layout: Layout) -> StoredLayout:
@@ -48,11 +50,15 @@ class StoredLayout(msgspec.Struct, frozen=True, kw_only=True):
             shard_by=layout.shard_by,
             bucket=layout.bucket,
             indexes=layout.indexes,
+            versioned=layout.versioned,
+            parts=layout.parts,
         )
 
     def layout(self) -> Layout:
         """The layout as the core uses it."""
-        return Layout(self.partition_by, self.shards, self.shard_by, self.bucket, self.indexes)
+        return Layout(
+            self.partition_by, self.shards, self.shard_by, self.bucket, self.indexes, self.versioned, self.parts
+        )
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):

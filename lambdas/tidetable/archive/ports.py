@@ -49,6 +49,14 @@ class Objects(Protocol):
         ...
 
 
+class Completer(Protocol):
+    """Makes the items of a page whole."""
+
+    def whole(self, items: bytes, table: str) -> bytes:
+        """A page's items with all of their data, and ``packed`` saying how it was kept; ArchiveFailed if any is not there."""
+        ...
+
+
 class PartWriter(Protocol):
     """A part in the making. ``facts`` are those of the items so far, ``size`` the bytes of their pages."""
 

@@ -20,11 +20,14 @@ from tidetable.archive.manifest import Manifest, Part
 from tidetable.catalog import Entry, Seen, State
 from tidetable.config import TableClass
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableThrottled
-from tidetable.ingest.writing import Jitter, write_with_retries
+from tidetable.ingest.routing import Outside
+from tidetable.ingest.writing import Jitter, write_outside, write_with_retries
+from tidetable.large import Packer, Place
 from tidetable.leases import leased
+from tidetable.lifecycle.actions import beside
 from tidetable.lifecycle.plan import table_tags
 from tidetable.lifecycle.reconcile import LEASE
-from tidetable.ports import EventStore, Put, Tables, TableSpec
+from tidetable.ports import EventStore, Tables, TableSpec
 
 _POLL_SECONDS = 1.0
 # A part is begun only with this much time left, and so is the comparison at the end.
@@ -41,6 +44,7 @@ class Restorer:
     tables: Tables
     store: EventStore
     jitter: Jitter
+    outside: Outside
 
 
 class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -106,14 +110,17 @@ def _create(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) ->
     """The period's table, on demand: it is filled as fast as it goes, and the ladder sets its units afterwards."""
     tags = table_tags(restorer.stage, entry.stream, entry.period.label)
     spec = TableSpec(entry.table, None, None, TableClass.STANDARD, tags, entry.layout.indexes)
-    if not restorer.tables.create(spec):
-        held = restorer.tables.tags(entry.table)
-        if any(held.get(name) != value for name, value in tags.items()):
-            raise ArchiveFailed(f"table {entry.table} exists but is not tagged as ours; it is left alone")
-    while (table := restorer.tables.describe(entry.table)) is None or table.status != "ACTIVE":
-        if remaining() < _POLL_SECONDS:
-            raise ArchiveBusy(f"table {entry.table} is not active yet; restore again")
-        restorer.archive.clock.sleep(_POLL_SECONDS)
+    specs = [spec, beside(spec)] if entry.layout.parts else [spec]
+    for one in specs:
+        if not restorer.tables.create(one):
+            held = restorer.tables.tags(one.name)
+            if any(held.get(name) != value for name, value in tags.items()):
+                raise ArchiveFailed(f"table {one.name} exists but is not tagged as ours; it is left alone")
+    for one in specs:
+        while (table := restorer.tables.describe(one.name)) is None or table.status != "ACTIVE":
+            if remaining() < _POLL_SECONDS:
+                raise ArchiveBusy(f"table {one.name} is not active yet; restore again")
+            restorer.archive.clock.sleep(_POLL_SECONDS)
 
 
 def _write(part: Part, entry: Entry, restorer: Restorer, remaining: Callable[[], float]) -> None:
@@ -122,8 +129,13 @@ def _write(part: Part, entry: Entry, restorer: Restorer, remaining: Callable[[],
         raise ArchiveMismatch(f"{part.key} is not what was written")
     clock = restorer.archive.clock
     items = iter(restorer.archive.format.items(body, entry.layout))
-    while puts := [Put(entry.table, item) for item in islice(items, _PUTS)]:
-        written = write_with_retries(restorer.store, puts, remaining=remaining, clock=clock, jitter=restorer.jitter)
+    place = Place(entry.stream, entry.period.label, entry.table, entry.layout)
+    outside = restorer.outside
+    packer = Packer(None, "refuse", (), outside.compressor, outside.unique)
+    budget: dict[str, Any] = {"remaining": remaining, "clock": clock, "jitter": restorer.jitter}
+    while puts := [packer.put_again(item, place) for item in islice(items, _PUTS)]:
+        ready, written = write_outside(restorer.store, outside.values, puts, **budget)
+        written.add(write_with_retries(restorer.store, ready, **budget))
         if written.unwritten:
             raise ArchiveBusy(
                 f"{len(written.unwritten)} events of {part.key} could not be written in time; restore again"
@@ -143,7 +155,7 @@ def _compare(
         except TableThrottled:
             parts.clock.sleep(_POLL_SECONDS)
             continue
-        facts = parts.format.page_facts(page.items)
+        facts = parts.format.page_facts(parts.completer.whole(page.items, entry.table))
         items, digest = items + facts.items, joined((digest, facts.hex))
         after = page.after
         if after is None:

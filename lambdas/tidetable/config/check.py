@@ -16,6 +16,7 @@ _DAY_SECONDS = 86_400
 MAX_OPEN_TABLES = 200
 # AWS: 50 tags per resource; the pipeline's own are four.
 MAX_TAGS = 40
+MAX_COLD = 20
 # AWS: 20 global secondary indexes per table.
 MAX_INDEXES = 20
 COLUMN_TYPES = ("string", "boolean", "integer", "double")
@@ -65,6 +66,7 @@ def check(config: Config) -> list[str]:
             *_check_key(stream),
             *_check_indexes(stream),
             *_check_table(stream),
+            *_check_large(stream),
             *check_capacity(stream),
             *_check_archive(stream.archive),
         )
@@ -184,6 +186,20 @@ def _check_table(stream: Stream) -> Iterator[str]:
             yield f".table.tags.{key[:40]}: a key has 1 to 128 characters, a value 256 at the most"
         if key.lower().startswith(("aws:", "tidetable:")) or key == "project":
             yield f".table.tags.{key}: this tag is not yours to set; choose another key"
+
+
+def _check_large(stream: Stream) -> Iterator[str]:
+    above = stream.large.compress_above
+    if above is not None and not 1024 <= above <= MAX_BODY:
+        yield f".large.compress_above: {above} is not within 1024 to {MAX_BODY} bytes; what takes one write unit saves none"
+    if len(stream.cold) > MAX_COLD or len(set(stream.cold)) < len(stream.cold):
+        yield f".cold: name at most {MAX_COLD} fields, each once"
+    for field in stream.cold:
+        if not field or "," in field:
+            yield f'.cold: "{field}" cannot be asked for; name fields of data without commas'
+    for index in stream.index:
+        if index.partition_by.partition(".")[0] in stream.cold:
+            yield f".index.{index.name}.partition_by: {index.partition_by} is cold, and what is asked for often is not"
 
 
 def _duration_text(seconds: int) -> str:

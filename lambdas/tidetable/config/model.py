@@ -17,6 +17,8 @@ Auth = Literal["api-key", "iam"]
 OnExpiry = Literal["archive", "delete", "keep"]
 Removal = Literal["keep", "delete"]
 Mode = Literal["provisioned", "on-demand"]
+Versions = Literal["overwrite", "keep"]
+Beyond = Literal["refuse", "chunks", "s3"]
 ChangeStream = Literal["none", "keys-only", "new-image", "old-image", "new-and-old-images"]
 
 
@@ -92,7 +94,11 @@ class TablePolicy(_Group, frozen=True, kw_only=True):
 
 
 # Columns of an archive's files that are the pipeline's own, in lower case, as Athena knows no other.
-RESERVED_COLUMNS = frozenset({"time", "series", "id", "id_hex", "shard", "data", "attributes", "stream", "period"})
+RESERVED_COLUMNS = frozenset(
+    {
+        "time", "series", "id", "id_hex", "shard", "data", "attributes", "stream", "period", "accepted_at", "version",
+    }
+)  # fmt: skip
 
 
 class ArchivePolicy(_Group, frozen=True, kw_only=True):
@@ -106,6 +112,17 @@ class ArchivePolicy(_Group, frozen=True, kw_only=True):
     read_units: int | None = None
     segments: int = 4
     columns: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+class LargePolicy(_Group, frozen=True, kw_only=True):
+    """``[streams.NAME.large]``: what becomes of large events.
+
+    Above ``compress_above`` bytes an event's ``data`` is compressed if that saves write units. What is too large for an item
+    all the same goes ``beyond``: it is refused, or kept in chunks beside the table, or in S3.
+    """
+
+    compress_above: int | None = None
+    beyond: Beyond = "refuse"
 
 
 class Units(_Group, frozen=True, kw_only=True):
@@ -179,6 +196,9 @@ class Stream(_Group, frozen=True, kw_only=True):
     premake: int = 2
     key: KeyPolicy
     index: tuple[IndexPolicy, ...] = ()
+    versions: Versions = "overwrite"
+    cold: tuple[str, ...] = ()
+    large: LargePolicy = LargePolicy()
     capacity: Capacity = Capacity()
     table: TablePolicy = TablePolicy()
     archive: ArchivePolicy = ArchivePolicy()
@@ -188,7 +208,15 @@ class Stream(_Group, frozen=True, kw_only=True):
         """The layout of period tables that are not created yet."""
         bucket = int(self.key.bucket.total_seconds()) if self.key.bucket is not None else 0
         indexes = tuple(Index(one.name, one.partition_by, one.shards) for one in self.index)
-        return Layout(self.key.partition_by, self.key.shards, self.key.shard_by, bucket, indexes)
+        return Layout(
+            self.key.partition_by,
+            self.key.shards,
+            self.key.shard_by,
+            bucket,
+            indexes,
+            versioned=self.versions == "keep",
+            parts=self.large.beyond == "chunks" or bool(self.cold),
+        )
 
 
 class Config(_Group, frozen=True, kw_only=True):

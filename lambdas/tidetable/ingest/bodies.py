@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 
+from tidetable.exact import decode_json
 from tidetable.problems import refuse
 
 _GZIP = b"\x1f\x8b"
@@ -136,29 +137,11 @@ def _too_large(max_body: int) -> Exception:
 _USUAL = 30
 
 
-def _number(text: str) -> Decimal:
-    try:
-        return Decimal(text)
-    except InvalidOperation:
-        return Decimal("NaN")  # refused by the event's own check, which can name the field
-
-
 def _usual_number(text: str) -> Decimal:
     if len(text) > _USUAL or "e" in text or "E" in text:
         raise ValueError("not a usual number")
     return Decimal(text)
 
 
-_DECODER = msgspec.json.Decoder(float_hook=_number)
 _SENT_ARRAY = msgspec.json.Decoder(list[Sent], float_hook=_usual_number).decode
 _SENT_LINES = msgspec.json.Decoder(Sent, float_hook=_usual_number).decode_lines
-
-
-def decode_json(text: bytes | str) -> Any:
-    """JSON with exact numbers (int or Decimal); ValueError says what is wrong."""
-    try:
-        return _DECODER.decode(text)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-    except msgspec.DecodeError as error:
-        raise ValueError(str(error)) from error

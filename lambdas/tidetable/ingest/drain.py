@@ -1,17 +1,33 @@
-"""The use case of the drain: write the events of an overflow message, or fail so that the message comes again."""
+"""The use case of the drain: write the events of an overflow message, or fail so that the message comes again.
+
+An event that waited must not replace one of the same key that was accepted after it, so each is put on that condition.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from tidetable.catalog import Entry, entry_at
 from tidetable.config import Config
 from tidetable.errors import TidetableError
 from tidetable.events import Event
-from tidetable.ingest.overflow import decode_message
-from tidetable.ingest.writing import Jitter, Remaining, write_with_retries
-from tidetable.ports import CatalogReader, Clock, EventStore, Put
+from tidetable.ingest.overflow import Message, decode_message
+from tidetable.ingest.routing import Outside, PeriodPlace
+from tidetable.ingest.versions import add_fenced, write_versions
+from tidetable.ingest.writing import Jitter, Remaining, retried, write_outside
+from tidetable.large.pack import Packer
+from tidetable.ports import CatalogReader, Clock, EventStore, Guarded, Put, Transacted, Written
+
+# Of a table's write units, for all consumers together: the others are the live traffic's.
+SHARE = 0.25
+CONSUMERS = 2
+# Units per second: a message must get through within one run of the function, or it would begin anew for ever.
+_LEAST, _UNKNOWN = 2.0, 200.0
+# A table that is still throttled after so long is left to the live traffic; the message comes again.
+_PATIENCE = timedelta(seconds=3)
+_AT_ONCE = 10
 
 
 class NotDrained(TidetableError):
@@ -23,6 +39,27 @@ class Undrainable(NotDrained):
 
 
 @dataclass(slots=True)
+class Pace:
+    """Keeps each table's writes to its share, within one process."""
+
+    clock: Clock
+    _free: dict[str, datetime] = field(default_factory=dict)
+
+    def wait(self, entry: Entry, remaining: Remaining) -> None:
+        """Let time pass until the table's turn, or until there is none left."""
+        pause = (self._free.get(entry.table, self.clock.now()) - self.clock.now()).total_seconds()
+        if pause > 0:
+            self.clock.sleep(min(pause, max(remaining(), 0.0)))
+
+    def spent(self, entry: Entry, units: float) -> None:
+        """Account for what was written."""
+        seen = entry.seen.write if entry.seen is not None else None
+        rate = _UNKNOWN if seen is None else max(seen * SHARE / CONSUMERS, _LEAST)
+        start = max(self._free.get(entry.table, self.clock.now()), self.clock.now())
+        self._free[entry.table] = start + timedelta(seconds=units / rate)
+
+
+@dataclass(slots=True)
 class Drain:
     """What draining needs."""
 
@@ -31,6 +68,8 @@ class Drain:
     store: EventStore
     clock: Clock
     jitter: Jitter
+    outside: Outside
+    pace: Pace
 
 
 def drain_message(body: str, parts: Drain, remaining: Remaining) -> int:
@@ -38,31 +77,104 @@ def drain_message(body: str, parts: Drain, remaining: Remaining) -> int:
 
     Writing an event again is harmless, so a message that was written in part is simply repeated.
     """
-    try:
-        stream, events = decode_message(body)
-    except (ValueError, KeyError, TypeError) as error:
-        raise Undrainable(f"the message cannot be read: {error}") from error
-    entries = _entries(parts.catalog, stream, events)
-    direct: dict[tuple[str, str, str], Put] = {}
-    for event in events:
+    message = _message(body, parts)
+    entries = _entries(parts.catalog, message.stream, message.events)
+    direct: dict[str, tuple[Entry, list[Put]]] = {}
+    for event in message.events:
         entry = entry_at(entries, event.time)
         if entry is None:
-            raise NotDrained(f"no period table of {stream} is recorded for {event.time.isoformat()} yet")
-        put = Put(entry.table, entry.layout.item_of(event))
-        if entry.writable and _in_window(stream, event, parts):
-            direct[put.place] = put
-        elif not (entry.writable and parts.store.write_fenced(put, entry)):
-            # Behind the window a table may be archived at any moment, hence the fence; once it is, no write may land.
-            raise Undrainable(f"period {entry.period.label} of {stream} is {entry.state}: restore it, then replay")
-    written = write_with_retries(
-        parts.store, list(direct.values()), remaining=remaining, clock=parts.clock, jitter=parts.jitter
+            raise NotDrained(f"no period table of {message.stream} is recorded for {event.time.isoformat()} yet")
+        put = _put(message, entry, event, parts)
+        if entry.writable and _in_window(message.stream, event, parts):
+            direct.setdefault(entry.table, (entry, []))[1].append(put)
+        else:
+            _write_fenced(message.stream, put, entry, parts, remaining)
+    for entry, puts in direct.values():
+        _write_direct(message.stream, entry, puts, parts, remaining)
+    return len(message.events)
+
+
+def _message(body: str, parts: Drain) -> Message:
+    try:
+        message = decode_message(body)
+        if message.kept is None:
+            return message
+        kept = parts.outside.values.get(message.kept)
+        if kept is None:
+            raise ValueError(f"its events were kept in {message.kept}, which is not there")
+        return decode_message(parts.outside.compressor.expand(kept))
+    except (ValueError, KeyError, TypeError) as error:
+        raise Undrainable(f"the message cannot be read: {error}") from error
+
+
+def _put(message: Message, entry: Entry, event: Event, parts: Drain) -> Put:
+    policy = parts.config.streams.get(message.stream)
+    if policy is None:
+        return Put(entry.table, entry.layout.item_of(event, at=message.at))
+    packer = Packer.of(policy, parts.outside.compressor, parts.outside.unique)
+    place = PeriodPlace(message.stream, entry, entry.layout, packer, parts.clock.now())
+    put = place.put(entry.layout.item_of(event, at=message.at))
+    if put is None:
+        raise Undrainable(f"an event of {message.stream} is too large for period {entry.period.label}")
+    return put
+
+
+def _write_fenced(stream: str, put: Put, entry: Entry, parts: Drain, remaining: Remaining) -> None:
+    """Behind the window a table may be archived at any moment, hence the fence; once it is, no write may land."""
+    sealed = f"period {entry.period.label} of {stream} is {entry.state}: restore it, then replay"
+    if not entry.writable:
+        raise Undrainable(sealed)
+    ready, _ = _outside([put], parts, remaining)
+    if not ready:
+        raise NotDrained(f"what an event of {stream} refers to is still to be written")
+    if "version" in put.item:
+        done = add_fenced(parts.store, put, entry)
+        if done is Transacted.HELD:
+            raise NotDrained(f"others write to an event of {stream}, too")
+    else:
+        done = parts.store.transact([Guarded(put, "newer")], entry)
+    if done is Transacted.FENCED:
+        raise Undrainable(sealed)
+
+
+def _write_direct(stream: str, entry: Entry, puts: list[Put], parts: Drain, remaining: Remaining) -> None:
+    """A few at a time, at the table's pace."""
+    for start in range(0, len(puts), _AT_ONCE):
+        some = puts[start : start + _AT_ONCE]
+        parts.pace.wait(entry, remaining)
+        written = _write_some(some, parts, remaining)
+        parts.pace.spent(entry, written.units + len(written.held))
+        if written.unwritten:
+            missing = f"; missing: {', '.join(sorted(written.missing_tables))}" if written.missing_tables else ""
+            left = len(puts) - start - len(some) + len(written.unwritten)
+            raise NotDrained(f"{left} of {len(puts)} events of {stream} are still to be written{missing}")
+
+
+def _write_some(puts: list[Put], parts: Drain, remaining: Remaining) -> Written:
+    end = parts.clock.now() + _PATIENCE
+
+    def patience() -> float:
+        return min(remaining(), (end - parts.clock.now()).total_seconds())
+
+    ready, total = _outside(puts, parts, patience)
+    versions = [put for put in ready if "version" in put.item]
+    if versions:
+        total.add(write_versions(parts.store, versions, remaining=patience, clock=parts.clock, jitter=parts.jitter))
+    plain = [put for put in ready if "version" not in put.item]
+
+    def attempt(waiting: Sequence[Put]) -> Written:
+        return parts.store.write_each(waiting, "newer")
+
+    total.add(retried(attempt, plain, remaining=patience, clock=parts.clock, jitter=parts.jitter))
+    return total
+
+
+def _outside(puts: list[Put], parts: Drain, remaining: Remaining) -> tuple[list[Put], Written]:
+    if not any(put.parts or put.blob for put in puts):
+        return puts, Written()
+    return write_outside(
+        parts.store, parts.outside.values, puts, remaining=remaining, clock=parts.clock, jitter=parts.jitter
     )
-    if written.unwritten:
-        missing = f"; missing: {', '.join(sorted(written.missing_tables))}" if written.missing_tables else ""
-        raise NotDrained(
-            f"{len(written.unwritten)} of {len(events)} events of {stream} are still to be written{missing}"
-        )
-    return len(events)
 
 
 def _in_window(stream: str, event: Event, parts: Drain) -> bool:

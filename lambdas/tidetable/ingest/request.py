@@ -12,13 +12,15 @@ from tidetable.catalog import Backfill
 from tidetable.config import Config, Stream
 from tidetable.ingest.bodies import decode_body
 from tidetable.ingest.circuit import Circuit
-from tidetable.ingest.routing import Routed, route
-from tidetable.ingest.values import MAX_ITEM_BYTES
+from tidetable.ingest.routing import Outside, Routed, route
 from tidetable.ingest.verdicts import Candidate, Judge, Rejection, Window
-from tidetable.ingest.writing import Jitter, Remaining, write_with_retries
+from tidetable.ingest.versions import write_versions
+from tidetable.ingest.writing import Jitter, Remaining, write_outside, write_with_retries
+from tidetable.large.pack import Packer
 from tidetable.ports import CatalogReader, Clock, EventStore, Overflow, Put, Written
 from tidetable.problems import Problem, ProblemError, refuse, unknown_stream
-from tidetable.times import to_text
+from tidetable.times import to_micros, to_text
+from tidetable.values import MAX_ITEM_BYTES
 
 RETRY_AFTER_SECONDS = 5
 # So long a request waits for a table that is throttled; what is not written by then is queued.
@@ -88,6 +90,7 @@ class Ingest:
     clock: Clock
     jitter: Jitter
     circuit: Circuit
+    outside: Outside
 
 
 def ingest(request: IngestRequest, parts: Ingest, remaining: Remaining) -> Outcome:
@@ -99,18 +102,21 @@ def ingest(request: IngestRequest, parts: Ingest, remaining: Remaining) -> Outco
     candidates = decode_body(request.body, request.content_type, max_body=api.max_body, max_events=api.max_events)
     now = parts.clock.now()
     window = Window.of(stream, now)
-    layout = stream.layout
+    layout, at = stream.layout, to_micros(now) // 1000
     imports = _Imports(stream.name, parts.catalog, now)
-    judge = Judge(stream, layout, window, now, imports, small=_is_small(request.body))
+    packer = Packer.of(stream, parts.outside.compressor, parts.outside.unique)
+    small = packer.compress_above is None and _is_small(request.body)
+    judge = Judge(stream, layout, window, now, imports, small=small, packs=packer.packs, at=at)
     judged = [judge(index, one) for index, one in enumerate(candidates)]
     accepted = _Accepted(judged, candidates)
     _refuse_whole(accepted.rejections, len(candidates), request)
     times = [one.event.time for one in accepted.taken]
     entries = parts.catalog.entries(stream.name, min(window.oldest, *times), window.newest)
-    routed = route(stream.name, accepted.taken, entries, layout=layout, oldest=window.oldest, now=now)
+    routed = route(stream.name, accepted.taken, entries, packer, layout=layout, oldest=window.oldest, now=now, at=at)
     accepted.seal(routed.sealed, stream)
+    accepted.refuse_large(routed.oversized)
     _refuse_whole(accepted.rejections, len(candidates), request)
-    return _store(stream, accepted, routed, window, parts, remaining)
+    return _store(stream, accepted, routed, window, at, parts, remaining)
 
 
 def _is_small(body: bytes) -> bool:
@@ -162,6 +168,14 @@ class _Accepted:
             self.rejections.append(Rejection.of(at, self._candidates[at], "too_old", detail))
         self.rejections.sort(key=lambda one: one.index)
 
+    def refuse_large(self, oversized: Sequence[int]) -> None:
+        """Reject the events that are too large for every remedy."""
+        for index in oversized:
+            at = self.indexes[index]
+            detail = f"the event takes {self.taken[index].size} bytes, more than its period's tables can keep"
+            self.rejections.append(Rejection.of(at, self._candidates[at], "too_large", detail))
+        self.rejections.sort(key=lambda one: one.index)
+
 
 def _refuse_whole(rejections: Sequence[Rejection], count: int, request: IngestRequest) -> None:
     if rejections and request.strict:
@@ -172,13 +186,22 @@ def _refuse_whole(rejections: Sequence[Rejection], count: int, request: IngestRe
 
 
 def _store(
-    stream: Stream, accepted: _Accepted, routed: Routed, window: Window, parts: Ingest, remaining: Remaining
+    stream: Stream,
+    accepted: _Accepted,
+    routed: Routed,
+    window: Window,
+    at: int,
+    parts: Ingest,
+    remaining: Remaining,
 ) -> Outcome:
-    # The last event of a key wins, as it would if each had come in a request of its own.
-    holders = {put.place: index for index, put in routed.puts.items()}
+    # The last event of a key wins, as it would if each had come in a request of its own; versions are all kept.
+    holders = {
+        put.place if "version" not in put.item else (*put.place, index): index for index, put in routed.puts.items()
+    }
+    chosen = {id(put): index for index in holders.values() for put in (routed.puts[index],)}
     written = _write([routed.puts[index] for index in holders.values()], parts, remaining)
-    waiting = sorted([holders[put.place] for put in written.unwritten] + routed.homeless)
-    unsafe = parts.overflow.send(stream.name, [accepted.taken[index].event for index in waiting]) if waiting else []
+    waiting = sorted([chosen[id(put)] for put in written.unwritten] + routed.homeless)
+    unsafe = parts.overflow.send(stream.name, [accepted.taken[index].event for index in waiting], at) if waiting else []
     if unsafe:
         raise _not_durable(len(unsafe))
     refs: list[str | None] = [None] * accepted.count
@@ -187,10 +210,11 @@ def _store(
     queued = len(routed.homeless)
     if written.unwritten:
         # A duplicate shares the fate of the event that stands for it.
-        late = {put.place for put in written.unwritten}
+        late = {put.place for put in written.unwritten if "version" not in put.item}
         queued += sum(put.place in late for put in routed.puts.values())
+        queued += sum("version" in put.item for put in written.unwritten)
     return Outcome(
-        accepted=len(accepted.taken) - len(routed.sealed) - queued,
+        accepted=len(accepted.taken) - len(routed.sealed) - len(routed.oversized) - queued,
         queued=queued,
         rejections=accepted.rejections,
         refs=refs,
@@ -210,12 +234,27 @@ def _write(puts: Sequence[Put], parts: Ingest, remaining: Remaining) -> Written:
     for put in puts:
         (tried if admitted[put.table] else spared).append(put)
     budget = _budget(remaining, parts.clock.now() + WRITE_BUDGET, parts.clock)
-    written = write_with_retries(parts.store, tried, remaining=budget, clock=parts.clock, jitter=parts.jitter)
-    late = {put.table for put in written.unwritten} - written.missing_tables
+    written = _write_all(tried, parts, budget)
+    # What has parts or an object may wait for those, and says nothing of the table.
+    late = {put.table for put in written.unwritten if not (put.parts or put.blob)} - written.missing_tables
     parts.circuit.tripped(late)
     parts.circuit.closed({table for table, tries in admitted.items() if tries} - late)
     written.unwritten += spared
     return written
+
+
+def _write_all(puts: Sequence[Put], parts: Ingest, budget: Remaining) -> Written:
+    """Write puts, first what they refer to; versions are added to their events, the others replace what is there."""
+    options: dict[str, Any] = {"remaining": budget, "clock": parts.clock, "jitter": parts.jitter}
+    ready, total = list(puts), Written()
+    if any(put.parts or put.blob for put in puts):
+        ready, total = write_outside(parts.store, parts.outside.values, puts, **options)
+    versions = [put for put in ready if "version" in put.item]
+    if versions:
+        total.add(write_versions(parts.store, versions, **options))
+        ready = [put for put in ready if "version" not in put.item]
+    total.add(write_with_retries(parts.store, ready, **options))
+    return total
 
 
 def _budget(remaining: Remaining, end: datetime, clock: Clock) -> Remaining:

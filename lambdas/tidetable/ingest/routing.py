@@ -1,15 +1,27 @@
-"""Routing: which period's table takes an event, by the event's own time."""
+"""Routing: which period's table takes an event, by the event's own time, and in which form."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from tidetable.catalog import Entry, entry_at
+from tidetable.events import Item
 from tidetable.ingest.verdicts import Candidate
+from tidetable.ingest.versions import first_version
 from tidetable.keys import Layout, ref_text
-from tidetable.ports import Put
+from tidetable.large.pack import Packer, Place
+from tidetable.ports import Compressor, Put, Values
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What large values need besides the tables. ``unique`` names objects, each only once."""
+
+    values: Values
+    compressor: Compressor
+    unique: Callable[[], str]
 
 
 @dataclass(slots=True)
@@ -20,16 +32,19 @@ class Routed:
     refs: dict[int, str] = field(default_factory=dict)
     homeless: list[int] = field(default_factory=list)  # no period table is recorded for their time, yet
     sealed: list[int] = field(default_factory=list)  # their period is archived, deleted or not open: no write may land
+    oversized: list[int] = field(default_factory=list)  # no remedy of the stream's fits them into their period's table
 
 
 def route(
     stream: str,
     candidates: Iterable[Candidate],
     entries: Sequence[Entry],
+    packer: Packer,
     *,
     layout: Layout,
     oldest: datetime,
     now: datetime,
+    at: int,
 ) -> Routed:
     """Find each event's table and key; nothing is looked up but the periods, which are given.
 
@@ -37,7 +52,7 @@ def route(
     table that is open for a backfill takes events: any other may be archived at any moment.
     """
     routed = Routed()
-    place: _Place | None = None
+    place: PeriodPlace | None = None
     for index, candidate in enumerate(candidates):
         time = candidate.event.time
         # Events of one period mostly come together.
@@ -46,21 +61,34 @@ def route(
             if entry is None:
                 routed.homeless.append(index)
                 continue
-            place = _Place(entry, layout, now)
+            place = PeriodPlace(stream, entry, layout, packer, now)
         if not (place.writable and (time >= oldest or place.open)):
             routed.sealed.append(index)
             continue
-        item = candidate.item if place.same else place.layout.item_of(candidate.event)
-        routed.puts[index] = Put(place.table, item)
+        item = candidate.item if place.same else place.layout.item_of(candidate.event, at=at)
+        put = Put(place.table, item) if place.plain and not packer.looks_at(candidate.size) else place.put(item)
+        if put is None:
+            routed.oversized.append(index)
+            continue
+        routed.puts[index] = put
         routed.refs[index] = ref_text(stream, place.label, item["pk"], item["sk"])
     return routed
 
 
-class _Place:
+class PeriodPlace:
     """What of a period is asked for each of its events, worked out once."""
 
-    def __init__(self, entry: Entry, layout: Layout, now: datetime) -> None:
+    def __init__(self, stream: str, entry: Entry, layout: Layout, packer: Packer, now: datetime) -> None:
         self.start, self.end = entry.period.start, entry.period.end
         self.label, self.table, self.layout = entry.period.label, entry.table, entry.layout
         self.writable, self.open = entry.writable, entry.is_open(now)
         self.same = entry.layout == layout
+        self.plain = not entry.layout.versioned
+        self._packer = packer
+        self._place = Place(stream, entry.period.label, entry.table, entry.layout)
+
+    def put(self, item: Item) -> Put | None:
+        """The item in the form in which the period's table takes it; None if there is none that it fits into."""
+        if self.layout.versioned:
+            item = first_version(item, item["data"])
+        return self._packer.put(item, self._place)

@@ -14,9 +14,9 @@ from tidetable.config import Stream
 from tidetable.errors import InvalidTime
 from tidetable.events import Event, Item, JsonObject
 from tidetable.ingest.bodies import Sent, Unreadable
-from tidetable.ingest.values import MAX_ITEM_BYTES, is_plain, item_bytes
 from tidetable.keys import MAX_NAME_BYTES, Layout, escape
 from tidetable.times import parse_stamp, to_text
+from tidetable.values import MAX_ITEM_BYTES, is_plain, item_bytes
 
 Code = Literal["invalid", "too_old", "too_new", "too_large"]
 
@@ -62,17 +62,19 @@ class Rejection:
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
-    """An event that may be written, and its item in the stream's present layout."""
+    """An event that may be written, and its item in the stream's present layout, with its bytes (0 if they are surely few)."""
 
     event: Event
     item: Item
+    size: int = 0
 
 
 @dataclass(slots=True)
 class Judge:
     """What is the same for all candidates of a request. ``imported`` tells whether a backfill takes a time before the window.
 
-    ``small`` says that the request is too small to hold an event beyond DynamoDB's limit, so that none needs be measured.
+    ``at`` is ``now`` in epoch milliseconds. ``small`` says that the request is too small to hold an event beyond DynamoDB's
+    limit, so that none needs be measured, and ``packs`` that the stream has remedies for those that are.
     """
 
     stream: Stream
@@ -81,12 +83,14 @@ class Judge:
     now: datetime
     imported: Callable[[datetime], bool] = lambda _: False
     small: bool = False
+    packs: bool = False
+    at: int = 0
 
     def __call__(self, index: int, candidate: Any) -> Candidate | Rejection:
         """Decide on one candidate. An absent time is the time of arrival; an absent id a hash of what was sent."""
         try:
             event, stamp = _event(candidate, self.now)
-            item = self.layout.item_of(event, stamp)
+            item = self.layout.item_of(event, stamp, self.at)
             # What has an event's types and numbers need be measured only if there is room for too much of it.
             sure = self.small and type(candidate) is Sent and is_plain(event.data)
             size = 0 if sure else item_bytes(item)
@@ -95,7 +99,7 @@ class Judge:
         for one in self.layout.indexes:
             if (problem := one.problem(event)) is not None:
                 return Rejection.of(index, candidate, "invalid", problem)
-        if size > MAX_ITEM_BYTES:
+        if size > MAX_ITEM_BYTES and not self.packs:
             detail = f"the event takes {size} bytes as an item; DynamoDB holds at most {MAX_ITEM_BYTES}"
             return Rejection.of(index, candidate, "too_large", detail)
         oldest, newest = self.window.oldest, self.window.newest
@@ -106,7 +110,7 @@ class Judge:
         if event.time > newest:
             detail = f"{to_text(event.time)} is after {to_text(newest)}: check the sender's clock"
             return Rejection.of(index, candidate, "too_new", detail)
-        return Candidate(event, item)
+        return Candidate(event, item, size)
 
 
 def _event(candidate: Any, now: datetime) -> tuple[Event, str]:

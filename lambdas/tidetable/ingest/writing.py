@@ -1,10 +1,13 @@
-"""Writing within a budget: unprocessed items are tried again with full jitter until the time is up."""
+"""Writing within a budget: unprocessed items are tried again with full jitter until the time is up.
+
+What an item refers to is written before it, so that an item is never seen without its data.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tidetable.ports import Clock, EventStore, Put, Written
+from tidetable.ports import Clock, EventStore, Put, Values, Written
 
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
@@ -15,10 +18,15 @@ Remaining = Callable[[], float]
 Jitter = Callable[[float], float]
 
 
-def write_with_retries(
-    store: EventStore, puts: Sequence[Put], *, remaining: Remaining, clock: Clock, jitter: Jitter
+def retried(
+    attempt: Callable[[Sequence[Put]], Written],
+    puts: Sequence[Put],
+    *,
+    remaining: Remaining,
+    clock: Clock,
+    jitter: Jitter,
 ) -> Written:
-    """Write what can be written before the time is up; what cannot is returned, in no state between.
+    """Attempt puts until all are written or the time is up; what is not is returned, in no state between.
 
     Full jitter, so that many throttled functions do not come back in step. Puts whose table is missing are not tried
     again: a table appears by the lifecycle's doing, in minutes, not in the time of a request.
@@ -27,14 +35,11 @@ def write_with_retries(
     waiting = list(puts)
     pause = _FIRST_PAUSE
     while waiting:
-        outcome = store.write(waiting)
-        total.units += outcome.units
-        total.throttled += outcome.throttled
-        total.missing_tables |= outcome.missing_tables
-        total.reasons += outcome.reasons
-        lost = [put for put in outcome.unwritten if put.table in outcome.missing_tables]
-        total.unwritten += lost
-        waiting = [put for put in outcome.unwritten if put.table not in outcome.missing_tables]
+        outcome = attempt(waiting)
+        unwritten, outcome.unwritten = outcome.unwritten, []
+        total.add(outcome)
+        total.unwritten += [put for put in unwritten if put.table in outcome.missing_tables]
+        waiting = [put for put in unwritten if put.table not in outcome.missing_tables]
         wait = jitter(pause)
         if not waiting or wait >= remaining():
             break
@@ -42,3 +47,26 @@ def write_with_retries(
         pause = min(2 * pause, _LONGEST_PAUSE)
     total.unwritten += waiting
     return total
+
+
+def write_with_retries(
+    store: EventStore, puts: Sequence[Put], *, remaining: Remaining, clock: Clock, jitter: Jitter
+) -> Written:
+    """Write what can be written before the time is up; an item that is there already is replaced."""
+    return retried(store.write, puts, remaining=remaining, clock=clock, jitter=jitter)
+
+
+def write_outside(
+    store: EventStore, values: Values, puts: Sequence[Put], *, remaining: Remaining, clock: Clock, jitter: Jitter
+) -> tuple[list[Put], Written]:
+    """Write what puts refer to. Tells those whose data is durable, and what it took; the others are its ``unwritten``."""
+    parts = {part.place: part for put in puts for part in put.parts}
+    written = write_with_retries(store, list(parts.values()), remaining=remaining, clock=clock, jitter=jitter)
+    late = {part.place for part in written.unwritten}
+    ready: list[Put] = []
+    written.unwritten = []
+    for put in puts:
+        safe = not any(part.place in late for part in put.parts)
+        safe = safe and (put.blob is None or (remaining() > 0 and values.put(put.blob)))
+        (ready if safe else written.unwritten).append(put)
+    return ready, written

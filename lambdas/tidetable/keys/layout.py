@@ -15,6 +15,8 @@ from tidetable.times import from_text, to_text
 
 PartitionBy = Literal["time", "series"]
 ShardBy = Literal["id", "series"]
+# What the sort key of an event's newest version begins with, if every version is kept.
+NEWEST = "v0#"
 
 
 class Key(NamedTuple):
@@ -29,7 +31,9 @@ class Layout:
     """A period table's key schema, frozen when the table is created.
 
     ``bucket`` (whole seconds, dividing the period) is the slice that forms the logical partition when partitioned by
-    time, and 0 when partitioned by series. ``shards`` is the number of suffixes of each logical partition.
+    time, and 0 when partitioned by series. ``shards`` is the number of suffixes of each logical partition. ``versioned`` keeps
+    every version of an event, the newest under a sort key that begins with ``v0#``; ``parts`` says that the table has another
+    beside it, for what does not go into an event's item.
     """
 
     partition_by: PartitionBy
@@ -37,6 +41,8 @@ class Layout:
     shard_by: ShardBy
     bucket: int = 0
     indexes: tuple[Index, ...] = ()
+    versioned: bool = False
+    parts: bool = False
 
     def key_of(self, event: Event) -> Key:
         """Where the event is, or would be, in its period's table."""
@@ -44,6 +50,8 @@ class Layout:
 
     def _keys(self, event: Event, stamp: str) -> tuple[str, str]:
         """Partition key and sort key of an event; ``stamp`` is the text of its time."""
+        if self.versioned:
+            stamp = NEWEST + stamp
         series, id = event.series, event.id
         suffix = suffix_of(id if self.shard_by == "id" else series, self.shards)
         if "#" in series or "%" in series:
@@ -52,9 +60,8 @@ class Layout:
             id = escape(id)
         if self.partition_by == "series":
             return f"{series}#{suffix}", f"{stamp}#{id}"
-        start = (
-            to_text(self.bucket_start(event.time)) if self.bucket % 60 else _bucket_of_minute(stamp[:16], self.bucket)
-        )
+        minute = stamp[len(NEWEST) :][:16] if self.versioned else stamp[:16]
+        start = to_text(self.bucket_start(event.time)) if self.bucket % 60 else _bucket_of_minute(minute, self.bucket)
         return f"{start}#{suffix}", f"{stamp}#{series}#{id}"
 
     def partition(self, time: datetime, series: str, suffix: int) -> str:
@@ -65,8 +72,12 @@ class Layout:
     def sort_key(self, time: datetime, series: str, id: str) -> str:
         """The sort key, which is also the event's place in the order of every answer."""
         if self.partition_by == "time":
-            return f"{to_text(time)}#{escape(series)}#{escape(id)}"
-        return f"{to_text(time)}#{escape(id)}"
+            return f"{self.edge(time)}#{escape(series)}#{escape(id)}"
+        return f"{self.edge(time)}#{escape(id)}"
+
+    def edge(self, time: datetime) -> str:
+        """What sorts before the sort key of every event of the time, and after those of the times before."""
+        return NEWEST + to_text(time) if self.versioned else to_text(time)
 
     def bucket_start(self, time: datetime) -> datetime:
         """The start of the bucket that holds the time.
@@ -84,13 +95,13 @@ class Layout:
             return range(only, only + 1)
         return range(self.shards)
 
-    def item_of(self, event: Event, stamp: str | None = None) -> Item:
+    def item_of(self, event: Event, stamp: str | None = None, at: int = 0) -> Item:
         """The event as an item: its key says series, time and id, so only ``data`` and the keys of indexes are stored besides.
 
-        ``stamp`` is the text of its time, if it is at hand.
+        ``stamp`` is the text of its time, if it is at hand; ``at`` when it was accepted, in epoch milliseconds.
         """
         pk, sk = self._keys(event, to_text(event.time) if stamp is None else stamp)
-        item = {"pk": pk, "sk": sk, "data": event.data}
+        item = {"pk": pk, "sk": sk, "at": at, "data": event.data}
         for index in self.indexes:
             item |= index.attributes_of(event)
         return item
@@ -100,9 +111,11 @@ class Layout:
         return next((index for index in self.indexes if index.partition_by == field), None)
 
     def event_of(self, item: Item) -> Event:
-        """The event of an item that ``item_of`` made."""
-        data = item["data"]
+        """The event of an item that ``item_of`` made, whichever version it is; without data if that is kept elsewhere."""
+        data = item.get("data", {})
         names = item["sk"].split("#")
+        if self.versioned:
+            del names[0]
         if self.partition_by == "time":
             time, series, id = names
         else:

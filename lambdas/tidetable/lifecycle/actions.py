@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tidetable.catalog import Entry, Opened
 from tidetable.config import Autoscaling, TableClass
 from tidetable.lifecycle.ladder import Level
+from tidetable.names import parts_table
 from tidetable.ports import TableSpec
+
+
+def beside(spec: TableSpec) -> TableSpec:
+    """The table of parts beside a period table: on demand, so that it costs what it takes and needs no ladder."""
+    return replace(
+        spec,
+        name=parts_table(spec.name),
+        write=None,
+        read=None,
+        indexes=(),
+        index_units={},
+        warm=None,
+        most=None,
+        stream="none",
+        sorted=False,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +49,11 @@ class Create(Action):
 
     spec: TableSpec
     recoverable: bool = False
+
+    @property
+    def specs(self) -> list[TableSpec]:
+        """The table, and the one beside it if the layout has it."""
+        return [self.spec, beside(self.spec)] if self.entry.layout.parts else [self.spec]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from tidetable.lifecycle.actions import (
     Unscale,
 )
 from tidetable.lifecycle.plan import table_tags
-from tidetable.names import parse_table_name
+from tidetable.names import parse_table_name, parts_table
 from tidetable.ports import Archiver, Catalog, Clock, Scaling, Table, Tables
 
 _POLL_SECONDS = 1.0
@@ -84,6 +84,11 @@ def _tune(action: SetCapacity | SetClass | Scale | Unscale, world: World) -> Non
         case SetCapacity():
             _set_capacity(action, table, world)
         case SetClass():
+            if entry.layout.parts:
+                # First, as what is still to be done is seen by the period table's class.
+                beside = _owned(entry, world, parts_table(entry.table))
+                if beside.table_class is not action.table_class:
+                    world.tables.set_class(beside.name, action.table_class)
             if table.table_class is not action.table_class:
                 world.tables.set_class(entry.table, action.table_class)
         case Scale():
@@ -97,11 +102,13 @@ def _create(action: Create, world: World) -> None:
     entry = action.entry
     if not world.catalog.add(entry):
         entry = _recorded(entry, world)
-    if not world.tables.create(action.spec):
-        _owned(entry, world)
-    _settled(entry.table, world)
-    if action.recoverable:
-        world.tables.enable_recovery(entry.table)
+    for spec in action.specs:
+        if not world.tables.create(spec):
+            _owned(entry, world, spec.name)
+    for spec in action.specs:
+        _settled(spec.name, world)
+        if action.recoverable:
+            world.tables.enable_recovery(spec.name)
     world.catalog.move(entry, State.OPEN, expected=(State.CREATING, State.OPEN))
 
 
@@ -143,19 +150,22 @@ def _delete(action: Delete, world: World, now: datetime) -> None:
 
 
 def remove_table(entry: Entry, world: World) -> None:
-    """Delete the entry's table if there is one and it is ours, and wait until it is gone."""
+    """Delete the entry's tables if they are there and ours, and wait until they are gone."""
     if entry.scaled:
         _unscale(entry, world)
-    table = world.tables.describe(entry.table)
-    if table is None:
-        return
-    if table.status != "DELETING":
-        # Whoever turned protection on by configuration has decided on expiry there, too.
-        if _owned(entry, world).protected:
-            world.tables.set_protection(entry.table, protected=False)
-            _settled(entry.table, world)
-        world.tables.delete(entry.table)
-    _gone(entry.table, world)
+    # The period table last: as long as it is there, this is seen to be unfinished.
+    names = [parts_table(entry.table), entry.table] if entry.layout.parts else [entry.table]
+    for name in names:
+        table = world.tables.describe(name)
+        if table is None:
+            continue
+        if table.status != "DELETING":
+            # Whoever turned protection on by configuration has decided on expiry there, too.
+            if _owned(entry, world, name).protected:
+                world.tables.set_protection(name, protected=False)
+                _settled(name, world)
+            world.tables.delete(name)
+        _gone(name, world)
 
 
 def _recorded(entry: Entry, world: World) -> Entry:
@@ -163,14 +173,18 @@ def _recorded(entry: Entry, world: World) -> Entry:
     return next(one for one in entries if one.period == entry.period)
 
 
-def _owned(entry: Entry, world: World) -> Table:
-    """The table, active and proven ours: by its name, by the catalog (which gave the entry) and by its tags."""
+def _owned(entry: Entry, world: World, name: str = "") -> Table:
+    """The table, active and proven ours: by its name, by the catalog (which gave the entry) and by its tags.
+
+    ``name`` is the entry's own, or that of the table beside it.
+    """
     parse_table_name(world.stage, entry.table)
-    table = _settled(entry.table, world)
-    tags = world.tables.tags(entry.table)
+    name = name or entry.table
+    table = _settled(name, world)
+    tags = world.tables.tags(name)
     wanted = table_tags(world.stage, entry.stream, entry.period.label)
     if any(tags.get(name) != value for name, value in wanted.items()):
-        raise NotOurs(f"table {entry.table} exists but is not tagged as ours; it is left alone")
+        raise NotOurs(f"table {name} exists but is not tagged as ours; it is left alone")
     return table
 
 

@@ -75,7 +75,7 @@ def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: O
         elif entry.live and table_now is None:
             yield Lost(entry, f"the catalog says {entry.state}, but there is no such table; see the runbook")
         elif entry.live or entry.state is State.ARCHIVED:
-            yield from _tend(config, stream, entry, table_now, now)
+            yield from _tend(config, stage, stream, entry, table_now, now)
 
 
 def _create(config: Config, stage: str, stream: Stream, entry: Entry, now: datetime, reason: str) -> Create:
@@ -118,10 +118,15 @@ def _reopen(entry: Entry, stream: Stream, backfills: Sequence[Backfill], now: da
         yield Deferred(entry, f"{until}, but it is {entry.state}: restore it first")
 
 
-def _tend(config: Config, stream: Stream, entry: Entry, table: Table | None, now: datetime) -> Iterator[Action]:
+def _tend(
+    config: Config, stage: str, stream: Stream, entry: Entry, table: Table | None, now: datetime
+) -> Iterator[Action]:
     """Everything that a period that has its table may need."""
     closed = is_closed(entry.period, stream, now)
-    if table is not None and entry.state is State.CREATING and table.status == "ACTIVE":
+    if table is not None and entry.state is State.CREATING and entry.layout.parts:
+        # Whether the table beside it was made, too, only making it tells.
+        yield _create(config, stage, stream, entry, now, "its creation was begun")
+    elif table is not None and entry.state is State.CREATING and table.status == "ACTIVE":
         yield Open(entry, "its table has become active", stream.table.point_in_time_recovery)
     leaving = is_leaving(entry, stream, now)
     goes = list(_retire(config, stream, entry, now)) if leaving else []

@@ -35,6 +35,8 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
     at_series: str
     at_id: str
     where: tuple[str, str] | None = None
+    fields: tuple[str, ...] = ()
+    versions: bool = False
 
     @property
     def position(self) -> Position:
@@ -51,11 +53,15 @@ def encode_cursor(
     *,
     ascending: bool,
     where: tuple[str, str] | None = None,
+    fields: tuple[str, ...] = (),
+    versions: bool = False,
 ) -> str:
     """The cursor as URL-safe text."""
     time = to_micros(position.time)
     edges = to_micros(start), to_micros(end)
-    cursor = Cursor(_VERSION, stream, series, ascending, *edges, time, position.series, position.id, where)
+    cursor = Cursor(
+        _VERSION, stream, series, ascending, *edges, time, position.series, position.id, where, fields, versions
+    )
     return urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
 
 

@@ -2,43 +2,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.errors import InvalidRef, TableMissing
-from tidetable.events import Event
-from tidetable.keys import Ref
+from tidetable.keys import Key, Ref
 from tidetable.ports import ArchiveRange
 from tidetable.problems import refuse
+from tidetable.query.params import parse_shape, single
+from tidetable.query.rows import Row, Shape, archived_rows, complete, earlier_items, row_of, shown
 from tidetable.query.run import Reader, find_entry
 
+KNOWN = frozenset({"fields", "versions"})
 
-def get_event(stream: Stream, text: str, reader: Reader) -> Event:
-    """The event of a ref, from its table or from the archive; ProblemError 400 or 404 otherwise."""
+
+def get_event(
+    stream: Stream, text: str, reader: Reader, parameters: Mapping[str, Sequence[str]] | None = None
+) -> dict[str, Any]:
+    """The document of a ref's event, from its table or from the archive, with ``versions`` the earlier ones beside it.
+
+    ProblemError 400 or 404 says what is wrong.
+    """
+    given = single(parameters or {}, KNOWN)
+    shape = parse_shape(stream, given)
     try:
         ref = Ref.decode(text)
     except InvalidRef as error:
         raise refuse(400, "bad_ref", str(error)) from error
     if ref.stream != stream.name:
         raise refuse(400, "bad_ref", f"this ref belongs to stream {ref.stream[:64]!r}")
+    row = _find(stream, ref, reader, shape)
+    if row is None:
+        detail = "there is no event of this ref: it was never stored, or its period was deleted"
+        raise refuse(404, "unknown_event", detail)
+    newest, *earlier = shown([row], stream.name, shape)
+    document = newest.document()
+    if shape.versions:
+        document["versions"] = [one.document() for one in earlier]
+    return document
+
+
+def _find(stream: Stream, ref: Ref, reader: Reader, shape: Shape) -> Row | None:
     for consistent in (False, True):
         start = ref.period.start
         entry = find_entry(reader.catalog.entries(stream.name, start, start, consistent=consistent), ref.period.label)
         try:
-            event = _read(entry, ref, reader) if entry is not None else None
+            return _read(entry, ref, reader, shape) if entry is not None else None
         except TableMissing:
             continue  # it may just have been archived: the catalog, read anew, knows
-        if event is not None:
-            return event
-        break
-    raise refuse(404, "unknown_event", "there is no event of this ref: it was never stored, or its period was deleted")
+    return None
 
 
-def _read(entry: Entry, ref: Ref, reader: Reader) -> Event | None:
-    if entry.live:
-        item = reader.store.get(entry.table, ref.key)
-        return entry.layout.event_of(item) if item is not None else None
+def _read(entry: Entry, ref: Ref, reader: Reader, shape: Shape) -> Row | None:
+    if not entry.live:
+        return _read_archive(entry, ref, reader, shape)
+    item = reader.store.get(entry.table, ref.key)
+    if item is None:
+        return None
+    versioned = shape.versions and entry.layout.versioned
+    items = earlier_items([item], entry.table, reader.store) if versioned else {}
+    earlier = [reader.unpacker.inflated(one) for one in items.get(Key(item["pk"], item["sk"]), ())]
+    row = row_of(reader.unpacker.inflated(item), entry, shape, earlier)
+    return complete([row], reader.unpacker, shape)[0]
+
+
+def _read_archive(entry: Entry, ref: Ref, reader: Reader, shape: Shape) -> Row | None:
     if entry.archive is None:
         return None
-    keys = ArchiveRange(entry.archive.manifest, ref.key.sk, ref.key.sk)
+    keys = ArchiveRange(entry.archive.manifest, ref.key.sk, ref.key.sk, versions=shape.versions)
     page = reader.archive.read(keys, limit=100, ascending=True)
-    return next((event for event in page.events if entry.layout.key_of(event) == ref.key), None)
+    rows = archived_rows(page.events, page.versions, entry)
+    return next((row for row in rows if entry.layout.key_of(row.event) == ref.key), None)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import merge
 
-from tidetable.events import Event
+from tidetable.query.rows import Row
 
-# An event with its place in the order: its sort key.
-Placed = tuple[str, Event]
+# A row with its place in the order: its sort key.
+Placed = tuple[str, Row]
 
 
 def merge_sorted(sources: Iterable[Iterator[Placed]], *, ascending: bool) -> Iterator[Placed]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -12,12 +12,15 @@ from tidetable.events import Event
 from tidetable.keys import MAX_NAME_BYTES, value_text
 from tidetable.problems import refuse
 from tidetable.query.cursor import Position, decode_cursor
+from tidetable.query.rows import EVERYTHING, Shape
 from tidetable.times import from_micros, parse_point
 
-KNOWN = ("from", "to", "series", "order", "limit", "cursor")
+KNOWN = ("from", "to", "series", "order", "limit", "fields", "versions", "cursor")
 WHERE = "where."
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 1000
+MAX_FIELDS = 50
+_WITH_CURSOR = frozenset({"cursor", "limit", "series", "order", "fields", "versions"})
 _DEFAULT_SPAN = timedelta(hours=1)
 
 
@@ -25,7 +28,8 @@ _DEFAULT_SPAN = timedelta(hours=1)
 class Query:
     """Events of a stream in ``[start, end)``, of one series if given, newest first unless ``ascending``.
 
-    ``after`` is where an earlier page ended. ``where`` is a field of ``data`` and the value that it must have, as text.
+    ``after`` is where an earlier page ended. ``where`` is a field of ``data`` and the value that it must have, as text;
+    ``shape`` says what of the events is shown.
     """
 
     stream: str
@@ -36,6 +40,7 @@ class Query:
     limit: int
     after: Position | None = None
     where: tuple[str, str] | None = None
+    shape: Shape = EVERYTHING
 
     def wants(self, event: Event) -> bool:
         """Whether an event meets what key ranges alone do not decide."""
@@ -46,7 +51,7 @@ class Query:
 
 def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime) -> Query:
     """Read the query string. Without edges it is the last hour, up to the newest time that the stream accepts."""
-    given = _single(parameters)
+    given = single(parameters, KNOWN)
     limit = _limit(given.get("limit"))
     if "cursor" in given:
         return _continued(stream, given, limit)
@@ -58,6 +63,10 @@ def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: da
     if series is not None and not 0 < len(series.encode()) <= MAX_NAME_BYTES:
         raise refuse(400, "bad_parameter", f"series must have 1 to {MAX_NAME_BYTES} bytes")
     where = _where(given)
+    if where is not None and where[0].partition(".")[0] in stream.cold:
+        raise refuse(
+            400, "bad_parameter", f"{where[0]} is a cold field of {stream.name}: it is shown, and not searched"
+        )
     if series is None and stream.key.partition_by == "series":
         if where is None:
             detail = (
@@ -70,12 +79,13 @@ def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: da
                 f'"{where[0]}" would serve where.{where[0]} without a scan'
             )
             raise refuse(400, "needs_index", detail)
-    return Query(stream.name, start, end, series, _ascending(given), limit, where=where)
+    shape = parse_shape(stream, given)
+    return Query(stream.name, start, end, series, _ascending(given), limit, where=where, shape=shape)
 
 
 def _continued(stream: Stream, given: Mapping[str, str], limit: int) -> Query:
     where = _where(given)
-    extra = {name for name in given.keys() - {"cursor", "limit", "series", "order"} if not name.startswith(WHERE)}
+    extra = {name for name in given.keys() - _WITH_CURSOR if not name.startswith(WHERE)}
     if extra:
         detail = f"a cursor holds its query's {' and '.join(sorted(extra))}: leave them out, or begin without a cursor"
         raise refuse(400, "invalid_cursor", detail)
@@ -83,20 +93,39 @@ def _continued(stream: Stream, given: Mapping[str, str], limit: int) -> Query:
         cursor = decode_cursor(given["cursor"])
     except InvalidCursor as error:
         raise refuse(400, "invalid_cursor", str(error)) from error
+    shape = Shape.of(stream, cursor.fields, versions=cursor.versions)
     same = given.get("series", cursor.series) == cursor.series and where in (None, cursor.where)
+    if {"fields", "versions"} & given.keys():
+        same = same and parse_shape(stream, given) == shape
     if cursor.stream != stream.name or not same or ("order" in given and _ascending(given) != cursor.ascending):
         raise refuse(
             400, "invalid_cursor", "this cursor belongs to another query: repeat that one, or begin without it"
         )
     start, end = from_micros(cursor.start), from_micros(cursor.end)
-    return Query(stream.name, start, end, cursor.series, cursor.ascending, limit, cursor.position, cursor.where)
+    return Query(stream.name, start, end, cursor.series, cursor.ascending, limit, cursor.position, cursor.where, shape)
 
 
-def _single(parameters: Mapping[str, Sequence[str]]) -> dict[str, str]:
+def parse_shape(stream: Stream, given: Mapping[str, str]) -> Shape:
+    """What of the events is asked for."""
+    fields = tuple(given["fields"].split(",")) if "fields" in given else ()
+    if "" in fields or len(fields) > MAX_FIELDS:
+        raise refuse(400, "bad_parameter", f"fields is a list such as mag,place: 1 to {MAX_FIELDS} names, or *")
+    versions = given.get("versions", "newest")
+    if versions not in ("newest", "all"):
+        raise refuse(400, "bad_parameter", "versions must be newest or all")
+    if versions == "all" and stream.versions != "keep":
+        detail = f'{stream.name} keeps no earlier versions: versions = "keep" in its configuration would'
+        raise refuse(400, "bad_parameter", detail)
+    return Shape.of(stream, fields, versions=versions == "all")
+
+
+def single(parameters: Mapping[str, Sequence[str]], known: Collection[str]) -> dict[str, str]:
+    """Each parameter with its one value; ProblemError names one that is not known, or not given once."""
     for name, values in parameters.items():
-        if name not in KNOWN and not (name.startswith(WHERE) and all(name.removeprefix(WHERE).split("."))):
-            detail = f"unknown parameter {name[:64]!r}; known are {', '.join(KNOWN)} and {WHERE}FIELD"
-            raise refuse(400, "unknown_parameter", detail)
+        filters = WHERE + "FIELD" if "cursor" in known else None
+        if name not in known and not (filters and name.startswith(WHERE) and all(name.removeprefix(WHERE).split("."))):
+            names = ", ".join(sorted(known) if filters is None else [*known, filters])
+            raise refuse(400, "unknown_parameter", f"unknown parameter {name[:64]!r}; known are {names}")
         if len(values) != 1:
             raise refuse(400, "bad_parameter", f"{name} is given {len(values)} times; give it once")
     return {name: values[0] for name, values in parameters.items()}

@@ -79,7 +79,9 @@ def _stages(query: Query, entry: Entry, start: datetime, end: datetime) -> Itera
         yield Stage(entry, start, end, _index_ranges(query.where[1], index, query, entry, start, end))
     elif not entry.live and entry.archive is not None:
         low, high, after = _edges(query, layout, start, end)
-        yield Stage(entry, start, end, archive=ArchiveRange(entry.archive.manifest, low, high, query.series, after))
+        manifest, versions = entry.archive.manifest, query.shape.versions
+        keys = ArchiveRange(manifest, low, high, query.series, after, versions)
+        yield Stage(entry, start, end, archive=keys)
     elif layout.partition_by == "series":
         if query.series is not None:
             yield Stage(entry, start, end, _ranges(query, entry, start, end))
@@ -107,7 +109,9 @@ def _index_ranges(
 ) -> tuple[KeyRange, ...]:
     """One range for each suffix of the value. An index sorts by time, series and id, whatever its table is partitioned by."""
     low, high = to_text(start), to_text(end)
-    after = None if query.after is None else place_of(query.after, replace(entry.layout, partition_by="time"))
+    # Only the newest version of an event is in it, and its key there says no version.
+    layout = replace(entry.layout, partition_by="time", versioned=False)
+    after = None if query.after is None else place_of(query.after, layout)
     after = after if after is not None and low <= after <= high else None
     return tuple(
         KeyRange(entry.table, index.partition(value, suffix), low, high, after, index) for suffix in range(index.shards)
@@ -116,7 +120,7 @@ def _index_ranges(
 
 def _edges(query: Query, layout: Layout, start: datetime, end: datetime) -> tuple[str, str, str | None]:
     """Sort keys begin with the time and go on with ``#``, so bare times include the start and leave out the end."""
-    low, high = to_text(start), to_text(end)
+    low, high = layout.edge(start), layout.edge(end)
     after = None if query.after is None else place_of(query.after, layout)
     return low, high, after if after is not None and low <= after <= high else None
 
@@ -124,7 +128,7 @@ def _edges(query: Query, layout: Layout, start: datetime, end: datetime) -> tupl
 def place_of(position: Position, layout: Layout) -> str:
     """A position as a sort key of a layout; the bare instant sorts before every event of its time."""
     if not position.id:
-        return to_text(position.time)
+        return layout.edge(position.time)
     return layout.sort_key(*position)
 
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-import msgspec
-
 from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.errors import TableMissing
-from tidetable.events import Event
-from tidetable.keys import Ref
+from tidetable.events import Item
+from tidetable.keys import Key
+from tidetable.large.whole import Unpacker
 from tidetable.ports import ArchivePage, ArchiveReader, CatalogReader, EventStore, KeyRange, Page
 from tidetable.query.cursor import Position, encode_cursor
 from tidetable.query.merge import Placed, merge_sorted
 from tidetable.query.params import Query
 from tidetable.query.plan import Gap, Plan, Stage, plan_query
+from tidetable.query.rows import Row, Shown, archived_rows, complete, earlier_items, row_of, shown
 from tidetable.times import to_text
 
 _CONCURRENCY = 16
@@ -28,7 +28,6 @@ _SLACK = 8
 _MAX_ANSWER_BYTES = 4_000_000
 # Seconds kept for merging and encoding.
 _RESERVE = 3.0
-_ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
 @dataclass(slots=True)
@@ -38,13 +37,14 @@ class Reader:
     catalog: CatalogReader
     store: EventStore
     archive: ArchiveReader
+    unpacker: Unpacker
 
 
 @dataclass(slots=True)
 class Answer:
-    """A page of events with their refs; ``next`` is None at the end."""
+    """A page of events; ``next`` is None at the end."""
 
-    events: list[tuple[Event, str]] = field(default_factory=list)
+    events: list[Shown] = field(default_factory=list)
     next: str | None = None
     gaps: Sequence[Gap] = ()
     units: float = 0.0
@@ -53,15 +53,10 @@ class Answer:
     def document(self) -> dict[str, object]:
         """The answer's body."""
         return {
-            "events": [render(event, ref) for event, ref in self.events],
+            "events": [one.document() for one in self.events],
             "next": self.next,
             "gaps": [{"from": to_text(gap.start), "to": to_text(gap.end), "reason": gap.reason} for gap in self.gaps],
         }
-
-
-def render(event: Event, ref: str) -> dict[str, object]:
-    """An event as the API shows it."""
-    return {"series": event.series, "time": to_text(event.time), "id": event.id, "data": event.data, "ref": ref}
 
 
 class _Vanished(Exception):
@@ -102,22 +97,28 @@ class _Run:
 
     def answer(self, plan: Plan, now: datetime) -> Answer:
         """Read stages until the page is full, the time is up or the plan ends."""
-        size = 0
+        rows: list[Row] = []
+        size = count = 0
         for stage, placed in self._ordered(plan.stages):
             if placed is None:
-                return self._finish(plan, now, _edge(stage, ascending=self._query.ascending))
-            event = placed[1]
-            size += len(_ENCODER.encode(event.data)) + 2 * (len(event.series) + len(event.id)) + 400
-            full = len(self._answer.events) == self._query.limit
-            if full or (self._answer.events and size > _MAX_ANSWER_BYTES):
-                last = self._answer.events[-1][0]
-                return self._finish(plan, now, Position(last.time, last.series, last.id))
-            ref = Ref(self._query.stream, stage.entry.period, stage.entry.layout.key_of(event)).encode()
-            self._answer.events.append((event, ref))
-        return self._finish(plan, now, None)
+                return self._finish(rows, plan, now, _edge(stage, ascending=self._query.ascending))
+            row = placed[1]
+            size += row.size(self._query.shape)
+            count += row.count
+            # An event is never parted from its earlier versions.
+            if rows and (count > self._query.limit or size > _MAX_ANSWER_BYTES):
+                last = rows[-1].event
+                return self._finish(rows, plan, now, Position(last.time, last.series, last.id))
+            rows.append(row)
+        return self._finish(rows, plan, now, None)
 
-    def _finish(self, plan: Plan, now: datetime, position: Position | None) -> Answer:
+    def _finish(self, rows: list[Row], plan: Plan, now: datetime, position: Position | None) -> Answer:
         query, answer = self._query, self._answer
+        try:
+            whole = complete(rows, self._reader.unpacker, query.shape)
+        except TableMissing as error:
+            raise _Vanished from error
+        answer.events = shown(whole, query.stream, query.shape)
         if position is not None:
             answer.next = encode_cursor(
                 query.stream,
@@ -127,6 +128,8 @@ class _Run:
                 position,
                 ascending=query.ascending,
                 where=query.where,
+                fields=query.shape.fields,
+                versions=query.shape.versions,
             )
         # What is yet to come is no gap.
         gaps = [*plan.gaps, *self._missing.values()]
@@ -164,19 +167,20 @@ class _Run:
         sources = (self._partition(stage, keys, page) for keys, page in zip(stage.ranges, pages, strict=True))
         for placed in merge_sorted(sources, ascending=self._query.ascending):
             # Partitioned by time, a series is a residual filter: DynamoDB does not filter by key attributes.
-            if self._query.wants(placed[1]):
+            if self._query.wants(placed[1].event):
                 yield placed
 
     def _partition(self, stage: Stage, keys: KeyRange, first: Future[Page]) -> Iterator[Placed]:
-        layout = stage.entry.layout
         place = keys.index.sk if keys.index is not None else "sk"
         try:
             page = first.result()
             while True:
                 self._answer.units += page.units
                 self._answer.requests += 1
-                for item in page.items:
-                    yield item[place], layout.event_of(item)
+                items, earlier = self._opened(page.items, stage, keys)
+                for item in items:
+                    versions = earlier.get(Key(item["pk"], item["sk"]), ()) if earlier else ()
+                    yield item[place], row_of(item, stage.entry, self._query.shape, versions)
                 if not page.more:
                     return
                 last = page.items[-1][place] if page.items else keys.after
@@ -186,6 +190,21 @@ class _Run:
             if not self._forgiving:
                 raise _Vanished from error
             self._missing[keys.table] = Gap(stage.entry.period.start, stage.entry.period.end, "table missing")
+
+    def _opened(
+        self, items: Sequence[Item], stage: Stage, keys: KeyRange
+    ) -> tuple[Sequence[Item], Mapping[Key, Sequence[Item]]]:
+        """A page's items with what a filter or the versions asked for need of them."""
+        query, unpacker, table = self._query, self._reader.unpacker, stage.entry.table
+        if query.where is not None and keys.index is None and any("out" in item for item in items):
+            items = unpacker.whole(items, table, cold=False).items
+        if not (query.shape.versions and stage.entry.layout.versioned):
+            return [unpacker.inflated(item) if "z" in item else item for item in items], {}
+        earlier = earlier_items(items, table, self._reader.store)
+        return (
+            [unpacker.inflated(item) for item in items],
+            {key: [unpacker.inflated(item) for item in some] for key, some in earlier.items()},
+        )
 
     def _query_page(self, keys: KeyRange, limit: int) -> Page:
         return self._reader.store.query(keys, limit=limit, ascending=self._query.ascending)
@@ -197,11 +216,11 @@ class _Run:
             page: ArchivePage = self._reader.archive.read(keys, limit=self._page_limit, ascending=self._query.ascending)
             self._answer.requests += 1
             place = keys.after
-            for event in page.events:
-                place = layout.sort_key(event.time, event.series, event.id)
-                if self._query.wants(event):
-                    yield place, event
-            keys = type(keys)(keys.manifest, keys.low, keys.high, keys.series, place) if page.more else None
+            for row in archived_rows(page.events, page.versions, stage.entry):
+                place = layout.sort_key(row.event.time, row.event.series, row.event.id)
+                if self._query.wants(row.event):
+                    yield place, row
+            keys = replace(keys, after=place) if page.more else None
 
 
 def _edge(stage: Stage, *, ascending: bool) -> Position:

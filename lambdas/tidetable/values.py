@@ -59,6 +59,8 @@ def _size(value: Any, depth: int) -> int:
         return _fields_size(value, depth)
     if kind is bool or value is None:
         return 1
+    if kind is bytes:
+        return len(value)
     if kind is list:
         return _list_size(value, depth)
     raise _Refused("is no JSON value")

@@ -1,0 +1,42 @@
+"""Pages of a scan made whole: what an archive keeps does not depend on where the table kept it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from aws.wire import item_of, item_text
+from tidetable.errors import ArchiveFailed, StoreUnavailable, TableMissing
+from tidetable.large import Unpacker
+from tidetable.large.whole import ValueMissing
+
+_PAGE = msgspec.json.Decoder(list[dict[str, dict[str, Any]]]).decode
+_ENCODE = msgspec.json.Encoder().encode
+_FORMS = ("z", "out", "cold")
+# A page that has none of these has no such item, whatever else it has.
+_MARKS = (b'"z"', b'"out"', b'"cold"')
+
+
+class PageCompleter:
+    """Makes pages whole by the unpacker that queries use."""
+
+    def __init__(self, unpacker: Unpacker) -> None:
+        self._unpacker = unpacker
+
+    def whole(self, items: bytes, table: str) -> bytes:
+        """The page as it is, if its items have all of their data."""
+        if not any(mark in items for mark in _MARKS):
+            return items
+        decoded = _PAGE(items)
+        packed = [index for index, item in enumerate(decoded) if any(form in item for form in _FORMS)]
+        if not packed:
+            return items
+        try:
+            wholes = self._unpacker.archived([item_of(decoded[index]) for index in packed], table)
+        except (ValueMissing, TableMissing, StoreUnavailable) as error:
+            raise ArchiveFailed(f"{table} is not whole: {error}") from error
+        texts = [_ENCODE(item) for item in decoded]
+        for index, whole in zip(packed, wholes, strict=True):
+            texts[index] = item_text(whole).encode()
+        return b"[" + b",".join(texts) + b"]"

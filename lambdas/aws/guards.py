@@ -1,0 +1,28 @@
+"""Conditions of puts, as DynamoDB has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidetable.ports import Guarded
+
+
+def guarded(one: Guarded) -> dict[str, Any]:
+    """The members of a request that put a condition on an item; values are native."""
+    match one.guard:
+        case None:
+            return {}
+        case "absent":
+            return {"ConditionExpression": "attribute_not_exists(pk)"}
+        case "newer":
+            return {
+                "ConditionExpression": "attribute_not_exists(pk) OR attribute_not_exists(#at) OR #at <= :at",
+                "ExpressionAttributeNames": {"#at": "at"},
+                "ExpressionAttributeValues": {":at": one.put.item["at"]},
+            }
+        case version:
+            return {
+                "ConditionExpression": "#version = :version",
+                "ExpressionAttributeNames": {"#version": "version"},
+                "ExpressionAttributeValues": {":version": version},
+            }

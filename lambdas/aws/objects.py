@@ -1,0 +1,128 @@
+"""The bucket: archives, and values that are too large for a table or a message."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from aws.errors import error_code
+from tidetable.errors import StoreUnavailable
+from tidetable.keys import Key
+from tidetable.large.sweep import Stored
+from tidetable.ports import Blob
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+_OWNER = "owner"
+# AWS: DeleteObjects takes 1,000 keys.
+_DELETES = 1000
+
+
+class S3Objects:
+    """A bucket through boto3."""
+
+    def __init__(self, client: S3Client, bucket: str) -> None:
+        self._client = client
+        self._bucket = bucket
+
+    def put(self, key: str, body: bytes) -> None:
+        """PutObject; S3 checks the bytes that arrive against the checksum that boto3 sends."""
+        self._client.put_object(Bucket=self._bucket, Key=key, Body=body, ChecksumAlgorithm="SHA256")
+
+    def get(self, key: str) -> bytes:
+        """GetObject, whole."""
+        return self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
+
+    def find(self, key: str) -> bytes | None:
+        """GetObject of what may not be there."""
+        try:
+            return self.get(key)
+        except ClientError as error:
+            if error_code(error) != "NoSuchKey":
+                raise
+            return None
+
+    def part(self, key: str, start: int, end: int) -> bytes:
+        """GetObject of the bytes from ``start`` up to ``end``."""
+        found = self._client.get_object(Bucket=self._bucket, Key=key, Range=f"bytes={start}-{end - 1}")
+        return found["Body"].read()
+
+    def sizes(self, prefix: str) -> Mapping[str, int]:
+        """ListObjectsV2, to its end."""
+        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix)
+        return {one["Key"]: one["Size"] for page in pages for one in page.get("Contents", [])}
+
+    def clear(self, prefix: str) -> None:
+        """Delete every object under a prefix, one by one: there are as many as parts."""
+        for key in self.sizes(prefix):
+            self._client.delete_object(Bucket=self._bucket, Key=key)
+
+
+class S3Values:
+    """Large values through boto3, whose client is made when the first is written or read.
+
+    An object's metadata says which item it belongs to: ``owner`` is the Base64 of partition key, line feed, sort key.
+    """
+
+    def __init__(self, client: Callable[[], S3Client], bucket: str) -> None:
+        self._make = client
+        self._bucket = bucket
+
+    @cached_property
+    def _client(self) -> S3Client:
+        return self._make()
+
+    def put(self, blob: Blob) -> bool:
+        """PutObject; S3 checks the bytes that arrive against a checksum."""
+        owner = urlsafe_b64encode(f"{blob.owner.pk}\n{blob.owner.sk}".encode()).decode()
+        try:
+            self._client.put_object(
+                Bucket=self._bucket,
+                Key=blob.key,
+                Body=blob.body,
+                ChecksumAlgorithm="SHA256",
+                Metadata={_OWNER: owner},
+            )
+        except (ClientError, BotoCoreError):
+            return False
+        return True
+
+    def get(self, key: str) -> bytes | None:
+        """GetObject; StoreUnavailable if S3 does not answer."""
+        try:
+            return self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
+        except ClientError as error:
+            if error_code(error) == "NoSuchKey":
+                return None
+            raise StoreUnavailable(error_code(error), str(error)) from error
+        except BotoCoreError as error:
+            raise StoreUnavailable("no answer", str(error)) from error
+
+    def stored(self, prefix: str) -> Iterator[Stored]:
+        """ListObjectsV2, a page at a time."""
+        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix)
+        for page in pages:
+            for one in page.get("Contents", []):
+                yield Stored(one["Key"], one["Size"], one["LastModified"])
+
+    def owner(self, key: str) -> Key | None:
+        """HeadObject: the key of the item that an object belongs to; None if it does not say."""
+        try:
+            said = self._client.head_object(Bucket=self._bucket, Key=key)["Metadata"].get(_OWNER, "")
+        except ClientError:
+            return None
+        pk, found, sk = urlsafe_b64decode(said + "=" * (-len(said) % 4)).decode().partition("\n")
+        return Key(pk, sk) if found else None
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """DeleteObjects, 1,000 at a time."""
+        for start in range(0, len(keys), _DELETES):
+            names: Any = [{"Key": key} for key in keys[start : start + _DELETES]]
+            answer = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": names, "Quiet": True})
+            if answer.get("Errors"):
+                raise StoreUnavailable(answer["Errors"][0].get("Code", ""), "objects could not be deleted")

@@ -1,0 +1,29 @@
+"""JSON whose numbers are exact: whole ones are int, the others Decimal, never float."""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import msgspec
+
+
+def _number(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return Decimal("NaN")  # refused by the event's own check, which can name the field
+
+
+_DECODE = msgspec.json.Decoder(float_hook=_number).decode
+encode_json = msgspec.json.Encoder(decimal_format="number").encode
+
+
+def decode_json(text: bytes | str) -> Any:
+    """JSON with exact numbers (int or Decimal); ValueError says what is wrong."""
+    try:
+        return _DECODE(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    except msgspec.DecodeError as error:
+        raise ValueError(str(error)) from error

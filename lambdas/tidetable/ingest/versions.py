@@ -1,0 +1,113 @@
+"""Keeping every version of an event, in streams whose policy says so.
+
+The newest version has the event's own key, which begins with ``v0#``; the one before it moves to ``v1#``, ``v2#`` and so on, in
+the order of writing, as AWS's guidance on sort keys has it. Nothing is looked up for an event that comes once: it is put on
+the condition that there is none. An event that equals a version already kept is a repeat, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+
+import msgspec
+
+from tidetable.catalog import Entry
+from tidetable.errors import StoreUnavailable, TableMissing
+from tidetable.events import Item, JsonObject
+from tidetable.ingest.writing import Jitter, Remaining, retried
+from tidetable.large.forms import stem
+from tidetable.ports import Clock, EventStore, Guarded, Put, Transacted, Written
+
+# So many digests of earlier versions are remembered: repeats come soon.
+_REMEMBERED = 32
+_DIGITS = 16
+_CANONICAL = msgspec.json.Encoder(decimal_format="number", order="sorted").encode
+
+
+def first_version(item: Item, data: JsonObject) -> Item:
+    """An item as the first version of its event."""
+    return {**item, "version": 1, "digest": sha256(_CANONICAL(data)).hexdigest()[:_DIGITS]}
+
+
+def write_versions(
+    store: EventStore, puts: Sequence[Put], *, remaining: Remaining, clock: Clock, jitter: Jitter
+) -> Written:
+    """Write what can be written before the time is up, each put as a version of its own unless it repeats one."""
+
+    def attempt(waiting: Sequence[Put]) -> Written:
+        total = Written()
+        behind = set[tuple[str, str, str]]()
+        for turn in _turns(waiting):
+            ready = [put for put in turn if put.place not in behind]
+            written = store.write_each(ready, "absent")
+            held, written.held = written.held, []
+            for put, item in held:
+                _supersede(store, put, item, written)
+            # The versions of one event are written in their order, or wait together.
+            total.unwritten += [put for put in turn if put.place in behind]
+            behind |= {put.place for put in written.unwritten}
+            total.add(written)
+        return total
+
+    return retried(attempt, puts, remaining=remaining, clock=clock, jitter=jitter)
+
+
+def add_fenced(store: EventStore, put: Put, entry: Entry) -> Transacted:
+    """Add one version only while the catalog says that the entry is writable; HELD if others are at the event, too."""
+    done = store.transact([Guarded(put, "absent")], entry)
+    if done is not Transacted.HELD:
+        return done
+    held = store.get(put.table, put.key)
+    if held is None or _is_repeat(put.item, held):
+        return Transacted.DONE if held is not None else Transacted.HELD
+    return store.transact(_successors(put, held), entry)
+
+
+def _supersede(store: EventStore, put: Put, held: Item, written: Written) -> None:
+    """Add a version to an event that there is."""
+    if held and _is_repeat(put.item, held):
+        return
+    try:
+        done = held and store.transact(_successors(put, held)) is Transacted.DONE
+    except TableMissing:
+        written.missing_tables.add(put.table)
+        done = False
+    except StoreUnavailable:
+        done = False
+    if not done:
+        written.unwritten.append(put)
+
+
+def _is_repeat(item: Item, held: Item) -> bool:
+    digest = item["digest"]
+    past = held.get("past", "")
+    return digest == held.get("digest") or digest in {past[at : at + _DIGITS] for at in range(0, len(past), _DIGITS)}
+
+
+def _successors(put: Put, held: Item) -> list[Guarded]:
+    """The event's newest version and the one that goes behind it, which is the given one if it was accepted earlier."""
+    count = int(held["version"])
+    late = put.item["at"] < held["at"]
+    newest, other = (held, put.item) if late else (put.item, held)
+    past = (other["digest"] + held.get("past", ""))[: _REMEMBERED * _DIGITS]
+    # Only the newest version is in the indexes.
+    earlier = {name: value for name, value in other.items() if name != "past" and not name.startswith(("pk_", "sk_"))}
+    earlier |= {"sk": f"v{count}#{stem(other['sk'])}", "version": count}
+    return [
+        Guarded(Put(put.table, {**newest, "version": count + 1, "past": past}), count),
+        Guarded(Put(put.table, earlier)),
+    ]
+
+
+def _turns(puts: Iterable[Put]) -> list[list[Put]]:
+    """The puts in turns: each place at most once in a turn, and in its order."""
+    turns: list[list[Put]] = []
+    count: dict[tuple[str, str, str], int] = {}
+    for put in puts:
+        turn = count.get(put.place, 0)
+        count[put.place] = turn + 1
+        if turn == len(turns):
+            turns.append([])
+        turns[turn].append(put)
+    return turns

@@ -1,0 +1,6 @@
+"""Large values: how an event that does not fit its item, or should not, is packed, and made whole again."""
+
+from tidetable.large.pack import Packer, Place
+from tidetable.large.whole import Unpacker, Wholes
+
+__all__ = ["Packer", "Place", "Unpacker", "Wholes"]
