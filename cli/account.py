@@ -32,6 +32,7 @@ class Account:
     queues: Any = None
     overflow: str = ""
     dead_letters: str = ""
+    sweeper: str = ""
 
     def run_lifecycle(self, **payload: Any) -> dict[str, Any]:
         """Invoke the lifecycle and return its report."""
@@ -45,6 +46,10 @@ class Account:
         """Invoke the restorer for as much as fits into one run; ``start`` is where the one before it ended."""
         payload = {"stream": stream, "period": period, "keep_days": keep_days, "start": start}
         return self._invoke(self.restorer, payload)
+
+    def sweep(self, *, dry_run: bool) -> dict[str, Any]:
+        """Invoke the sweeper and return its report."""
+        return self._invoke(self.sweeper, {"dry_run": dry_run})
 
     def _invoke(self, function: str, payload: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -86,4 +91,5 @@ def connect(
         queues,
         outputs["OverflowQueueUrl"],
         outputs["DeadLetterQueueUrl"],
+        outputs.get("SweeperFunction", ""),
     )

@@ -171,6 +171,31 @@ def replay(
     out.print(f"{_replayed(account, found.messages):,} events are on their way again")
 
 
+@app.command()
+def sweep(
+    stage: Stage = "dev",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
+    as_json: AsJson = False,
+    endpoint: Endpoint = None,
+    profile: Profile = None,
+    region: Region = None,
+) -> None:
+    """Remove large values in S3 that no event refers to, as the daily sweep does."""
+    account = find_account(stage, endpoint, profile, region)
+    report = working("looking", lambda: account.sweep(dry_run=dry_run))
+    if as_json:
+        print_json(report)
+        return
+    would = "would be removed" if dry_run else "removed"
+    out.print(
+        f"{report['seen']:,} objects seen; {would}: {report['orphans']:,} of no event, {report['expired']:,} of periods gone"
+    )
+    if report["unknown"]:
+        out.print(f"{report['unknown']:,} belong to no period that the catalog knows, and stay")
+    if not report["finished"]:
+        out.print("The time was up; run it again to go on.")
+
+
 def _replayed(account: Account, most: int) -> int:
     count: int = working(
         "sending back", lambda: send_back(account.queues, account.dead_letters, account.overflow, most, lambda _: None)

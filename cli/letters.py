@@ -83,6 +83,8 @@ def _stream(message: Any) -> str:
 
 def _count(message: Any) -> int:
     try:
-        return len(decode_message(message["Body"])[1])
+        found = decode_message(message["Body"])
+        # What is kept in the bucket is one event at least.
+        return len(found.events) or 1
     except (ValueError, KeyError, TypeError):
         return 1

@@ -35,6 +35,8 @@ def acknowledge(
     reasons = _REASONS | {
         f"IAM5[Resource::{tables}]": "Period tables come and go by themselves; their common prefix is this stage's alone",
         f"IAM5[Resource::<{_id(bucket)}.Arn>/stream=*]": "The archive's objects, under the one prefix that it uses",
+        f"IAM5[Resource::<{_id(bucket)}.Arn>/large/*]": "Large values, under the one prefix that they use",
+        f"IAM5[Resource::<{_id(bucket)}.Arn>/overflow/*]": "Messages too large for their queue, under their one prefix",
     }
     # Without tracing nothing needs it, and acknowledging it all the same would hide any other wildcard.
     if tracing:

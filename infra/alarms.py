@@ -91,6 +91,11 @@ class Alarms(Construct):
             "A period could not be archived; its table is kept until it is.",
         )
         self._alarm(
+            "SweepFailing",
+            lifecycle.sweeper.metric_errors(period=five),
+            "Large values that no event refers to could not be looked for; they cost their storage until they are.",
+        )
+        self._alarm(
             "IngestFailing",
             ingest.function.metric_errors(period=minute),
             "The ingest function crashes or times out; callers are told to send again.",

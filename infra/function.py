@@ -50,6 +50,7 @@ class Function(lambda_.Function):
         memory: int,
         environment: Mapping[str, str] | None = None,
         dead_letters: lambda_.IDestination | None = None,
+        snap_start: bool = False,
     ) -> None:
         observability = common.config.observability
         local = common.stage == "local"
@@ -74,6 +75,7 @@ class Function(lambda_.Function):
             memory_size=memory,
             tracing=lambda_.Tracing.ACTIVE if observability.tracing else lambda_.Tracing.DISABLED,
             on_failure=dead_letters,
+            snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snap_start else None,
             retry_attempts=0 if dead_letters is not None else None,
             environment={
                 "TIDETABLE_STAGE": common.stage,
@@ -85,6 +87,11 @@ class Function(lambda_.Function):
                 "POWERTOOLS_LOG_LEVEL": observability.log_level,
                 **(environment or {}),
             },
+        )
+
+        # SnapStart holds for published versions only, which callers reach by an alias.
+        self.entry: lambda_.IFunction = (
+            lambda_.Alias(scope, f"{id}Live", alias_name="live", version=self.current_version) if snap_start else self
         )
 
     def allow(self, actions: Sequence[str], *resources: str, conditions: Mapping[str, Any] | None = None) -> None:

@@ -10,8 +10,9 @@ from constructs import Construct
 
 from infra.function import Common, Function
 from infra.queue import Queue
-from infra.storage import Storage
+from infra.storage import LARGE, OVERFLOW, Storage, objects
 from infra.tables import reach
+from tidetable.ingest.drain import CONSUMERS
 
 _DRAIN_SECONDS = 60
 
@@ -38,9 +39,17 @@ class Ingest(Construct):
             code=code,
             timeout=Duration.seconds(28),
             memory=512,
-            environment={"TIDETABLE_OVERFLOW_QUEUE_URL": self.overflow.queue_url},
+            environment={
+                "TIDETABLE_OVERFLOW_QUEUE_URL": self.overflow.queue_url,
+                "TIDETABLE_ARCHIVE_BUCKET": storage.bucket.bucket_name,
+            },
+            snap_start=common.config.api.snap_start,
         )
-        reach(self.function, common, ["BatchWriteItem"])
+        # What keeps versions puts on condition, one by one, and looks at what is there.
+        streams = common.config.streams.values()
+        versions = ["PutItem", "BatchGetItem"] if any(one.versions == "keep" for one in streams) else []
+        reach(self.function, common, ["BatchWriteItem", *versions])
+        self.function.allow(["s3:PutObject"], objects(storage, LARGE), objects(storage, OVERFLOW))
         self.function.allow(["dynamodb:Query"], storage.catalog.table_arn)
         self.function.allow(["sqs:SendMessage"], self.overflow.queue_arn)
         self.drain = Function(
@@ -51,16 +60,23 @@ class Ingest(Construct):
             code=code,
             timeout=Duration.seconds(_DRAIN_SECONDS),
             memory=256,
-            environment={"TIDETABLE_DEAD_LETTER_QUEUE_URL": self.dead_letters.queue_url},
+            environment={
+                "TIDETABLE_DEAD_LETTER_QUEUE_URL": self.dead_letters.queue_url,
+                "TIDETABLE_ARCHIVE_BUCKET": storage.bucket.bucket_name,
+            },
         )
         self.drain.allow(["sqs:SendMessage"], self.dead_letters.queue_arn)
-        reach(self.drain, common, ["BatchWriteItem", "PutItem"])
+        reach(self.drain, common, ["BatchWriteItem", "PutItem", *(["GetItem", "BatchGetItem"] if versions else [])])
+        self.drain.allow(["s3:PutObject"], objects(storage, LARGE))
+        self.drain.allow(["s3:GetObject"], objects(storage, OVERFLOW))
+        # Without it S3 says "denied" of an object that is not there.
+        self.drain.allow(["s3:ListBucket"], storage.bucket.bucket_arn)
         self.drain.allow(["dynamodb:Query", "dynamodb:ConditionCheckItem"], storage.catalog.table_arn)
         self.drain.add_event_source(
             sources.SqsEventSource(
                 self.overflow,
-                batch_size=10,
-                max_concurrency=2,  # the least there is: live traffic has the tables' capacity first
+                batch_size=5,
+                max_concurrency=CONSUMERS,  # the least there is: live traffic has the tables' capacity first
                 report_batch_item_failures=True,
             )
         )

@@ -15,7 +15,7 @@ from constructs import Construct
 
 from infra.function import Common, Function, own_metric
 from infra.queue import Queue
-from infra.storage import Storage
+from infra.storage import ARCHIVES, LARGE, Storage, objects
 from infra.tables import allow_scaling, reach
 
 EVERY_MINUTES = 5
@@ -36,8 +36,10 @@ class Lifecycle(Construct):
         self.restorer = self._restorer(archive)
         self.function = self._reconciling("Function", "lifecycle", minutes=5)
         self.deployment = self._reconciling("Deployment", "deployment", minutes=10)
+        self.sweeper = self._sweeper()
         # Made after the tables and deleted before them: a run while the stack goes would make them again.
         self._schedule().node.add_dependency(self._resource())
+        self._daily()
 
     @property
     def health(self) -> cloudwatch.Metric:
@@ -56,10 +58,11 @@ class Lifecycle(Construct):
             memory=3008,
             environment={"TIDETABLE_ARCHIVE_BUCKET": bucket.bucket_name},
         )
-        reach(function, self._common, ["Scan", "DescribeTable"])
+        reach(function, self._common, ["Scan", "DescribeTable", "BatchGetItem"])
         entries = ["dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"]
         function.allow(entries, catalog.table_arn)
-        function.allow(["s3:GetObject", "s3:PutObject", "s3:DeleteObject"], bucket.arn_for_objects("stream=*"))
+        function.allow(["s3:GetObject", "s3:PutObject", "s3:DeleteObject"], objects(self._storage, ARCHIVES))
+        function.allow(["s3:GetObject"], objects(self._storage, LARGE))
         function.allow(["s3:ListBucket"], bucket.bucket_arn)
         return function
 
@@ -76,10 +79,32 @@ class Lifecycle(Construct):
             environment={"TIDETABLE_ARCHIVE_BUCKET": bucket.bucket_name},
         )
         tables = ["CreateTable", "DescribeTable", "TagResource", "ListTagsOfResource", "BatchWriteItem", "Scan"]
+        tables.append("BatchGetItem")
         reach(function, self._common, tables)
         entries = ["Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem"]
         function.allow([f"dynamodb:{action}" for action in entries], catalog.table_arn)
-        function.allow(["s3:GetObject"], bucket.arn_for_objects("stream=*"))
+        function.allow(["s3:GetObject"], objects(self._storage, ARCHIVES))
+        function.allow(["s3:GetObject", "s3:PutObject"], objects(self._storage, LARGE))
+        function.allow(["s3:ListBucket"], bucket.bucket_arn)
+        return function
+
+    def _sweeper(self) -> Function:
+        bucket = self._storage.bucket
+        function = Function(
+            self,
+            "Sweeper",
+            self._common,
+            handler="sweeper",
+            code=self._slim,
+            timeout=Duration.minutes(15),
+            memory=512,
+            environment={"TIDETABLE_ARCHIVE_BUCKET": bucket.bucket_name},
+            dead_letters=destinations.SqsDestination(self.dead_letters),
+        )
+        reach(function, self._common, ["BatchGetItem"])
+        function.allow(["dynamodb:Query"], self._storage.catalog.table_arn)
+        function.allow(["s3:GetObject", "s3:DeleteObject"], objects(self._storage, LARGE))
+        function.allow(["s3:ListBucket"], bucket.bucket_arn)
         return function
 
     def _reconciling(self, id: str, handler: str, *, minutes: int) -> Function:
@@ -121,6 +146,20 @@ class Lifecycle(Construct):
                 input=scheduler.ScheduleTargetInput.from_object({"source": "schedule"}),
                 retry_attempts=2,
                 max_event_age=Duration.minutes(EVERY_MINUTES),
+            ),
+        )
+
+    def _daily(self) -> None:
+        scheduler.Schedule(
+            self,
+            "Sweeps",
+            description="Removes large values that no event refers to",
+            schedule=scheduler.ScheduleExpression.rate(Duration.days(1)),
+            target=targets.LambdaInvoke(
+                self.sweeper,
+                dead_letter_queue=self.dead_letters,
+                input=scheduler.ScheduleTargetInput.from_object({"source": "schedule"}),
+                retry_attempts=2,
             ),
         )
 

@@ -7,7 +7,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from infra.function import Common, Function
-from infra.storage import Storage
+from infra.storage import ARCHIVES, LARGE, Storage, objects
 from infra.tables import reach
 
 
@@ -28,7 +28,7 @@ class Query(Construct):
             memory=1769,  # one whole processor, for decompressing
             environment={"TIDETABLE_ARCHIVE_BUCKET": storage.bucket.bucket_name},
         )
-        self.reader.allow(["s3:GetObject"], storage.bucket.arn_for_objects("stream=*"))
+        self.reader.allow(["s3:GetObject"], objects(storage, ARCHIVES))
         self.function = Function(
             self,
             "Function",
@@ -37,8 +37,15 @@ class Query(Construct):
             code=slim,
             timeout=Duration.seconds(28),
             memory=1024,
-            environment={"TIDETABLE_ARCHIVE_READER_FUNCTION": self.reader.function_name},
+            environment={
+                "TIDETABLE_ARCHIVE_READER_FUNCTION": self.reader.function_name,
+                "TIDETABLE_ARCHIVE_BUCKET": storage.bucket.bucket_name,
+            },
+            snap_start=common.config.api.snap_start,
         )
-        reach(self.function, common, ["Query", "GetItem", "DescribeTable"])
+        reach(self.function, common, ["Query", "GetItem", "BatchGetItem", "DescribeTable"])
+        self.function.allow(["s3:GetObject"], objects(storage, LARGE))
+        # Without it S3 says "denied" of an object that is not there.
+        self.function.allow(["s3:ListBucket"], storage.bucket.bucket_arn)
         self.function.allow(["dynamodb:Query"], storage.catalog.table_arn)
         self.function.allow(["lambda:InvokeFunction"], self.reader.function_arn)

@@ -32,7 +32,7 @@ class TidetableStack(Stack):
         query = Query(self, "Query", common, slim=slim, archive=archive, storage=storage)
         lifecycle = Lifecycle(self, "Lifecycle", common, slim=slim, archive=archive, storage=storage)
         lake = Lake(self, "Lake", stage=stage, config=config, bucket=storage.bucket)
-        api = Api(self, "Api", common, ingest=ingest.function, query=query.function)
+        api = Api(self, "Api", common, ingest=ingest.function.entry, query=query.function.entry)
         Alarms(self, "Alarms", stage=stage, ingest=ingest, lifecycle=lifecycle, api=api)
         Dashboard(self, "Dashboard", stage=stage, ingest=ingest, query=query, lifecycle=lifecycle, api=api)
         Tags.of(self).add("project", "tidetable")
@@ -43,7 +43,7 @@ class TidetableStack(Stack):
             tracing=config.observability.tracing,
             scaling=scales(common),
             bucket=storage.bucket,
-            invoked=[lifecycle.function, lifecycle.deployment],
+            invoked=[lifecycle.function, lifecycle.deployment, lifecycle.sweeper],
         )
         outputs = {
             "ApiUrl": api.rest.url,
@@ -53,6 +53,7 @@ class TidetableStack(Stack):
             "LifecycleFunction": lifecycle.function.function_name,
             "ArchiverFunction": lifecycle.archiver.function_name,
             "RestorerFunction": lifecycle.restorer.function_name,
+            "SweeperFunction": lifecycle.sweeper.function_name,
             "OverflowQueueUrl": ingest.overflow.queue_url,
             "DeadLetterQueueUrl": ingest.dead_letters.queue_url,
         }

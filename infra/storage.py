@@ -10,6 +10,14 @@ from constructs import Construct
 from infra.naming import archive_bucket, catalog_table
 from tidetable.config import Config
 
+# Prefixes of the bucket: archives, large values, and messages that were too large for their queue.
+ARCHIVES, LARGE, OVERFLOW = "stream=", "large/", "overflow/"
+
+
+def objects(storage: Storage, prefix: str) -> str:
+    """The ARN pattern of the objects under a prefix."""
+    return storage.bucket.arn_for_objects(f"{prefix}*")
+
 
 class Storage(Construct):
     """The catalog table and the archive bucket.
@@ -61,7 +69,10 @@ class Storage(Construct):
                 s3.LifecycleRule(
                     abort_incomplete_multipart_upload_after=Duration.days(1),
                     noncurrent_version_expiration=Duration.days(30),
-                )
+                    expired_object_delete_marker=True,
+                ),
+                # Messages that were too large for the overflow queue, which keeps its own for 14 days.
+                s3.LifecycleRule(prefix=OVERFLOW, expiration=Duration.days(15)),
             ],
             removal_policy=policy,
             auto_delete_objects=not keep,

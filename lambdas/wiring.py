@@ -56,7 +56,8 @@ class SystemClock:
 
 def jitter(pause: float) -> float:
     """A random share of a pause."""
-    return random.uniform(0, pause)  # noqa: S311 - spreading retries needs no secrecy
+    # From the system's own source: functions that start from one snapshot would draw the same numbers.
+    return random.SystemRandom().uniform(0, pause)
 
 
 @cache

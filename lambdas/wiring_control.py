@@ -8,14 +8,16 @@ from aws import clients
 from aws.archive.clients import LambdaArchiver
 from aws.catalog import DynamoCatalog
 from aws.notices import EventBus
+from aws.objects import S3Values
 from aws.scaling import ApplicationScaling
 from aws.tables import DynamoTables
 from settings import config, settings
+from tidetable.large.sweep import Sweeper
 from tidetable.lifecycle import Reconciler
 from tidetable.ports import Catalog, Tables
-from wiring import clock
+from wiring import clock, store
 
-__all__ = ["catalog", "clock", "event_bus", "reconciler", "tables"]
+__all__ = ["catalog", "clock", "event_bus", "reconciler", "sweeper", "tables"]
 
 
 @cache
@@ -38,3 +40,9 @@ def reconciler() -> Reconciler:
     archiver = LambdaArchiver(clients.functions, settings().archiver_function)
     scaling = ApplicationScaling(clients.scaling)
     return Reconciler(config(), settings().stage, catalog(), tables(), scaling, archiver, clock())
+
+
+@cache
+def sweeper() -> Sweeper:
+    values = S3Values(clients.s3, settings().archive_bucket)
+    return Sweeper(config(), catalog(), store(), values, clock())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import json
 
 import pytest
 
-from tests.infra.synth import ROOT, Template
+from tests.infra.synth import ROOT, Template, template
 
 EVERYWHERE = {
     "TIDETABLE_STAGE",
@@ -17,14 +18,15 @@ EVERYWHERE = {
     "POWERTOOLS_LOG_LEVEL",
 }
 MORE = {
-    "ingest": {"TIDETABLE_OVERFLOW_QUEUE_URL"},
-    "drain": {"TIDETABLE_DEAD_LETTER_QUEUE_URL"},
-    "query": {"TIDETABLE_ARCHIVE_READER_FUNCTION"},
+    "ingest": {"TIDETABLE_OVERFLOW_QUEUE_URL", "TIDETABLE_ARCHIVE_BUCKET"},
+    "drain": {"TIDETABLE_DEAD_LETTER_QUEUE_URL", "TIDETABLE_ARCHIVE_BUCKET"},
+    "query": {"TIDETABLE_ARCHIVE_READER_FUNCTION", "TIDETABLE_ARCHIVE_BUCKET"},
     "lifecycle": {"TIDETABLE_ARCHIVER_FUNCTION", "TIDETABLE_ALLOW_TIME_TRAVEL"},
     "deployment": {"TIDETABLE_ARCHIVER_FUNCTION", "TIDETABLE_ALLOW_TIME_TRAVEL"},
     "archiver": {"TIDETABLE_ARCHIVE_BUCKET"},
     "restorer": {"TIDETABLE_ARCHIVE_BUCKET"},
     "archive_reader": {"TIDETABLE_ARCHIVE_BUCKET"},
+    "sweeper": {"TIDETABLE_ARCHIVE_BUCKET"},
 }
 
 
@@ -89,3 +91,16 @@ def test_stages_of_one_account_count_apart(dev: Template, local: Template) -> No
         return {one["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"] for one in template.functions().values()}
 
     assert not services(dev) & services(local)
+
+
+def test_what_callers_wait_for_starts_from_a_snapshot_if_the_configuration_says_so(dev: Template) -> None:
+    """SnapStart holds for published versions, so the API must call an alias of one."""
+    made = template("dev", ("snap_start = false", "snap_start = true"))
+    for name in ("ingest", "query"):
+        assert made.functions()[name]["SnapStart"] == {"ApplyOn": "PublishedVersions"}
+        assert "SnapStart" not in dev.functions()[name]
+    aliases = made.all("AWS::Lambda::Alias")
+    assert {one["Name"] for one in aliases.values()} == {"live"}
+    methods = [one for one in made.all("AWS::ApiGateway::Method").values() if one["HttpMethod"] != "OPTIONS"]
+    uris = [json.dumps(one["Integration"]["Uri"]) for one in methods]
+    assert all(any(id in uri for id in aliases) for uri in uris)

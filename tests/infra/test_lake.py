@@ -38,6 +38,7 @@ def test_the_columns_are_those_of_the_files_and_in_athenas_types() -> None:
         "id": "string",
         "id_hex": "binary",
         "shard": "smallint",
+        "accepted_at": "timestamp",
         "pk_status": "string",
         "n": "bigint",
         "ok": "boolean",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,12 +15,22 @@ ROOT = Path(__file__).parents[2]
 ALARMS = {
     *("DeadLetters", "OverflowOld", "IngestFailing", "ApiFailing", "ArchiveFailing"),
     *("LifecycleFailing", "LifecycleUnhealthy", "LifecycleNotRunning", "LifecycleUndelivered"),
-    *("NextTableMissing", "WritesThrottled", "TableQuotaNear", "ArchiveOverdue"),
+    *("NextTableMissing", "WritesThrottled", "TableQuotaNear", "ArchiveOverdue", "SweepFailing"),
 }
 
 
+def _schedule(template: Template, name: str) -> dict[str, Any]:
+    return next(one for id, one in template.all("AWS::Scheduler::Schedule").items() if id.startswith(name))
+
+
+def test_large_values_are_swept_daily(dev: Template) -> None:
+    schedule = _schedule(dev, "LifecycleSweeps")
+    assert schedule["ScheduleExpression"] == "rate(1 day)"
+    assert schedule["Target"]["Arn"] == {"Fn::GetAtt": [dev.id_of("sweeper"), "Arn"]}
+
+
 def test_the_schedule_calls_the_lifecycle_every_five_minutes(dev: Template) -> None:
-    (schedule,) = dev.all("AWS::Scheduler::Schedule").values()
+    schedule = _schedule(dev, "LifecycleSchedule")
     assert schedule["ScheduleExpression"] == "rate(5 minutes)"
     assert schedule["State"] == "ENABLED"
     assert schedule["Target"]["Arn"] == {"Fn::GetAtt": [dev.id_of("lifecycle"), "Arn"]}
@@ -27,7 +38,7 @@ def test_the_schedule_calls_the_lifecycle_every_five_minutes(dev: Template) -> N
 
 
 def test_a_run_that_is_not_delivered_or_fails_leaves_a_dead_letter(dev: Template) -> None:
-    (schedule,) = dev.all("AWS::Scheduler::Schedule").values()
+    schedule = _schedule(dev, "LifecycleSchedule")
     configs = dev.all("AWS::Lambda::EventInvokeConfig").values()
     config = next(one for one in configs if one["FunctionName"] == {"Ref": dev.id_of("lifecycle")})
     assert "LifecycleDeadLetters" in json.dumps(schedule["Target"]["DeadLetterConfig"])
@@ -35,7 +46,7 @@ def test_a_run_that_is_not_delivered_or_fails_leaves_a_dead_letter(dev: Template
 
 
 def test_the_schedule_goes_before_the_tables_do(dev: Template) -> None:
-    (schedule,) = (one for one in dev.resources.values() if one["Type"] == "AWS::Scheduler::Schedule")
+    schedule = next(one for id, one in dev.resources.items() if id.startswith("LifecycleSchedule"))
     (tables,) = dev.all("Custom::TidetableTables")
     assert tables in schedule["DependsOn"]
 

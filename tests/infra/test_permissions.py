@@ -19,17 +19,21 @@ RECONCILE = {
 ENTRIES = {"dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"}
 # Per function: what it may do on period tables, on the catalog, and in the archive.
 RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
-    "ingest": ({"dynamodb:BatchWriteItem"}, {"dynamodb:Query"}, set()),
+    "ingest": ({"dynamodb:BatchWriteItem"}, {"dynamodb:Query"}, {"s3:PutObject"}),
     "drain": (
         {"dynamodb:BatchWriteItem", "dynamodb:PutItem"},
         {"dynamodb:Query", "dynamodb:ConditionCheckItem"},
-        set(),
+        {"s3:PutObject", "s3:GetObject", "s3:ListBucket"},
     ),
-    "query": ({"dynamodb:Query", "dynamodb:GetItem", "dynamodb:DescribeTable"}, {"dynamodb:Query"}, set()),
+    "query": (
+        {"dynamodb:Query", "dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:DescribeTable"},
+        {"dynamodb:Query"},
+        {"s3:GetObject", "s3:ListBucket"},
+    ),
     "lifecycle": (RECONCILE, ENTRIES | {"dynamodb:GetItem"}, set()),
     "deployment": (RECONCILE, ENTRIES | {"dynamodb:GetItem"}, set()),
     "archiver": (
-        {"dynamodb:Scan", "dynamodb:DescribeTable"},
+        {"dynamodb:Scan", "dynamodb:DescribeTable", "dynamodb:BatchGetItem"},
         ENTRIES,
         {"s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:ListBucket"},
     ),
@@ -37,17 +41,21 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
         {
             *("dynamodb:CreateTable", "dynamodb:DescribeTable", "dynamodb:TagResource"),
             *("dynamodb:ListTagsOfResource", "dynamodb:BatchWriteItem", "dynamodb:Scan"),
+            "dynamodb:BatchGetItem",
         },
         ENTRIES | {"dynamodb:GetItem"},
-        {"s3:GetObject"},
+        {"s3:GetObject", "s3:PutObject", "s3:ListBucket"},
     ),
     "archive_reader": (set(), set(), {"s3:GetObject"}),
+    "sweeper": ({"dynamodb:BatchGetItem"}, {"dynamodb:Query"}, {"s3:GetObject", "s3:DeleteObject", "s3:ListBucket"}),
 }
 # Every wildcard in any policy, and why it may stand.
 WILDCARDS = {
     r":table/tidetable-dev\.\*": "period tables come and go by themselves",
     r"/stream=\*": "the archive's objects",
-    r"Lifecycle(Function|Deployment)\w+\", \"Arn\"\]}, \":\*": "any version of the one function that is called",
+    r"/large/\*": "large values",
+    r"/overflow/\*": "messages too large for their queue",
+    r"Lifecycle(Function|Deployment|Sweeper)\w+\", \"Arn\"\]}, \":\*": "any version of the one function that is called",
 }
 
 
@@ -124,9 +132,15 @@ def test_only_who_scales_may_scale_and_only_if_configured(dev: Template) -> None
     ]
 
 
+def test_who_keeps_versions_may_put_on_condition() -> None:
+    kept = synth.template("dev", ('versions = "overwrite"', 'versions = "keep"'))
+    assert _on(kept, "ingest", TABLES) == {f"dynamodb:{one}" for one in ("BatchWriteItem", "PutItem", "BatchGetItem")}
+    assert {"dynamodb:GetItem", "dynamodb:BatchGetItem"} <= _on(kept, "drain", TABLES)
+
+
 def test_a_key_of_ones_own_is_used_through_dynamodb_only() -> None:
     made = synth.template("dev", ENCRYPTED)
-    for name in ("ingest", "drain", "query", "lifecycle", "deployment", "archiver", "restorer"):
+    for name in ("ingest", "drain", "query", "lifecycle", "deployment", "archiver", "restorer", "sweeper"):
         uses = [one for one in made.statements(name) if any(action.startswith("kms:") for action in actions(one))]
         assert [resources(one) for one in uses] == [[f'"{KEY}"']]
         assert all("kms:ViaService" in str(one["Condition"]) for one in uses)

@@ -35,6 +35,9 @@ def test_old_versions_and_broken_uploads_do_not_pile_up(dev: Template) -> None:
     assert rule["NoncurrentVersionExpiration"]["NoncurrentDays"] > 0
     assert rule["AbortIncompleteMultipartUpload"]["DaysAfterInitiation"] > 0
     assert "ExpirationInDays" not in rule  # the archive itself stays
+    expiring = [one for one in bucket["LifecycleConfiguration"]["Rules"] if "ExpirationInDays" in one]
+    # Longer than the queue keeps the messages that refer to them.
+    assert [(one["Prefix"], one["ExpirationInDays"]) for one in expiring] == [("overflow/", 15)]
 
 
 def test_the_catalog_is_keyed_protected_and_restorable(dev: Template) -> None:

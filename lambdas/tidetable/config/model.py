@@ -34,11 +34,15 @@ class _Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ApiPolicy(_Group, frozen=True, kw_only=True):
-    """``[api]``: who may call, how often, and how much at once (``max_body`` in bytes, after decompression)."""
+    """``[api]``: who may call, how often, and how much at once (``max_body`` in bytes, after decompression).
+
+    With ``snap_start`` the functions that callers wait for start from a snapshot.
+    """
 
     auth: Auth = "api-key"
     rate: float = 200
     burst: int = 400
+    snap_start: bool = False
     max_events: int = 1000
     max_body: int = 4_000_000
 

@@ -1,0 +1,34 @@
+"""The daily sweep, and the same by hand: {} or {"dry_run": true}."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+import wiring_control
+from handlers._observe import logger, metrics, observed, seconds_left
+from tidetable.errors import TidetableError
+from tidetable.large.sweep import sweep
+
+_KEYS = frozenset({"dry_run", "source"})
+
+
+class BadSweep(TidetableError):
+    """The function was invoked with a payload that it does not understand; nothing was done."""
+
+
+@observed
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Remove large values that no event refers to; answer what was found."""
+    dry_run = event.get("dry_run", False)
+    if event.keys() - _KEYS or not isinstance(dry_run, bool):
+        raise BadSweep("the payload may have dry_run, true or false")
+    swept = sweep(wiring_control.sweeper(), seconds_left(context), dry_run=dry_run)
+    if not dry_run:
+        metrics.add_metric("ObjectsSwept", MetricUnit.Count, swept.orphans + swept.expired)
+        metrics.add_metric("BytesSwept", MetricUnit.Bytes, swept.bytes)
+    report = swept.document()
+    logger.info("swept", report=report)
+    return report
