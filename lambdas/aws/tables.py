@@ -206,8 +206,9 @@ def _extras(spec: TableSpec) -> Any:
     return extras
 
 
-def _schema(pk: str, sk: str) -> Any:
-    return [{"AttributeName": pk, "KeyType": "HASH"}, {"AttributeName": sk, "KeyType": "RANGE"}]
+def _schema(pk: str, sk: str | None = None) -> Any:
+    keys = [{"AttributeName": pk, "KeyType": "HASH"}]
+    return [*keys, {"AttributeName": sk, "KeyType": "RANGE"}] if sk is not None else keys
 
 
 def _index_units(table: Any) -> dict[str, tuple[int, int]]:

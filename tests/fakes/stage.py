@@ -25,6 +25,7 @@ from tidetable.errors import ArchiveBusy, ArchiveFailed
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.drain import Drain, Pace, drain_message
 from tidetable.ingest.request import Ingest, IngestRequest, Outcome, ingest
+from tidetable.large.sweep import Sweeper, Swept, sweep
 from tidetable.lifecycle import Reconciler, Report, reconcile
 from tidetable.ports import TableSpec
 from tidetable.query import Reader
@@ -95,7 +96,7 @@ class Stage:
         self.queue = FakeQueue(self.clock.now)
         self.config: Config = parse(config)
         self.circuit = Circuit(self.clock)
-        self.values = FakeValues()
+        self.values = FakeValues(self.clock.now, self.client.count)
         self.outside = outside(self.values)
         self.runs = 0
         self.part_bytes = 100_000
@@ -145,6 +146,11 @@ class Stage:
             start=start or Position(),
             remaining=self._remaining(within),
         )
+
+    def sweep(self, *, dry_run: bool = False) -> Swept:
+        """What the sweeper function does."""
+        parts = Sweeper(self.config, self.catalog, self.store, self.values, self.clock)
+        return sweep(parts, self._remaining(800), dry_run=dry_run)
 
     def reader(self) -> Reader:
         """For queries."""

@@ -1,6 +1,7 @@
 """The event store and the overflow queue in memory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from itertools import count
 
 from aws.zstd import Zstd
@@ -11,7 +12,9 @@ from tidetable.events import Event, Item
 from tidetable.ingest.routing import Outside
 from tidetable.keys import Key
 from tidetable.large import Unpacker
+from tidetable.large.sweep import Stored
 from tidetable.ports import Blob, EventStore, Guard, Guarded, KeyRange, Page, Put, Transacted, Written
+from tidetable.times import EPOCH
 
 
 class FakeStore:
@@ -112,19 +115,40 @@ def holds(guard: Guard | None, put: Put, held: Item | None) -> bool:
 
 
 class FakeValues:
-    """The bucket of large values; ``refuses`` makes it unreachable."""
+    """The bucket of large values; ``refuses`` makes it unreachable, ``strike`` is called after each request."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], datetime] = lambda: EPOCH, strike: Callable[[], None] = lambda: None) -> None:
+        self._now = now
+        self._strike = strike
         self.blobs: dict[str, Blob] = {}
+        self.written: dict[str, datetime] = {}
         self.refuses = False
 
     def put(self, blob: Blob) -> bool:
-        if not self.refuses:
-            self.blobs[blob.key] = blob
-        return not self.refuses
+        if self.refuses:
+            return False
+        self.blobs[blob.key] = blob
+        self.written[blob.key] = self._now()
+        self._strike()
+        return True
 
     def get(self, key: str) -> bytes | None:
+        self._strike()
         return self.blobs[key].body if key in self.blobs else None
+
+    def stored(self, prefix: str) -> list[Stored]:
+        return [
+            Stored(key, len(blob.body), self.written[key])
+            for key, blob in sorted(self.blobs.items())
+            if key.startswith(prefix)
+        ]
+
+    def owner(self, key: str) -> Key | None:
+        return self.blobs[key].owner
+
+    def delete(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            del self.blobs[key]
 
 
 def outside(values: FakeValues) -> Outside:

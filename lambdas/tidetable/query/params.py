@@ -42,11 +42,11 @@ class Query:
     where: tuple[str, str] | None = None
     shape: Shape = EVERYTHING
 
-    def wants(self, event: Event) -> bool:
-        """Whether an event meets what key ranges alone do not decide."""
+    def wants(self, event: Event, *, found: bool = False) -> bool:
+        """Whether an event meets what key ranges alone do not decide; ``found`` by an index it has the value asked for."""
         if self.series is not None and event.series != self.series:
             return False
-        return self.where is None or value_text(event.data, self.where[0]) == self.where[1]
+        return found or self.where is None or value_text(event.data, self.where[0]) == self.where[1]
 
 
 def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime) -> Query:

@@ -164,10 +164,11 @@ class _Run:
         if stage.archive is not None:
             yield from self._archived(stage)
             return
+        found = any(keys.index is not None for keys in stage.ranges)
         sources = (self._partition(stage, keys, page) for keys, page in zip(stage.ranges, pages, strict=True))
         for placed in merge_sorted(sources, ascending=self._query.ascending):
             # Partitioned by time, a series is a residual filter: DynamoDB does not filter by key attributes.
-            if self._query.wants(placed[1].event):
+            if self._query.wants(placed[1].event, found=found):
                 yield placed
 
     def _partition(self, stage: Stage, keys: KeyRange, first: Future[Page]) -> Iterator[Placed]:

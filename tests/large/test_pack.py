@@ -1,0 +1,196 @@
+"""Packing and making whole: whatever the policy, what comes out is what went in."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aws.archive.whole import PageCompleter
+from aws.wire import item_of, item_text
+from aws.zstd import Zstd
+from tests.fakes import FakeCatalog, FakeStore, FakeValues, unpacker
+from tidetable.events import Event, Item
+from tidetable.exact import decode_json
+from tidetable.ingest.versions import first_version
+from tidetable.keys import Layout
+from tidetable.large import Packer, Place
+from tidetable.large.forms import MAX_EVENT_BYTES, part_keys
+from tidetable.names import parts_table
+from tidetable.ports import Put
+from tidetable.values import MAX_ITEM_BYTES, item_bytes
+
+TIME = datetime(2026, 3, 1, 12, tzinfo=UTC)
+TABLE = "tidetable-t.s.2026-03-01"
+PLAIN = Layout("time", 4, "id", 21_600)
+WITH_PARTS = Layout("time", 4, "id", 21_600, parts=True)
+VERSIONED = Layout("series", 2, "id", versioned=True, parts=True)
+LAYOUTS = st.sampled_from([PLAIN, WITH_PARTS, VERSIONED])
+
+
+def noise(length: int, seed: int = 0) -> str:
+    """Text that does not compress to less than half."""
+    state, letters = seed * 7919 + 1, []
+    for _ in range(length // 6):
+        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+        letters.append(f"{state >> 40:06x}")
+    return "".join(letters)
+
+
+texts = st.builds(lambda length, seed: noise(length, seed), st.sampled_from([0, 60, 1500, 30_000]), st.integers(0, 5))
+numbers = st.integers(-(10**30), 10**30) | st.decimals(-1000, 1000, places=3) | st.just(Decimal("1.50"))
+values = st.recursive(texts | numbers | st.booleans() | st.none(), lambda one: st.lists(one, max_size=3), max_leaves=4)
+datas = st.dictionaries(st.sampled_from(["a", "raw", "z", "out", "cold", "b#"]), values, max_size=4)
+
+
+class World:
+    """A period's two tables and a bucket."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.place = Place("s", "2026-03-01", TABLE, layout)
+        self.store = FakeStore(FakeCatalog())
+        self.store.tables = {TABLE: {}, parts_table(TABLE): {}}
+        self.values = FakeValues()
+        self.unpacker = unpacker(self.store, self.values)
+        self.numbers = count()
+
+    def packer(self, above: int | None, beyond: str, *cold: str) -> Packer:
+        return Packer(above, beyond, cold, Zstd(), lambda: str(next(self.numbers)))
+
+    def item(self, data: dict[str, Any]) -> Item:
+        item = self.layout.item_of(Event("se#ries", TIME, "id", data), at=7)
+        return first_version(item, data) if self.layout.versioned else item
+
+    def write(self, put: Put) -> Item:
+        """Write a put, and read its item as DynamoDB gives it."""
+        assert not self.store.write(put.parts).unwritten
+        assert put.blob is None or self.values.put(put.blob)
+        self.store.write([put])
+        return item_of(decode_json(item_text(self.store.tables[TABLE][put.key])))
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal, though a whole number may be an int or a Decimal."""
+    return bool(one == other)
+
+
+@settings(max_examples=150, deadline=None)
+@given(datas, LAYOUTS, st.sampled_from([None, 1024, 5000]), st.sampled_from(["refuse", "chunks", "s3"]), st.booleans())
+def test_what_is_packed_is_whole_again(
+    data: dict[str, Any], layout: Layout, above: int | None, beyond: str, cold: bool
+) -> None:
+    world = World(layout)
+    item = world.item(data)
+    put = world.packer(above, beyond, *(["raw"] if cold else [])).put(item, world.place)
+    assert put is not None, "this is below the limit"
+    read = world.write(put)
+    wholes = world.unpacker.whole([read], TABLE, cold=True)
+    assert not wholes.missing
+    assert same(wholes.items[0]["data"], data)
+    assert world.layout.event_of(wholes.items[0]).data == data
+    plain = world.unpacker.whole([read], TABLE, cold=False).items[0]["data"]
+    hidden = {"raw"} if cold and layout.parts else set()
+    assert plain == {name: value for name, value in data.items() if name not in hidden}
+    assert "z" not in put.item or -(-item_bytes(put.item) // 1024) < -(-item_bytes(item) // 1024)
+
+
+@settings(max_examples=100, deadline=None)
+@given(datas, LAYOUTS, st.sampled_from([None, 1024]), st.sampled_from(["chunks", "s3"]), st.booleans(), st.booleans())
+def test_an_archive_holds_the_same_wherever_the_data_was_and_after_a_restore(
+    data: dict[str, Any], layout: Layout, above: int | None, beyond: str, cold: bool, large: bool
+) -> None:
+    """Scanned, made whole, restored as it was packed, scanned again: byte for byte."""
+    world = World(layout)
+    data = {**data, "big": noise(900_000)} if large else data
+    put = world.packer(above, beyond, *(["raw"] if cold else [])).put(world.item(data), world.place)
+    if put is None:
+        assert beyond == "chunks"
+        assert not layout.parts
+        return
+    world.write(put)
+
+    def scanned() -> bytes:
+        page = f"[{','.join(item_text(item) for item in world.store.tables[TABLE].values())}]".encode()
+        return PageCompleter(world.unpacker).whole(page, TABLE)
+
+    before = scanned()
+    (whole,) = map(item_of, decode_json(before))
+    assert whole["data"] == data
+    world.store.tables = {TABLE: {}, parts_table(TABLE): {}}
+    world.values.blobs.clear()
+    world.write(world.packer(None, "refuse").put_again(whole, world.place))
+    assert decode_json(scanned()) == decode_json(before)
+
+
+@pytest.mark.parametrize("beyond, layout", [("chunks", WITH_PARTS), ("s3", PLAIN), ("chunks", VERSIONED)])
+@pytest.mark.parametrize("length", [420_000, 1_000_000, 2_000_000])
+def test_what_is_larger_than_an_item_is_kept_beside_it(beyond: str, layout: Layout, length: int) -> None:
+    world = World(layout)
+    data = {"text": noise(length), "n": Decimal("1.50")}
+    put = world.packer(None, beyond).put(world.item(data), world.place)
+    assert put is not None
+    assert item_bytes(put.item) <= MAX_ITEM_BYTES
+    assert all(item_bytes(part.item) <= MAX_ITEM_BYTES for part in put.parts)
+    read = world.write(put)
+    assert world.unpacker.whole([read], TABLE, cold=False).items[0]["data"] == data
+
+
+@pytest.mark.parametrize(
+    "layout, beyond, length", [(PLAIN, "refuse", 420_000), (PLAIN, "chunks", 900_000), (PLAIN, "s3", MAX_EVENT_BYTES)]
+)
+def test_what_no_remedy_fits_is_refused(layout: Layout, beyond: str, length: int) -> None:
+    """Chunks need the table that the period does not have; an answer could not hold the last."""
+    world = World(layout)
+    assert world.packer(None, beyond).put(world.item({"text": noise(length)}), world.place) is None
+
+
+def test_what_is_too_large_for_an_item_and_compresses_well_stays_in_it() -> None:
+    world = World(PLAIN)
+    put = world.packer(None, "s3").put(world.item({"text": "tide " * 200_000}), world.place)
+    assert put is not None
+    assert "z" in put.item
+    assert put.blob is None
+
+
+def test_what_saves_no_unit_is_not_compressed() -> None:
+    world = World(PLAIN)
+    packer = world.packer(1024, "refuse")
+    dense = packer.put(world.item({"text": noise(1800)}), world.place)
+    loose = packer.put(world.item({"text": "tide " * 500}), world.place)
+    assert dense is not None
+    assert loose is not None
+    assert "data" in dense.item
+    assert "z" in loose.item
+
+
+def test_a_retry_writes_the_same_parts_and_another_content_others() -> None:
+    world = World(WITH_PARTS)
+    packer = world.packer(None, "chunks")
+    first, again, other = (packer.put(world.item({"text": noise(900_000, seed)}), world.place) for seed in (1, 1, 2))
+    assert first is not None
+    assert first == again
+    assert other is not None
+    assert not {part.key for part in first.parts} & {part.key for part in other.parts}
+
+
+def test_a_part_that_is_gone_or_damaged_is_told_and_the_others_are_whole() -> None:
+    world = World(WITH_PARTS)
+    read = []
+    for seed in range(3):
+        data = {"text": noise(900_000, seed)}
+        event = Event("s", TIME, f"id{seed}", data)
+        put = world.packer(None, "chunks").put(world.layout.item_of(event), world.place)
+        assert put is not None
+        read.append(world.write(put))
+    keys = part_keys(read[0], read[0]["out"])
+    parts = world.store.tables[parts_table(TABLE)]
+    del parts[next(key for key in parts if key.pk == keys[1])]
+    damaged = next(key for key in parts if key.pk == part_keys(read[2], read[2]["out"])[0])
+    parts[damaged] = {**parts[damaged], "b": b"x" + parts[damaged]["b"][1:]}
+    wholes = world.unpacker.whole(read, TABLE, cold=False)
+    assert wholes.missing.keys() == {0, 2}
+    assert wholes.items[1]["data"] == {"text": noise(900_000, 1)}

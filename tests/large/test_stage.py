@@ -1,0 +1,336 @@
+"""Large events, cold fields and versions through the whole pipeline, on the strict service; and a kill after every call."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.crash.test_crash import killed_after_every_call
+from tests.fakes.serial import everywhere
+from tests.fakes.stage import Stage
+from tests.large.test_pack import noise
+from tidetable.catalog import State
+from tidetable.config import parse
+from tidetable.ingest.request import Outcome
+from tidetable.problems import ProblemError
+from tidetable.query import get_event, parse_query, run_query
+from tidetable.times import to_text
+
+NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
+CONFIG = """
+[lifecycle]
+delete_expired = true
+delete_grace = "0s"
+stagger = "0s"
+[streams.chunked]
+period = "day"
+late = "1d"
+retention = 5
+cold = ["raw"]
+large = { compress_above = 1024, beyond = "chunks" }
+key = { partition_by = "time", bucket = "6h", shards = 2 }
+index = [{ name = "by_kind", partition_by = "kind" }]
+[streams.stored]
+period = "day"
+late = "1d"
+retention = 5
+large = { beyond = "s3" }
+key = { partition_by = "series", shards = 2 }
+[streams.kept]
+period = "day"
+late = "1d"
+retention = 5
+versions = "keep"
+large = { beyond = "s3" }
+key = { partition_by = "time", bucket = "6h", shards = 2 }
+index = [{ name = "by_kind", partition_by = "kind" }]
+"""
+STREAMS = ("chunked", "stored", "kept")
+DAY = "2026-03-15"
+
+
+@pytest.fixture(autouse=True)
+def _serial() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        everywhere(patch)
+        yield
+
+
+def built() -> Stage:
+    stage = Stage(NOON, CONFIG)
+    stage.part_bytes = 10**7
+    ready(stage)
+    return stage
+
+
+def ready(stage: Stage) -> None:
+    """Run the lifecycle until nothing is left to do: tables with indexes are made one after another."""
+    while stage.run_lifecycle().done:
+        pass
+
+
+def event(number: int, data: dict[str, Any], series: str = "a") -> dict[str, Any]:
+    return {"series": series, "id": f"e{number}", "time": to_text(NOON - timedelta(minutes=number)), "data": data}
+
+
+SENT = [
+    event(0, {"kind": "small", "n": 1}),
+    event(1, {"kind": "loose", "text": "tide " * 1000, "raw": "cold " * 400}),
+    event(2, {"kind": "large", "text": noise(900_000), "raw": noise(600)}),
+    event(3, {"kind": "large", "text": noise(500_000, 3), "list": [1, 2.5, None]}),
+]
+
+
+def send(stage: Stage, stream: str, *events: dict[str, Any]) -> Outcome:
+    return stage.send(stream, json.dumps(events).encode())
+
+
+def ask(stage: Stage, stream: str, **parameters: str) -> list[dict[str, Any]]:
+    """Every event of a query, page by page."""
+    policy, now, found = stage.config.streams[stream], stage.clock.now(), list[dict[str, Any]]()
+    given = {"from": [to_text(NOON - timedelta(days=1))], "to": [to_text(NOON + timedelta(days=1))], "series": ["a"]}
+    given |= {name: [value] for name, value in parameters.items()}
+    while True:
+        query = parse_query(policy, given, now)
+        answer: Any = run_query(query, policy, stage.reader(), now, lambda: 100.0).document()
+        found += answer["events"]
+        if answer["next"] is None:
+            return found
+        given = {"cursor": [answer["next"]], "limit": given.get("limit", ["100"])}
+
+
+def plain(events: list[dict[str, Any]], *without: str) -> list[dict[str, Any]]:
+    """Events as they were sent, newest first."""
+    return [
+        {**one, "data": {name: value for name, value in one["data"].items() if name not in without}}
+        for one in ({name: found[name] for name in ("series", "id", "time", "data")} for found in events)
+    ]
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_large_events_come_back_whole_from_table_archive_and_restored_table(stream: str) -> None:
+    stage = built()
+    outcome = send(stage, stream, *SENT)
+    assert (outcome.accepted, outcome.rejections, outcome.queued) == (4, [], 0)
+    cold = ["raw"] if stream == "chunked" else []
+
+    def check(state: State) -> None:
+        entry = next(one for one in stage.catalog.entries(stream) if one.period.label == DAY)
+        assert entry.state is state
+        assert plain(ask(stage, stream)) == plain(SENT, *cold)
+        assert plain(ask(stage, stream, fields="*", limit="1")) == plain(SENT)
+        assert [one["data"] for one in ask(stage, stream, fields="n,raw")] == [
+            {name: one["data"][name] for name in ("n", "raw") if name in one["data"]} for one in SENT
+        ]
+        assert [one["id"] for one in ask(stage, stream, **{"where.kind": "large"})] == ["e2", "e3"]
+        ref = outcome.refs[2]
+        assert ref is not None
+        shown = get_event(stage.config.streams[stream], ref, stage.reader(), {"fields": ["*"]})
+        assert shown["data"] == SENT[2]["data"]
+
+    check(State.OPEN)
+    stage.clock.sleep(7 * 86_400)
+    for _ in range(40):
+        stage.run_lifecycle()
+        stage.clock.sleep(300)
+    assert not [name for name in stage.dynamo.account.tables if DAY in name]
+    check(State.DELETED)
+    assert stage.restore(stream, DAY).next is None
+    check(State.CLOSED)
+    stage.clock.sleep(9 * 86_400)
+    for _ in range(40):
+        stage.run_lifecycle()
+        stage.clock.sleep(300)
+    check(State.DELETED)
+
+
+def test_an_index_finds_packed_events() -> None:
+    stage = built()
+    send(stage, "chunked", *SENT)
+    policy, now = stage.config.streams["chunked"], stage.clock.now()
+    asked = {"from": [to_text(NOON - timedelta(days=1))], "where.kind": ["large"]}
+    answer: Any = run_query(parse_query(policy, asked, now), policy, stage.reader(), now, lambda: 100.0).document()
+    assert plain(answer["events"]) == plain(SENT[2:], "raw")
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_a_kill_between_any_two_writes_leaves_nothing_half_visible_and_a_retry_completes_it(stream: str) -> None:
+    before = event(2, {"kind": "old", "text": noise(450_000, 9), "raw": "old"})
+    after = SENT[2]
+
+    def prepare() -> Stage:
+        stage = built()
+        send(stage, stream, before)
+        return stage
+
+    seen = set()
+    for _, stage in killed_after_every_call(prepare, lambda stage: send(stage, stream, after)):
+        found = plain(ask(stage, stream, fields="*"))
+        assert found in ([before], [after]), "the one or the other, and whole"
+        seen.add(found == [after])
+        assert send(stage, stream, after).accepted == 1
+        assert plain(ask(stage, stream, fields="*")) == [after]
+        if stream == "kept":
+            everything = plain(ask(stage, stream, versions="all"))
+            assert everything == [after, before], "no version twice, and none lost"
+    assert False in seen
+
+
+def test_events_wait_in_the_overflow_whatever_their_size_and_drain_in_their_form() -> None:
+    stage = built()
+    stage.circuit.tripped([f"tidetable-lapse.chunked.{DAY}", f"tidetable-lapse.stored.{DAY}"])
+    for stream in ("chunked", "stored"):
+        outcome = send(stage, stream, SENT[0], SENT[2])
+        assert outcome.queued == 2
+        assert ask(stage, stream) == []
+    stage.clock.sleep(60)
+    stage.drain()
+    for stream in ("chunked", "stored"):
+        assert plain(ask(stage, stream, fields="*")) == plain([SENT[0], SENT[2]])
+
+
+def test_an_event_that_waited_does_not_replace_one_that_was_accepted_after_it() -> None:
+    stage = built()
+    table = f"tidetable-lapse.stored.{DAY}"
+    stage.circuit.tripped([table])
+    assert send(stage, "stored", event(0, {"n": "first"})).queued == 1
+    stage.clock.sleep(60)
+    assert send(stage, "stored", event(0, {"n": "second"})).accepted == 1
+    stage.drain()
+    assert not stage.queue.messages
+    assert [one["data"] for one in ask(stage, "stored")] == [{"n": "second"}]
+
+
+def test_an_event_that_waited_replaces_one_that_was_accepted_before_it() -> None:
+    stage = built()
+    send(stage, "stored", event(0, {"n": "first"}))
+    stage.clock.sleep(60)
+    stage.circuit.tripped([f"tidetable-lapse.stored.{DAY}"])
+    assert send(stage, "stored", event(0, {"n": "second"})).queued == 1
+    stage.clock.sleep(60)
+    stage.drain()
+    assert [one["data"] for one in ask(stage, "stored")] == [{"n": "second"}]
+
+
+def versions(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return [(one["data"]["n"], one["version"], one["newest"]) for one in found]
+
+
+def test_every_version_stays_and_queries_return_the_newest() -> None:
+    stage = built()
+    for n in ("one", "two", "two", "three", "one"):
+        send(stage, "kept", event(0, {"n": n, "kind": n}), event(1, {"n": "other"}))
+        stage.clock.sleep(1)
+    assert [one["data"]["n"] for one in ask(stage, "kept")] == ["three", "other"]
+    assert versions(ask(stage, "kept", versions="all")) == [
+        ("three", 3, True), ("two", 2, False), ("one", 1, False), ("other", 1, True),
+    ]  # fmt: skip
+    policy = stage.config.streams["kept"]
+    ref = send(stage, "kept", event(0, {"n": "three", "kind": "three"})).refs[0]
+    assert ref is not None
+    shown = get_event(policy, ref, stage.reader(), {"versions": ["all"]})
+    assert [one["version"] for one in [shown, *shown["versions"]]] == [3, 2, 1]
+    now = stage.clock.now()
+    for kind, count in (("three", 1), ("two", 0)):
+        asked = {"from": [to_text(NOON - timedelta(days=1))], "where.kind": [kind]}
+        answer: Any = run_query(parse_query(policy, asked, now), policy, stage.reader(), now, lambda: 100.0).document()
+        assert len(answer["events"]) == count, "an index holds the newest only"
+
+
+def test_a_version_that_waited_goes_behind_those_that_were_accepted_after_it() -> None:
+    stage = built()
+    send(stage, "kept", event(0, {"n": "first"}))
+    stage.clock.sleep(60)
+    stage.circuit.tripped([f"tidetable-lapse.kept.{DAY}"])
+    assert send(stage, "kept", event(0, {"n": "waited"})).queued == 1
+    stage.clock.sleep(60)
+    assert send(stage, "kept", event(0, {"n": "last"})).accepted == 1
+    stage.drain()
+    found = versions(ask(stage, "kept", versions="all"))
+    assert found[0][0] == "last"
+    assert {one[0] for one in found} == {"first", "waited", "last"}
+
+
+def test_versions_of_one_request_are_all_kept_in_their_order() -> None:
+    stage = built()
+    outcome = send(stage, "kept", *(event(0, {"n": n}) for n in ("one", "two", "three")))
+    assert outcome.accepted == 3
+    assert [one[0] for one in versions(ask(stage, "kept", versions="all"))] == ["three", "two", "one"]
+
+
+def test_pages_never_part_an_event_from_its_versions() -> None:
+    stage = built()
+    for n in range(4):
+        send(stage, "kept", *(event(number, {"n": f"{number}.{n}"}) for number in range(5)))
+    for limit in ("1", "3", "4", "9"):
+        found = ask(stage, "kept", versions="all", limit=limit)
+        assert [one["data"]["n"] for one in found] == [f"{number}.{n}" for number in range(5) for n in (3, 2, 1, 0)]
+    stage.clock.sleep(7 * 86_400)
+    for _ in range(20):
+        stage.run_lifecycle()
+        stage.clock.sleep(300)
+    for limit in ("1", "4", "9"):
+        found = ask(stage, "kept", versions="all", limit=limit)
+        assert [one["data"]["n"] for one in found] == [f"{number}.{n}" for number in range(5) for n in (3, 2, 1, 0)]
+    assert [one["data"]["n"] for one in ask(stage, "kept", limit="2")] == [f"{number}.3" for number in range(5)]
+
+
+@pytest.mark.parametrize("stream", ["chunked", "kept"])
+def test_a_period_of_before_takes_what_its_layout_allows(stream: str) -> None:
+    """Chunks and versions begin with the next period; compression and S3 hold at once."""
+    stage = Stage(
+        NOON, CONFIG.replace('"chunks"', '"refuse"').replace('cold = ["raw"]', "").replace('"keep"', '"overwrite"')
+    )
+    ready(stage)
+    stage.config = parse(CONFIG)
+    if stream == "chunked":
+        with pytest.raises(ProblemError) as refused:
+            send(stage, stream, SENT[2])
+        assert refused.value.problem.status == 422
+        assert send(stage, stream, SENT[1]).accepted == 1
+        assert plain(ask(stage, stream, fields="*")) == [SENT[1]]
+    else:
+        for data in (SENT[2]["data"], SENT[3]["data"]):
+            assert send(stage, stream, event(2, data)).accepted == 1
+        assert [one["data"] for one in ask(stage, stream, versions="all")] == [SENT[3]["data"]]
+
+
+def test_the_sweep_removes_what_nothing_refers_to_and_nothing_else() -> None:
+    stage = built()
+    for seed in (1, 2):
+        send(stage, "stored", event(0, {"text": noise(900_000, seed)}))
+        send(stage, "kept", event(0, {"text": noise(900_000, seed)}))
+    assert len(stage.values.blobs) == 4
+    assert stage.sweep().document()["orphans"] == 0, "nothing younger than a day is touched"
+    stage.clock.sleep(2 * 86_400)
+    dry = stage.sweep(dry_run=True)
+    assert (dry.orphans, dry.expired, len(stage.values.blobs)) == (1, 0, 4)
+    swept = stage.sweep()
+    assert (swept.seen, swept.orphans, swept.unknown, swept.finished) == (4, 1, 0, True)
+    assert stage.sweep().orphans == 0
+    assert ask(stage, "stored")[0]["data"] == {"text": noise(900_000, 2)}
+    both = [noise(900_000, 2), noise(900_000, 1)]
+    assert [one["data"]["text"] for one in ask(stage, "kept", versions="all")] == both
+    stage.clock.sleep(7 * 86_400)
+    for _ in range(40):
+        stage.run_lifecycle()
+        stage.clock.sleep(300)
+    assert stage.sweep().expired == 3
+    assert not stage.values.blobs
+    assert [one["data"]["text"] for one in ask(stage, "kept", versions="all")] == both, "the archive has them"
+
+
+def test_a_dangling_object_is_told_and_stops_the_archive() -> None:
+    stage = built()
+    send(stage, "stored", SENT[0], SENT[2])
+    stage.values.blobs.clear()
+    found = ask(stage, "stored")
+    assert [one.get("incomplete") for one in found] == [None, True]
+    stage.clock.sleep(7 * 86_400)
+    report = stage.run_lifecycle()
+    failed = [one.detail for one in report.done if one.action.name == "archive" and one.outcome == "failed"]
+    assert len(failed) == 1
+    assert "is not whole" in failed[0]
+    assert [name for name in stage.dynamo.account.tables if f"stored.{DAY}" in name], "so nothing is deleted"
