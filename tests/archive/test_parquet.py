@@ -13,15 +13,19 @@ from hypothesis import strategies as st
 from aws.archive.parquet import Parquet, ParquetWriter
 from aws.wire import item_of, plain
 from tidetable.archive import Facts
+from tidetable.errors import ArchiveFailed
 from tidetable.events import Event
 from tidetable.keys import Index, Layout
+from tidetable.large.forms import stem
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 BY_TIME = Layout("time", 4, "id", 21_600)
 BY_SERIES = Layout("series", 16, "id")
 INDEXED = Layout("time", 2, "id", 3600, (Index("status", "status", 3), Index("deep", "a.b")))
 INDEXED_SERIES = Layout("series", 2, "id", 0, (Index("status", "status", 3),))
-LAYOUTS = [BY_TIME, BY_SERIES, INDEXED, INDEXED_SERIES]
+KEPT = Layout("time", 2, "id", 3600, (Index("status", "status", 3),), versioned=True)
+KEPT_SERIES = Layout("series", 2, "id", 0, (Index("status", "status", 3),), versioned=True)
+LAYOUTS = [BY_TIME, BY_SERIES, INDEXED, INDEXED_SERIES, KEPT, KEPT_SERIES]
 
 NUMBERS = ["0", "-1", "3.14", "100", "0.1", "1E+125", "-1E-130", "9007199254740993", "1700000000000000", "2.50"]
 NUMBERS += ["12345678901234567890123456789012345678", "0.12345678901234567890123456789012345678"]
@@ -55,11 +59,16 @@ awkward = st.recursive(leaves | sets, nested, max_leaves=6)
 datas = st.dictionaries(names, values, max_size=4) | st.fixed_dictionaries(
     {"n": st.sampled_from(NUMBERS).map(lambda one: {"N": one}), "status": text.map(lambda one: {"S": one})}
 )
-extras = st.dictionaries(st.sampled_from(["note", "ttl"]), awkward, max_size=1)
+accepted = st.fixed_dictionaries({}, optional={"at": st.integers(0, 2 * 10**12).map(lambda one: {"N": str(one)})})
+extras = st.tuples(st.dictionaries(st.sampled_from(["note", "ttl"]), awkward, max_size=1), accepted).map(
+    lambda both: {**both[0], **both[1]}
+)
 hexes = st.integers(0, 16**32 - 1).map(lambda one: f"{one:032x}")
 
 
-def made(layout: Layout, series: str, micros: int, id: str, data: dict[str, Any], more: dict[str, Any]) -> Any:
+def made(
+    layout: Layout, series: str, micros: int, id: str, data: dict[str, Any], more: dict[str, Any], version: int = 0
+) -> Any:
     """An item in DynamoDB JSON: the key of an event, any data, and attributes that no event has."""
     values = {name: plain(value) for name, value in data.items()}
     event = Event(series, START + timedelta(microseconds=micros), id, values)
@@ -68,6 +77,8 @@ def made(layout: Layout, series: str, micros: int, id: str, data: dict[str, Any]
         for name, value in layout.item_of(event).items()
         if name == "sk" or name.startswith(("pk", "sk_"))
     }
+    if layout.versioned and version:
+        keys = {"pk": keys["pk"], "sk": {"S": f"v{version}#{stem(keys['sk']['S'])}"}, "version": {"N": str(version)}}
     return {**more, **keys, "data": {"M": data}}
 
 
@@ -75,7 +86,12 @@ def made(layout: Layout, series: str, micros: int, id: str, data: dict[str, Any]
 def tables(draw: Any, values: Any, ids: Any) -> tuple[Layout, list[Any]]:
     layout = draw(st.sampled_from(LAYOUTS))
     row = st.tuples(
-        st.sampled_from(["s", "s#1", "100%", "é\n"]), st.integers(0, 86_399_999_999), ids, values, st.just({}) | extras
+        st.sampled_from(["s", "s#1", "100%", "é\n"]),
+        st.integers(0, 86_399_999_999),
+        ids,
+        values,
+        st.just({}) | accepted | extras,
+        st.sampled_from([0, 0, 1, 12]),
     )
     return layout, [made(layout, *one) for one in draw(st.lists(row, min_size=1, max_size=12))]
 
@@ -106,7 +122,10 @@ def round_trip(layout: Layout, items: list[Any], columns: dict[str, str], pages:
     assert sorted(map(native, held), key=repr) == sorted(map(native, map(item_of, items)), key=repr)
     assert [item["sk"] for item in held] == sorted(item["sk"]["S"] for item in items)
     events = [event for event, _ in form.between(BytesIO(body), "", "~", layout)]
-    assert [layout.sort_key(one.time, one.series, one.id) for one in events] == [item["sk"] for item in held]
+    places = [item["sk"] for item in held]
+    if layout.versioned:
+        places = [f"v0#{stem(place)}" for place in places]
+    assert [layout.sort_key(one.time, one.series, one.id) for one in events] == places
     return body
 
 
@@ -217,3 +236,10 @@ def test_the_digest_knows_no_order_but_every_item(shuffled: list[Any], index: in
     for half in (shuffled[:index], shuffled[index:]):
         halves.join(Parquet().page_facts(json.dumps(half).encode()))
     assert halves.same == whole
+
+
+@pytest.mark.parametrize("at", ["-1", "1.5", "01", "9999999999999999"])
+def test_a_time_of_acceptance_that_no_event_has_is_refused(at: str) -> None:
+    item = {**regular(1)[0], "at": {"N": at}}
+    with pytest.raises(ArchiveFailed, match="at is no time"):
+        Parquet().writer(BY_TIME, {}).add(json.dumps([item]).encode())

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -147,3 +148,80 @@ def test_a_fenced_write_lands_only_while_the_catalog_allows_it(engine: Engine) -
     assert engine.store.transact([Guarded(second, "newer")], entry) is Transacted.FENCED
     assert engine.store.get(table, first.key) is not None
     assert engine.store.get(table, second.key) is None
+
+
+def dated(table: str, at: int, **more: Any) -> Put:
+    return Put(table, {**LAYOUT.item_of(events(1)[0], at=at), **more})
+
+
+def test_a_put_on_condition_tells_what_is_there_instead(engine: Engine) -> None:
+    table = engine.create_table()
+    first = engine.store.write_each([dated(table, 5)], "absent")
+    assert (first.unwritten, first.held, first.units) == ([], [], 1.0)
+    second = engine.store.write_each([dated(table, 6, note="later")], "absent")
+    assert second.unwritten == []
+    ((put, held),) = second.held
+    assert (put.item["note"], held["at"]) == ("later", 5)
+    assert "note" not in held
+
+
+@pytest.mark.parametrize("before, after, wins", [(5, 6, True), (5, 5, True), (6, 5, False)])
+def test_what_was_accepted_later_stays(engine: Engine, before: int, after: int, wins: bool) -> None:
+    table = engine.create_table()
+    engine.store.write_each([dated(table, before, note="first")], "newer")
+    written = engine.store.write_each([dated(table, after, note="second")], "newer")
+    assert written.unwritten == []
+    item = engine.store.get(table, dated(table, 0).key)
+    assert item is not None
+    assert item["note"] == ("second" if wins else "first")
+    # What was written before times of acceptance were noted is older than anything.
+    engine.store.write([Put(table, {name: value for name, value in item.items() if name != "at"})])
+    assert engine.store.write_each([dated(table, 0)], "newer").held == []
+
+
+def test_puts_on_condition_fail_one_by_one(engine: Engine) -> None:
+    table, missing = engine.create_table(), engine.no_table()
+    many = puts(table, 20)
+    engine.store.write(many[:5])
+    written = engine.store.write_each([*many, *puts(missing, 2)], "absent")
+    assert sorted(put.key for put, _ in written.held) == sorted(put.key for put in many[:5])
+    assert (len(written.unwritten), written.missing_tables) == (2, {missing})
+    assert len(engine.store.get_many(table, [put.key for put in many])) == 20
+
+
+def test_a_transaction_is_done_whole_or_not_at_all(engine: Engine) -> None:
+    table = engine.create_table()
+    first, second = puts(table, 2)
+    engine.store.write([Put(table, {**first.item, "version": 3})])
+    stale = [Guarded(Put(table, {**first.item, "version": 9}), 2), Guarded(second)]
+    assert engine.store.transact(stale) is Transacted.HELD
+    assert engine.store.get(table, second.key) is None
+    right = [Guarded(Put(table, {**first.item, "version": 4}), 3), Guarded(second)]
+    assert engine.store.transact(right) is Transacted.DONE
+    assert engine.store.transact([Guarded(second, "absent")]) is Transacted.HELD
+    with pytest.raises(TableMissing):
+        engine.store.transact([Guarded(puts(engine.no_table(), 1)[0])])
+
+
+def test_many_items_are_got_at_once(engine: Engine) -> None:
+    table = engine.create_table()
+    many = puts(table, 130)
+    engine.store.write(many)
+    keys = [put.key for put in many]
+    found = engine.store.get_many(table, [*keys, Key("nobody", "2026")])
+    assert found.keys() == set(keys)
+    assert LAYOUT.event_of(found[keys[7]]) == events(130)[7]
+    with pytest.raises(TableMissing):
+        engine.store.get_many(engine.no_table(), keys[:1])
+
+
+def test_parts_are_written_and_got_by_their_partition_key_alone(engine: Engine) -> None:
+    spec = replace(engine.spec(), sorted=False)
+    assert engine.tables.create(spec)
+    engine.settled(spec.name)
+    bodies = {f"a#{n}": bytes([n]) * 50_000 for n in range(9)}
+    written = engine.store.write([Put(spec.name, {"pk": key, "b": body}) for key, body in bodies.items()])
+    assert written.unwritten == []
+    assert engine.store.get_parts(spec.name, [*bodies, "a#99"]) == bodies
+    with pytest.raises(TableMissing):
+        engine.store.get_parts(engine.no_table(), ["a"])
