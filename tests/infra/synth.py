@@ -32,6 +32,7 @@ ENCRYPTED = ('encryption = "aws-owned"', f'encryption = "{KEY}"')
 DELETE_ALL = (
     ('removal = "keep"', 'removal = "delete"'),
     ("[streams.stations]", '[streams.stations]\nremoval = "delete"'),
+    ("[streams.reports]", '[streams.reports]\nremoval = "delete"'),
 )
 
 

@@ -1,0 +1,71 @@
+"""Large events, cold fields and versions on the deployed stack, with the real functions and their rights."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from local import Deployed
+from local.http import Api
+from tests.large.test_pack import noise
+
+
+def send(api: Api, stream: str, *events: dict[str, Any]) -> Any:
+    answer = api.send(stream, json.dumps(events).encode())
+    assert answer.status == 200, answer.body
+    return answer.body
+
+
+def ask(api: Api, stream: str, series: str, **more: str) -> list[dict[str, Any]]:
+    return list(api.walk(stream, start="-1h", series=series, **more))
+
+
+def test_an_event_of_a_megabyte_is_kept_in_the_bucket_and_comes_back_whole(api: Api, deployed: Deployed) -> None:
+    event = {"series": "large", "id": "s3", "data": {"text": noise(1_000_000), "n": 1.5}}
+    ref = send(api, "quakes", event)["refs"][0]
+    (found,) = ask(api, "quakes", "large")
+    assert found["data"] == event["data"]
+    assert api.get("quakes", ref).body["data"] == event["data"]
+    s3 = deployed.client("s3")
+    (stored,) = s3.list_objects_v2(Bucket=deployed.outputs["ArchiveBucket"], Prefix="large/stream=quakes/")["Contents"]
+    metadata = s3.head_object(Bucket=deployed.outputs["ArchiveBucket"], Key=stored["Key"])["Metadata"]
+    assert metadata["owner"]
+
+
+def test_an_event_of_a_megabyte_is_kept_in_chunks_and_its_cold_field_apart(api: Api) -> None:
+    event: dict[str, Any] = {
+        "series": "large",
+        "id": "chunks",
+        "data": {"title": "a", "text": noise(1_000_000), "raw": "cold " * 300},
+    }
+    small: dict[str, Any] = {"series": "small", "id": "cold", "data": {"title": "b", "raw": "cold " * 300}}
+    send(api, "reports", event, small)
+    (found,) = ask(api, "reports", "large", fields="*")
+    assert found["data"] == event["data"]
+    assert ask(api, "reports", "large")[0]["data"].keys() == {"title", "text"}
+    assert ask(api, "reports", "small")[0]["data"] == {"title": "b"}
+    assert ask(api, "reports", "small", fields="raw")[0]["data"] == {"raw": small["data"]["raw"]}
+
+
+def test_every_version_is_kept_and_a_repeat_is_none(api: Api) -> None:
+    time = datetime.now(UTC).isoformat()
+    for text in ("first", "second", "second", "third"):
+        send(api, "reports", {"series": "versions", "id": "v", "time": time, "data": {"text": text}})
+    (newest,) = ask(api, "reports", "versions")
+    assert newest["data"] == {"text": "third"}
+    found = ask(api, "reports", "versions", versions="all")
+    assert [(one["data"]["text"], one["version"], one["newest"]) for one in found] == [
+        ("third", 3, True),
+        ("second", 2, False),
+        ("first", 1, False),
+    ]
+    shown = api.call(f"/v1/streams/reports/events/{newest['ref']}?versions=all").body
+    assert [one["data"]["text"] for one in shown["versions"]] == ["second", "first"]
+
+
+def test_the_sweep_finds_nothing_young(deployed: Deployed) -> None:
+    answer = deployed.client("lambda").invoke(
+        FunctionName=deployed.outputs["SweeperFunction"], Payload=b'{"dry_run": true}'
+    )
+    report = json.loads(answer["Payload"].read())
+    assert "FunctionError" not in answer, report
+    assert (report["orphans"], report["expired"], report["finished"]) == (0, 0, True)
