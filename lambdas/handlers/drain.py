@@ -24,6 +24,8 @@ _processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     """Write the events of some messages; the answer names the messages that are to come again."""
     remaining = seconds_left(context, _RESERVE_SECONDS)
+    # The queue delivers in no order; of what it delivers together the oldest goes first.
+    event = {"Records": sorted(event["Records"], key=lambda record: int(record["attributes"]["SentTimestamp"]))}
 
     def drain(record: SQSRecord) -> None:
         try:

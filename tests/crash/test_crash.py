@@ -25,6 +25,7 @@ stagger = "0s"
 period = "day"
 late = "1d"
 retention = 5
+large = { beyond = "chunks" }
 [streams.s.key]
 partition_by = "time"
 bucket = "6h"

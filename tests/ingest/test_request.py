@@ -8,8 +8,9 @@ import pytest
 
 from tests.fakes import FakeCatalog, FakeClock, FakeOverflow, FakeStore, FakeValues, outside
 from tests.ingest.streams import CONFIG, NOW
-from tidetable.catalog import Entry, State
-from tidetable.config import Config
+from tidetable.catalog import Entry, Seen, State
+from tidetable.config import Config, TableClass
+from tidetable.events import Event
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.drain import Drain, NotDrained, Pace, drain_message
 from tidetable.ingest.overflow import encode_message
@@ -17,7 +18,7 @@ from tidetable.ingest.request import WRITE_BUDGET, Ingest, IngestRequest, Outcom
 from tidetable.names import parts_table
 from tidetable.periods import Kind, containing
 from tidetable.problems import ProblemError
-from tidetable.times import to_text
+from tidetable.times import from_text, to_text
 
 
 class World:
@@ -58,10 +59,12 @@ class World:
             lambda: (deadline - self.clock.now()).total_seconds(),
         )
 
-    def drain(self, body: str) -> int:
+    def drainer(self) -> Drain:
         pace = Pace(self.clock)
-        parts = Drain(self.config, self.catalog, self.store, self.clock, lambda pause: pause, self.outside, pace)
-        return drain_message(body, parts, lambda: 0.0)
+        return Drain(self.config, self.catalog, self.store, self.clock, lambda pause: pause, self.outside, pace)
+
+    def drain(self, body: str, seconds: float = 0.0) -> int:
+        return drain_message(body, self.drainer(), lambda: seconds)
 
     def stored(self) -> int:
         return sum(map(len, self.store.tables.values()))
@@ -241,3 +244,32 @@ def test_the_fence_holds_even_if_the_catalog_was_read_before_the_archive_began()
 def test_a_message_that_is_none_of_ours_ends_as_a_dead_letter(body: str) -> None:
     with pytest.raises(NotDrained):
         World().drain(body)
+
+
+@pytest.mark.parametrize("units, seconds", [(None, 0.15), (80, 3), (1, 15)])
+def test_the_drain_takes_a_share_of_what_a_table_was_seen_to_have(units: int | None, seconds: float) -> None:
+    """A quarter for both consumers together, and enough for a message to get through."""
+    world = World()
+    entry = next(one for one in world.catalog.entries("quakes") if one.period.label == "2026-03-01")
+    world.catalog.note(entry, Seen(units, units, TableClass.STANDARD))
+    begun = world.clock.now()
+    parts = world.drainer()
+    for number in range(2):
+        sent = [decode_event(event(20 * number + one)) for one in range(20)]
+        drain_message(encode_message("quakes", sent, 1), parts, lambda: 60.0)
+    assert (world.clock.now() - begun).total_seconds() == pytest.approx(seconds)
+    assert world.stored() == 40
+
+
+def test_a_table_that_stays_throttled_is_left_to_the_live_traffic() -> None:
+    world = World()
+    world.store.throttled = 10**6
+    begun = world.clock.now()
+    waiting = encode_message("quakes", [decode_event(event(one)) for one in range(20)], 1)
+    with pytest.raises(NotDrained, match="20 of 20"):
+        world.drain(waiting, 60)
+    assert (world.clock.now() - begun).total_seconds() < 4
+
+
+def decode_event(sent: dict[str, Any]) -> Event:
+    return Event(sent["series"], from_text(sent["time"]), sent["id"], sent["data"])
