@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from json.encoder import encode_basestring as quoted
 from typing import Any
 
@@ -23,15 +24,21 @@ def item_text(item: Item) -> str:
     return "{" + _fields(item) + "}"
 
 
+@lru_cache(maxsize=4096)
+def _named(name: str) -> str:
+    """A name as it stands before its value: the same few come again and again."""
+    return f"{quoted(name)}:"
+
+
 def _fields(values: Mapping[str, Any]) -> str:
     """The members of a map. Text and decimals, which most are, are written in place, as a call for each would double the cost."""
     return ",".join(
         [
-            f'{quoted(name)}:{{"S":{quoted(value)}}}'
+            f'{_named(name)}{{"S":{quoted(value)}}}'
             if type(value) is str
-            else f'{quoted(name)}:{{"N":"{value}"}}'
+            else f'{_named(name)}{{"N":"{value}"}}'
             if type(value) is Decimal
-            else f"{quoted(name)}:{value_text(value)}"
+            else f"{_named(name)}{value_text(value)}"
             for name, value in values.items()
         ]
     )

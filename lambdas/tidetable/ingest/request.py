@@ -152,11 +152,11 @@ class _Accepted:
         self.indexes: list[int] = []
         self.taken: list[Candidate] = []
         for index, one in enumerate(judged):
-            if isinstance(one, Rejection):
-                self.rejections.append(one)
-            else:
+            if type(one) is Candidate:
                 self.indexes.append(index)
                 self.taken.append(one)
+            elif isinstance(one, Rejection):
+                self.rejections.append(one)
 
     def seal(self, sealed: Sequence[int], stream: Stream) -> None:
         """Reject the events whose period takes no more writes."""
@@ -195,12 +195,13 @@ def _store(
     remaining: Remaining,
 ) -> Outcome:
     # The last event of a key wins, as it would if each had come in a request of its own; versions are all kept.
-    holders = {
-        put.place if "version" not in put.item else (*put.place, index): index for index, put in routed.puts.items()
-    }
-    chosen = {id(put): index for index in holders.values() for put in (routed.puts[index],)}
-    written = _write([routed.puts[index] for index in holders.values()], parts, remaining)
-    waiting = sorted([chosen[id(put)] for put in written.unwritten] + routed.homeless)
+    holders = {put.place if routed.plain else _holder(index, put): index for index, put in routed.puts.items()}
+    written = _write([routed.puts[index] for index in holders.values()], routed, parts, remaining)
+    waiting = list(routed.homeless)
+    if written.unwritten:
+        unwritten = {id(put) for put in written.unwritten}
+        waiting += [index for index in holders.values() if id(routed.puts[index]) in unwritten]
+        waiting.sort()
     unsafe = parts.overflow.send(stream.name, [accepted.taken[index].event for index in waiting], at) if waiting else []
     if unsafe:
         raise _not_durable(len(unsafe))
@@ -226,34 +227,33 @@ def _store(
     )
 
 
-def _write(puts: Sequence[Put], parts: Ingest, remaining: Remaining) -> Written:
+def _holder(index: int, put: Put) -> tuple[object, ...]:
+    """What one put stands for in a request: all of its place or, as a version, itself."""
+    return put.place if "version" not in put.item else (index,)
+
+
+def _write(puts: Sequence[Put], routed: Routed, parts: Ingest, remaining: Remaining) -> Written:
     """Write what the tables take within the budget; those of tables that are left alone for now are not tried."""
-    tried: list[Put] = []
-    spared: list[Put] = []
-    admitted = {table: parts.circuit.admits(table) for table in {put.table for put in puts}}
-    for put in puts:
-        (tried if admitted[put.table] else spared).append(put)
+    shut = {table for table in routed.tables if not parts.circuit.admits(table)}
+    tried = [put for put in puts if put.table not in shut] if shut else puts
     budget = _budget(remaining, parts.clock.now() + WRITE_BUDGET, parts.clock)
-    written = _write_all(tried, parts, budget)
+    options: dict[str, Any] = {"remaining": budget, "clock": parts.clock, "jitter": parts.jitter}
+    written = write_with_retries(parts.store, tried, **options) if routed.plain else _write_packed(tried, parts, options)
     # What has parts or an object may wait for those, and says nothing of the table.
     late = {put.table for put in written.unwritten if not (put.parts or put.blob)} - written.missing_tables
     parts.circuit.tripped(late)
-    parts.circuit.closed({table for table, tries in admitted.items() if tries} - late)
-    written.unwritten += spared
+    parts.circuit.closed(routed.tables - shut - late)
+    written.unwritten += [put for put in puts if put.table in shut]
     return written
 
 
-def _write_all(puts: Sequence[Put], parts: Ingest, budget: Remaining) -> Written:
+def _write_packed(puts: Sequence[Put], parts: Ingest, options: dict[str, Any]) -> Written:
     """Write puts, first what they refer to; versions are added to their events, the others replace what is there."""
-    options: dict[str, Any] = {"remaining": budget, "clock": parts.clock, "jitter": parts.jitter}
-    ready, total = list(puts), Written()
-    if any(put.parts or put.blob for put in puts):
-        ready, total = write_outside(parts.store, parts.outside.values, puts, **options)
+    ready, total = write_outside(parts.store, parts.outside.values, puts, **options)
     versions = [put for put in ready if "version" in put.item]
-    if versions:
-        total.add(write_versions(parts.store, versions, **options))
-        ready = [put for put in ready if "version" not in put.item]
-    total.add(write_with_retries(parts.store, ready, **options))
+    total.add(write_versions(parts.store, versions, **options))
+    plain = [put for put in ready if "version" not in put.item]
+    total.add(write_with_retries(parts.store, plain, **options))
     return total
 
 

@@ -26,8 +26,13 @@ class Outside:
 
 @dataclass(slots=True)
 class Routed:
-    """Events with their places: ``puts`` and ``refs`` go by the event's index among those given."""
+    """Events with their places: ``puts`` and ``refs`` go by the event's index among those given.
 
+    ``plain`` says that no put is a version or refers to anything, ``tables`` which period tables they go to.
+    """
+
+    plain: bool = True
+    tables: set[str] = field(default_factory=set)
     puts: dict[int, Put] = field(default_factory=dict)
     refs: dict[int, str] = field(default_factory=dict)
     homeless: list[int] = field(default_factory=list)  # no period table is recorded for their time, yet
@@ -53,6 +58,7 @@ def route(
     """
     routed = Routed()
     place: PeriodPlace | None = None
+    plain = packer.plain
     for index, candidate in enumerate(candidates):
         time = candidate.event.time
         # Events of one period mostly come together.
@@ -62,11 +68,16 @@ def route(
                 routed.homeless.append(index)
                 continue
             place = PeriodPlace(stream, entry, layout, packer, now)
+            if place.writable:
+                routed.tables.add(place.table)
         if not (place.writable and (time >= oldest or place.open)):
             routed.sealed.append(index)
             continue
         item = candidate.item if place.same else place.layout.item_of(candidate.event, at=at)
-        put = Put(place.table, item) if place.plain and not packer.looks_at(candidate.size) else place.put(item)
+        if place.plain and candidate.size <= plain:
+            put: Put | None = Put(place.table, item)
+        else:
+            put, routed.plain = place.put(item), False
         if put is None:
             routed.oversized.append(index)
             continue

@@ -5,6 +5,8 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode
 from binascii import b2a_base64
 from dataclasses import dataclass
+from functools import lru_cache
+from json.encoder import encode_basestring as quoted
 from typing import Self
 
 import msgspec
@@ -19,8 +21,15 @@ _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 def ref_text(stream: str, label: str, pk: str, sk: str) -> str:
     """A ref as URL-safe text without padding."""
-    raw = msgspec.json.encode((_VERSION, stream, label, pk, sk))
-    return b2a_base64(raw, newline=False).translate(_URL_SAFE, b"=").decode()
+    raw = f"{quoted(sk)}]".encode()
+    return _head(stream, label, pk) + b2a_base64(raw, newline=False).translate(_URL_SAFE, b"=").decode()
+
+
+@lru_cache(maxsize=1024)
+def _head(stream: str, label: str, pk: str) -> str:
+    """What the refs of a partition have in common, filled up with spaces to whole groups of Base64."""
+    raw = msgspec.json.encode((_VERSION, stream, label, pk))[:-1] + b","
+    return b2a_base64(raw + b" " * (-len(raw) % 3), newline=False).translate(_URL_SAFE).decode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,9 +49,10 @@ class Packer:
         """Whether there is any remedy for what is larger than an item."""
         return self.beyond != "refuse" or self.compress_above is not None or bool(self.cold)
 
-    def looks_at(self, size: int) -> bool:
-        """Whether an item of so many bytes may need packing."""
-        return bool(self.cold) or size > (self.compress_above or MAX_ITEM_BYTES - _GROWTH)
+    @property
+    def plain(self) -> int:
+        """Up to how many bytes an item needs no look: it stays as it is."""
+        return -1 if self.cold else self.compress_above or MAX_ITEM_BYTES - _GROWTH
 
     def put(self, item: Item, place: Place) -> Put | None:
         """An item that has all of its data as a put that may be sent; None if it is too large for the policy."""

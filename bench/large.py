@@ -1,0 +1,119 @@
+"""Units of large values on the strict service: exactness of the write units, and what compression and cold fields save.
+
+Nothing is timed: units are counted by the service, so every machine prints the same.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "lambdas")]
+
+from bench.results import note
+from strict.units import item_size
+from tests.fakes.stage import Stage
+from tidetable.query import parse_query, run_query
+from tidetable.times import to_text
+
+NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
+EVENTS = 200
+WORDS = (
+    "the tide comes in and goes out twice a day along this coast and every harbour keeps its own table of it".split()  # noqa: SIM905
+)
+CONFIG = """
+[streams.plain]
+period = "day"
+late = "1d"
+retention = 5
+key = { partition_by = "time", bucket = "24h", shards = 1 }
+index = [{ name = "status", partition_by = "status" }]
+[streams.small]
+period = "day"
+late = "1d"
+retention = 5
+large = { compress_above = 1024 }
+key = { partition_by = "time", bucket = "24h", shards = 1 }
+index = [{ name = "status", partition_by = "status" }]
+[streams.apart]
+period = "day"
+late = "1d"
+retention = 5
+cold = ["raw"]
+key = { partition_by = "time", bucket = "24h", shards = 1 }
+index = [{ name = "status", partition_by = "status" }]
+"""
+
+
+def events() -> list[dict[str, Any]]:
+    """Requests of a web server: a few fields, and 3 to 4 KB of the raw message. Half of them are in the index."""
+    return [
+        {
+            "series": f"host-{number % 7}",
+            "id": f"request-{number:04d}",
+            "time": to_text(NOON - timedelta(seconds=number)),
+            "data": {
+                "path": f"/tides/{number % 30}",
+                "ms": number % 97,
+                **({"status": str(500 + number % 4)} if number % 2 else {}),
+                "raw": " ".join(WORDS[(number * 31 + k * k) % len(WORDS)] for k in range(700 + number)),
+            },
+        }
+        for number in range(EVENTS)
+    ]
+
+
+def written(stage: Stage, stream: str) -> float:
+    """The write units that the function reports for all events."""
+    sent = events()
+    return sum(
+        stage.send(stream, json.dumps(sent[start : start + 50]).encode()).write_units for start in range(0, EVENTS, 50)
+    )
+
+
+def expected(stage: Stage, stream: str) -> int:
+    """What the items in the tables cost by the published rule: a unit for each KB begun, again for each index they are in."""
+    total = 0
+    for name, table in stage.dynamo.account.tables.items():
+        if f".{stream}." not in name:
+            continue
+        for item in stage.dynamo.account.engine.call("Scan", {"TableName": table.name})["Items"]:
+            total += ceil(item_size(item) / 1024) * (1 + ("pk_status" in item))
+    return total
+
+
+def read(stage: Stage, stream: str, **parameters: str) -> float:
+    """The read units of a query for the newest hundred."""
+    policy = stage.config.streams[stream]
+    asked = {"from": [to_text(NOON - timedelta(hours=1))], "limit": ["100"]}
+    asked |= {name: [value] for name, value in parameters.items()}
+    now = stage.clock.now()
+    answer = run_query(parse_query(policy, asked, now), policy, stage.reader(), now, lambda: 100.0)
+    if len(answer.events) != 100:
+        raise AssertionError(f"{len(answer.events)} events")
+    return answer.units
+
+
+def main() -> None:
+    """Write the same events into three streams, read them, and print the ratios."""
+    stage = Stage(NOON, CONFIG)
+    while stage.run_lifecycle().done:
+        pass
+    found = {stream: written(stage, stream) for stream in ("plain", "small", "apart")}
+    print(f"{EVENTS} events with 3 to 4 KB of raw text; write units: {found}")
+    reads = {stream: read(stage, stream) for stream in found}
+    print(f"the newest 100; read units: {reads}")
+    note(
+        write_units_over_formula=found["plain"] / expected(stage, "plain"),
+        write_units_plain_over_compressed=found["plain"] / found["small"],
+        write_units_plain_over_cold=found["plain"] / found["apart"],
+        read_units_plain_over_cold=reads["plain"] / reads["apart"],
+    )
+
+
+if __name__ == "__main__":
+    main()
