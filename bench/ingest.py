@@ -181,12 +181,13 @@ def floor() -> Handler:
 
     def handle(event: dict[str, Any]) -> dict[str, Any]:
         events, now = decode(event["body"]), datetime.now(UTC)
+        at = int(1000 * now.timestamp())
         for number, start in enumerate(range(0, len(events), BATCH)):
             held = sockets[number % len(sockets)]
             if number >= len(sockets):
                 held.recv(65536)
             items = ",".join(
-                f'{{"PutRequest":{{"Item":{{"pk":{{"S":"{one.series}"}},"sk":{{"S":"{one.time}#{one.id}"}},"data":{{"M":{{'
+                f'{{"PutRequest":{{"Item":{{"pk":{{"S":"{one.series}"}},"sk":{{"S":"{one.time}#{one.id}"}},"at":{{"N":"{at}"}},"data":{{"M":{{'
                 f'"mag":{{"N":"{bytes(one.data.mag).decode()}"}},"depth":{{"N":"{bytes(one.data.depth).decode()}"}},'
                 f'"place":{{"S":"{one.data.place}"}},"status":{{"S":"{one.data.status}"}}}}}}}}}}}}'
                 for one in events[start : start + BATCH]
@@ -209,7 +210,8 @@ def ours(now: datetime) -> Handler:
 
 
 def cpu(handler: Handler, event: dict[str, Any]) -> float:
-    """Microseconds of CPU per event."""
+    """Microseconds of CPU per event, of the second of two calls: the others' work has left the caches by then, as for each."""
+    handler(event)
     begun = time.process_time()
     answer = handler(event)
     spent = time.process_time() - begun

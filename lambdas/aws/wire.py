@@ -20,7 +20,18 @@ def item_text(item: Item) -> str:
     if len(item) == len(_EVENT) and type(data) is dict and "at" in item:
         # An event's item without indexes, which is most of what is ever written.
         pk, sk, at = quoted(item["pk"]), quoted(item["sk"]), item["at"]
-        return f'{{"pk":{{"S":{pk}}},"sk":{{"S":{sk}}},"at":{{"N":"{at}"}},"data":{{"M":{{{_fields(data)}}}}}}}'
+        # Text and decimals, which most are, are written in place: a call for each would double the cost.
+        fields = ",".join(
+            [
+                f'{_named(name)}{{"S":{quoted(value)}}}'
+                if type(value) is str
+                else f'{_named(name)}{{"N":"{value}"}}'
+                if type(value) is Decimal
+                else f"{_named(name)}{value_text(value)}"
+                for name, value in data.items()
+            ]
+        )
+        return f'{{"pk":{{"S":{pk}}},"sk":{{"S":{sk}}},"at":{{"N":"{at}"}},"data":{{"M":{{{fields}}}}}}}'
     return "{" + _fields(item) + "}"
 
 
@@ -31,17 +42,8 @@ def _named(name: str) -> str:
 
 
 def _fields(values: Mapping[str, Any]) -> str:
-    """The members of a map. Text and decimals, which most are, are written in place, as a call for each would double the cost."""
-    return ",".join(
-        [
-            f'{_named(name)}{{"S":{quoted(value)}}}'
-            if type(value) is str
-            else f'{_named(name)}{{"N":"{value}"}}'
-            if type(value) is Decimal
-            else f"{_named(name)}{value_text(value)}"
-            for name, value in values.items()
-        ]
-    )
+    """The members of a map."""
+    return ",".join([f"{_named(name)}{value_text(value)}" for name, value in values.items()])
 
 
 def value_text(value: Any) -> str:

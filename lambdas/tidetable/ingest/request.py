@@ -107,8 +107,7 @@ def ingest(request: IngestRequest, parts: Ingest, remaining: Remaining) -> Outco
     packer = Packer.of(stream, parts.outside.compressor, parts.outside.unique)
     small = packer.compress_above is None and _is_small(request.body)
     judge = Judge(stream, layout, window, now, imports, small=small, packs=packer.packs, at=at)
-    judged = [judge(index, one) for index, one in enumerate(candidates)]
-    accepted = _Accepted(judged, candidates)
+    accepted = _Accepted(judge, candidates)
     _refuse_whole(accepted.rejections, len(candidates), request)
     times = [one.event.time for one in accepted.taken]
     entries = parts.catalog.entries(stream.name, min(window.oldest, *times), window.newest)
@@ -145,18 +144,15 @@ class _Imports:
 class _Accepted:
     """The events of a request that stand so far, with their indexes in it."""
 
-    def __init__(self, judged: Sequence[Candidate | Rejection], candidates: Sequence[Any]) -> None:
+    def __init__(self, judge: Judge, candidates: Sequence[Any]) -> None:
         self._candidates = candidates
-        self.count = len(judged)
-        self.rejections: list[Rejection] = []
-        self.indexes: list[int] = []
-        self.taken: list[Candidate] = []
-        for index, one in enumerate(judged):
-            if type(one) is Candidate:
-                self.indexes.append(index)
-                self.taken.append(one)
-            elif isinstance(one, Rejection):
-                self.rejections.append(one)
+        self.count = len(candidates)
+        judged = [judge(index, one) for index, one in enumerate(candidates)]
+        self.rejections = [one for one in judged if type(one) is Rejection]
+        self.taken = [one for one in judged if type(one) is Candidate]
+        self.indexes: Sequence[int] = range(self.count)
+        if self.rejections:
+            self.indexes = [index for index, one in enumerate(judged) if type(one) is Candidate]
 
     def seal(self, sealed: Sequence[int], stream: Stream) -> None:
         """Reject the events whose period takes no more writes."""
@@ -195,7 +191,11 @@ def _store(
     remaining: Remaining,
 ) -> Outcome:
     # The last event of a key wins, as it would if each had come in a request of its own; versions are all kept.
-    holders = {put.place if routed.plain else _holder(index, put): index for index, put in routed.puts.items()}
+    holders: dict[tuple[object, ...], int] = (
+        {(put.table, put.item["pk"], put.item["sk"]): index for index, put in routed.puts.items()}
+        if routed.plain
+        else {_holder(index, put): index for index, put in routed.puts.items()}
+    )
     written = _write([routed.puts[index] for index in holders.values()], routed, parts, remaining)
     waiting = list(routed.homeless)
     if written.unwritten:
@@ -205,9 +205,11 @@ def _store(
     unsafe = parts.overflow.send(stream.name, [accepted.taken[index].event for index in waiting], at) if waiting else []
     if unsafe:
         raise _not_durable(len(unsafe))
-    refs: list[str | None] = [None] * accepted.count
-    for index, ref in routed.refs.items():
-        refs[accepted.indexes[index]] = ref
+    refs: list[str | None] = list(routed.refs.values())
+    if len(refs) < accepted.count:
+        refs = [None] * accepted.count
+        for index, ref in routed.refs.items():
+            refs[accepted.indexes[index]] = ref
     queued = len(routed.homeless)
     if written.unwritten:
         # A duplicate shares the fate of the event that stands for it.
@@ -238,7 +240,9 @@ def _write(puts: Sequence[Put], routed: Routed, parts: Ingest, remaining: Remain
     tried = [put for put in puts if put.table not in shut] if shut else puts
     budget = _budget(remaining, parts.clock.now() + WRITE_BUDGET, parts.clock)
     options: dict[str, Any] = {"remaining": budget, "clock": parts.clock, "jitter": parts.jitter}
-    written = write_with_retries(parts.store, tried, **options) if routed.plain else _write_packed(tried, parts, options)
+    written = (
+        write_with_retries(parts.store, tried, **options) if routed.plain else _write_packed(tried, parts, options)
+    )
     # What has parts or an object may wait for those, and says nothing of the table.
     late = {put.table for put in written.unwritten if not (put.parts or put.blob)} - written.missing_tables
     parts.circuit.tripped(late)

@@ -117,14 +117,19 @@ def _event(candidate: Any, now: datetime) -> tuple[Event, str]:
     """The candidate as an event, and the text of its time; ValueError says what is wrong with it."""
     if not isinstance(candidate, Sent):
         candidate = _sent(candidate)
-    series = _name(candidate.series, "series")
+    series = candidate.series
+    if not (type(series) is str and 0 < len(series) <= _SURELY_SHORT):
+        series = _name(series, "series")
     sent = candidate.time
     try:
         time, stamp = (now, to_text(now)) if sent is None else parse_stamp(sent)
     except InvalidTime as error:
         raise ValueError(f"time: {error}") from error
     own, data = candidate.id, candidate.data
-    id = _content_id(series, None if sent is None else time, data) if own is None else _name(own, "id")
+    if own is None:
+        id = _content_id(series, None if sent is None else time, data)
+    else:
+        id = own if type(own) is str and 0 < len(own) <= _SURELY_SHORT else _name(own, "id")
     return Event(series, time, id, data), stamp
 
 

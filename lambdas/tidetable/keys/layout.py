@@ -53,7 +53,7 @@ class Layout:
         if self.versioned:
             stamp = NEWEST + stamp
         series, id = event.series, event.id
-        suffix = suffix_of(id if self.shard_by == "id" else series, self.shards)
+        suffix = suffix_of(id if self.shard_by == "id" else series, self.shards) if self.shards > 1 else 0
         if "#" in series or "%" in series:
             series = escape(series)
         if "#" in id or "%" in id:

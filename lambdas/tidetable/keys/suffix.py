@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from hashlib import sha256
+from struct import Struct
+
+_FIRST = Struct(">I").unpack_from
 
 
 def suffix_of(value: str, shards: int) -> int:
@@ -12,4 +15,5 @@ def suffix_of(value: str, shards: int) -> int:
     Any language computes it in a line; docs/suffix.md publishes test vectors. A checksum such as CRC-32 would be cheaper,
     but it is linear: ids that differ in a few patterned bits can then all land on a few suffixes.
     """
-    return int.from_bytes(sha256(value.encode()).digest()[:4], "big") % shards
+    first: int = _FIRST(sha256(value.encode()).digest())[0]
+    return first % shards
