@@ -1,0 +1,127 @@
+"""The handlers behind a gateway of this process: WSGI in, Lambda's proxy events through them, on the strict service."""
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import parse_qs, quote
+
+import pytest
+import yaml
+
+import settings
+import wiring
+import wiring_control
+from tests.fakes.stage import Stage
+from tests.infra.synth import CONFIG, ROOT
+from tidetable.ingest.request import Ingest
+
+NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
+DESCRIPTION: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "openapi.yaml").read_text())
+ROUTES = [re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path)) for path in DESCRIPTION["paths"]]
+
+
+NO_ROUTE = {"type": "about:blank", "title": "Forbidden", "status": 403, "code": "forbidden", "detail": "no such route"}
+
+
+class Context:
+    """What Lambda tells a handler."""
+
+    function_name = "test"
+    memory_limit_in_mb = 512
+    invoked_function_arn = "arn:aws:lambda:us-east-1:000000000000:function:test"
+    aws_request_id = "test"
+
+    def get_remaining_time_in_millis(self) -> int:
+        return 30_000
+
+
+class Gateway:
+    """A WSGI application. What has no route is answered by the gateway itself, and so here."""
+
+    def __init__(self, stage: Stage) -> None:
+        from handlers import ingest, query
+
+        self._handlers: dict[str, Any] = {"POST": ingest.handler, "GET": query.handler}
+        self.stage = stage
+
+    def __call__(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+        path, method = (
+            environ.get("PATH_INFO", "/").encode("latin-1").decode(errors="replace"),
+            environ["REQUEST_METHOD"],
+        )
+        if path == "/openapi.json":
+            return self._answer(
+                start, 200, {"Content-Type": "application/json"}, json.dumps(DESCRIPTION | {"servers": [{"url": "/"}]})
+            )
+        found = next((route for route in (one.fullmatch(path) for one in ROUTES) if route), None)
+        known = found is not None and (method == "GET" or (method == "POST" and path.endswith("/events")))
+        if not known or found is None:
+            return self._answer(start, 403, {"Content-Type": "application/problem+json"}, json.dumps(NO_ROUTE))
+        answer = self._handlers[method](self._event(environ, method, path, found.groupdict()), Context())
+        return self._answer(start, answer["statusCode"], answer.get("headers") or _single(answer), answer["body"])
+
+    @staticmethod
+    def _event(environ: dict[str, Any], method: str, path: str, parameters: dict[str, str]) -> dict[str, Any]:
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        headers = {
+            name.removeprefix("HTTP_").replace("_", "-").title(): value
+            for name, value in environ.items()
+            if name.startswith("HTTP_") or name == "CONTENT_TYPE"
+        }
+        return {
+            "httpMethod": method,
+            "path": quote(path),
+            "resource": path,
+            "headers": headers,
+            "multiValueHeaders": {name: [value] for name, value in headers.items()},
+            "pathParameters": {name: quote(value, safe="") for name, value in parameters.items()},
+            "queryStringParameters": None,
+            "multiValueQueryStringParameters": parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
+            or None,
+            "requestContext": {"requestId": "test", "stage": "v1", "path": path, "httpMethod": method},
+            "body": base64.b64encode(body).decode(),
+            "isBase64Encoded": True,
+        }
+
+    @staticmethod
+    def _answer(start: Any, status: int, headers: dict[str, str], body: str) -> Iterable[bytes]:
+        start(f"{status} answer", list(headers.items()))
+        return [body.encode()]
+
+
+def _single(answer: dict[str, Any]) -> dict[str, str]:
+    return {name: values[0] for name, values in answer.get("multiValueHeaders", {}).items()}
+
+
+def gateway() -> Iterator[Gateway]:
+    """The example pipeline behind a gateway, as long as a test module runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIDETABLE_STAGE", "lapse")
+        patch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
+        patch.setattr(settings, "CONFIG_FILE", CONFIG)
+        settings.settings.cache_clear()
+        settings.config.cache_clear()
+        stage = Stage(NOON, CONFIG.read_text())
+        while stage.run_lifecycle().done:
+            pass
+        parts = Ingest(
+            stage.config,
+            stage.catalog,
+            stage.store,
+            stage.queue,
+            stage.clock,
+            lambda pause: pause,
+            stage.circuit,
+            stage.outside,
+        )
+        for name, value in {
+            "ingest": parts, "reader": stage.reader(), "catalog": stage.catalog, "tables": stage.tables, "clock": stage.clock,
+        }.items():  # fmt: skip
+            patch.setattr(wiring, name, lambda value=value: value)
+        patch.setattr(wiring_control, "tables", lambda: stage.tables)
+        yield Gateway(stage)
+    settings.settings.cache_clear()
+    settings.config.cache_clear()
