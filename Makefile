@@ -55,6 +55,7 @@ check: setup ## lint, format, types, direction of imports
 bench: setup ## hot paths, suffixes and the bill, each against a named baseline
 	$(PY) -m bench.ingest
 	$(PY) -m bench.cold
+	$(PY) -m bench.large
 	$(PY) -m bench.suffixes
 	$(PY) -m bench.bill
 	$(PY) -m bench.reconcile
