@@ -17,10 +17,10 @@ from aws.codes import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCEL
 from aws.errors import error_code, naming_table
 from aws.guards import guarded
 from tidetable.catalog import WRITABLE, Entry
-from tidetable.errors import StoreUnavailable
+from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.events import Item
 from tidetable.keys import Index, Key
-from tidetable.ports import Guard, Guarded, KeyRange, Page, Put, Transacted, Written
+from tidetable.ports import Asked, Guard, Guarded, KeyRange, Page, Put, Transacted, Written
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -169,6 +169,24 @@ class DynamoStore:
             )
         page = _page(answer)
         return replace(page, items=[item for item in page.items if item[index.sk] != keys.after])
+
+    def query_many(
+        self,
+        asked: Sequence[Asked],
+        *,
+        ascending: bool,
+        consistent: bool = False,
+        quick: bool = False,  # noqa: ARG002 - a store may
+    ) -> Sequence[Page | None]:
+        """One Query call for each."""
+
+        def ask(one: Asked) -> Page | None:
+            try:
+                return self.query(one.keys, limit=one.limit, ascending=ascending, consistent=consistent)
+            except TableMissing:
+                return None
+
+        return list(self._pool.map(ask, asked))
 
     def get(self, table: str, key: Key) -> Item | None:
         """One GetItem."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from functools import lru_cache
 from json.encoder import encode_basestring as quoted
 from typing import Any
 
 from tidetable.events import Item
 
+_MOST_NAMES = 10_000
 _EVENT = ("pk", "sk", "at", "data")
 
 
@@ -23,11 +23,11 @@ def item_text(item: Item) -> str:
         # Text and decimals, which most are, are written in place: a call for each would double the cost.
         fields = ",".join(
             [
-                f'{_named(name)}{{"S":{quoted(value)}}}'
+                f'{NAMED[name]}{{"S":{quoted(value)}}}'
                 if type(value) is str
-                else f'{_named(name)}{{"N":"{value}"}}'
+                else f'{NAMED[name]}{{"N":"{value}"}}'
                 if type(value) is Decimal
-                else f"{_named(name)}{value_text(value)}"
+                else f"{NAMED[name]}{value_text(value)}"
                 for name, value in data.items()
             ]
         )
@@ -35,15 +35,23 @@ def item_text(item: Item) -> str:
     return "{" + _fields(item) + "}"
 
 
-@lru_cache(maxsize=4096)
-def _named(name: str) -> str:
-    """A name as it stands before its value: the same few come again and again."""
-    return f"{quoted(name)}:"
+class Named(dict[str, str]):
+    """Names as they stand before their values, such as ``"mag":``. The same few come again and again."""
+
+    def __missing__(self, name: str) -> str:
+        if len(self) >= _MOST_NAMES:
+            # Names that are data, such as a map by user: those are not worth their memory.
+            self.clear()
+        text = self[name] = f"{quoted(name)}:"
+        return text
+
+
+NAMED = Named()
 
 
 def _fields(values: Mapping[str, Any]) -> str:
     """The members of a map."""
-    return ",".join([f"{_named(name)}{value_text(value)}" for name, value in values.items()])
+    return ",".join([f"{NAMED[name]}{value_text(value)}" for name, value in values.items()])
 
 
 def value_text(value: Any) -> str:

@@ -20,15 +20,24 @@ def json_response(status: int, body: Any, headers: Mapping[str, str] | None = No
     return _response(status, "application/json", body, headers or {})
 
 
+def text_response(status: int, body: str, headers: Mapping[str, str] | None = None) -> Response:
+    """An answer whose JSON is text already."""
+    return _with_body(status, "application/json", body, headers or {})
+
+
 def problem_response(problem: Problem) -> Response:
     """A problem as an answer."""
     return _response(problem.status, CONTENT_TYPE, problem.document(), problem.headers)
 
 
 def _response(status: int, content_type: str, body: Any, headers: Mapping[str, str]) -> Response:
+    return _with_body(status, content_type, _ENCODER.encode(body).decode(), headers)
+
+
+def _with_body(status: int, content_type: str, body: str, headers: Mapping[str, str]) -> Response:
     return {
         "statusCode": status,
         "headers": {"Content-Type": content_type, "Cache-Control": "no-store", **headers},
-        "body": _ENCODER.encode(body).decode(),
+        "body": body,
         "isBase64Encoded": False,
     }

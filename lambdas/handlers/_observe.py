@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,23 @@ def observed(handler: Handler) -> Handler:
         if not traced:
             traced.append(_traced(wrapped) if settings().tracing else wrapped)
         return traced[0](event, context)
+
+    return entry
+
+
+def uncollected(handler: Handler) -> Handler:
+    """Keep the garbage collector out of an invocation: a request makes no cycles, and looking for some costs a tenth of it.
+
+    It runs again between invocations, over what was made since the process began.
+    """
+    gc.freeze()
+
+    def entry(event: Any, context: LambdaContext) -> Any:
+        gc.disable()
+        try:
+            return handler(event, context)
+        finally:
+            gc.enable()
 
     return entry
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from base64 import b64decode
 from collections import Counter
 from typing import Any
@@ -13,7 +12,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
 from handlers._http import Response, json_response, problem_response
-from handlers._observe import logger, metrics, observed, seconds_left
+from handlers._observe import logger, metrics, observed, seconds_left, uncollected
 from tidetable.ingest import IngestRequest, Outcome, ingest
 from tidetable.problems import Problem, ProblemError
 
@@ -21,10 +20,7 @@ from tidetable.problems import Problem, ProblemError
 _RESERVE_SECONDS = 10.0
 
 
-# What is imported stays: the collector need not look at it again with every hundred events.
-gc.freeze()
-
-
+@uncollected
 @observed
 def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     """Take the events of one request."""

@@ -12,8 +12,8 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
-from handlers._http import json_response, problem_response
-from handlers._observe import logger, metrics, observed, seconds_left
+from handlers._http import json_response, problem_response, text_response
+from handlers._observe import logger, metrics, observed, seconds_left, uncollected
 from settings import config, settings
 from tidetable.config import Stream
 from tidetable.problems import Problem, ProblemError, unknown_stream
@@ -48,9 +48,9 @@ def events(stream: str) -> HttpResponse[str]:
     query = parse_query(policy, app.current_event.raw_event.get("multiValueQueryStringParameters") or {}, now)
     answer = run_query(query, policy, wiring.reader(), now, seconds_left(app.lambda_context))
     metrics.add_metric("ReadUnits", MetricUnit.Count, answer.units)
-    metrics.add_metric("EventsRead", MetricUnit.Count, len(answer.events))
+    metrics.add_metric("EventsRead", MetricUnit.Count, answer.count)
     headers = {"Tidetable-Read-Units": f"{answer.units:g}", "Tidetable-Requests": str(answer.requests)}
-    return _ok(answer.document(), headers)
+    return _http(text_response(200, answer.text(), headers))
 
 
 @app.get("/v1/streams/<stream>/events/<ref>")
@@ -84,6 +84,7 @@ def failed(_: Exception) -> HttpResponse[str]:
     return _http(problem_response(problem))
 
 
+@uncollected
 @observed
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     """Route one request."""

@@ -302,6 +302,13 @@ class KeyRange:
     index: Index | None = None
 
 
+class Asked(NamedTuple):
+    """A range, and how many of its items are asked for."""
+
+    keys: KeyRange
+    limit: int
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """A page of items in order; ``more`` tells whether the range goes on after it."""
@@ -333,6 +340,16 @@ class EventStore(Protocol):
         """The first ``limit`` items of a range in that direction; TableMissing if there is no such table.
 
         To go on, ask again ``after`` the last item: sort keys are unique within a partition.
+        """
+        ...
+
+    def query_many(
+        self, asked: Sequence[Asked], *, ascending: bool, consistent: bool = False, quick: bool = False
+    ) -> Sequence[Page | None]:
+        """The same of several ranges at once, None for those of which there is no table.
+
+        A store may give ``quick`` items of plain events, which have their data as JSON text under ``json`` and nothing else
+        besides their key.
         """
         ...
 

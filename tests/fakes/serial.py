@@ -18,6 +18,9 @@ class Serial:
     def __exit__(self, *_: Any) -> None:
         pass
 
+    def shutdown(self, **_: Any) -> None:
+        pass
+
     def submit(self, act: Callable[..., Any], *args: Any) -> "Future[Any]":
         future: Future[Any] = Future()
         try:

@@ -13,7 +13,7 @@ from tidetable.ingest.routing import Outside
 from tidetable.keys import Key
 from tidetable.large import Unpacker
 from tidetable.large.sweep import Stored
-from tidetable.ports import Blob, EventStore, Guard, Guarded, KeyRange, Page, Put, Transacted, Written
+from tidetable.ports import Asked, Blob, EventStore, Guard, Guarded, KeyRange, Page, Put, Transacted, Written
 from tidetable.times import EPOCH
 
 
@@ -91,6 +91,16 @@ class FakeStore:
         page = found[:limit]
         self.items_read += len(page)
         return Page([placed[key] for key in page], more=len(page) < len(found), units=0.5)
+
+    def query_many(
+        self, asked: Sequence[Asked], *, ascending: bool, consistent: bool = False, quick: bool = False
+    ) -> Sequence[Page | None]:
+        return [
+            self.query(one.keys, limit=one.limit, ascending=ascending, consistent=consistent)
+            if one.keys.table in self.tables
+            else None
+            for one in asked
+        ]
 
     def get(self, table: str, key: Key) -> Item | None:
         return self._table(table).get(key)

@@ -19,9 +19,9 @@ OTHER = encode_cursor("other", None, NOW - timedelta(days=1), NOW, Position(NOW)
 REFUSED = [
     ("an unknown parameter", {"form": ["-1h"]}, "unknown_parameter", "known are from, to"),
     ("a parameter given twice", {"limit": ["1", "2"]}, "bad_parameter", "once"),
-    ("a limit that is no number", {"limit": ["many"]}, "bad_parameter", "1 to 1000"),
-    ("a limit of nothing", {"limit": ["0"]}, "bad_parameter", "1 to 1000"),
-    ("a limit too large", {"limit": ["1001"]}, "bad_parameter", "1 to 1000"),
+    ("a limit that is no number", {"limit": ["many"]}, "bad_parameter", "1 to 10000"),
+    ("a limit of nothing", {"limit": ["0"]}, "bad_parameter", "1 to 10000"),
+    ("a limit too large", {"limit": ["10001"]}, "bad_parameter", "1 to 10000"),
     ("an order that is none", {"order": ["newest"]}, "bad_parameter", "asc"),
     ("a time that is none", {"from": ["yesterday"]}, "bad_parameter", "-15m"),
     ("edges the wrong way round", {"from": ["-1h"], "to": ["-2h"]}, "bad_parameter", "before to"),

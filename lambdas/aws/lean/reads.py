@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from aws.codes import NOT_FOUND, THROTTLED
-from aws.lean.client import LeanClient, NoAnswer, Reply
+from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
 from tidetable.errors import StoreUnavailable, TableMissing
 
 _ATTEMPTS = 3
@@ -19,15 +20,26 @@ _PASSING = THROTTLED | {"InternalServerError", "ServiceUnavailable", "HTTP 500",
 
 def read(client: LeanClient, operation: str, body: dict[str, Any], table: str) -> bytes:
     """The answer to a read; TableMissing, or StoreUnavailable once it has been tried a few times with full jitter."""
-    encoded = msgspec.json.encode(body)
-    for attempt in range(_ATTEMPTS):
-        reply = client.call(operation, encoded)
-        passing = isinstance(reply, NoAnswer) or (not isinstance(reply, bytes) and reply.code in _PASSING)
-        if not passing:
-            break
-        if attempt < _ATTEMPTS - 1:
-            time.sleep(random.uniform(0, _FIRST_PAUSE * 2**attempt))  # noqa: S311 - spreading retries needs no secrecy
+    (reply,) = read_all(client, [Request(operation, msgspec.json.encode(body))])
     return body_of(reply, table)
+
+
+def read_all(client: LeanClient, requests: Sequence[Request]) -> list[Reply]:
+    """The replies to reads that are under way at once; what passes is asked again a few times, with full jitter."""
+    replies = client.call_all(requests)
+    for attempt in range(_ATTEMPTS - 1):
+        again = [number for number, reply in enumerate(replies) if _passes(reply)]
+        if not again:
+            break
+        time.sleep(random.uniform(0, _FIRST_PAUSE * 2**attempt))  # noqa: S311 - spreading retries needs no secrecy
+        for number, reply in zip(again, client.call_all([requests[number] for number in again]), strict=True):
+            replies[number] = reply
+    return replies
+
+
+def _passes(reply: Reply) -> bool:
+    """Whether the same request may be served later."""
+    return isinstance(reply, NoAnswer) or (isinstance(reply, Refused) and reply.code in _PASSING)
 
 
 def body_of(reply: Reply, table: str) -> bytes:

@@ -7,7 +7,6 @@ import time
 from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from json.encoder import encode_basestring as quoted
 from typing import Any
 
@@ -17,13 +16,14 @@ from aws.catalog_items import period_key
 from aws.codes import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED
 from aws.guards import guarded
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
-from aws.lean.reads import body_of, read
+from aws.lean.reads import body_of, read, read_all
+from aws.lean.rows import Quick, quick_items
 from aws.wire import item_of, item_text
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.events import Item
-from tidetable.keys import Index, Key
-from tidetable.ports import Guard, Guarded, KeyRange, Page, Put, Transacted, Written
+from tidetable.keys import Key
+from tidetable.ports import Asked, Guard, Guarded, KeyRange, Page, Put, Transacted, Written
 
 # AWS: BatchWriteItem takes 25 puts and 16 MB, BatchGetItem 100 keys and answers 16 MB: parts are up to 400 KB each.
 _BATCH = 25
@@ -55,6 +55,12 @@ class _Wrote(msgspec.Struct):
 
 class _Found(msgspec.Struct):
     Items: list[dict[str, dict[str, Any]]]
+    LastEvaluatedKey: dict[str, Any] | None = None
+    ConsumedCapacity: _Units | None = None
+
+
+class _Quick(msgspec.Struct):
+    Items: list[Quick]
     LastEvaluatedKey: dict[str, Any] | None = None
     ConsumedCapacity: _Units | None = None
 
@@ -91,6 +97,7 @@ class _Why(msgspec.Struct):
 
 _WROTE = msgspec.json.Decoder(_Wrote).decode
 _FOUND = msgspec.json.Decoder(_Found).decode
+_QUICK = msgspec.json.Decoder(_Quick).decode
 _GOT = msgspec.json.Decoder(_Got).decode
 _GOT_MANY = msgspec.json.Decoder(_GotMany).decode
 _PUT_ANSWER = msgspec.json.Decoder(_PutAnswer).decode
@@ -165,41 +172,26 @@ class LeanStore:
 
     def query(self, keys: KeyRange, *, limit: int, ascending: bool, consistent: bool = False) -> Page:
         """One Query call; its page may end before ``limit`` at DynamoDB's 1 MB."""
-        if keys.index is not None:
-            return self._query_index(keys, keys.index, limit=limit, ascending=ascending)
-        body: dict[str, Any] = {
-            "TableName": keys.table,
-            "KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high",
-            "ExpressionAttributeValues": _edges(keys.pk, keys.low, keys.high),
-            "Limit": limit,
-            "ScanIndexForward": ascending,
-            "ConsistentRead": consistent,
-            "ReturnConsumedCapacity": "TOTAL",
-        }
-        if keys.after is not None:
-            body["ExclusiveStartKey"] = {"pk": {"S": keys.pk}, "sk": {"S": keys.after}}
-        return self._page(keys.table, body)
+        (page,) = self.query_many([Asked(keys, limit)], ascending=ascending, consistent=consistent)
+        if page is None:
+            raise TableMissing(keys.table)
+        return page
 
-    def _query_index(self, keys: KeyRange, index: Index, *, limit: int, ascending: bool) -> Page:
-        """One Query call of an index.
-
-        It begins at ``after`` and leaves that item out, as to begin behind it would take the table's key as well.
-        """
-        low, high = keys.low, keys.high
-        if keys.after is not None:
-            low, high = (keys.after, high) if ascending else (low, keys.after)
-        body = {
-            "TableName": keys.table,
-            "IndexName": index.name,
-            "KeyConditionExpression": "#pk = :pk AND #sk BETWEEN :low AND :high",
-            "ExpressionAttributeNames": {"#pk": index.pk, "#sk": index.sk},
-            "ExpressionAttributeValues": _edges(keys.pk, low, high),
-            "Limit": limit + (keys.after is not None),
-            "ScanIndexForward": ascending,
-            "ReturnConsumedCapacity": "TOTAL",
-        }
-        page = self._page(keys.table, body)
-        return replace(page, items=[item for item in page.items if item[index.sk] != keys.after])
+    def query_many(
+        self, asked: Sequence[Asked], *, ascending: bool, consistent: bool = False, quick: bool = False
+    ) -> Sequence[Page | None]:
+        """One Query call for each, several under way at once."""
+        requests = [
+            Request("Query", msgspec.json.encode(_query_body(one, ascending=ascending, consistent=consistent)))
+            for one in asked
+        ]
+        replies = read_all(self._client, requests)
+        return [
+            None
+            if isinstance(reply, Refused) and reply.code == NOT_FOUND
+            else _page(one.keys, body_of(reply, one.keys.table), quick=quick)
+            for one, reply in zip(asked, replies, strict=True)
+        ]
 
     def get(self, table: str, key: Key) -> Item | None:
         """One GetItem."""
@@ -244,10 +236,52 @@ class LeanStore:
             pause *= 2
         raise StoreUnavailable("throttled", f"{len(waiting)} items of {table} could not be read")
 
-    def _page(self, table: str, body: dict[str, Any]) -> Page:
-        found = _FOUND(read(self._client, "Query", body, table))
-        units = found.ConsumedCapacity.CapacityUnits if found.ConsumedCapacity is not None else 0.0
-        return Page([item_of(item) for item in found.Items], more=found.LastEvaluatedKey is not None, units=units)
+
+def _query_body(asked: Asked, *, ascending: bool, consistent: bool) -> dict[str, Any]:
+    keys, limit = asked
+    body: dict[str, Any] = {
+        "TableName": keys.table,
+        "ScanIndexForward": ascending,
+        "ReturnConsumedCapacity": "TOTAL",
+    }
+    low, high = keys.low, keys.high
+    if keys.index is not None:
+        # It begins at ``after`` and leaves that item out, as to begin behind it would take the table's key as well.
+        if keys.after is not None:
+            low, high = (keys.after, high) if ascending else (low, keys.after)
+        return body | {
+            "IndexName": keys.index.name,
+            "KeyConditionExpression": "#pk = :pk AND #sk BETWEEN :low AND :high",
+            "ExpressionAttributeNames": {"#pk": keys.index.pk, "#sk": keys.index.sk},
+            "ExpressionAttributeValues": _edges(keys.pk, low, high),
+            "Limit": limit + (keys.after is not None),
+        }
+    if keys.after is not None:
+        body["ExclusiveStartKey"] = {"pk": {"S": keys.pk}, "sk": {"S": keys.after}}
+    return body | {
+        "KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high",
+        "ExpressionAttributeValues": _edges(keys.pk, low, high),
+        "Limit": limit,
+        "ConsistentRead": consistent,
+    }
+
+
+def _page(keys: KeyRange, body: bytes, *, quick: bool) -> Page:
+    index = keys.index
+    if quick and index is None:
+        rows = _QUICK(body)
+        items = quick_items(rows.Items)
+        if items is not None:
+            return Page(items, rows.LastEvaluatedKey is not None, _units(rows.ConsumedCapacity))
+    found = _FOUND(body)
+    items = [item_of(item) for item in found.Items]
+    if index is not None and keys.after is not None:
+        items = [item for item in items if item[index.sk] != keys.after]
+    return Page(items, more=found.LastEvaluatedKey is not None, units=_units(found.ConsumedCapacity))
+
+
+def _units(consumed: _Units | None) -> float:
+    return consumed.CapacityUnits if consumed is not None else 0.0
 
 
 def _wrote_batch(body: bytes) -> _Wrote:

@@ -2,7 +2,7 @@
 
 from tidetable.keys.index import Index, value_text
 from tidetable.keys.layout import Key, Layout
-from tidetable.keys.ref import Ref, ref_text
+from tidetable.keys.ref import Ref, ref_head, ref_tail, ref_text
 from tidetable.keys.suffix import suffix_of
 from tidetable.keys.text import MAX_NAME_BYTES, escape, unescape
 
@@ -12,6 +12,8 @@ __all__ = [
     "Key",
     "Layout",
     "Ref",
+    "ref_head",
+    "ref_tail",
     "ref_text",
     "escape",
     "suffix_of",

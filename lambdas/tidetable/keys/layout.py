@@ -112,7 +112,11 @@ class Layout:
 
     def event_of(self, item: Item) -> Event:
         """The event of an item that ``item_of`` made, whichever version it is; without data if that is kept elsewhere."""
-        data = item.get("data", {})
+        time, series, id = self.names_of(item)
+        return Event(series=series, time=from_text(time), id=id, data=item.get("data", {}))
+
+    def names_of(self, item: Item) -> tuple[str, str, str]:
+        """The text of its time, the series and the id of an item's event: all that its key says."""
         names = item["sk"].split("#")
         if self.versioned:
             del names[0]
@@ -121,7 +125,9 @@ class Layout:
         else:
             time, id = names
             series = item["pk"].rpartition("#")[0]
-        return Event(series=unescape(series), time=from_text(time), id=unescape(id), data=data)
+        if "%" in series or "%" in id:
+            return time, unescape(series), unescape(id)
+        return time, series, id
 
 
 @lru_cache(maxsize=4096)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from tidetable.catalog import Entry
 from tidetable.config import Stream
@@ -38,10 +38,10 @@ def get_event(
         detail = "there is no event of this ref: it was never stored, or its period was deleted"
         raise refuse(404, "unknown_event", detail)
     newest, *earlier = shown([row], stream.name, shape)
-    document = newest.document()
+    document: Any = newest.document()
     if shape.versions:
         document["versions"] = [one.document() for one in earlier]
-    return document
+    return cast("dict[str, Any]", document)
 
 
 def _find(stream: Stream, ref: Ref, reader: Reader, shape: Shape) -> Row | None:
@@ -65,7 +65,8 @@ def _read(entry: Entry, ref: Ref, reader: Reader, shape: Shape) -> Row | None:
     items = earlier_items([item], entry.table, reader.store) if versioned else {}
     earlier = [reader.unpacker.inflated(one) for one in items.get(Key(item["pk"], item["sk"]), ())]
     row = row_of(reader.unpacker.inflated(item), entry, shape, earlier)
-    return complete([row], reader.unpacker, shape)[0]
+    complete([row], reader.unpacker, shape)
+    return row
 
 
 def _read_archive(entry: Entry, ref: Ref, reader: Reader, shape: Shape) -> Row | None:

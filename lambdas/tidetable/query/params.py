@@ -18,7 +18,7 @@ from tidetable.times import from_micros, parse_point
 KNOWN = ("from", "to", "series", "order", "limit", "fields", "versions", "cursor")
 WHERE = "where."
 DEFAULT_LIMIT = 100
-MAX_LIMIT = 1000
+MAX_LIMIT = 10_000
 MAX_FIELDS = 50
 _WITH_CURSOR = frozenset({"cursor", "limit", "series", "order", "fields", "versions"})
 _DEFAULT_SPAN = timedelta(hours=1)
@@ -42,11 +42,9 @@ class Query:
     where: tuple[str, str] | None = None
     shape: Shape = EVERYTHING
 
-    def wants(self, event: Event, *, found: bool = False) -> bool:
-        """Whether an event meets what key ranges alone do not decide; ``found`` by an index it has the value asked for."""
-        if self.series is not None and event.series != self.series:
-            return False
-        return found or self.where is None or value_text(event.data, self.where[0]) == self.where[1]
+    def wants(self, event: Event) -> bool:
+        """Whether an event has the value asked for, of which key ranges say nothing unless an index does."""
+        return self.where is None or value_text(event.data, self.where[0]) == self.where[1]
 
 
 def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime) -> Query:

@@ -24,6 +24,16 @@ class Stage:
     ranges: tuple[KeyRange, ...] = ()
     archive: ArchiveRange | None = None
 
+    @property
+    def indexed(self) -> bool:
+        """Whether an index answers it."""
+        return any(keys.index is not None for keys in self.ranges)
+
+    def filters(self, query: Query) -> bool:
+        """Whether more is read than the query asks for."""
+        by_series = query.series is not None and (self.indexed or self.entry.layout.partition_by == "time")
+        return by_series or (query.where is not None and not self.indexed)
+
 
 @dataclass(frozen=True, slots=True)
 class Gap:

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+from binascii import b2a_base64
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass
+from json.encoder import encode_basestring as quoted
+from typing import Any, NamedTuple
+
+import msgspec
 
 from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.events import Event, Item, JsonObject
 from tidetable.exact import encode_json
-from tidetable.keys import Key, Ref
+from tidetable.keys import Key, Ref, ref_head
+from tidetable.keys.ref import URL_SAFE
 from tidetable.large.sweep import earlier_keys
 from tidetable.large.whole import Unpacker, is_partial, size_outside
 from tidetable.ports import EventStore, Version
-from tidetable.times import from_micros, to_text
+from tidetable.query.cursor import Position
+from tidetable.times import from_micros, from_text, to_text
 
 ALL = "*"
 # What an event takes in an answer besides its data and its names.
 _FRAME_BYTES = 400
+# The same of an event that is shown as it is stored, besides its key: that is there as names and again in the ref.
+_QUICK_BYTES = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,31 +62,104 @@ class Shape:
 EVERYTHING = Shape()
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """An event on its way to an answer; ``item`` is what its table holds, as far as that is not all of it.
+class Row(msgspec.Struct, gc=False):
+    """An event on its way to an answer: an item of a table, or an archived event.
 
-    ``earlier`` are its earlier versions, latest first.
+    ``partial`` items have data elsewhere; ``earlier`` are the event's earlier versions, latest first.
     """
 
-    event: Event
     entry: Entry
     item: Item | None = None
+    archived: Event | None = None
     version: Version | None = None
     earlier: tuple[Row, ...] = ()
+    partial: bool = False
     incomplete: bool = False
 
     @property
-    def count(self) -> int:
-        """How many events it is in an answer."""
-        return 1 + len(self.earlier)
+    def names(self) -> tuple[str, str, str]:
+        """The text of its time, its series and its id."""
+        if self.item is not None:
+            return self.entry.layout.names_of(self.item)
+        event = self.event
+        return to_text(event.time), event.series, event.id
+
+    @property
+    def event(self) -> Event:
+        """The event, with as much of its data as is at hand."""
+        if self.archived is not None:
+            return self.archived
+        return self.entry.layout.event_of(self.item or {})
+
+    @property
+    def position(self) -> Position:
+        """Its place in the order of events."""
+        time, series, id = self.names
+        return Position(from_text(time), series, id)
 
     def size(self, shape: Shape) -> int:
         """About how many bytes it takes in an answer."""
-        event, item = self.event, self.item
-        outside = size_outside(item, cold=shape.wants_cold) if item is not None else 0
+        item = self.item
+        outside = size_outside(item, cold=shape.wants_cold) if item is not None and self.partial else 0
+        event = self.event
         own = len(encode_json(event.data)) + 2 * (len(event.series) + len(event.id)) + _FRAME_BYTES
         return own + outside + sum(row.size(shape) for row in self.earlier)
+
+
+class Quick(NamedTuple):
+    """Items that are shown as they are stored, in order."""
+
+    entry: Entry
+    items: Sequence[Item]
+
+    def texts(self, stream: str) -> list[str]:
+        """The events in an answer's body, as JSON."""
+        layout, label = self.entry.layout, self.entry.period.label
+        named = layout.partition_by == "time" and not layout.versioned
+        heads: dict[str, str] = {}
+        texts: list[str] = []
+        for item in self.items:
+            sk, pk = item["sk"], item["pk"]
+            # Most keys say their names as they are.
+            time, series, id = sk.split("#") if named and "%" not in sk else layout.names_of(item)
+            head = heads.get(pk)
+            if head is None:
+                head = heads[pk] = ref_head(stream, label, pk)
+            # As ref_tail has it, and in place: this is done for each of ten thousand events.
+            ref = b2a_base64(f"{quoted(sk)}]".encode(), newline=False).translate(URL_SAFE, b"=").decode()
+            texts.append(
+                f'{{"series":{quoted(series)},"time":"{time}","id":{quoted(id)},"data":{item["json"]},"ref":"{head}{ref}"}}'
+            )
+        return texts
+
+    def fitting(self, count: int, size: int) -> tuple[int, int]:
+        """How many of the items fit into so many events and bytes, and the bytes of those that do.
+
+        On the way to the gateway an answer is escaped once more, so quotes and what escapes them count twice.
+        """
+        items = self.items[:count]
+        whole = _bytes("".join([item["json"] for item in items])) + len(items) * _QUICK_BYTES
+        whole += 3 * _bytes("".join([item["sk"] + item["pk"] for item in items]))
+        if whole <= size:
+            return len(items), whole
+        taken = used = 0
+        for item in items:
+            more = _bytes(item["json"]) + 3 * _bytes(item["sk"] + item["pk"]) + _QUICK_BYTES
+            if used + more > size:
+                break
+            used += more
+            taken += 1
+        return taken, used
+
+    def position(self, index: int) -> Position:
+        """The place of an item in the order of events."""
+        time, series, id = self.entry.layout.names_of(self.items[index])
+        return Position(from_text(time), series, id)
+
+
+def _bytes(text: str) -> int:
+    """What JSON takes in an answer."""
+    return (len(text) if text.isascii() else len(text.encode())) + text.count('"') + text.count("\\")
 
 
 class Shown(NamedTuple):
@@ -89,10 +170,10 @@ class Shown(NamedTuple):
     version: Version | None = None
     incomplete: bool = False
 
-    def document(self) -> dict[str, object]:
+    def document(self) -> dict[str, Any]:
         """The event in an answer's body."""
         event, version = self.event, self.version
-        document: dict[str, object] = {
+        document: dict[str, Any] = {
             "series": event.series,
             "time": to_text(event.time),
             "id": event.id,
@@ -109,10 +190,9 @@ class Shown(NamedTuple):
 
 def row_of(item: Item, entry: Entry, shape: Shape, earlier: Sequence[Item] = ()) -> Row:
     """The row of an item of a period table."""
-    layout = entry.layout
-    version = version_of(item) if layout.versioned and shape.versions else None
-    partial = item if is_partial(item, cold=shape.wants_cold) else None
-    return Row(layout.event_of(item), entry, partial, version, tuple(row_of(one, entry, shape) for one in earlier))
+    version = version_of(item) if entry.layout.versioned and shape.versions else None
+    others = tuple(row_of(one, entry, shape) for one in earlier)
+    return Row(entry, item, None, version, others, is_partial(item, cold=shape.wants_cold))
 
 
 def version_of(item: Item) -> Version:
@@ -127,26 +207,16 @@ def earlier_items(items: Sequence[Item], table: str, store: EventStore) -> Mappi
     return {newest: [found[key] for key in some if key in found] for newest, some in keys.items()}
 
 
-def complete(rows: Sequence[Row], unpacker: Unpacker, shape: Shape) -> list[Row]:
-    """The rows with all of their data; those whose data is not to be had are marked."""
-    partial: defaultdict[str, list[Item]] = defaultdict(list)
+def complete(rows: Sequence[Row], unpacker: Unpacker, shape: Shape) -> None:
+    """Give the rows all of their data; those whose data is not to be had are marked."""
+    partial: defaultdict[str, list[Row]] = defaultdict(list)
     for row in _flat(rows):
-        if row.item is not None:
-            partial[row.entry.table].append(row.item)
-    done: dict[int, tuple[Item, bool]] = {}
-    for table, items in partial.items():
-        wholes = unpacker.whole(items, table, cold=shape.wants_cold)
-        for index, (item, whole) in enumerate(zip(items, wholes.items, strict=True)):
-            done[id(item)] = whole, index in wholes.missing
-    return [_completed(row, done) for row in rows]
-
-
-def _completed(row: Row, done: Mapping[int, tuple[Item, bool]]) -> Row:
-    earlier = tuple(_completed(one, done) for one in row.earlier)
-    if row.item is None:
-        return replace(row, earlier=earlier) if earlier else row
-    whole, incomplete = done[id(row.item)]
-    return replace(row, event=row.entry.layout.event_of(whole), item=None, earlier=earlier, incomplete=incomplete)
+        if row.partial:
+            partial[row.entry.table].append(row)
+    for table, some in partial.items():
+        wholes = unpacker.whole([row.item or {} for row in some], table, cold=shape.wants_cold)
+        for index, (row, item) in enumerate(zip(some, wholes.items, strict=True)):
+            row.item, row.partial, row.incomplete = item, False, index in wholes.missing
 
 
 def shown(rows: Sequence[Row], stream: str, shape: Shape) -> list[Shown]:
@@ -173,13 +243,19 @@ def archived_rows(events: Sequence[Event], versions: Sequence[Version] | None, e
     """The rows of a page of an archive, in which an event's newest version comes before its earlier ones."""
     if versions is None:
         for event in events:
-            yield Row(event, entry)
+            yield Row(entry, archived=event)
         return
     gathered: list[Row] = []
     for event, version in zip(events, versions, strict=True):
         if version.newest and gathered:
-            yield replace(gathered[0], earlier=tuple(gathered[1:]))
+            yield _with_earlier(gathered)
             gathered = []
-        gathered.append(Row(event, entry, version=version))
+        gathered.append(Row(entry, archived=event, version=version))
     if gathered:
-        yield replace(gathered[0], earlier=tuple(gathered[1:]))
+        yield _with_earlier(gathered)
+
+
+def _with_earlier(rows: Sequence[Row]) -> Row:
+    newest, *earlier = rows
+    newest.earlier = tuple(earlier)
+    return newest

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any, NamedTuple, cast
 
 from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.errors import TableMissing
 from tidetable.events import Item
+from tidetable.exact import decode_json, encode_json
 from tidetable.keys import Key
 from tidetable.large.whole import Unpacker
-from tidetable.ports import ArchivePage, ArchiveReader, CatalogReader, EventStore, KeyRange, Page
+from tidetable.ports import ArchivePage, ArchiveRange, ArchiveReader, Asked, CatalogReader, EventStore, Page
 from tidetable.query.cursor import Position, encode_cursor
-from tidetable.query.merge import Placed, merge_sorted
+from tidetable.query.fetch import Wanted, batches, first_asked
 from tidetable.query.params import Query
 from tidetable.query.plan import Gap, Plan, Stage, plan_query
-from tidetable.query.rows import Row, Shown, archived_rows, complete, earlier_items, row_of, shown
+from tidetable.query.rows import Quick, Row, Shown, archived_rows, complete, earlier_items, row_of, shown
 from tidetable.times import to_text
 
-_CONCURRENCY = 16
-# Beyond what is expected of each suffix, so that an uneven spread seldom needs a second page.
-_SLACK = 8
+# So many stages are begun at once, at the most.
+_AHEAD = 8
+# So many archives are read at once: each is a function of its own, with pyarrow to load.
+_ARCHIVES = 4
 # AWS: a Lambda answers at most 6 MB, counted after escaping.
-_MAX_ANSWER_BYTES = 4_000_000
+_MAX_ANSWER_BYTES = 5_000_000
 # Seconds kept for merging and encoding.
 _RESERVE = 3.0
 
@@ -42,83 +46,165 @@ class Reader:
 
 @dataclass(slots=True)
 class Answer:
-    """A page of events; ``next`` is None at the end."""
+    """A page of events; ``next`` is None at the end. ``parts`` are its events in order, as text where they are so already."""
 
-    events: list[Shown] = field(default_factory=list)
+    parts: list[list[Shown] | list[str]] = field(default_factory=list)
     next: str | None = None
     gaps: Sequence[Gap] = ()
     units: float = 0.0
     requests: int = 0
 
-    def document(self) -> dict[str, object]:
+    @property
+    def count(self) -> int:
+        """How many events there are."""
+        return sum(map(len, self.parts))
+
+    @property
+    def events(self) -> list[Shown]:
+        """The events that are not text already."""
+        return [one for part in self.parts for one in part if isinstance(one, Shown)]
+
+    def text(self) -> str:
         """The answer's body."""
-        return {
-            "events": [one.document() for one in self.events],
-            "next": self.next,
-            "gaps": [{"from": to_text(gap.start), "to": to_text(gap.end), "reason": gap.reason} for gap in self.gaps],
-        }
+        texts = ",".join([",".join(_texts(part)) for part in self.parts if part])
+        gaps = [{"from": to_text(gap.start), "to": to_text(gap.end), "reason": gap.reason} for gap in self.gaps]
+        rest = encode_json({"next": self.next, "gaps": gaps}).decode()
+        return f'{{"events":[{texts}],{rest[1:]}'
+
+    def document(self) -> dict[str, Any]:
+        """The answer's body, decoded."""
+        return cast("dict[str, Any]", decode_json(self.text()))
+
+
+def _texts(events: list[Shown] | list[str]) -> list[str]:
+    return [one if isinstance(one, str) else encode_json(one.document()).decode() for one in events]
 
 
 class _Vanished(Exception):
     """A table went while it was read: it may just have been archived."""
 
 
+class _Begun(NamedTuple):
+    """A stage and its first pages, or the future of its archive's."""
+
+    stage: Stage
+    asked: Sequence[Asked]
+    pages: Sequence[Page]
+    archived: Future[ArchivePage] | None
+
+
 def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remaining: Callable[[], float]) -> Answer:
     """Answer a page. A table that vanishes meanwhile is looked up once more in the catalog, then reported as a gap."""
     entries = reader.catalog.entries(stream.name, query.start, query.end)
-    with ThreadPoolExecutor(_CONCURRENCY) as pool:
-        try:
-            return _Run(query, reader, pool, remaining).answer(plan_query(query, entries), now)
-        except _Vanished:
-            entries = reader.catalog.entries(stream.name, query.start, query.end, consistent=True)
-            return _Run(query, reader, pool, remaining, forgiving=True).answer(plan_query(query, entries), now)
+    try:
+        return _Run(query, reader, remaining).answer(plan_query(query, entries), now)
+    except _Vanished:
+        entries = reader.catalog.entries(stream.name, query.start, query.end, consistent=True)
+        return _Run(query, reader, remaining, forgiving=True).answer(plan_query(query, entries), now)
+
+
+class _Page:
+    """The page of an answer as it fills: rows, and items that are shown as they are stored."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self._size = 0
+        self.count = 0
+        self.parts: list[list[Row] | Quick] = []
+
+    @property
+    def rows(self) -> list[Row]:
+        """All rows."""
+        return [row for part in self.parts if not isinstance(part, Quick) for row in part]
+
+    @property
+    def position(self) -> Position:
+        """The place of the last event."""
+        last = next(part for part in reversed(self.parts) if len(part.items if isinstance(part, Quick) else part))
+        return last.position(-1) if isinstance(last, Quick) else last[-1].position
+
+    def take(self, rows: Iterable[Row]) -> bool:
+        """Take rows as far as they fit, and the first in any case; tells whether one did not."""
+        taken: list[Row] = []
+        self.parts.append(taken)
+        for row in rows:
+            self._size += row.size(self._query.shape)
+            # An event is never parted from its earlier versions.
+            self.count += 1 + len(row.earlier)
+            full = self.count > self._query.limit or self._size > _MAX_ANSWER_BYTES
+            if full and (taken or (len(self.parts) > 1 and self.count > 1 + len(row.earlier))):
+                return True
+            taken.append(row)
+        return False
+
+    def take_quick(self, batch: Quick) -> bool:
+        """The same of items that are shown as they are stored."""
+        count, size = batch.fitting(self._query.limit - self.count, _MAX_ANSWER_BYTES - self._size)
+        if not count and not self.count and batch.items:
+            count = 1
+        if count:
+            self.parts.append(Quick(batch.entry, batch.items[:count]))
+        self.count += count
+        self._size += size
+        return count < len(batch.items)
 
 
 class _Run:
     """One pass over a plan."""
 
     def __init__(
-        self,
-        query: Query,
-        reader: Reader,
-        pool: ThreadPoolExecutor,
-        remaining: Callable[[], float],
-        *,
-        forgiving: bool = False,
+        self, query: Query, reader: Reader, remaining: Callable[[], float], *, forgiving: bool = False
     ) -> None:
         self._query = query
         self._reader = reader
-        self._pool = pool
         self._remaining = remaining
         self._forgiving = forgiving
         self._missing: dict[str, Gap] = {}
-        self._page_limit = query.limit + 1
         self._answer = Answer()
+        self._wanted = Wanted(query.limit + 1, filtered=False)
+        shape = query.shape
+        # What is shown as it is stored need not become Python's values on the way.
+        self._quick = query.where is None and not (shape.fields or shape.cold or shape.versions)
 
     def answer(self, plan: Plan, now: datetime) -> Answer:
         """Read stages until the page is full, the time is up or the plan ends."""
-        rows: list[Row] = []
-        size = count = 0
-        for stage, placed in self._ordered(plan.stages):
-            if placed is None:
-                return self._finish(rows, plan, now, _edge(stage, ascending=self._query.ascending))
-            row = placed[1]
-            size += row.size(self._query.shape)
-            count += row.count
-            # An event is never parted from its earlier versions.
-            if rows and (count > self._query.limit or size > _MAX_ANSWER_BYTES):
-                last = rows[-1].event
-                return self._finish(rows, plan, now, Position(last.time, last.series, last.id))
-            rows.append(row)
-        return self._finish(rows, plan, now, None)
+        query = self._query
+        page = _Page(query)
+        for stage, batch in self._batches(plan.stages):
+            if batch is None:
+                return self._finish(page, plan, now, _edge(stage, ascending=query.ascending))
+            filters = stage.archive is not None or stage.filters(query)
+            if isinstance(batch, Quick) and not filters:
+                full = page.take_quick(batch)
+            else:
+                rows = [Row(batch.entry, item) for item in batch.items] if isinstance(batch, Quick) else batch
+                full = page.take(row for row in rows if not filters or self._wants(row, stage))
+            if full:
+                return self._finish(page, plan, now, page.position)
+            self._wanted.count = query.limit + 1 - page.count
+            read = len(batch.items if isinstance(batch, Quick) else batch)
+            if read and self._remaining() < _RESERVE:
+                last = batch.position(-1) if isinstance(batch, Quick) else batch[-1].position
+                return self._finish(page, plan, now, last)
+        return self._finish(page, plan, now, None)
 
-    def _finish(self, rows: list[Row], plan: Plan, now: datetime, position: Position | None) -> Answer:
+    def _wants(self, row: Row, stage: Stage) -> bool:
+        """Whether a row meets what key ranges alone do not decide."""
+        query = self._query
+        if query.series is not None and row.names[1] != query.series:
+            return False
+        return query.where is None or stage.indexed or query.wants(row.event)
+
+    def _finish(self, page: _Page, plan: Plan, now: datetime, position: Position | None) -> Answer:
         query, answer = self._query, self._answer
         try:
-            whole = complete(rows, self._reader.unpacker, query.shape)
+            complete(page.rows, self._reader.unpacker, query.shape)
         except TableMissing as error:
             raise _Vanished from error
-        answer.events = shown(whole, query.stream, query.shape)
+        answer.parts = [
+            part.texts(query.stream) if isinstance(part, Quick) else shown(part, query.stream, query.shape)
+            for part in page.parts
+        ]
         if position is not None:
             answer.next = encode_cursor(
                 query.stream,
@@ -136,92 +222,111 @@ class _Run:
         answer.gaps = sorted((gap for gap in gaps if gap.start <= now), key=lambda gap: gap.start)
         return answer
 
-    def _ordered(self, stages: Sequence[Stage]) -> Iterator[tuple[Stage, Placed | None]]:
-        """The events of the stages in order; None in place of an event where the time was up before a stage.
+    def _batches(self, stages: Sequence[Stage]) -> Iterator[tuple[Stage, list[Row] | Quick | None]]:
+        """The rows of the stages in order, in batches; None in place of rows where the time was up before a stage.
 
         Stages are begun one, then two, then four at a time: a page that the first fills costs no reads elsewhere, and a
         long empty range is not walked step by step.
         """
-        begun: list[tuple[Stage, list[Future[Page]]]] = []
-        ahead, index = 1, 0
-        for number, stage in enumerate(stages):
-            if number and self._remaining() < _RESERVE:
-                yield stage, None
-                return
-            if number == index:
-                batch = stages[index : index + ahead]
-                begun += [(one, self._begin(one)) for one in batch]
-                index += len(batch)
-                ahead = min(2 * ahead, _CONCURRENCY)
-            _, pages = begun.pop(0)
-            yield from ((stage, placed) for placed in self._stage(stage, pages))
-
-    def _begin(self, stage: Stage) -> list[Future[Page]]:
-        limit = min(self._page_limit, self._page_limit // max(len(stage.ranges), 1) + _SLACK)
-        return [self._pool.submit(self._query_page, keys, limit) for keys in stage.ranges]
-
-    def _stage(self, stage: Stage, pages: list[Future[Page]]) -> Iterator[Placed]:
-        if stage.archive is not None:
-            yield from self._archived(stage)
-            return
-        found = any(keys.index is not None for keys in stage.ranges)
-        sources = (self._partition(stage, keys, page) for keys, page in zip(stage.ranges, pages, strict=True))
-        for placed in merge_sorted(sources, ascending=self._query.ascending):
-            # Partitioned by time, a series is a residual filter: DynamoDB does not filter by key attributes.
-            if self._query.wants(placed[1].event, found=found):
-                yield placed
-
-    def _partition(self, stage: Stage, keys: KeyRange, first: Future[Page]) -> Iterator[Placed]:
-        place = keys.index.sk if keys.index is not None else "sk"
+        begun: deque[_Begun] = deque()
+        ahead = 1
+        pool = ThreadPoolExecutor(_ARCHIVES)
         try:
-            page = first.result()
-            while True:
-                self._answer.units += page.units
-                self._answer.requests += 1
-                items, earlier = self._opened(page.items, stage, keys)
-                for item in items:
-                    versions = earlier.get(Key(item["pk"], item["sk"]), ()) if earlier else ()
-                    yield item[place], row_of(item, stage.entry, self._query.shape, versions)
-                if not page.more:
+            for number, stage in enumerate(stages):
+                if number and self._remaining() < _RESERVE:
+                    yield stage, None
                     return
-                last = page.items[-1][place] if page.items else keys.after
-                keys = replace(keys, after=last)
-                page = self._query_page(keys, self._page_limit)
-        except TableMissing as error:
-            if not self._forgiving:
-                raise _Vanished from error
-            self._missing[keys.table] = Gap(stage.entry.period.start, stage.entry.period.end, "table missing")
+                if not begun:
+                    begun.extend(self._begin(stages[number : number + ahead], pool))
+                    ahead = min(2 * ahead, _AHEAD)
+                one = begun.popleft()
+                if one.archived is not None:
+                    yield from ((stage, batch) for batch in self._archived(stage, one.archived))
+                else:
+                    yield from ((stage, rows) for rows in self._live(one))
+        finally:
+            # A full page does not wait for what was read ahead.
+            pool.shutdown(wait=False, cancel_futures=True)
 
-    def _opened(
-        self, items: Sequence[Item], stage: Stage, keys: KeyRange
-    ) -> tuple[Sequence[Item], Mapping[Key, Sequence[Item]]]:
-        """A page's items with what a filter or the versions asked for need of them."""
-        query, unpacker, table = self._query, self._reader.unpacker, stage.entry.table
-        if query.where is not None and keys.index is None and any("out" in item for item in items):
-            items = unpacker.whole(items, table, cold=False).items
-        if not (query.shape.versions and stage.entry.layout.versioned):
-            return [unpacker.inflated(item) if "z" in item else item for item in items], {}
-        earlier = earlier_items(items, table, self._reader.store)
-        return (
-            [unpacker.inflated(item) for item in items],
-            {key: [unpacker.inflated(item) for item in some] for key, some in earlier.items()},
-        )
+    def _begin(self, stages: Sequence[Stage], pool: ThreadPoolExecutor) -> list[_Begun]:
+        """The first pages of some stages, all at once."""
+        archived = [pool.submit(self._read, stage.archive) if stage.archive is not None else None for stage in stages]
+        asked = [self._first(stage) for stage in stages]
+        pages = iter(self._fetch([one for some in asked for one in some]))
+        return [
+            _Begun(stage, some, [next(pages) for _ in some], future)
+            for stage, some, future in zip(stages, asked, archived, strict=True)
+        ]
 
-    def _query_page(self, keys: KeyRange, limit: int) -> Page:
-        return self._reader.store.query(keys, limit=limit, ascending=self._query.ascending)
+    def _first(self, stage: Stage) -> list[Asked]:
+        wanted = Wanted(max(self._wanted.count, 1), filtered=stage.filters(self._query))
+        return first_asked(stage.ranges, wanted)
 
-    def _archived(self, stage: Stage) -> Iterator[Placed]:
-        keys = stage.archive
-        layout = stage.entry.layout
-        while keys is not None:
-            page: ArchivePage = self._reader.archive.read(keys, limit=self._page_limit, ascending=self._query.ascending)
+    def _fetch(self, asked: Sequence[Asked]) -> list[Page]:
+        """The pages of some ranges; a range of a table that went has none, if that is to be forgiven."""
+        query = self._query
+        pages = self._reader.store.query_many(asked, ascending=query.ascending, quick=self._quick) if asked else ()
+        found: list[Page] = []
+        for one, page in zip(asked, pages, strict=True):
             self._answer.requests += 1
-            place = keys.after
-            for row in archived_rows(page.events, page.versions, stage.entry):
-                place = layout.sort_key(row.event.time, row.event.series, row.event.id)
-                if self._query.wants(row.event):
-                    yield place, row
-            keys = replace(keys, after=place) if page.more else None
+            if page is None and not self._forgiving:
+                raise _Vanished
+            if page is None:
+                self._missing.setdefault(one.keys.table, Gap(query.start, query.end, "table missing"))
+            else:
+                self._answer.units += page.units
+            found.append(page or Page((), more=False))
+        return found
+
+    def _live(self, begun: _Begun) -> Iterator[list[Row] | Quick]:
+        stage, query = begun.stage, self._query
+        if not begun.asked:
+            return
+        self._wanted.filtered = stage.filters(query)
+        for items in batches(begun.asked, begun.pages, self._fetch, self._wanted, ascending=query.ascending):
+            yield self._rows(items, stage)
+        table = stage.entry.table
+        if table in self._missing:
+            self._missing[table] = Gap(stage.entry.period.start, stage.entry.period.end, "table missing")
+
+    def _rows(self, items: Sequence[Item], stage: Stage) -> list[Row] | Quick:
+        """The rows of a batch, with what a filter or the versions asked for need of them."""
+        query, unpacker, entry = self._query, self._reader.unpacker, stage.entry
+        if self._quick and all("json" in item for item in items):
+            return Quick(entry, items)
+        if query.where is not None and not stage.indexed and any("out" in item for item in items):
+            items = unpacker.whole(items, entry.table, cold=False).items
+        items = [unpacker.inflated(item) for item in items]
+        if not (query.shape.versions and entry.layout.versioned):
+            return [row_of(item, entry, query.shape) for item in items]
+        earlier = earlier_items(items, entry.table, self._reader.store)
+        return [
+            row_of(
+                item,
+                entry,
+                query.shape,
+                [unpacker.inflated(one) for one in earlier.get(Key(item["pk"], item["sk"]), ())],
+            )
+            for item in items
+        ]
+
+    def _read(self, keys: ArchiveRange) -> ArchivePage:
+        limit = max(self._wanted.count, 1)
+        return self._reader.archive.read(keys, limit=limit, ascending=self._query.ascending)
+
+    def _archived(self, stage: Stage, first: Future[ArchivePage]) -> Iterator[list[Row]]:
+        keys, layout = stage.archive, stage.entry.layout
+        page = first.result()
+        while keys is not None:
+            self._answer.requests += 1
+            rows = list(archived_rows(page.events, page.versions, stage.entry))
+            yield rows
+            if not page.more:
+                return
+            if rows:
+                last = rows[-1].event
+                keys = replace(keys, after=layout.sort_key(last.time, last.series, last.id))
+            page = self._read(keys)
 
 
 def _edge(stage: Stage, *, ascending: bool) -> Position:

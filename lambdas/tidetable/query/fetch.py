@@ -1,0 +1,108 @@
+"""Fetching a stage: its partitions read at once, and handed on in order as far as all of them have been read.
+
+Pages are as large as what is still wanted needs, evenly spread, and a little more: a page of a hundred over sixteen suffixes
+reads eight of each, and then a few more of those that had more than their share.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil, sqrt
+from operator import itemgetter
+
+from tidetable.events import Item
+from tidetable.ports import Asked, KeyRange, Page
+
+# A query costs half a unit at the least, which is four events of 1 KB.
+_LEAST = 4
+
+Fetch = Callable[[Sequence[Asked]], Sequence[Page]]
+
+
+def share(wanted: int, partitions: int) -> int:
+    """How many items to ask of each of some partitions for so many in all, if they are spread by chance."""
+    mean = wanted / partitions
+    return wanted if partitions == 1 else min(wanted, max(_LEAST, ceil(mean + 0.6 * sqrt(mean))))
+
+
+@dataclass(slots=True)
+class _Partition:
+    """A range that is being read: what was read and not handed on, and where it goes on."""
+
+    keys: KeyRange
+    place: str
+    limit: int
+    more: bool = True
+    waiting: list[Item] = field(default_factory=list)
+    edge: str | None = None
+
+    def take_in(self, page: Page) -> None:
+        self.more = page.more
+        if page.items:
+            self.waiting += page.items
+            self.edge = page.items[-1][self.place]
+            self.keys = replace(self.keys, after=self.edge)
+
+    def up_to(self, edge: str | None, *, ascending: bool) -> list[Item]:
+        """What may be handed on, because no other partition can have anything before it."""
+        if edge is None:
+            taken, self.waiting = self.waiting, []
+            return taken
+        places = [item[self.place] for item in self.waiting]
+        end = bisect_right(places, edge) if ascending else len(places) - bisect_left(places[::-1], edge)
+        taken, self.waiting = self.waiting[:end], self.waiting[end:]
+        return taken
+
+
+@dataclass(slots=True)
+class Wanted:
+    """How many events are still wanted, and whether a filter lets only some through, nobody knows how many."""
+
+    count: int
+    filtered: bool
+
+
+def first_asked(ranges: Sequence[KeyRange], wanted: Wanted) -> list[Asked]:
+    """The first pages of a stage."""
+    limit = share(wanted.count, len(ranges)) if ranges else 0
+    return [Asked(keys, limit) for keys in ranges]
+
+
+def batches(
+    asked: Sequence[Asked], pages: Sequence[Page], fetch: Fetch, wanted: Wanted, *, ascending: bool
+) -> Iterator[list[Item]]:
+    """The items of a stage in order, a batch at a time, from its first pages on; more is read only when a batch was used up."""
+    partitions = [_Partition(keys, keys.index.sk if keys.index is not None else "sk", limit) for keys, limit in asked]
+    for partition, page in zip(partitions, pages, strict=True):
+        partition.take_in(page)
+    while True:
+        unread = [partition for partition in partitions if partition.more]
+        if all(partition.edge is not None for partition in unread):
+            edges = [partition.edge for partition in unread if partition.edge is not None]
+            edge = (min(edges) if ascending else max(edges)) if edges else None
+            yield _merged(partitions, edge, ascending=ascending)
+        if not unread:
+            return
+        # Those that hold the others up: at least the one whose edge it was.
+        due = [partition for partition in unread if not partition.waiting]
+        held = sum(len(partition.waiting) for partition in partitions)
+        for partition in due:
+            partition.limit = _next_limit(partition.limit, wanted, held, len(due))
+        found = fetch([Asked(partition.keys, partition.limit) for partition in due])
+        for partition, page in zip(due, found, strict=True):
+            partition.take_in(page)
+
+
+def _next_limit(before: int, wanted: Wanted, held: int, partitions: int) -> int:
+    """What is wanted beyond what waits already; with a filter twice as many each time, as what it lets through may be rare."""
+    return 2 * before if wanted.filtered else share(max(wanted.count - held, _LEAST), partitions)
+
+
+def _merged(partitions: Sequence[_Partition], edge: str | None, *, ascending: bool) -> list[Item]:
+    runs = [run for partition in partitions if (run := partition.up_to(edge, ascending=ascending))]
+    if len(runs) == 1:
+        return runs[0]
+    # Sorting sorted runs is what Python's sort is best at.
+    return sorted([item for run in runs for item in run], key=itemgetter(partitions[0].place), reverse=not ascending)
