@@ -26,10 +26,10 @@ class Quick(msgspec.Struct, gc=False):
     pk: _Text
     sk: _Text
     data: _Map | None = None
-    z: msgspec.Raw | None = None
-    out: msgspec.Raw | None = None
-    cold: msgspec.Raw | None = None
-    version: msgspec.Raw | None = None
+    z: Any = None
+    out: Any = None
+    cold: Any = None
+    version: Any = None
 
 
 def quick_items(found: list[Quick]) -> list[Item] | None:

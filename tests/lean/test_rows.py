@@ -1,0 +1,50 @@
+"""Items whose data is passed through as text: it says what the values would have said."""
+
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aws.lean.rows import Quick, object_text, quick_items
+from aws.wire import NAMED, plain
+from tests.archive.test_parquet import awkward, names
+from tidetable.exact import decode_json
+
+DECODE = msgspec.json.Decoder(list[Quick]).decode
+datas = st.dictionaries(names, awkward, max_size=4)
+
+
+def item(data: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"pk": {"S": "p#0"}, "sk": {"S": "2026#s"}, "at": {"N": "1"}, "data": {"M": data}, **more}
+
+
+@settings(max_examples=300, deadline=None)
+@given(datas)
+def test_the_text_is_the_data(data: dict[str, Any]) -> None:
+    found = quick_items(DECODE(msgspec.json.encode([item(data)])))
+    assert found is not None
+    wanted = {name: plain(value) for name, value in data.items()}
+    assert decode_json(found[0]["json"]) == wanted
+    assert decode_json(object_text(data)) == wanted
+    assert (found[0]["pk"], found[0]["sk"]) == ("p#0", "2026#s")
+
+
+def test_what_is_more_than_a_plain_event_is_left_to_the_long_way() -> None:
+    more: list[dict[str, Any]] = [
+        {"z": {"B": "AA=="}},
+        {"out": {"M": {}}},
+        {"cold": {"M": {}}},
+        {"version": {"N": "1"}},
+    ]
+    for one in more:
+        assert quick_items(DECODE(msgspec.json.encode([item({}), item({}, **one)]))) is None
+    without = item({})
+    del without["data"]
+    assert quick_items(DECODE(msgspec.json.encode([without]))) is None
+
+
+def test_names_that_are_data_do_not_fill_the_memory() -> None:
+    for number in range(25_000):
+        assert NAMED[f"name-{number}"] == f'"name-{number}":'
+    assert len(NAMED) <= 10_000

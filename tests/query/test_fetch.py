@@ -1,0 +1,92 @@
+"""Fetching a stage: whatever the pages, everything comes once and in order, and little is read that was not wanted."""
+
+import random
+from collections.abc import Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidetable.events import Item
+from tidetable.ports import Asked, KeyRange, Page
+from tidetable.query.fetch import Wanted, batches, first_asked, share
+
+
+class Table:
+    """Partitions by their key; pages may end early, as DynamoDB's do at 1 MB, and even be empty."""
+
+    def __init__(self, partitions: list[list[str]], *, ascending: bool, cuts: Sequence[int] = ()) -> None:
+        self._partitions = [sorted(places, reverse=not ascending) for places in partitions]
+        self._ascending = ascending
+        self._cuts = list(cuts)
+        self.read = 0
+        self.requests = 0
+
+    def fetch(self, asked: Sequence[Asked]) -> list[Page]:
+        return [self._page(*one) for one in asked]
+
+    def _page(self, keys: KeyRange, limit: int) -> Page:
+        assert limit >= 1
+        self.requests += 1
+        after = keys.after
+        rest = [
+            place
+            for place in self._partitions[int(keys.pk)]
+            if after is None or (place > after if self._ascending else place < after)
+        ]
+        found = rest[: min(limit, self._cuts.pop() if self._cuts else limit)]
+        self.read += len(found)
+        return Page([{"pk": keys.pk, "sk": place} for place in found], more=len(found) < len(rest))
+
+
+def ranges(count: int) -> list[KeyRange]:
+    return [KeyRange("t", str(number), "", "~") for number in range(count)]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(0, 99), max_size=20, unique=True), min_size=1, max_size=6),
+    st.booleans(),
+    st.integers(1, 50),
+    st.booleans(),
+    st.lists(st.integers(0, 3), max_size=12),
+)
+def test_everything_comes_once_and_in_order(
+    numbers: list[list[int]], ascending: bool, count: int, filtered: bool, cuts: list[int]
+) -> None:
+    partitions = [[f"{number:02d}#{index}" for number in held] for index, held in enumerate(numbers)]
+    table = Table(partitions, ascending=ascending, cuts=cuts)
+    wanted = Wanted(count, filtered)
+    asked = first_asked(ranges(len(partitions)), wanted)
+    found: list[Item] = []
+    for batch in batches(asked, table.fetch(asked), table.fetch, wanted, ascending=ascending):
+        found += batch
+    everything = sorted((place for held in partitions for place in held), reverse=not ascending)
+    assert [item["sk"] for item in found] == everything
+
+
+def test_a_page_of_a_hundred_over_sixteen_suffixes_reads_little_more_than_a_hundred() -> None:
+    chance = random.Random(1)
+    reads = []
+    for _ in range(50):
+        partitions: list[list[str]] = [[] for _ in range(16)]
+        for number in range(4000):
+            partitions[chance.randrange(16)].append(f"{number:04d}")
+        table = Table(partitions, ascending=False)
+        wanted = Wanted(101, filtered=False)
+        asked = first_asked(ranges(16), wanted)
+        count = 0
+        for batch in batches(asked, table.fetch(asked), table.fetch, wanted, ascending=False):
+            count += len(batch)
+            wanted.count = 101 - count
+            if count > 100:
+                break
+        reads.append(table.read)
+        assert table.requests <= 40
+    assert max(reads) < 190
+    assert sum(reads) / len(reads) < 160
+
+
+def test_a_single_partition_is_asked_for_what_is_wanted() -> None:
+    assert share(101, 1) == 101
+    assert share(1, 16) == 1
+    assert share(10_001, 10) < 1_100
