@@ -9,6 +9,7 @@ from tests.fakes.catalog import FakeCatalog
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import TableMissing
 from tidetable.events import Event, Item
+from tidetable.exact import encode_json
 from tidetable.ingest.routing import Outside
 from tidetable.keys import Key
 from tidetable.large import Unpacker
@@ -95,12 +96,19 @@ class FakeStore:
     def query_many(
         self, asked: Sequence[Asked], *, ascending: bool, consistent: bool = False, quick: bool = False
     ) -> Sequence[Page | None]:
-        return [
-            self.query(one.keys, limit=one.limit, ascending=ascending, consistent=consistent)
-            if one.keys.table in self.tables
-            else None
-            for one in asked
-        ]
+        def ask(one: Asked) -> Page | None:
+            if one.keys.table not in self.tables:
+                return None
+            page = self.query(one.keys, limit=one.limit, ascending=ascending, consistent=consistent)
+            plain = all(item.keys() <= {"pk", "sk", "at", "data"} for item in page.items)
+            if not quick or one.keys.index is not None or not plain:
+                return page
+            items = [
+                {"pk": item["pk"], "sk": item["sk"], "json": encode_json(item["data"]).decode()} for item in page.items
+            ]
+            return Page(items, page.more, page.units)
+
+        return [ask(one) for one in asked]
 
     def get(self, table: str, key: Key) -> Item | None:
         return self._table(table).get(key)

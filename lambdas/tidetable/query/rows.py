@@ -132,6 +132,11 @@ class Quick(NamedTuple):
             )
         return texts
 
+    def of_series(self, series: str) -> Quick:
+        """Those of one series: partitioned by time, a series is a residual filter."""
+        names_of = self.entry.layout.names_of
+        return Quick(self.entry, [item for item in self.items if names_of(item)[1] == series])
+
     def fitting(self, count: int, size: int) -> tuple[int, int]:
         """How many of the items fit into so many events and bytes, and the bytes of those that do.
 

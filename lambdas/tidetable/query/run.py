@@ -174,11 +174,10 @@ class _Run:
             if batch is None:
                 return self._finish(page, plan, now, _edge(stage, ascending=query.ascending))
             filters = stage.archive is not None or stage.filters(query)
-            if isinstance(batch, Quick) and not filters:
-                full = page.take_quick(batch)
+            if isinstance(batch, Quick):
+                full = page.take_quick(batch.of_series(query.series) if filters and query.series else batch)
             else:
-                rows = [Row(batch.entry, item) for item in batch.items] if isinstance(batch, Quick) else batch
-                full = page.take(row for row in rows if not filters or self._wants(row, stage))
+                full = page.take(row for row in batch if not filters or self._wants(row, stage))
             if full:
                 return self._finish(page, plan, now, page.position)
             self._wanted.count = query.limit + 1 - page.count
