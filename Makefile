@@ -52,9 +52,10 @@ check: setup ## lint, format, types, direction of imports
 	.venv/bin/mypy
 	$(PY) -m pytest -q tests/test_imports.py
 
-bench: setup ## hot paths, suffixes and the bill, each against a named baseline
+bench: setup $(JAR) ## hot paths, suffixes and the bill, each against a named baseline
 	$(PY) -m bench.ingest
 	$(PY) -m bench.cold
+	$(PY) -m bench.query
 	$(PY) -m bench.large
 	$(PY) -m bench.suffixes
 	$(PY) -m bench.bill

@@ -20,9 +20,9 @@ def json_response(status: int, body: Any, headers: Mapping[str, str] | None = No
     return _response(status, "application/json", body, headers or {})
 
 
-def text_response(status: int, body: str, headers: Mapping[str, str] | None = None) -> Response:
-    """An answer whose JSON is text already."""
-    return _with_body(status, "application/json", body, headers or {})
+def text_response(status: int, content_type: str, body: str, headers: Mapping[str, str]) -> Response:
+    """An answer whose body is text already."""
+    return _with_body(status, content_type, body, headers)
 
 
 def problem_response(problem: Problem) -> Response:

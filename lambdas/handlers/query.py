@@ -17,7 +17,7 @@ from handlers._observe import logger, metrics, observed, seconds_left, uncollect
 from settings import config, settings
 from tidetable.config import Stream
 from tidetable.problems import Problem, ProblemError, unknown_stream
-from tidetable.query import describe_periods, describe_streams, get_event, parse_query, run_query
+from tidetable.query import describe_periods, describe_streams, format_of, get_event, parse_query, rendered, run_query
 
 app = APIGatewayRestResolver()
 
@@ -45,12 +45,22 @@ def events(stream: str) -> HttpResponse[str]:
     """A page of events."""
     now = wiring.clock().now()
     policy = _stream(stream)
-    query = parse_query(policy, app.current_event.raw_event.get("multiValueQueryStringParameters") or {}, now)
+    parameters = app.current_event.raw_event.get("multiValueQueryStringParameters") or {}
+    query = parse_query(policy, parameters, now)
+    headers = {name.lower(): value for name, value in (app.current_event.raw_event.get("headers") or {}).items()}
+    form = format_of(next(iter(parameters.get("format", [])), None), headers.get("accept", ""))
     answer = run_query(query, policy, wiring.reader(), now, seconds_left(app.lambda_context))
     metrics.add_metric("ReadUnits", MetricUnit.Count, answer.units)
     metrics.add_metric("EventsRead", MetricUnit.Count, answer.count)
-    headers = {"Tidetable-Read-Units": f"{answer.units:g}", "Tidetable-Requests": str(answer.requests)}
-    return _http(text_response(200, answer.text(), headers))
+    told = {
+        "Tidetable-Read-Units": f"{answer.units:g}",
+        "Tidetable-Requests": str(answer.requests),
+        "Tidetable-Gaps": str(len(answer.gaps)),
+    }
+    if answer.next is not None:
+        told["Tidetable-Next"] = answer.next
+    content_type, body = rendered(answer, form)
+    return _http(text_response(200, content_type, body, told))
 
 
 @app.get("/v1/streams/<stream>/events/<ref>")

@@ -19,6 +19,10 @@ OTHER = encode_cursor("other", None, NOW - timedelta(days=1), NOW, Position(NOW)
 REFUSED = [
     ("an unknown parameter", {"form": ["-1h"]}, "unknown_parameter", "known are from, to"),
     ("a parameter given twice", {"limit": ["1", "2"]}, "bad_parameter", "once"),
+    ("a consistency of neither kind", {"consistent": ["yes"]}, "bad_parameter", "true or false"),
+    ("fields that are none", {"fields": ["a,,b"]}, "bad_parameter", "mag,place"),
+    ("versions of neither kind", {"versions": ["2"]}, "bad_parameter", "newest or all"),
+    ("versions that are not kept", {"versions": ["all"]}, "bad_parameter", "keeps no earlier"),
     ("a limit that is no number", {"limit": ["many"]}, "bad_parameter", "1 to 10000"),
     ("a limit of nothing", {"limit": ["0"]}, "bad_parameter", "1 to 10000"),
     ("a limit too large", {"limit": ["10001"]}, "bad_parameter", "1 to 10000"),

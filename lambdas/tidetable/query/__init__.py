@@ -1,8 +1,19 @@
 """Queries: from a query string to ordered events, across suffixes, buckets, periods and archives."""
 
+from tidetable.query.formats import format_of, rendered
 from tidetable.query.get import get_event
 from tidetable.query.params import parse_query
 from tidetable.query.run import Answer, Reader, run_query
 from tidetable.query.streams import describe_periods, describe_streams
 
-__all__ = ["Answer", "Reader", "describe_periods", "describe_streams", "get_event", "parse_query", "run_query"]
+__all__ = [
+    "Answer",
+    "Reader",
+    "describe_periods",
+    "describe_streams",
+    "format_of",
+    "get_event",
+    "parse_query",
+    "rendered",
+    "run_query",
+]

@@ -37,6 +37,7 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
     where: tuple[str, str] | None = None
     fields: tuple[str, ...] = ()
     versions: bool = False
+    consistent: bool = False
 
     @property
     def position(self) -> Position:
@@ -55,12 +56,24 @@ def encode_cursor(
     where: tuple[str, str] | None = None,
     fields: tuple[str, ...] = (),
     versions: bool = False,
+    consistent: bool = False,
 ) -> str:
     """The cursor as URL-safe text."""
     time = to_micros(position.time)
     edges = to_micros(start), to_micros(end)
     cursor = Cursor(
-        _VERSION, stream, series, ascending, *edges, time, position.series, position.id, where, fields, versions
+        _VERSION,
+        stream,
+        series,
+        ascending,
+        *edges,
+        time,
+        position.series,
+        position.id,
+        where,
+        fields,
+        versions,
+        consistent,
     )
     return urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
 

@@ -11,11 +11,11 @@ from tidetable.errors import InvalidRef, TableMissing
 from tidetable.keys import Key, Ref
 from tidetable.ports import ArchiveRange
 from tidetable.problems import refuse
-from tidetable.query.params import parse_shape, single
+from tidetable.query.params import parse_consistent, parse_shape, single
 from tidetable.query.rows import Row, Shape, archived_rows, complete, earlier_items, row_of, shown
 from tidetable.query.run import Reader, find_entry
 
-KNOWN = frozenset({"fields", "versions"})
+KNOWN = frozenset({"fields", "versions", "consistent"})
 
 
 def get_event(
@@ -33,7 +33,7 @@ def get_event(
         raise refuse(400, "bad_ref", str(error)) from error
     if ref.stream != stream.name:
         raise refuse(400, "bad_ref", f"this ref belongs to stream {ref.stream[:64]!r}")
-    row = _find(stream, ref, reader, shape)
+    row = _find(stream, ref, reader, shape, consistent=parse_consistent(given))
     if row is None:
         detail = "there is no event of this ref: it was never stored, or its period was deleted"
         raise refuse(404, "unknown_event", detail)
@@ -44,21 +44,22 @@ def get_event(
     return cast("dict[str, Any]", document)
 
 
-def _find(stream: Stream, ref: Ref, reader: Reader, shape: Shape) -> Row | None:
-    for consistent in (False, True):
+def _find(stream: Stream, ref: Ref, reader: Reader, shape: Shape, *, consistent: bool) -> Row | None:
+    for anew in (consistent, True):
         start = ref.period.start
-        entry = find_entry(reader.catalog.entries(stream.name, start, start, consistent=consistent), ref.period.label)
+        entry = find_entry(reader.catalog.entries(stream.name, start, start, consistent=anew), ref.period.label)
         try:
-            return _read(entry, ref, reader, shape) if entry is not None else None
+            return _read(entry, ref, reader, shape, consistent=consistent) if entry is not None else None
         except TableMissing:
             continue  # it may just have been archived: the catalog, read anew, knows
     return None
 
 
-def _read(entry: Entry, ref: Ref, reader: Reader, shape: Shape) -> Row | None:
+def _read(entry: Entry, ref: Ref, reader: Reader, shape: Shape, *, consistent: bool) -> Row | None:
     if not entry.live:
         return _read_archive(entry, ref, reader, shape)
-    item = reader.store.get(entry.table, ref.key)
+    store = reader.store
+    item = store.get_many(entry.table, [ref.key]).get(ref.key) if consistent else store.get(entry.table, ref.key)
     if item is None:
         return None
     versioned = shape.versions and entry.layout.versioned

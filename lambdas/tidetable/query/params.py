@@ -15,12 +15,12 @@ from tidetable.query.cursor import Position, decode_cursor
 from tidetable.query.rows import EVERYTHING, Shape
 from tidetable.times import from_micros, parse_point
 
-KNOWN = ("from", "to", "series", "order", "limit", "fields", "versions", "cursor")
+KNOWN = ("from", "to", "series", "order", "limit", "fields", "versions", "consistent", "format", "cursor")
 WHERE = "where."
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 10_000
 MAX_FIELDS = 50
-_WITH_CURSOR = frozenset({"cursor", "limit", "series", "order", "fields", "versions"})
+_WITH_CURSOR = frozenset({"cursor", "limit", "series", "order", "fields", "versions", "consistent", "format"})
 _DEFAULT_SPAN = timedelta(hours=1)
 
 
@@ -29,7 +29,7 @@ class Query:
     """Events of a stream in ``[start, end)``, of one series if given, newest first unless ``ascending``.
 
     ``after`` is where an earlier page ended. ``where`` is a field of ``data`` and the value that it must have, as text;
-    ``shape`` says what of the events is shown.
+    ``shape`` says what of the events is shown, ``consistent`` that everything acknowledged before is among them.
     """
 
     stream: str
@@ -41,6 +41,7 @@ class Query:
     after: Position | None = None
     where: tuple[str, str] | None = None
     shape: Shape = EVERYTHING
+    consistent: bool = False
 
     def wants(self, event: Event) -> bool:
         """Whether an event has the value asked for, of which key ranges say nothing unless an index does."""
@@ -77,8 +78,23 @@ def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: da
                 f'"{where[0]}" would serve where.{where[0]} without a scan'
             )
             raise refuse(400, "needs_index", detail)
+    consistent = parse_consistent(given)
+    if consistent and where is not None and series is None and stream.layout.index_on(where[0]) is not None:
+        detail = (
+            f"where.{where[0]} is answered by an index, and DynamoDB reads indexes eventually: leave consistent out"
+        )
+        raise refuse(400, "bad_parameter", detail)
     shape = parse_shape(stream, given)
-    return Query(stream.name, start, end, series, _ascending(given), limit, where=where, shape=shape)
+    ascending = _ascending(given)
+    return Query(stream.name, start, end, series, ascending, limit, where=where, shape=shape, consistent=consistent)
+
+
+def parse_consistent(given: Mapping[str, str]) -> bool:
+    """Whether everything that was acknowledged must be readable."""
+    consistent = given.get("consistent", "false")
+    if consistent not in ("true", "false"):
+        raise refuse(400, "bad_parameter", "consistent must be true or false")
+    return consistent == "true"
 
 
 def _continued(stream: Stream, given: Mapping[str, str], limit: int) -> Query:
@@ -95,6 +111,8 @@ def _continued(stream: Stream, given: Mapping[str, str], limit: int) -> Query:
     same = given.get("series", cursor.series) == cursor.series and where in (None, cursor.where)
     if {"fields", "versions"} & given.keys():
         same = same and parse_shape(stream, given) == shape
+    if "consistent" in given:
+        same = same and parse_consistent(given) == cursor.consistent
     if cursor.stream != stream.name or not same or ("order" in given and _ascending(given) != cursor.ascending):
         raise refuse(
             400, "invalid_cursor", "this cursor belongs to another query: repeat that one, or begin without it"

@@ -64,6 +64,10 @@ class Answer:
         """The events that are not text already."""
         return [one for part in self.parts for one in part if isinstance(one, Shown)]
 
+    def texts(self) -> list[str]:
+        """The events as JSON."""
+        return [text for part in self.parts for text in _texts(part)]
+
     def text(self) -> str:
         """The answer's body."""
         texts = ",".join([",".join(_texts(part)) for part in self.parts if part])
@@ -95,7 +99,7 @@ class _Begun(NamedTuple):
 
 def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remaining: Callable[[], float]) -> Answer:
     """Answer a page. A table that vanishes meanwhile is looked up once more in the catalog, then reported as a gap."""
-    entries = reader.catalog.entries(stream.name, query.start, query.end)
+    entries = reader.catalog.entries(stream.name, query.start, query.end, consistent=query.consistent)
     try:
         return _Run(query, reader, remaining).answer(plan_query(query, entries), now)
     except _Vanished:
@@ -215,6 +219,7 @@ class _Run:
                 where=query.where,
                 fields=query.shape.fields,
                 versions=query.shape.versions,
+                consistent=query.consistent,
             )
         # What is yet to come is no gap.
         gaps = [*plan.gaps, *self._missing.values()]
@@ -264,7 +269,8 @@ class _Run:
     def _fetch(self, asked: Sequence[Asked]) -> list[Page]:
         """The pages of some ranges; a range of a table that went has none, if that is to be forgiven."""
         query = self._query
-        pages = self._reader.store.query_many(asked, ascending=query.ascending, quick=self._quick) if asked else ()
+        store, options = self._reader.store, {"ascending": query.ascending, "consistent": query.consistent}
+        pages = store.query_many(asked, quick=self._quick, **options) if asked else ()
         found: list[Page] = []
         for one, page in zip(asked, pages, strict=True):
             self._answer.requests += 1
