@@ -24,6 +24,7 @@ from bench.results import note
 from bench.stub import stub
 from tidetable.catalog import Entry, State
 from tidetable.config import load
+from tidetable.events import Event
 from tidetable.names import table_name
 from tidetable.periods import containing
 
@@ -80,6 +81,13 @@ def catalog_answer() -> bytes:
     return f'{{"Items":[{item_text(item)}],"Count":1}}'.encode()
 
 
+def events_answer() -> bytes:
+    """A Query's answer: one event."""
+    layout = load(ROOT / "tidetable.toml").streams["quakes"].layout
+    item = layout.item_of(Event("a", datetime.now(UTC), "1", {"mag": 4}), at=1)
+    return f'{{"Items":[{item_text(item)}],"Count":1}}'.encode()
+
+
 def seconds(program: str, environment: dict[str, str]) -> float:
     """Wall time of a program in a process of its own."""
     begun = time.perf_counter()
@@ -92,7 +100,7 @@ def seconds(program: str, environment: dict[str, str]) -> float:
 def main() -> None:
     """Both in turn, many times, from compiled modules as the assets have them and as boto3 is installed."""
     compile_dir(ROOT / "lambdas", quiet=2)
-    with stub({b"Query": catalog_answer()}) as endpoint:
+    with stub({b"bench-catalog": catalog_answer(), b".query": events_answer()}) as endpoint:
         environment = os.environ | {
             "AWS_ENDPOINT_URL": endpoint,
             "AWS_ACCESS_KEY_ID": "bench",

@@ -11,8 +11,8 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
 ANSWERS = {
-    b"BatchWriteItem": b'{"UnprocessedItems":{},"ConsumedCapacity":[]}',
-    b"PutItem": b"{}",
+    b"batchwriteitem": b'{"UnprocessedItems":{},"ConsumedCapacity":[]}',
+    b"putitem": b"{}",
 }
 
 
@@ -30,9 +30,10 @@ def _serve(connection: socket.socket, answers: dict[bytes, bytes]) -> None:
             length = int(head.partition(b"content-length:")[2].split(b"\r\n", 1)[0])
             while len(held) < end + 4 + length:
                 held += connection.recv(1 << 20)
-            operation = next((name for name in answers if name.lower() in head), b"")
+            request = head + held[end : end + 4 + length]
+            asked = next((name for name in answers if name in request), b"")
             held = held[end + 4 + length :]
-            body = answers.get(operation, b"{}")
+            body = answers.get(asked, b"{}")
             lines = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-amz-json-1.0\r\nContent-Length: %d\r\n\r\n" % len(
                 body
             )
@@ -49,10 +50,13 @@ def _run(answers: dict[bytes, bytes], told: Connection) -> None:
 
 @contextmanager
 def stub(answers: dict[bytes, bytes] | None = None) -> Iterator[str]:
-    """The address of a stub that gives these answers by operation, while the block lasts."""
+    """The address of a stub, while the block lasts. It gives the answer whose name is in the request: an operation in lower case,
+
+    or what the body says.
+    """
     spawn = get_context("spawn")
     here, there = spawn.Pipe()
-    process = spawn.Process(target=_run, args=(ANSWERS | (answers or {}), there), daemon=True)
+    process = spawn.Process(target=_run, args=((answers or {}) | ANSWERS, there), daemon=True)
     process.start()
     try:
         yield f"http://127.0.0.1:{here.recv()}"
