@@ -17,7 +17,16 @@ from handlers._observe import logger, metrics, observed, seconds_left, uncollect
 from settings import config, settings
 from tidetable.config import Stream
 from tidetable.problems import Problem, ProblemError, unknown_stream
-from tidetable.query import describe_periods, describe_streams, format_of, get_event, parse_query, rendered, run_query
+from tidetable.query import (
+    describe_periods,
+    describe_streams,
+    explain_query,
+    format_of,
+    get_event,
+    parse_query,
+    rendered,
+    run_query,
+)
 
 app = APIGatewayRestResolver()
 
@@ -47,6 +56,9 @@ def events(stream: str) -> HttpResponse[str]:
     policy = _stream(stream)
     parameters = app.current_event.raw_event.get("multiValueQueryStringParameters") or {}
     query = parse_query(policy, parameters, now)
+    if "explain" in parameters:
+        # Sizes are the control plane's to tell, so this is slower than most of what it explains.
+        return _ok(explain_query(query, policy, wiring.reader(), wiring.tables(), now))
     headers = {name.lower(): value for name, value in (app.current_event.raw_event.get("headers") or {}).items()}
     form = format_of(next(iter(parameters.get("format", [])), None), headers.get("accept", ""))
     answer = run_query(query, policy, wiring.reader(), now, seconds_left(app.lambda_context))

@@ -3,7 +3,7 @@
 from tidetable.query.formats import format_of, rendered
 from tidetable.query.get import get_event
 from tidetable.query.params import parse_query
-from tidetable.query.run import Answer, Reader, run_query
+from tidetable.query.run import Answer, Reader, explain_query, run_query
 from tidetable.query.streams import describe_periods, describe_streams
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Reader",
     "describe_periods",
     "describe_streams",
+    "explain_query",
     "format_of",
     "get_event",
     "parse_query",

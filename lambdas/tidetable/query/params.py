@@ -15,12 +15,14 @@ from tidetable.query.cursor import Position, decode_cursor
 from tidetable.query.rows import EVERYTHING, Shape
 from tidetable.times import from_micros, parse_point
 
-KNOWN = ("from", "to", "series", "order", "limit", "fields", "versions", "consistent", "format", "cursor")
+KNOWN = ("from", "to", "series", "order", "limit", "fields", "versions", "consistent", "format", "explain", "cursor")
 WHERE = "where."
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 10_000
 MAX_FIELDS = 50
-_WITH_CURSOR = frozenset({"cursor", "limit", "series", "order", "fields", "versions", "consistent", "format"})
+_WITH_CURSOR = frozenset(
+    {"cursor", "limit", "series", "order", "fields", "versions", "consistent", "format", "explain"}
+)
 _DEFAULT_SPAN = timedelta(hours=1)
 
 
@@ -52,6 +54,8 @@ def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: da
     """Read the query string. Without edges it is the last hour, up to the newest time that the stream accepts."""
     given = single(parameters, KNOWN)
     limit = _limit(given.get("limit"))
+    if given.get("explain", "true") != "true":
+        raise refuse(400, "bad_parameter", "explain must be true, or left out")
     if "cursor" in given:
         return _continued(stream, given, limit)
     end = _point(given, "to", now) if "to" in given else now + stream.ahead

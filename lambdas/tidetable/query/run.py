@@ -16,8 +16,9 @@ from tidetable.events import Item
 from tidetable.exact import decode_json, encode_json
 from tidetable.keys import Key
 from tidetable.large.whole import Unpacker
-from tidetable.ports import ArchivePage, ArchiveRange, ArchiveReader, Asked, CatalogReader, EventStore, Page
+from tidetable.ports import ArchivePage, ArchiveRange, ArchiveReader, Asked, CatalogReader, EventStore, Page, Tables
 from tidetable.query.cursor import Position, encode_cursor
+from tidetable.query.explain import explained
 from tidetable.query.fetch import Wanted, batches, first_asked
 from tidetable.query.params import Query
 from tidetable.query.plan import Gap, Plan, Stage, plan_query
@@ -105,6 +106,15 @@ def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remai
     except _Vanished:
         entries = reader.catalog.entries(stream.name, query.start, query.end, consistent=True)
         return _Run(query, reader, remaining, forgiving=True).answer(plan_query(query, entries), now)
+
+
+def explain_query(query: Query, stream: Stream, reader: Reader, tables: Tables, now: datetime) -> dict[str, Any]:
+    """What ``run_query`` would read, and about how much."""
+    plan = plan_query(query, reader.catalog.entries(stream.name, query.start, query.end))
+    live = {stage.entry.table for stage in plan.stages if stage.archive is None}
+    with ThreadPoolExecutor(_AHEAD) as pool:
+        described = dict(zip(live, pool.map(tables.describe, live), strict=True))
+    return explained(query, plan, described, now)
 
 
 class _Page:

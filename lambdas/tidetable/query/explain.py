@@ -1,0 +1,134 @@
+"""Explaining a query: what would be read, and about how much, without reading it.
+
+The estimate takes the events of a period as evenly spread over its time and its suffixes, at the sizes that DynamoDB tells of
+its tables about every six hours. Of a table that has told nothing yet it says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import ceil
+from typing import Any
+
+from tidetable.ports import Table
+from tidetable.query.fetch import Wanted, first_asked
+from tidetable.query.params import Query
+from tidetable.query.plan import Plan, Stage
+from tidetable.times import to_text
+
+# AWS: a read unit is 4 KB, half of it if the read need not be consistent; a page ends at 1 MB.
+_UNIT, _PAGE = 4096, 1024 * 1024
+
+
+@dataclass(slots=True)
+class Estimate:
+    """Read units and requests of a page and of all pages; ``unknown`` are tables that have told no size yet."""
+
+    page_units: float = 0.0
+    page_requests: int = 0
+    all_units: float = 0.0
+    all_requests: int = 0
+    unknown: int = 0
+
+    def document(self) -> dict[str, Any]:
+        """The estimate as JSON."""
+        return {
+            "page": {"read_units": round(self.page_units, 1), "requests": self.page_requests},
+            "all_pages": {"read_units": round(self.all_units, 1), "requests": self.all_requests},
+            "tables_of_unknown_size": self.unknown,
+        }
+
+
+def explained(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: datetime) -> dict[str, Any]:
+    """The plan of a query as the API shows it."""
+    return {
+        "query": {
+            "stream": query.stream,
+            "from": to_text(query.start),
+            "to": to_text(query.end),
+            "series": query.series,
+            "where": None if query.where is None else {query.where[0]: query.where[1]},
+            "order": "asc" if query.ascending else "desc",
+            "limit": query.limit,
+            "consistent": query.consistent,
+        },
+        "stages": [_stage(stage, query) for stage in plan.stages],
+        "gaps": [{"from": to_text(gap.start), "to": to_text(gap.end), "reason": gap.reason} for gap in plan.gaps],
+        "estimate": estimate(query, plan, tables, now).document(),
+    }
+
+
+def _stage(stage: Stage, query: Query) -> dict[str, Any]:
+    index = next((keys.index for keys in stage.ranges if keys.index is not None), None)
+    filters = []
+    if stage.archive is None and stage.filters(query):
+        by_series = query.series is not None and (index is not None or stage.entry.layout.partition_by == "time")
+        filters += ["series"] if by_series else []
+        filters += [f"where.{query.where[0]}"] if query.where is not None and index is None else []
+    return {
+        "period": stage.entry.period.label,
+        "source": "archive" if stage.archive is not None else "table" if index is None else "index",
+        "table": None if stage.archive is not None else stage.entry.table,
+        "index": None if index is None else index.name,
+        "from": to_text(stage.start),
+        "to": to_text(stage.end),
+        "ranges": len(stage.ranges) or 1,
+        "filtered_by": filters,
+    }
+
+
+def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: datetime) -> Estimate:
+    """About what a query costs: its first page, whose stages are begun one, then two, then four at a time, and all pages."""
+    found = Estimate()
+    left = float(query.limit + 1)
+    ahead, begun = 1, 0
+    for number, stage in enumerate(plan.stages):
+        if number == begun:
+            # A full page begins no more.
+            reads = left > 0
+            begun, ahead = begun + ahead, min(2 * ahead, 8)
+        if stage.archive is not None:
+            found.all_requests += 1
+            found.page_requests += reads
+            continue
+        events, size = _density(stage, tables.get(stage.entry.table), now)
+        if size is None:
+            found.unknown += 1
+            size = 1024.0
+        ranges = max(len(stage.ranges), 1)
+        units, requests = _cost(events / ranges, size, query)
+        found.all_units += ranges * units
+        found.all_requests += ranges * requests
+        if reads:
+            wanted = Wanted(max(ceil(left), 1), filtered=stage.filters(query))
+            limit = first_asked(stage.ranges, wanted)[0].limit
+            each = events / ranges if wanted.filtered else min(events / ranges, limit)
+            units, requests = _cost(each, size, query)
+            found.page_units += ranges * units
+            found.page_requests += ranges * requests
+            left -= 0 if wanted.filtered else events
+    return found
+
+
+def _density(stage: Stage, table: Table | None, now: datetime) -> tuple[float, float | None]:
+    """How many events a stage holds if they are evenly spread, and the bytes of one, if its table has told them."""
+    if table is None or not table.item_count:
+        return 0.0, None
+    period = stage.entry.period
+    # Of the period under way only what has passed has events.
+    passed = min(period.end, now) - period.start
+    part = max(0.0, (min(stage.end, now) - stage.start) / passed) if passed > timedelta(0) else 1.0
+    shared = len({keys.pk for keys in stage.ranges})
+    by_series = stage.entry.layout.partition_by == "series" or stage.indexed
+    # Of series and of indexed values nobody has counted how many there are: the answer is for one of a hundred.
+    events = table.item_count * part * (0.01 if by_series and shared else 1.0)
+    return events, table.size_bytes / table.item_count
+
+
+def _cost(events: float, size: float, query: Query) -> tuple[float, int]:
+    """Read units and requests of one range that so many events are read of."""
+    read = events * size
+    units = max(1, ceil(read / _UNIT)) / (1 if query.consistent else 2)
+    return units, max(1, ceil(read / _PAGE))
