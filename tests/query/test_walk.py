@@ -171,3 +171,14 @@ def test_when_the_time_is_up_the_answer_is_a_cursor_that_goes_on() -> None:
     first = run_query(query, STREAM, fixture.reader, NOW, lambda: 0.0)
     assert first.next is not None
     assert first.count + len(fixture.walk(1000, cursor=first.next)) == 1400
+
+
+def test_plain_events_beside_a_large_one_are_shown_whole() -> None:
+    """The page of the large one comes the long way, the pages of the other suffixes as text."""
+    held = [Event("a", START + timedelta(minutes=n), str(n), {"n": n}) for n in range(40)]
+    fixture = Fixture(held)
+    table = next(iter(fixture.store.tables.values()))
+    key = next(iter(table))
+    table[key] = {**table[key], "note": "another attribute"}
+    found = fixture.walk(30, **{"from": START.isoformat(), "to": (START + timedelta(days=1)).isoformat()})
+    assert sorted(event.data["n"] for event in found) == list(range(40))

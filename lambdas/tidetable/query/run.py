@@ -309,6 +309,8 @@ class _Run:
         query, unpacker, entry = self._query, self._reader.unpacker, stage.entry
         if self._quick and all("json" in item for item in items):
             return Quick(entry, items)
+        # One large value makes its page come the long way, and what is merged with that page goes it, too.
+        items = [{**item, "data": decode_json(item["json"])} if "json" in item else item for item in items]
         if query.where is not None and not stage.indexed and any("out" in item for item in items):
             items = unpacker.whole(items, entry.table, cold=False).items
         items = [unpacker.inflated(item) for item in items]
