@@ -1,9 +1,10 @@
 """Queries: from a query string to ordered events, across suffixes, buckets, periods and archives."""
 
+from tidetable.query.answer import Answer
 from tidetable.query.formats import format_of, rendered
 from tidetable.query.get import get_event
 from tidetable.query.params import parse_query
-from tidetable.query.run import Answer, Reader, explain_query, run_query
+from tidetable.query.run import Reader, explain_query, run_query
 from tidetable.query.streams import describe_periods, describe_streams
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import Any
 from tidetable.events import JsonObject
 from tidetable.exact import decode_json, encode_json
 from tidetable.problems import refuse
-from tidetable.query.run import Answer
+from tidetable.query.answer import Answer
 
 _TYPES = {"json": "application/json", "ndjson": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
 _ACCEPTED = {"application/x-ndjson": "ndjson", "application/ndjson": "ndjson", "text/csv": "csv"}

@@ -1,0 +1,125 @@
+"""DynamoDB's answers to the data plane, as far as the store looks at them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from aws.lean.client import Refused
+from aws.lean.rows import Quick, quick_items
+from aws.wire import item_of
+from tidetable.ports import KeyRange, Page
+
+
+class _Units(msgspec.Struct):
+    CapacityUnits: float = 0.0
+
+
+class _Keys(msgspec.Struct):
+    pk: dict[str, str]
+    sk: dict[str, str] = {}
+
+
+class _PutRequest(msgspec.Struct):
+    Item: _Keys
+
+
+class _WriteRequest(msgspec.Struct):
+    PutRequest: _PutRequest
+
+
+class Wrote(msgspec.Struct):
+    UnprocessedItems: dict[str, list[_WriteRequest]] = {}
+    ConsumedCapacity: list[_Units] = []
+
+
+class _Found(msgspec.Struct):
+    Items: list[dict[str, dict[str, Any]]]
+    LastEvaluatedKey: dict[str, Any] | None = None
+    ConsumedCapacity: _Units | None = None
+
+
+class _Quick(msgspec.Struct):
+    Items: list[Quick]
+    LastEvaluatedKey: dict[str, Any] | None = None
+    ConsumedCapacity: _Units | None = None
+
+
+class _Got(msgspec.Struct):
+    Item: dict[str, dict[str, Any]] | None = None
+
+
+class _KeysLeft(msgspec.Struct):
+    Keys: list[dict[str, Any]]
+
+
+class _GotMany(msgspec.Struct):
+    Responses: dict[str, list[dict[str, dict[str, Any]]]] = {}
+    UnprocessedKeys: dict[str, _KeysLeft] = {}
+
+
+class _PutAnswer(msgspec.Struct):
+    ConsumedCapacity: _Units | None = None
+
+
+class _Reason(msgspec.Struct):
+    Code: str = ""
+    reason: str = ""
+
+
+class _Why(msgspec.Struct):
+    """What a refusal may say besides its code: of a transaction, or of throttling (with one spelling or the other)."""
+
+    CancellationReasons: list[_Reason] = []
+    ThrottlingReasons: list[_Reason] = []
+    other_reasons: list[_Reason] = msgspec.field(name="throttlingReasons", default_factory=list)
+
+
+_WROTE = msgspec.json.Decoder(Wrote).decode
+_FOUND = msgspec.json.Decoder(_Found).decode
+_QUICK = msgspec.json.Decoder(_Quick).decode
+GOT = msgspec.json.Decoder(_Got).decode
+GOT_MANY = msgspec.json.Decoder(_GotMany).decode
+_PUT_ANSWER = msgspec.json.Decoder(_PutAnswer).decode
+_WHY = msgspec.json.Decoder(_Why).decode
+
+
+def page_of(keys: KeyRange, body: bytes, *, quick: bool) -> Page:
+    index = keys.index
+    if quick and index is None:
+        rows = _QUICK(body)
+        items = quick_items(rows.Items)
+        if items is not None:
+            return Page(items, rows.LastEvaluatedKey is not None, _units(rows.ConsumedCapacity))
+    found = _FOUND(body)
+    items = [item_of(item) for item in found.Items]
+    if index is not None and keys.after is not None:
+        items = [item for item in items if item[index.sk] != keys.after]
+    return Page(items, more=found.LastEvaluatedKey is not None, units=_units(found.ConsumedCapacity))
+
+
+def _units(consumed: _Units | None) -> float:
+    return consumed.CapacityUnits if consumed is not None else 0.0
+
+
+def wrote_batch(body: bytes) -> Wrote:
+    return _WROTE(body)
+
+
+def wrote_one(body: bytes) -> Wrote:
+    capacity = _PUT_ANSWER(body).ConsumedCapacity
+    return Wrote(ConsumedCapacity=[capacity] if capacity is not None else [])
+
+
+def throttling_reasons(refused: Refused) -> list[str]:
+    """Why a request was throttled, as DynamoDB names it, such as ``TableWriteKeyRangeThroughputExceeded``."""
+    why = why_of(refused)
+    return [one.reason for one in (*why.ThrottlingReasons, *why.other_reasons) if one.reason]
+
+
+def why_of(refused: Refused) -> _Why:
+    try:
+        return _WHY(refused.body)
+    except msgspec.DecodeError:
+        return _Why()

@@ -1,0 +1,49 @@
+"""What the core needs of the world: ``aws/`` implements it on AWS, the tests bring fakes that pass the same contract."""
+
+from tidetable.ports.archives import ArchivePage, Archiver, ArchiveRange, ArchiveReader, Version
+from tidetable.ports.data import (
+    Asked,
+    Blob,
+    Compressor,
+    EventStore,
+    Guard,
+    Guarded,
+    KeyRange,
+    Overflow,
+    Page,
+    Put,
+    Transacted,
+    Values,
+    Written,
+)
+from tidetable.ports.records import Catalog, CatalogReader, Clock
+from tidetable.ports.tables import Scaling, Table, TableRefused, Tables, TableSpec
+
+__all__ = [
+    "ArchivePage",
+    "ArchiveRange",
+    "ArchiveReader",
+    "Archiver",
+    "Asked",
+    "Blob",
+    "Catalog",
+    "CatalogReader",
+    "Clock",
+    "Compressor",
+    "EventStore",
+    "Guard",
+    "Guarded",
+    "KeyRange",
+    "Overflow",
+    "Page",
+    "Put",
+    "Scaling",
+    "Table",
+    "TableRefused",
+    "TableSpec",
+    "Tables",
+    "Transacted",
+    "Values",
+    "Version",
+    "Written",
+]

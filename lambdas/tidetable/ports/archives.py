@@ -1,0 +1,66 @@
+"""Archived periods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from tidetable.events import Event
+
+
+class Archiver(Protocol):
+    """Archives one period: writes, reads back, compares."""
+
+    def archive(self, stream: str, label: str, *, within: float) -> None:
+        """Archive the period and mark the catalog, waiting at most ``within`` seconds. Safe to call again at any time.
+
+        ArchiveFailed says why not; ArchiveBusy that it is still under way.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveRange:
+    """What to read of an archived period: a range of sort keys as in KeyRange, of one series if one is given.
+
+    With ``versions`` the earlier versions of each event follow it.
+    """
+
+    manifest: str
+    low: str
+    high: str
+    series: str | None = None
+    after: str | None = None
+    versions: bool = False
+
+
+class Version(NamedTuple):
+    """Which version an event is, counted from 1, and when it was accepted, in epoch milliseconds."""
+
+    number: int
+    at: int
+    newest: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivePage:
+    """A page of archived events in the order of their sort keys; ``more`` tells whether the range goes on after it.
+
+    ``versions`` are the versions of the events, one by one, if they were asked for.
+    """
+
+    events: Sequence[Event]
+    more: bool
+    versions: Sequence[Version] | None = None
+
+
+class ArchiveReader(Protocol):
+    """Reads archived periods."""
+
+    def read(self, keys: ArchiveRange, *, limit: int, ascending: bool) -> ArchivePage:
+        """The first events of a range; fewer than ``limit`` with ``more`` set if an answer could not hold them all.
+
+        ArchiveFailed if the archive is missing or damaged.
+        """
+        ...

@@ -1,0 +1,194 @@
+"""DynamoDB's data plane, and what takes over where it does not suffice: the bucket of large values and the overflow."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal, NamedTuple, Protocol
+
+import msgspec
+
+from tidetable.catalog import Entry
+from tidetable.events import Event, Item
+from tidetable.keys import Index, Key
+
+
+class Blob(msgspec.Struct, frozen=True, gc=False):
+    """An object on its way to the bucket. ``owner`` is the key of the item that it belongs to."""
+
+    key: str
+    body: bytes
+    owner: Key
+
+
+class Put(msgspec.Struct, frozen=True, gc=False):
+    """An item on its way to a table. ``parts`` and ``blob`` are what it refers to, and are written before it.
+
+    A part's key is its partition key alone.
+    """
+
+    table: str
+    item: Item
+    parts: tuple[Put, ...] = ()
+    blob: Blob | None = None
+
+    @property
+    def key(self) -> Key:
+        return Key(self.item["pk"], self.item.get("sk", ""))
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Table and key: two puts of one place are one item."""
+        return self.table, self.item["pk"], self.item.get("sk", "")
+
+
+# When an item may be put: only if there is none, if there is none that was accepted later, or if there is this version of it.
+Guard = Literal["absent", "newer"] | int
+
+
+class Guarded(NamedTuple):
+    """A put and its condition, if it has one."""
+
+    put: Put
+    guard: Guard | None = None
+
+
+class Transacted(Enum):
+    """What became of a transaction: done, or refused by the catalog, or by what the tables hold."""
+
+    DONE = "done"
+    FENCED = "fenced"
+    HELD = "held"
+
+
+@dataclass(slots=True)
+class Written:
+    """What became of some puts: those not written, why, and the write units that the others consumed.
+
+    ``reasons`` counts why requests were throttled, in DynamoDB's words. ``held`` are puts whose condition did not hold, and the
+    items that are there instead; they count as written.
+    """
+
+    unwritten: list[Put] = field(default_factory=list)
+    units: float = 0.0
+    throttled: int = 0
+    missing_tables: set[str] = field(default_factory=set)
+    reasons: Counter[str] = field(default_factory=Counter)
+    held: list[tuple[Put, Item]] = field(default_factory=list)
+
+    def add(self, other: Written) -> None:
+        """Take into account what became of others."""
+        self.unwritten += other.unwritten
+        self.units += other.units
+        self.throttled += other.throttled
+        self.missing_tables |= other.missing_tables
+        self.reasons += other.reasons
+        self.held += other.held
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """A range of sort keys in one partition of one table or index: ``low <= sk <= high``, both inclusive.
+
+    ``after`` (within the range) is where an earlier page ended: only what follows it, in the direction asked, is read.
+    """
+
+    table: str
+    pk: str
+    low: str
+    high: str
+    after: str | None = None
+    index: Index | None = None
+
+
+class Asked(NamedTuple):
+    """A range, and how many of its items are asked for."""
+
+    keys: KeyRange
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of items in order; ``more`` tells whether the range goes on after it."""
+
+    items: Sequence[Item]
+    more: bool
+    units: float = 0.0
+
+
+class EventStore(Protocol):
+    """DynamoDB's data plane over period tables."""
+
+    def write(self, puts: Sequence[Put]) -> Written:
+        """Try each put once. Keys must differ. A missing table or throttling leaves puts unwritten; it never raises."""
+        ...
+
+    def write_each(self, puts: Sequence[Put], guard: Guard) -> Written:
+        """Try each put once, on its condition and in a request of its own; it never raises."""
+        ...
+
+    def transact(self, puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
+        """Write all of these or none and, if an entry is given, only while the catalog says that it is writable.
+
+        TableMissing, or StoreUnavailable if it may be done or not.
+        """
+        ...
+
+    def query(self, keys: KeyRange, *, limit: int, ascending: bool, consistent: bool = False) -> Page:
+        """The first ``limit`` items of a range in that direction; TableMissing if there is no such table.
+
+        To go on, ask again ``after`` the last item: sort keys are unique within a partition.
+        """
+        ...
+
+    def query_many(
+        self, asked: Sequence[Asked], *, ascending: bool, consistent: bool = False, quick: bool = False
+    ) -> Sequence[Page | None]:
+        """The same of several ranges at once, None for those of which there is no table.
+
+        A store may give ``quick`` items of plain events, which have their data as JSON text under ``json`` and nothing else
+        besides their key.
+        """
+        ...
+
+    def get(self, table: str, key: Key) -> Item | None:
+        """One item, or None; TableMissing if there is no such table."""
+        ...
+
+    def get_many(self, table: str, keys: Sequence[Key]) -> Mapping[Key, Item]:
+        """The items of these keys, strongly consistent, as far as they are there; TableMissing if there is no such table."""
+        ...
+
+    def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
+        """The bodies of these parts, strongly consistent, as far as they are there; TableMissing if there is no such table."""
+        ...
+
+
+class Values(Protocol):
+    """The bucket of values that are too large for a table or a message."""
+
+    def put(self, blob: Blob) -> bool:
+        """Keep an object; False if it may not have been kept."""
+        ...
+
+    def get(self, key: str) -> bytes | None:
+        """An object's body; None if there is none."""
+        ...
+
+
+class Compressor(Protocol):
+    """Makes values smaller, and whole again."""
+
+    def compress(self, value: bytes) -> bytes: ...
+    def expand(self, value: bytes) -> bytes: ...
+
+
+class Overflow(Protocol):
+    """The durable queue for what DynamoDB would not take in time."""
+
+    def send(self, stream: str, events: Sequence[Event], at: int) -> Sequence[Event]:
+        """Queue events that were accepted at an instant, in epoch milliseconds; returns those that could not be queued."""
+        ...

@@ -1,0 +1,84 @@
+"""The record of every period table, and the time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, Seen, State
+
+
+class Clock(Protocol):
+    """Tells the time, and lets some of it pass."""
+
+    def now(self) -> datetime: ...
+    def sleep(self, seconds: float) -> None: ...
+
+
+class CatalogReader(Protocol):
+    """What writes and reads need of the record of every period table."""
+
+    def entries(
+        self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
+    ) -> Sequence[Entry]:
+        """The stream's entries whose periods meet ``[start, end]`` (all, if None), oldest first."""
+        ...
+
+    def backfills(self, stream: str) -> Sequence[Backfill]:
+        """Every backfill that was requested and not taken back, oldest first; some may be over."""
+        ...
+
+
+class Catalog(CatalogReader, Protocol):
+    """The record of every period table."""
+
+    def add(self, entry: Entry) -> bool:
+        """Record a new period; False if the catalog already has it, which then stays as it is."""
+        ...
+
+    def move(
+        self,
+        entry: Entry,
+        to: State,
+        *,
+        expected: Iterable[State],
+        archive: ArchiveFacts | None = None,
+        deleted_at: datetime | None = None,
+        keep_until: datetime | None = None,
+        opened: Opened | None = None,
+    ) -> Entry:
+        """Change an entry's state if it is in one of the expected ones; StaleEntry otherwise. Returns the new entry."""
+        ...
+
+    def mark_scaled(self, entry: Entry, *, scaled: bool) -> None:
+        """Record whether the entry's table is tended by Application Auto Scaling; StaleEntry if there is no such entry."""
+        ...
+
+    def note(self, entry: Entry, seen: Seen) -> None:
+        """Record what the entry's table was seen to have; StaleEntry if there is no such entry."""
+        ...
+
+    def put_backfill(self, backfill: Backfill) -> None:
+        """Record a request; one of the same stream, start and end takes the place of the one before."""
+        ...
+
+    def drop_backfill(self, backfill: Backfill) -> None:
+        """Take a request back; nothing happens if there is none."""
+        ...
+
+    def horizon(self, stream: str) -> datetime | None:
+        """An instant before which every recorded period is deleted; None while none is known. May lag behind."""
+        ...
+
+    def set_horizon(self, stream: str, at: datetime) -> None:
+        """Remember that every period that ended by then is deleted."""
+        ...
+
+    def acquire(self, lease: str, owner: str, now: datetime, length: timedelta) -> bool:
+        """Take a named lease until ``now + length``; False while another owner's has not run out."""
+        ...
+
+    def release(self, lease: str, owner: str) -> None:
+        """Give a lease back; nothing happens if the owner no longer holds it."""
+        ...

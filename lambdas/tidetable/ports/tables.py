@@ -1,0 +1,134 @@
+"""DynamoDB's control plane."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from tidetable.catalog import Seen
+from tidetable.config import Autoscaling, TableClass
+from tidetable.keys import Index
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """A table to create. Units are None for on-demand tables; an index gets as many as the table, if ``index_units`` has none.
+
+    ``warm`` and ``most`` are write and read units: the throughput to be ready for, and what an on-demand table may take.
+    ``encryption`` is "aws-owned", "aws-managed" or a key's ARN, ``stream`` what its change stream shows, or "none". A table that
+    is not ``sorted`` has a partition key alone.
+    """
+
+    name: str
+    write: int | None
+    read: int | None
+    table_class: TableClass
+    tags: Mapping[str, str]
+    indexes: Sequence[Index] = ()
+    protected: bool = False
+    index_units: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    warm: tuple[int, int] | None = None
+    most: tuple[int, int] | None = None
+    encryption: str = "aws-owned"
+    stream: str = "none"
+    sorted: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table as DynamoDB describes it. ``status`` is DynamoDB's word; size and count are up to six hours old.
+
+    ``index_units`` are the provisioned write and read units of each index by name; empty for an on-demand table.
+    """
+
+    name: str
+    status: str
+    write: int | None
+    read: int | None
+    table_class: TableClass
+    decreases_today: int = 0
+    last_decrease: datetime | None = None
+    size_bytes: int = 0
+    item_count: int = 0
+    index_units: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    protected: bool = False
+
+    @property
+    def on_demand(self) -> bool:
+        return self.write is None
+
+    @property
+    def seen(self) -> Seen | None:
+        """What to remember of it; None while it changes."""
+        if self.status != "ACTIVE":
+            return None
+        return Seen(self.write, self.read, self.table_class, tuple(sorted(self.index_units.items())))
+
+
+class Tables(Protocol):
+    """DynamoDB's control plane. Each call changes one concern of one table, as UpdateTable asks."""
+
+    def describe(self, name: str) -> Table | None:
+        """The table as it is now; None if there is none."""
+        ...
+
+    def tags(self, name: str) -> Mapping[str, str]:
+        """The table's tags; TableMissing if there is none."""
+        ...
+
+    def create(self, spec: TableSpec) -> bool:
+        """Ask for a table; False if one of this name exists already. Does not wait."""
+        ...
+
+    def set_capacity(
+        self,
+        name: str,
+        write: int | None,
+        read: int | None,
+        *,
+        itself: bool = True,
+        indexes: Mapping[str, tuple[int, int]] | None = None,
+    ) -> None:
+        """Set provisioned units, or on-demand billing if both are None. Does not wait.
+
+        The units go to the table ``itself`` unless it has them: what would not change is refused. ``indexes`` get their own.
+        """
+        ...
+
+    def set_class(self, name: str, table_class: TableClass) -> None:
+        """Set the table class. Does not wait."""
+        ...
+
+    def set_protection(self, name: str, protected: bool) -> None:
+        """Set deletion protection. Does not wait."""
+        ...
+
+    def enable_recovery(self, name: str) -> None:
+        """Turn point-in-time recovery on; nothing happens if it is on."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Ask for the table's deletion; nothing happens if there is none. Does not wait."""
+        ...
+
+
+class Scaling(Protocol):
+    """Application Auto Scaling. Both calls may be repeated."""
+
+    def register(self, table: str, indexes: Sequence[str], policy: Autoscaling) -> None:
+        """Let the units of a table and its indexes follow the traffic."""
+        ...
+
+    def deregister(self, table: str, indexes: Sequence[str]) -> None:
+        """Leave the units alone from now on; nothing happens if they are."""
+        ...
+
+
+class TableRefused(Exception):
+    """DynamoDB refused a change of a table. ``transient``: the same change may succeed later, unchanged."""
+
+    def __init__(self, message: str, *, transient: bool) -> None:
+        self.transient = transient
+        super().__init__(message)

@@ -1,0 +1,103 @@
+"""The answer to a query: its page as it fills, and as it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from tidetable.exact import decode_json, encode_json
+from tidetable.query.cursor import Position
+from tidetable.query.params import Query
+from tidetable.query.plan import Gap
+from tidetable.query.rows import Quick, Row, Shown
+from tidetable.times import to_text
+
+# AWS: a Lambda answers at most 6 MB, counted after escaping.
+_MAX_ANSWER_BYTES = 5_000_000
+
+
+@dataclass(slots=True)
+class Answer:
+    """A page of events; ``next`` is None at the end. ``parts`` are its events in order, as text where they are so already."""
+
+    parts: list[list[Shown] | list[str]] = field(default_factory=list)
+    next: str | None = None
+    gaps: Sequence[Gap] = ()
+    units: float = 0.0
+    requests: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many events there are."""
+        return sum(map(len, self.parts))
+
+    @property
+    def events(self) -> list[Shown]:
+        """The events that are not text already."""
+        return [one for part in self.parts for one in part if isinstance(one, Shown)]
+
+    def texts(self) -> list[str]:
+        """The events as JSON."""
+        return [text for part in self.parts for text in _texts(part)]
+
+    def text(self) -> str:
+        """The answer's body."""
+        texts = ",".join([",".join(_texts(part)) for part in self.parts if part])
+        gaps = [{"from": to_text(gap.start), "to": to_text(gap.end), "reason": gap.reason} for gap in self.gaps]
+        rest = encode_json({"next": self.next, "gaps": gaps}).decode()
+        return f'{{"events":[{texts}],{rest[1:]}'
+
+    def document(self) -> dict[str, Any]:
+        """The answer's body, decoded."""
+        return cast("dict[str, Any]", decode_json(self.text()))
+
+
+def _texts(events: list[Shown] | list[str]) -> list[str]:
+    return [one if isinstance(one, str) else encode_json(one.document()).decode() for one in events]
+
+
+class AnswerPage:
+    """The page of an answer as it fills: rows, and items that are shown as they are stored."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self._size = 0
+        self.count = 0
+        self.parts: list[list[Row] | Quick] = []
+
+    @property
+    def rows(self) -> list[Row]:
+        """All rows."""
+        return [row for part in self.parts if not isinstance(part, Quick) for row in part]
+
+    @property
+    def position(self) -> Position:
+        """The place of the last event."""
+        last = next(part for part in reversed(self.parts) if len(part.items if isinstance(part, Quick) else part))
+        return last.position(-1) if isinstance(last, Quick) else last[-1].position
+
+    def take(self, rows: Iterable[Row]) -> bool:
+        """Take rows as far as they fit, and the first in any case; tells whether one did not."""
+        taken: list[Row] = []
+        self.parts.append(taken)
+        for row in rows:
+            self._size += row.size(self._query.shape)
+            # An event is never parted from its earlier versions.
+            self.count += 1 + len(row.earlier)
+            full = self.count > self._query.limit or self._size > _MAX_ANSWER_BYTES
+            if full and (taken or (len(self.parts) > 1 and self.count > 1 + len(row.earlier))):
+                return True
+            taken.append(row)
+        return False
+
+    def take_quick(self, batch: Quick) -> bool:
+        """The same of items that are shown as they are stored."""
+        count, size = batch.fitting(self._query.limit - self.count, _MAX_ANSWER_BYTES - self._size)
+        if not count and not self.count and batch.items:
+            count = 1
+        if count:
+            self.parts.append(Quick(batch.entry, batch.items[:count]))
+        self.count += count
+        self._size += size
+        return count < len(batch.items)
