@@ -107,6 +107,7 @@ class Api(Construct):
         streams.add_method("GET", reads)
         stream = streams.add_resource("{stream}")
         stream.add_resource("periods").add_method("GET", reads)
+        stream.add_resource("latest").add_method("GET", reads)
         events = stream.add_resource("events")
         events.add_method("GET", reads)
         events.add_method("POST", apigateway.LambdaIntegration(ingest, allow_test_invoke=False))

@@ -21,6 +21,7 @@ from tidetable.query import (
     describe_periods,
     describe_streams,
     explain_query,
+    find_latest,
     format_of,
     get_event,
     parse_query,
@@ -73,6 +74,18 @@ def events(stream: str) -> HttpResponse[str]:
         told["Tidetable-Next"] = answer.next
     content_type, body = rendered(answer, form)
     return _http(text_response(200, content_type, body, told))
+
+
+@app.get("/v1/streams/<stream>/latest")
+def latest(stream: str) -> HttpResponse[str]:
+    """The latest event of each of some series."""
+    parameters = app.current_event.raw_event.get("multiValueQueryStringParameters") or {}
+    now, left = wiring.clock().now(), seconds_left(app.lambda_context)
+    found = find_latest(_stream(stream), parameters, wiring.reader(), now, left)
+    metrics.add_metric("ReadUnits", MetricUnit.Count, found.units)
+    metrics.add_metric("EventsRead", MetricUnit.Count, len(found.found))
+    headers = {"Tidetable-Read-Units": f"{found.units:g}", "Tidetable-Requests": str(found.requests)}
+    return _ok(found.document(), headers)
 
 
 @app.get("/v1/streams/<stream>/events/<ref>")

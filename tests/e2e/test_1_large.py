@@ -69,3 +69,15 @@ def test_the_sweep_finds_nothing_young(deployed: Deployed) -> None:
     report = json.loads(answer["Payload"].read())
     assert "FunctionError" not in answer, report
     assert (report["orphans"], report["expired"], report["finished"]) == (0, 0, True)
+
+
+def test_the_latest_of_each_series_is_found_without_a_range(api: Api) -> None:
+    send(
+        api, "reports", *({"series": f"latest-{n}", "id": str(k), "data": {"k": k}} for n in range(3) for k in range(2))
+    )
+    asked = "&".join(f"series=latest-{n}" for n in (2, 0, 9))
+    answer = api.call(f"/v1/streams/reports/latest?{asked}")
+    assert answer.status == 200, answer.body
+    assert [one["series"] for one in answer.body["latest"]] == ["latest-2", "latest-0", "latest-9"]
+    assert [one["event"] and one["event"]["data"] for one in answer.body["latest"]] == [{"k": 1}, {"k": 1}, None]
+    assert api.call("/v1/streams/quakes/latest?series=a").status == 400

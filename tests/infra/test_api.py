@@ -14,6 +14,7 @@ ROUTES = {
     ("GET", "/v1/streams/{stream}/events"): "query",
     ("GET", "/v1/streams/{stream}/events/{ref}"): "query",
     ("GET", "/v1/streams/{stream}/periods"): "query",
+    ("GET", "/v1/streams/{stream}/latest"): "query",
     ("GET", "/v1/streams"): "query",
     ("GET", "/v1/health"): "query",
 }

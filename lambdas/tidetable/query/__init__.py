@@ -3,6 +3,7 @@
 from tidetable.query.answer import Answer
 from tidetable.query.formats import format_of, rendered
 from tidetable.query.get import get_event
+from tidetable.query.latest import find_latest
 from tidetable.query.params import parse_query
 from tidetable.query.run import Reader, explain_query, run_query
 from tidetable.query.streams import describe_periods, describe_streams
@@ -13,6 +14,7 @@ __all__ = [
     "describe_periods",
     "describe_streams",
     "explain_query",
+    "find_latest",
     "format_of",
     "get_event",
     "parse_query",

@@ -1,0 +1,102 @@
+"""The latest event of each series, against the events themselves."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fakes import FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
+from tidetable.catalog import ArchiveFacts, Entry, State
+from tidetable.config import Stream, parse
+from tidetable.events import Event
+from tidetable.ingest.versions import first_version
+from tidetable.keys import Key, Layout
+from tidetable.periods import Kind, containing
+from tidetable.problems import ProblemError
+from tidetable.query import Reader, find_latest
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+NOW = START + timedelta(days=4)
+STREAMS = parse(
+    """
+    [streams.s]
+    period = "day"
+    late = "3d"
+    retention = 9
+    key = { partition_by = "series", shards = 3 }
+    [streams.timely]
+    period = "day"
+    late = "3d"
+    retention = 9
+    key = { partition_by = "time", bucket = "6h" }
+    """
+).streams
+STREAM: Stream = STREAMS["s"]
+LAYOUTS = [Layout("series", 3, "id"), Layout("series", 1, "id"), Layout("series", 2, "id", versioned=True)]
+
+events = st.builds(
+    Event,
+    series=st.sampled_from(["a", "b#", "c%"]),
+    time=st.integers(0, 95).map(lambda hours: START + timedelta(hours=hours)),
+    id=st.integers(0, 20).map(str),
+    data=st.just({}),
+)
+
+
+def reader_of(held: list[Event], *, archived: int | None = None) -> Reader:
+    """Four days, each with a layout of its own; one may be archived."""
+    catalog = FakeCatalog()
+    store = FakeStore(catalog)
+    for day in range(4):
+        period = containing(START + timedelta(days=day), Kind.DAY)
+        table, layout = f"tidetable-t.s.{period.label}", LAYOUTS[day % 3]
+        facts = ArchiveFacts(table, 0, 0, NOW) if day == archived else None
+        state = State.ARCHIVED if day == archived else State.OPEN
+        catalog.add(Entry("s", period, table, layout, state, START, archive=facts))
+        items = [layout.item_of(event, at=1) for event in held if event.time in period]
+        items = [first_version(item, {}) if layout.versioned else item for item in items]
+        store.tables[table] = {Key(item["pk"], item["sk"]): item for item in items}
+    return Reader(catalog, store, FakeArchive(), unpacker(store, FakeValues()))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(events, max_size=30))
+def test_the_latest_is_the_last_in_the_order_of_answers(held: list[Event]) -> None:
+    asked = ["c%", "a", "nobody", "b#"]
+    found = find_latest(STREAM, {"series": asked}, reader_of(held), NOW, lambda: 100.0).document()["latest"]
+    order = LAYOUTS[0]
+    for name, one in zip(asked, found, strict=True):
+        mine = sorted(
+            (event for event in held if event.series == name), key=lambda e: order.sort_key(e.time, e.series, e.id)
+        )
+        assert one["series"] == name
+        assert (one["event"]["id"] if one["event"] else None) == (mine[-1].id if mine else None)
+
+
+def test_the_search_ends_where_each_series_has_one_and_before_archives() -> None:
+    held = [
+        Event("a", START + timedelta(days=3, hours=1), "new", {}),
+        Event("b", START + timedelta(hours=1), "old", {}),
+    ]
+    latest = find_latest(STREAM, {"series": ["a"]}, reader_of(held), NOW, lambda: 100.0)
+    assert (latest.searched, latest.requests) == (START + timedelta(days=3), 3), "one table, an item of each suffix"
+    latest = find_latest(STREAM, {"series": ["b"]}, reader_of(held, archived=1), NOW, lambda: 100.0)
+    assert latest.searched == START + timedelta(days=2)
+    assert latest.document()["latest"] == [{"series": "b", "event": None}]
+
+
+@pytest.mark.parametrize(
+    ("stream", "parameters", "code"),
+    [
+        ("s", {}, "bad_parameter"),
+        ("s", {"series": [""]}, "bad_parameter"),
+        ("s", {"series": [str(n) for n in range(101)]}, "bad_parameter"),
+        ("s", {"series": ["a"], "limit": ["3"]}, "unknown_parameter"),
+        ("timely", {"series": ["a"]}, "needs_series"),
+    ],
+)
+def test_a_refusal_says_what_to_change(stream: str, parameters: dict[str, list[str]], code: str) -> None:
+    with pytest.raises(ProblemError) as refused:
+        find_latest(STREAMS[stream], parameters, reader_of([]), NOW, lambda: 100.0)
+    assert refused.value.problem.code == code
