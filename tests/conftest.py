@@ -1,9 +1,10 @@
 """Which tests share a process: those of a folder, as they share what is expensive to start. The longest begin first."""
 
 import os
-from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 SEED = int(os.environ.get("TIDETABLE_SEED", "1"))
 DAYS = int(os.environ.get("TIDETABLE_DAYS", "60"))
@@ -20,12 +21,21 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    folders = {item: _folder(item) for item in items}
-    for item, folder in folders.items():
-        item.add_marker(pytest.mark.xdist_group(folder))
     order = {folder: place for place, folder in enumerate(LONGEST)}
-    items.sort(key=lambda item: order.get(folders[item], len(LONGEST)))
+    items.sort(key=lambda item: order.get(_folder(item.nodeid), len(LONGEST)))
 
 
-def _folder(item: pytest.Item) -> str:
-    return item.path.relative_to(Path(__file__).parent).parts[0]
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    return ByFolder(config, log)
+
+
+class ByFolder(LoadScopeScheduling):
+    """A folder's tests go to one process. xdist's own groups are written into names that pytest no longer reads."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _folder(nodeid)
+
+
+def _folder(nodeid: str) -> str:
+    """The folder in tests/, or the file if it is in none."""
+    return nodeid.partition("::")[0].removeprefix("tests/").partition("/")[0]

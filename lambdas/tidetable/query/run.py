@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from tidetable.catalog import Entry
 from tidetable.config import Stream
-from tidetable.errors import TableMissing
+from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.events import Item
 from tidetable.exact import decode_json
 from tidetable.keys import Key
@@ -28,7 +28,7 @@ from tidetable.query.rows import Quick, Row, archived_rows, complete, earlier_it
 # So many stages are begun at once, at the most.
 _AHEAD = 8
 # So many archives are read at once: each is a function of its own, with pyarrow to load.
-_ARCHIVES = 4
+_ARCHIVES = 2
 # Seconds kept for merging and encoding.
 _RESERVE = 3.0
 
@@ -167,7 +167,13 @@ class _Run:
                     ahead = min(2 * ahead, _AHEAD)
                 one = begun.popleft()
                 if one.archived is not None:
-                    yield from ((stage, batch) for batch in self._archived(stage, one.archived))
+                    first = self._awaited(one.archived)
+                    if first is None and not number:
+                        raise StoreUnavailable("no answer", f"the archive of {stage.entry.period.label} is slow")
+                    if first is None:
+                        yield stage, None
+                        return
+                    yield from ((stage, batch) for batch in self._archived(stage, first))
                 else:
                     yield from ((stage, rows) for rows in self._live(one))
         finally:
@@ -243,9 +249,16 @@ class _Run:
         limit = max(self._wanted.count, 1)
         return self._reader.archive.read(keys, limit=limit, ascending=self._query.ascending)
 
-    def _archived(self, stage: Stage, first: Future[ArchivePage]) -> Iterator[list[Row]]:
+    def _awaited(self, first: Future[ArchivePage]) -> ArchivePage | None:
+        """An archive's first page; None if it does not come in time: its reader may have to start first."""
+        try:
+            return first.result(timeout=max(self._remaining() - _RESERVE, 0.1))
+        except TimeoutError:
+            return None
+
+    def _archived(self, stage: Stage, first: ArchivePage) -> Iterator[list[Row]]:
         keys, layout = stage.archive, stage.entry.layout
-        page = first.result()
+        page = first
         while keys is not None:
             self._answer.requests += 1
             rows = list(archived_rows(page.events, page.versions, stage.entry))
