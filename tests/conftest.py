@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 SEED = int(os.environ.get("TIDETABLE_SEED", "1"))
 DAYS = int(os.environ.get("TIDETABLE_DAYS", "60"))
@@ -29,7 +29,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
     return ByFolder(config, log)
 
 
-class ByFolder(LoadScopeScheduling):
+class ByFolder(LoadScopeScheduling):  # type: ignore[misc]
     """A folder's tests go to one process. xdist's own groups are written into names that pytest no longer reads."""
 
     def _split_scope(self, nodeid: str) -> str:
