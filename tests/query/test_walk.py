@@ -2,14 +2,17 @@
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from threading import Event as Signal
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fakes import FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, parse
+from tidetable.errors import StoreUnavailable
 from tidetable.events import Event
 from tidetable.keys import Index, Layout
 from tidetable.periods import Kind, Period, containing
@@ -182,3 +185,35 @@ def test_plain_events_beside_a_large_one_are_shown_whole() -> None:
     table[key] = {**table[key], "note": "another attribute"}
     found = fixture.walk(30, **{"from": START.isoformat(), "to": (START + timedelta(days=1)).isoformat()})
     assert sorted(event.data["n"] for event in found) == list(range(40))
+
+
+class SlowArchive:
+    """An archive whose reader does not come up."""
+
+    def __init__(self) -> None:
+        self.up = Signal()
+
+    def read(self, *_: Any, **__: Any) -> Any:
+        self.up.wait(5)
+        raise AssertionError("nobody waits so long")
+
+
+def test_an_archive_that_does_not_answer_in_time_ends_the_page_or_is_asked_for_again() -> None:
+    fixture = Fixture([Event("a", START + timedelta(hours=n), str(n), {}) for n in (1, 30, 50)])
+    slow = SlowArchive()
+    fixture.reader.archive = slow
+    for order, found in (("asc", ["1"]), ("desc", ["50"])):
+        parameters = {"from": [START.isoformat()], "to": [(START + timedelta(hours=60)).isoformat()], "order": [order]}
+        answer = run_query(parse_query(STREAM, parameters, NOW), STREAM, fixture.reader, NOW, lambda: 3.05)
+        shown = [one["id"] for one in answer.document()["events"]]
+        assert set(shown) <= set(found)
+        assert answer.next is not None, "the cursor stands before the archive"
+    # Where the archive is the first that is read there is nothing to show yet, and the caller asks again.
+    parameters = {
+        "from": [(START + timedelta(hours=25)).isoformat()],
+        "to": [(START + timedelta(hours=47)).isoformat()],
+    }
+    query = parse_query(STREAM, parameters, NOW)
+    with pytest.raises(StoreUnavailable, match="slow"):
+        run_query(query, STREAM, fixture.reader, NOW, lambda: 3.05)
+    slow.up.set()
