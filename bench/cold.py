@@ -12,12 +12,11 @@ import sys
 import time
 from compileall import compile_dir
 from datetime import UTC, datetime
-from pathlib import Path
 from statistics import median
 
-ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "lambdas")]
+from bench.function import ROOT
 
+# isort: split
 from aws.catalog_items import attributes, period_key
 from aws.wire import item_text
 from bench.results import note
@@ -29,34 +28,27 @@ from tidetable.names import table_name
 from tidetable.periods import containing
 
 ROUNDS = 11
-OURS = """
+# What a function has before its handler is imported.
+FUNCTION = """
 import sys
 from pathlib import Path
 sys.path.insert(0, "lambdas")
 import settings
 settings.CONFIG_FILE = Path("tidetable.toml")
-from handlers import ingest
 class Context:
     function_name, memory_limit_in_mb, aws_request_id = "bench", 512, "bench"
     invoked_function_arn = "arn:aws:lambda:us-east-1:000000000000:function:bench"
     def get_remaining_time_in_millis(self):
         return 30_000
+"""
+INGEST = """
+from handlers import ingest
 event = {"headers": {}, "pathParameters": {"stream": "quakes"}, "body": '{"series": "a", "data": {"mag": 4.2}}'}
 answer = ingest.handler(event, Context())
 assert '"accepted":1' in answer["body"], answer
 """
 QUERY = """
-import sys
-from pathlib import Path
-sys.path.insert(0, "lambdas")
-import settings
-settings.CONFIG_FILE = Path("tidetable.toml")
 from handlers import query
-class Context:
-    function_name, memory_limit_in_mb, aws_request_id = "bench", 512, "bench"
-    invoked_function_arn = "arn:aws:lambda:us-east-1:000000000000:function:bench"
-    def get_remaining_time_in_millis(self):
-        return 30_000
 event = {
     "httpMethod": "GET", "path": "/v1/streams/quakes/events", "resource": "/v1/streams/{stream}/events", "headers": {},
     "pathParameters": {"stream": "quakes"}, "queryStringParameters": {"limit": "10"}, "body": None,
@@ -101,17 +93,8 @@ def main() -> None:
     """Both in turn, many times, from compiled modules as the assets have them and as boto3 is installed."""
     compile_dir(ROOT / "lambdas", quiet=2)
     with stub({b"bench-catalog": catalog_answer(), b".query": events_answer()}) as endpoint:
-        environment = os.environ | {
-            "AWS_ENDPOINT_URL": endpoint,
-            "AWS_ACCESS_KEY_ID": "bench",
-            "AWS_SECRET_ACCESS_KEY": "bench",
-            "AWS_DEFAULT_REGION": "us-east-1",
-            "POWERTOOLS_SERVICE_NAME": "bench",
-            "POWERTOOLS_METRICS_NAMESPACE": "bench",
-            "TIDETABLE_STAGE": "bench",
-            "TIDETABLE_CATALOG_TABLE": "bench-catalog",
-        }
-        programs = (OURS, QUERY, BARE)
+        environment = os.environ | {"AWS_ENDPOINT_URL": endpoint}
+        programs = (FUNCTION + INGEST, FUNCTION + QUERY, BARE)
         rounds = [[seconds(program, environment) for program in programs] for _ in range(ROUNDS)][1:]
     ingest, query, bare = (1000 * median(side) for side in zip(*rounds, strict=True))
     print(f"cold start to the first answer, ms: ingest {ingest:.0f}, query {query:.0f}, bare boto3 {bare:.0f}")

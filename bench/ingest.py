@@ -12,29 +12,17 @@ import json
 import logging
 import os
 import socket
-import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
 from unittest import mock
 
-sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "lambdas")]
-os.environ.update(
-    AWS_ACCESS_KEY_ID="bench",
-    AWS_SECRET_ACCESS_KEY="bench",
-    AWS_DEFAULT_REGION="us-east-1",
-    POWERTOOLS_SERVICE_NAME="bench",
-    POWERTOOLS_METRICS_NAMESPACE="bench",
-    POWERTOOLS_LOG_LEVEL="ERROR",
-    TIDETABLE_STAGE="bench",
-    TIDETABLE_CATALOG_TABLE="bench-catalog",
-    TIDETABLE_OVERFLOW_QUEUE_URL="https://127.0.0.1/queue",
-)
+from bench.function import ROOT, Context
 
+# isort: split
 import boto3
 import msgspec
 import pynamodb.attributes as columns
@@ -60,18 +48,6 @@ ROUNDS = 25
 STREAM = "quakes"
 
 Handler = Callable[[dict[str, Any]], dict[str, Any]]
-
-
-class Context:
-    """What Lambda tells a handler."""
-
-    function_name = "bench"
-    memory_limit_in_mb = 512
-    invoked_function_arn = "arn:aws:lambda:us-east-1:000000000000:function:bench"
-    aws_request_id = "bench"
-
-    def get_remaining_time_in_millis(self) -> int:
-        return 30_000
 
 
 def sample(now: datetime) -> dict[str, Any]:
@@ -224,7 +200,7 @@ def main() -> None:
     """Measure all in turn, many times, and print the medians."""
     logging.disable(logging.CRITICAL)
     now = datetime.now(UTC)
-    configured = mock.patch.object(settings, "CONFIG_FILE", Path(__file__).parents[1] / "tidetable.toml")
+    configured = mock.patch.object(settings, "CONFIG_FILE", ROOT / "tidetable.toml")
     silent = mock.patch("sys.stdout.write", lambda text: len(text))  # the metrics' lines
     with stub() as endpoint, configured, mock.patch.dict(os.environ, AWS_ENDPOINT_URL=endpoint):
         handlers = {"textbook": textbook(), "pynamodb": pynamodb(), "ours": ours(now), "floor": floor()}

@@ -93,8 +93,8 @@ def read(stage: Stage, stream: str, **parameters: str) -> float:
     asked |= {name: [value] for name, value in parameters.items()}
     now = stage.clock.now()
     answer = run_query(parse_query(policy, asked, now), policy, stage.reader(), now, lambda: 100.0)
-    if len(answer.events) != 100:
-        raise AssertionError(f"{len(answer.events)} events")
+    if answer.count != 100:
+        raise AssertionError(f"{answer.count} events")
     return answer.units
 
 

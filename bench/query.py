@@ -9,29 +9,18 @@ from __future__ import annotations
 import json
 import logging
 import os
-import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from math import ceil
-from pathlib import Path
 from statistics import median
 from typing import Any
 from unittest import mock
 
-sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "lambdas")]
-os.environ.update(
-    AWS_ACCESS_KEY_ID="bench",
-    AWS_SECRET_ACCESS_KEY="bench",
-    AWS_DEFAULT_REGION="us-east-1",
-    POWERTOOLS_SERVICE_NAME="bench",
-    POWERTOOLS_METRICS_NAMESPACE="bench",
-    POWERTOOLS_LOG_LEVEL="ERROR",
-    TIDETABLE_STAGE="bench",
-    TIDETABLE_CATALOG_TABLE="bench-catalog",
-)
+from bench.function import Context
 
+# isort: split
 import boto3
 from boto3.dynamodb.conditions import Key
 
@@ -39,7 +28,6 @@ import settings
 import wiring
 from aws.catalog import DynamoCatalog
 from aws.tables import DynamoTables
-from bench.ingest import Context
 from bench.results import note
 from local.dynamodb_local import DynamoDBLocal
 from local.stack import aws_client

@@ -78,8 +78,8 @@ class Lifecycle(Construct):
             memory=3008,
             environment={"TIDETABLE_ARCHIVE_BUCKET": bucket.bucket_name},
         )
-        tables = ["CreateTable", "DescribeTable", "TagResource", "ListTagsOfResource", "BatchWriteItem", "Scan"]
-        tables.append("BatchGetItem")
+        tables = ["CreateTable", "DescribeTable", "TagResource", "ListTagsOfResource"]
+        tables += ["BatchWriteItem", "BatchGetItem", "Scan"]
         reach(function, self._common, tables)
         entries = ["Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem"]
         function.allow([f"dynamodb:{action}" for action in entries], catalog.table_arn)

@@ -6,13 +6,13 @@ imported when it is. ``wiring_control`` and ``wiring_archive`` build the rest.
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from aws.lean.catalog import LeanCatalog
 from aws.lean.client import LeanClient
@@ -96,7 +96,7 @@ def values() -> Values:
 def outside() -> Outside:
     from tidetable.ingest.routing import Outside
 
-    return Outside(values(), Zstd(), lambda: uuid4().hex)
+    return Outside(values(), Zstd(), lambda: os.urandom(16).hex())
 
 
 @cache

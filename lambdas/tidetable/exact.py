@@ -17,6 +17,8 @@ def _number(text: str) -> Decimal:
 
 _DECODE = msgspec.json.Decoder(float_hook=_number).decode
 encode_json = msgspec.json.Encoder(decimal_format="number").encode
+# The same for the same content, whatever the order of its fields.
+canonical_json = msgspec.json.Encoder(decimal_format="number", order="sorted").encode
 
 
 def decode_json(text: bytes | str) -> Any:

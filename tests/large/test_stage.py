@@ -334,3 +334,20 @@ def test_a_dangling_object_is_told_and_stops_the_archive() -> None:
     assert len(failed) == 1
     assert "is not whole" in failed[0]
     assert [name for name in stage.dynamo.account.tables if f"stored.{DAY}" in name], "so nothing is deleted"
+
+
+def test_data_that_is_damaged_in_its_item_is_told_and_the_others_are_shown() -> None:
+    stage = built()
+    refs = send(stage, "chunked", SENT[0], SENT[1]).refs
+    (table,) = (name for name in stage.dynamo.account.tables if name.endswith(f"chunked.{DAY}"))
+    items = stage.dynamo.account.engine.call("Scan", {"TableName": table})["Items"]
+    (packed,) = (item for item in items if "z" in item)
+    stage.dynamo.call("PutItem", {"TableName": table, "Item": {**packed, "z": {"B": b"\x00"}}})
+    found = ask(stage, "chunked")
+    assert [(one["id"], one.get("incomplete"), one["data"]) for one in found] == [
+        ("e0", None, SENT[0]["data"]),
+        ("e1", True, {}),
+    ]
+    assert refs[1] is not None
+    shown = get_event(stage.config.streams["chunked"], refs[1], stage.reader())
+    assert (shown["incomplete"], shown["data"]) == (True, {})

@@ -56,7 +56,7 @@ def test_everything_comes_once_and_in_order(
     partitions = [[f"{number:02d}#{index}" for number in held] for index, held in enumerate(numbers)]
     table = Table(partitions, ascending=ascending, cuts=cuts)
     wanted = Wanted(count, filtered)
-    asked = first_asked(ranges(len(partitions)), wanted)
+    asked = first_asked(ranges(len(partitions)), wanted.count)
     found: list[Item] = []
     for batch in batches(asked, table.fetch(asked), table.fetch, wanted, ascending=ascending):
         found += batch
@@ -73,7 +73,7 @@ def test_a_page_of_a_hundred_over_sixteen_suffixes_reads_little_more_than_a_hund
             partitions[chance.randrange(16)].append(f"{number:04d}")
         table = Table(partitions, ascending=False)
         wanted = Wanted(101, filtered=False)
-        asked = first_asked(ranges(16), wanted)
+        asked = first_asked(ranges(16), wanted.count)
         count = 0
         for batch in batches(asked, table.fetch(asked), table.fetch, wanted, ascending=False):
             count += len(batch)

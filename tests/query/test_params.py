@@ -61,3 +61,11 @@ def test_without_edges_it_is_the_last_hour_up_to_the_newest_that_is_taken() -> N
 def test_an_edge_may_be_written_in_every_form(text: str) -> None:
     query = parse_query(STREAM, {"from": ["2026-03-01T00:00:00Z"], "to": [text]}, NOW)
     assert query.end == datetime(2026, 3, 6, tzinfo=UTC)
+
+
+def test_a_cursor_goes_on_as_consistently_as_its_query_began() -> None:
+    for consistent in (False, True):
+        text = encode_cursor("s", None, NOW, NOW, Position(NOW), ascending=False, consistent=consistent)
+        assert parse_query(STREAM, {"cursor": [text]}, NOW).consistent is consistent
+        with pytest.raises(ProblemError, match="invalid_cursor"):
+            parse_query(STREAM, {"cursor": [text], "consistent": [str(not consistent).lower()]}, NOW)

@@ -76,7 +76,7 @@ class _Why(msgspec.Struct):
     other_reasons: list[_Reason] = msgspec.field(name="throttlingReasons", default_factory=list)
 
 
-_WROTE = msgspec.json.Decoder(Wrote).decode
+WROTE = msgspec.json.Decoder(Wrote).decode
 _FOUND = msgspec.json.Decoder(_Found).decode
 _QUICK = msgspec.json.Decoder(_Quick).decode
 GOT = msgspec.json.Decoder(_Got).decode
@@ -86,6 +86,7 @@ _WHY = msgspec.json.Decoder(_Why).decode
 
 
 def page_of(keys: KeyRange, body: bytes, *, quick: bool) -> Page:
+    """What Query answers; an index's page leaves out the item that it begins at."""
     index = keys.index
     if quick and index is None:
         rows = _QUICK(body)
@@ -103,11 +104,8 @@ def _units(consumed: _Units | None) -> float:
     return consumed.CapacityUnits if consumed is not None else 0.0
 
 
-def wrote_batch(body: bytes) -> Wrote:
-    return _WROTE(body)
-
-
 def wrote_one(body: bytes) -> Wrote:
+    """What PutItem answers, as BatchWriteItem would."""
     capacity = _PUT_ANSWER(body).ConsumedCapacity
     return Wrote(ConsumedCapacity=[capacity] if capacity is not None else [])
 
@@ -119,6 +117,7 @@ def throttling_reasons(refused: Refused) -> list[str]:
 
 
 def why_of(refused: Refused) -> _Why:
+    """What a refusal says of its reasons; nothing, if it says so in no form that is known."""
     try:
         return _WHY(refused.body)
     except msgspec.DecodeError:

@@ -18,6 +18,7 @@ _BATCH = 25
 
 
 def query_body(asked: Asked, *, ascending: bool, consistent: bool) -> dict[str, Any]:
+    """Query of a range of a table or an index."""
     keys, limit = asked
     body: dict[str, Any] = {
         "TableName": keys.table,
@@ -56,6 +57,7 @@ def put_text(one: Guarded) -> str:
 
 
 def put_body(put: Put, guard: Guard) -> bytes:
+    """PutItem on a condition; a refusal shows what is there instead."""
     options = '"ReturnConsumedCapacity":"TOTAL","ReturnValuesOnConditionCheckFailure":"ALL_OLD"'
     text = _guard_text(Guarded(put, guard))
     return f'{{"TableName":{quoted(put.table)},"Item":{item_text(put.item)}{text},{options}}}'.encode()
@@ -69,6 +71,7 @@ def _guard_text(one: Guarded) -> str:
 
 
 def batch_body(batch: list[Put]) -> bytes:
+    """BatchWriteItem of puts of one table."""
     puts = ",".join([f'{{"PutRequest":{{"Item":{item_text(put.item)}}}}}' for put in batch])
     return f'{{"RequestItems":{{{quoted(batch[0].table)}:[{puts}]}},"ReturnConsumedCapacity":"TOTAL"}}'.encode()
 

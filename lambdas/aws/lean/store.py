@@ -13,7 +13,7 @@ import msgspec
 
 from aws.catalog_items import period_key
 from aws.codes import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED
-from aws.lean.answers import GOT, GOT_MANY, Wrote, page_of, throttling_reasons, why_of, wrote_batch, wrote_one
+from aws.lean.answers import GOT, GOT_MANY, WROTE, Wrote, page_of, throttling_reasons, why_of, wrote_one
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
 from aws.lean.reads import body_of, read, read_all
 from aws.lean.requests import batch_body, batches_of, put_body, put_text, query_body
@@ -162,7 +162,7 @@ class LeanStore:
         raise StoreUnavailable("throttled", f"{len(waiting)} items of {table} could not be read")
 
 
-def _account(batch: list[Put], reply: Reply, total: Written, decode: Callable[[bytes], Wrote] = wrote_batch) -> None:
+def _account(batch: list[Put], reply: Reply, total: Written, decode: Callable[[bytes], Wrote] = WROTE) -> None:
     """Add what became of a batch, or of one put. What has no answer is written or not: to write it again is harmless."""
     if isinstance(reply, NoAnswer):
         total.unwritten += batch

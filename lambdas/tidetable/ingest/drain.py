@@ -5,7 +5,6 @@ An event that waited must not replace one of the same key that was accepted afte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -15,8 +14,8 @@ from tidetable.errors import TidetableError
 from tidetable.events import Event
 from tidetable.ingest.overflow import Message, decode_message
 from tidetable.ingest.routing import Outside, PeriodPlace
-from tidetable.ingest.versions import add_fenced, write_versions
-from tidetable.ingest.writing import Jitter, Remaining, retried, write_outside
+from tidetable.ingest.versions import add_fenced, write_packed
+from tidetable.ingest.writing import Jitter, Remaining, write_outside
 from tidetable.large.pack import Packer
 from tidetable.ports import CatalogReader, Clock, EventStore, Guarded, Put, Transacted, Written
 
@@ -124,7 +123,9 @@ def _write_fenced(stream: str, put: Put, entry: Entry, parts: Drain, remaining: 
     sealed = f"period {entry.period.label} of {stream} is {entry.state}: restore it, then replay"
     if not entry.writable:
         raise Undrainable(sealed)
-    ready, _ = _outside([put], parts, remaining)
+    ready, _ = write_outside(
+        parts.store, parts.outside.values, [put], remaining=remaining, clock=parts.clock, jitter=parts.jitter
+    )
     if not ready:
         raise NotDrained(f"what an event of {stream} refers to is still to be written")
     if "version" in put.item:
@@ -156,24 +157,14 @@ def _write_some(puts: list[Put], parts: Drain, remaining: Remaining) -> Written:
     def patience() -> float:
         return min(remaining(), (end - parts.clock.now()).total_seconds())
 
-    ready, total = _outside(puts, parts, patience)
-    versions = [put for put in ready if "version" in put.item]
-    if versions:
-        total.add(write_versions(parts.store, versions, remaining=patience, clock=parts.clock, jitter=parts.jitter))
-    plain = [put for put in ready if "version" not in put.item]
-
-    def attempt(waiting: Sequence[Put]) -> Written:
-        return parts.store.write_each(waiting, "newer")
-
-    total.add(retried(attempt, plain, remaining=patience, clock=parts.clock, jitter=parts.jitter))
-    return total
-
-
-def _outside(puts: list[Put], parts: Drain, remaining: Remaining) -> tuple[list[Put], Written]:
-    if not any(put.parts or put.blob for put in puts):
-        return puts, Written()
-    return write_outside(
-        parts.store, parts.outside.values, puts, remaining=remaining, clock=parts.clock, jitter=parts.jitter
+    return write_packed(
+        parts.store,
+        parts.outside.values,
+        puts,
+        lambda waiting: parts.store.write_each(waiting, "newer"),
+        remaining=patience,
+        clock=parts.clock,
+        jitter=parts.jitter,
     )
 
 

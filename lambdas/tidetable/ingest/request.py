@@ -14,8 +14,8 @@ from tidetable.ingest.bodies import decode_body
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.routing import Outside, Routed, route
 from tidetable.ingest.verdicts import Candidate, Judge, Rejection, Window
-from tidetable.ingest.versions import write_versions
-from tidetable.ingest.writing import Jitter, Remaining, write_outside, write_with_retries
+from tidetable.ingest.versions import write_packed
+from tidetable.ingest.writing import Jitter, Remaining, write_with_retries
 from tidetable.large.pack import Packer
 from tidetable.ports import CatalogReader, Clock, EventStore, Overflow, Put, Written
 from tidetable.problems import Problem, ProblemError, refuse, unknown_stream
@@ -240,25 +240,16 @@ def _write(puts: Sequence[Put], routed: Routed, parts: Ingest, remaining: Remain
     tried = [put for put in puts if put.table not in shut] if shut else puts
     budget = _budget(remaining, parts.clock.now() + WRITE_BUDGET, parts.clock)
     options: dict[str, Any] = {"remaining": budget, "clock": parts.clock, "jitter": parts.jitter}
-    written = (
-        write_with_retries(parts.store, tried, **options) if routed.plain else _write_packed(tried, parts, options)
-    )
+    if routed.plain:
+        written = write_with_retries(parts.store, tried, **options)
+    else:
+        written = write_packed(parts.store, parts.outside.values, tried, parts.store.write, **options)
     # What has parts or an object may wait for those, and says nothing of the table.
     late = {put.table for put in written.unwritten if not (put.parts or put.blob)} - written.missing_tables
     parts.circuit.tripped(late)
     parts.circuit.closed(routed.tables - shut - late)
     written.unwritten += [put for put in puts if put.table in shut]
     return written
-
-
-def _write_packed(puts: Sequence[Put], parts: Ingest, options: dict[str, Any]) -> Written:
-    """Write puts, first what they refer to; versions are added to their events, the others replace what is there."""
-    ready, total = write_outside(parts.store, parts.outside.values, puts, **options)
-    versions = [put for put in ready if "version" in put.item]
-    total.add(write_versions(parts.store, versions, **options))
-    plain = [put for put in ready if "version" not in put.item]
-    total.add(write_with_retries(parts.store, plain, **options))
-    return total
 
 
 def _budget(remaining: Remaining, end: datetime, clock: Clock) -> Remaining:

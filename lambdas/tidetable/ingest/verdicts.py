@@ -13,6 +13,7 @@ import msgspec
 from tidetable.config import Stream
 from tidetable.errors import InvalidTime
 from tidetable.events import Event, Item, JsonObject
+from tidetable.exact import canonical_json
 from tidetable.ingest.bodies import Sent, Unreadable
 from tidetable.keys import MAX_NAME_BYTES, Layout, escape
 from tidetable.times import parse_stamp, to_text
@@ -23,7 +24,6 @@ Code = Literal["invalid", "too_old", "too_new", "too_large"]
 # Escaped and in UTF-8 a character takes four bytes at the most.
 _SURELY_SHORT = MAX_NAME_BYTES // 4
 _FIELDS = frozenset({"series", "time", "id", "data"})
-_CANONICAL = msgspec.json.Encoder(decimal_format="number", order="sorted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,4 +165,4 @@ def _name(value: Any, field: str) -> str:
 def _content_id(series: str, time: datetime | None, data: JsonObject) -> str:
     """A hash of what was sent, so that sending it again is harmless; 128 bits as 32 hexadecimal digits."""
     content = (series, None if time is None else to_text(time), data)
-    return sha256(_CANONICAL.encode(content)).hexdigest()[:32]
+    return sha256(canonical_json(content)).hexdigest()[:32]

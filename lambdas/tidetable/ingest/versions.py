@@ -7,27 +7,25 @@ the condition that there is none. An event that equals a version already kept is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
-
-import msgspec
 
 from tidetable.catalog import Entry
 from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.events import Item, JsonObject
-from tidetable.ingest.writing import Jitter, Remaining, retried
+from tidetable.exact import canonical_json
+from tidetable.ingest.writing import Jitter, Remaining, retried, write_outside
 from tidetable.large.forms import stem
-from tidetable.ports import Clock, EventStore, Guarded, Put, Transacted, Written
+from tidetable.ports import Clock, EventStore, Guarded, Put, Transacted, Values, Written
 
 # So many digests of earlier versions are remembered: repeats come soon.
 _REMEMBERED = 32
 _DIGITS = 16
-_CANONICAL = msgspec.json.Encoder(decimal_format="number", order="sorted").encode
 
 
 def first_version(item: Item, data: JsonObject) -> Item:
     """An item as the first version of its event."""
-    return {**item, "version": 1, "digest": sha256(_CANONICAL(data)).hexdigest()[:_DIGITS]}
+    return {**item, "version": 1, "digest": sha256(canonical_json(data)).hexdigest()[:_DIGITS]}
 
 
 def write_versions(
@@ -51,6 +49,25 @@ def write_versions(
         return total
 
     return retried(attempt, puts, remaining=remaining, clock=clock, jitter=jitter)
+
+
+def write_packed(
+    store: EventStore,
+    values: Values,
+    puts: Sequence[Put],
+    write: Callable[[Sequence[Put]], Written],
+    *,
+    remaining: Remaining,
+    clock: Clock,
+    jitter: Jitter,
+) -> Written:
+    """Write puts of every form: first what they refer to, then versions to their events, and the others by ``write``."""
+    ready, total = write_outside(store, values, puts, remaining=remaining, clock=clock, jitter=jitter)
+    versions = [put for put in ready if "version" in put.item]
+    total.add(write_versions(store, versions, remaining=remaining, clock=clock, jitter=jitter))
+    plain = [put for put in ready if "version" not in put.item]
+    total.add(retried(write, plain, remaining=remaining, clock=clock, jitter=jitter))
+    return total
 
 
 def add_fenced(store: EventStore, put: Put, entry: Entry) -> Transacted:

@@ -16,7 +16,7 @@ from tidetable.keys.layout import Key
 from tidetable.periods import Period, from_label
 
 _VERSION = 1
-URL_SAFE = bytes.maketrans(b"+/", b"-_")
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 def ref_text(stream: str, label: str, pk: str, sk: str) -> str:
@@ -28,12 +28,12 @@ def ref_text(stream: str, label: str, pk: str, sk: str) -> str:
 def ref_head(stream: str, label: str, pk: str) -> str:
     """What the refs of a partition have in common, filled up with spaces to whole groups of Base64."""
     raw = msgspec.json.encode((_VERSION, stream, label, pk))[:-1] + b","
-    return b2a_base64(raw + b" " * (-len(raw) % 3), newline=False).translate(URL_SAFE).decode()
+    return b2a_base64(raw + b" " * (-len(raw) % 3), newline=False).translate(_URL_SAFE).decode()
 
 
 def ref_tail(sk: str) -> str:
     """What is an event's own in its ref."""
-    return b2a_base64(f"{quoted(sk)}]".encode(), newline=False).translate(URL_SAFE, b"=").decode()
+    return b2a_base64(f"{quoted(sk)}]".encode(), newline=False).translate(_URL_SAFE, b"=").decode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,26 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any, cast
+from typing import Any
 
-from tidetable.events import Item, JsonObject
-from tidetable.exact import decode_json, encode_json
+from tidetable.events import Item
 from tidetable.keys import Key
 
 # AWS: 400 KB an item; some is left for the key and the names of attributes.
 PART_BYTES = 390_000
 # An answer holds at least one event, and may grow to twice its size when it is escaped. AWS: 6 MB an answer.
 MAX_EVENT_BYTES = 2_500_000
-
-
-def encoded(data: JsonObject) -> bytes:
-    """Data as JSON, numbers with all their digits."""
-    return encode_json(data)
-
-
-def decoded(text: bytes) -> JsonObject:
-    """The data that ``encoded`` was given; ValueError for anything else."""
-    return cast("JsonObject", decode_json(text))
 
 
 def version_of(payload: bytes) -> str:
@@ -45,6 +34,12 @@ def part_key(key: Key, version: str, number: int) -> str:
 def stem(sk: str) -> str:
     """A sort key without the prefix of its version."""
     return sk.partition("#")[2] if sk.startswith("v") else sk
+
+
+def earlier_keys(item: Item) -> list[Key]:
+    """The keys of an event's earlier versions, latest first, if every version is kept."""
+    count = int(item.get("version", 1))
+    return [Key(item["pk"], f"v{number}#{stem(item['sk'])}") for number in range(count - 1, 0, -1)]
 
 
 def part_keys(item: Item, marker: Any) -> list[str]:

@@ -15,9 +15,8 @@ from typing import Any, NamedTuple, Protocol
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
 from tidetable.errors import TableMissing
-from tidetable.events import Item
 from tidetable.keys import Key
-from tidetable.large.forms import blob_prefix, stem
+from tidetable.large.forms import blob_prefix, earlier_keys
 from tidetable.ports import CatalogReader, Clock, EventStore
 
 # An object's item follows within the time of a request. A day leaves room for every clock that may be wrong.
@@ -131,12 +130,6 @@ def _orphans(entry: Entry, objects: Sequence[Stored], parts: Sweeper) -> Iterato
     for one in objects:
         if owners[one.key] is not None and one.key not in referred:
             yield one
-
-
-def earlier_keys(item: Item) -> list[Key]:
-    """The keys of an event's earlier versions, latest first, if every version is kept."""
-    count = int(item.get("version", 1))
-    return [Key(item["pk"], f"v{number}#{stem(item['sk'])}") for number in range(count - 1, 0, -1)]
 
 
 def _label(stream: str, key: str) -> str:

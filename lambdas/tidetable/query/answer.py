@@ -32,18 +32,15 @@ class Answer:
         """How many events there are."""
         return sum(map(len, self.parts))
 
-    @property
-    def events(self) -> list[Shown]:
-        """The events that are not text already."""
-        return [one for part in self.parts for one in part if isinstance(one, Shown)]
-
     def texts(self) -> list[str]:
         """The events as JSON."""
-        return [text for part in self.parts for text in _texts(part)]
+        return [
+            one if isinstance(one, str) else encode_json(one.document()).decode() for part in self.parts for one in part
+        ]
 
     def text(self) -> str:
         """The answer's body."""
-        texts = ",".join([",".join(_texts(part)) for part in self.parts if part])
+        texts = ",".join(self.texts())
         gaps = [{"from": to_text(gap.start), "to": to_text(gap.end), "reason": gap.reason} for gap in self.gaps]
         rest = encode_json({"next": self.next, "gaps": gaps}).decode()
         return f'{{"events":[{texts}],{rest[1:]}'
@@ -51,10 +48,6 @@ class Answer:
     def document(self) -> dict[str, Any]:
         """The answer's body, decoded."""
         return cast("dict[str, Any]", decode_json(self.text()))
-
-
-def _texts(events: list[Shown] | list[str]) -> list[str]:
-    return [one if isinstance(one, str) else encode_json(one.document()).decode() for one in events]
 
 
 class AnswerPage:
@@ -82,12 +75,12 @@ class AnswerPage:
         taken: list[Row] = []
         self.parts.append(taken)
         for row in rows:
-            self._size += row.size(self._query.shape)
             # An event is never parted from its earlier versions.
-            self.count += 1 + len(row.earlier)
-            full = self.count > self._query.limit or self._size > _MAX_ANSWER_BYTES
-            if full and (taken or (len(self.parts) > 1 and self.count > 1 + len(row.earlier))):
+            count = self.count + 1 + len(row.earlier)
+            size = self._size + row.size(self._query.shape)
+            if self.count and (count > self._query.limit or size > _MAX_ANSWER_BYTES):
                 return True
+            self.count, self._size = count, size
             taken.append(row)
         return False
 

@@ -13,7 +13,7 @@ from math import ceil
 from typing import Any
 
 from tidetable.ports import Table
-from tidetable.query.fetch import Wanted, first_asked
+from tidetable.query.fetch import AHEAD, share
 from tidetable.query.params import Query
 from tidetable.query.plan import Plan, Stage
 from tidetable.times import to_text
@@ -62,11 +62,6 @@ def explained(query: Query, plan: Plan, tables: Mapping[str, Table | None], now:
 
 def _stage(stage: Stage, query: Query) -> dict[str, Any]:
     index = next((keys.index for keys in stage.ranges if keys.index is not None), None)
-    filters = []
-    if stage.archive is None and stage.filters(query):
-        by_series = query.series is not None and (index is not None or stage.entry.layout.partition_by == "time")
-        filters += ["series"] if by_series else []
-        filters += [f"where.{query.where[0]}"] if query.where is not None and index is None else []
     return {
         "period": stage.entry.period.label,
         "source": "archive" if stage.archive is not None else "table" if index is None else "index",
@@ -75,7 +70,7 @@ def _stage(stage: Stage, query: Query) -> dict[str, Any]:
         "from": to_text(stage.start),
         "to": to_text(stage.end),
         "ranges": len(stage.ranges) or 1,
-        "filtered_by": filters,
+        "filtered_by": stage.filtered_by(query),
     }
 
 
@@ -88,7 +83,7 @@ def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: 
         if number == begun:
             # A full page begins no more.
             reads = left > 0
-            begun, ahead = begun + ahead, min(2 * ahead, 8)
+            begun, ahead = begun + ahead, min(2 * ahead, AHEAD)
         if stage.archive is not None:
             found.all_requests += 1
             found.page_requests += reads
@@ -97,18 +92,17 @@ def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: 
         if size is None:
             found.unknown += 1
             size = 1024.0
-        ranges = max(len(stage.ranges), 1)
+        ranges = len(stage.ranges)
         units, requests = _cost(events / ranges, size, query)
         found.all_units += ranges * units
         found.all_requests += ranges * requests
         if reads:
-            wanted = Wanted(max(ceil(left), 1), filtered=stage.filters(query))
-            limit = first_asked(stage.ranges, wanted)[0].limit
-            each = events / ranges if wanted.filtered else min(events / ranges, limit)
+            filters = stage.filters(query)
+            each = events / ranges if filters else min(events / ranges, share(max(ceil(left), 1), ranges))
             units, requests = _cost(each, size, query)
             found.page_units += ranges * units
             found.page_requests += ranges * requests
-            left -= 0 if wanted.filtered else events
+            left -= 0 if filters else events
     return found
 
 
@@ -120,10 +114,9 @@ def _density(stage: Stage, table: Table | None, now: datetime) -> tuple[float, f
     # Of the period under way only what has passed has events.
     passed = min(period.end, now) - period.start
     part = max(0.0, (min(stage.end, now) - stage.start) / passed) if passed > timedelta(0) else 1.0
-    shared = len({keys.pk for keys in stage.ranges})
     by_series = stage.entry.layout.partition_by == "series" or stage.indexed
     # Of series and of indexed values nobody has counted how many there are: the answer is for one of a hundred.
-    events = table.item_count * part * (0.01 if by_series and shared else 1.0)
+    events = table.item_count * part * (0.01 if by_series else 1.0)
     return events, table.size_bytes / table.item_count
 
 

@@ -15,6 +15,8 @@ from operator import itemgetter
 from tidetable.events import Item
 from tidetable.ports import Asked, KeyRange, Page
 
+# So many stages are begun at once, at the most.
+AHEAD = 8
 # A query costs half a unit at the least, which is four events of 1 KB.
 _LEAST = 4
 
@@ -64,10 +66,9 @@ class Wanted:
     filtered: bool
 
 
-def first_asked(ranges: Sequence[KeyRange], wanted: Wanted) -> list[Asked]:
+def first_asked(ranges: Sequence[KeyRange], wanted: int) -> list[Asked]:
     """The first pages of a stage."""
-    limit = share(wanted.count, len(ranges)) if ranges else 0
-    return [Asked(keys, limit) for keys in ranges]
+    return [Asked(keys, share(wanted, len(ranges))) for keys in ranges]
 
 
 def batches(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from io import StringIO
@@ -17,8 +16,6 @@ _TYPES = {"json": "application/json", "ndjson": "application/x-ndjson", "csv": "
 _ACCEPTED = {"application/x-ndjson": "ndjson", "application/ndjson": "ndjson", "text/csv": "csv"}
 _OWN = ("series", "time", "id")
 _VERSIONS = ("version", "newest", "accepted")
-
-FORMATS = tuple(_TYPES)
 
 
 def format_of(asked: str | None, accept: str) -> str:
@@ -42,6 +39,8 @@ def _ndjson(answer: Answer) -> str:
 
 def _csv(answer: Answer) -> str:
     """A header and a row for each event: its own fields, those of its data by their path, its ref."""
+    import csv  # the few who ask for it wait for it
+
     rows = [decode_json(text) for text in answer.texts()]
     cells = [dict(_cells(row["data"], "")) for row in rows]
     names = list(dict.fromkeys(name for row in cells for name in row))

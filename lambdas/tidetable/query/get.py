@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from tidetable.catalog import Entry
 from tidetable.config import Stream
@@ -38,10 +38,10 @@ def get_event(
         detail = "there is no event of this ref: it was never stored, or its period was deleted"
         raise refuse(404, "unknown_event", detail)
     newest, *earlier = shown([row], stream.name, shape)
-    document: Any = newest.document()
+    document = newest.document()
     if shape.versions:
         document["versions"] = [one.document() for one in earlier]
-    return cast("dict[str, Any]", document)
+    return document
 
 
 def _find(stream: Stream, ref: Ref, reader: Reader, shape: Shape, *, consistent: bool) -> Row | None:
@@ -64,8 +64,8 @@ def _read(entry: Entry, ref: Ref, reader: Reader, shape: Shape, *, consistent: b
         return None
     versioned = shape.versions and entry.layout.versioned
     items = earlier_items([item], entry.table, reader.store) if versioned else {}
-    earlier = [reader.unpacker.inflated(one) for one in items.get(Key(item["pk"], item["sk"]), ())]
-    row = row_of(reader.unpacker.inflated(item), entry, shape, earlier)
+    earlier = [reader.unpacker.eased(one) for one in items.get(Key(item["pk"], item["sk"]), ())]
+    row = row_of(reader.unpacker.eased(item), entry, shape, earlier)
     complete([row], reader.unpacker, shape)
     return row
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -11,16 +11,16 @@ from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.errors import TableMissing
 from tidetable.keys import MAX_NAME_BYTES
+from tidetable.periods import containing
 from tidetable.ports import Asked, KeyRange
 from tidetable.problems import refuse
 from tidetable.query.params import parse_consistent, parse_shape, single
 from tidetable.query.rows import Row, Shape, Shown, complete, row_of, shown
-from tidetable.query.run import Reader
+from tidetable.query.run import RESERVE, Reader
 from tidetable.times import to_text
 
 KNOWN = ("series", "fields", "consistent")
 MAX_SERIES = 100
-_RESERVE = 3.0
 
 
 @dataclass(slots=True)
@@ -63,16 +63,28 @@ def find_latest(
         detail = f"{stream.name} is partitioned by time, so only a scan would find a series' latest event: query a range instead"
         raise refuse(400, "needs_series", detail)
     latest = Latest(series)
-    entries = reader.catalog.entries(stream.name, None, now + stream.ahead, consistent=consistent)
-    for entry in sorted(entries, key=lambda one: one.period.start, reverse=True):
+    for entry in _backwards(stream, reader, now, consistent=consistent):
         missing = [name for name in series if name not in latest.found]
-        if not missing or not entry.live or entry.layout.partition_by != "series" or remaining() < _RESERVE:
+        if not missing or not entry.live or entry.layout.partition_by != "series" or remaining() < RESERVE:
             break
         rows = _search(entry, missing, latest, shape, reader, consistent=consistent)
         latest.searched = entry.period.start
         for row, one in zip(rows, shown(rows, stream.name, shape), strict=True):
             latest.found[row.names[1]] = one
     return latest
+
+
+def _backwards(stream: Stream, reader: Reader, now: datetime, *, consistent: bool) -> Iterator[Entry]:
+    """The stream's entries from the newest on; what its retention should have taken is looked up only by who comes so far."""
+    newest = now + stream.ahead
+    edge = containing(now, stream.period).shift(-stream.retention - 1).start
+    seen: set[str] = set()
+    for start in (edge, None):
+        entries = reader.catalog.entries(stream.name, start, newest, consistent=consistent)
+        for entry in sorted(entries, key=lambda one: one.period.start, reverse=True):
+            if entry.table not in seen:
+                seen.add(entry.table)
+                yield entry
 
 
 def _series(parameters: Mapping[str, Sequence[str]]) -> list[str]:
@@ -105,7 +117,7 @@ def _search(
         for item in page.items:
             if name not in best or item["sk"] > best[name]["sk"]:
                 best[name] = item
-    rows = [row_of(reader.unpacker.inflated(item), entry, shape) for item in best.values()]
+    rows = [row_of(reader.unpacker.eased(item), entry, shape) for item in best.values()]
     try:
         complete(rows, reader.unpacker, shape)
     except TableMissing:

@@ -122,7 +122,18 @@ def _continued(stream: Stream, given: Mapping[str, str], limit: int) -> Query:
             400, "invalid_cursor", "this cursor belongs to another query: repeat that one, or begin without it"
         )
     start, end = from_micros(cursor.start), from_micros(cursor.end)
-    return Query(stream.name, start, end, cursor.series, cursor.ascending, limit, cursor.position, cursor.where, shape)
+    return Query(
+        stream.name,
+        start,
+        end,
+        cursor.series,
+        cursor.ascending,
+        limit,
+        cursor.position,
+        cursor.where,
+        shape,
+        cursor.consistent,
+    )
 
 
 def parse_shape(stream: Stream, given: Mapping[str, str]) -> Shape:

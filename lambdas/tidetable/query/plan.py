@@ -29,10 +29,15 @@ class Stage:
         """Whether an index answers it."""
         return any(keys.index is not None for keys in self.ranges)
 
+    def filtered_by(self, query: Query) -> list[str]:
+        """What more is read than the query asks for, by what is left out of it again; an archive's reader knows the series."""
+        by_series = self.indexed or (self.archive is None and self.entry.layout.partition_by == "time")
+        filters = ["series"] if query.series is not None and by_series else []
+        return filters if query.where is None or self.indexed else [*filters, f"where.{query.where[0]}"]
+
     def filters(self, query: Query) -> bool:
         """Whether more is read than the query asks for."""
-        by_series = query.series is not None and (self.indexed or self.entry.layout.partition_by == "time")
-        return by_series or (query.where is not None and not self.indexed)
+        return bool(self.filtered_by(query))
 
 
 @dataclass(frozen=True, slots=True)

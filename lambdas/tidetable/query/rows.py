@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from binascii import b2a_base64
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,9 +14,8 @@ from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.events import Event, Item, JsonObject
 from tidetable.exact import encode_json
-from tidetable.keys import Key, Ref, ref_head
-from tidetable.keys.ref import URL_SAFE
-from tidetable.large.sweep import earlier_keys
+from tidetable.keys import Key, Ref, ref_head, ref_tail
+from tidetable.large.forms import earlier_keys
 from tidetable.large.whole import Unpacker, is_partial, size_outside
 from tidetable.ports import EventStore, Version
 from tidetable.query.cursor import Position
@@ -125,10 +123,9 @@ class Quick(NamedTuple):
             head = heads.get(pk)
             if head is None:
                 head = heads[pk] = ref_head(stream, label, pk)
-            # As ref_tail has it, and in place: this is done for each of ten thousand events.
-            ref = b2a_base64(f"{quoted(sk)}]".encode(), newline=False).translate(URL_SAFE, b"=").decode()
             texts.append(
-                f'{{"series":{quoted(series)},"time":"{time}","id":{quoted(id)},"data":{item["json"]},"ref":"{head}{ref}"}}'
+                f'{{"series":{quoted(series)},"time":"{time}","id":{quoted(id)},'
+                f'"data":{item["json"]},"ref":"{head}{ref_tail(sk)}"}}'
             )
         return texts
 

@@ -16,21 +16,20 @@ from tidetable.events import Item
 from tidetable.exact import decode_json
 from tidetable.keys import Key
 from tidetable.large.whole import Unpacker
+from tidetable.periods import Period
 from tidetable.ports import ArchivePage, ArchiveRange, ArchiveReader, Asked, CatalogReader, EventStore, Page, Tables
 from tidetable.query.answer import Answer, AnswerPage
 from tidetable.query.cursor import Position, encode_cursor
 from tidetable.query.explain import explained
-from tidetable.query.fetch import Wanted, batches, first_asked
+from tidetable.query.fetch import AHEAD, Wanted, batches, first_asked
 from tidetable.query.params import Query
 from tidetable.query.plan import Gap, Plan, Stage, plan_query
 from tidetable.query.rows import Quick, Row, archived_rows, complete, earlier_items, row_of, shown
 
-# So many stages are begun at once, at the most.
-_AHEAD = 8
 # So many archives are read at once: each is a function of its own, with pyarrow to load.
 _ARCHIVES = 2
 # Seconds kept for merging and encoding.
-_RESERVE = 3.0
+RESERVE = 3.0
 
 
 @dataclass(slots=True)
@@ -70,7 +69,7 @@ def explain_query(query: Query, stream: Stream, reader: Reader, tables: Tables, 
     """What ``run_query`` would read, and about how much."""
     plan = plan_query(query, reader.catalog.entries(stream.name, query.start, query.end))
     live = {stage.entry.table for stage in plan.stages if stage.archive is None}
-    with ThreadPoolExecutor(_AHEAD) as pool:
+    with ThreadPoolExecutor(AHEAD) as pool:
         described = dict(zip(live, pool.map(tables.describe, live), strict=True))
     return explained(query, plan, described, now)
 
@@ -85,6 +84,7 @@ class _Run:
         self._reader = reader
         self._remaining = remaining
         self._forgiving = forgiving
+        self._periods: dict[str, Period] = {}
         self._missing: dict[str, Gap] = {}
         self._answer = Answer()
         self._wanted = Wanted(query.limit + 1, filtered=False)
@@ -96,19 +96,21 @@ class _Run:
         """Read stages until the page is full, the time is up or the plan ends."""
         query = self._query
         page = AnswerPage(query)
+        self._periods = {stage.entry.table: stage.entry.period for stage in plan.stages}
         for stage, batch in self._batches(plan.stages):
             if batch is None:
                 return self._finish(page, plan, now, _edge(stage, ascending=query.ascending))
-            filters = stage.archive is not None or stage.filters(query)
+            filters = stage.filters(query)
             if isinstance(batch, Quick):
                 full = page.take_quick(batch.of_series(query.series) if filters and query.series else batch)
             else:
                 full = page.take(row for row in batch if not filters or self._wants(row, stage))
             if full:
                 return self._finish(page, plan, now, page.position)
-            self._wanted.count = query.limit + 1 - page.count
+            # An event with its versions may be more than the limit, all by itself.
+            self._wanted.count = max(query.limit + 1 - page.count, 1)
             read = len(batch.items if isinstance(batch, Quick) else batch)
-            if read and self._remaining() < _RESERVE:
+            if read and self._remaining() < RESERVE:
                 last = batch.position(-1) if isinstance(batch, Quick) else batch[-1].position
                 return self._finish(page, plan, now, last)
         return self._finish(page, plan, now, None)
@@ -159,12 +161,12 @@ class _Run:
         pool = ThreadPoolExecutor(_ARCHIVES)
         try:
             for number, stage in enumerate(stages):
-                if number and self._remaining() < _RESERVE:
+                if number and self._remaining() < RESERVE:
                     yield stage, None
                     return
                 if not begun:
                     begun.extend(self._begin(stages[number : number + ahead], pool))
-                    ahead = min(2 * ahead, _AHEAD)
+                    ahead = min(2 * ahead, AHEAD)
                 one = begun.popleft()
                 if one.archived is not None:
                     first = self._awaited(one.archived)
@@ -183,16 +185,12 @@ class _Run:
     def _begin(self, stages: Sequence[Stage], pool: ThreadPoolExecutor) -> list[_Begun]:
         """The first pages of some stages, all at once."""
         archived = [pool.submit(self._read, stage.archive) if stage.archive is not None else None for stage in stages]
-        asked = [self._first(stage) for stage in stages]
+        asked = [first_asked(stage.ranges, self._wanted.count) for stage in stages]
         pages = iter(self._fetch([one for some in asked for one in some]))
         return [
             _Begun(stage, some, [next(pages) for _ in some], future)
             for stage, some, future in zip(stages, asked, archived, strict=True)
         ]
-
-    def _first(self, stage: Stage) -> list[Asked]:
-        wanted = Wanted(max(self._wanted.count, 1), filtered=stage.filters(self._query))
-        return first_asked(stage.ranges, wanted)
 
     def _fetch(self, asked: Sequence[Asked]) -> list[Page]:
         """The pages of some ranges; a range of a table that went has none, if that is to be forgiven."""
@@ -205,7 +203,8 @@ class _Run:
             if page is None and not self._forgiving:
                 raise _Vanished
             if page is None:
-                self._missing.setdefault(one.keys.table, Gap(query.start, query.end, "table missing"))
+                period = self._periods[one.keys.table]
+                self._missing[one.keys.table] = Gap(period.start, period.end, "table missing")
             else:
                 self._answer.units += page.units
             found.append(page or Page((), more=False))
@@ -218,9 +217,6 @@ class _Run:
         self._wanted.filtered = stage.filters(query)
         for items in batches(begun.asked, begun.pages, self._fetch, self._wanted, ascending=query.ascending):
             yield self._rows(items, stage)
-        table = stage.entry.table
-        if table in self._missing:
-            self._missing[table] = Gap(stage.entry.period.start, stage.entry.period.end, "table missing")
 
     def _rows(self, items: Sequence[Item], stage: Stage) -> list[Row] | Quick:
         """The rows of a batch, with what a filter or the versions asked for need of them."""
@@ -231,7 +227,7 @@ class _Run:
         items = [{**item, "data": decode_json(item["json"])} if "json" in item else item for item in items]
         if query.where is not None and not stage.indexed and any("out" in item for item in items):
             items = unpacker.whole(items, entry.table, cold=False).items
-        items = [unpacker.inflated(item) for item in items]
+        items = [unpacker.eased(item) for item in items]
         if not (query.shape.versions and entry.layout.versioned):
             return [row_of(item, entry, query.shape) for item in items]
         earlier = earlier_items(items, entry.table, self._reader.store)
@@ -240,19 +236,18 @@ class _Run:
                 item,
                 entry,
                 query.shape,
-                [unpacker.inflated(one) for one in earlier.get(Key(item["pk"], item["sk"]), ())],
+                [unpacker.eased(one) for one in earlier.get(Key(item["pk"], item["sk"]), ())],
             )
             for item in items
         ]
 
     def _read(self, keys: ArchiveRange) -> ArchivePage:
-        limit = max(self._wanted.count, 1)
-        return self._reader.archive.read(keys, limit=limit, ascending=self._query.ascending)
+        return self._reader.archive.read(keys, limit=self._wanted.count, ascending=self._query.ascending)
 
     def _awaited(self, first: Future[ArchivePage]) -> ArchivePage | None:
         """An archive's first page; None if it does not come in time: its reader may have to start first."""
         try:
-            return first.result(timeout=max(self._remaining() - _RESERVE, 0.1))
+            return first.result(timeout=max(self._remaining() - RESERVE, 0.1))
         except TimeoutError:
             return None
 

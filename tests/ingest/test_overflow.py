@@ -1,0 +1,99 @@
+"""The overflow queue's adapter: what is too large for a message is kept, and drained from where it is kept."""
+
+import json
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from aws.overflow import SqsOverflow
+from aws.zstd import Zstd
+from tests.fakes import FakeValues, unpacker
+from tests.ingest.streams import CONFIG, NOW
+from tests.ingest.test_request import World
+from tidetable.config.model import LargePolicy
+from tidetable.events import Event
+from tidetable.ingest.drain import Undrainable
+from tidetable.ingest.overflow import decode_message, encode_message
+
+# AWS: a message has 1 MiB at the most.
+MOST = 1024 * 1024
+
+
+class Sqs:
+    """SQS as far as the adapter asks it; it refuses what AWS would."""
+
+    def __init__(self) -> None:
+        self.bodies: list[str] = []
+
+    def send_message_batch(self, *, QueueUrl: str, Entries: list[dict[str, str]]) -> dict[str, Any]:  # noqa: N803
+        assert QueueUrl == "queue"
+        bodies = [entry["MessageBody"] for entry in Entries]
+        assert sum(len(body.encode()) for body in bodies) <= MOST
+        assert not any(character in body for body in bodies for character in "\ufffe\uffff")
+        self.bodies += bodies
+        return {"Successful": [{"Id": entry["Id"]} for entry in Entries]}
+
+
+def overflow(sqs: Sqs, values: FakeValues) -> SqsOverflow:
+    client: Any = sqs
+    return SqsOverflow(client, "queue", values, Zstd())
+
+
+def large(id: str, size: int = 1_300_000) -> Event:
+    return Event("a", NOW, id, {"text": "tide\ufffe\uffff " * (size // 7)})
+
+
+def test_an_event_too_large_for_a_message_is_kept_and_drained() -> None:
+    policy = replace(CONFIG.streams["quakes"], large=LargePolicy(beyond="s3"))
+    world, sqs = World(replace(CONFIG, streams={"quakes": policy})), Sqs()
+    sent = [large("1"), Event("a", NOW, "2", {"n": 1})]
+    assert overflow(sqs, world.values).send("quakes", sent, 7) == []
+    assert [bool(decode_message(body).kept) for body in sqs.bodies] == [True, False]
+    assert [world.drain(body, 60) for body in sqs.bodies] == [1, 1]
+    table = next(table for name, table in world.store.tables.items() if name.endswith("2026-03-01"))
+    wholes = unpacker(world.store, world.values).whole(list(table.values()), "", cold=False)
+    assert {item["sk"][-1]: item["data"] for item in wholes.items} == {event.id: event.data for event in sent}
+    assert {item["at"] for item in wholes.items} == {7}
+
+
+def test_a_kept_event_that_its_stream_refuses_is_laid_aside_with_its_reason() -> None:
+    world, sqs = World(), Sqs()
+    overflow(sqs, world.values).send("quakes", [large("1")], 7)
+    with pytest.raises(Undrainable, match="too large"):
+        world.drain(sqs.bodies[0], 60)
+
+
+def test_a_kept_message_is_what_was_sent() -> None:
+    values, sqs = FakeValues(), Sqs()
+    sent = [large("1")]
+    overflow(sqs, values).send("quakes", sent, 7)
+    (body,) = sqs.bodies
+    assert len(body) < 500
+    (blob,) = values.blobs.values()
+    message = decode_message(Zstd().expand(blob.body))
+    assert (message.stream, message.events, message.at) == ("quakes", sent, 7)
+
+
+def test_what_cannot_be_kept_comes_back() -> None:
+    values, sqs = FakeValues(), Sqs()
+    values.refuses = True
+    sent = [large("1"), Event("a", NOW, "2", {"n": 1})]
+    assert overflow(sqs, values).send("quakes", sent, 7) == sent[:1]
+    assert [event.id for body in sqs.bodies for event in decode_message(body).events] == ["2"]
+
+
+def test_a_kept_message_that_is_gone_is_laid_aside_with_its_reason() -> None:
+    world, sqs = World(), Sqs()
+    overflow(sqs, world.values).send("quakes", [large("1")], 7)
+    world.values.blobs.clear()
+    with pytest.raises(Undrainable, match="which is not there"):
+        world.drain(sqs.bodies[0], 60)
+
+
+def test_characters_that_sqs_refuses_are_escaped_and_come_back() -> None:
+    event = Event("a", NOW, "1", {"n": "\ufffe\uffff\u0000"})
+    body = encode_message("quakes", [event])
+    assert not set(body) & set("\ufffe\uffff\x00")
+    assert decode_message(body).events == [event]
+    assert json.loads(body)["version"] == 2
