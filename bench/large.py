@@ -92,7 +92,7 @@ def read(stage: Stage, stream: str, **parameters: str) -> float:
     asked = {"from": [to_text(NOON - timedelta(hours=1))], "limit": ["100"]}
     asked |= {name: [value] for name, value in parameters.items()}
     now = stage.clock.now()
-    answer = run_query(parse_query(policy, asked, now), policy, stage.reader(), now, lambda: 100.0)
+    answer = run_query(parse_query(policy, asked, now, stage.seal), policy, stage.reader(), now, lambda: 100.0)
     if answer.count != 100:
         raise AssertionError(f"{answer.count} events")
     return answer.units

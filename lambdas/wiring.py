@@ -124,9 +124,9 @@ def unpacker() -> Unpacker:
 
 @cache
 def reader() -> Reader:
-    from tidetable.query import Reader
+    from tidetable.query import Reader, Seal
 
-    return Reader(catalog(), store(), _LateReader(_archive_reader), unpacker())
+    return Reader(catalog(), store(), _LateReader(_archive_reader), unpacker(), Seal(cache(catalog().secret)))
 
 
 class _LateOverflow:

@@ -7,7 +7,7 @@ from functools import cache
 import wiring
 import wiring_control
 from aws import clients
-from aws.archive.clients import encode_page
+from aws.archive.clients import decode_range, encode_page
 from aws.archive.parquet import Parquet
 from aws.archive.s3 import S3PartReader
 from aws.archive.scan import RawScan
@@ -18,7 +18,7 @@ from tidetable.archive import Exporter, Restorer
 from tidetable.archive.reading import PartReader
 from wiring import SystemClock
 
-__all__ = ["encode_page", "exporter", "part_reader", "restorer"]
+__all__ = ["decode_range", "encode_page", "exporter", "part_reader", "restorer"]
 
 
 @cache
@@ -47,4 +47,4 @@ def restorer() -> Restorer:
 @cache
 def part_reader() -> PartReader:
     """For the archive reader."""
-    return S3PartReader(S3Objects(clients.s3(), settings().archive_bucket), Parquet())
+    return S3PartReader(S3Objects(clients.s3(), settings().archive_bucket))

@@ -99,7 +99,7 @@ class Parser:
 
     def _comparison(self) -> Condition:
         function = self._peek()
-        if function in ("attribute_exists", "attribute_not_exists", "begins_with"):
+        if function in ("attribute_exists", "attribute_not_exists", "attribute_type", "begins_with"):
             return self._function(self._next())
         left = self._operand()
         operator = self._next().upper()
@@ -123,6 +123,11 @@ class Parser:
             prefix = self._operand()
             self._expect(")")
             return lambda item: _text(first(item)).startswith(_text(prefix(item)) or "\0")
+        if name == "attribute_type":
+            self._expect(",")
+            kind = self._operand()
+            self._expect(")")
+            return lambda item: _text(kind(item)) in (first(item) or {})
         self._expect(")")
         exists = name == "attribute_exists"
         return lambda item: (first(item) is not None) is exists

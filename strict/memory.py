@@ -24,6 +24,8 @@ class _Sorted:
     def __init__(self, keys: tuple[str, ...], own: tuple[str, ...] = ()) -> None:
         self.keys = keys
         self._own = own
+        # The attributes that an index holds; None if it holds everything.
+        self.included: set[str] | None = None
         self._partitions: dict[Any, tuple[list[_Place], dict[_Place, _Item]]] = {}
 
     def place(self, item: Mapping[str, Wire]) -> tuple[Any, _Place] | None:
@@ -68,6 +70,13 @@ class _Sorted:
         places = order[start:end] if ascending else reversed(order[start:end])
         return (items[place] for place in places)
 
+    def projected(self, found: Iterator[_Item]) -> Iterator[_Item]:
+        """Items as the index holds them."""
+        included = self.included
+        if included is None:
+            return found
+        return ({name: value for name, value in item.items() if name in included} for item in found)
+
     def all(self) -> Iterator[_Item]:
         for partition in sorted(self._partitions, key=str):
             order, items = self._partitions[partition]
@@ -86,6 +95,9 @@ class _Table:
         for item in self.main.all():
             index.put(item)
         self.indexes[described["IndexName"]] = index
+        projection = described.get("Projection", {"ProjectionType": "ALL"})
+        if projection["ProjectionType"] != "ALL":
+            index.included = {*self.main.keys, *index.keys, *projection.get("NonKeyAttributes", ())}
 
     def put(self, item: _Item) -> None:
         item = Stored(item)
@@ -231,7 +243,7 @@ class MemoryEngine:
         if len(index.keys) > 1:
             matches = Parser(request["KeyConditionExpression"], request).condition()
             found = (item for item in found if matches(item))
-        return _page(found, request, {*table.main.keys, *index.keys})
+        return _page(index.projected(found), request, {*table.main.keys, *index.keys})
 
     def _scan(self, request: Request) -> Document:
         table = self._table(request["TableName"])
@@ -244,7 +256,7 @@ class MemoryEngine:
         if after is not None:
             at = next(number for number, item in enumerate(found) if all(item[name] == after[name] for name in after))
             found = found[at + 1 :]
-        return _page(iter(found), request, {*table.main.keys, *index.keys})
+        return _page(index.projected(iter(found)), request, {*table.main.keys, *index.keys})
 
 
 def _bounds(request: Request, index: _Sorted) -> tuple[Any, Any, Any]:

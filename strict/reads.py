@@ -148,8 +148,8 @@ class Reads:
         if request.get("Select") == "COUNT":
             return {"Items": [], "Count": len(kept)}
         if "ProjectionExpression" in request:
-            names = _projected(request)
-            kept = [{name: value for name, value in item.items() if name in names} for item in kept]
+            paths = _projected(request)
+            kept = [_project(item, paths) for item in kept]
         return {"Items": kept, "Count": len(kept)}
 
     def _admit(self, table: Table, resource: Resource, key: str) -> None:
@@ -187,11 +187,25 @@ def _asked_key(request: Request) -> str:
     return partition_key("pk", {"pk": request["ExpressionAttributeValues"][found[2]]})
 
 
-def _projected(request: Request) -> set[str]:
-    """The top-level attributes of a projection; nested paths are beyond this double."""
+def _projected(request: Request) -> list[list[str]]:
+    """The paths of a projection; elements of lists are beyond this double."""
     names = request.get("ExpressionAttributeNames", {})
-    paths = [path.strip() for path in request["ProjectionExpression"].split(",")]
-    nested = [path for path in paths if "." in path or "[" in path]
-    if nested:
-        raise NotImplementedError(f"projection of a nested path: {nested[0]}")
-    return {names.get(path, path) for path in paths}
+    paths = [path.strip().split(".") for path in request["ProjectionExpression"].split(",")]
+    if "[" in request["ProjectionExpression"]:
+        raise NotImplementedError(request["ProjectionExpression"])
+    return [[names.get(name, name) for name in path] for path in paths]
+
+
+def _project(item: Wire, paths: Sequence[Sequence[str]]) -> Document:
+    """What a projection leaves of an item: of a map only the members that are named."""
+    shown: dict[str, Any] = {}
+    for first, *rest in paths:
+        if first not in item:
+            continue
+        if not rest:
+            shown[first] = item[first]
+            continue
+        inner = _project(item[first].get("M", {}), [rest])
+        if inner:
+            shown.setdefault(first, {"M": {}})["M"].update(inner)
+    return shown

@@ -6,6 +6,7 @@ ever, as the archive is found by them; the horizon spares the lifecycle those of
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from aws.catalog_items import (
+    SECRET_KEY,
     attributes,
     backfill_key,
     backfill_of,
@@ -24,6 +26,7 @@ from aws.catalog_items import (
     opened_item,
     period_key,
     ranges,
+    secret_of,
     seen_item,
     stream_key,
 )
@@ -31,7 +34,7 @@ from aws.codec import from_wire, to_wire
 from aws.codes import CONDITION_FAILED
 from aws.errors import error_code
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, Seen, State
-from tidetable.errors import StaleEntry
+from tidetable.errors import StaleEntry, StoreUnavailable
 from tidetable.periods import Period
 from tidetable.times import from_text, to_text
 
@@ -176,6 +179,26 @@ class DynamoCatalog:
     def drop_backfill(self, backfill: Backfill) -> None:
         """A DeleteItem."""
         self._client.delete_item(TableName=self._table, Key=to_wire(backfill_key(backfill)))
+
+    def secret(self) -> bytes:
+        """A GetItem, consistent."""
+        found = self._client.get_item(TableName=self._table, Key=to_wire(SECRET_KEY), ConsistentRead=True)
+        return secret_of([from_wire(found["Item"])] if "Item" in found else [])
+
+    def ensure_secret(self) -> None:
+        """A conditional put, once the secret was not found: the first to make one decides it."""
+        try:
+            self.secret()
+        except StoreUnavailable:
+            try:
+                self._client.put_item(
+                    TableName=self._table,
+                    Item=to_wire({**SECRET_KEY, "secret": os.urandom(32).hex()}),
+                    ConditionExpression="attribute_not_exists(pk)",
+                )
+            except ClientError as error:
+                if error_code(error) != CONDITION_FAILED:
+                    raise
 
     def horizon(self, stream: str) -> datetime | None:
         """A GetItem, eventually consistent: an older horizon only costs a longer look."""

@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, Seen, State
 from tidetable.config import TableClass
+from tidetable.errors import StoreUnavailable
 from tidetable.events import Item
-from tidetable.keys import Index, Layout
+from tidetable.keys import TIME, Index, Layout
 from tidetable.periods import Period, from_label
 from tidetable.times import EPOCH, from_text, to_text
 
@@ -41,6 +42,16 @@ def lease_item(name: str) -> Item:
     return {"pk": f"lease#{name}", "sk": "lease"}
 
 
+SECRET_KEY = {"pk": "secret#cursors", "sk": "secret"}
+
+
+def secret_of(items: Iterable[Item]) -> bytes:
+    """The secret among the items under its partition key; StoreUnavailable if there is none."""
+    for item in items:
+        return bytes.fromhex(item["secret"])
+    raise StoreUnavailable("no secret", "the lifecycle has not made the secret that cursors are signed with, yet")
+
+
 def horizon_item(stream: str) -> Item:
     return {"pk": f"horizon#{stream}", "sk": "horizon"}
 
@@ -58,7 +69,7 @@ def attributes(entry: Entry) -> Item:
             "shards": layout.shards,
             "shard_by": layout.shard_by,
             "bucket": layout.bucket,
-            "indexes": [[one.name, one.partition_by, one.shards] for one in layout.indexes],
+            "indexes": [_stored(one) for one in layout.indexes],
             "versioned": layout.versioned,
             "parts": layout.parts,
         },
@@ -103,10 +114,31 @@ def _layout(item: Mapping[str, Any]) -> Layout:
         shards=int(item["shards"]),
         shard_by=item["shard_by"],
         bucket=int(item["bucket"]),
-        indexes=tuple(Index(name, field, int(shards)) for name, field, shards in item.get("indexes", ())),
+        indexes=tuple(_index(*stored) for stored in item.get("indexes", ())),
         versioned=item.get("versioned", False),
         parts=item.get("parts", False),
     )
+
+
+def _stored(index: Index) -> list[Any]:
+    project = None if index.project is None else list(index.project)
+    kinds = [list(pair) for pair in index.kinds]
+    return [index.name, index.partition_by, index.shards, index.sort_by, project, index.kind, kinds, index.replica]
+
+
+def _index(
+    name: str,
+    field: str,
+    shards: Any,
+    sort_by: str = TIME,
+    project: Sequence[str] | None = None,
+    kind: str = "",
+    kinds: Sequence[Sequence[str]] = (),
+    replica: bool = False,
+) -> Index:
+    """An index as ``_stored`` wrote it, or as it was before it could be sorted by anything but time."""
+    pairs = tuple((value, by) for value, by in kinds)
+    return Index(name, field, int(shards), sort_by, None if project is None else tuple(project), kind, pairs, replica)
 
 
 def backfill_key(backfill: Backfill) -> Item:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -16,10 +15,11 @@ from aws.codec import from_wire, to_wire
 from aws.codes import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED
 from aws.errors import error_code, naming_table
 from aws.guards import guarded
+from aws.queries import last_of, query_request
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.events import Item
-from tidetable.keys import Index, Key
+from tidetable.keys import Key
 from tidetable.ports import Asked, Guard, Guarded, KeyRange, Page, Put, Transacted, Written
 
 if TYPE_CHECKING:
@@ -130,45 +130,18 @@ class DynamoStore:
 
     def query(self, keys: KeyRange, *, limit: int, ascending: bool, consistent: bool = False) -> Page:
         """One Query call; its page may end before ``limit`` at DynamoDB's 1 MB."""
-        if keys.index is not None:
-            return self._query_index(keys, keys.index, limit=limit, ascending=ascending)
-        more: dict[str, Any] = {}
-        if keys.after is not None:
-            more["ExclusiveStartKey"] = {"pk": {"S": keys.pk}, "sk": {"S": keys.after}}
-        with naming_table(keys.table):
-            answer = self._client.query(
-                TableName=keys.table,
-                KeyConditionExpression="pk = :pk AND sk BETWEEN :low AND :high",
-                ExpressionAttributeValues={":pk": {"S": keys.pk}, ":low": {"S": keys.low}, ":high": {"S": keys.high}},
-                Limit=limit,
-                ScanIndexForward=ascending,
-                ConsistentRead=consistent,
-                ReturnConsumedCapacity="TOTAL",
-                **more,
-            )
-        return _page(answer)
+        return self._query(Asked(keys, limit), ascending=ascending, consistent=consistent)
 
-    def _query_index(self, keys: KeyRange, index: Index, *, limit: int, ascending: bool) -> Page:
-        """One Query call of an index.
-
-        It begins at ``after`` and leaves that item out, as to begin behind it would take the table's key as well.
-        """
-        low, high = keys.low, keys.high
-        if keys.after is not None:
-            low, high = (keys.after, high) if ascending else (low, keys.after)
+    def _query(self, asked: Asked, **options: Any) -> Page:
+        keys = asked.keys
         with naming_table(keys.table):
-            answer = self._client.query(
-                TableName=keys.table,
-                IndexName=index.name,
-                KeyConditionExpression="#pk = :pk AND #sk BETWEEN :low AND :high",
-                ExpressionAttributeNames={"#pk": index.pk, "#sk": index.sk},
-                ExpressionAttributeValues={":pk": {"S": keys.pk}, ":low": {"S": low}, ":high": {"S": high}},
-                Limit=limit + (keys.after is not None),
-                ScanIndexForward=ascending,
-                ReturnConsumedCapacity="TOTAL",
-            )
-        page = _page(answer)
-        return replace(page, items=[item for item in page.items if item[index.sk] != keys.after])
+            answer: Any = self._client.query(**query_request(asked, **options))
+        items = [from_wire(item) for item in answer["Items"]]
+        if keys.index is not None and keys.after is not None:
+            items = [item for item in items if item[keys.index.sk] != keys.after]
+        last = last_of(answer.get("LastEvaluatedKey"))
+        units = answer.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0)
+        return Page(items, last is not None, units, last, answer.get("ScannedCount", 0))
 
     def query_many(
         self,
@@ -177,12 +150,13 @@ class DynamoStore:
         ascending: bool,
         consistent: bool = False,
         quick: bool = False,  # noqa: ARG002 - a store may
+        fields: Sequence[str] = (),
     ) -> Sequence[Page | None]:
         """One Query call for each."""
 
         def ask(one: Asked) -> Page | None:
             try:
-                return self.query(one.keys, limit=one.limit, ascending=ascending, consistent=consistent)
+                return self._query(one, ascending=ascending, consistent=consistent, fields=fields)
             except TableMissing:
                 return None
 
@@ -194,10 +168,10 @@ class DynamoStore:
             answer = self._client.get_item(TableName=table, Key={"pk": {"S": key.pk}, "sk": {"S": key.sk}})
         return from_wire(answer["Item"]) if "Item" in answer else None
 
-    def get_many(self, table: str, keys: Sequence[Key]) -> Mapping[Key, Item]:
+    def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:
         """BatchGetItem, 100 keys at a time."""
         names = [{"pk": {"S": key.pk}, "sk": {"S": key.sk}} for key in keys]
-        items = [from_wire(found) for found in self._get_all(table, names, _GET)]
+        items = [from_wire(found) for found in self._get_all(table, names, _GET, consistent=consistent)]
         return {Key(item["pk"], item["sk"]): item for item in items}
 
     def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
@@ -205,9 +179,9 @@ class DynamoStore:
         found = self._get_all(table, [{"pk": {"S": key}} for key in keys], _GET_PARTS)
         return {item["pk"]["S"]: bytes(item["b"]["B"]) for item in found}
 
-    def _get_all(self, table: str, keys: list[Any], most: int) -> Iterator[Any]:
+    def _get_all(self, table: str, keys: list[Any], most: int, *, consistent: bool = True) -> Iterator[Any]:
         for at in range(0, len(keys), most):
-            wanted: Any = {table: {"Keys": keys[at : at + most], "ConsistentRead": True}}
+            wanted: Any = {table: {"Keys": keys[at : at + most], "ConsistentRead": consistent}}
             while wanted:
                 with naming_table(table):
                     answer = self._client.batch_get_item(RequestItems=wanted)
@@ -220,14 +194,6 @@ def _guarded(one: Guarded) -> Any:
     if "ExpressionAttributeValues" in members:
         members["ExpressionAttributeValues"] = to_wire(members["ExpressionAttributeValues"])
     return members
-
-
-def _page(answer: Any) -> Page:
-    return Page(
-        items=[from_wire(item) for item in answer["Items"]],
-        more="LastEvaluatedKey" in answer,
-        units=answer.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0),
-    )
 
 
 def _batches(puts: Sequence[Put]) -> Iterator[list[Put]]:

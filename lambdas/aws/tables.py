@@ -12,6 +12,7 @@ from aws.codes import NOT_FOUND
 from aws.errors import error_code, error_message, naming_table
 from tidetable.config import TableClass
 from tidetable.errors import TableMissing
+from tidetable.keys import Index
 from tidetable.ports import Table, TableRefused, TableSpec
 
 if TYPE_CHECKING:
@@ -66,6 +67,11 @@ class DynamoTables:
             index_units={} if on_demand else _index_units(table),
             size_bytes=table.get("TableSizeBytes", 0),
             item_count=table.get("ItemCount", 0),
+            index_sizes={
+                one["IndexName"]: (one["ItemCount"], one["IndexSizeBytes"])
+                for one in table.get("GlobalSecondaryIndexes", ())
+                if "ItemCount" in one
+            },
         )
 
     def tags(self, name: str) -> Mapping[str, str]:
@@ -83,10 +89,7 @@ class DynamoTables:
                 self._client.create_table(
                     TableName=spec.name,
                     KeySchema=_schema(*keys),
-                    AttributeDefinitions=[
-                        {"AttributeName": name, "AttributeType": "S"}
-                        for name in (*keys, *(name for one in spec.indexes for name in (one.pk, one.sk)))
-                    ],
+                    AttributeDefinitions=_definitions(spec, keys),
                     TableClass=_CLASSES[spec.table_class],
                     Tags=[{"Key": key, "Value": value} for key, value in spec.tags.items()],
                     DeletionProtectionEnabled=spec.protected,
@@ -164,12 +167,28 @@ def _indexes(spec: TableSpec) -> Any:
             {
                 "IndexName": one.name,
                 "KeySchema": _schema(one.pk, one.sk),
-                "Projection": {"ProjectionType": "ALL"},
+                "Projection": _projection(one),
                 **_throughput(spec, one.name),
             }
             for one in spec.indexes
         ]
     }
+
+
+def _definitions(spec: TableSpec, keys: tuple[str, ...]) -> Any:
+    """The key attributes and their types; a ranking's sort key is a number."""
+    types = dict.fromkeys(keys, "S")
+    for one in spec.indexes:
+        types |= {one.pk: "S", one.sk: "N" if one.ranks else "S"}
+    return [{"AttributeName": name, "AttributeType": kind} for name, kind in types.items()]
+
+
+def _projection(index: Index) -> Any:
+    if index.project is None:
+        return {"ProjectionType": "ALL"}
+    if not index.project:
+        return {"ProjectionType": "KEYS_ONLY"}
+    return {"ProjectionType": "INCLUDE", "NonKeyAttributes": [index.copy]}
 
 
 def _throughput(spec: TableSpec, index: str) -> Any:

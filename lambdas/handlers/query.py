@@ -56,7 +56,7 @@ def events(stream: str) -> HttpResponse[str]:
     now = wiring.clock().now()
     policy = _stream(stream)
     parameters = app.current_event.raw_event.get("multiValueQueryStringParameters") or {}
-    query = parse_query(policy, parameters, now)
+    query = parse_query(policy, parameters, now, wiring.reader().seal)
     if "explain" in parameters:
         # Sizes are the control plane's to tell, so this is slower than most of what it explains.
         return _ok(explain_query(query, policy, wiring.reader(), wiring.tables(), now))

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from io import BytesIO
@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aws.archive.between import between
 from aws.archive.parquet import Parquet, ParquetWriter
 from aws.archive.render import canonical
 from aws.codec import to_wire
@@ -134,8 +135,8 @@ class World:
     def whole(self, items: bytes, table: str) -> bytes:
         return items
 
-    def events(self, part: Part, low: str, high: str, layout: Layout) -> list[Kept]:
-        return Parquet().between(BytesIO(self.bucket[part.key]), low, high, layout)
+    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[Kept]:
+        return between(BytesIO(self.bucket[part.key]), keys, layout, ascending=ascending)
 
 
 def plain(events: list[Event]) -> list[Event]:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aws.archive.between import between
 from aws.archive.parquet import Parquet, ParquetWriter
 from aws.wire import item_of, plain
 from tidetable.archive import Facts
@@ -17,6 +18,7 @@ from tidetable.errors import ArchiveFailed
 from tidetable.events import Event
 from tidetable.keys import Index, Layout
 from tidetable.large.forms import stem
+from tidetable.ports import ArchiveRange
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 BY_TIME = Layout("time", 4, "id", 21_600)
@@ -121,7 +123,7 @@ def round_trip(layout: Layout, items: list[Any], columns: dict[str, str], pages:
     held = list(form.items(body, layout))
     assert sorted(map(native, held), key=repr) == sorted(map(native, map(item_of, items)), key=repr)
     assert [item["sk"] for item in held] == sorted(item["sk"]["S"] for item in items)
-    events = [event for event, _ in form.between(BytesIO(body), "", "~", layout)]
+    events = [event for event, _ in between(BytesIO(body), ArchiveRange("", "", "~"), layout)]
     places = [item["sk"] for item in held]
     if layout.versioned:
         places = [f"v0#{stem(place)}" for place in places]
@@ -204,20 +206,21 @@ def test_only_the_row_groups_of_the_range_are_read(monkeypatch: pytest.MonkeyPat
     writer = ParquetWriter(BY_TIME, {})
     writer.add(json.dumps(items).encode())
     body = writer.finish()
-    read: list[list[int]] = []
-    whole = pq.ParquetFile.read_row_groups
+    read: list[int] = []
+    whole = pq.ParquetFile.read_row_group
 
-    def noting(file: Any, groups: list[int]) -> Any:
-        read.append(groups)
-        return whole(file, groups)
+    def noting(file: Any, group: int, columns: Any = None) -> Any:
+        read.append(group)
+        return whole(file, group, columns=columns)
 
-    monkeypatch.setattr(pq.ParquetFile, "read_row_groups", noting)
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", noting)
     low, high = "2026-03-01T06:00:00.000000Z", "2026-03-01T06:10:00.000000Z"
-    events = [event for event, _ in Parquet().between(BytesIO(body), low, high, BY_TIME)]
-    assert read == [[1]]
+    events = list(between(BytesIO(body), ArchiveRange("", low, high), BY_TIME))
+    assert read == [1]
     assert len(events) == 20_000
-    assert Parquet().between(BytesIO(body), "2026-03-02T00:00:00.000000Z", "2026-03-03T00:00:00.000000Z", BY_TIME) == []
-    assert read == [[1]]
+    later = ArchiveRange("", "2026-03-02T00:00:00.000000Z", "2026-03-03T00:00:00.000000Z")
+    assert list(between(BytesIO(body), later, BY_TIME)) == []
+    assert read == [1]
 
 
 @given(st.permutations(regular(8)), st.integers(0, 7))

@@ -6,8 +6,13 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.scaling import FakeScaling
 from tests.fakes.store import FakeOverflow, FakeStore, FakeValues, outside, unpacker
 from tests.fakes.tables import FakeTables
+from tidetable.query import Seal
+
+# What signs the cursors of tests that have no catalog of their own.
+SEAL = Seal(lambda: b"as secret as can be")
 
 __all__ = [
+    "SEAL",
     "FakeArchive",
     "FakeArchiver",
     "FakeCatalog",

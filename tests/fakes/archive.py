@@ -21,6 +21,7 @@ class FakeArchive:
             for place, event in placed
             if keys.low <= place <= keys.high
             and keys.series in (None, event.series)
+            and all(one.holds(event.data) for one in keys.conditions)
             and (keys.after is None or (place > keys.after if ascending else place < keys.after))
         ]
         # Short pages, as an answer's size may force them.

@@ -133,13 +133,14 @@ class FakeBucketReader:
             self._manifests[body] = Manifest.decode(body)
         return self._manifests[body]
 
-    def events(self, part: Part, low: str, high: str, layout: Layout) -> Sequence[Kept]:
+    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[Kept]:
         if part.sha256 not in self._parts:
             items = FakeFormat().items(self._bucket.objects[part.key], layout)
             self._parts[part.sha256] = [
                 (layout.event_of(item), version_of(item) if layout.versioned else None) for item in items
             ]
-        return self._parts[part.sha256]
+        kept = self._parts[part.sha256]
+        return iter(kept) if ascending else reversed(kept)
 
     def read(self, keys: ArchiveRange, *, limit: int, ascending: bool) -> ArchivePage:
         return read_archive(keys, self, limit=limit, ascending=ascending)

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, Seen, State
-from tidetable.errors import StaleEntry
+from tidetable.errors import StaleEntry, StoreUnavailable
 from tidetable.periods import Period
 
 
@@ -16,6 +16,7 @@ class FakeCatalog:
         self.leases: dict[str, tuple[str, datetime]] = {}
         self.horizons: dict[str, datetime] = {}
         self.requests: dict[tuple[str, datetime, datetime], Backfill] = {}
+        self.key: bytes | None = None
 
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
@@ -29,6 +30,14 @@ class FakeCatalog:
             ),
             key=lambda one: one.period.start,
         )
+
+    def secret(self) -> bytes:
+        if self.key is None:
+            raise StoreUnavailable("no secret", "nobody has made it")
+        return self.key
+
+    def ensure_secret(self) -> None:
+        self.key = self.key or b"as secret as can be"
 
     def add(self, entry: Entry) -> bool:
         if (entry.stream, entry.period) in self.items:

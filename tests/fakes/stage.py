@@ -28,7 +28,7 @@ from tidetable.ingest.request import Ingest, IngestRequest, Outcome, ingest
 from tidetable.large.sweep import Sweeper, Swept, sweep
 from tidetable.lifecycle import Reconciler, Report, reconcile
 from tidetable.ports import TableSpec
-from tidetable.query import Reader
+from tidetable.query import Reader, Seal
 
 STAGE = "lapse"
 CATALOG = "tidetable-lapse-catalog"
@@ -100,6 +100,7 @@ class Stage:
         self.outside = outside(self.values)
         self.runs = 0
         self.part_bytes = 100_000
+        self.seal = Seal(self.catalog.secret)
 
     def send(self, stream: str, body: bytes) -> Outcome:
         """What the ingest function does with a request."""
@@ -154,7 +155,8 @@ class Stage:
 
     def reader(self) -> Reader:
         """For queries."""
-        return Reader(self.catalog, self.store, FakeBucketReader(self.bucket), unpacker(self.store, self.values))
+        archive = FakeBucketReader(self.bucket)
+        return Reader(self.catalog, self.store, archive, unpacker(self.store, self.values), self.seal)
 
     def _exporter(self) -> Exporter:
         return Exporter(

@@ -1,8 +1,10 @@
 """The event store and the overflow queue in memory."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import count
+from typing import Any
 
 from aws.zstd import Zstd
 from tests.fakes.catalog import FakeCatalog
@@ -11,7 +13,7 @@ from tidetable.errors import TableMissing
 from tidetable.events import Event, Item
 from tidetable.exact import encode_json
 from tidetable.ingest.routing import Outside
-from tidetable.keys import Key
+from tidetable.keys import Index, Key
 from tidetable.large import Unpacker
 from tidetable.large.sweep import Stored
 from tidetable.ports import Asked, Blob, EventStore, Guard, Guarded, KeyRange, Page, Put, Transacted, Written
@@ -67,7 +69,7 @@ class FakeStore:
             self._table(put.table)[put.key] = put.item
         return Transacted.DONE
 
-    def get_many(self, table: str, keys: Sequence[Key]) -> Mapping[Key, Item]:
+    def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:
         held = self._table(table)
         return {key: held[key] for key in keys if key in held}
 
@@ -76,37 +78,51 @@ class FakeStore:
         return {key: held[Key(key, "")]["b"] for key in keys if Key(key, "") in held}
 
     def query(self, keys: KeyRange, *, limit: int, ascending: bool, consistent: bool = False) -> Page:
-        table = self._table(keys.table)
-        index = keys.index
-        placed = {
-            (Key(item[index.pk], item[index.sk]) if index is not None else key): item
-            for key, item in table.items()
-            if index is None or index.pk in item
-        }
-        found = sorted(key for key in placed if key.pk == keys.pk and keys.low <= key.sk <= keys.high)
+        return self._query(keys, limit=limit, ascending=ascending)
+
+    def _query(self, keys: KeyRange, *, limit: int, ascending: bool) -> Page:
+        pk, sk = (keys.index.pk, keys.index.sk) if keys.index is not None else ("pk", "sk")
+        names = list(dict.fromkeys((sk, "pk", "sk")))
+
+        def place(item: Item) -> tuple[Any, ...]:
+            return tuple(item[name] for name in names)
+
+        found = [item for item in self._table(keys.table).values() if pk in item and item[pk] == keys.pk]
+        found = [item for item in found if keys.low is None or item[sk] >= keys.low]
+        found = sorted((item for item in found if keys.high is None or item[sk] <= keys.high), key=place)
         if not ascending:
             found.reverse()
-        after = keys.after
+        after, start = keys.after, None if keys.start is None else place(keys.start)
         if after is not None:
-            found = [key for key in found if (key.sk > after if ascending else key.sk < after)]
+            found = [item for item in found if (item[sk] > after if ascending else item[sk] < after)]
+        if start is not None:
+            found = [item for item in found if (place(item) > start if ascending else place(item) < start)]
         page = found[:limit]
         self.items_read += len(page)
-        return Page([placed[key] for key in page], more=len(page) < len(found), units=0.5)
+        more = len(page) < len(found)
+        last = {name: page[-1][name] for name in (pk, *names)} if more else None
+        return Page([projected(one, keys.index) for one in page if wanted(one, keys)], more, 0.5, last, len(page))
 
     def query_many(
-        self, asked: Sequence[Asked], *, ascending: bool, consistent: bool = False, quick: bool = False
+        self,
+        asked: Sequence[Asked],
+        *,
+        ascending: bool,
+        consistent: bool = False,
+        quick: bool = False,
+        fields: Sequence[str] = (),
     ) -> Sequence[Page | None]:
         def ask(one: Asked) -> Page | None:
             if one.keys.table not in self.tables:
                 return None
-            page = self.query(one.keys, limit=one.limit, ascending=ascending, consistent=consistent)
+            page = self._query(one.keys, limit=one.limit, ascending=ascending)
             plain = all(item.keys() <= {"pk", "sk", "at", "data"} for item in page.items)
             if not quick or one.keys.index is not None or not plain:
                 return page
             items = [
                 {"pk": item["pk"], "sk": item["sk"], "json": encode_json(item["data"]).decode()} for item in page.items
             ]
-            return Page(items, page.more, page.units)
+            return replace(page, items=items)
 
         return [ask(one) for one in asked]
 
@@ -117,6 +133,21 @@ class FakeStore:
         if name not in self.tables:
             raise TableMissing(name)
         return self.tables[name]
+
+
+def wanted(item: Item, keys: KeyRange) -> bool:
+    """Whether a range's filters let an item through."""
+    if keys.times is not None and not keys.times[0] <= item["sk"] <= keys.times[1]:
+        return False
+    data = item.get("data", {})
+    return "z" in item or "out" in item or all(one.holds(data) for one in keys.conditions)
+
+
+def projected(item: Item, index: Index | None) -> Item:
+    """What an index holds of an item."""
+    if index is None or index.project is None:
+        return item
+    return {name: item[name] for name in ("pk", "sk", index.pk, index.sk, index.copy) if name in item}
 
 
 def holds(guard: Guard | None, put: Put, held: Item | None) -> bool:

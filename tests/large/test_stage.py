@@ -93,7 +93,7 @@ def ask(stage: Stage, stream: str, **parameters: str) -> list[dict[str, Any]]:
     given = {"from": [to_text(NOON - timedelta(days=1))], "to": [to_text(NOON + timedelta(days=1))], "series": ["a"]}
     given |= {name: [value] for name, value in parameters.items()}
     while True:
-        query = parse_query(policy, given, now)
+        query = parse_query(policy, given, now, stage.seal)
         answer: Any = run_query(query, policy, stage.reader(), now, lambda: 100.0).document()
         found += answer["events"]
         if answer["next"] is None:
@@ -151,7 +151,9 @@ def test_an_index_finds_packed_events() -> None:
     send(stage, "chunked", *SENT)
     policy, now = stage.config.streams["chunked"], stage.clock.now()
     asked = {"from": [to_text(NOON - timedelta(days=1))], "where.kind": ["large"]}
-    answer: Any = run_query(parse_query(policy, asked, now), policy, stage.reader(), now, lambda: 100.0).document()
+    answer: Any = run_query(
+        parse_query(policy, asked, now, stage.seal), policy, stage.reader(), now, lambda: 100.0
+    ).document()
     assert plain(answer["events"]) == plain(SENT[2:], "raw")
 
 
@@ -235,7 +237,9 @@ def test_every_version_stays_and_queries_return_the_newest() -> None:
     now = stage.clock.now()
     for kind, count in (("three", 1), ("two", 0)):
         asked = {"from": [to_text(NOON - timedelta(days=1))], "where.kind": [kind]}
-        answer: Any = run_query(parse_query(policy, asked, now), policy, stage.reader(), now, lambda: 100.0).document()
+        answer: Any = run_query(
+            parse_query(policy, asked, now, stage.seal), policy, stage.reader(), now, lambda: 100.0
+        ).document()
         assert len(answer["events"]) == count, "an index holds the newest only"
 
 

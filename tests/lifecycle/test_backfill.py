@@ -53,7 +53,9 @@ def send(stage: Stage, events: list[dict[str, Any]] = HISTORY) -> Any:
 def found(stage: Stage) -> list[str]:
     policy, now = stage.config.streams["s"], stage.clock.now()
     query = {"from": [to_text(START)], "to": [to_text(now)], "limit": ["1000"]}
-    answer: Any = run_query(parse_query(policy, query, now), policy, stage.reader(), now, lambda: 100.0).document()
+    answer: Any = run_query(
+        parse_query(policy, query, now, stage.seal), policy, stage.reader(), now, lambda: 100.0
+    ).document()
     return sorted(event["id"] for event in answer["events"])
 
 

@@ -49,9 +49,9 @@ def both(stage: Stage, **parameters: str) -> tuple[dict[str, Any], list[Any]]:
     """The plan, and the answers page by page."""
     policy, now, pages = stage.config.streams["s"], stage.clock.now(), []
     given = {name: [value] for name, value in parameters.items()}
-    plan = explain_query(parse_query(policy, given, now), policy, stage.reader(), stage.tables, now)
+    plan = explain_query(parse_query(policy, given, now, stage.seal), policy, stage.reader(), stage.tables, now)
     while True:
-        pages.append(run_query(parse_query(policy, given, now), policy, stage.reader(), now, lambda: 100.0))
+        pages.append(run_query(parse_query(policy, given, now, stage.seal), policy, stage.reader(), now, lambda: 100.0))
         following = pages[-1].next
         if following is None:
             return plan, pages
@@ -89,6 +89,6 @@ def test_the_plan_names_what_would_be_read_and_what_is_not_there(stage: Stage) -
 def test_explaining_reads_no_event(stage: Stage) -> None:
     before = stage.dynamo.calls.get("Query", 0)
     policy, now = stage.config.streams["s"], stage.clock.now()
-    query = parse_query(policy, {"from": [HALF_DAY["from"]], "explain": ["true"]}, now)
+    query = parse_query(policy, {"from": [HALF_DAY["from"]], "explain": ["true"]}, now, stage.seal)
     explain_query(query, policy, stage.reader(), stage.tables, now)
     assert stage.dynamo.calls["Query"] - before <= 3, "only the catalog was asked"

@@ -59,7 +59,7 @@ def test_everything_comes_once_and_in_order(
     asked = first_asked(ranges(len(partitions)), wanted.count)
     found: list[Item] = []
     for batch in batches(asked, table.fetch(asked), table.fetch, wanted, ascending=ascending):
-        found += batch
+        found += batch.items
     everything = sorted((place for held in partitions for place in held), reverse=not ascending)
     assert [item["sk"] for item in found] == everything
 
@@ -76,7 +76,7 @@ def test_a_page_of_a_hundred_over_sixteen_suffixes_reads_little_more_than_a_hund
         asked = first_asked(ranges(16), wanted.count)
         count = 0
         for batch in batches(asked, table.fetch(asked), table.fetch, wanted, ascending=False):
-            count += len(batch)
+            count += len(batch.items)
             wanted.count = 101 - count
             if count > 100:
                 break

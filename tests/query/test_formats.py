@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.fakes import SEAL
 from tests.query.test_walk import NOW, STREAM, Fixture
 from tidetable.events import Event
 from tidetable.exact import decode_json
@@ -21,7 +22,7 @@ EVENTS = [
 
 
 def answer() -> Answer:
-    query = parse_query(STREAM, {"from": ["2026-03-01T00:00:00Z"], "to": ["2026-03-02T00:00:00Z"]}, NOW)
+    query = parse_query(STREAM, {"from": ["2026-03-01T00:00:00Z"], "to": ["2026-03-02T00:00:00Z"]}, NOW, SEAL)
     return run_query(query, STREAM, Fixture(EVENTS).reader, NOW, lambda: 100.0)
 
 

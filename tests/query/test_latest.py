@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fakes import FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
+from tests.fakes import SEAL, FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, parse
 from tidetable.events import Event
@@ -57,7 +57,7 @@ def reader_of(held: list[Event], *, archived: int | None = None) -> Reader:
         items = [layout.item_of(event, at=1) for event in held if event.time in period]
         items = [first_version(item, {}) if layout.versioned else item for item in items]
         store.tables[table] = {Key(item["pk"], item["sk"]): item for item in items}
-    return Reader(catalog, store, FakeArchive(), unpacker(store, FakeValues()))
+    return Reader(catalog, store, FakeArchive(), unpacker(store, FakeValues()), SEAL)
 
 
 @settings(max_examples=100, deadline=None)

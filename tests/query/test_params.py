@@ -4,17 +4,30 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.fakes import SEAL
 from tests.query.test_walk import NOW, STREAM
 from tidetable.config import parse
 from tidetable.problems import ProblemError
-from tidetable.query import parse_query
-from tidetable.query.cursor import Position, encode_cursor
+from tidetable.query import Seal, parse_query
+from tidetable.query.cursor import Position
+from tidetable.query.params import Query
 
 BY_SERIES = parse('[streams.d]\nperiod = "day"\nlate = "1d"\nretention = 3\nkey = { partition_by = "series" }').streams[
     "d"
 ]
-CURSOR = encode_cursor("s", "a", NOW - timedelta(days=1), NOW, Position(NOW), ascending=True)
-OTHER = encode_cursor("other", None, NOW - timedelta(days=1), NOW, Position(NOW), ascending=True)
+BEFORE = NOW - timedelta(days=1)
+
+
+def cursor(stream: str = "s", series: str | None = "a", *, consistent: bool = False) -> str:
+    """What a page of a query ended with."""
+    query = Query(stream, BEFORE, NOW, series, ascending=True, limit=1, consistent=consistent)
+    return SEAL.seal(query.cursor(Position(NOW)))
+
+
+CURSOR = cursor()
+OTHER = cursor("other", None)
+TOUCHED = CURSOR.replace(CURSOR[40], "A" if CURSOR[40] != "A" else "B", 1)
+FORGED = Seal(lambda: b"a guess").seal(Query("s", BEFORE, NOW, "a", ascending=True, limit=1).cursor(Position(NOW)))
 
 REFUSED = [
     ("an unknown parameter", {"form": ["-1h"]}, "unknown_parameter", "known are from, to"),
@@ -31,6 +44,23 @@ REFUSED = [
     ("edges the wrong way round", {"from": ["-1h"], "to": ["-2h"]}, "bad_parameter", "before to"),
     ("an empty series", {"series": [""]}, "bad_parameter", "series"),
     ("a cursor that is none", {"cursor": ["abc"]}, "invalid_cursor", "no cursor"),
+    (
+        "a cursor of which a letter was changed",
+        {"cursor": [TOUCHED]},
+        "invalid_cursor",
+        "no cursor",
+    ),
+    ("a cursor that somebody made", {"cursor": [FORGED]}, "invalid_cursor", "no cursor"),
+    ("a cursor with another condition", {"cursor": [CURSOR], "where.a": ["1"]}, "invalid_cursor", "another query"),
+    ("a cursor with another priority", {"cursor": [CURSOR], "priority": ["low"]}, "invalid_cursor", "another query"),
+    ("a condition on no field", {"where.": ["1"]}, "unknown_parameter", "where.FIELD"),
+    ("an operator on no field", {"where.:gt": ["1"]}, "bad_parameter", "where.FIELD:gt"),
+    ("too many values", {"where.a:in": [",".join(map(str, range(31)))]}, "bad_parameter", "30 values"),
+    ("a prefix of nothing", {"where.a:prefix": [""]}, "bad_parameter", "prefix"),
+    ("too many conditions", {f"where.f{n}": ["1"] for n in range(11)}, "bad_parameter", "10 conditions"),
+    ("a value that is too long", {"where.a": ["x" * 1025]}, "bad_parameter", "1024 bytes"),
+    ("a priority of neither kind", {"priority": ["high"]}, "bad_parameter", "normal, or low"),
+    ("a replica read consistently", {"priority": ["low"], "consistent": ["true"]}, "bad_parameter", "eventually"),
     ("a cursor of another stream", {"cursor": [OTHER]}, "invalid_cursor", "another query"),
     ("a cursor with another series", {"cursor": [CURSOR], "series": ["b"]}, "invalid_cursor", "another query"),
     ("a cursor with another order", {"cursor": [CURSOR], "order": ["desc"]}, "invalid_cursor", "another query"),
@@ -41,31 +71,31 @@ REFUSED = [
 @pytest.mark.parametrize(("name", "parameters", "code", "detail"), REFUSED)
 def test_a_refusal_says_what_to_change(name: str, parameters: dict[str, list[str]], code: str, detail: str) -> None:
     with pytest.raises(ProblemError) as caught:
-        parse_query(STREAM, parameters, NOW)
+        parse_query(STREAM, parameters, NOW, SEAL)
     assert (caught.value.problem.status, caught.value.problem.code) == (400, code)
     assert detail in caught.value.problem.detail
 
 
 def test_a_query_that_would_scan_is_refused_with_what_would_not() -> None:
     with pytest.raises(ProblemError, match="add series="):
-        parse_query(BY_SERIES, {}, NOW)
+        parse_query(BY_SERIES, {}, NOW, SEAL)
 
 
 def test_without_edges_it_is_the_last_hour_up_to_the_newest_that_is_taken() -> None:
-    query = parse_query(STREAM, {}, NOW)
+    query = parse_query(STREAM, {}, NOW, SEAL)
     assert (query.start, query.end) == (NOW - timedelta(hours=1), NOW + STREAM.ahead)
     assert (query.ascending, query.limit, query.series) == (False, 100, None)
 
 
 @pytest.mark.parametrize("text", ["1772755200000", "2026-03-06T00:00:00Z", "2026-03-06T01:00:00 01:00", "-0s", "now"])
 def test_an_edge_may_be_written_in_every_form(text: str) -> None:
-    query = parse_query(STREAM, {"from": ["2026-03-01T00:00:00Z"], "to": [text]}, NOW)
+    query = parse_query(STREAM, {"from": ["2026-03-01T00:00:00Z"], "to": [text]}, NOW, SEAL)
     assert query.end == datetime(2026, 3, 6, tzinfo=UTC)
 
 
 def test_a_cursor_goes_on_as_consistently_as_its_query_began() -> None:
     for consistent in (False, True):
-        text = encode_cursor("s", None, NOW, NOW, Position(NOW), ascending=False, consistent=consistent)
-        assert parse_query(STREAM, {"cursor": [text]}, NOW).consistent is consistent
+        text = cursor(series=None, consistent=consistent)
+        assert parse_query(STREAM, {"cursor": [text]}, NOW, SEAL).consistent is consistent
         with pytest.raises(ProblemError, match="invalid_cursor"):
-            parse_query(STREAM, {"cursor": [text], "consistent": [str(not consistent).lower()]}, NOW)
+            parse_query(STREAM, {"cursor": [text], "consistent": [str(not consistent).lower()]}, NOW, SEAL)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fakes import FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
+from tests.fakes import SEAL, FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, parse
 from tidetable.errors import StoreUnavailable
@@ -67,7 +67,7 @@ class Fixture:
             period = containing(START + timedelta(days=day), Kind.DAY)
             mine = [event for event in held if event.time in period]
             self._period(period, LAYOUTS[day % 4], mine, archived=day == 1)
-        self.reader = Reader(self.catalog, self.store, self.archive, unpacker(self.store, FakeValues()))
+        self.reader = Reader(self.catalog, self.store, self.archive, unpacker(self.store, FakeValues()), SEAL)
 
     def _period(self, period: Period, layout: Layout, mine: list[Event], *, archived: bool) -> None:
         table = f"tidetable-t.s.{period.label}"
@@ -85,7 +85,7 @@ class Fixture:
         given = {name: [value] for name, value in parameters.items()}
         while True:
             answer = run_query(
-                parse_query(STREAM, given | {"limit": [str(limit)]}, NOW), STREAM, self.reader, NOW, lambda: 100.0
+                parse_query(STREAM, given | {"limit": [str(limit)]}, NOW, SEAL), STREAM, self.reader, NOW, lambda: 100.0
             )
             assert answer.count <= limit
             found += [event_of(one) for one in answer.document()["events"]]
@@ -135,7 +135,7 @@ def test_walking_a_cursor_gives_every_event_once_and_in_order(
 
 
 def run(fixture: Fixture, **parameters: str):  # type: ignore[no-untyped-def]
-    query = parse_query(STREAM, {name: [value] for name, value in parameters.items()}, NOW)
+    query = parse_query(STREAM, {name: [value] for name, value in parameters.items()}, NOW, SEAL)
     return run_query(query, STREAM, fixture.reader, NOW, lambda: 100.0)
 
 
@@ -170,7 +170,7 @@ def test_what_has_no_table_is_a_gap_and_not_an_error() -> None:
 
 def test_when_the_time_is_up_the_answer_is_a_cursor_that_goes_on() -> None:
     fixture = Fixture(many(1400))
-    query = parse_query(STREAM, {"from": [START.isoformat()], "limit": ["1000"]}, NOW)
+    query = parse_query(STREAM, {"from": [START.isoformat()], "limit": ["1000"]}, NOW, SEAL)
     first = run_query(query, STREAM, fixture.reader, NOW, lambda: 0.0)
     assert first.next is not None
     assert first.count + len(fixture.walk(1000, cursor=first.next)) == 1400
@@ -204,7 +204,7 @@ def test_an_archive_that_does_not_answer_in_time_ends_the_page_or_is_asked_for_a
     fixture.reader.archive = slow
     for order, found in (("asc", ["1"]), ("desc", ["50"])):
         parameters = {"from": [START.isoformat()], "to": [(START + timedelta(hours=60)).isoformat()], "order": [order]}
-        answer = run_query(parse_query(STREAM, parameters, NOW), STREAM, fixture.reader, NOW, lambda: 3.05)
+        answer = run_query(parse_query(STREAM, parameters, NOW, SEAL), STREAM, fixture.reader, NOW, lambda: 3.05)
         shown = [one["id"] for one in answer.document()["events"]]
         assert set(shown) <= set(found)
         assert answer.next is not None, "the cursor stands before the archive"
@@ -213,7 +213,7 @@ def test_an_archive_that_does_not_answer_in_time_ends_the_page_or_is_asked_for_a
         "from": [(START + timedelta(hours=25)).isoformat()],
         "to": [(START + timedelta(hours=47)).isoformat()],
     }
-    query = parse_query(STREAM, parameters, NOW)
+    query = parse_query(STREAM, parameters, NOW, SEAL)
     with pytest.raises(StoreUnavailable, match="slow"):
         run_query(query, STREAM, fixture.reader, NOW, lambda: 3.05)
     slow.up.set()

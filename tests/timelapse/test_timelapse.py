@@ -38,7 +38,7 @@ def walk(lapse: Lapse, reader: Reader, stream: str, **parameters: str) -> Iterat
     policy, clock = lapse.stage.config.streams[stream], lapse.stage.clock
     asked = {name.rstrip("_"): [value] for name, value in parameters.items()}
     while True:
-        query = parse_query(policy, asked, clock.now())
+        query = parse_query(policy, asked, clock.now(), reader.seal)
         try:
             answer = run_query(query, policy, reader, clock.now(), lambda: 1000.0)
         except ClientError as error:

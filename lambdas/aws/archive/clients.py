@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 
 from tidetable.catalog import State
@@ -42,23 +43,19 @@ class LambdaArchiveReader:
 
     def read(self, keys: ArchiveRange, *, limit: int, ascending: bool) -> ArchivePage:
         """Call the function for one page."""
-        payload = {
-            "manifest": keys.manifest,
-            "low": keys.low,
-            "high": keys.high,
-            "series": keys.series,
-            "after": keys.after,
-            "limit": limit,
-            "ascending": ascending,
-            "versions": keys.versions,
-        }
+        payload = {"keys": msgspec.to_builtins(keys), "limit": limit, "ascending": ascending}
         return decode_page(_invoke(self._client, self._function, payload))
 
 
 def encode_page(page: ArchivePage) -> dict[str, Any]:
     """A page as the reader function answers it; data as JSON text, so that numbers keep their digits."""
     rows = [[one.series, to_text(one.time), one.id, encode_json(one.data).decode()] for one in page.events]
-    return {"events": rows, "more": page.more, "versions": page.versions}
+    return {"events": rows, "more": page.more, "versions": page.versions, "reached": page.reached}
+
+
+def decode_range(sent: Any) -> ArchiveRange:
+    """The range of a request."""
+    return msgspec.convert(sent, ArchiveRange)
 
 
 def decode_page(answer: Any) -> ArchivePage:
@@ -66,7 +63,8 @@ def decode_page(answer: Any) -> ArchivePage:
     rows = answer["events"]
     events = [Event(series, from_text(time), id, decode_json(data)) for series, time, id, data in rows]
     versions = answer.get("versions")
-    return ArchivePage(events, answer["more"], None if versions is None else [Version(*one) for one in versions])
+    known = None if versions is None else [Version(*one) for one in versions]
+    return ArchivePage(events, answer["more"], known, answer.get("reached"))
 
 
 def _invoke(client: LambdaClient, function: str, payload: dict[str, Any]) -> Any:

@@ -25,13 +25,15 @@ class Keys:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self.index_names = frozenset(name for one in layout.indexes for name in (one.pk, one.sk))
+        # Rankings' keys are left to the other attributes; a replica has none.
+        self._indexes = tuple(index for index in layout.indexes if index.timely)
+        self.index_names = frozenset(name for one in self._indexes for name in (one.pk, one.sk))
 
     def indexed(self, wire: Mapping[str, pa.Array], found: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
         """The partition keys in indexes, whose sort keys follow; ArchiveFailed if one does not."""
         count = len(wire["pk"])
         columns = {}
-        for index in self._layout.indexes:
+        for index in self._indexes:
             pk, sk = (found.get(name, pa.nulls(count, _TEXT)) for name in (index.pk, index.sk))
             plain = self._split(wire["pk"], wire["sk"])[1]
             wanted = pc.if_else(pk.is_valid(), self._long_sort_key(wire["pk"], plain), pa.scalar(None, _TEXT))
@@ -68,7 +70,7 @@ class Keys:
         columns = {"time": time, "series": series, "id": id_text, "id_hex": id_hex, "shard": shard}
         if version is not None:
             columns["version"] = version
-        columns |= {index.pk: arrays[index.pk] for index in self._layout.indexes}
+        columns |= {index.pk: arrays[index.pk] for index in self._indexes}
         back = self.restored(columns)
         _refuse_others(pc.and_(pc.equal(back["pk"], pk), pc.equal(back["sk"], arrays["sk"])), pk, arrays["sk"])
         return columns
@@ -96,7 +98,7 @@ class Keys:
         if self._layout.versioned:
             sk = together("v", columns["version"].cast(_TEXT), "#", sk, "")
         keys = {"pk": together(head, columns["shard"].cast(_TEXT), "#"), "sk": sk}
-        for index in self._layout.indexes:
+        for index in self._indexes:
             pk = columns[index.pk]
             long = together(stamp, series, id, "#")
             keys[index.pk] = pk

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from datetime import UTC
-from io import BytesIO, RawIOBase
-from typing import IO, Any
+from io import BytesIO
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -18,38 +17,24 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from aws.archive.columns import Column, infer
-from aws.archive.keys import Keys, ids_of
-from aws.archive.render import canonical, escaped, leaf, listed, members, quoted, together, value
+from aws.archive.keys import Keys
+from aws.archive.render import canonical, leaf, listed, members, quoted, together, value
+from aws.archive.rows import NOTE, Note, Rows, array_of, counted
 from aws.archive.shape import MAX_LEAVES, Irregular, Shape, read
-from aws.wire import item_of, plain
+from aws.wire import item_of
 from tidetable.archive.facts import Facts
-from tidetable.archive.reading import Kept
 from tidetable.errors import ArchiveFailed
-from tidetable.events import Event, Item
+from tidetable.events import Item
 from tidetable.keys import Layout
-from tidetable.large.forms import stem
-from tidetable.ports import Version
-from tidetable.times import from_text
 
 _ROW_GROUP = 20_000
 _SAMPLE = 100
-_NOTE = b"tidetable"
 _ENCODE = msgspec.json.Encoder().encode
 _PAGE = msgspec.json.Decoder(list[dict[str, dict[str, Any]]]).decode
 _TEXT = pa.string()
 _NULL = pa.scalar(None, _TEXT)
 _ACCEPTED = pa.timestamp("ms", tz="UTC")
 _MILLIS = r"^(0|[1-9]\d{0,14})$"
-
-
-class Note(msgspec.Struct, frozen=True):
-    """What a file says of itself in its metadata: the fields of ``data`` that are columns, and their types."""
-
-    columns: dict[str, str]
-
-    def all(self) -> list[Column]:
-        """The columns in the order of their names."""
-        return [Column(name, self.columns[name]) for name in sorted(self.columns)]
 
 
 class ParquetWriter:
@@ -82,7 +67,7 @@ class ParquetWriter:
         table = pa.concat_tables(self._pages).combine_chunks()
         self._pages.clear()
         table = table.take(pc.sort_indices(table.column("sk")))
-        arrays = {name: _array(table.column(name)) for name in table.column_names}
+        arrays = {name: array_of(table.column(name)) for name in table.column_names}
         rest = [arrays["rest"]]
         fields: dict[str, pa.Array] = {}
         for column in self._columns or ():
@@ -99,7 +84,7 @@ class ParquetWriter:
             "attributes": together("{", arrays["attributes"], "}", ""),
         }
         note = Note({column.name: column.type for column in self._columns or ()})
-        result = pa.table(stored).replace_schema_metadata({_NOTE: _ENCODE(note)})
+        result = pa.table(stored).replace_schema_metadata({NOTE: _ENCODE(note)})
         sink = BytesIO()
         encoded = {"time": "DELTA_BINARY_PACKED", "id": "PLAIN", "id_hex": "PLAIN"}
         pq.write_table(
@@ -206,7 +191,7 @@ class ParquetWriter:
 
     def _count(self, texts: list[bytes], pk: pa.Array, sk: pa.Array) -> None:
         edges = pc.min_max(sk).as_py()
-        self.facts.add(texts, _counts(pk), edges["min"], edges["max"])
+        self.facts.add(texts, counted(pk), edges["min"], edges["max"])
 
 
 class Parquet:
@@ -230,130 +215,15 @@ class Parquet:
         facts = Facts()
         file = pq.ParquetFile(BytesIO(part))
         for group in range(file.num_row_groups):
-            _Rows(file.read_row_group(group), layout).count_into(facts)
+            Rows(file.read_row_group(group), layout).count_into(facts)
         return facts
 
     def items(self, part: bytes, layout: Layout) -> Iterator[Item]:
         """A part's items, a row group at a time."""
         file = pq.ParquetFile(BytesIO(part))
         for group in range(file.num_row_groups):
-            for item in _Rows(file.read_row_group(group), layout).wire():
+            for item in Rows(file.read_row_group(group), layout).wire():
                 yield item_of(item)
-
-    def between(self, part: IO[bytes] | RawIOBase, low: str, high: str, layout: Layout) -> list[Kept]:
-        """The events of the row groups whose times meet the range of sort keys; the others are not even fetched."""
-        file = pq.ParquetFile(part, pre_buffer=True)
-        if layout.versioned:
-            low, high = stem(low), stem(high)
-        # A sort key begins with 27 characters of time; a bare edge may be shorter.
-        first, last = _edge(low, "0001-01-01T00:00:00.000000Z"), _edge(high, "9999-12-31T23:59:59.999999Z")
-        groups = []
-        for index in range(file.num_row_groups):
-            statistics = file.metadata.row_group(index).column(0).statistics
-            lowest, highest = statistics.min.replace(tzinfo=UTC), statistics.max.replace(tzinfo=UTC)
-            if lowest <= from_text(last) and from_text(first) <= highest:
-                groups.append(index)
-        return list(_Rows(file.read_row_groups(groups), layout).events()) if groups else []
-
-
-class _Rows:
-    """Rows of a part, on their way back to what they were."""
-
-    def __init__(self, table: pa.Table, layout: Layout) -> None:
-        note = msgspec.json.decode(table.schema.metadata[_NOTE], type=Note)
-        self._arrays = {name: _array(table.column(name)) for name in table.column_names}
-        self._count = len(table)
-        self._layout = layout
-        self._keys = Keys(layout).restored(self._arrays)
-        self._fields = {one.name: (one, one.text(self._arrays[one.name])) for one in note.all()}
-        self._at = pc.cast(pc.cast(self._arrays["accepted_at"], pa.int64()), _TEXT)
-        self._versioned = layout.versioned
-
-    def count_into(self, facts: Facts) -> None:
-        """Add the rows' facts: by columns where the columns say all, and else row by row."""
-        arrays, keys = self._arrays, self._keys
-        plain = pc.and_(pc.equal(arrays["data"], "{}"), arrays["attributes"].is_null())
-        chosen = pc.indices_nonzero(plain)
-        fields = []
-        for name, (column, texts) in self._fields.items():
-            held = texts.take(chosen)
-            held = escaped(held) if column.letter == "S" else held
-            fields.append(together(f"{quoted(name)}:", leaf(column.letter, held), ""))
-        count = len(chosen)
-        pieces = [
-            together('"at":', leaf("N", self._at.take(chosen)), ""),
-            together('"data":{"M":{', listed(fields, count), "}}", ""),
-        ]
-        for name in sorted(keys):
-            held = escaped(keys[name].take(chosen))
-            pieces.append(together(f'"{name}":', leaf("S", held), ""))
-        texts = together("{", listed(pieces, count), "}", "").cast(pa.binary()).to_pylist()
-        others = pc.indices_nonzero(pc.invert(plain)).to_pylist()
-        if others:
-            rows = list(self.wire(set(others)))
-            texts += [canonical(row) for row in rows]
-        edges = pc.min_max(keys["sk"]).as_py()
-        facts.add(texts, _counts(keys["pk"]), edges["min"], edges["max"])
-
-    def wire(self, only: set[int] | None = None) -> Iterator[dict[str, Any]]:
-        """The items in DynamoDB JSON: of every row, or of these only."""
-        keys = {name: array.to_pylist() for name, array in self._keys.items()}
-        attributes = self._arrays["attributes"].to_pylist()
-        at = self._at.to_pylist()
-        for row, data in self._data(only):
-            item: dict[str, Any] = {
-                name: {"S": values[row]} for name, values in keys.items() if values[row] is not None
-            }
-            if at[row] is not None:
-                item["at"] = {"N": at[row]}
-            item["data"] = {"M": data}
-            if attributes[row] is not None:
-                item |= msgspec.json.decode(attributes[row])
-            yield item
-
-    def events(self) -> Iterator[Kept]:
-        """The events in the order of their sort keys."""
-        versions = self._versions()
-        times, series = (self._arrays[name].to_pylist() for name in ("time", "series"))
-        ids = ids_of(self._arrays).to_pylist()
-        for row, data in self._data(None):
-            values = {name: plain(value) for name, value in data.items()}
-            event = Event(series[row], times[row].astimezone(UTC), ids[row], values)
-            yield event, versions[row] if versions is not None else None
-
-    def _versions(self) -> list[Version] | None:
-        """Each row's version, if the layout keeps them; the newest says its number itself."""
-        if not self._versioned:
-            return None
-        rows = zip(
-            *(self._arrays[name].to_pylist() for name in ("version", "attributes")), self._at.to_pylist(), strict=True
-        )
-        return [
-            Version(
-                int(msgspec.json.decode(attributes or "{}").get("version", {}).get("N", number)),
-                int(at or 0),
-                number == 0,
-            )
-            for number, attributes, at in rows
-        ]
-
-    def _data(self, only: set[int] | None) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Each row's ``data`` in DynamoDB JSON: the columns, and over them what they could not say exactly."""
-        fields = [(name, column.letter, texts.to_pylist()) for name, (column, texts) in self._fields.items()]
-        rest = self._arrays["data"].to_pylist()
-        for row in range(self._count):
-            if only is not None and row not in only:
-                continue
-            data: dict[str, Any] = {
-                name: {letter: values[row]} for name, letter, values in fields if values[row] is not None
-            }
-            if rest[row] != "{}":
-                data |= msgspec.json.decode(rest[row])
-            yield row, data
-
-
-def _array(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
 def _check_times(at: pa.Array) -> None:
@@ -378,11 +248,3 @@ def _null_if_empty(texts: pa.Array) -> pa.Array:
 def _inner(values: Mapping[str, Any]) -> str | None:
     """A map's members without its braces; None if it has none."""
     return canonical(values).decode()[1:-1] or None
-
-
-def _counts(pk: pa.Array) -> Counter[str]:
-    return Counter({one["values"]: one["counts"] for one in pk.value_counts().to_pylist()})
-
-
-def _edge(key: str, otherwise: str) -> str:
-    return key[:27] if len(key) >= len(otherwise) else otherwise

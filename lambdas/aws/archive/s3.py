@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from io import RawIOBase
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from aws.archive.parquet import Parquet
+from aws.archive.between import between
 from aws.objects import S3Objects
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.reading import Kept, damaged
 from tidetable.keys import Layout
+from tidetable.ports import ArchiveRange
 
 # One request for a file's end brings its footer and, of a small file, everything else.
 _TAIL_BYTES = 256 * 1024
@@ -59,9 +60,8 @@ class Ranged(RawIOBase):
 class S3PartReader:
     """Manifests and parts from a bucket; manifests never change, so they are kept."""
 
-    def __init__(self, objects: S3Objects, parquet: Parquet) -> None:
+    def __init__(self, objects: S3Objects) -> None:
         self._objects = objects
-        self._parquet = parquet
         self._manifests: dict[str, Manifest] = {}
 
     def manifest(self, key: str) -> Manifest:
@@ -73,9 +73,9 @@ class S3PartReader:
                 raise damaged(key, error) from error
         return self._manifests[key]
 
-    def events(self, part: Part, low: str, high: str, layout: Layout) -> Sequence[Kept]:
-        """The part's events within its row groups that meet the range."""
+    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[Kept]:
+        """The part's events within its row groups that the range meets."""
         try:
-            return self._parquet.between(Ranged(self._objects, part.key, part.size), low, high, layout)
+            yield from between(Ranged(self._objects, part.key, part.size), keys, layout, ascending=ascending)
         except (ClientError, BotoCoreError, OSError, ValueError) as error:
             raise damaged(part.key, error) from error

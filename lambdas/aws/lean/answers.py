@@ -8,7 +8,9 @@ import msgspec
 
 from aws.lean.client import Refused
 from aws.lean.rows import Quick, quick_items
+from aws.queries import last_of
 from aws.wire import item_of
+from tidetable.events import Item
 from tidetable.ports import KeyRange, Page
 
 
@@ -34,16 +36,18 @@ class Wrote(msgspec.Struct):
     ConsumedCapacity: list[_Units] = []
 
 
-class _Found(msgspec.Struct):
+class _Read(msgspec.Struct):
+    LastEvaluatedKey: dict[str, Any] | None = None
+    ConsumedCapacity: _Units | None = None
+    ScannedCount: int = 0
+
+
+class _Found(_Read, kw_only=True):
     Items: list[dict[str, dict[str, Any]]]
-    LastEvaluatedKey: dict[str, Any] | None = None
-    ConsumedCapacity: _Units | None = None
 
 
-class _Quick(msgspec.Struct):
+class _Quick(_Read, kw_only=True):
     Items: list[Quick]
-    LastEvaluatedKey: dict[str, Any] | None = None
-    ConsumedCapacity: _Units | None = None
 
 
 class _Got(msgspec.Struct):
@@ -88,20 +92,21 @@ _WHY = msgspec.json.Decoder(_Why).decode
 def page_of(keys: KeyRange, body: bytes, *, quick: bool) -> Page:
     """What Query answers; an index's page leaves out the item that it begins at."""
     index = keys.index
-    if quick and index is None:
+    if quick and (index is None or index.replica):
         rows = _QUICK(body)
         items = quick_items(rows.Items)
         if items is not None:
-            return Page(items, rows.LastEvaluatedKey is not None, _units(rows.ConsumedCapacity))
+            return _page(rows, items)
     found = _FOUND(body)
     items = [item_of(item) for item in found.Items]
     if index is not None and keys.after is not None:
         items = [item for item in items if item[index.sk] != keys.after]
-    return Page(items, more=found.LastEvaluatedKey is not None, units=_units(found.ConsumedCapacity))
+    return _page(found, items)
 
 
-def _units(consumed: _Units | None) -> float:
-    return consumed.CapacityUnits if consumed is not None else 0.0
+def _page(read: _Read, items: list[Item]) -> Page:
+    units = read.ConsumedCapacity.CapacityUnits if read.ConsumedCapacity is not None else 0.0
+    return Page(items, read.LastEvaluatedKey is not None, units, last_of(read.LastEvaluatedKey), read.ScannedCount)
 
 
 def wrote_one(body: bytes) -> Wrote:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from aws.catalog_items import backfill_of, entry_of, ranges, stream_key
+from aws.catalog_items import SECRET_KEY, backfill_of, entry_of, ranges, secret_of, stream_key
 from aws.lean.client import LeanClient
 from aws.lean.reads import read
 from aws.wire import item_of
@@ -48,6 +48,10 @@ class LeanCatalog:
     def backfills(self, stream: str) -> Sequence[Backfill]:
         """A Query, consistent: what was requested holds from the next event on."""
         return [backfill_of(item) for item in self._query(f"backfill#{stream}", "0", "~", consistent=True)]
+
+    def secret(self) -> bytes:
+        """A Query, as that is what readers may ask of the catalog."""
+        return secret_of(self._query(SECRET_KEY["pk"], "0", "~", consistent=True))
 
     def _query(self, pk: str, low: str, high: str, *, consistent: bool, last: bool = False) -> Iterator[Item]:
         """Items by their sort keys in order, or only the last of them."""

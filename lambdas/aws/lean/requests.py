@@ -11,44 +11,10 @@ import msgspec
 
 from aws.guards import guarded
 from aws.wire import item_text
-from tidetable.ports import Asked, Guard, Guarded, Put
+from tidetable.ports import Guard, Guarded, Put
 
 # AWS: BatchWriteItem takes 25 puts and 16 MB.
 _BATCH = 25
-
-
-def query_body(asked: Asked, *, ascending: bool, consistent: bool) -> dict[str, Any]:
-    """Query of a range of a table or an index."""
-    keys, limit = asked
-    body: dict[str, Any] = {
-        "TableName": keys.table,
-        "ScanIndexForward": ascending,
-        "ReturnConsumedCapacity": "TOTAL",
-    }
-    low, high = keys.low, keys.high
-    if keys.index is not None:
-        # It begins at ``after`` and leaves that item out, as to begin behind it would take the table's key as well.
-        if keys.after is not None:
-            low, high = (keys.after, high) if ascending else (low, keys.after)
-        return body | {
-            "IndexName": keys.index.name,
-            "KeyConditionExpression": "#pk = :pk AND #sk BETWEEN :low AND :high",
-            "ExpressionAttributeNames": {"#pk": keys.index.pk, "#sk": keys.index.sk},
-            "ExpressionAttributeValues": _edges(keys.pk, low, high),
-            "Limit": limit + (keys.after is not None),
-        }
-    if keys.after is not None:
-        body["ExclusiveStartKey"] = {"pk": {"S": keys.pk}, "sk": {"S": keys.after}}
-    return body | {
-        "KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high",
-        "ExpressionAttributeValues": _edges(keys.pk, low, high),
-        "Limit": limit,
-        "ConsistentRead": consistent,
-    }
-
-
-def _edges(pk: str, low: str, high: str) -> dict[str, dict[str, str]]:
-    return {":pk": {"S": pk}, ":low": {"S": low}, ":high": {"S": high}}
 
 
 def put_text(one: Guarded) -> str:

@@ -16,7 +16,8 @@ from aws.codes import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCEL
 from aws.lean.answers import GOT, GOT_MANY, WROTE, Wrote, page_of, throttling_reasons, why_of, wrote_one
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
 from aws.lean.reads import body_of, read, read_all
-from aws.lean.requests import batch_body, batches_of, put_body, put_text, query_body
+from aws.lean.requests import batch_body, batches_of, put_body, put_text
+from aws.queries import query_request
 from aws.wire import item_of, item_text
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import StoreUnavailable, TableMissing
@@ -103,11 +104,20 @@ class LeanStore:
         return page
 
     def query_many(
-        self, asked: Sequence[Asked], *, ascending: bool, consistent: bool = False, quick: bool = False
+        self,
+        asked: Sequence[Asked],
+        *,
+        ascending: bool,
+        consistent: bool = False,
+        quick: bool = False,
+        fields: Sequence[str] = (),
     ) -> Sequence[Page | None]:
         """One Query call for each, several under way at once."""
         requests = [
-            Request("Query", msgspec.json.encode(query_body(one, ascending=ascending, consistent=consistent)))
+            Request(
+                "Query",
+                msgspec.json.encode(query_request(one, ascending=ascending, consistent=consistent, fields=fields)),
+            )
             for one in asked
         ]
         replies = read_all(self._client, requests)
@@ -124,10 +134,10 @@ class LeanStore:
         found = GOT(read(self._client, "GetItem", body, table)).Item
         return None if found is None else item_of(found)
 
-    def get_many(self, table: str, keys: Sequence[Key]) -> Mapping[Key, Item]:
+    def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:
         """BatchGetItem, 100 keys at a time."""
         names = [{"pk": {"S": key.pk}, "sk": {"S": key.sk}} for key in keys]
-        items = [item_of(found) for found in self._get_all(table, names)]
+        items = [item_of(found) for found in self._get_all(table, names, consistent=consistent)]
         return {Key(item["pk"], item["sk"]): item for item in items}
 
     def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
@@ -135,14 +145,16 @@ class LeanStore:
         found = self._get_all(table, [{"pk": {"S": key}} for key in keys], _GET_PARTS)
         return {item["pk"]["S"]: b64decode(item["b"]["B"]) for item in found}
 
-    def _get_all(self, table: str, keys: list[dict[str, Any]], most: int = _GET) -> Iterator[dict[str, dict[str, Any]]]:
+    def _get_all(
+        self, table: str, keys: list[dict[str, Any]], most: int = _GET, *, consistent: bool = True
+    ) -> Iterator[dict[str, dict[str, Any]]]:
         waiting = keys
         pause = _PAUSE
         for _ in range(_ROUNDS):
             left: list[dict[str, Any]] = []
             bodies = [
                 msgspec.json.encode(
-                    {"RequestItems": {table: {"Keys": waiting[at : at + most], "ConsistentRead": True}}}
+                    {"RequestItems": {table: {"Keys": waiting[at : at + most], "ConsistentRead": consistent}}}
                 )
                 for at in range(0, len(waiting), most)
             ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from heapq import merge
 from itertools import groupby
 from typing import NamedTuple, Protocol
@@ -16,6 +17,8 @@ from tidetable.ports import ArchivePage, ArchiveRange, Version
 
 # Half of what a function may answer: the events are wrapped and escaped on their way.
 MAX_PAGE_BYTES = 3_000_000
+# Where conditions leave out most of what is read, a page ends here: in seconds, well before the function's time is up.
+MAX_READ = 250_000
 
 
 # An archived event and, in a period that keeps them, which version of it this is.
@@ -29,8 +32,11 @@ class PartReader(Protocol):
         """A period's manifest; ArchiveFailed if it is missing or damaged."""
         ...
 
-    def events(self, part: Part, low: str, high: str, layout: Layout) -> Sequence[Kept]:
-        """The part's events in the order of their sort keys, at least those whose time text lies within ``low`` and ``high``."""
+    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[Kept]:
+        """The part's events in that order of their sort keys, at least those whose time text lies within the range.
+
+        Events that do not meet the range's conditions may be among them or not.
+        """
         ...
 
 
@@ -47,42 +53,62 @@ def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascendin
     """The first events of a range, no more than an answer can hold; an event is never parted from its earlier versions."""
     manifest = reader.manifest(keys.manifest)
     layout = manifest.layout.layout()
+    read = 0
 
-    def wanted(part: Part) -> Iterator[_Placed]:
-        placed = _placed(reader.events(part, keys.low, keys.high, layout), layout, versions=keys.versions)
-        if keys.versions:
-            # In the part versions come one after the other, each with all events.
-            placed = sorted(placed, key=lambda one: one.place, reverse=not ascending)
-        elif not ascending:
-            placed = placed[::-1]
-        for one in placed:
-            if _within(one.place, keys, ascending=ascending) and keys.series in (None, one.event.series):
-                yield one
+    def placed(part: Part) -> Iterator[_Placed]:
+        kept = reader.events(part, _shortened(keys, ascending=ascending), layout, ascending=ascending)
+        if not keys.versions:
+            return (_place(*one, layout) for one in kept if one[1] is None or one[1].newest)
+        # In the part versions come one after the other, each with all events.
+        found = (_place(*one, layout) for one in kept)
+        return iter(sorted(found, key=lambda one: one.place, reverse=not ascending))
 
     parts = [part for part in manifest.parts if keys.versions or (part.first <= keys.high and keys.low <= part.last)]
-    ordered = merge(*(wanted(part) for part in parts), key=lambda one: one.place, reverse=not ascending)
+    ordered: Iterable[_Placed] = merge(*map(placed, parts), key=lambda one: one.place, reverse=not ascending)
     page: list[_Placed] = []
     size = 0
     for one in _by_rank(ordered) if keys.versions else ordered:
-        size += len(encode_json(one.event.data)) + len(one.event.series) + len(one.event.id) + 100
+        if not _within(one.place, keys, ascending=ascending):
+            continue
+        read += 1
+        earlier = bool(page) and one.place == page[-1].place
+        if not earlier and not _wanted(one, keys):
+            if read >= MAX_READ:
+                return _page(page, keys, more=True, reached=one.place)
+            continue
+        event = _cut(one.event, keys.fields)
+        size += len(encode_json(event.data)) + len(event.series) + len(event.id) + 100
         full = len(page) >= limit or (page and size > MAX_PAGE_BYTES)
-        if full and one.place != page[-1].place:
+        if full and not earlier:
             return _page(page, keys, more=True)
-        page.append(one)
+        page.append(one._replace(event=event))
     return _page(page, keys, more=False)
 
 
-def _placed(kept: Sequence[Kept], layout: Layout, *, versions: bool) -> list[_Placed]:
-    return [
-        _Placed(
-            layout.sort_key(event.time, event.series, event.id),
-            0 if version is None or version.newest else -version.number,
-            event,
-            version,
-        )
-        for event, version in kept
-        if versions or version is None or version.newest
-    ]
+def _shortened(keys: ArchiveRange, *, ascending: bool) -> ArchiveRange:
+    """The range from where an earlier page ended."""
+    if keys.after is None:
+        return keys
+    return replace(keys, low=keys.after) if ascending else replace(keys, high=keys.after)
+
+
+def _wanted(one: _Placed, keys: ArchiveRange) -> bool:
+    """Whether the newest version of an event is of the series and meets the conditions."""
+    return keys.series in (None, one.event.series) and all(kept.holds(one.event.data) for kept in keys.conditions)
+
+
+def _cut(event: Event, fields: Sequence[str]) -> Event:
+    if not fields:
+        return event
+    names = {field.partition(".")[0] for field in fields}
+    return Event(
+        event.series, event.time, event.id, {name: value for name, value in event.data.items() if name in names}
+    )
+
+
+def _place(event: Event, version: Version | None, layout: Layout) -> _Placed:
+    rank = 0 if version is None or version.newest else -version.number
+    return _Placed(layout.sort_key(event.time, event.series, event.id), rank, event, version)
 
 
 def _by_rank(ordered: Iterable[_Placed]) -> Iterator[_Placed]:
@@ -93,10 +119,10 @@ def _by_rank(ordered: Iterable[_Placed]) -> Iterator[_Placed]:
         yield from earlier
 
 
-def _page(page: Sequence[_Placed], keys: ArchiveRange, *, more: bool) -> ArchivePage:
+def _page(page: Sequence[_Placed], keys: ArchiveRange, *, more: bool, reached: str | None = None) -> ArchivePage:
     versions = [one.version for one in page if one.version is not None] if keys.versions else None
     known = versions if versions is not None and len(versions) == len(page) else None
-    return ArchivePage([one.event for one in page], more, known)
+    return ArchivePage([one.event for one in page], more, known, reached)
 
 
 def _within(place: str, keys: ArchiveRange, *, ascending: bool) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from tidetable.config.check_capacity import MAX_UNITS, check_capacity
+from tidetable.config.check_index import check_index
 from tidetable.config.model import RESERVED_COLUMNS, ArchivePolicy, Config, Stream
 from tidetable.names import STREAM
 from tidetable.periods import LONGEST, Kind
@@ -23,7 +24,6 @@ COLUMN_TYPES = ("string", "boolean", "integer", "double")
 _COLUMN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _DECIMAL = re.compile(r"decimal\((\d{1,2}), ?(\d{1,2})\)")
 _KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
-_INDEX_NAME = re.compile(r"[a-z][a-z0-9_]{2,62}")
 # AWS: a Lambda answers at most 6 MB; a request must also survive base64, which adds a third.
 MAX_BODY = 4_400_000
 LOG_RETENTION_DAYS = (
@@ -165,13 +165,9 @@ def _check_indexes(stream: Stream) -> Iterator[str]:
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f".index: two are named {name!r}; an index's name is its own"
     for index in stream.index:
-        at = f".index.{index.name}"
-        if not _INDEX_NAME.fullmatch(index.name):
-            yield f"{at}.name: 3 to 63 of a-z, 0-9 and _, beginning with a letter; rename it"
-        if not all(index.partition_by.split(".")):
-            yield f'{at}.partition_by: name a field of data, such as "status" or "place.state"'
-        if not 1 <= index.shards <= 256:
-            yield f"{at}.shards: {index.shards} is not within 1 to 256; every query of a value asks each of them"
+        yield from check_index(index, stream.cold)
+    if sum(index.replica for index in stream.index) > 1:
+        yield ".index: two are replicas; one read replica is what priority = low is answered from"
 
 
 def _check_table(stream: Stream) -> Iterator[str]:
@@ -197,9 +193,6 @@ def _check_large(stream: Stream) -> Iterator[str]:
     for field in stream.cold:
         if not field or "," in field:
             yield f'.cold: "{field}" cannot be asked for; name fields of data without commas'
-    for index in stream.index:
-        if index.partition_by.partition(".")[0] in stream.cold:
-            yield f".index.{index.name}.partition_by: {index.partition_by} is cold, and what is asked for often is not"
 
 
 def _duration_text(seconds: int) -> str:

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from tidetable.durations import Duration
-from tidetable.keys import Index, Layout
+from tidetable.keys import TIME, Index, Layout
 from tidetable.keys.layout import PartitionBy, ShardBy
 from tidetable.periods import Kind
 
@@ -79,11 +79,35 @@ class KeyPolicy(_Group, frozen=True, kw_only=True):
 
 
 class IndexPolicy(_Group, frozen=True, kw_only=True):
-    """``[[streams.NAME.index]]``: an index of period tables not yet created, over a field of ``data``."""
+    """``[[streams.NAME.index]]``: an index of period tables not yet created.
+
+    It is partitioned by a field of ``data``, by ``*`` for all events at once, or, with ``kind``, by a field for each kind of
+    events; ``sort_by`` is ``time`` or a field that holds numbers. ``project`` is what it holds of an event: all, keys only, or
+    some fields of ``data``. A ``replica`` has the table's own keys.
+    """
 
     name: str
-    partition_by: str
+    partition_by: str | Mapping[str, str] | None = None
+    kind: str | None = None
     shards: int = 1
+    sort_by: str = TIME
+    project: Literal["all", "keys"] | tuple[str, ...] = "all"
+    replica: bool = False
+
+    @property
+    def index(self) -> Index:
+        """The index as layouts have it."""
+        kinds = tuple(self.partition_by.items()) if isinstance(self.partition_by, Mapping) else ()
+        return Index(
+            self.name,
+            self.partition_by if isinstance(self.partition_by, str) else "",
+            self.shards,
+            self.sort_by,
+            None if self.project == "all" else () if self.project == "keys" else self.project,
+            self.kind or "",
+            kinds,
+            self.replica,
+        )
 
 
 class TablePolicy(_Group, frozen=True, kw_only=True):
@@ -211,7 +235,7 @@ class Stream(_Group, frozen=True, kw_only=True):
     def layout(self) -> Layout:
         """The layout of period tables that are not created yet."""
         bucket = int(self.key.bucket.total_seconds()) if self.key.bucket is not None else 0
-        indexes = tuple(Index(one.name, one.partition_by, one.shards) for one in self.index)
+        indexes = tuple(one.index for one in self.index)
         return Layout(
             self.key.partition_by,
             self.key.shards,

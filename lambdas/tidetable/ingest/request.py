@@ -16,6 +16,7 @@ from tidetable.ingest.routing import Outside, Routed, route
 from tidetable.ingest.verdicts import Candidate, Judge, Rejection, Window
 from tidetable.ingest.versions import write_packed
 from tidetable.ingest.writing import Jitter, Remaining, write_with_retries
+from tidetable.keys import Layout
 from tidetable.large.pack import Packer
 from tidetable.ports import CatalogReader, Clock, EventStore, Overflow, Put, Written
 from tidetable.problems import Problem, ProblemError, refuse, unknown_stream
@@ -105,7 +106,7 @@ def ingest(request: IngestRequest, parts: Ingest, remaining: Remaining) -> Outco
     layout, at = stream.layout, to_micros(now) // 1000
     imports = _Imports(stream.name, parts.catalog, now)
     packer = Packer.of(stream, parts.outside.compressor, parts.outside.unique)
-    small = packer.compress_above is None and _is_small(request.body)
+    small = packer.compress_above is None and _is_small(request.body, layout)
     judge = Judge(stream, layout, window, now, imports, small=small, packs=packer.packs, at=at)
     accepted = _Accepted(judge, candidates)
     _refuse_whole(accepted.rejections, len(candidates), request)
@@ -118,12 +119,14 @@ def ingest(request: IngestRequest, parts: Ingest, remaining: Remaining) -> Outco
     return _store(stream, accepted, routed, window, at, parts, remaining)
 
 
-def _is_small(body: bytes) -> bool:
+def _is_small(body: bytes, layout: Layout) -> bool:
     """Whether no plain event of the body can be beyond DynamoDB's limit: its fields take no more than their JSON does.
 
-    The keys of the table and of twenty indexes take 80 KB at the most. What is compressed says nothing of its size.
+    The keys of the table and of twenty indexes take 80 KB at the most, and an index may hold fields once more. What is
+    compressed says nothing of its size.
     """
-    return len(body) < MAX_ITEM_BYTES - _MOST_KEY_BYTES and not body.startswith(b"\x1f\x8b")
+    copies = 1 + sum(bool(index.project) for index in layout.indexes)
+    return len(body) * copies < MAX_ITEM_BYTES - _MOST_KEY_BYTES and not body.startswith(b"\x1f\x8b")
 
 
 class _Imports:

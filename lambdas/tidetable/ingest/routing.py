@@ -94,7 +94,9 @@ class PeriodPlace:
         self.label, self.table, self.layout = entry.period.label, entry.table, entry.layout
         self.writable, self.open = entry.writable, entry.is_open(now)
         self.same = entry.layout == layout
-        self.plain = not entry.layout.versioned
+        # What other indexes hold of an event was not measured with it.
+        copies = not self.same and any(index.project for index in entry.layout.indexes)
+        self.plain = not (entry.layout.versioned or copies)
         self._packer = packer
         self._place = Place(stream, entry.period.label, entry.table, entry.layout)
 

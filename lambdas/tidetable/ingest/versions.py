@@ -15,6 +15,7 @@ from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.events import Item, JsonObject
 from tidetable.exact import canonical_json
 from tidetable.ingest.writing import Jitter, Remaining, retried, write_outside
+from tidetable.keys import ATTRIBUTES
 from tidetable.large.forms import stem
 from tidetable.ports import Clock, EventStore, Guarded, Put, Transacted, Values, Written
 
@@ -109,7 +110,7 @@ def _successors(put: Put, held: Item) -> list[Guarded]:
     newest, other = (held, put.item) if late else (put.item, held)
     past = (other["digest"] + held.get("past", ""))[: _REMEMBERED * _DIGITS]
     # Only the newest version is in the indexes.
-    earlier = {name: value for name, value in other.items() if name != "past" and not name.startswith(("pk_", "sk_"))}
+    earlier = {name: value for name, value in other.items() if name != "past" and not name.startswith(ATTRIBUTES)}
     earlier |= {"sk": f"v{count}#{stem(other['sk'])}", "version": count}
     return [
         Guarded(Put(put.table, {**newest, "version": count + 1, "past": past}), count),

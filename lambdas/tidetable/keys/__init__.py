@@ -1,22 +1,28 @@
 """Keys: where an event lives, calculated from the event and its period's layout alone."""
 
-from tidetable.keys.index import Index, value_text
+from tidetable.keys.index import ATTRIBUTES, TIME, WHOLE, Index, number_at, number_text, value_at, value_text
 from tidetable.keys.layout import Key, Layout
 from tidetable.keys.ref import Ref, ref_head, ref_tail, ref_text
 from tidetable.keys.suffix import suffix_of
 from tidetable.keys.text import MAX_NAME_BYTES, escape, unescape
 
 __all__ = [
+    "ATTRIBUTES",
     "MAX_NAME_BYTES",
+    "TIME",
+    "WHOLE",
     "Index",
     "Key",
     "Layout",
     "Ref",
+    "number_at",
+    "number_text",
     "ref_head",
     "ref_tail",
     "ref_text",
     "escape",
     "suffix_of",
     "unescape",
+    "value_at",
     "value_text",
 ]

@@ -79,7 +79,10 @@ class Packer:
         if size <= limit:
             return Put(place.table, packed, parts)
         beyond = self.beyond if place.layout.parts or self.beyond != "chunks" else "refuse"
-        return None if beyond == "refuse" else self._outside(packed, text, payload, place, parts, beyond)
+        # What indexes hold of it stays in the item, whatever becomes of its data.
+        if beyond == "refuse" or item_bytes(_dataless(packed)) > limit - _UNIT:
+            return None
+        return self._outside(packed, text, payload, place, parts, beyond)
 
     def put_again(self, item: Item, place: Place) -> Put:
         """A whole item of an archive, packed as it was before; in a table of another kind, in S3."""

@@ -139,6 +139,10 @@ def _run(parts: Reconciler, report: Report, remaining: Callable[[], float], plan
         report.done += _attempt_all(list(ranked), world, report.now)
     remember_tables(parts.catalog, observation)
     remember_horizons(parts.catalog, observation)
+    try:
+        parts.catalog.ensure_secret()
+    except Exception as error:  # the next run makes it; until then no page ends in a cursor
+        observation.troubles.append(f"the secret of cursors could not be made: {said(error)}")
 
 
 def _attempt_all(actions: Sequence[Action], world: World, now: datetime) -> list[Done]:

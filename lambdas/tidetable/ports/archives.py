@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from tidetable.conditions import Condition
 from tidetable.events import Event
 
 
@@ -24,7 +25,8 @@ class Archiver(Protocol):
 class ArchiveRange:
     """What to read of an archived period: a range of sort keys as in KeyRange, of one series if one is given.
 
-    With ``versions`` the earlier versions of each event follow it.
+    With ``versions`` the earlier versions of each event follow it. Only events that meet all ``conditions`` are answered;
+    with ``fields`` of their data only those, given by their paths.
     """
 
     manifest: str
@@ -33,6 +35,8 @@ class ArchiveRange:
     series: str | None = None
     after: str | None = None
     versions: bool = False
+    conditions: tuple[Condition, ...] = ()
+    fields: tuple[str, ...] = ()
 
 
 class Version(NamedTuple):
@@ -47,12 +51,14 @@ class Version(NamedTuple):
 class ArchivePage:
     """A page of archived events in the order of their sort keys; ``more`` tells whether the range goes on after it.
 
-    ``versions`` are the versions of the events, one by one, if they were asked for.
+    ``versions`` are the versions of the events, one by one, if they were asked for. ``reached`` is the sort key up to which
+    everything was read, if that is beyond the last event: conditions may leave out more than an answer waits for.
     """
 
     events: Sequence[Event]
     more: bool
     versions: Sequence[Version] | None = None
+    reached: str | None = None
 
 
 class ArchiveReader(Protocol):

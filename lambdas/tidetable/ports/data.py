@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import Enum
 from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
 from tidetable.catalog import Entry
+from tidetable.conditions import Condition
 from tidetable.events import Event, Item
 from tidetable.keys import Index, Key
 
@@ -90,17 +92,23 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """A range of sort keys in one partition of one table or index: ``low <= sk <= high``, both inclusive.
+    """A range of sort keys in one partition of one table or index: ``low <= sk <= high``, both inclusive, None if open.
 
-    ``after`` (within the range) is where an earlier page ended: only what follows it, in the direction asked, is read.
+    ``after`` (within the range) is where an earlier page ended: only what follows it, in the direction asked, is read. Where
+    sort keys do not tell items apart, as in a ranking, ``start`` is the whole key of that item instead. Of what is read only
+    events that meet all ``conditions`` are answered, as far as their data is in their items, and whose sort keys in the table
+    lie within ``times``.
     """
 
     table: str
     pk: str
-    low: str
-    high: str
+    low: str | Decimal | None
+    high: str | Decimal | None
     after: str | None = None
     index: Index | None = None
+    conditions: tuple[Condition, ...] = ()
+    times: tuple[str, str] | None = None
+    start: Item | None = None
 
 
 class Asked(NamedTuple):
@@ -112,11 +120,16 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of items in order; ``more`` tells whether the range goes on after it."""
+    """A page of items in order; ``more`` tells whether the range goes on after it.
+
+    ``last`` is the key of the last item that was read (``read`` of them were), which a filter may have left out.
+    """
 
     items: Sequence[Item]
     more: bool
     units: float = 0.0
+    last: Item | None = None
+    read: int = 0
 
 
 class EventStore(Protocol):
@@ -145,12 +158,18 @@ class EventStore(Protocol):
         ...
 
     def query_many(
-        self, asked: Sequence[Asked], *, ascending: bool, consistent: bool = False, quick: bool = False
+        self,
+        asked: Sequence[Asked],
+        *,
+        ascending: bool,
+        consistent: bool = False,
+        quick: bool = False,
+        fields: Sequence[str] = (),
     ) -> Sequence[Page | None]:
         """The same of several ranges at once, None for those of which there is no table.
 
         A store may give ``quick`` items of plain events, which have their data as JSON text under ``json`` and nothing else
-        besides their key.
+        besides their key. With ``fields`` only those of the data are fetched, given by their paths.
         """
         ...
 
@@ -158,8 +177,8 @@ class EventStore(Protocol):
         """One item, or None; TableMissing if there is no such table."""
         ...
 
-    def get_many(self, table: str, keys: Sequence[Key]) -> Mapping[Key, Item]:
-        """The items of these keys, strongly consistent, as far as they are there; TableMissing if there is no such table."""
+    def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:
+        """The items of these keys as far as they are there; TableMissing if there is no such table."""
         ...
 
     def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:

@@ -29,6 +29,10 @@ class CatalogReader(Protocol):
         """Every backfill that was requested and not taken back, oldest first; some may be over."""
         ...
 
+    def secret(self) -> bytes:
+        """What cursors are signed with; StoreUnavailable while there is none."""
+        ...
+
 
 class Catalog(CatalogReader, Protocol):
     """The record of every period table."""
@@ -57,6 +61,10 @@ class Catalog(CatalogReader, Protocol):
 
     def note(self, entry: Entry, seen: Seen) -> None:
         """Record what the entry's table was seen to have; StaleEntry if there is no such entry."""
+        ...
+
+    def ensure_secret(self) -> None:
+        """Make the secret that cursors are signed with, unless there is one."""
         ...
 
     def put_backfill(self, backfill: Backfill) -> None:

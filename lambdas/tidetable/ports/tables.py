@@ -41,6 +41,7 @@ class Table:
     """A table as DynamoDB describes it. ``status`` is DynamoDB's word; size and count are up to six hours old.
 
     ``index_units`` are the provisioned write and read units of each index by name; empty for an on-demand table.
+    ``index_sizes`` are the items and bytes of each.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Table:
     item_count: int = 0
     index_units: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     protected: bool = False
+    index_sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def on_demand(self) -> bool:

@@ -1,6 +1,7 @@
 """Queries: from a query string to ordered events, across suffixes, buckets, periods and archives."""
 
 from tidetable.query.answer import Answer
+from tidetable.query.cursor import Seal
 from tidetable.query.formats import format_of, rendered
 from tidetable.query.get import get_event
 from tidetable.query.latest import find_latest
@@ -11,6 +12,7 @@ from tidetable.query.streams import describe_periods, describe_streams
 __all__ = [
     "Answer",
     "Reader",
+    "Seal",
     "describe_periods",
     "describe_streams",
     "explain_query",

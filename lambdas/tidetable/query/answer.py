@@ -9,7 +9,7 @@ from typing import Any, cast
 from tidetable.exact import decode_json, encode_json
 from tidetable.query.cursor import Position
 from tidetable.query.params import Query
-from tidetable.query.plan import Gap
+from tidetable.query.plan import Gap, Stage
 from tidetable.query.rows import Quick, Row, Shown
 from tidetable.times import to_text
 
@@ -19,13 +19,18 @@ _MAX_ANSWER_BYTES = 5_000_000
 
 @dataclass(slots=True)
 class Answer:
-    """A page of events; ``next`` is None at the end. ``parts`` are its events in order, as text where they are so already."""
+    """A page of events; ``next`` is None at the end. ``parts`` are its events in order, as text where they are so already.
+
+    ``sources`` are the stages that it was read from, ``read`` how many events were, filtered or not.
+    """
 
     parts: list[list[Shown] | list[str]] = field(default_factory=list)
     next: str | None = None
     gaps: Sequence[Gap] = ()
     units: float = 0.0
     requests: int = 0
+    read: int = 0
+    sources: list[Stage] = field(default_factory=list)
 
     @property
     def count(self) -> int:
@@ -42,7 +47,7 @@ class Answer:
         """The answer's body."""
         texts = ",".join(self.texts())
         gaps = [{"from": to_text(gap.start), "to": to_text(gap.end), "reason": gap.reason} for gap in self.gaps]
-        rest = encode_json({"next": self.next, "gaps": gaps}).decode()
+        rest = encode_json({"next": self.next, "gaps": gaps, "sources": sources_of(self.sources)}).decode()
         return f'{{"events":[{texts}],{rest[1:]}'
 
     def document(self) -> dict[str, Any]:
@@ -94,3 +99,14 @@ class AnswerPage:
         self.count += count
         self._size += size
         return count < len(batch.items)
+
+
+def sources_of(stages: Iterable[Stage]) -> list[dict[str, Any]]:
+    """Which periods an answer came from, and from where: their table, an index of it, a read replica, or the archive."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for stage in stages:
+        source: dict[str, Any] = {"period": stage.entry.period.label, "from": stage.source}
+        if stage.index is not None:
+            source["index"] = stage.index.name
+        found[stage.entry.period.label, stage.source] = source
+    return list(found.values())

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from math import ceil
 from typing import Any
 
+from tidetable.keys import WHOLE
 from tidetable.ports import Table
 from tidetable.query.fetch import AHEAD, share
 from tidetable.query.params import Query
@@ -49,10 +50,11 @@ def explained(query: Query, plan: Plan, tables: Mapping[str, Table | None], now:
             "from": to_text(query.start),
             "to": to_text(query.end),
             "series": query.series,
-            "where": None if query.where is None else {query.where[0]: query.where[1]},
+            "where": [{"field": one.field, one.operator: list(one.values)} for one in query.conditions],
             "order": "asc" if query.ascending else "desc",
             "limit": query.limit,
             "consistent": query.consistent,
+            "priority": "low" if query.low_priority else "normal",
         },
         "stages": [_stage(stage, query) for stage in plan.stages],
         "gaps": [{"from": to_text(gap.start), "to": to_text(gap.end), "reason": gap.reason} for gap in plan.gaps],
@@ -61,16 +63,16 @@ def explained(query: Query, plan: Plan, tables: Mapping[str, Table | None], now:
 
 
 def _stage(stage: Stage, query: Query) -> dict[str, Any]:
-    index = next((keys.index for keys in stage.ranges if keys.index is not None), None)
     return {
         "period": stage.entry.period.label,
-        "source": "archive" if stage.archive is not None else "table" if index is None else "index",
+        "source": stage.source,
         "table": None if stage.archive is not None else stage.entry.table,
-        "index": None if index is None else index.name,
+        "index": None if stage.index is None else stage.index.name,
         "from": to_text(stage.start),
         "to": to_text(stage.end),
         "ranges": len(stage.ranges) or 1,
         "filtered_by": stage.filtered_by(query),
+        "fetches": stage.fetches,
     }
 
 
@@ -97,7 +99,7 @@ def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: 
         found.all_units += ranges * units
         found.all_requests += ranges * requests
         if reads:
-            filters = stage.filters(query)
+            filters = bool(stage.filtered_by(query))
             each = events / ranges if filters else min(events / ranges, share(max(ceil(left), 1), ranges))
             units, requests = _cost(each, size, query)
             found.page_units += ranges * units
@@ -114,10 +116,15 @@ def _density(stage: Stage, table: Table | None, now: datetime) -> tuple[float, f
     # Of the period under way only what has passed has events.
     passed = min(period.end, now) - period.start
     part = max(0.0, (min(stage.end, now) - stage.start) / passed) if passed > timedelta(0) else 1.0
-    by_series = stage.entry.layout.partition_by == "series" or stage.indexed
+    count, size = table.item_count, table.size_bytes
+    by_value = stage.entry.layout.partition_by == "series"
+    if stage.index is not None:
+        count, size = table.index_sizes.get(stage.index.name, (count, size))
+        by_value = stage.index.partition_by != WHOLE and not stage.index.replica
+    if not count:
+        return 0.0, 0.0
     # Of series and of indexed values nobody has counted how many there are: the answer is for one of a hundred.
-    events = table.item_count * part * (0.01 if by_series else 1.0)
-    return events, table.size_bytes / table.item_count
+    return count * part * (0.01 if by_value else 1.0), size / count
 
 
 def _cost(events: float, size: float, query: Query) -> tuple[float, int]:

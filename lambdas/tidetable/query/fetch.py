@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, sqrt
 from operator import itemgetter
+from typing import NamedTuple
 
 from tidetable.events import Item
 from tidetable.ports import Asked, KeyRange, Page
@@ -42,9 +43,11 @@ class _Partition:
 
     def take_in(self, page: Page) -> None:
         self.more = page.more
-        if page.items:
-            self.waiting += page.items
-            self.edge = page.items[-1][self.place]
+        self.waiting += page.items
+        # A filter may have left out what was read last.
+        last = page.last or (page.items[-1] if page.items else None)
+        if last is not None:
+            self.edge = last[self.place]
             self.keys = replace(self.keys, after=self.edge)
 
     def up_to(self, edge: str | None, *, ascending: bool) -> list[Item]:
@@ -56,6 +59,13 @@ class _Partition:
         end = bisect_right(places, edge) if ascending else len(places) - bisect_left(places[::-1], edge)
         taken, self.waiting = self.waiting[:end], self.waiting[end:]
         return taken
+
+
+class Batch(NamedTuple):
+    """Items in order, and the sort key up to which everything was read; None if that is the end."""
+
+    items: list[Item]
+    edge: str | None
 
 
 @dataclass(slots=True)
@@ -73,7 +83,7 @@ def first_asked(ranges: Sequence[KeyRange], wanted: int) -> list[Asked]:
 
 def batches(
     asked: Sequence[Asked], pages: Sequence[Page], fetch: Fetch, wanted: Wanted, *, ascending: bool
-) -> Iterator[list[Item]]:
+) -> Iterator[Batch]:
     """The items of a stage in order, a batch at a time, from its first pages on; more is read only when a batch was used up."""
     partitions = [_Partition(keys, keys.index.sk if keys.index is not None else "sk", limit) for keys, limit in asked]
     for partition, page in zip(partitions, pages, strict=True):
@@ -83,7 +93,7 @@ def batches(
         if all(partition.edge is not None for partition in unread):
             edges = [partition.edge for partition in unread if partition.edge is not None]
             edge = (min(edges) if ascending else max(edges)) if edges else None
-            yield _merged(partitions, edge, ascending=ascending)
+            yield Batch(_merged(partitions, edge, ascending=ascending), edge)
         if not unread:
             return
         # Those that hold the others up: at least the one whose edge it was.

@@ -25,7 +25,7 @@ def get_event(
 
     ProblemError 400 or 404 says what is wrong.
     """
-    given = single(parameters or {}, KNOWN)
+    given = single(parameters or {}, KNOWN, where=False)
     shape = parse_shape(stream, given)
     try:
         ref = Ref.decode(text)

@@ -57,7 +57,7 @@ def find_latest(
     ProblemError says what to change.
     """
     series = _series(parameters)
-    given = single({name: values for name, values in parameters.items() if name != "series"}, KNOWN)
+    given = single({name: values for name, values in parameters.items() if name != "series"}, KNOWN, where=False)
     shape, consistent = parse_shape(stream, given), parse_consistent(given)
     if stream.key.partition_by != "series":
         detail = f"{stream.name} is partitioned by time, so only a scan would find a series' latest event: query a range instead"

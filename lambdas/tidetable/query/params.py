@@ -5,24 +5,31 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TypeVar
 
+import msgspec
+
+from tidetable.conditions import Condition
 from tidetable.config import Stream
 from tidetable.errors import InvalidCursor, InvalidTime
 from tidetable.events import Event
-from tidetable.keys import MAX_NAME_BYTES, value_text
+from tidetable.keys import MAX_NAME_BYTES
 from tidetable.problems import refuse
-from tidetable.query.cursor import Position, decode_cursor
+from tidetable.query.access import access_to, needed_index
+from tidetable.query.cursor import Cursor, Position, Seal
 from tidetable.query.rows import EVERYTHING, Shape
-from tidetable.times import from_micros, parse_point
+from tidetable.query.where import WHERE, is_condition, parse_conditions
+from tidetable.times import from_micros, parse_point, to_micros
 
-KNOWN = ("from", "to", "series", "order", "limit", "fields", "versions", "consistent", "format", "explain", "cursor")
-WHERE = "where."
+_Kind = TypeVar("_Kind", bound=msgspec.Struct)
+
+KNOWN = (
+    "from", "to", "series", "order", "limit", "fields", "versions", "consistent", "priority", "format", "flat", "explain",
+    "cursor",
+)  # fmt: skip
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 10_000
 MAX_FIELDS = 50
-_WITH_CURSOR = frozenset(
-    {"cursor", "limit", "series", "order", "fields", "versions", "consistent", "format", "explain"}
-)
 _DEFAULT_SPAN = timedelta(hours=1)
 
 
@@ -30,8 +37,8 @@ _DEFAULT_SPAN = timedelta(hours=1)
 class Query:
     """Events of a stream in ``[start, end)``, of one series if given, newest first unless ``ascending``.
 
-    ``after`` is where an earlier page ended. ``where`` is a field of ``data`` and the value that it must have, as text;
-    ``shape`` says what of the events is shown, ``consistent`` that everything acknowledged before is among them.
+    ``after`` is where an earlier page ended; events meet all ``conditions``. ``shape`` says what of the events is shown,
+    ``consistent`` that everything acknowledged before is among them, ``low_priority`` that a read replica may answer.
     """
 
     stream: str
@@ -41,56 +48,87 @@ class Query:
     ascending: bool
     limit: int
     after: Position | None = None
-    where: tuple[str, str] | None = None
+    conditions: tuple[Condition, ...] = ()
     shape: Shape = EVERYTHING
     consistent: bool = False
+    low_priority: bool = False
 
     def wants(self, event: Event) -> bool:
-        """Whether an event has the value asked for, of which key ranges say nothing unless an index does."""
-        return self.where is None or value_text(event.data, self.where[0]) == self.where[1]
+        """Whether an event meets the conditions."""
+        return all(one.holds(event.data) for one in self.conditions)
+
+    def cursor(self, position: Position) -> Cursor:
+        """The cursor of a page that ended there."""
+        return Cursor(
+            self.stream,
+            self.series,
+            self.ascending,
+            to_micros(self.start),
+            to_micros(self.end),
+            to_micros(position.time),
+            position.series,
+            position.id,
+            self.conditions,
+            self.shape.fields,
+            self.shape.versions,
+            self.consistent,
+            self.low_priority,
+        )
 
 
-def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime) -> Query:
+def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Query:
     """Read the query string. Without edges it is the last hour, up to the newest time that the stream accepts."""
     given = single(parameters, KNOWN)
-    limit = _limit(given.get("limit"))
+    limit = parse_limit(given.get("limit"), MAX_LIMIT)
     if given.get("explain", "true") != "true":
         raise refuse(400, "bad_parameter", "explain must be true, or left out")
     if "cursor" in given:
-        return _continued(stream, given, limit)
+        return _continued(stream, given, limit, seal)
+    start, end = parse_range(stream, given, now)
+    series = given.get("series")
+    if series is not None and not 0 < len(series.encode()) <= MAX_NAME_BYTES:
+        raise refuse(400, "bad_parameter", f"series must have 1 to {MAX_NAME_BYTES} bytes")
+    query = Query(
+        stream.name,
+        start,
+        end,
+        series,
+        _ascending(given),
+        limit,
+        conditions=parse_conditions(stream, given),
+        shape=parse_shape(stream, given),
+        consistent=parse_consistent(given),
+        low_priority=_low_priority(given),
+    )
+    if query.consistent and query.low_priority:
+        raise refuse(400, "bad_parameter", "a read replica is read eventually: leave out consistent, or priority")
+    refuse_scan(stream, query)
+    return query
+
+
+def refuse_scan(stream: Stream, query: Query) -> None:
+    """ProblemError for a query that would need a scan of tables as they are made now, with the index that would serve it."""
+    layout, conditions = stream.layout, query.conditions
+    if access_to(layout, query.series, conditions, consistent=query.consistent, low=query.low_priority) is not None:
+        return
+    if query.consistent and access_to(layout, query.series, conditions, consistent=False, low=False) is not None:
+        detail = (
+            "only an index answers this, and DynamoDB reads indexes eventually: leave consistent out, or add series="
+        )
+        raise refuse(400, "bad_parameter", detail)
+    indexed = any(one.equals for one in conditions)
+    why = f"{stream.name} is partitioned by series, so a query without one would scan whole tables"
+    detail = f"add series=: {why}; or {needed_index(stream.name, conditions)}"
+    raise refuse(400, "needs_index" if indexed else "needs_series", detail)
+
+
+def parse_range(stream: Stream, given: Mapping[str, str], now: datetime) -> tuple[datetime, datetime]:
+    """``[from, to)``: the last hour, up to the newest time that the stream accepts, as far as they are not given."""
     end = _point(given, "to", now) if "to" in given else now + stream.ahead
     start = _point(given, "from", now) if "from" in given else min(now, end) - _DEFAULT_SPAN
     if start >= end:
         raise refuse(400, "bad_parameter", "from must lie before to: the range is [from, to)")
-    series = given.get("series")
-    if series is not None and not 0 < len(series.encode()) <= MAX_NAME_BYTES:
-        raise refuse(400, "bad_parameter", f"series must have 1 to {MAX_NAME_BYTES} bytes")
-    where = _where(given)
-    if where is not None and where[0].partition(".")[0] in stream.cold:
-        raise refuse(
-            400, "bad_parameter", f"{where[0]} is a cold field of {stream.name}: it is shown, and not searched"
-        )
-    if series is None and stream.key.partition_by == "series":
-        if where is None:
-            detail = (
-                f"add series=: {stream.name} is partitioned by series, so a query without one would scan whole tables"
-            )
-            raise refuse(400, "needs_series", detail)
-        if stream.layout.index_on(where[0]) is None:
-            detail = (
-                f"add series=, or an index to the stream: [[streams.{stream.name}.index]] with partition_by = "
-                f'"{where[0]}" would serve where.{where[0]} without a scan'
-            )
-            raise refuse(400, "needs_index", detail)
-    consistent = parse_consistent(given)
-    if consistent and where is not None and series is None and stream.layout.index_on(where[0]) is not None:
-        detail = (
-            f"where.{where[0]} is answered by an index, and DynamoDB reads indexes eventually: leave consistent out"
-        )
-        raise refuse(400, "bad_parameter", detail)
-    shape = parse_shape(stream, given)
-    ascending = _ascending(given)
-    return Query(stream.name, start, end, series, ascending, limit, where=where, shape=shape, consistent=consistent)
+    return start, end
 
 
 def parse_consistent(given: Mapping[str, str]) -> bool:
@@ -101,39 +139,57 @@ def parse_consistent(given: Mapping[str, str]) -> bool:
     return consistent == "true"
 
 
-def _continued(stream: Stream, given: Mapping[str, str], limit: int) -> Query:
-    where = _where(given)
-    extra = {name for name in given.keys() - _WITH_CURSOR if not name.startswith(WHERE)}
+def _low_priority(given: Mapping[str, str]) -> bool:
+    priority = given.get("priority", "normal")
+    if priority not in ("normal", "low"):
+        raise refuse(
+            400, "bad_parameter", "priority must be normal, or low: then a read replica answers where there is one"
+        )
+    return priority == "low"
+
+
+def _continued(stream: Stream, given: Mapping[str, str], limit: int, seal: Seal) -> Query:
+    extra = {"from", "to"} & given.keys()
     if extra:
         detail = f"a cursor holds its query's {' and '.join(sorted(extra))}: leave them out, or begin without a cursor"
         raise refuse(400, "invalid_cursor", detail)
-    try:
-        cursor = decode_cursor(given["cursor"])
-    except InvalidCursor as error:
-        raise refuse(400, "invalid_cursor", str(error)) from error
-    shape = Shape.of(stream, cursor.fields, versions=cursor.versions)
-    same = given.get("series", cursor.series) == cursor.series and where in (None, cursor.where)
-    if {"fields", "versions"} & given.keys():
-        same = same and parse_shape(stream, given) == shape
-    if "consistent" in given:
-        same = same and parse_consistent(given) == cursor.consistent
-    if cursor.stream != stream.name or not same or ("order" in given and _ascending(given) != cursor.ascending):
-        raise refuse(
-            400, "invalid_cursor", "this cursor belongs to another query: repeat that one, or begin without it"
-        )
-    start, end = from_micros(cursor.start), from_micros(cursor.end)
-    return Query(
-        stream.name,
-        start,
-        end,
+    cursor = opened(given["cursor"], Cursor, seal)
+    query = Query(
+        cursor.stream,
+        from_micros(cursor.start),
+        from_micros(cursor.end),
         cursor.series,
         cursor.ascending,
         limit,
         cursor.position,
-        cursor.where,
-        shape,
+        cursor.conditions,
+        Shape.of(stream, cursor.fields, versions=cursor.versions),
         cursor.consistent,
+        cursor.low_priority,
     )
+    conditions = parse_conditions(stream, given)
+    same = given.get("series", query.series) == query.series and conditions in ((), query.conditions)
+    if {"fields", "versions"} & given.keys():
+        same = same and parse_shape(stream, given) == query.shape
+    for name, asked, kept in (
+        ("consistent", parse_consistent(given), query.consistent),
+        ("priority", _low_priority(given), query.low_priority),
+        ("order", _ascending(given), query.ascending),
+    ):
+        same = same and (name not in given or asked == kept)
+    if cursor.stream != stream.name or not same:
+        raise refuse(
+            400, "invalid_cursor", "this cursor belongs to another query: repeat that one, or begin without it"
+        )
+    return query
+
+
+def opened(text: str, kind: type[_Kind], seal: Seal) -> _Kind:
+    """A cursor's content; ProblemError if it is none."""
+    try:
+        return seal.open(text, kind)
+    except InvalidCursor as error:
+        raise refuse(400, "invalid_cursor", str(error)) from error
 
 
 def parse_shape(stream: Stream, given: Mapping[str, str]) -> Shape:
@@ -150,30 +206,23 @@ def parse_shape(stream: Stream, given: Mapping[str, str]) -> Shape:
     return Shape.of(stream, fields, versions=versions == "all")
 
 
-def single(parameters: Mapping[str, Sequence[str]], known: Collection[str]) -> dict[str, str]:
+def single(parameters: Mapping[str, Sequence[str]], known: Collection[str], *, where: bool = True) -> dict[str, str]:
     """Each parameter with its one value; ProblemError names one that is not known, or not given once."""
     for name, values in parameters.items():
-        filters = WHERE + "FIELD" if "cursor" in known else None
-        if name not in known and not (filters and name.startswith(WHERE) and all(name.removeprefix(WHERE).split("."))):
-            names = ", ".join(sorted(known) if filters is None else [*known, filters])
+        if name not in known and not (where and is_condition(name)):
+            names = ", ".join([*known, f"{WHERE}FIELD", f"{WHERE}FIELD:OPERATOR"] if where else sorted(known))
             raise refuse(400, "unknown_parameter", f"unknown parameter {name[:64]!r}; known are {names}")
         if len(values) != 1:
             raise refuse(400, "bad_parameter", f"{name} is given {len(values)} times; give it once")
     return {name: values[0] for name, values in parameters.items()}
 
 
-def _where(given: Mapping[str, str]) -> tuple[str, str] | None:
-    fields = [name.removeprefix(WHERE) for name in given if name.startswith(WHERE)]
-    if len(fields) > 1:
-        raise refuse(400, "bad_parameter", f"one {WHERE}FIELD at a time; there are {len(fields)}")
-    return (fields[0], given[WHERE + fields[0]]) if fields else None
-
-
-def _limit(text: str | None) -> int:
+def parse_limit(text: str | None, most: int) -> int:
+    """How many are asked for."""
     if text is None:
-        return DEFAULT_LIMIT
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= MAX_LIMIT and len(text) < 9):
-        raise refuse(400, "bad_parameter", f"limit must be a whole number from 1 to {MAX_LIMIT}")
+        return min(DEFAULT_LIMIT, most)
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= most and len(text) < 9):
+        raise refuse(400, "bad_parameter", f"limit must be a whole number from 1 to {most}")
     return int(text)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from tidetable.catalog import Entry
@@ -19,12 +20,13 @@ from tidetable.large.whole import Unpacker
 from tidetable.periods import Period
 from tidetable.ports import ArchivePage, ArchiveRange, ArchiveReader, Asked, CatalogReader, EventStore, Page, Tables
 from tidetable.query.answer import Answer, AnswerPage
-from tidetable.query.cursor import Position, encode_cursor
+from tidetable.query.cursor import Position, Seal
 from tidetable.query.explain import explained
 from tidetable.query.fetch import AHEAD, Wanted, batches, first_asked
 from tidetable.query.params import Query
 from tidetable.query.plan import Gap, Plan, Stage, plan_query
 from tidetable.query.rows import Quick, Row, archived_rows, complete, earlier_items, row_of, shown
+from tidetable.values import item_bytes
 
 # So many archives are read at once: each is a function of its own, with pyarrow to load.
 _ARCHIVES = 2
@@ -40,10 +42,19 @@ class Reader:
     store: EventStore
     archive: ArchiveReader
     unpacker: Unpacker
+    seal: Seal
 
 
 class _Vanished(Exception):
     """A table went while it was read: it may just have been archived."""
+
+
+class _Batch(NamedTuple):
+    """Rows of a stage in order, and the place up to which everything was read, if the stage goes on after it."""
+
+    stage: Stage
+    rows: list[Row] | Quick | None
+    reached: Position | None
 
 
 class _Begun(NamedTuple):
@@ -90,37 +101,31 @@ class _Run:
         self._wanted = Wanted(query.limit + 1, filtered=False)
         shape = query.shape
         # What is shown as it is stored need not become Python's values on the way.
-        self._quick = query.where is None and not (shape.fields or shape.cold or shape.versions)
+        self._quick = not (shape.fields or shape.cold or shape.versions)
 
     def answer(self, plan: Plan, now: datetime) -> Answer:
         """Read stages until the page is full, the time is up or the plan ends."""
         query = self._query
         page = AnswerPage(query)
         self._periods = {stage.entry.table: stage.entry.period for stage in plan.stages}
-        for stage, batch in self._batches(plan.stages):
+        sources = self._answer.sources
+        for stage, batch, reached in self._batches(plan.stages):
             if batch is None:
-                return self._finish(page, plan, now, _edge(stage, ascending=query.ascending))
-            filters = stage.filters(query)
+                return self._finish(page, plan, now, reached)
+            if not sources or sources[-1] is not stage:
+                sources.append(stage)
+            by_series = query.series is not None and stage.by_series(query)
             if isinstance(batch, Quick):
-                full = page.take_quick(batch.of_series(query.series) if filters and query.series else batch)
+                full = page.take_quick(batch.of_series(query.series or "") if by_series else batch)
             else:
-                full = page.take(row for row in batch if not filters or self._wants(row, stage))
+                full = page.take(row for row in batch if not by_series or row.names[1] == query.series)
             if full:
                 return self._finish(page, plan, now, page.position)
             # An event with its versions may be more than the limit, all by itself.
             self._wanted.count = max(query.limit + 1 - page.count, 1)
-            read = len(batch.items if isinstance(batch, Quick) else batch)
-            if read and self._remaining() < RESERVE:
-                last = batch.position(-1) if isinstance(batch, Quick) else batch[-1].position
-                return self._finish(page, plan, now, last)
+            if reached is not None and self._remaining() < RESERVE:
+                return self._finish(page, plan, now, reached)
         return self._finish(page, plan, now, None)
-
-    def _wants(self, row: Row, stage: Stage) -> bool:
-        """Whether a row meets what key ranges alone do not decide."""
-        query = self._query
-        if query.series is not None and row.names[1] != query.series:
-            return False
-        return query.where is None or stage.indexed or query.wants(row.event)
 
     def _finish(self, page: AnswerPage, plan: Plan, now: datetime, position: Position | None) -> Answer:
         query, answer = self._query, self._answer
@@ -133,24 +138,13 @@ class _Run:
             for part in page.parts
         ]
         if position is not None:
-            answer.next = encode_cursor(
-                query.stream,
-                query.series,
-                query.start,
-                query.end,
-                position,
-                ascending=query.ascending,
-                where=query.where,
-                fields=query.shape.fields,
-                versions=query.shape.versions,
-                consistent=query.consistent,
-            )
+            answer.next = self._reader.seal.seal(query.cursor(position))
         # What is yet to come is no gap.
         gaps = [*plan.gaps, *self._missing.values()]
         answer.gaps = sorted((gap for gap in gaps if gap.start <= now), key=lambda gap: gap.start)
         return answer
 
-    def _batches(self, stages: Sequence[Stage]) -> Iterator[tuple[Stage, list[Row] | Quick | None]]:
+    def _batches(self, stages: Sequence[Stage]) -> Iterator[_Batch]:
         """The rows of the stages in order, in batches; None in place of rows where the time was up before a stage.
 
         Stages are begun one, then two, then four at a time: a page that the first fills costs no reads elsewhere, and a
@@ -161,8 +155,9 @@ class _Run:
         pool = ThreadPoolExecutor(_ARCHIVES)
         try:
             for number, stage in enumerate(stages):
+                edge = Position(stage.start if self._query.ascending else stage.end)
                 if number and self._remaining() < RESERVE:
-                    yield stage, None
+                    yield _Batch(stage, None, edge)
                     return
                 if not begun:
                     begun.extend(self._begin(stages[number : number + ahead], pool))
@@ -173,11 +168,11 @@ class _Run:
                     if first is None and not number:
                         raise StoreUnavailable("no answer", f"the archive of {stage.entry.period.label} is slow")
                     if first is None:
-                        yield stage, None
+                        yield _Batch(stage, None, edge)
                         return
-                    yield from ((stage, batch) for batch in self._archived(stage, first))
+                    yield from self._archived(stage, first)
                 else:
-                    yield from ((stage, rows) for rows in self._live(one))
+                    yield from self._live(one)
         finally:
             # A full page does not wait for what was read ahead.
             pool.shutdown(wait=False, cancel_futures=True)
@@ -195,8 +190,8 @@ class _Run:
     def _fetch(self, asked: Sequence[Asked]) -> list[Page]:
         """The pages of some ranges; a range of a table that went has none, if that is to be forgiven."""
         query = self._query
-        store, options = self._reader.store, {"ascending": query.ascending, "consistent": query.consistent}
-        pages = store.query_many(asked, quick=self._quick, **options) if asked else ()
+        ask = partial(self._reader.store.query_many, ascending=query.ascending, consistent=query.consistent)
+        pages = ask(asked, quick=self._quick) if asked else ()
         found: list[Page] = []
         for one, page in zip(asked, pages, strict=True):
             self._answer.requests += 1
@@ -207,16 +202,37 @@ class _Run:
                 self._missing[one.keys.table] = Gap(period.start, period.end, "table missing")
             else:
                 self._answer.units += page.units
+                self._answer.read += page.read
             found.append(page or Page((), more=False))
         return found
 
-    def _live(self, begun: _Begun) -> Iterator[list[Row] | Quick]:
+    def _live(self, begun: _Begun) -> Iterator[_Batch]:
         stage, query = begun.stage, self._query
         if not begun.asked:
             return
-        self._wanted.filtered = stage.filters(query)
-        for items in batches(begun.asked, begun.pages, self._fetch, self._wanted, ascending=query.ascending):
-            yield self._rows(items, stage)
+        self._wanted.filtered = bool(stage.filtered_by(query))
+        for items, edge in batches(begun.asked, begun.pages, self._fetch, self._wanted, ascending=query.ascending):
+            reached = None if edge is None else stage.position_of(edge, query)
+            # What an index does not hold is got for no more events than are wanted.
+            while stage.fetches and len(items) > self._wanted.count:
+                some, items = items[: self._wanted.count], items[self._wanted.count :]
+                place = stage.position_of(some[-1][stage.place], query)
+                yield _Batch(stage, self._rows(self._fetched(some, stage), stage), place)
+            yield _Batch(stage, self._rows(self._fetched(items, stage) if stage.fetches else items, stage), reached)
+
+    def _fetched(self, items: Sequence[Item], stage: Stage) -> Sequence[Item]:
+        """The items of an index as they are in the table, where they may have changed, or gone, since."""
+        keys = [Key(item["pk"], item["sk"]) for item in items]
+        if not keys:
+            return items
+        self._answer.requests += -(-len(keys) // 100)
+        try:
+            found = self._reader.store.get_many(stage.entry.table, keys, consistent=False)
+        except TableMissing as error:
+            raise _Vanished from error
+        # AWS: half a unit for each 4 KB of each item.
+        self._answer.units += sum(-(-item_bytes(item) // 4096) / 2 for item in found.values())
+        return [found[key] for key in keys if key in found]
 
     def _rows(self, items: Sequence[Item], stage: Stage) -> list[Row] | Quick:
         """The rows of a batch, with what a filter or the versions asked for need of them."""
@@ -225,9 +241,14 @@ class _Run:
             return Quick(entry, items)
         # One large value makes its page come the long way, and what is merged with that page goes it, too.
         items = [{**item, "data": decode_json(item["json"])} if "json" in item else item for item in items]
-        if query.where is not None and not stage.indexed and any("out" in item for item in items):
+        if stage.index is not None and stage.index.project is not None and not stage.fetches:
+            items = [{"pk": one["pk"], "sk": one["sk"], "data": one.get(stage.index.copy, {})} for one in items]
+        if stage.conditions and any("out" in item for item in items):
             items = unpacker.whole(items, entry.table, cold=False).items
         items = [unpacker.eased(item) for item in items]
+        if stage.conditions:
+            # The service cannot tell of data that is kept apart, or compressed.
+            items = [item for item in items if all(one.holds(item.get("data", {})) for one in stage.conditions)]
         if not (query.shape.versions and entry.layout.versioned):
             return [row_of(item, entry, query.shape) for item in items]
         earlier = earlier_items(items, entry.table, self._reader.store)
@@ -251,24 +272,23 @@ class _Run:
         except TimeoutError:
             return None
 
-    def _archived(self, stage: Stage, first: ArchivePage) -> Iterator[list[Row]]:
+    def _archived(self, stage: Stage, first: ArchivePage) -> Iterator[_Batch]:
         keys, layout = stage.archive, stage.entry.layout
         page = first
         while keys is not None:
             self._answer.requests += 1
+            self._answer.read += len(page.events)
             rows = list(archived_rows(page.events, page.versions, stage.entry))
-            yield rows
+            reached = page.reached
+            if reached is None and rows:
+                last = rows[-1].event
+                reached = layout.sort_key(last.time, last.series, last.id)
+            place = None if reached is None or not page.more else stage.position_of(reached, self._query)
+            yield _Batch(stage, rows, place)
             if not page.more:
                 return
-            if rows:
-                last = rows[-1].event
-                keys = replace(keys, after=layout.sort_key(last.time, last.series, last.id))
+            keys = replace(keys, after=reached or keys.after)
             page = self._read(keys)
-
-
-def _edge(stage: Stage, *, ascending: bool) -> Position:
-    """The bare instant up to which everything was read before a stage."""
-    return Position(stage.start if ascending else stage.end)
 
 
 def find_entry(entries: Sequence[Entry], label: str) -> Entry | None:

@@ -1,0 +1,153 @@
+"""Query's requests, as DynamoDB takes them: key conditions, filters and projections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from aws.wire import value_of
+from tidetable.conditions import Condition, numbers_of
+from tidetable.events import Item
+from tidetable.keys import Index
+from tidetable.ports import Asked, KeyRange
+
+_ORDERED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+# What a plain value may be: a filter leaves out events that have none.
+_PLAIN = ("S", "N", "BOOL")
+# What says that an item does not have its data in it, so that a filter cannot tell.
+_ELSEWHERE = ("z", "out")
+
+
+class _Names(dict[str, str]):
+    """Short names of attributes, each given when it is first used."""
+
+    def of(self, path: Sequence[str]) -> str:
+        """A path in an expression."""
+        return ".".join([self._one(name) for name in path])
+
+    def _one(self, name: str) -> str:
+        short = next((short for short, known in self.items() if known == name), None)
+        if short is None:
+            short = f"#n{len(self)}"
+            self[short] = name
+        return short
+
+
+class _Values(dict[str, dict[str, Any]]):
+    """Placeholders of values."""
+
+    def of(self, letter: str, value: Any) -> str:
+        """A value in an expression."""
+        short = f":v{len(self)}"
+        self[short] = {letter: value}
+        return short
+
+
+def query_request(asked: Asked, *, ascending: bool, consistent: bool, fields: Sequence[str] = ()) -> dict[str, Any]:
+    """The members of a Query; with ``fields``, of the items' data only those are answered."""
+    keys, limit = asked
+    names, values = _Names(), _Values()
+    index = keys.index
+    low, high = keys.low, keys.high
+    body: dict[str, Any] = {
+        "TableName": keys.table,
+        "ScanIndexForward": ascending,
+        "ReturnConsumedCapacity": "TOTAL",
+        "Limit": limit,
+    }
+    if index is None:
+        body["ConsistentRead"] = consistent
+    else:
+        body["IndexName"] = index.name
+    if keys.start is not None:
+        body["ExclusiveStartKey"] = {name: _wire(value) for name, value in keys.start.items()}
+    elif keys.after is not None and (index is None or index.replica):
+        body["ExclusiveStartKey"] = {"pk": {"S": keys.pk}, "sk": {"S": keys.after}}
+    elif keys.after is not None:
+        # It begins at ``after`` and leaves that item out, as to begin behind it would take the table's key as well.
+        low, high = (keys.after, high) if ascending else (low, keys.after)
+        body["Limit"] = limit + 1
+    pk, sk = ("pk", "sk") if index is None else (index.pk, index.sk)
+    condition = f"{names.of([pk])} = {values.of('S', keys.pk)}"
+    letter = "N" if index is not None and index.ranks else "S"
+    if low is not None and high is not None:
+        edges = values.of(letter, str(low)), values.of(letter, str(high))
+        condition += f" AND {names.of([sk])} BETWEEN {edges[0]} AND {edges[1]}"
+    elif low is not None or high is not None:
+        sign, edge = (">=", low) if low is not None else ("<=", high)
+        condition += f" AND {names.of([sk])} {sign} {values.of(letter, str(edge))}"
+    body["KeyConditionExpression"] = condition
+    filters = list(_filters(keys, names, values))
+    if filters:
+        body["FilterExpression"] = " AND ".join(filters)
+    if fields:
+        body["ProjectionExpression"] = ", ".join(names.of(path) for path in _shown(keys.index, fields))
+    return body | {"ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
+
+
+def _wire(value: Any) -> dict[str, str]:
+    return {"S": value} if isinstance(value, str) else {"N": str(value)}
+
+
+def _root(index: Index | None) -> str:
+    """The attribute that holds an event's data, in a table or an index."""
+    return index.copy if index is not None and index.project else "data"
+
+
+def _shown(index: Index | None, fields: Sequence[str]) -> Iterator[Sequence[str]]:
+    root = _root(index)
+    yield ["pk"]
+    yield ["sk"]
+    if index is not None and not index.replica:
+        yield [index.sk]
+    if root == "data":
+        yield from ([name] for name in ("version", "at", *_ELSEWHERE))
+    # DynamoDB refuses paths of which one is the beginning of another.
+    yield from ([root, name] for name in dict.fromkeys(field.partition(".")[0] for field in fields))
+
+
+def _filters(keys: KeyRange, names: _Names, values: _Values) -> Iterator[str]:
+    if keys.times is not None:
+        low, high = (values.of("S", edge) for edge in keys.times)
+        yield f"{names.of(['sk'])} BETWEEN {low} AND {high}"
+    if not keys.conditions:
+        return
+    root = _root(keys.index)
+    found = [_condition(one, names.of([root, *one.field.split(".")]), values) for one in keys.conditions]
+    text = " AND ".join(found)
+    if root == "data":
+        elsewhere = " OR ".join(f"attribute_exists({names.of([name])})" for name in _ELSEWHERE)
+        yield f"(({text}) OR {elsewhere})"
+    else:
+        yield text
+
+
+def _condition(condition: Condition, path: str, values: _Values) -> str:
+    """One condition; each value is compared as all that it may be."""
+    if condition.operator == "prefix":
+        return f"begins_with({path}, {values.of('S', condition.values[0])})"
+    operands = [values.of(letter, value) for text in condition.values for letter, value in _meant(text)]
+    if condition.operator in _ORDERED:
+        sign = _ORDERED[condition.operator]
+        # Truth is compared with nothing: an order of true and false would surprise.
+        ordered = [one for one in operands if "BOOL" not in values[one]]
+        for one in set(operands) - set(ordered):
+            del values[one]
+        return "(" + " OR ".join(f"{path} {sign} {one}" for one in ordered) + ")"
+    among = f"{path} IN ({', '.join(operands)})"
+    if condition.equals:
+        return among
+    plain = " OR ".join(f"attribute_type({path}, {values.of('S', letter)})" for letter in _PLAIN)
+    return f"(({plain}) AND NOT {among})"
+
+
+def _meant(text: str) -> Iterator[tuple[str, Any]]:
+    yield "S", text
+    yield from (("N", str(number)) for number in numbers_of(text))
+    if text in ("true", "false"):
+        yield "BOOL", text == "true"
+
+
+def last_of(answered: dict[str, dict[str, Any]] | None) -> Item | None:
+    """Where a page ended, as Query answers it."""
+    return None if answered is None else {name: value_of(value) for name, value in answered.items()}

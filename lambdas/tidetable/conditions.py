@@ -1,0 +1,77 @@
+"""Conditions on fields of ``data``: what a query asks for besides its range."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from operator import ge, gt, le, lt
+from typing import Any, Literal, NamedTuple
+
+from tidetable.events import JsonObject
+from tidetable.keys import number_text, value_at
+from tidetable.values import MAX_DIGITS
+
+Operator = Literal["eq", "ne", "lt", "le", "gt", "ge", "in", "prefix"]
+OPERATORS: tuple[Operator, ...] = ("eq", "ne", "lt", "le", "gt", "ge", "in", "prefix")
+_ORDERED: Mapping[str, Callable[[Any, Any], bool]] = {"lt": lt, "le": le, "gt": gt, "ge": ge}
+_NUMBER = re.compile(r"[+-]?(\d{1,64}(\.\d{0,64})?|\.\d{1,64})([eE][+-]?\d{1,3})?", re.ASCII)
+
+
+class Condition(NamedTuple):
+    """A field, an operator, and the values to compare with, as text.
+
+    A field's own type decides: text is compared as text, a number with what the value is as a number, truth with ``true`` and
+    ``false``. What is no plain value (nothing, null, a list, an object) meets no condition, not even ``ne``.
+    """
+
+    field: str
+    operator: Operator
+    values: tuple[str, ...]
+
+    @property
+    def top(self) -> str:
+        """The field of data that it looks into."""
+        return self.field.partition(".")[0]
+
+    @property
+    def equals(self) -> bool:
+        """Whether it names the values that a field may have."""
+        return self.operator in ("eq", "in")
+
+    def texts(self) -> list[str]:
+        """The values as they may stand in the key of an index: a number in its usual form, too."""
+        found = [text for value in self.values for text in (value, *map(number_text, numbers_of(value)))]
+        return list(dict.fromkeys(found))
+
+    def holds(self, data: JsonObject) -> bool:
+        """Whether an event with this data meets it."""
+        value = value_at(data, self.field)
+        if isinstance(value, bool):
+            texts = ("true" if value else "false") in self.values
+            return texts if self.equals else not texts if self.operator == "ne" else False
+        if isinstance(value, str):
+            return self._compared(value, list(self.values))
+        if isinstance(value, int | Decimal):
+            return self._compared(value, [one for text in self.values for one in numbers_of(text)])
+        return False
+
+    def _compared(self, value: Any, others: list[Any]) -> bool:
+        match self.operator:
+            case "eq" | "in":
+                return value in others
+            case "ne":
+                return value not in others
+            case "prefix":
+                return isinstance(value, str) and value.startswith(self.values[0])
+            case operator:
+                return any(_ORDERED[operator](value, other) for other in others)
+
+
+def numbers_of(text: str) -> list[Decimal]:
+    """The number that a text is, if it is one that an event may have."""
+    if not _NUMBER.fullmatch(text):
+        return []
+    number = Decimal(text)
+    digits = len(number.as_tuple().digits)
+    return [number] if digits <= MAX_DIGITS and (not number or -130 <= number.adjusted() <= 125) else []

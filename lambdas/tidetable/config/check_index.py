@@ -1,0 +1,65 @@
+"""What an index must satisfy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+
+from tidetable.config.model import IndexPolicy
+from tidetable.keys import TIME, WHOLE
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{2,62}")
+# A field is copied into the item for each index that names it, and counts towards DynamoDB's 400 KB each time.
+MAX_PROJECTED = 20
+MAX_KINDS = 50
+
+
+def check_index(index: IndexPolicy, cold: Collection[str]) -> Iterator[str]:
+    """The problems of one index, each beginning with its key."""
+    at = f".index.{index.name}"
+    if not _NAME.fullmatch(index.name):
+        yield f"{at}.name: 3 to 63 of a-z, 0-9 and _, beginning with a letter; rename it"
+    if index.replica:
+        if index != IndexPolicy(name=index.name, replica=True):
+            yield f"{at}.replica: a replica has the table's own keys and holds everything; remove the other settings"
+        return
+    if not 1 <= index.shards <= 256:
+        yield f"{at}.shards: {index.shards} is not within 1 to 256; every query of a value asks each of them"
+    yield from _check_partition(at, index)
+    if not _is_path(index.sort_by):
+        yield f'{at}.sort_by: "{TIME}", or a field of data that holds numbers, such as "score"'
+    project = index.project
+    if isinstance(project, tuple) and (
+        not 1 <= len(project) <= MAX_PROJECTED or len(set(project)) < len(project) or not all(project)
+    ):
+        yield f'{at}.project: "all", "keys", or 1 to {MAX_PROJECTED} fields of data, each once'
+    fields = {*_fields(index), *(project if isinstance(project, tuple) else ()), index.sort_by, index.kind or ""}
+    for field in sorted(fields):
+        if field.partition(".")[0] in cold:
+            yield f"{at}: {field} is cold, and what is asked for often is not"
+
+
+def _check_partition(at: str, index: IndexPolicy) -> Iterator[str]:
+    by = index.partition_by
+    if isinstance(by, Mapping):
+        if not index.kind:
+            yield f'{at}.kind: missing; name the field that tells the kinds of events apart, such as "type"'
+        if not 1 <= len(by) <= MAX_KINDS or not all(by):
+            yield f"{at}.partition_by: 1 to {MAX_KINDS} kinds of events, each with the field that it is found by"
+    elif index.kind is not None:
+        yield f'{at}.partition_by: with kind, a field for each kind, such as {{ order = "customer", refund = "order" }}'
+    elif by is None:
+        yield f'{at}.partition_by: missing; name a field of data such as "status", or "{WHOLE}" for all events'
+    if not all(_is_path(field) or field == WHOLE == by for field in _fields(index)) or (
+        index.kind is not None and not _is_path(index.kind)
+    ):
+        yield f'{at}.partition_by: name a field of data, such as "status" or "place.state"'
+
+
+def _fields(index: IndexPolicy) -> list[str]:
+    by = index.partition_by
+    return list(by.values()) if isinstance(by, Mapping) else [] if by is None else [by]
+
+
+def _is_path(field: str) -> bool:
+    return all(field.split("."))

@@ -1,0 +1,88 @@
+"""Which way into a period a query takes: its table, an index, or a read replica."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from tidetable.conditions import Condition
+from tidetable.keys import WHOLE, Index, Layout
+
+# AWS bills half a unit for each range at the least: a query that names many values names them to a filter instead.
+MAX_PARTITIONS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The way into a period. ``index`` is None for the table; ``partitions`` are the logical partitions of an index.
+
+    ``conditions`` are those that the way itself does not answer.
+    """
+
+    index: Index | None
+    partitions: Sequence[str]
+    conditions: tuple[Condition, ...]
+
+
+def access_to(
+    layout: Layout, series: str | None, conditions: tuple[Condition, ...], *, consistent: bool, low: bool
+) -> Access | None:
+    """The cheapest way into a period that is not a scan; None if there is none.
+
+    A table partitioned by series is read by series, if one is asked for; else the index over what is asked for; a table
+    partitioned by time as it is. DynamoDB reads indexes eventually, so a ``consistent`` query takes none; one of ``low``
+    priority takes the read replica where it would take the table.
+    """
+    by_series = layout.partition_by == "series"
+    if not (by_series and series is not None) and not consistent:
+        found = next(_indexed(layout.indexes, conditions), None)
+        if found is not None:
+            return found
+        whole = next((index for index in layout.indexes if index.timely and index.partition_by == WHOLE), None)
+        if by_series and whole is not None:
+            return Access(whole, [whole.logical(WHOLE)], conditions)
+    if by_series and series is None:
+        return None
+    return Access(layout.replica if low and not consistent else None, (), conditions)
+
+
+def _indexed(indexes: Sequence[Index], conditions: tuple[Condition, ...]) -> Iterator[Access]:
+    """The indexes that answer equality of what they are partitioned by; those of kinds, too, which say more, first."""
+    equal = {one.field: one for one in reversed(conditions) if one.equals}
+    for index in sorted(indexes, key=lambda one: not one.kind):
+        if index.timely and index.partition_by != WHOLE:
+            used = _used(index, equal)
+            partitions = [*_partitions(index, equal)] if used else []
+            if partitions and len(partitions) * index.shards <= MAX_PARTITIONS:
+                yield Access(index, partitions, tuple(one for one in conditions if one not in used))
+
+
+def _used(index: Index, equal: dict[str, Condition]) -> list[Condition]:
+    """The conditions that an index answers; none if it does not answer these."""
+    if not index.kind:
+        return [equal[index.partition_by]] if index.partition_by in equal else []
+    kind = equal.get(index.kind)
+    if kind is None or len(kind.texts()) != 1:
+        return []
+    field = dict(index.kinds).get(kind.texts()[0])
+    return [kind, equal[field]] if field in equal else []
+
+
+def _partitions(index: Index, equal: dict[str, Condition]) -> Iterator[str]:
+    """The logical partitions of the values asked for."""
+    if not index.kind:
+        return (index.logical(value) for value in equal[index.partition_by].texts())
+    kinds = equal[index.kind].texts()
+    pairs = product(kinds, equal[dict(index.kinds)[kinds[0]]].texts())
+    return (index.logical(value, kind) for kind, value in pairs)
+
+
+def needed_index(stream: str, conditions: Sequence[Condition]) -> str:
+    """What would serve a query of a stream partitioned by series that names no series."""
+    table = f"[[streams.{stream}.index]]"
+    equal = [one.field for one in conditions if one.equals]
+    if equal:
+        return f'an index to the stream: {table} with partition_by = "{equal[0]}" would serve where.{equal[0]} without a scan'
+    asked = f" (where.{conditions[0].field}:{conditions[0].operator} is applied after reading)" if conditions else ""
+    return f'an index over all events: {table} with partition_by = "{WHOLE}" would serve it without a scan{asked}'
