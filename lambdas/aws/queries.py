@@ -12,6 +12,8 @@ from tidetable.keys import Index
 from tidetable.ports import Asked, KeyRange
 
 _ORDERED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+# Alternatives, of which one must hold.
+_Terms = list[str]
 # What a plain value may be: a filter leaves out events that have none.
 _PLAIN = ("S", "N", "BOOL")
 # What says that an item does not have its data in it, so that a filter cannot tell.
@@ -79,7 +81,7 @@ def query_request(asked: Asked, *, ascending: bool, consistent: bool, fields: Se
     body["KeyConditionExpression"] = condition
     filters = list(_filters(keys, names, values))
     if filters:
-        body["FilterExpression"] = " AND ".join(filters)
+        body["FilterExpression"] = _all(filters)
     if fields:
         body["ProjectionExpression"] = ", ".join(names.of(path) for path in _shown(keys.index, fields))
     return body | {"ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
@@ -106,39 +108,43 @@ def _shown(index: Index | None, fields: Sequence[str]) -> Iterator[Sequence[str]
     yield from ([root, name] for name in dict.fromkeys(field.partition(".")[0] for field in fields))
 
 
-def _filters(keys: KeyRange, names: _Names, values: _Values) -> Iterator[str]:
+def _filters(keys: KeyRange, names: _Names, values: _Values) -> Iterator[_Terms]:
+    """What must hold, each as its alternatives."""
     if keys.times is not None:
         low, high = (values.of("S", edge) for edge in keys.times)
-        yield f"{names.of(['sk'])} BETWEEN {low} AND {high}"
+        yield [f"{names.of(['sk'])} BETWEEN {low} AND {high}"]
     if not keys.conditions:
         return
     root = _root(keys.index)
     found = [_condition(one, names.of([root, *one.field.split(".")]), values) for one in keys.conditions]
-    text = " AND ".join(found)
     if root == "data":
-        elsewhere = " OR ".join(f"attribute_exists({names.of([name])})" for name in _ELSEWHERE)
-        yield f"(({text}) OR {elsewhere})"
+        elsewhere = [f"attribute_exists({names.of([name])})" for name in _ELSEWHERE]
+        yield [*(found[0] if len(found) == 1 else [_all(found)]), *elsewhere]
     else:
-        yield text
+        yield from found
 
 
-def _condition(condition: Condition, path: str, values: _Values) -> str:
+def _all(terms: Sequence[_Terms]) -> str:
+    """All of some terms. DynamoDB refuses parentheses that change nothing."""
+    if len(terms) == 1:
+        return " OR ".join(terms[0])
+    return " AND ".join([one[0] if len(one) == 1 else f"({' OR '.join(one)})" for one in terms])
+
+
+def _condition(condition: Condition, path: str, values: _Values) -> _Terms:
     """One condition; each value is compared as all that it may be."""
     if condition.operator == "prefix":
-        return f"begins_with({path}, {values.of('S', condition.values[0])})"
-    operands = [values.of(letter, value) for text in condition.values for letter, value in _meant(text)]
+        return [f"begins_with({path}, {values.of('S', condition.values[0])})"]
+    meant = [pair for text in condition.values for pair in _meant(text)]
     if condition.operator in _ORDERED:
-        sign = _ORDERED[condition.operator]
         # Truth is compared with nothing: an order of true and false would surprise.
-        ordered = [one for one in operands if "BOOL" not in values[one]]
-        for one in set(operands) - set(ordered):
-            del values[one]
-        return "(" + " OR ".join(f"{path} {sign} {one}" for one in ordered) + ")"
-    among = f"{path} IN ({', '.join(operands)})"
+        ordered = [values.of(letter, value) for letter, value in meant if letter != "BOOL"]
+        return [f"{path} {_ORDERED[condition.operator]} {one}" for one in ordered]
+    among = f"{path} IN ({', '.join([values.of(letter, value) for letter, value in meant])})"
     if condition.equals:
-        return among
+        return [among]
     plain = " OR ".join(f"attribute_type({path}, {values.of('S', letter)})" for letter in _PLAIN)
-    return f"(({plain}) AND NOT {among})"
+    return [f"({plain}) AND NOT {among}"]
 
 
 def _meant(text: str) -> Iterator[tuple[str, Any]]:

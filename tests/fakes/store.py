@@ -116,6 +116,8 @@ class FakeStore:
             if one.keys.table not in self.tables:
                 return None
             page = self._query(one.keys, limit=one.limit, ascending=ascending)
+            if fields:
+                return replace(page, items=[cut(item, fields, one.keys.index) for item in page.items])
             plain = all(item.keys() <= {"pk", "sk", "at", "data"} for item in page.items)
             if not quick or one.keys.index is not None or not plain:
                 return page
@@ -141,6 +143,14 @@ def wanted(item: Item, keys: KeyRange) -> bool:
         return False
     data = item.get("data", {})
     return "z" in item or "out" in item or all(one.holds(data) for one in keys.conditions)
+
+
+def cut(item: Item, fields: Sequence[str], index: Index | None) -> Item:
+    """An item with these fields of its data."""
+    tops = {field.partition(".")[0] for field in fields}
+    root = index.copy if index is not None and index.project else "data"
+    held = {name: value for name, value in item.items() if name != root}
+    return {**held, root: {name: value for name, value in item.get(root, {}).items() if name in tops}}
 
 
 def projected(item: Item, index: Index | None) -> Item:

@@ -59,5 +59,5 @@ def _interleaved(queues: list[list[Any]]) -> list[Any]:
     """One of each queue in turn, until all are empty."""
     if len(queues) == 1:
         return queues[0]
-    longest = max(map(len, queues))
+    longest = max(map(len, queues), default=0)
     return [queue[place] for place in range(longest) for queue in queues if place < len(queue)]
