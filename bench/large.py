@@ -95,7 +95,7 @@ def read(stage: Stage, stream: str, **parameters: str) -> float:
     answer = run_query(parse_query(policy, asked, now, stage.seal), policy, stage.reader(), now, lambda: 100.0)
     if answer.count != 100:
         raise AssertionError(f"{answer.count} events")
-    return answer.units
+    return answer.cost.units
 
 
 def main() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -16,15 +18,25 @@ from handlers._http import json_response, problem_response, text_response
 from handlers._observe import logger, metrics, observed, seconds_left, uncollected
 from settings import config, settings
 from tidetable.config import Stream
-from tidetable.problems import Problem, ProblemError, unknown_stream
+from tidetable.problems import Problem, ProblemError, refuse, unknown_stream
 from tidetable.query import (
+    FORMAT,
+    Aggregate,
+    Answer,
+    Cost,
+    Top,
     describe_periods,
     describe_streams,
     explain_query,
+    find_aggregate,
     find_latest,
-    format_of,
+    find_top,
+    fits,
+    form_of,
     get_event,
+    parse_aggregation,
     parse_query,
+    parse_ranking,
     rendered,
     run_query,
 )
@@ -53,47 +65,47 @@ def periods(stream: str) -> HttpResponse[str]:
 @app.get("/v1/streams/<stream>/events")
 def events(stream: str) -> HttpResponse[str]:
     """A page of events."""
-    now = wiring.clock().now()
-    policy = _stream(stream)
-    parameters = app.current_event.raw_event.get("multiValueQueryStringParameters") or {}
-    query = parse_query(policy, parameters, now, wiring.reader().seal)
+    now, policy, parameters, reader = wiring.clock().now(), _stream(stream), _parameters(), wiring.reader()
+    query = parse_query(policy, parameters, now, reader.seal)
     if "explain" in parameters:
         # Sizes are the control plane's to tell, so this is slower than most of what it explains.
-        return _ok(explain_query(query, policy, wiring.reader(), wiring.tables(), now))
-    headers = {name.lower(): value for name, value in (app.current_event.raw_event.get("headers") or {}).items()}
-    form = format_of(next(iter(parameters.get("format", [])), None), headers.get("accept", ""))
-    answer = run_query(query, policy, wiring.reader(), now, seconds_left(app.lambda_context))
-    metrics.add_metric("ReadUnits", MetricUnit.Count, answer.units)
-    metrics.add_metric("EventsRead", MetricUnit.Count, answer.count)
-    told = {
-        "Tidetable-Read-Units": f"{answer.units:g}",
-        "Tidetable-Requests": str(answer.requests),
-        "Tidetable-Gaps": str(len(answer.gaps)),
-    }
-    if answer.next is not None:
-        told["Tidetable-Next"] = answer.next
-    content_type, body = rendered(answer, form)
-    return _http(text_response(200, content_type, body, told))
+        return _ok(explain_query(query, policy, reader, wiring.tables(), now))
+    left = seconds_left(app.lambda_context)
+    return _page(query.limit, lambda limit: run_query(replace(query, limit=limit), policy, reader, now, left))
+
+
+@app.get("/v1/streams/<stream>/top")
+def top(stream: str) -> HttpResponse[str]:
+    """The first events of a ranking."""
+    now, policy, reader = wiring.clock().now(), _stream(stream), wiring.reader()
+    ranking = parse_ranking(policy, _parameters(), now, reader.seal)
+    left = seconds_left(app.lambda_context)
+    return _page(ranking.limit, lambda limit: find_top(replace(ranking, limit=limit), policy, reader, now, left))
+
+
+@app.get("/v1/streams/<stream>/aggregate")
+def aggregate(stream: str) -> HttpResponse[str]:
+    """Statistics over steps and groups."""
+    now, policy, parameters, reader = wiring.clock().now(), _stream(stream), _parameters(), wiring.reader()
+    asked = parse_aggregation(policy, parameters, now, reader.seal)
+    if "explain" in parameters:
+        return _ok(explain_query(asked.query, policy, reader, wiring.tables(), now))
+    left = seconds_left(app.lambda_context)
+    return _page(asked.limit, lambda limit: find_aggregate(replace(asked, limit=limit), policy, reader, now, left))
 
 
 @app.get("/v1/streams/<stream>/latest")
 def latest(stream: str) -> HttpResponse[str]:
     """The latest event of each of some series."""
-    parameters = app.current_event.raw_event.get("multiValueQueryStringParameters") or {}
     now, left = wiring.clock().now(), seconds_left(app.lambda_context)
-    found = find_latest(_stream(stream), parameters, wiring.reader(), now, left)
-    metrics.add_metric("ReadUnits", MetricUnit.Count, found.units)
-    metrics.add_metric("EventsRead", MetricUnit.Count, len(found.found))
-    headers = {"Tidetable-Read-Units": f"{found.units:g}", "Tidetable-Requests": str(found.requests)}
-    return _ok(found.document(), headers)
+    found = find_latest(_stream(stream), _parameters(), wiring.reader(), now, left)
+    return _ok(found.document(), _told(found.cost))
 
 
 @app.get("/v1/streams/<stream>/events/<ref>")
 def event(stream: str, ref: str) -> HttpResponse[str]:
     """One event."""
-    text = unquote(ref)
-    parameters = app.current_event.raw_event.get("multiValueQueryStringParameters") or {}
-    return _ok(get_event(_stream(stream), text, wiring.reader(), parameters))
+    return _ok(get_event(_stream(stream), unquote(ref), wiring.reader(), _parameters()))
 
 
 @app.exception_handler(ProblemError)  # type: ignore[untyped-decorator]
@@ -132,6 +144,41 @@ def _stream(name: str) -> Stream:
     if stream is None:
         raise unknown_stream(unquote(name), known)
     return stream
+
+
+def _parameters() -> dict[str, list[str]]:
+    return app.current_event.raw_event.get("multiValueQueryStringParameters") or {}
+
+
+def _told(cost: Cost) -> dict[str, str]:
+    """What an answer took, in its headers and in the function's metrics."""
+    metrics.add_metric("ReadUnits", MetricUnit.Count, cost.units)
+    metrics.add_metric("EventsRead", MetricUnit.Count, cost.read)
+    return {
+        "Tidetable-Read-Units": f"{cost.units:g}",
+        "Tidetable-Requests": str(cost.requests),
+        "Tidetable-Events-Read": str(cost.read),
+    }
+
+
+def _page(limit: int, run: Callable[[int], Answer | Top | Aggregate]) -> HttpResponse[str]:
+    """A page in the form asked for; one that a function cannot answer in that form is asked for again, half as long."""
+    headers = {name.lower(): value for name, value in (app.current_event.raw_event.get("headers") or {}).items()}
+    given = {name: values[0] for name, values in _parameters().items() if name in FORMAT}
+    form = form_of(given, headers.get("accept", ""))
+    while True:
+        answer = run(limit)
+        content_type, body = rendered(answer, form)
+        if fits(body):
+            break
+        rows = len(answer.texts())
+        if rows <= 1:
+            raise refuse(422, "too_much", "one row alone is more than an answer holds in this form: ask for less of it")
+        limit = rows // 2
+    told = _told(answer.cost) | {"Tidetable-Gaps": str(len(answer.gaps))}
+    if answer.next is not None:
+        told["Tidetable-Next"] = answer.next
+    return _http(text_response(200, content_type, body, told))
 
 
 def _ok(body: Any, headers: dict[str, str] | None = None) -> HttpResponse[str]:

@@ -1,32 +1,51 @@
 """Archives in memory."""
 
+from collections.abc import Iterator, Sequence
+
 from tests.fakes.catalog import FakeCatalog
 from tests.fakes.store import FakeStore
+from tidetable.archive.manifest import Manifest, Part, StoredLayout
+from tidetable.archive.reading import Kept, read_archive
 from tidetable.catalog import ArchiveFacts, State
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Event
+from tidetable.keys import Layout
 from tidetable.ports import ArchivePage, ArchiveRange, Clock
+
+# Each period is in so many parts, and pages are short, as an answer's size may force them.
+_PARTS, _PAGE = 2, 7
 
 
 class FakeArchive:
     """What was archived, by manifest, and the reader of it."""
 
     def __init__(self) -> None:
-        self.periods: dict[str, list[tuple[str, Event]]] = {}
+        self.periods: dict[str, Sequence[Event]] = {}
+        self.layouts: dict[str, Layout] = {}
+
+    def keep(self, manifest: str, layout: Layout, events: Sequence[Event]) -> None:
+        """Archive the events of a period."""
+        place = layout.sort_key
+        self.periods[manifest] = sorted(events, key=lambda one: place(one.time, one.series, one.id))
+        self.layouts[manifest] = layout
 
     def read(self, keys: ArchiveRange, *, limit: int, ascending: bool) -> ArchivePage:
-        placed = sorted(self.periods[keys.manifest], key=lambda one: one[0], reverse=not ascending)
-        events = [
-            event
-            for place, event in placed
-            if keys.low <= place <= keys.high
-            and keys.series in (None, event.series)
-            and all(one.holds(event.data) for one in keys.conditions)
-            and (keys.after is None or (place > keys.after if ascending else place < keys.after))
-        ]
-        # Short pages, as an answer's size may force them.
-        size = min(limit, 7)
-        return ArchivePage(events[:size], more=len(events) > size)
+        return read_archive(keys, self, limit=min(limit, _PAGE) if keys.rank is None else limit, ascending=ascending)
+
+    def manifest(self, key: str) -> Manifest:
+        parts = tuple(
+            Part(key=f"{key} {number}", events=0, size=0, sha256="", digest="", partitions=0, first="", last="~")
+            for number in range(_PARTS)
+        )
+        return Manifest(
+            stream="s", period="", table="", layout=StoredLayout.of(self.layouts[key]), events=0, size=0, digest="",
+            columns={}, written_at="", parts=parts,
+        )  # fmt: skip
+
+    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[Kept]:
+        number = int(part.key.rpartition(" ")[2])
+        mine = [(event, None) for event in self.periods[keys.manifest][number::_PARTS]]
+        return iter(mine if ascending else mine[::-1])
 
 
 class FakeArchiver:
@@ -45,6 +64,6 @@ class FakeArchiver:
         entry = next(one for one in self._catalog.entries(stream) if one.period.label == label)
         entry = self._catalog.move(entry, State.ARCHIVING, expected=(State.CLOSED, State.ARCHIVING))
         items = self._store.tables[entry.table].values()
-        self._archive.periods[entry.table] = [(item["sk"], entry.layout.event_of(item)) for item in items]
+        self._archive.keep(entry.table, entry.layout, [entry.layout.event_of(item) for item in items])
         facts = ArchiveFacts(entry.table, len(items), 0, self._clock.now())
         self._catalog.move(entry, State.ARCHIVED, expected=(State.ARCHIVING,), archive=facts)

@@ -67,15 +67,15 @@ def test_a_page_costs_about_what_was_estimated(stage: Stage, limit: str, span: d
     plan, pages = both(stage, **span, limit=limit)
     page = plan["estimate"]["page"]
     assert plan["estimate"]["tables_of_unknown_size"] == 0
-    assert page["read_units"] / 1.6 <= pages[0].units <= page["read_units"] * 1.6
-    assert page["requests"] / 1.6 <= pages[0].requests <= page["requests"] * 1.6
+    assert page["read_units"] / 1.6 <= pages[0].cost.units <= page["read_units"] * 1.6
+    assert page["requests"] / 1.6 <= pages[0].cost.requests <= page["requests"] * 1.6
 
 
 def test_what_is_filtered_after_reading_is_said_and_counted(stage: Stage) -> None:
     plan, pages = both(stage, **HALF_DAY, series="s1", limit="1000")
     assert {tuple(one["filtered_by"]) for one in plan["stages"]} == {("series",)}
     units = plan["estimate"]["all_pages"]["read_units"]
-    assert units / 1.6 <= sum(page.units for page in pages) <= units * 1.6
+    assert units / 1.6 <= sum(page.cost.units for page in pages) <= units * 1.6
 
 
 def test_the_plan_names_what_would_be_read_and_what_is_not_there(stage: Stage) -> None:

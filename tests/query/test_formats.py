@@ -12,7 +12,7 @@ from tests.query.test_walk import NOW, STREAM, Fixture
 from tidetable.events import Event
 from tidetable.exact import decode_json
 from tidetable.problems import ProblemError
-from tidetable.query import Answer, format_of, parse_query, rendered, run_query
+from tidetable.query import Answer, Form, form_of, parse_query, rendered, run_query
 from tidetable.times import from_text
 
 EVENTS = [
@@ -27,14 +27,14 @@ def answer() -> Answer:
 
 
 def test_ndjson_has_an_event_in_each_line() -> None:
-    kind, body = rendered(answer(), "ndjson")
+    kind, body = rendered(answer(), Form("ndjson"))
     assert kind == "application/x-ndjson"
     assert [decode_json(line)["id"] for line in body.splitlines()] == ['"2"', "1"]
-    assert [json.loads(line) for line in body.splitlines()] == json.loads(rendered(answer(), "json")[1])["events"]
+    assert [json.loads(line) for line in body.splitlines()] == json.loads(rendered(answer(), Form())[1])["events"]
 
 
 def test_csv_has_a_column_for_each_path() -> None:
-    kind, body = rendered(answer(), "csv")
+    kind, body = rendered(answer(), Form("csv"))
     assert kind.startswith("text/csv")
     first, second = csv.DictReader(io.StringIO(body, newline=""))
     wanted: dict[str, Any] = {
@@ -61,9 +61,19 @@ def test_csv_has_a_column_for_each_path() -> None:
     ],
 )
 def test_the_parameter_comes_before_the_header(asked: str | None, accept: str, kind: str) -> None:
-    assert format_of(asked, accept) == kind
+    assert form_of({} if asked is None else {"format": asked}, accept).kind == kind
 
 
-def test_an_unknown_format_is_refused() -> None:
+@pytest.mark.parametrize("given", [{"format": "xml"}, {"flat": "yes"}])
+def test_an_unknown_form_is_refused(given: dict[str, str]) -> None:
     with pytest.raises(ProblemError, match="bad_parameter"):
-        format_of("xml", "")
+        form_of(given, "")
+
+
+def test_flat_rows_have_their_fields_by_path_and_numbers_as_they_are() -> None:
+    for kind in ("json", "ndjson"):
+        _, body = rendered(answer(), Form(kind, flat=True))
+        rows = decode_json(body)["events"] if kind == "json" else [decode_json(line) for line in body.splitlines()]
+        last = rows[1]
+        assert list(last) == ["series", "time", "id", "data.n", "data.place.state", "data.place.at", "ref"]
+        assert (last["data.n"], last["data.place.at"]) == (1, [1, 2])

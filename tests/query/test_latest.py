@@ -80,7 +80,9 @@ def test_the_search_ends_where_each_series_has_one_and_before_archives() -> None
         Event("b", START + timedelta(hours=1), "old", {}),
     ]
     latest = find_latest(STREAM, {"series": ["a"]}, reader_of(held), NOW, lambda: 100.0)
-    assert (latest.searched, latest.requests) == (START + timedelta(days=3), 3), "one table, an item of each suffix"
+    assert (latest.searched, latest.cost.requests) == (START + timedelta(days=3), 3), (
+        "one table, an item of each suffix"
+    )
     latest = find_latest(STREAM, {"series": ["b"]}, reader_of(held, archived=1), NOW, lambda: 100.0)
     assert latest.searched == START + timedelta(days=2)
     assert latest.document()["latest"] == [{"series": "b", "event": None}]

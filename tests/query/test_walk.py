@@ -76,7 +76,7 @@ class Fixture:
         self.catalog.add(Entry("s", period, table, layout, state, START, archive=facts))
         items = {layout.key_of(event): layout.item_of(event) for event in mine}
         if archived:
-            self.archive.periods[table] = [(item["sk"], layout.event_of(item)) for item in items.values()]
+            self.archive.keep(table, layout, [layout.event_of(item) for item in items.values()])
         else:
             self.store.tables[table] = items
 

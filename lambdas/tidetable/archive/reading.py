@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from heapq import merge
+from decimal import Decimal
+from heapq import merge, nlargest, nsmallest
 from itertools import groupby
-from typing import NamedTuple, Protocol
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple, Protocol
 
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Event
 from tidetable.exact import encode_json
-from tidetable.keys import Layout
-from tidetable.ports import ArchivePage, ArchiveRange, Version
+from tidetable.keys import Layout, number_at
+from tidetable.ports import ArchivePage, ArchiveRange, Rank, Version
+from tidetable.times import EPOCH, to_text
 
 # Half of what a function may answer: the events are wrapped and escaped on their way.
 MAX_PAGE_BYTES = 3_000_000
 # Where conditions leave out most of what is read, a page ends here: in seconds, well before the function's time is up.
 MAX_READ = 250_000
+
+
+_PLACE = attrgetter("place")
 
 
 # An archived event and, in a period that keeps them, which version of it this is.
@@ -51,20 +57,10 @@ class _Placed(NamedTuple):
 
 def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascending: bool) -> ArchivePage:
     """The first events of a range, no more than an answer can hold; an event is never parted from its earlier versions."""
-    manifest = reader.manifest(keys.manifest)
-    layout = manifest.layout.layout()
+    if keys.rank is not None:
+        return _read_ranked(keys, keys.rank, reader, limit=limit, ascending=ascending)
+    ordered = _ordered(keys, reader, ascending=ascending)
     read = 0
-
-    def placed(part: Part) -> Iterator[_Placed]:
-        kept = reader.events(part, _shortened(keys, ascending=ascending), layout, ascending=ascending)
-        if not keys.versions:
-            return (_place(*one, layout) for one in kept if one[1] is None or one[1].newest)
-        # In the part versions come one after the other, each with all events.
-        found = (_place(*one, layout) for one in kept)
-        return iter(sorted(found, key=lambda one: one.place, reverse=not ascending))
-
-    parts = [part for part in manifest.parts if keys.versions or (part.first <= keys.high and keys.low <= part.last)]
-    ordered: Iterable[_Placed] = merge(*map(placed, parts), key=lambda one: one.place, reverse=not ascending)
     page: list[_Placed] = []
     size = 0
     for one in _by_rank(ordered) if keys.versions else ordered:
@@ -83,6 +79,60 @@ def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascendin
             return _page(page, keys, more=True)
         page.append(one._replace(event=event))
     return _page(page, keys, more=False)
+
+
+def _read_ranked(keys: ArchiveRange, rank: Rank, reader: PartReader, *, limit: int, ascending: bool) -> ArchivePage:
+    """The first events by a number, of so many as are read at a time."""
+    after = None if rank.after is None else (Decimal(rank.after[0]), *rank.after[1:])
+    reached: list[str] = []
+
+    def ranked() -> Iterator[tuple[tuple[Any, ...], Event]]:
+        read = 0
+        for one in _ordered(keys, reader, ascending=True):
+            if not _within(one.place, keys, ascending=True):
+                continue
+            read += 1
+            number = number_at(one.event.data, rank.field)
+            if number is not None and _wanted(one, keys):
+                event = one.event
+                place = (Decimal(number), to_text(event.time), event.series, event.id)
+                if after is None or (place > after if ascending else place < after):
+                    yield place, event
+            if read >= MAX_READ:
+                reached.append(one.place)
+                return
+
+    choose = nsmallest if ascending else nlargest
+    first = choose(limit, ranked(), key=itemgetter(0))
+    return ArchivePage([event for _, event in first], bool(reached), None, reached[0] if reached else None)
+
+
+def _ordered(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> Iterable[_Placed]:
+    """The events of the parts that a range meets, in order."""
+    manifest = reader.manifest(keys.manifest)
+    layout = manifest.layout.layout()
+    across = layout.across(keys.series)
+
+    def placed(part: Part) -> Iterator[_Placed]:
+        kept = reader.events(part, _shortened(keys, ascending=ascending), layout, ascending=ascending)
+        found = (_place(*one, across) for one in kept if keys.versions or one[1] is None or one[1].newest)
+        if keys.versions:
+            # In the part versions come one after the other, each with all events.
+            yield from sorted(found, key=_PLACE, reverse=not ascending)
+        elif across == layout:
+            yield from found
+        else:
+            # In the part the ids decide among events of one time, here their series.
+            for _, some in groupby(found, key=lambda one: one.event.time):
+                yield from sorted(some, key=_PLACE, reverse=not ascending)
+
+    # So far a sort key says the time, in whatever layout.
+    size = len(layout.edge(EPOCH))
+    first, last = keys.low[:size], keys.high[:size]
+    parts = [
+        part for part in manifest.parts if keys.versions or (part.first[:size] <= last and first <= part.last[:size])
+    ]
+    return merge(*map(placed, parts), key=_PLACE, reverse=not ascending)
 
 
 def _shortened(keys: ArchiveRange, *, ascending: bool) -> ArchiveRange:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -74,6 +74,10 @@ class Layout:
         if self.partition_by == "time":
             return f"{self.edge(time)}#{escape(series)}#{escape(id)}"
         return f"{self.edge(time)}#{escape(id)}"
+
+    def across(self, series: str | None) -> Layout:
+        """The layout whose sort keys are in the order of events of one series, or of all series: then they name it, too."""
+        return self if series is not None or self.partition_by == "time" else replace(self, partition_by="time")
 
     def edge(self, time: datetime) -> str:
         """What sorts before the sort key of every event of the time, and after those of the times before."""

@@ -1,6 +1,6 @@
 """What the core needs of the world: ``aws/`` implements it on AWS, the tests bring fakes that pass the same contract."""
 
-from tidetable.ports.archives import ArchivePage, Archiver, ArchiveRange, ArchiveReader, Version
+from tidetable.ports.archives import ArchivePage, Archiver, ArchiveRange, ArchiveReader, Rank, Version
 from tidetable.ports.data import (
     Asked,
     Blob,
@@ -37,6 +37,7 @@ __all__ = [
     "Overflow",
     "Page",
     "Put",
+    "Rank",
     "Scaling",
     "Table",
     "TableRefused",

@@ -21,12 +21,22 @@ class Archiver(Protocol):
         ...
 
 
+class Rank(NamedTuple):
+    """By which field's number events are ranked, and after which of them: its number, time, series and id, as text."""
+
+    field: str
+    after: tuple[str, str, str, str] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class ArchiveRange:
     """What to read of an archived period: a range of sort keys as in KeyRange, of one series if one is given.
 
+    Over all series, sort keys are those of a table that is partitioned by time, whatever the period's table was.
+
     With ``versions`` the earlier versions of each event follow it. Only events that meet all ``conditions`` are answered;
-    with ``fields`` of their data only those, given by their paths.
+    with ``fields`` of their data only those, given by their paths. With ``rank`` the page holds the first of them by a number;
+    more pages may hold others that come before those.
     """
 
     manifest: str
@@ -37,6 +47,7 @@ class ArchiveRange:
     versions: bool = False
     conditions: tuple[Condition, ...] = ()
     fields: tuple[str, ...] = ()
+    rank: Rank | None = None
 
 
 class Version(NamedTuple):

@@ -4,33 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from tidetable.exact import decode_json, encode_json
 from tidetable.query.cursor import Position
 from tidetable.query.params import Query
 from tidetable.query.plan import Gap, Stage
+from tidetable.query.read import Cost
 from tidetable.query.rows import Quick, Row, Shown
 from tidetable.times import to_text
 
 # AWS: a Lambda answers at most 6 MB, counted after escaping.
-_MAX_ANSWER_BYTES = 5_000_000
+MAX_ANSWER_BYTES = 5_000_000
 
 
 @dataclass(slots=True)
 class Answer:
     """A page of events; ``next`` is None at the end. ``parts`` are its events in order, as text where they are so already.
 
-    ``sources`` are the stages that it was read from, ``read`` how many events were, filtered or not.
+    ``sources`` are the stages that it was read from.
     """
 
     parts: list[list[Shown] | list[str]] = field(default_factory=list)
     next: str | None = None
     gaps: Sequence[Gap] = ()
-    units: float = 0.0
-    requests: int = 0
-    read: int = 0
-    sources: list[Stage] = field(default_factory=list)
+    cost: Cost = field(default_factory=Cost)
+    sources: Sequence[Stage] = ()
 
     @property
     def count(self) -> int:
@@ -43,16 +42,18 @@ class Answer:
             one if isinstance(one, str) else encode_json(one.document()).decode() for part in self.parts for one in part
         ]
 
-    def text(self) -> str:
-        """The answer's body."""
-        texts = ",".join(self.texts())
-        gaps = [{"from": to_text(gap.start), "to": to_text(gap.end), "reason": gap.reason} for gap in self.gaps]
-        rest = encode_json({"next": self.next, "gaps": gaps, "sources": sources_of(self.sources)}).decode()
-        return f'{{"events":[{texts}],{rest[1:]}'
+    @property
+    def name(self) -> str:
+        """What the rows are called."""
+        return "events"
+
+    def about(self) -> dict[str, Any]:
+        """What the answer says besides its events."""
+        return {"next": self.next, "gaps": gaps_of(self.gaps), "sources": sources_of(self.sources)}
 
     def document(self) -> dict[str, Any]:
-        """The answer's body, decoded."""
-        return cast("dict[str, Any]", decode_json(self.text()))
+        """The answer's body."""
+        return {self.name: [decode_json(text) for text in self.texts()], **self.about()}
 
 
 class AnswerPage:
@@ -83,7 +84,7 @@ class AnswerPage:
             # An event is never parted from its earlier versions.
             count = self.count + 1 + len(row.earlier)
             size = self._size + row.size(self._query.shape)
-            if self.count and (count > self._query.limit or size > _MAX_ANSWER_BYTES):
+            if self.count and (count > self._query.limit or size > MAX_ANSWER_BYTES):
                 return True
             self.count, self._size = count, size
             taken.append(row)
@@ -91,7 +92,7 @@ class AnswerPage:
 
     def take_quick(self, batch: Quick) -> bool:
         """The same of items that are shown as they are stored."""
-        count, size = batch.fitting(self._query.limit - self.count, _MAX_ANSWER_BYTES - self._size)
+        count, size = batch.fitting(self._query.limit - self.count, MAX_ANSWER_BYTES - self._size)
         if not count and not self.count and batch.items:
             count = 1
         if count:
@@ -99,6 +100,11 @@ class AnswerPage:
         self.count += count
         self._size += size
         return count < len(batch.items)
+
+
+def gaps_of(gaps: Iterable[Gap]) -> list[dict[str, Any]]:
+    """The parts of a range that could not be read."""
+    return [{"from": to_text(gap.start), "to": to_text(gap.end), "reason": gap.reason} for gap in gaps]
 
 
 def sources_of(stages: Iterable[Stage]) -> list[dict[str, Any]]:

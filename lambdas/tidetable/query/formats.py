@@ -1,68 +1,110 @@
-"""The forms of an answer: JSON, NDJSON and CSV, by ``format=`` or by Accept."""
+"""The forms of an answer: JSON, NDJSON and CSV, by ``format=`` or by Accept, with flat rows on request."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from io import StringIO
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from tidetable.events import JsonObject
 from tidetable.exact import decode_json, encode_json
 from tidetable.problems import refuse
-from tidetable.query.answer import Answer
 
+FORMAT = ("format", "flat")
 _TYPES = {"json": "application/json", "ndjson": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
 _ACCEPTED = {"application/x-ndjson": "ndjson", "application/ndjson": "ndjson", "text/csv": "csv"}
-_OWN = ("series", "time", "id")
-_VERSIONS = ("version", "newest", "accepted")
+# AWS: a Lambda answers at most 6 MB. Pages are cut well before; rows may take more room flat than they do nested.
+_MOST_BYTES = 6_000_000
+# What comes after everything else in a row.
+_LAST = "ref"
 
 
-def format_of(asked: str | None, accept: str) -> str:
-    """The format asked for, or that the Accept header names first; JSON if neither says anything that is known."""
+class Rows(Protocol):
+    """An answer that is rows, and something about them."""
+
+    @property
+    def name(self) -> str:
+        """What the rows are called in JSON."""
+        ...
+
+    def texts(self) -> list[str]:
+        """The rows, each as a JSON object."""
+        ...
+
+    def about(self) -> Mapping[str, Any]:
+        """The rest of the answer."""
+        ...
+
+
+class Form(NamedTuple):
+    """How an answer is written; ``flat`` rows have no objects in them, but fields by their paths."""
+
+    kind: str = "json"
+    flat: bool = False
+
+
+def form_of(given: Mapping[str, str], accept: str) -> Form:
+    """The form asked for, or that the Accept header names first; JSON if neither says anything that is known."""
+    flat = given.get("flat", "false")
+    if flat not in ("true", "false"):
+        raise refuse(400, "bad_parameter", "flat must be true or false")
+    asked = given.get("format")
     if asked is not None:
         if asked not in _TYPES:
             raise refuse(400, "bad_parameter", f"format must be one of {', '.join(_TYPES)}")
-        return asked
+        return Form(asked, flat == "true")
     kinds = (one.partition(";")[0].strip().lower() for one in accept.split(","))
-    return next((_ACCEPTED[kind] for kind in kinds if kind in _ACCEPTED), "json")
+    return Form(next((_ACCEPTED[kind] for kind in kinds if kind in _ACCEPTED), "json"), flat == "true")
 
 
-def rendered(answer: Answer, kind: str) -> tuple[str, str]:
+def rendered(answer: Rows, form: Form) -> tuple[str, str]:
     """An answer's content type and body. Where there is no place for them, cursor and gaps are in the headers alone."""
-    return _TYPES[kind], _BODIES[kind](answer)
+    if form.kind == "csv":
+        return _TYPES["csv"], _csv(answer)
+    texts = answer.texts()
+    if form.flat:
+        texts = [encode_json(flattened(decode_json(text))).decode() for text in texts]
+    if form.kind == "ndjson":
+        return _TYPES["ndjson"], "".join([f"{text}\n" for text in texts])
+    return _TYPES["json"], f'{{"{answer.name}":[{",".join(texts)}],{encode_json(answer.about()).decode()[1:]}'
 
 
-def _ndjson(answer: Answer) -> str:
-    return "".join([f"{text}\n" for text in answer.texts()])
+def fits(body: str) -> bool:
+    """Whether an answer can be given: on its way it is escaped once more."""
+    size = len(body) if body.isascii() else len(body.encode())
+    return size + body.count('"') + body.count("\\") + body.count("\n") <= _MOST_BYTES
 
 
-def _csv(answer: Answer) -> str:
-    """A header and a row for each event: its own fields, those of its data by their path, its ref."""
-    import csv  # the few who ask for it wait for it
-
-    rows = [decode_json(text) for text in answer.texts()]
-    cells = [dict(_cells(row["data"], "")) for row in rows]
-    names = list(dict.fromkeys(name for row in cells for name in row))
-    versions = [name for name in _VERSIONS if any(name in row for row in rows)]
-    out = StringIO()
-    writer = csv.writer(out)
-    writer.writerow([*_OWN, *versions, *(f"data.{name}" for name in names), "ref"])
-    for row, cell in zip(rows, cells, strict=True):
-        own = [row[name] for name in _OWN]
-        writer.writerow(
-            [*own, *(_text(row.get(name)) for name in versions), *(cell.get(name, "") for name in names), row["ref"]]
-        )
-    return out.getvalue()
+def flattened(row: JsonObject) -> JsonObject:
+    """A row without objects in it: their fields by their paths, the ref at the end."""
+    flat = dict(_cells(row, ""))
+    if _LAST in flat:
+        flat[_LAST] = flat.pop(_LAST)
+    return flat
 
 
-def _cells(data: JsonObject, path: str) -> Iterator[tuple[str, str]]:
-    """The plain fields of an object by their paths; arrays are JSON."""
-    for name, value in data.items():
-        if isinstance(value, dict) and value:
+def _cells(row: JsonObject, path: str) -> Iterator[tuple[str, Any]]:
+    for name, value in row.items():
+        if isinstance(value, dict) and (value or not path):
             yield from _cells(value, f"{path}{name}.")
         else:
-            yield f"{path}{name}", _text(value)
+            yield f"{path}{name}", value
+
+
+def _csv(answer: Rows) -> str:
+    """A header, and a line for each row; arrays are JSON."""
+    import csv  # the few who ask for it wait for it
+
+    rows = [flattened(decode_json(text)) for text in answer.texts()]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    # Rows differ in what their data has: the ref stays at the end.
+    names.sort(key=lambda name: (name == _LAST, name.startswith("data.")))
+    out = StringIO()
+    writer = csv.writer(out)
+    writer.writerow(names)
+    writer.writerows([_text(row.get(name)) for name in names] for row in rows)
+    return out.getvalue()
 
 
 def _text(value: Any) -> str:
@@ -73,6 +115,3 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | Decimal) else encode_json(value).decode()
-
-
-_BODIES: dict[str, Callable[[Answer], str]] = {"json": Answer.text, "ndjson": _ndjson, "csv": _csv}

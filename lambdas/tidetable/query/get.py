@@ -12,8 +12,10 @@ from tidetable.keys import Key, Ref
 from tidetable.ports import ArchiveRange
 from tidetable.problems import refuse
 from tidetable.query.params import parse_consistent, parse_shape, single
+from tidetable.query.read import Reader
 from tidetable.query.rows import Row, Shape, archived_rows, complete, earlier_items, row_of, shown
-from tidetable.query.run import Reader, find_entry
+from tidetable.query.run import find_entry
+from tidetable.times import from_text
 
 KNOWN = frozenset({"fields", "versions", "consistent"})
 
@@ -73,7 +75,9 @@ def _read(entry: Entry, ref: Ref, reader: Reader, shape: Shape, *, consistent: b
 def _read_archive(entry: Entry, ref: Ref, reader: Reader, shape: Shape) -> Row | None:
     if entry.archive is None:
         return None
-    keys = ArchiveRange(entry.archive.manifest, ref.key.sk, ref.key.sk, versions=shape.versions)
+    time, series, id = entry.layout.names_of({"pk": ref.key.pk, "sk": ref.key.sk})
+    place = entry.layout.across(None).sort_key(from_text(time), series, id)
+    keys = ArchiveRange(entry.archive.manifest, place, place, versions=shape.versions)
     page = reader.archive.read(keys, limit=100, ascending=True)
     rows = archived_rows(page.events, page.versions, entry)
     return next((row for row in rows if entry.layout.key_of(row.event) == ref.key), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -15,8 +15,8 @@ from tidetable.periods import containing
 from tidetable.ports import Asked, KeyRange
 from tidetable.problems import refuse
 from tidetable.query.params import parse_consistent, parse_shape, single
+from tidetable.query.read import RESERVE, Cost, Reader, Remaining
 from tidetable.query.rows import Row, Shape, Shown, complete, row_of, shown
-from tidetable.query.run import RESERVE, Reader
 from tidetable.times import to_text
 
 KNOWN = ("series", "fields", "consistent")
@@ -30,8 +30,7 @@ class Latest:
     series: Sequence[str]
     found: dict[str, Shown] = field(default_factory=dict)
     searched: datetime | None = None
-    units: float = 0.0
-    requests: int = 0
+    cost: Cost = field(default_factory=Cost)
 
     def document(self) -> dict[str, Any]:
         """The answer's body, in the order of the series asked for."""
@@ -50,7 +49,7 @@ def find_latest(
     parameters: Mapping[str, Sequence[str]],
     reader: Reader,
     now: datetime,
-    remaining: Callable[[], float],
+    remaining: Remaining,
 ) -> Latest:
     """The latest event of each series asked for, up to the newest time that the stream accepts; archives are not searched.
 
@@ -110,10 +109,10 @@ def _search(
     pages = reader.store.query_many([Asked(keys, 1) for _, keys in ranges], ascending=False, consistent=consistent)
     best: dict[str, Any] = {}
     for (name, _), page in zip(ranges, pages, strict=True):
-        latest.requests += 1
+        latest.cost.requests += 1
         if page is None:
             continue  # it goes at this moment, and with it its events
-        latest.units += page.units
+        latest.cost.page(page)
         for item in page.items:
             if name not in best or item["sk"] > best[name]["sk"]:
                 best[name] = item

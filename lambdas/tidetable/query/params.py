@@ -93,7 +93,7 @@ def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: da
         start,
         end,
         series,
-        _ascending(given),
+        parse_order(given),
         limit,
         conditions=parse_conditions(stream, given),
         shape=parse_shape(stream, given),
@@ -122,10 +122,15 @@ def refuse_scan(stream: Stream, query: Query) -> None:
     raise refuse(400, "needs_index" if indexed else "needs_series", detail)
 
 
-def parse_range(stream: Stream, given: Mapping[str, str], now: datetime) -> tuple[datetime, datetime]:
-    """``[from, to)``: the last hour, up to the newest time that the stream accepts, as far as they are not given."""
+def parse_range(
+    stream: Stream, given: Mapping[str, str], now: datetime, oldest: datetime | None = None
+) -> tuple[datetime, datetime]:
+    """``[from, to)``; as far as they are not given, the last hour (or from ``oldest``) to the newest that the stream takes."""
     end = _point(given, "to", now) if "to" in given else now + stream.ahead
-    start = _point(given, "from", now) if "from" in given else min(now, end) - _DEFAULT_SPAN
+    if "from" in given:
+        start = _point(given, "from", now)
+    else:
+        start = min(now, end) - _DEFAULT_SPAN if oldest is None else min(oldest, end - _DEFAULT_SPAN)
     if start >= end:
         raise refuse(400, "bad_parameter", "from must lie before to: the range is [from, to)")
     return start, end
@@ -174,7 +179,7 @@ def _continued(stream: Stream, given: Mapping[str, str], limit: int, seal: Seal)
     for name, asked, kept in (
         ("consistent", parse_consistent(given), query.consistent),
         ("priority", _low_priority(given), query.low_priority),
-        ("order", _ascending(given), query.ascending),
+        ("order", parse_order(given), query.ascending),
     ):
         same = same and (name not in given or asked == kept)
     if cursor.stream != stream.name or not same:
@@ -217,16 +222,17 @@ def single(parameters: Mapping[str, Sequence[str]], known: Collection[str], *, w
     return {name: values[0] for name, values in parameters.items()}
 
 
-def parse_limit(text: str | None, most: int) -> int:
+def parse_limit(text: str | None, most: int, default: int = DEFAULT_LIMIT) -> int:
     """How many are asked for."""
     if text is None:
-        return min(DEFAULT_LIMIT, most)
+        return default
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= most and len(text) < 9):
         raise refuse(400, "bad_parameter", f"limit must be a whole number from 1 to {most}")
     return int(text)
 
 
-def _ascending(given: Mapping[str, str]) -> bool:
+def parse_order(given: Mapping[str, str]) -> bool:
+    """Whether the order is ascending."""
     order = given.get("order", "desc")
     if order not in ("asc", "desc"):
         raise refuse(400, "bad_parameter", "order must be asc (oldest first) or desc (newest first)")

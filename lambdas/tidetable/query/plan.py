@@ -49,12 +49,18 @@ class Stage:
         """The attribute that its items are in the order of."""
         return "sk" if self.index is None else self.index.sk
 
+    @property
+    def copied(self) -> str | None:
+        """The attribute that holds what its index has of an event's data, if that is all that is needed."""
+        index = self.index
+        return None if index is None or index.project is None or self.fetches else index.copy
+
     def position_of(self, place: str, query: Query) -> Position:
         """The place of an event in the order of events, from its sort key; of an archive, the key that it had in its table."""
         if self.source == "index":
             time, series, id = place.split("#")
             return Position(from_text(time), unescape(series), unescape(id))
-        layout = self.entry.layout
+        layout = self.entry.layout if self.archive is None else self.entry.layout.across(query.series)
         if "#" not in place.removeprefix(NEWEST):
             return Position(from_text(place.removeprefix(NEWEST)))
         time, series, id = layout.names_of({"pk": f"{escape(query.series or '')}#0", "sk": place})
@@ -129,7 +135,7 @@ def _access(query: Query, layout: Layout) -> Access | None:
 def _stages(query: Query, access: Access | None, entry: Entry, start: datetime, end: datetime) -> Iterator[Stage]:
     layout = entry.layout
     if not entry.live and entry.archive is not None:
-        low, high, after = _edges(query, layout, start, end)
+        low, high, after = _edges(query, layout.across(query.series), start, end)
         facts, versions = entry.archive, query.shape.versions
         keys = ArchiveRange(facts.manifest, low, high, query.series, after, versions, query.conditions)
         yield Stage(entry, start, end, archive=keys)
@@ -186,8 +192,9 @@ def fetches_from(index: Index, query: Query, conditions: Sequence[Condition]) ->
     """Whether a query needs more of an event than an index holds."""
     if index.project is None:
         return False
-    asked = {*query.shape.fields, *(one.top for one in conditions)}
-    return not query.shape.fields or query.shape.versions or not asked <= set(index.project)
+    shape = query.shape
+    asked = {*shape.fields, *(one.top for one in conditions)}
+    return not (shape.fields or shape.bare) or shape.versions or not asked <= set(index.project)
 
 
 def _edges(query: Query, layout: Layout, start: datetime, end: datetime) -> tuple[str, str, str | None]:

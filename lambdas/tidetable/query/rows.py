@@ -30,11 +30,15 @@ _QUICK_BYTES = 120
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What of the events is shown: ``fields`` of data (all but the ``cold`` ones, if none are named), and which versions."""
+    """What of the events is shown: ``fields`` of data (all but the ``cold`` ones, if none are named), and which versions.
+
+    A ``bare`` one is of no data but those fields, even if none are named.
+    """
 
     fields: tuple[str, ...] = ()
     cold: frozenset[str] = frozenset()
     versions: bool = False
+    bare: bool = False
 
     @classmethod
     def of(cls, stream: Stream, fields: tuple[str, ...], *, versions: bool) -> Shape:

@@ -1,0 +1,253 @@
+"""Reading a plan: stages a few at a time, their partitions at once, in order, as raw as they came."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
+
+from tidetable.errors import StoreUnavailable, TableMissing
+from tidetable.events import Item
+from tidetable.exact import decode_json
+from tidetable.keys import Key
+from tidetable.large.whole import Unpacker
+from tidetable.periods import Period
+from tidetable.ports import ArchivePage, ArchiveRange, ArchiveReader, Asked, CatalogReader, EventStore, Page
+from tidetable.query.cursor import Position, Seal
+from tidetable.query.fetch import AHEAD, Wanted, batches, first_asked
+from tidetable.query.params import Query
+from tidetable.query.plan import Gap, Stage
+from tidetable.values import item_bytes
+
+# So many archives are read at once: each is a function of its own, with pyarrow to load.
+_ARCHIVES = 2
+# Seconds kept for merging and encoding.
+RESERVE = 3.0
+
+Remaining = Callable[[], float]
+
+
+@dataclass(slots=True)
+class Reader:
+    """What queries need."""
+
+    catalog: CatalogReader
+    store: EventStore
+    archive: ArchiveReader
+    unpacker: Unpacker
+    seal: Seal
+
+
+@dataclass(slots=True)
+class Cost:
+    """What reading took: read units, requests, and how many events were read, shown or not."""
+
+    units: float = 0.0
+    requests: int = 0
+    read: int = 0
+
+    def page(self, page: Page) -> None:
+        """Take a page into account."""
+        self.units += page.units
+        self.read += page.read
+
+    def fetched(self, items: Sequence[Item]) -> None:
+        """Take items into account that were got by their keys."""
+        # AWS: half a unit for each 4 KB of each item.
+        self.units += sum(-(-item_bytes(item) // 4096) / 2 for item in items)
+
+
+class Vanished(Exception):
+    """A table went while it was read: it may just have been archived."""
+
+
+class Batch(NamedTuple):
+    """A part of a stage in order: items of its table, or a page of its archive; neither, where the time was up before it.
+
+    ``quick`` items have their data as text. ``reached`` is the place up to which everything was read, if the stage goes on.
+    """
+
+    stage: Stage
+    items: Sequence[Item] | None
+    archived: ArchivePage | None
+    reached: Position | None
+    quick: bool = False
+
+
+class _Begun(NamedTuple):
+    """A stage and its first pages, or the future of its archive's."""
+
+    stage: Stage
+    asked: Sequence[Asked]
+    pages: Sequence[Page]
+    archived: Future[ArchivePage] | None
+
+
+class StageReader:
+    """One pass over the stages of a plan.
+
+    ``wanted`` is how many events are still wanted, ``quick`` whether items may come as text, ``fields`` what of their data is
+    needed (all, if none are named). A table that vanishes is ``missing``, if that is to be ``forgiving``.
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        reader: Reader,
+        remaining: Remaining,
+        *,
+        wanted: int,
+        quick: bool = False,
+        fields: Sequence[str] = (),
+        forgiving: bool = False,
+    ) -> None:
+        self._query = query
+        self._reader = reader
+        self._remaining = remaining
+        self._quick = quick
+        self._fields = fields
+        self._forgiving = forgiving
+        self._periods: dict[str, Period] = {}
+        self.wanted = Wanted(wanted, filtered=False)
+        self.missing: dict[str, Gap] = {}
+        self.cost = Cost()
+        self.sources: list[Stage] = []
+
+    def batches(self, stages: Sequence[Stage]) -> Iterator[Batch]:
+        """What the stages hold, in order.
+
+        Stages are begun one, then two, then four at a time: a page that the first fills costs no reads elsewhere, and a
+        long empty range is not walked step by step.
+        """
+        self._periods = {stage.entry.table: stage.entry.period for stage in stages}
+        begun: deque[_Begun] = deque()
+        ahead = 1
+        pool = ThreadPoolExecutor(_ARCHIVES)
+        try:
+            for number, stage in enumerate(stages):
+                edge = Position(stage.start if self._query.ascending else stage.end)
+                if number and self._remaining() < RESERVE:
+                    yield Batch(stage, None, None, edge)
+                    return
+                if not begun:
+                    begun.extend(self._begin(stages[number : number + ahead], pool))
+                    ahead = min(2 * ahead, AHEAD)
+                one = begun.popleft()
+                first = None if one.archived is None else self._awaited(one.archived)
+                if one.archived is not None and first is None:
+                    if not number:
+                        raise StoreUnavailable("no answer", f"the archive of {stage.entry.period.label} is slow")
+                    yield Batch(stage, None, None, edge)
+                    return
+                self.sources.append(stage)
+                yield from self._live(one) if first is None else self._archived(stage, first)
+        finally:
+            # A full page does not wait for what was read ahead.
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _begin(self, stages: Sequence[Stage], pool: ThreadPoolExecutor) -> list[_Begun]:
+        """The first pages of some stages, all at once."""
+        archived = [pool.submit(self._read, stage.archive) if stage.archive is not None else None for stage in stages]
+        asked = [first_asked(stage.ranges, self.wanted.count) for stage in stages]
+        pages = iter(self._fetch([one for some in asked for one in some]))
+        return [
+            _Begun(stage, some, [next(pages) for _ in some], future)
+            for stage, some, future in zip(stages, asked, archived, strict=True)
+        ]
+
+    def _fetch(self, asked: Sequence[Asked]) -> list[Page]:
+        """The pages of some ranges; a range of a table that went has none, if that is to be forgiven."""
+        query = self._query
+        ask = partial(self._reader.store.query_many, ascending=query.ascending, consistent=query.consistent)
+        pages = ask(asked, quick=self._quick, fields=self._fields) if asked else ()
+        found: list[Page] = []
+        for one, page in zip(asked, pages, strict=True):
+            self.cost.requests += 1
+            if page is None and not self._forgiving:
+                raise Vanished
+            if page is None:
+                period = self._periods[one.keys.table]
+                self.missing[one.keys.table] = Gap(period.start, period.end, "table missing")
+            else:
+                self.cost.page(page)
+            found.append(page or Page((), more=False))
+        return found
+
+    def _live(self, begun: _Begun) -> Iterator[Batch]:
+        stage, query, wanted = begun.stage, self._query, self.wanted
+        if not begun.asked:
+            return
+        wanted.filtered = bool(stage.filtered_by(query))
+        for items, edge in batches(begun.asked, begun.pages, self._fetch, wanted, ascending=query.ascending):
+            # What an index does not hold is got for no more events than are wanted.
+            while stage.fetches and len(items) > wanted.count:
+                some, items = items[: wanted.count], items[wanted.count :]
+                yield self._batch(self._got(some, stage), stage, stage.position_of(some[-1][stage.place], query))
+            held = self._got(items, stage) if stage.fetches else items
+            yield self._batch(held, stage, None if edge is None else stage.position_of(edge, query))
+
+    def _got(self, items: Sequence[Item], stage: Stage) -> Sequence[Item]:
+        """The items of an index as they are in the table."""
+        return got(items, stage.entry.table, self._reader.store, self.cost)
+
+    def _batch(self, items: Sequence[Item], stage: Stage, reached: Position | None) -> Batch:
+        """Items with what conditions need of them."""
+        unpacker = self._reader.unpacker
+        if self._quick and all("json" in item for item in items):
+            return Batch(stage, items, None, reached, quick=True)
+        # One large value makes its page come the long way, and what is merged with that page goes it, too.
+        items = [{**item, "data": decode_json(item["json"])} if "json" in item else item for item in items]
+        if stage.copied is not None:
+            items = [{"pk": one["pk"], "sk": one["sk"], "data": one.get(stage.copied, {})} for one in items]
+        if (stage.conditions or self._fields) and any("out" in item for item in items):
+            items = unpacker.whole(items, stage.entry.table, cold=False).items
+        items = [unpacker.eased(item) for item in items]
+        if stage.conditions:
+            # The service cannot tell of data that is kept apart, or compressed.
+            items = [item for item in items if all(one.holds(item.get("data", {})) for one in stage.conditions)]
+        return Batch(stage, items, None, reached)
+
+    def _read(self, keys: ArchiveRange) -> ArchivePage:
+        keys = replace(keys, fields=tuple(self._fields))
+        return self._reader.archive.read(keys, limit=self.wanted.count, ascending=self._query.ascending)
+
+    def _awaited(self, first: Future[ArchivePage]) -> ArchivePage | None:
+        """An archive's first page; None if it does not come in time: its reader may have to start first."""
+        try:
+            return first.result(timeout=max(self._remaining() - RESERVE, 0.1))
+        except TimeoutError:
+            return None
+
+    def _archived(self, stage: Stage, first: ArchivePage) -> Iterator[Batch]:
+        keys, layout = stage.archive, stage.entry.layout.across(self._query.series)
+        page = first
+        while keys is not None:
+            self.cost.requests += 1
+            self.cost.read += len(page.events)
+            reached = page.reached
+            if reached is None and page.events:
+                last = page.events[-1]
+                reached = layout.sort_key(last.time, last.series, last.id)
+            place = None if reached is None or not page.more else stage.position_of(reached, self._query)
+            yield Batch(stage, None, page, place)
+            if not page.more:
+                return
+            keys = replace(keys, after=reached or keys.after)
+            page = self._read(keys)
+
+
+def got(items: Sequence[Item], table: str, store: EventStore, cost: Cost) -> list[Item]:
+    """The items of an index as they are in the table, where they may have changed, or gone, since."""
+    keys = [Key(item["pk"], item["sk"]) for item in items]
+    if not keys:
+        return []
+    cost.requests += -(-len(keys) // 100)
+    try:
+        found = store.get_many(table, keys, consistent=False)
+    except TableMissing as error:
+        raise Vanished from error
+    cost.fetched(list(found.values()))
+    return [found[key] for key in keys if key in found]

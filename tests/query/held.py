@@ -1,0 +1,145 @@
+"""A stream of five days in every state, its layouts changing from day to day, and the same events in DuckDB."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from tests.fakes import SEAL, FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
+from tidetable.catalog import ArchiveFacts, Entry, State
+from tidetable.config import Stream, parse
+from tidetable.events import Event, Item
+from tidetable.exact import encode_json
+from tidetable.keys import Layout
+from tidetable.periods import Kind, containing
+from tidetable.query import Reader
+from tidetable.times import to_text
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+NOW = datetime(2026, 3, 6, tzinfo=UTC)
+DAYS = 5
+ARCHIVED = (0, 2)
+_INDEXES = """
+[[streams.s.index]]
+name = "by_status"
+partition_by = "status"
+shards = 3
+[[streams.s.index]]
+name = "narrow"
+partition_by = "place.state"
+project = ["place", "mag"]
+[[streams.s.index]]
+name = "by_kind"
+kind = "type"
+partition_by = { order = "customer", refund = "order" }
+project = "keys"
+[[streams.s.index]]
+name = "best"
+partition_by = "status"
+sort_by = "mag"
+shards = 4
+project = ["status"]
+[[streams.s.index]]
+name = "best_of_all"
+partition_by = "*"
+sort_by = "mag"
+shards = 2
+[[streams.s.index]]
+name = "replica"
+replica = true
+"""
+_STREAM = """
+[streams.s]
+period = "day"
+late = "5d"
+retention = 9
+"""
+BY_TIME = 'key = { partition_by = "time", bucket = "6h", shards = 4 }'
+BY_SERIES = 'key = { partition_by = "series", shards = 3 }'
+EVERYTHING = '[[streams.s.index]]\nname = "everything"\npartition_by = "*"\nshards = 2\n'
+
+
+def stream(key: str, indexes: str = _INDEXES) -> Stream:
+    """The policy of the stream."""
+    return parse(_STREAM + key + indexes).streams["s"]
+
+
+# The days' layouts; the last is the stream's own. One has a large value beside every event, one no indexes at all.
+TIMELY = stream(BY_TIME)
+SERIAL = stream(BY_SERIES, _INDEXES + EVERYTHING)
+COLUMNS = (
+    "series VARCHAR, time TIMESTAMPTZ, id VARCHAR, mag DECIMAL(18,4), status VARCHAR, state VARCHAR, type VARCHAR, "
+    "customer VARCHAR, ok BOOLEAN"
+)
+
+
+@dataclass
+class Held:
+    """The events in tables, archives and DuckDB."""
+
+    policy: Stream
+    events: Sequence[Event]
+    layouts: Sequence[Layout]
+    store: FakeStore = field(init=False)
+    reader: Reader = field(init=False)
+
+    def __post_init__(self) -> None:
+        catalog, archive = FakeCatalog(), FakeArchive()
+        self.store = FakeStore(catalog)
+        for day in range(DAYS):
+            period = containing(START + timedelta(days=day), Kind.DAY)
+            mine = [event for event in self.events if event.time in period]
+            layout, table = self.layouts[day], f"tidetable-t.s.{period.label}"
+            archived = day in ARCHIVED
+            facts = ArchiveFacts(table, len(mine), 0, period.end) if archived else None
+            state = State.DELETED if archived else State.OPEN
+            catalog.add(Entry("s", period, table, layout, state, START, archive=facts))
+            if archived:
+                archive.keep(table, layout, mine)
+            else:
+                self.store.tables[table] = {
+                    layout.key_of(event): self._packed(layout.item_of(event), number)
+                    for number, event in enumerate(mine)
+                }
+        self.reader = Reader(catalog, self.store, archive, unpacker(self.store, FakeValues()), SEAL)
+
+    def _packed(self, item: Item, number: int) -> Item:
+        """Every tenth event's data is compressed."""
+        if number % 10:
+            return item
+        packed = self.reader_compressor.compress(encode_json(item["data"]))
+        return {**{name: value for name, value in item.items() if name != "data"}, "z": packed}
+
+    @property
+    def reader_compressor(self) -> Any:
+        from aws.zstd import Zstd
+
+        return Zstd()
+
+    def sql(self, query: str) -> list[tuple[Any, ...]]:
+        """The same events, asked in SQL as the table ``e``."""
+        rows = [
+            {
+                "series": event.series,
+                "time": to_text(event.time),
+                "id": event.id,
+                "mag": event.data.get("mag"),
+                "status": event.data.get("status"),
+                "state": event.data.get("place", {}).get("state"),
+                "type": event.data.get("type"),
+                "customer": event.data.get("customer"),
+                "ok": event.data.get("ok"),
+            }
+            for event in self.events
+        ]
+        with duckdb.connect() as base:
+            base.execute("SET TimeZone = 'UTC'")
+            base.execute(f"CREATE TABLE e ({COLUMNS})")
+            if rows:
+                base.register("given", pa.Table.from_pylist([json.loads(encode_json(row)) for row in rows]))
+                base.execute("INSERT INTO e BY NAME SELECT * FROM given")
+            return base.execute(query).fetchall()

@@ -1,0 +1,280 @@
+"""Random queries over random events, compared with the same query in DuckDB."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fakes import SEAL
+from tests.query.held import BY_TIME, DAYS, NOW, SERIAL, START, TIMELY, Held, stream
+from tidetable.archive import reading
+from tidetable.events import Event
+from tidetable.query import find_aggregate, find_top, parse_aggregation, parse_query, parse_ranking, run_query
+from tidetable.times import from_text, to_text
+
+SERIES, STATES, STATUSES = ["a", "b", "c#"], ["CA", "NV", "NY"], ["new", "old", "odd,"]
+BARE = stream(BY_TIME, "").layout
+LAYOUTS = {
+    "time": (TIMELY, [TIMELY.layout, SERIAL.layout, SERIAL.layout, TIMELY.layout, TIMELY.layout]),
+    "series": (SERIAL, [BARE, SERIAL.layout, TIMELY.layout, SERIAL.layout, TIMELY.layout]),
+}
+
+
+def optional(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.one_of(st.none(), strategy)
+
+
+@st.composite
+def events(draw: st.DrawFn) -> list[Event]:
+    """Events of distinct keys, their data partly missing."""
+    count = draw(st.integers(0, 60))
+    found = {}
+    for number in range(count):
+        data = {
+            "mag": draw(optional(st.decimals(-3, 9, places=1))),
+            "status": draw(optional(st.sampled_from(STATUSES))),
+            "place": {"state": draw(st.sampled_from(STATES))},
+            "type": draw(st.sampled_from(["order", "refund"])),
+            "customer": draw(st.sampled_from(["c1", "c2"])),
+            "ok": draw(optional(st.booleans())),
+        }
+        event = Event(
+            draw(st.sampled_from(SERIES)),
+            START + timedelta(minutes=draw(st.integers(0, DAYS * 1440 - 1)) // 30 * 30),
+            f"e{number}",
+            {name: value for name, value in data.items() if value is not None},
+        )
+        found[event.id] = event
+    return list(found.values())
+
+
+# Conditions as the API has them, and in SQL; what is equal comes first, as an index may answer it.
+EQUAL = [
+    ("where.status", "new", "status = 'new'"),
+    ("where.status:in", "new,old", "status IN ('new', 'old')"),
+    ("where.place.state", "CA", "state = 'CA'"),
+    ("where.mag", "1.50", "mag = 1.5"),
+    ("where.ok", "true", "ok"),
+]
+OTHERS = [
+    ("where.mag:ge", "2", "mag >= 2"),
+    ("where.mag:lt", "4.5", "mag < 4.5"),
+    ("where.mag:ne", "1", "mag <> 1"),
+    ("where.status:prefix", "o", "status LIKE 'o%'"),
+    ("where.place.state:gt", "CA", "state > 'CA'"),
+    ("where.ok:ne", "false", "ok"),
+    ("where.customer:in", "c1,c3", "customer IN ('c1', 'c3')"),
+]
+KINDS = [("where.type", "order", "type = 'order'"), ("where.customer", "c2", "customer = 'c2'")]
+
+conditions = st.one_of(
+    st.tuples(st.sampled_from(EQUAL), st.sampled_from(OTHERS)).map(list),
+    st.lists(st.sampled_from(EQUAL + OTHERS), max_size=2, unique_by=lambda one: one[0]),
+    st.just(KINDS),
+)
+ranges = st.tuples(st.integers(0, 119), st.integers(1, 120)).map(
+    lambda pair: (START + timedelta(hours=pair[0]), START + timedelta(hours=min(pair[0] + pair[1], 24 * DAYS)))
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_reads() -> Iterator[None]:
+    """Archives are read a few events at a time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "MAX_READ", 5)
+        yield
+
+
+def clauses(span: Any, *more: str) -> str:
+    start, end = span
+    return " AND ".join([f"time >= '{to_text(start)}'", f"time < '{to_text(end)}'", *more])
+
+
+def asked(span: Any, some: Any, **more: str) -> dict[str, list[str]]:
+    start, end = span
+    given = {"from": to_text(start), "to": to_text(end), **{name: value for name, value, _ in some}, **more}
+    return {name: [value] for name, value in given.items()}
+
+
+def walk(held: Held, parameters: dict[str, list[str]]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    while True:
+        query = parse_query(held.policy, parameters, NOW, SEAL)
+        answer = run_query(query, held.policy, held.reader, NOW, lambda: 100.0)
+        assert answer.count <= query.limit
+        rows += answer.document()["events"]
+        if answer.next is None:
+            assert answer.gaps == []
+            return rows
+        parameters = {"cursor": [answer.next], "limit": parameters["limit"]}
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    events(),
+    st.sampled_from(list(LAYOUTS)),
+    ranges,
+    conditions,
+    st.sampled_from([None, *SERIES]),
+    st.sampled_from(["asc", "desc"]),
+    st.integers(1, 12),
+    st.sampled_from(["normal", "low"]),
+)
+def test_events_are_those_of_the_same_query_in_sql(
+    held: list[Event],
+    kind: str,
+    span: Any,
+    some: Any,
+    series: str | None,
+    order: str,
+    limit: int,
+    priority: str,
+) -> None:
+    policy, layouts = LAYOUTS[kind]
+    if kind == "series":
+        series = series or "a"
+    more = {} if series is None else {"series": series}
+    parameters = asked(span, some, order=order, limit=str(limit), priority=priority, **more)
+    only = [] if series is None else [f"series = '{series}'"]
+    base = Held(policy, held, layouts)
+    found = [row["id"] for row in walk(base, parameters)]
+    where = clauses(span, *(sql for *_, sql in some), *only)
+    sql = f"SELECT id FROM e WHERE {where} ORDER BY time {order}, series {order}, id {order}"
+    assert found == [id for (id,) in base.sql(sql)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(events(), ranges, st.sampled_from([*EQUAL[:3], None]), st.lists(st.sampled_from(OTHERS), max_size=1))
+def test_a_stream_by_series_is_read_as_a_whole_by_an_index_of_all_events(
+    held: list[Event], span: Any, equal: Any, others: Any
+) -> None:
+    some = [*([] if equal is None else [equal]), *others]
+    base = Held(SERIAL, held, [SERIAL.layout] * DAYS)
+    found = [row["id"] for row in walk(base, asked(span, some, limit="7"))]
+    sql = f"SELECT id FROM e WHERE {clauses(span, *(sql for *_, sql in some))} ORDER BY time DESC, series DESC, id DESC"
+    assert found == [id for (id,) in base.sql(sql)]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    events(),
+    ranges,
+    st.sampled_from([("best", "new"), ("best", "odd,"), ("best_of_all", None)]),
+    st.lists(st.sampled_from([*OTHERS, EQUAL[2]]), max_size=1),
+    st.sampled_from(["asc", "desc"]),
+    st.integers(1, 9),
+)
+def test_the_first_of_a_ranking_are_those_of_sql(
+    held: list[Event], span: Any, ranking: Any, some: Any, order: str, limit: int
+) -> None:
+    layouts = [TIMELY.layout, SERIAL.layout, BARE, TIMELY.layout, TIMELY.layout]
+    base = Held(TIMELY, held, layouts)
+    index, value = ranking
+    parameters = asked(span, some, index=index, order=order, limit=str(limit))
+    if value is not None:
+        parameters["value"] = [value]
+    found: list[Any] = []
+    while True:
+        top = find_top(parse_ranking(TIMELY, parameters, NOW, SEAL), TIMELY, base.reader, NOW, lambda: 100.0)
+        assert not top.tied
+        assert [row["rank"] for row in top.rows] == list(range(1, len(top.rows) + 1))
+        assert all(row["value"] == row["data"]["mag"] for row in top.rows)
+        found += [(row["id"], row["value"]) for row in top.rows]
+        if top.next is None:
+            break
+        assert len(top.rows) == limit
+        parameters = {"cursor": [top.next], "limit": [str(limit)]}
+    only = [] if value is None else [f"status = '{value}'"]
+    where = clauses(span, *(sql for *_, sql in some), *only, "mag IS NOT NULL")
+    # Of one number the series and ids decide among events of one time.
+    sql = f"SELECT id, mag FROM e WHERE {where} ORDER BY mag {order}, time {order}, series {order}, id {order}"
+    assert found == base.sql(sql)
+
+
+STATS = "count,sum,min,max,avg,first,last"
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    events(),
+    st.sampled_from(list(LAYOUTS)),
+    ranges,
+    st.lists(st.sampled_from(OTHERS), max_size=1),
+    st.sampled_from([None, "90m", "6h", "1d"]),
+    st.sampled_from([None, "status", "series,place.state"]),
+    st.integers(1, 10_000),
+)
+def test_aggregates_are_those_of_sql(
+    held: list[Event], kind: str, span: Any, some: Any, step: str | None, by: str | None, limit: int
+) -> None:
+    policy, layouts = LAYOUTS[kind]
+    base = Held(policy, held, layouts)
+    more = {name: value for name, value in (("step", step), ("by", by)) if value is not None}
+    only = {"series": "a"} if kind == "series" else {}
+    parameters = asked(span, some, stat=STATS, field="mag", limit=str(limit), **more, **only)
+    rows: list[dict[str, Any]] = []
+    while True:
+        query = parse_aggregation(policy, parameters, NOW, SEAL)
+        answer = find_aggregate(query, policy, base.reader, NOW, lambda: 100.0)
+        rows += answer.rows
+        if answer.next is None:
+            break
+        assert answer.rows
+        parameters = {"cursor": [answer.next], "limit": [str(limit)]}
+    groups = {None: [], "status": ["status"], "series,place.state": ["series", "state"]}[by]
+    width = {None: "NULL", "90m": "90 minutes", "6h": "6 hours", "1d": "1 day"}[step]
+    bucket = "NULL" if step is None else f"time_bucket(INTERVAL '{width}', time)"
+    order = "time, series, id"
+    where = clauses(
+        *span, *(sql for *_, sql in some), *(f"series = '{one}'" for one in only.values()), "mag IS NOT NULL"
+    )
+    sql = (
+        f"SELECT {', '.join([bucket, *groups])}, count(*), sum(mag), min(mag), max(mag), avg(mag), "
+        f"arg_min(mag, ({order})), arg_max(mag, ({order})) FROM e WHERE {where} "
+        f"GROUP BY {', '.join([bucket, *groups])}"
+    )
+    wanted = {}
+    for bucket_start, *cells in base.sql(sql):
+        group, (*exact, average, first, last) = tuple(cells[: len(groups)]), cells[len(groups) :]
+        start = span[0] if bucket_start is None else max(bucket_start, span[0])
+        wanted[start, group] = [*exact, pytest.approx(average), first, last]
+    names = [] if by is None else by.split(",")
+    found = {
+        (from_text(row["start"]), tuple(row.get("group", {}).get(name) for name in names)): [
+            float(row[stat]) if stat == "avg" else row[stat] for stat in STATS.split(",")
+        ]
+        for row in rows
+    }
+    assert found == wanted
+    starts = [row["start"] for row in rows]
+    assert starts == sorted(starts)
+
+
+@settings(max_examples=60, deadline=None)
+@given(events(), ranges, st.sampled_from(["p50", "p95", "p99", "p0", "p100", "p12.5"]))
+def test_percentiles_lie_within_their_bound(held: list[Event], span: Any, stat: str) -> None:
+    base = Held(TIMELY, held, [TIMELY.layout] * DAYS)
+    query = parse_aggregation(TIMELY, asked(span, [], stat=stat, field="mag"), NOW, SEAL)
+    answer = find_aggregate(query, TIMELY, base.reader, NOW, lambda: 100.0)
+    values = sorted(Decimal(one) for (one,) in base.sql(f"SELECT mag FROM e WHERE {clauses(span)} AND mag IS NOT NULL"))
+    if not values:
+        assert answer.rows == []
+        return
+    assert answer.about()["approximate"] == {stat: {"relative_error": 0.01}}
+    place = float(stat[1:]) / 100 * (len(values) - 1)
+    exact = [values[int(place)], values[min(int(place) + 1, len(values) - 1)]]
+    found = answer.rows[0][stat]
+    assert any(abs(found - float(one)) <= 0.01 * abs(float(one)) + 1e-9 for one in exact)
+
+
+def test_events_of_several_series_that_share_time_and_id_are_told_apart_in_an_archive() -> None:
+    held = [Event(series, START + timedelta(minutes=minute), "same", {}) for series in "ab" for minute in range(3)]
+    base = Held(SERIAL, held, [SERIAL.layout] * DAYS)
+    for order in ("asc", "desc"):
+        span = (START, START + timedelta(days=1))
+        found = [(row["time"], row["series"]) for row in walk(base, asked(span, [], order=order, limit="1"))]
+        assert found == sorted(((to_text(one.time), one.series) for one in held), reverse=order == "desc")
