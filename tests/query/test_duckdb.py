@@ -230,7 +230,7 @@ def test_aggregates_are_those_of_sql(
     bucket = "NULL" if step is None else f"time_bucket(INTERVAL '{width}', time)"
     order = "time, series, id"
     where = clauses(
-        *span, *(sql for *_, sql in some), *(f"series = '{one}'" for one in only.values()), "mag IS NOT NULL"
+        span, *(sql for *_, sql in some), *(f"series = '{one}'" for one in only.values()), "mag IS NOT NULL"
     )
     sql = (
         f"SELECT {', '.join([bucket, *groups])}, count(*), sum(mag), min(mag), max(mag), avg(mag), "
