@@ -106,8 +106,8 @@ class Api(Construct):
         streams = version.add_resource("streams")
         streams.add_method("GET", reads)
         stream = streams.add_resource("{stream}")
-        stream.add_resource("periods").add_method("GET", reads)
-        stream.add_resource("latest").add_method("GET", reads)
+        for name in ("periods", "latest", "top", "aggregate"):
+            stream.add_resource(name).add_method("GET", reads)
         events = stream.add_resource("events")
         events.add_method("GET", reads)
         events.add_method("POST", apigateway.LambdaIntegration(ingest, allow_test_invoke=False))

@@ -14,9 +14,10 @@ from schemathesis import GenerationMode, checks
 from tests.api.gateway import DESCRIPTION, Gateway, gateway
 from tests.infra.synth import ROOT
 from tidetable.catalog import State
+from tidetable.conditions import OPERATORS
 from tidetable.ingest.verdicts import Code
 from tidetable.periods import Kind
-from tidetable.query.params import KNOWN, MAX_LIMIT
+from tidetable.query import aggregation, params, ranking
 
 METHODS = ("get", "post")
 STREAMS = ("quakes", "stations", "reports", "reports")
@@ -73,9 +74,17 @@ def _parameters(path: str) -> dict[str, Any]:
 
 
 def test_the_parameters_are_those_of_the_code() -> None:
-    described = _parameters("/v1/streams/{stream}/events")
-    assert described.keys() == set(KNOWN)
-    assert described["limit"]["maximum"] == MAX_LIMIT
+    for path, known, most in (
+        ("events", params.KNOWN, params.MAX_LIMIT),
+        ("top", ranking.KNOWN, ranking.MAX_LIMIT),
+        ("aggregate", aggregation.KNOWN, aggregation.MAX_ROWS),
+    ):
+        described = _parameters(f"/v1/streams/{{stream}}/{path}")
+        assert described.keys() == set(known)
+        assert described["limit"]["maximum"] == most
+    assert set(described["fill"]["enum"]) == set(aggregation.FILLS)
+    operators = DESCRIPTION["paths"]["/v1/streams/{stream}/events"]["get"]["description"]
+    assert all(re.search(rf"\b{one}\b", operators) for one in OPERATORS)
 
 
 def test_the_words_are_those_of_the_code() -> None:

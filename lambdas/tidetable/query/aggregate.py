@@ -15,7 +15,7 @@ from typing import Any
 from tidetable.config import Stream
 from tidetable.exact import encode_json
 from tidetable.keys import number_at, value_at
-from tidetable.problems import ProblemError, refuse
+from tidetable.problems import refuse
 from tidetable.query.aggregation import SERIES, Aggregation
 from tidetable.query.answer import gaps_of, sources_of
 from tidetable.query.cursor import Position
@@ -118,7 +118,7 @@ class _Run:
         after = asked.query.after
         if asked.top is not None or self._window[0] <= (asked.query.start if after is None else after.time):
             how = "a shorter range" if asked.step is None or asked.top is not None else "a smaller step"
-            raise _too_much(f"the time does not suffice to read all events of it; ask for {how}")
+            raise refuse(422, "too_much", f"the time does not suffice to read all events of it; ask for {how}")
         self.stopped = self._window[0]
         return self
 
@@ -165,7 +165,7 @@ class _Run:
         if held >= MAX_CELLS:
             what = "groups times steps" if self._asked.top is not None else "groups in one step"
             detail = f"there are more than {MAX_CELLS} {what}: group by less, or narrow it down with where"
-            raise _too_much(detail, "too_many_groups")
+            raise refuse(422, "too_many_groups", detail)
         self._groups.setdefault(group, None)
         return Cell()
 
@@ -234,7 +234,8 @@ class _Run:
                 if group in cells or asked.fill != "none":
                     self.result.append(self._row(window, group, cells.get(group)))
         if len(self.result) > asked.limit:
-            raise _too_much(f"{len(self.result)} rows, more than {asked.limit}; ask for fewer groups or longer steps")
+            detail = f"{len(self.result)} rows, more than {asked.limit}; ask for fewer groups or longer steps"
+            raise refuse(422, "too_much", detail)
 
 
 def _plain(value: Any) -> tuple[str, Any]:
@@ -248,7 +249,3 @@ def _plain(value: Any) -> tuple[str, Any]:
 
 def _order(group: Group) -> list[tuple[str, Any]]:
     return [(kind, "" if value is None else value) for kind, value in group]
-
-
-def _too_much(detail: str, code: str = "too_much") -> ProblemError:
-    return refuse(422, code, detail)
