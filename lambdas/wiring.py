@@ -124,9 +124,12 @@ def unpacker() -> Unpacker:
 
 @cache
 def reader() -> Reader:
+    from aws.sketches import DDSketches
     from tidetable.query import Reader, Seal
 
-    return Reader(catalog(), store(), _LateReader(_archive_reader), unpacker(), Seal(cache(catalog().secret)))
+    return Reader(
+        catalog(), store(), _LateReader(_archive_reader), unpacker(), Seal(cache(catalog().secret)), DDSketches()
+    )
 
 
 class _LateOverflow:

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote
 
@@ -98,15 +99,20 @@ def _single(answer: dict[str, Any]) -> dict[str, str]:
 
 def gateway() -> Iterator[Gateway]:
     """The example pipeline behind a gateway, as long as a test module runs."""
+    stage = Stage(NOON, CONFIG.read_text())
+    while stage.run_lifecycle().done:
+        pass
+    yield from serving(stage, CONFIG)
+
+
+def serving(stage: Stage, config: Path) -> Iterator[Gateway]:
+    """A pipeline of that configuration behind a gateway."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TIDETABLE_STAGE", "lapse")
         patch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
-        patch.setattr(settings, "CONFIG_FILE", CONFIG)
+        patch.setattr(settings, "CONFIG_FILE", config)
         settings.settings.cache_clear()
         settings.config.cache_clear()
-        stage = Stage(NOON, CONFIG.read_text())
-        while stage.run_lifecycle().done:
-            pass
         parts = Ingest(
             stage.config,
             stage.catalog,

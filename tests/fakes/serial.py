@@ -39,6 +39,7 @@ def everywhere(patch: pytest.MonkeyPatch) -> None:
         "tidetable.lifecycle.reconcile",
         "tidetable.lifecycle.observe",
         "tidetable.archive.export",
+        "tidetable.query.read",
         "tidetable.query.run",
         "aws.store",
     ):

@@ -9,6 +9,7 @@ from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedErro
 
 from aws.archive.whole import PageCompleter
 from aws.catalog import DynamoCatalog
+from aws.sketches import DDSketches
 from aws.store import DynamoStore
 from aws.tables import DynamoTables
 from strict import ManualClock, StrictDynamo
@@ -156,7 +157,7 @@ class Stage:
     def reader(self) -> Reader:
         """For queries."""
         archive = FakeBucketReader(self.bucket)
-        return Reader(self.catalog, self.store, archive, unpacker(self.store, self.values), self.seal)
+        return Reader(self.catalog, self.store, archive, unpacker(self.store, self.values), self.seal, DDSketches())
 
     def _exporter(self) -> Exporter:
         return Exporter(

@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from aws.sketches import DDSketches
 from tests.fakes import SEAL, FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, parse
@@ -105,7 +106,7 @@ class Held:
                     layout.key_of(event): self._packed(layout.item_of(event), number)
                     for number, event in enumerate(mine)
                 }
-        self.reader = Reader(catalog, self.store, archive, unpacker(self.store, FakeValues()), SEAL)
+        self.reader = Reader(catalog, self.store, archive, unpacker(self.store, FakeValues()), SEAL, DDSketches())
 
     def _packed(self, item: Item, number: int) -> Item:
         """Every tenth event's data is compressed."""

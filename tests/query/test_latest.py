@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aws.sketches import DDSketches
 from tests.fakes import SEAL, FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, parse
@@ -57,7 +58,7 @@ def reader_of(held: list[Event], *, archived: int | None = None) -> Reader:
         items = [layout.item_of(event, at=1) for event in held if event.time in period]
         items = [first_version(item, {}) if layout.versioned else item for item in items]
         store.tables[table] = {Key(item["pk"], item["sk"]): item for item in items}
-    return Reader(catalog, store, FakeArchive(), unpacker(store, FakeValues()), SEAL)
+    return Reader(catalog, store, FakeArchive(), unpacker(store, FakeValues()), SEAL, DDSketches())
 
 
 @settings(max_examples=100, deadline=None)

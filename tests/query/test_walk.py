@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aws.sketches import DDSketches
 from tests.fakes import SEAL, FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, parse
@@ -67,7 +68,9 @@ class Fixture:
             period = containing(START + timedelta(days=day), Kind.DAY)
             mine = [event for event in held if event.time in period]
             self._period(period, LAYOUTS[day % 4], mine, archived=day == 1)
-        self.reader = Reader(self.catalog, self.store, self.archive, unpacker(self.store, FakeValues()), SEAL)
+        self.reader = Reader(
+            self.catalog, self.store, self.archive, unpacker(self.store, FakeValues()), SEAL, DDSketches()
+        )
 
     def _period(self, period: Period, layout: Layout, mine: list[Event], *, archived: bool) -> None:
         table = f"tidetable-t.s.{period.label}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -203,6 +203,30 @@ class Compressor(Protocol):
 
     def compress(self, value: bytes) -> bytes: ...
     def expand(self, value: bytes) -> bytes: ...
+
+
+class Sketch(Protocol):
+    """Numbers, as far as their percentiles are concerned."""
+
+    def add(self, val: float) -> None:
+        """Take a number into account."""
+        ...
+
+    def merge(self, other: Any) -> None:
+        """Take into account what another sketch of the same make has."""
+        ...
+
+    def quantile(self, share: float) -> float:
+        """About the number below which a share of them lie."""
+        ...
+
+
+class Sketches(Protocol):
+    """Makes sketches, whose answers lie within ``relative_error`` of the exact ones."""
+
+    @property
+    def relative_error(self) -> float: ...
+    def new(self) -> Sketch: ...
 
 
 class Overflow(Protocol):

@@ -6,7 +6,7 @@ complete is a row for each group; where the time is up, or a page is full of row
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal, localcontext
@@ -15,6 +15,7 @@ from typing import Any
 from tidetable.config import Stream
 from tidetable.exact import encode_json
 from tidetable.keys import number_at, value_at
+from tidetable.ports import Sketches
 from tidetable.problems import refuse
 from tidetable.query.aggregation import SERIES, Aggregation
 from tidetable.query.answer import gaps_of, sources_of
@@ -22,7 +23,7 @@ from tidetable.query.cursor import Position
 from tidetable.query.plan import Gap, Plan, Stage
 from tidetable.query.read import RESERVE, Batch, Cost, Reader, Remaining, StageReader
 from tidetable.query.run import planned, told_gaps
-from tidetable.query.stats import EXACT, RELATIVE_ERROR, Cell, adder
+from tidetable.query.stats import EXACT, Cell, adder
 from tidetable.times import from_text, to_text
 
 # Events asked for at a time.
@@ -41,7 +42,7 @@ class Aggregate:
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     next: str | None = None
-    approximate: Sequence[str] = ()
+    approximate: Mapping[str, Any] = field(default_factory=dict)
     gaps: Sequence[Gap] = ()
     cost: Cost = field(default_factory=Cost)
     sources: Sequence[Stage] = ()
@@ -56,9 +57,8 @@ class Aggregate:
         return [encode_json(row).decode() for row in self.rows]
 
     def about(self) -> dict[str, Any]:
-        """What the answer says besides its rows: of estimates, within which relative error they are."""
-        bounds = {one: {"relative_error": RELATIVE_ERROR} for one in self.approximate}
-        about = {"next": self.next, "approximate": bounds}
+        """What the answer says besides its rows; ``approximate`` statistics with the relative error that they lie within."""
+        about = {"next": self.next, "approximate": self.approximate}
         return about | {"gaps": gaps_of(self.gaps), "sources": sources_of(self.sources)}
 
 
@@ -72,10 +72,11 @@ def find_aggregate(
             asked.query, reader, remaining, wanted=_AT_ONCE, fields=asked.needed or (SERIES,), forgiving=forgiving
         )
         with localcontext(EXACT):
-            done = _Run(asked, stages, remaining).rows(plan)
+            done = _Run(asked, stages, reader.sketches, remaining).rows(plan)
         following = None if done.stopped is None else reader.seal.seal(asked.cursor(done.stopped))
         gaps = told_gaps([*plan.gaps, *stages.missing.values()], now)
-        return Aggregate(done.result, following, asked.approximate, gaps, stages.cost, stages.sources)
+        bounds = {one: {"relative_error": reader.sketches.relative_error} for one in asked.approximate}
+        return Aggregate(done.result, following, bounds, gaps, stages.cost, stages.sources)
 
     return planned(asked.query, stream, reader, run)
 
@@ -83,11 +84,12 @@ def find_aggregate(
 class _Run:
     """One pass over a plan. ``stopped`` is the start of the first step that is not among the ``result``."""
 
-    def __init__(self, asked: Aggregation, stages: StageReader, remaining: Remaining) -> None:
+    def __init__(self, asked: Aggregation, stages: StageReader, sketches: Sketches, remaining: Remaining) -> None:
         self._asked = asked
         self._stages = stages
         self._remaining = remaining
-        self._add = adder(asked.stats)
+        self._sketches = sketches
+        self._add = adder(asked.stats, sketches)
         after = asked.query.after
         self._window = asked.window(asked.query.start if after is None else after.time)
         self._cells: dict[Group, Cell] = {}
@@ -221,7 +223,7 @@ class _Run:
         totals: dict[Group, Cell] = {}
         for _, cells in self._windows:
             for group, cell in cells.items():
-                totals.setdefault(group, Cell()).join(cell)
+                totals.setdefault(group, Cell()).join(cell, self._sketches)
         stat = asked.stats[0]
         ranked = sorted(
             ((total.stat(stat), group) for group, total in totals.items() if total.stat(stat) is not None),

@@ -15,7 +15,7 @@ from tidetable.exact import decode_json
 from tidetable.keys import Key
 from tidetable.large.whole import Unpacker
 from tidetable.periods import Period
-from tidetable.ports import ArchivePage, ArchiveRange, ArchiveReader, Asked, CatalogReader, EventStore, Page
+from tidetable.ports import ArchivePage, ArchiveRange, ArchiveReader, Asked, CatalogReader, EventStore, Page, Sketches
 from tidetable.query.cursor import Position, Seal
 from tidetable.query.fetch import AHEAD, Wanted, batches, first_asked
 from tidetable.query.params import Query
@@ -39,6 +39,7 @@ class Reader:
     archive: ArchiveReader
     unpacker: Unpacker
     seal: Seal
+    sketches: Sketches
 
 
 @dataclass(slots=True)

@@ -1,19 +1,15 @@
-"""Statistics of events: exact ones in decimals, percentiles by a mergeable sketch.
-
-The sketch is DDSketch (Masson, Rim, Lee, VLDB 2019), whose answers lie within a relative error of the exact percentile
-however the values are distributed, and whose size does not grow with their number.
-"""
+"""Statistics of events: exact ones in decimals, percentiles by a mergeable sketch."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Context, Decimal
-from typing import Any
+
+from tidetable.ports import Sketch, Sketches
 
 PLAIN = ("count", "sum", "min", "max", "avg", "first", "last")
-RELATIVE_ERROR = 0.01
 _PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d{1,3})?|100)")
 # AWS: numbers have 38 digits; a sum of as many as there may be loses none of them to rounding.
 EXACT = Context(prec=420)
@@ -31,13 +27,6 @@ def is_stat(stat: str) -> bool:
     return stat in PLAIN or percentile_of(stat) is not None
 
 
-def new_sketch() -> Any:
-    """An empty sketch; the library is loaded when the first is made."""
-    from ddsketch import LogCollapsingLowestDenseDDSketch
-
-    return LogCollapsingLowestDenseDDSketch(RELATIVE_ERROR)
-
-
 @dataclass(slots=True)
 class Cell:
     """What is known of the numbers of one group in one step, which come in the order of time."""
@@ -48,7 +37,7 @@ class Cell:
     max: int | Decimal | None = None
     first: int | Decimal | None = None
     last: int | Decimal | None = None
-    sketch: Any = field(default=None)
+    sketch: Sketch | None = None
 
     def add(self, number: int | Decimal) -> None:
         """Take one number into account, but for the percentiles."""
@@ -62,17 +51,8 @@ class Cell:
             self.first = number
         self.last = number
 
-    def add_all(self, number: int | Decimal) -> None:
-        """The same, and for the percentiles, too."""
-        self.add(number)
-        if self.sketch is None:
-            self.sketch = new_sketch()
-        self.sketch.add(float(number))
-
-    def join(self, later: Cell) -> None:
+    def join(self, later: Cell, sketches: Sketches) -> None:
         """Take into account what is known of later numbers."""
-        if not later.count:
-            return
         self.count += later.count
         self.sum = EXACT.add(self.sum, later.sum)
         for name, better in (("min", min), ("max", max)):
@@ -81,8 +61,7 @@ class Cell:
         self.first = later.first if self.first is None else self.first
         self.last = self.last if later.last is None else later.last
         if later.sketch is not None:
-            if self.sketch is None:
-                self.sketch = new_sketch()
+            self.sketch = self.sketch or sketches.new()
             self.sketch.merge(later.sketch)
 
     def stat(self, name: str) -> int | float | Decimal | None:
@@ -96,13 +75,22 @@ class Cell:
         if name == "avg":
             return _AVERAGE.divide(self.sum, Decimal(self.count))
         share = percentile_of(name)
-        if share is None:
+        if share is None or self.sketch is None:
             return getattr(self, name)  # type: ignore[no-any-return]
         # No percentile lies beyond the numbers themselves, though its estimate may.
-        estimate = self.sketch.get_quantile_value(share)
+        estimate = self.sketch.quantile(share)
         return float(min(max(estimate, float(self.min or 0)), float(self.max or 0)))
 
 
-def adder(stats: Sequence[str]) -> Callable[[Cell, int | Decimal], None]:
+def adder(stats: Sequence[str], sketches: Sketches) -> Callable[[Cell, int | Decimal], None]:
     """How to add a number for these statistics: sketches cost more than all the others."""
-    return Cell.add_all if any(percentile_of(one) is not None for one in stats) else Cell.add
+    if all(percentile_of(one) is None for one in stats):
+        return Cell.add
+
+    def add(cell: Cell, number: int | Decimal) -> None:
+        cell.add(number)
+        if cell.sketch is None:
+            cell.sketch = sketches.new()
+        cell.sketch.add(float(number))
+
+    return add

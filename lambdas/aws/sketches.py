@@ -1,0 +1,40 @@
+"""Percentiles by DDSketch (Masson, Rim, Lee, VLDB 2019).
+
+Its answers lie within a relative error of the exact percentile however the values are distributed, and its size does not grow
+with their number.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidetable.ports import Sketch
+
+if TYPE_CHECKING:
+    from ddsketch import LogCollapsingLowestDenseDDSketch
+
+_RELATIVE_ERROR = 0.01
+
+
+class DDSketches:
+    """Sketches of one accuracy; the library is loaded when the first is made."""
+
+    relative_error = _RELATIVE_ERROR
+
+    def new(self) -> Sketch:
+        """An empty sketch."""
+        from ddsketch import LogCollapsingLowestDenseDDSketch
+
+        return _DDSketch(LogCollapsingLowestDenseDDSketch(_RELATIVE_ERROR))
+
+
+class _DDSketch:
+    def __init__(self, inner: LogCollapsingLowestDenseDDSketch) -> None:
+        self._inner = inner
+        self.add = inner.add
+
+    def merge(self, other: Any) -> None:
+        self._inner.merge(other._inner)  # noqa: SLF001 - of its own class
+
+    def quantile(self, share: float) -> float:
+        return float(self._inner.get_quantile_value(share) or 0.0)

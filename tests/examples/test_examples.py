@@ -1,0 +1,232 @@
+"""The examples: each pipeline lives through its time, and every request of its README is answered as its events say."""
+
+import csv
+import io
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from importlib import import_module
+from itertools import groupby
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from tests.api.gateway import Gateway, serving
+from tests.fakes.serial import everywhere
+from tests.fakes.stage import Stage
+from tests.infra.synth import ROOT
+from tidetable.exact import decode_json
+
+NOW = datetime(2026, 3, 31, 10, tzinfo=UTC)
+NAMES = ("orders", "scores", "jobs", "telemetry")
+# An event as it was sent, with its time as an instant.
+Sent = dict[str, Any]
+
+
+class Example:
+    """An example's pipeline after its time, and all that was sent to it."""
+
+    def __init__(self, name: str) -> None:
+        folder = ROOT / "examples" / name
+        data = import_module(f"examples.{name}.data")
+        self.config = folder / "tidetable.toml"
+        # As it is sent: JSON, and back.
+        sent = [decode_json(json.dumps(one)) for one in data.events(NOW)]
+        self.sent: list[Sent] = [{**one, "at": datetime.fromisoformat(one["time"])} for one in sent]
+        self.stage = self._lived(data.STREAM)
+        self.requests = re.findall(r'^    curl .* "\$URL(/[^"]*)"$', (folder / "README.md").read_text(), re.MULTILINE)
+
+    def _lived(self, stream: str) -> Stage:
+        start = self.sent[0]["at"] - timedelta(hours=1)
+        stage = Stage(start, self.config.read_text())
+        for _, hour in groupby(self.sent, key=lambda one: one["at"].replace(minute=0, second=0)):
+            many = list(hour)
+            while stage.run_lifecycle().count("done"):
+                stage.clock.sleep(60)
+            stage.clock.time = max(stage.clock.now(), many[-1]["at"])
+            bare = [{name: value for name, value in one.items() if name != "at"} for one in many]
+            outcome = stage.send(stream, json.dumps(bare, default=float).encode())
+            assert (outcome.accepted, outcome.queued) == (len(many), 0)
+        stage.clock.time = NOW
+        while stage.run_lifecycle().count("done"):
+            stage.clock.sleep(1)
+        stage.clock.time = NOW
+        return stage
+
+    def since(self, **ago: float) -> list[Sent]:
+        """What was sent about the last while, the newest first."""
+        found = [one for one in self.sent if NOW - timedelta(**ago) <= one["at"] < NOW + timedelta(minutes=5)]
+        return sorted(found, key=lambda one: (one["at"], one["series"], one["id"]), reverse=True)
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def served(request: pytest.FixtureRequest) -> Iterator[tuple[str, Example, Gateway]]:
+    """Each example behind a gateway."""
+    with pytest.MonkeyPatch.context() as patch:
+        everywhere(patch)
+        example = Example(request.param)
+        for gateway in serving(example.stage, example.config):
+            yield request.param, example, gateway
+
+
+def answer(gateway: Gateway, request: str) -> Any:
+    """The body of an answer, decoded; CSV as its rows."""
+    parts = urlsplit(request)
+    got: dict[str, Any] = {}
+
+    def start(status: str, headers: Sequence[tuple[str, str]]) -> None:
+        got.update(status=status, headers=dict(headers))
+
+    environ = {
+        "PATH_INFO": parts.path,
+        "QUERY_STRING": parts.query,
+        "REQUEST_METHOD": "GET",
+        "wsgi.input": io.BytesIO(),
+    }
+    body = b"".join(gateway(environ, start)).decode()
+    assert got["status"].startswith("200"), body
+    if "format=csv" in request:
+        return list(csv.DictReader(io.StringIO(body)))
+    return decode_json(body)
+
+
+def ids(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [row["id"] for row in rows]
+
+
+def best(example: Example, game: str, *, days: int = 99, worst: bool = False, level: int = 0) -> list[tuple[int, str]]:
+    """Scores of a game and their ids, the first first."""
+    found = [
+        (one["data"]["score"], one["at"], one["series"], one["id"])
+        for one in example.since(days=days)
+        if one["data"]["game"] == game and one["data"]["level"] >= level
+    ]
+    return [(one[0], one[-1]) for one in sorted(found, reverse=not worst)]
+
+
+def ranked(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, str]]:
+    return [(row["value"], row["id"]) for row in rows]
+
+
+def check_orders(example: Example, answers: list[Any]) -> None:
+    for days, page in zip((1, 7, 30, 90), answers, strict=False):
+        assert ids(page["events"]) == ids(example.since(days=days))
+        assert (page["next"], page["gaps"]) == (None, [])
+    assert {one["from"] for one in answers[3]["sources"]} == {"table", "archive"}
+    newest, oldest, customer, refunds, large, weeks = answers[4:]
+    assert ids(newest["events"]) == ids(example.since(days=90))[:100]
+    assert ids(oldest["events"]) == ids(example.since(days=90))[:-101:-1]
+    assert newest["next"]
+    mine = [one for one in example.since(days=30) if one["data"].get("customer") == "c7"]
+    assert [row["data"] for row in customer["events"]] == [{"total": one["data"]["total"]} for one in mine]
+    assert {one["from"] for one in customer["sources"]} == {"index"}
+    back = [one for one in example.since(days=60) if one["data"].get("order") == "o214"]
+    assert ids(refunds["events"]) == ids(back)
+    assert back
+    dear = [one for one in example.since(days=30) if one["data"]["type"] == "order" and one["data"]["total"] >= 350]
+    assert [(row["id"], Decimal(row["data.total"])) for row in large] == [
+        (one["id"], one["data"]["total"]) for one in dear
+    ]
+    sums: defaultdict[tuple[str, str], list[Decimal]] = defaultdict(list)
+    for one in example.since(days=60):
+        monday = (one["at"] - timedelta(days=one["at"].weekday())).replace(hour=0, minute=0, second=0, microsecond=0)
+        first = max(monday, NOW - timedelta(days=60))
+        sums[first.isoformat()[:19], one["data"]["type"]].append(one["data"]["total"])
+    found = {(row["start"][:19], row["group"]["type"]): row for row in weeks["aggregates"]}
+    assert {key: (row["count"], row["sum"], row["max"]) for key, row in found.items()} == {
+        key: (len(some), sum(some), max(some)) for key, some in sums.items()
+    }
+
+
+def check_scores(example: Example, answers: list[Any]) -> None:
+    ten, fifty, low, skilled, player, games, latest = answers
+    assert ranked(ten["top"]) == best(example, "chess")[:10]
+    assert ranked(fifty["top"]) == best(example, "chess")[:50]
+    assert set(fifty["top"][0]["data"]) == {"score"}
+    assert ranked(low["top"]) == best(example, "go", days=7, worst=True)[:5]
+    assert [(row["value"], row["data.level"] >= 7) for row in skilled["top"]] == [
+        (score, True) for score, _ in best(example, "chess", level=7)[:10]
+    ]
+    assert ids(player["events"]) == ids([one for one in example.since(days=7) if one["series"] == "p7"])
+    mine = Counter(one["data"]["game"] for one in example.since(days=21) if one["series"] == "p7")
+    assert {row["group"]["game"]: row["count"] for row in games["aggregates"]} == mine
+    last = {one["series"]: one["event"] and one["event"]["id"] for one in latest["latest"]}
+    assert last == {
+        "p7": next(one["id"] for one in example.since(days=99) if one["series"] == "p7"),
+        "p8": next(one["id"] for one in example.since(days=99) if one["series"] == "p8"),
+        "nobody": None,
+    }
+
+
+def check_jobs(example: Example, answers: list[Any]) -> None:
+    failed, tests, logs, owned, steps, plan = answers
+    wanted = [one for one in example.since(days=1) if one["data"]["status"] == "failed"]
+    assert ids(failed["events"]) == ids(wanted)
+    assert {row["data"]["status"] for row in failed["events"]} == {"failed"}
+    of_tests = [
+        one
+        for one in example.since(days=3)
+        if one["data"]["status"] in ("failed", "cancelled") and one["data"]["queue"] == "test"
+    ]
+    assert ids(tests["events"]) == ids(of_tests)
+    assert ids(logs["events"]) == ids(wanted)[:20]
+    assert all(row["data"] == {"log": "x" * 300} for row in logs["events"])
+    adas = [one for one in example.since(days=3) if one["data"].get("owner") == "ada"]
+    assert [row["data"] for row in owned["events"]] == [one["data"] for one in adas]
+    every = Counter(
+        (f"{one['at']:%Y-%m-%d} {one['at'].hour // 6}", one["data"]["queue"])
+        for one in example.since(days=3)
+        if one["data"]["status"] == "failed"
+    )
+    counts = {
+        (f"{row['start'][:10]} {int(row['start'][11:13]) // 6}", row["group"]["queue"]): row["count"]
+        for row in steps["aggregates"]
+    }
+    assert {key: count for key, count in counts.items() if count} == every
+    assert steps["approximate"] == {"p95": {"relative_error": Decimal("0.01")}}
+    assert {(stage["index"], stage["ranges"], stage["fetches"]) for stage in plan["stages"]} == {("by_status", 4, True)}
+
+
+def check_telemetry(example: Example, answers: list[Any]) -> None:
+    hour, bad, latest, filled, percentiles, consistent = answers
+    mine = [one for one in example.since(days=2) if one["series"] == "d2"]
+    assert ids(hour["events"]) == ids(mine)[:3]
+    assert consistent["events"] == hour["events"]
+    wrong = [one for one in mine if not one["data"]["ok"] and one["at"] >= NOW - timedelta(days=1)]
+    assert [row["data"] for row in bad["events"]] == [{"temp": one["data"]["temp"]} for one in reversed(wrong)]
+    silent = next(one for one in example.since(days=2) if one["series"] == "d3")
+    events = {one["series"]: one["event"] for one in latest["latest"]}
+    assert (events["d3"]["id"], events["d9"]) == (silent["id"], None)
+    rows = filled["aggregates"]
+    assert [row["count"] > 0 for row in rows] == [True] * 7 + [False] * (len(rows) - 7)
+    assert {(row["avg"], row["last"]) for row in rows[6:]} == {(rows[6]["avg"], rows[6]["last"])}
+    assert {one["from"] for one in percentiles["sources"]} == {"replica"}
+    for row in percentiles["aggregates"]:
+        held = sorted(float(one["data"]["temp"]) for one in mine if row["start"] <= one["at"].isoformat() < row["end"])
+        exact = held[round(0.5 * (len(held) - 1))]
+        assert float(row["p50"]) == pytest.approx(exact, rel=0.03)
+
+
+CHECKS: dict[str, Callable[[Example, list[Any]], None]] = {
+    "orders": check_orders,
+    "scores": check_scores,
+    "jobs": check_jobs,
+    "telemetry": check_telemetry,
+}
+
+
+def test_every_request_of_the_readme_is_answered_as_the_events_say(served: tuple[str, Example, Gateway]) -> None:
+    name, example, gateway = served
+    assert len(example.requests) >= 6
+    CHECKS[name](example, [answer(gateway, request) for request in example.requests])
+
+
+def test_requests_name_what_there_is(served: tuple[str, Example, Gateway]) -> None:
+    """Each parameter of a README's request says something."""
+    _, example, _ = served
+    for request in example.requests:
+        assert all(value for values in parse_qs(urlsplit(request).query).values() for value in values)
