@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from aws.archive.between import between
 from aws.archive.parquet import Parquet, ParquetWriter
-from aws.wire import item_of, plain
+from aws.wire import item_of, plain, value_text
 from tidetable.archive import Facts
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Event
-from tidetable.keys import Index, Layout
+from tidetable.keys import ATTRIBUTES, Index, Layout
 from tidetable.large.forms import stem
 from tidetable.ports import ArchiveRange
 
@@ -24,10 +24,22 @@ START = datetime(2026, 3, 1, tzinfo=UTC)
 BY_TIME = Layout("time", 4, "id", 21_600)
 BY_SERIES = Layout("series", 16, "id")
 INDEXED = Layout("time", 2, "id", 3600, (Index("status", "status", 3), Index("deep", "a.b")))
+RANKED = Layout(
+    "series",
+    2,
+    "id",
+    0,
+    (
+        Index("status", "status", 3, project=("n", "a")),
+        Index("ranking", "*", 2, "n"),
+        Index("kinds", kind="status", kinds=(("new", "n"), ("x", "a.b")), project=()),
+        Index("again", replica=True),
+    ),
+)
 INDEXED_SERIES = Layout("series", 2, "id", 0, (Index("status", "status", 3),))
 KEPT = Layout("time", 2, "id", 3600, (Index("status", "status", 3),), versioned=True)
 KEPT_SERIES = Layout("series", 2, "id", 0, (Index("status", "status", 3),), versioned=True)
-LAYOUTS = [BY_TIME, BY_SERIES, INDEXED, INDEXED_SERIES, KEPT, KEPT_SERIES]
+LAYOUTS = [BY_TIME, BY_SERIES, INDEXED, INDEXED_SERIES, RANKED, KEPT, KEPT_SERIES]
 
 NUMBERS = ["0", "-1", "3.14", "100", "0.1", "1E+125", "-1E-130", "9007199254740993", "1700000000000000", "2.50"]
 NUMBERS += ["12345678901234567890123456789012345678", "0.12345678901234567890123456789012345678"]
@@ -75,9 +87,9 @@ def made(
     values = {name: plain(value) for name, value in data.items()}
     event = Event(series, START + timedelta(microseconds=micros), id, values)
     keys = {
-        name: {"S": value}
+        name: json.loads(value_text(value))
         for name, value in layout.item_of(event).items()
-        if name == "sk" or name.startswith(("pk", "sk_"))
+        if name in ("pk", "sk") or name.startswith(ATTRIBUTES)
     }
     if layout.versioned and version:
         keys = {"pk": keys["pk"], "sk": {"S": f"v{version}#{stem(keys['sk']['S'])}"}, "version": {"N": str(version)}}

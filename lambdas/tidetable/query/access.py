@@ -55,7 +55,9 @@ def _indexed(indexes: Sequence[Index], conditions: tuple[Condition, ...]) -> Ite
             used = _used(index, equal)
             partitions = [*_partitions(index, equal)] if used else []
             if partitions and len(partitions) * index.shards <= MAX_PARTITIONS:
-                yield Access(index, partitions, tuple(one for one in conditions if one not in used))
+                # A number in another form than its usual one is also looked for where text of that form is.
+                told = {one for one in used if set(one.texts()) == set(one.values)}
+                yield Access(index, partitions, tuple(one for one in conditions if one not in told))
 
 
 def _used(index: Index, equal: dict[str, Condition]) -> list[Condition]:

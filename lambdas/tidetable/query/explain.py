@@ -25,13 +25,17 @@ _UNIT, _PAGE = 4096, 1024 * 1024
 
 @dataclass(slots=True)
 class Estimate:
-    """Read units and requests of a page and of all pages; ``unknown`` are tables that have told no size yet."""
+    """Read units and requests of a page and of all pages.
+
+    ``unknown`` are tables that have told no size yet, ``guessed`` stages of a series or a value whose share nobody knows.
+    """
 
     page_units: float = 0.0
     page_requests: int = 0
     all_units: float = 0.0
     all_requests: int = 0
     unknown: int = 0
+    guessed: int = 0
 
     def document(self) -> dict[str, Any]:
         """The estimate as JSON."""
@@ -39,6 +43,7 @@ class Estimate:
             "page": {"read_units": round(self.page_units, 1), "requests": self.page_requests},
             "all_pages": {"read_units": round(self.all_units, 1), "requests": self.all_requests},
             "tables_of_unknown_size": self.unknown,
+            "guessed_shares": self.guessed,
         }
 
 
@@ -94,6 +99,7 @@ def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: 
         if size is None:
             found.unknown += 1
             size = 1024.0
+        found.guessed += _is_guess(stage)
         ranges = len(stage.ranges)
         units, requests = _cost(events / ranges, size, query)
         found.all_units += ranges * units
@@ -117,14 +123,19 @@ def _density(stage: Stage, table: Table | None, now: datetime) -> tuple[float, f
     passed = min(period.end, now) - period.start
     part = max(0.0, (min(stage.end, now) - stage.start) / passed) if passed > timedelta(0) else 1.0
     count, size = table.item_count, table.size_bytes
-    by_value = stage.entry.layout.partition_by == "series"
     if stage.index is not None:
         count, size = table.index_sizes.get(stage.index.name, (count, size))
-        by_value = stage.index.partition_by != WHOLE and not stage.index.replica
     if not count:
         return 0.0, 0.0
     # Of series and of indexed values nobody has counted how many there are: the answer is for one of a hundred.
-    return count * part * (0.01 if by_value else 1.0), size / count
+    return count * part * (0.01 if _is_guess(stage) else 1.0), size / count
+
+
+def _is_guess(stage: Stage) -> bool:
+    """Whether a stage is of one series, or of one value of an index."""
+    if stage.source == "index":
+        return stage.index is not None and stage.index.partition_by != WHOLE
+    return stage.archive is None and stage.entry.layout.partition_by == "series"
 
 
 def _cost(events: float, size: float, query: Query) -> tuple[float, int]:

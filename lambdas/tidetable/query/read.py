@@ -24,6 +24,7 @@ from tidetable.values import item_bytes
 
 # So many archives are read at once: each is a function of its own, with pyarrow to load.
 _ARCHIVES = 2
+_SLIM_PAGE = 50_000
 # Seconds kept for merging and encoding.
 RESERVE = 3.0
 
@@ -213,7 +214,9 @@ class StageReader:
 
     def _read(self, keys: ArchiveRange) -> ArchivePage:
         keys = replace(keys, fields=tuple(self._fields))
-        return self._reader.archive.read(keys, limit=self.wanted.count, ascending=self._query.ascending)
+        # Some fields of events take less room than events do, and a page of an archive is a function called.
+        limit = _SLIM_PAGE if self._fields else self.wanted.count
+        return self._reader.archive.read(keys, limit=limit, ascending=self._query.ascending)
 
     def _awaited(self, first: Future[ArchivePage]) -> ArchivePage | None:
         """An archive's first page; None if it does not come in time: its reader may have to start first."""

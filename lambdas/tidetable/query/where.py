@@ -13,6 +13,9 @@ MAX_CONDITIONS = 10
 # Each value may be compared as text, as a number and as truth; AWS: IN takes 100 operands.
 MAX_VALUES = 30
 MAX_VALUE_BYTES = 1024
+# AWS: a path has 32 names at the most, and `data` is the first; an expression has 4 KB.
+MAX_DEPTH = 31
+_EXPRESSION = 4_000
 
 
 def is_condition(name: str) -> bool:
@@ -25,6 +28,10 @@ def parse_conditions(stream: Stream, given: Mapping[str, str]) -> tuple[Conditio
     found = sorted(_condition(name, value) for name, value in given.items() if is_condition(name))
     if len(found) > MAX_CONDITIONS:
         raise refuse(400, "bad_parameter", f"at most {MAX_CONDITIONS} conditions; there are {len(found)}")
+    if sum(map(_length, found)) > _EXPRESSION:
+        raise refuse(
+            400, "bad_parameter", "the conditions are too long for one request to DynamoDB: ask for less at once"
+        )
     for one in found:
         if one.top in stream.cold:
             detail = f"{one.field} is a cold field of {stream.name}: it is shown, and not searched"
@@ -39,6 +46,8 @@ def _condition(name: str, value: str) -> Condition:
         field, operator = name.removeprefix(WHERE), "eq"
     elif not field or not all(field.split(".")):
         raise refuse(400, "bad_parameter", f"{name[:64]}: write {WHERE}FIELD:{operator}=VALUE")
+    if field.count(".") >= MAX_DEPTH:
+        raise refuse(400, "bad_parameter", f"{name[:64]}: a path has at most {MAX_DEPTH} names")
     kind: Operator = operator  # type: ignore[assignment]
     values = tuple(dict.fromkeys(value.split(","))) if kind == "in" else (value,)
     if len(values) > MAX_VALUES:
@@ -48,3 +57,10 @@ def _condition(name: str, value: str) -> Condition:
     if kind == "prefix" and not value:
         raise refuse(400, "bad_parameter", f"{name[:64]}: every text begins with nothing; give a prefix")
     return Condition(field, kind, values)
+
+
+def _length(condition: Condition) -> int:
+    """About how long a condition is in DynamoDB's words, where names and values have short ones, at the most."""
+    path = 5 * (condition.field.count(".") + 2)
+    paths = {"ne": 4, "lt": 2, "le": 2, "gt": 2, "ge": 2}.get(condition.operator, 1)
+    return paths * path + 3 * 6 * len(condition.values) + 100
