@@ -1,0 +1,224 @@
+"""Aggregates: what is refused, steps and their filling, groups and the first of them, and what happens when the time is up."""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from decimal import Decimal
+from itertools import count
+from typing import Any
+
+import pytest
+
+from tests.fakes import SEAL
+from tests.query.held import DAYS, NOW, SERIAL, START, TIMELY, Held
+from tidetable.events import Event
+from tidetable.problems import ProblemError
+from tidetable.query import aggregate as module
+from tidetable.query import find_aggregate, parse_aggregation
+from tidetable.query.aggregate import Aggregate
+from tidetable.times import to_text
+
+SPAN = {"from": to_text(START), "to": to_text(START + timedelta(days=DAYS))}
+
+
+def held(events: list[Event]) -> Held:
+    return Held(TIMELY, events, [TIMELY.layout] * DAYS)
+
+
+def reading(hours: float, mag: Any, series: str = "a", **more: Any) -> Event:
+    data = {name: value for name, value in {"mag": mag, **more}.items() if value is not None}
+    return Event(series, START + timedelta(hours=hours), f"{series}{hours}", data)
+
+
+def ask(base: Held, remaining: Callable[[], float] | None = None, /, **parameters: str) -> Aggregate:
+    given = {name: [value] for name, value in ({} if "cursor" in parameters else SPAN).items()}
+    given |= {name: [value] for name, value in parameters.items()}
+    remaining = remaining or (lambda: 100.0)
+    return find_aggregate(parse_aggregation(TIMELY, given, NOW, SEAL), TIMELY, base.reader, NOW, remaining)
+
+
+REFUSED = [
+    ("a statistic that there is not", {"stat": "mean", "field": "mag"}, "p95"),
+    ("a percentile beyond all", {"stat": "p101", "field": "mag"}, "p95"),
+    ("a statistic twice", {"stat": "max,max", "field": "mag"}, "each once"),
+    ("a sum of nothing", {"stat": "sum"}, "add field="),
+    ("a path with a hole", {"stat": "sum", "field": "a..b"}, "path"),
+    ("groups by nothing", {"by": "series,"}, "by is a list"),
+    ("groups by too much", {"by": "a,b,c,d,e"}, "4 at the most"),
+    ("the first of no groups", {"top": "3"}, "add by="),
+    ("an order of steps", {"order": "desc"}, "oldest first"),
+    ("a step that is none", {"step": "1y"}, "duration"),
+    ("a step of nothing", {"step": "0s"}, "one second"),
+    ("too many steps", {"step": "1s", "from": "2026-01-01T00:00:00Z"}, "longer"),
+    ("a filling that there is not", {"fill": "linear", "step": "1h"}, "previous"),
+    ("a filling of no steps", {"fill": "zero"}, "add step="),
+    ("a field with a cursor", {"cursor": "abc", "field": "mag"}, "leave them out"),
+    ("a cursor that is none", {"cursor": "abc"}, "no cursor"),
+]
+
+
+@pytest.mark.parametrize(("name", "parameters", "detail"), REFUSED)
+def test_a_refusal_says_what_to_change(name: str, parameters: dict[str, str], detail: str) -> None:
+    with pytest.raises(ProblemError) as caught:
+        ask(held([]), None, **parameters)
+    assert caught.value.problem.status == 400
+    assert detail in caught.value.problem.detail
+
+
+def test_a_stream_by_series_is_aggregated_by_series_or_by_an_index() -> None:
+    query = parse_aggregation(SERIAL, {"series": ["a"]}, NOW, SEAL)
+    assert query.query.series == "a"
+    with pytest.raises(ProblemError, match="needs_series"):
+        parse_aggregation(SERIAL.__class__(**{**_fields(SERIAL), "index": ()}), {}, NOW, SEAL)
+
+
+def _fields(policy: Any) -> dict[str, Any]:
+    return {name: getattr(policy, name) for name in policy.__struct_fields__}
+
+
+def test_steps_are_counted_from_the_epoch_and_cut_by_the_range() -> None:
+    base = held([reading(5, 1), reading(7, 2), reading(12, 3)])
+    rows = ask(base, None, step="6h", stat="sum", field="mag", **{"from": to_text(START + timedelta(hours=4))}).rows
+    assert [(row["start"][11:13], row["end"][11:13], row["sum"]) for row in rows] == [
+        ("04", "06", 1),
+        ("06", "12", 2),
+        ("12", "18", 3),
+    ]
+
+
+def test_whole_weeks_begin_on_mondays() -> None:
+    # 1 March 2026 is a Sunday.
+    rows = ask(held([reading(1, 1), reading(25, 1), reading(70, 1)]), step="7d").rows
+    assert [(row["start"][:10], row["count"]) for row in rows] == [("2026-03-01", 1), ("2026-03-02", 2)]
+
+
+@pytest.mark.parametrize(
+    ("fill", "wanted"),
+    [
+        ("none", [(1, 5), (2, 7)]),
+        ("null", [(1, 5), (0, None), (0, None), (2, 7), (0, None)]),
+        ("zero", [(1, 5), (0, 0), (0, 0), (2, 7), (0, 0)]),
+        ("previous", [(1, 5), (0, 5), (0, 5), (2, 7), (0, 7)]),
+    ],
+)
+def test_steps_without_events_are_filled_as_asked(fill: str, wanted: list[Any]) -> None:
+    base = held([reading(1, 5), reading(75, 7), reading(76, 3)])
+    rows = ask(base, step="1d", stat="count,max", field="mag", fill=fill).rows
+    assert [(row["count"], row["max"]) for row in rows] == wanted
+
+
+def test_filled_steps_show_every_group() -> None:
+    base = held([reading(1, 5, "a"), reading(30, 7, "b")])
+    rows = ask(
+        base, step="1d", stat="max", field="mag", by="series", fill="null", to=to_text(START + timedelta(days=2))
+    ).rows
+    assert [(row["start"][8:10], row["group"]["series"], row["max"]) for row in rows] == [
+        ("01", "a", 5),
+        ("02", "a", None),
+        ("02", "b", 7),
+    ]
+
+
+def test_groups_of_values_that_look_alike_are_told_apart() -> None:
+    values = ["1", 1, True, Decimal("1.0"), None, [1], {"x": 1}, "true"]
+    base = held([reading(number, 1, kind=value) for number, value in enumerate(values)])
+    rows = ask(base, by="kind", stat="count").rows
+    groups = [(type(row["group"]["kind"]), row["group"]["kind"], row["count"]) for row in rows]
+    assert groups == [
+        (type(None), None, 3),
+        (int, 1, 2),
+        (str, "1", 1),
+        (str, "true", 1),
+        (bool, True, 1),
+    ]
+
+
+@pytest.mark.parametrize(("order", "wanted"), [("desc", ["c", "b"]), ("asc", ["a", "b"])])
+def test_the_first_groups_are_those_of_the_whole_range(order: str, wanted: list[str]) -> None:
+    events = [reading(0, 9, "a"), reading(1, 5, "b"), reading(2, 6, "b"), reading(30, 20, "c"), reading(31, None, "d")]
+    rows = ask(held(events), by="series", top="2", order=order, stat="sum,p50", field="mag", step="1d").rows
+    assert sorted({row["group"]["series"] for row in rows}) == sorted(wanted)
+    by_series = {row["group"]["series"]: row for row in rows}
+    assert by_series["b"]["sum"] == 11
+    # The sketches of steps are their own, though the totals are made of them.
+    assert by_series["b"]["p50"] == pytest.approx(5, rel=0.01)
+
+
+def test_sums_are_exact_and_averages_are_not_cut_short() -> None:
+    numbers = [Decimal("1E+20"), Decimal("1E-15"), Decimal("-1E+20"), Decimal("0.1"), Decimal("0.2")]
+    base = held([reading(number, value) for number, value in enumerate(numbers)])
+    (row,) = ask(base, stat="sum,avg,min,max,first,last", field="mag").rows
+    assert row["sum"] == Decimal("0.300000000000001")
+    assert row["avg"] == Decimal("0.0600000000000002")
+    assert (row["first"], row["last"]) == (numbers[0], numbers[-1])
+
+
+def ticking(after: int) -> Callable[[], float]:
+    """So many looks at the clock until the time is up."""
+    looks: Iterator[int] = count()
+    return lambda: 100.0 if next(looks) < after else 0.0
+
+
+@pytest.mark.parametrize("looks", range(1, 9))
+@pytest.mark.parametrize("fill", ["none", "zero"])
+def test_when_the_time_is_up_the_steps_that_are_complete_are_the_answer(
+    looks: int, fill: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_AT_ONCE", 10)
+    base = held([reading(number / 2, number) for number in range(200)])
+    whole = ask(base, step="3h", stat="count,sum", field="mag", fill=fill).rows
+    found: list[Any] = []
+    parameters = {"step": "3h", "stat": "count,sum", "field": "mag", "fill": fill}
+    for _ in range(60):
+        page = ask(base, ticking(looks), **parameters)
+        found += page.rows
+        if page.next is None:
+            break
+        parameters = {"cursor": page.next}
+    assert found == whole
+
+
+def test_a_step_that_the_time_does_not_suffice_for_is_too_much() -> None:
+    """However often it is asked for: a smaller step would be answered."""
+    base = held([reading(number / 50, number) for number in range(400)])
+    with pytest.raises(ProblemError, match="smaller step"):
+        ask(base, ticking(1), stat="sum", field="mag", step="1d")
+
+
+def test_without_steps_there_is_nothing_to_go_on_from() -> None:
+    base = held([reading(number, number) for number in range(100)])
+    with pytest.raises(ProblemError, match="too_much"):
+        ask(base, ticking(1), stat="sum", field="mag")
+    with pytest.raises(ProblemError, match="shorter range"):
+        ask(base, ticking(1), stat="sum", field="mag", step="1h", by="series", top="2")
+
+
+def test_groups_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_CELLS", 20)
+    base = held([reading(number, number, f"s{number}") for number in range(40)])
+    assert len(ask(base, by="series", step="6h").rows) == 40
+    with pytest.raises(ProblemError, match="too_many_groups"):
+        ask(base, by="series")
+    with pytest.raises(ProblemError, match="groups times steps"):
+        ask(base, by="series", step="6h", top="1")
+
+
+def test_a_step_of_more_groups_than_a_page_has_rows_is_shown_whole() -> None:
+    base = held([reading(number / 10, number, f"s{number}") for number in range(30)])
+    page = ask(base, by="series", step="1h", limit="4")
+    assert (len(page.rows), page.next is None) == (10, False)
+    rows = page.rows
+    while page.next is not None:
+        page = ask(base, cursor=page.next, limit="4")
+        rows += page.rows
+    assert [row["group"]["series"] for row in sorted(rows, key=lambda one: int(one["group"]["series"][1:]))] == [
+        f"s{number}" for number in range(30)
+    ]
+
+
+def test_a_cursor_of_another_stream_is_refused() -> None:
+    base = held([reading(number, number) for number in range(50)])
+    page = ask(base, step="1h", limit="3")
+    assert page.next
+    other = TIMELY.__class__(**{**_fields(TIMELY), "name": "other"})
+    with pytest.raises(ProblemError, match="another stream"):
+        parse_aggregation(other, {"cursor": [page.next]}, NOW, SEAL)

@@ -1,0 +1,172 @@
+"""Cursors walked while everything moves: writers write, tables descend and are archived, and the configuration changes."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.fakes.serial import everywhere
+from tests.fakes.stage import Stage
+from tidetable.config import parse
+from tidetable.problems import ProblemError
+from tidetable.query import find_aggregate, find_top, parse_aggregation, parse_query, parse_ranking, run_query
+from tidetable.times import to_text
+
+START = datetime(2026, 3, 16, tzinfo=UTC)
+HOURS = 10
+CONFIG = """
+[lifecycle]
+delete_expired = true
+delete_grace = "0s"
+[streams.s]
+period = "hour"
+late = "2h"
+retention = 8
+key = {{ partition_by = "time", bucket = "{bucket}", shards = {shards} }}
+[[streams.s.index]]
+name = "by_kind"
+partition_by = "kind"
+shards = {shards}
+project = ["kind"]
+[[streams.s.index]]
+name = "ranking"
+partition_by = "*"
+sort_by = "n"
+shards = {shards}
+project = "keys"
+"""
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    """Ten hours of events, a minute apart; the layout changes in the middle."""
+    with pytest.MonkeyPatch.context() as patch:
+        everywhere(patch)
+        made = Stage(START, CONFIG.format(bucket="15m", shards=3))
+        for hour in range(HOURS):
+            if hour == HOURS // 2:
+                made.config = parse(CONFIG.format(bucket="1h", shards=5))
+            settle(made)
+            made.clock.time = max(made.clock.now(), START + timedelta(hours=hour, minutes=59))
+            send(made, [START + timedelta(hours=hour, minutes=minute) for minute in range(60)])
+        made.clock.time = START + timedelta(hours=HOURS)
+        settle(made)
+        yield made
+
+
+def settle(stage: Stage) -> None:
+    while stage.run_lifecycle().count("done"):
+        stage.clock.sleep(30)
+
+
+def send(stage: Stage, times: list[datetime], prefix: str = "e") -> None:
+    events = [
+        {
+            "series": f"s{time.minute % 4}",
+            "time": to_text(time),
+            "id": f"{prefix}{time:%H%M}",
+            "data": {"n": (time.hour * 60 + time.minute) * 7919 % 1000, "kind": "odd" if time.minute % 2 else "even"},
+        }
+        for time in times
+    ]
+    outcome = stage.send("s", json.dumps(events).encode())
+    assert (outcome.accepted, outcome.rejections) == (len(events), [])
+
+
+SPAN = {"from": to_text(START), "to": to_text(START + timedelta(hours=HOURS))}
+WANTED = [f"e{hour:02d}{minute:02d}" for hour in range(HOURS) for minute in range(60)]
+
+
+def meets(name: str, where: dict[str, str]) -> bool:
+    """Whether one of the first events meets the conditions."""
+    minutes = int(name[1:3]) * 60 + int(name[3:])
+    number = minutes * 7919 % 1000
+    odd = "where.kind" not in where or minutes % 2 == 1
+    return odd and ("where.n:lt" not in where or number < 500) and ("where.n:ge" not in where or number >= 500)
+
+
+def moved(stage: Stage, turn: int) -> None:
+    """Something happens between two pages: events come, an hour passes, periods are archived, the layout changes."""
+    stage.clock.sleep(1200)
+    now = stage.clock.now()
+    send(stage, [now, now - timedelta(hours=1)], f"new{turn}-")
+    stage.config = parse(CONFIG.format(bucket="30m", shards=1 + turn % 4))
+    settle(stage)
+
+
+@pytest.mark.parametrize(
+    "where", [{}, {"where.kind": "odd"}, {"where.n:lt": "500"}, {"where.kind": "odd", "where.n:ge": "500"}]
+)
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_a_walk_gives_every_event_that_was_there_once_and_in_order(
+    stage: Stage, order: str, where: dict[str, str]
+) -> None:
+    given: dict[str, Any] = {**SPAN, **where, "order": order, "limit": "70"}
+    found, sources, turn = [], set(), 0
+    while True:
+        policy, now = stage.config.streams["s"], stage.clock.now()
+        query = parse_query(policy, {name: [value] for name, value in given.items()}, now, stage.seal)
+        answer: Any = run_query(query, policy, stage.reader(), now, lambda: 100.0)
+        document = answer.document()
+        assert document["gaps"] == []
+        found += document["events"]
+        sources |= {one["from"] for one in document["sources"]}
+        if answer.next is None:
+            break
+        given, turn = {"cursor": answer.next, "limit": "70"}, turn + 1
+        moved(stage, turn)
+    times = [row["time"] for row in found]
+    assert times == sorted(times, reverse=order == "desc")
+    ids = [row["id"] for row in found]
+    assert len(set(ids)) == len(ids)
+    wanted = [name for name in WANTED if meets(name, where)]
+    assert sorted(name for name in ids if name.startswith("e")) == wanted
+    if turn > 3:
+        assert "archive" in sources
+
+
+def test_a_ranking_goes_on_though_its_periods_are_archived(stage: Stage) -> None:
+    given: dict[str, Any] = {**SPAN, "limit": "150"}
+    found: list[Any] = []
+    for turn in range(100):
+        policy, now = stage.config.streams["s"], stage.clock.now()
+        ranking = parse_ranking(policy, {name: [value] for name, value in given.items()}, now, stage.seal)
+        top = find_top(ranking, policy, stage.reader(), now, lambda: 100.0)
+        assert not top.tied
+        found += [(row["value"], row["id"]) for row in top.rows if row["id"].startswith("e")]
+        if top.next is None:
+            break
+        given = {"cursor": top.next, "limit": "150"}
+        moved(stage, turn)
+    assert [number for number, _ in found] == sorted((number for number, _ in found), reverse=True)
+    assert sorted(name for _, name in found) == WANTED
+
+
+def test_an_aggregate_goes_on_at_the_step_where_it_ended(stage: Stage) -> None:
+    given: dict[str, Any] = {**SPAN, "step": "20m", "by": "kind", "limit": "9", "where.n:ge": "0"}
+    counts: list[int] = []
+    for turn in range(100):
+        policy, now = stage.config.streams["s"], stage.clock.now()
+        asked = parse_aggregation(policy, {name: [value] for name, value in given.items()}, now, stage.seal)
+        answer = find_aggregate(asked, policy, stage.reader(), now, lambda: 100.0)
+        counts += [row["count"] for row in answer.rows]
+        if answer.next is None:
+            break
+        given = {"cursor": answer.next, "limit": "9"}
+        stage.clock.sleep(1200)
+        settle(stage)
+        assert turn < 50
+    assert counts == [10] * (2 * 3 * HOURS)
+
+
+def test_a_cursor_of_another_pipeline_is_none(stage: Stage) -> None:
+    policy, now = stage.config.streams["s"], stage.clock.now()
+    query = parse_query(policy, {name: [value] for name, value in SPAN.items()}, now, stage.seal)
+    following = run_query(query, policy, stage.reader(), now, lambda: 100.0).next
+    assert following
+    other = Stage(START, CONFIG.format(bucket="15m", shards=3))
+    settle(other)
+    with pytest.raises(ProblemError, match="no cursor"):
+        parse_query(policy, {"cursor": [following]}, now, other.seal)

@@ -1,0 +1,181 @@
+"""Rankings: what is refused, how little is read, ties, and what the tables know better than their indexes."""
+
+import random
+from collections.abc import Sequence
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from tests.fakes import SEAL
+from tests.query.held import ARCHIVED, DAYS, NOW, SERIAL, START, TIMELY, Held
+from tidetable.config import parse
+from tidetable.errors import StoreUnavailable
+from tidetable.events import Event
+from tidetable.keys import Index, Layout
+from tidetable.problems import ProblemError
+from tidetable.query import find_top, parse_ranking
+from tidetable.query.top import Top
+from tidetable.times import to_text
+
+SPAN = {"from": to_text(START), "to": to_text(START + timedelta(days=DAYS))}
+LIVE = [day for day in range(DAYS) if day not in ARCHIVED]
+
+
+def scored(day: int, number: int, mag: Any, **data: Any) -> Event:
+    return Event(f"p{number % 7}", START + timedelta(days=day, seconds=number), f"{day}-{number}", {"mag": mag, **data})
+
+
+def ask(base: Held, **parameters: str) -> Top:
+    given = {name: [value] for name, value in ({} if "cursor" in parameters else SPAN).items()}
+    given |= {name: [value] for name, value in parameters.items()}
+    ranking = parse_ranking(base.policy, given, NOW, SEAL)
+    return find_top(ranking, base.policy, base.reader, NOW, lambda: 100.0)
+
+
+REFUSED = [
+    ("no index among several", {}, "bad_parameter", "best, best_of_all"),
+    ("an index that there is not", {"index": "worst"}, "bad_parameter", "there are: best"),
+    ("an index that is no ranking", {"index": "by_status"}, "bad_parameter", "there are: best"),
+    ("no value", {"index": "best"}, "bad_parameter", "one status"),
+    ("a value of all", {"index": "best_of_all", "value": "x"}, "bad_parameter", "leave value out"),
+    ("a kind of none", {"index": "best", "value": "x", "kind": "y"}, "bad_parameter", "no kinds"),
+    ("too many", {"index": "best_of_all", "limit": "1001"}, "bad_parameter", "1000"),
+    ("a series", {"index": "best_of_all", "series": "a"}, "unknown_parameter", "series"),
+    ("more with a cursor", {"cursor": "x", "index": "best"}, "invalid_cursor", "leave them out"),
+    ("a cursor that is none", {"cursor": "x"}, "invalid_cursor", "no cursor"),
+]
+
+
+@pytest.mark.parametrize(("name", "parameters", "code", "detail"), REFUSED)
+def test_a_refusal_says_what_to_change(name: str, parameters: dict[str, str], code: str, detail: str) -> None:
+    with pytest.raises(ProblemError) as caught:
+        ask(Held(TIMELY, [], [TIMELY.layout] * DAYS), **parameters)
+    assert (caught.value.problem.status, caught.value.problem.code) == (400, code)
+    assert detail in caught.value.problem.detail
+
+
+def test_a_stream_without_a_ranking_is_told_how_it_would_have_one() -> None:
+    bare = parse('[streams.d]\nperiod = "day"\nlate = "1d"\nretention = 3\nkey = { partition_by = "series" }').streams[
+        "d"
+    ]
+    with pytest.raises(ProblemError, match="sort_by") as caught:
+        parse_ranking(bare, {}, NOW, SEAL)
+    assert caught.value.problem.code == "needs_index"
+
+
+@pytest.mark.parametrize("spread", ["evenly", "in one suffix", "tied"])
+def test_the_first_fifty_of_many_partitions_read_little_more_than_fifty(spread: str) -> None:
+    """Eight suffixes and three periods that have tables."""
+    index = Index("best_of_all", "*", 8, "mag")
+    layout = Layout("time", 4, "id", 21_600, (index,))
+    chance = random.Random(1)
+    many: list[Event] = []
+    for day in LIVE:
+        for number in range(1000):
+            event = scored(day, number, 0)
+            mag = chance.randrange(10**6)
+            if spread == "in one suffix":
+                in_one = day == 1 and index.attributes_of(event)[index.pk].endswith("#3")
+                mag = number if not in_one else 10**6 + number
+            elif spread == "tied":
+                mag = number // 100
+            many.append(Event(event.series, event.time, event.id, {"mag": mag}))
+    base = Held(TIMELY, many, [layout] * DAYS)
+    top = ask(base, index="best_of_all", limit="50")
+    wanted = sorted(many, key=lambda one: (one.data["mag"], one.time, one.series, one.id), reverse=True)[:50]
+    assert [row["id"] for row in top.rows] == [one.id for one in wanted]
+    if spread != "tied":
+        assert base.store.items_read <= 400
+
+
+def test_ties_that_are_too_many_are_told_and_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidetable.query.top._TIES_LEAST", 100)
+    many = [scored(day, number, 7 if number < 1500 else 8) for day in LIVE for number in range(1502)]
+    base = Held(TIMELY, many, [TIMELY.layout] * DAYS)
+    top = ask(base, index="best_of_all", limit="10")
+    assert (top.tied, top.next, len(top.rows)) == (True, None, 10)
+    assert [row["value"] for row in top.rows] == [8] * 6 + [7] * 4
+    assert base.store.items_read < 1000
+
+
+def test_an_event_that_has_another_number_by_now_is_not_shown_with_its_old_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The index still has the old entry: what is fetched from the table says so."""
+    events = [scored(1, number, number, status="new", long="x") for number in range(5)]
+    base = Held(TIMELY, events, [TIMELY.layout] * DAYS)
+    table = base.store.tables["tidetable-t.s.2026-03-02"]
+    changed, gone = (TIMELY.layout.key_of(events[number]) for number in (4, 3))
+    real = base.store.get_many
+
+    def ahead(name: str, keys: Sequence[Any], *, consistent: bool = True) -> Any:
+        found = dict(real(name, keys, consistent=consistent))
+        found.pop(gone, None)
+        if changed in found:
+            found[changed] = {**found[changed], "sk_best": Decimal(-1)}
+        return found
+
+    monkeypatch.setattr(base.store, "get_many", ahead)
+    assert len(table) == 5
+    top = ask(base, index="best", value="new")
+    assert [(row["rank"], row["value"]) for row in top.rows] == [(1, 2), (2, 1), (3, 0)]
+
+
+def test_what_the_index_holds_is_not_fetched() -> None:
+    events = [scored(1, number, number, status="new", long="x") for number in range(5)]
+    base = Held(TIMELY, events, [TIMELY.layout] * DAYS)
+
+    def never(*_: Any, **__: Any) -> Any:
+        raise AssertionError("the index holds it")
+
+    whole = ask(base, index="best", value="new").rows
+    base.store.get_many = never  # type: ignore[method-assign]
+    slim = ask(base, index="best", value="new", fields="status").rows
+    assert [row["id"] for row in slim] == [row["id"] for row in whole]
+    assert {tuple(row["data"]) for row in slim} == {("status",)}
+
+
+def test_conditions_on_the_number_narrow_what_is_read() -> None:
+    base = Held(TIMELY, [scored(1, number, number) for number in range(400)], [TIMELY.layout] * DAYS)
+    top = ask(base, index="best_of_all", limit="5", **{"where.mag:lt": "100", "where.mag:ge": "97"})
+    assert [row["value"] for row in top.rows] == [99, 98, 97]
+    assert base.store.items_read < 30
+
+
+def test_by_default_it_is_what_the_tables_keep() -> None:
+    base = Held(TIMELY, [scored(day, 1, day) for day in range(DAYS)], [TIMELY.layout] * DAYS)
+    ranking = parse_ranking(TIMELY, {"index": ["best_of_all"]}, NOW, SEAL)
+    assert ranking.start == START - timedelta(days=4)
+    top = find_top(ranking, TIMELY, base.reader, NOW, lambda: 100.0)
+    assert [row["value"] for row in top.rows] == [4, 3, 2, 1, 0]
+    assert {one["from"] for one in top.about()["sources"]} == {"index", "archive"}
+
+
+def test_periods_without_the_ranking_are_named() -> None:
+    without = Layout("time", 1, "id", 3600)
+    base = Held(SERIAL, [], [TIMELY.layout, without, TIMELY.layout, TIMELY.layout, TIMELY.layout])
+    top = ask(base, index="best_of_all")
+    assert [(gap["from"][:10], gap["reason"]) for gap in top.about()["gaps"]] == [("2026-03-02", "no index")]
+
+
+def test_a_cursor_ends_with_the_definition_of_its_index() -> None:
+    base = Held(TIMELY, [scored(1, number, number) for number in range(30)], [TIMELY.layout] * DAYS)
+    following = ask(base, index="best_of_all").next
+    assert following
+    text = TIMELY.__class__(
+        **{
+            **{name: getattr(TIMELY, name) for name in TIMELY.__struct_fields__},
+            "index": tuple(one for one in TIMELY.index if one.name != "best_of_all"),
+        }
+    )
+    with pytest.raises(ProblemError, match="has become another"):
+        parse_ranking(text, {"cursor": [following]}, NOW, SEAL)
+
+
+def test_a_ranking_that_takes_too_long_is_asked_for_again() -> None:
+    base = Held(TIMELY, [scored(1, number, number) for number in range(30)], [TIMELY.layout] * DAYS)
+    ranking = parse_ranking(TIMELY, {"index": ["best_of_all"]}, NOW, SEAL)
+    with pytest.raises(StoreUnavailable, match="longer than an answer may"):
+        find_top(ranking, TIMELY, base.reader, NOW, lambda: 0.0)
