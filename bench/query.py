@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import logging
 import os
+import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from math import ceil
@@ -62,20 +63,31 @@ period = "day"
 late = "1d"
 retention = 300
 key = { partition_by = "series", shards = 1 }
+[streams.scores]
+period = "day"
+late = "1d"
+retention = 300
+key = { partition_by = "series", shards = 1 }
+[[streams.scores.index]]
+name = "best"
+partition_by = "*"
+sort_by = "score"
+shards = 8
 """
 
 Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
 
 
-def filled(stream: Stream, days: int, events: int, text: int = 0) -> list[Entry]:
+def filled(stream: Stream, days: int, events: int, text: int = 0, *, scores: bool = False) -> list[Entry]:
     """Period tables of a stream with so many events, and their entries."""
+    chance = random.Random(1)  # noqa: S311 - made-up data
     entries = []
     tables = wiring.tables()
     catalog: Any = DynamoCatalog(aws_client(os.environ["AWS_ENDPOINT_URL"], "dynamodb"), "bench-catalog")
     for day in range(days):
         period = containing(DAY + timedelta(days=day), stream.period)
         table = table_name("bench", stream.name, period)
-        tables.create(TableSpec(table, None, None, TableClass.STANDARD, {}))
+        tables.create(TableSpec(table, None, None, TableClass.STANDARD, {}, stream.layout.indexes))
         entry = Entry(stream.name, period, table, stream.layout, State.OPEN, DAY)
         catalog.add(entry)
         entries.append(entry)
@@ -93,6 +105,7 @@ def filled(stream: Stream, days: int, events: int, text: int = 0) -> list[Entry]
                             "place": "10 km NE of Somewhere, California" + "x" * text,
                             "status": "reviewed",
                             "depth": Decimal("4.2"),
+                            **({"score": chance.randrange(10**6)} if scores else {}),
                         },
                     ),
                     at=1,
@@ -107,12 +120,12 @@ def filled(stream: Stream, days: int, events: int, text: int = 0) -> list[Entry]
     return entries
 
 
-def request(stream: str, **parameters: str) -> dict[str, Any]:
+def request(stream: str, what: str = "events", **parameters: str) -> dict[str, Any]:
     """A request of the API gateway."""
     return {
         "httpMethod": "GET",
-        "path": f"/v1/streams/{stream}/events",
-        "resource": "/v1/streams/{stream}/events",
+        "path": f"/v1/streams/{stream}/{what}",
+        "resource": f"/v1/streams/{{stream}}/{what}",
         "headers": {},
         "multiValueHeaders": {},
         "pathParameters": {"stream": stream},
@@ -124,6 +137,11 @@ def request(stream: str, **parameters: str) -> dict[str, Any]:
     }
 
 
+def headers_of(answer: Mapping[str, Any]) -> Mapping[str, str]:
+    """The headers of an answer, each with its one value."""
+    return answer.get("headers") or {name: one[0] for name, one in answer["multiValueHeaders"].items()}
+
+
 def ours(handler: Handler, stream: str, **parameters: str) -> tuple[list[Any], float, float]:
     """Every event of a query, page by page; read units and requests."""
     events: list[Any] = []
@@ -132,7 +150,7 @@ def ours(handler: Handler, stream: str, **parameters: str) -> tuple[list[Any], f
         answer = handler(request(stream, **parameters), Context())
         if answer["statusCode"] != 200:
             raise RuntimeError(answer["body"])
-        headers = answer.get("headers") or {name: one[0] for name, one in answer["multiValueHeaders"].items()}
+        headers = headers_of(answer)
         document = json.loads(answer["body"]) if len(answer["body"]) < 100_000 else None
         units += float(headers["Tidetable-Read-Units"])
         requests += float(headers["Tidetable-Requests"])
@@ -191,6 +209,7 @@ def main() -> None:
         DynamoTables(aws_client(local.endpoint, "dynamodb")).create(
             TableSpec("bench-catalog", None, None, TableClass.STANDARD, {})
         )
+        DynamoCatalog(aws_client(local.endpoint, "dynamodb"), "bench-catalog").ensure_secret()
         wide = filled(config.streams["wide"], 2, EVENTS)
         span = {"from": to_text(DAY), "to": to_text(DAY + timedelta(days=5))}
 
@@ -206,7 +225,7 @@ def main() -> None:
         sixteen = config.streams["sixteen"]
         filled(sixteen, 1, 4000, text=830)
         first: Any = query.handler(request("sixteen", **span, limit="100"), Context())  # type: ignore[arg-type]
-        headers = first.get("headers") or {name: one[0] for name, one in first["multiValueHeaders"].items()}
+        headers = headers_of(first)
         units, requests = float(headers["Tidetable-Read-Units"]), float(headers["Tidetable-Requests"])
         sizes = sum(
             item_bytes(
@@ -219,6 +238,12 @@ def main() -> None:
         filled(config.streams["series"], 1, 2000)
         hour = {"series": "station-7", "from": to_text(DAY), "to": to_text(DAY + timedelta(hours=1)), "limit": "1000"}
         _, _, for_an_hour = ours(query.handler, "series", **hour)
+        filled(config.streams["scores"], 3, 6000, scores=True)
+        top: Any = query.handler(request("scores", "top", **span, limit="50"), Context())  # type: ignore[arg-type]
+        ranked = [one["value"] for one in json.loads(top["body"])["top"]]
+        if len(ranked) != 50 or ranked != sorted(ranked, reverse=True):
+            raise AssertionError(ranked)
+        for_top = float(headers_of(top)["Tidetable-Events-Read"])
     cpu = median(book[0] / mine[0] for mine, book in rounds)
     wall = median(book[1] / mine[1] for mine, book in rounds)
     mine_us, book_us = (median(side[0] for side in sides) / EVENTS * 1e6 for sides in zip(*rounds, strict=True))
@@ -231,6 +256,7 @@ def main() -> None:
         query_wall_textbook_over_ours=wall,
         newest100_read_units_over_minimum=units / (ceil(sizes / 4096) / 2),
         series_hour_requests=for_an_hour,
+        top50_items_read=for_top,
     )
 
 

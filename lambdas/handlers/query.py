@@ -169,7 +169,7 @@ def _page(limit: int, run: Callable[[int], Answer | Top | Aggregate]) -> HttpRes
     while True:
         answer = run(limit)
         content_type, body = rendered(answer, form)
-        if fits(body):
+        if fits(answer, form, body):
             break
         rows = len(answer.texts())
         if rows <= 1:

@@ -15,6 +15,8 @@ ROUTES = {
     ("GET", "/v1/streams/{stream}/events/{ref}"): "query",
     ("GET", "/v1/streams/{stream}/periods"): "query",
     ("GET", "/v1/streams/{stream}/latest"): "query",
+    ("GET", "/v1/streams/{stream}/top"): "query",
+    ("GET", "/v1/streams/{stream}/aggregate"): "query",
     ("GET", "/v1/streams"): "query",
     ("GET", "/v1/health"): "query",
 }

@@ -137,4 +137,4 @@ def test_what_the_double_itself_cannot_do_is_an_error_and_not_a_silence(proxy: P
     dynamodb = table(proxy)
     dynamodb.put_item(TableName="tides", Item=item())
     with pytest.raises(ClientError, match="the strict double failed: NotImplementedError"):
-        dynamodb.scan(TableName="tides", ProjectionExpression="f.g")
+        dynamodb.scan(TableName="tides", ProjectionExpression="f[0]")

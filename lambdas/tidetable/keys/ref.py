@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode
 from binascii import b2a_base64
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from json.encoder import encode_basestring as quoted
 from typing import Self
 
@@ -16,6 +18,7 @@ from tidetable.keys.layout import Key
 from tidetable.periods import Period, from_label
 
 _VERSION = 1
+_FILL = ("", "  ", " ")
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
@@ -33,7 +36,28 @@ def ref_head(stream: str, label: str, pk: str) -> str:
 
 def ref_tail(sk: str) -> str:
     """What is an event's own in its ref."""
-    return b2a_base64(f"{quoted(sk)}]".encode(), newline=False).translate(_URL_SAFE, b"=").decode()
+    return b2a_base64(_tail(sk).encode(), newline=False).translate(_URL_SAFE).decode()
+
+
+def ref_tails(sks: Sequence[str]) -> list[str]:
+    """The same of several events, encoded at once."""
+    tails = [_tail(sk) for sk in sks]
+    whole = "".join(tails)
+    if not whole.isascii():
+        return [ref_tail(sk) for sk in sks]
+    text = b2a_base64(whole.encode(), newline=False).translate(_URL_SAFE).decode()
+    ends = accumulate([len(one) // 3 * 4 for one in tails])
+    start, found = 0, []
+    for end in ends:
+        found.append(text[start:end])
+        start = end
+    return found
+
+
+def _tail(sk: str) -> str:
+    """The end of a ref's JSON, filled up with spaces to whole groups of Base64 so that it needs no padding."""
+    text = f"{quoted(sk)}]"
+    return text + _FILL[(len(text) if text.isascii() else len(text.encode())) % 3]
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,11 @@ class Aggregate:
         """What the rows are called."""
         return "aggregates"
 
+    @property
+    def bounded(self) -> bool:
+        """Rows may have many statistics, of many digits."""
+        return False
+
     def texts(self) -> list[str]:
         """The rows as JSON."""
         return [encode_json(row).decode() for row in self.rows]

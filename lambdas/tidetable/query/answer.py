@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidetable.exact import decode_json, encode_json
 from tidetable.query.cursor import Position
@@ -47,6 +47,11 @@ class Answer:
         """What the rows are called."""
         return "events"
 
+    @property
+    def bounded(self) -> bool:
+        """The page was cut so that it can be answered."""
+        return True
+
     def about(self) -> dict[str, Any]:
         """What the answer says besides its events."""
         return {"next": self.next, "gaps": gaps_of(self.gaps), "sources": sources_of(self.sources)}
@@ -56,6 +61,13 @@ class Answer:
         return {self.name: [decode_json(text) for text in self.texts()], **self.about()}
 
 
+class Texts(NamedTuple):
+    """Events that are shown as they are stored: their items, and their texts."""
+
+    items: Quick
+    texts: list[str]
+
+
 class AnswerPage:
     """The page of an answer as it fills: rows, and items that are shown as they are stored."""
 
@@ -63,18 +75,18 @@ class AnswerPage:
         self._query = query
         self._size = 0
         self.count = 0
-        self.parts: list[list[Row] | Quick] = []
+        self.parts: list[list[Row] | Texts] = []
 
     @property
     def rows(self) -> list[Row]:
         """All rows."""
-        return [row for part in self.parts if not isinstance(part, Quick) for row in part]
+        return [row for part in self.parts if not isinstance(part, Texts) for row in part]
 
     @property
     def position(self) -> Position:
         """The place of the last event."""
-        last = next(part for part in reversed(self.parts) if len(part.items if isinstance(part, Quick) else part))
-        return last.position(-1) if isinstance(last, Quick) else last[-1].position
+        last = next(part for part in reversed(self.parts) if len(part.texts if isinstance(part, Texts) else part))
+        return last.items.position(len(last.texts) - 1) if isinstance(last, Texts) else last[-1].position
 
     def take(self, rows: Iterable[Row]) -> bool:
         """Take rows as far as they fit, and the first in any case; tells whether one did not."""
@@ -92,14 +104,27 @@ class AnswerPage:
 
     def take_quick(self, batch: Quick) -> bool:
         """The same of items that are shown as they are stored."""
-        count, size = batch.fitting(self._query.limit - self.count, MAX_ANSWER_BYTES - self._size)
-        if not count and not self.count and batch.items:
-            count = 1
-        if count:
-            self.parts.append(Quick(batch.entry, batch.items[:count]))
-        self.count += count
+        items = batch.items[: self._query.limit - self.count]
+        texts = Quick(batch.entry, items).texts(self._query.stream)
+        size = escaped_bytes(",".join(texts))
+        if self._size + size > MAX_ANSWER_BYTES:
+            size, number = 0, 0
+            for text in texts:
+                more = escaped_bytes(text) + 1
+                if (self.count or number) and self._size + size + more > MAX_ANSWER_BYTES:
+                    break
+                size, number = size + more, number + 1
+            texts = texts[:number]
+        self.parts.append(Texts(batch, texts))
+        self.count += len(texts)
         self._size += size
-        return count < len(batch.items)
+        return len(texts) < len(batch.items)
+
+
+def escaped_bytes(text: str) -> int:
+    """What JSON takes in an answer: on the way to the gateway it is escaped once more."""
+    size = (len(text) if text.isascii() else len(text.encode())) + text.count('"')
+    return size + text.count("\\") if "\\" in text else size
 
 
 def gaps_of(gaps: Iterable[Gap]) -> list[dict[str, Any]]:

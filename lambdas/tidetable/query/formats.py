@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from tidetable.events import JsonObject
 from tidetable.exact import decode_json, encode_json
 from tidetable.problems import refuse
+from tidetable.query.answer import escaped_bytes
 
 FORMAT = ("format", "flat")
 _TYPES = {"json": "application/json", "ndjson": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
@@ -26,6 +27,11 @@ class Rows(Protocol):
     @property
     def name(self) -> str:
         """What the rows are called in JSON."""
+        ...
+
+    @property
+    def bounded(self) -> bool:
+        """Whether it surely can be answered as JSON."""
         ...
 
     def texts(self) -> list[str]:
@@ -70,10 +76,11 @@ def rendered(answer: Rows, form: Form) -> tuple[str, str]:
     return _TYPES["json"], f'{{"{answer.name}":[{",".join(texts)}],{encode_json(answer.about()).decode()[1:]}'
 
 
-def fits(body: str) -> bool:
-    """Whether an answer can be given: on its way it is escaped once more."""
-    size = len(body) if body.isascii() else len(body.encode())
-    return size + body.count('"') + body.count("\\") + body.count("\n") <= _MOST_BYTES
+def fits(answer: Rows, form: Form, body: str) -> bool:
+    """Whether an answer can be given in a form."""
+    if answer.bounded and form == Form():
+        return True
+    return escaped_bytes(body) + body.count("\n") <= _MOST_BYTES
 
 
 def flattened(row: JsonObject) -> JsonObject:

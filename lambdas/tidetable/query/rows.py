@@ -14,7 +14,7 @@ from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.events import Event, Item, JsonObject
 from tidetable.exact import encode_json
-from tidetable.keys import Key, Ref, ref_head, ref_tail
+from tidetable.keys import Key, Ref, ref_head, ref_tails
 from tidetable.large.forms import earlier_keys
 from tidetable.large.whole import Unpacker, is_partial, size_outside
 from tidetable.ports import EventStore, Version
@@ -24,8 +24,6 @@ from tidetable.times import from_micros, from_text, to_text
 ALL = "*"
 # What an event takes in an answer besides its data and its names.
 _FRAME_BYTES = 400
-# The same of an event that is shown as it is stored, besides its key: that is there as names and again in the ref.
-_QUICK_BYTES = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +118,7 @@ class Quick(NamedTuple):
         named = layout.partition_by == "time" and not layout.versioned
         heads: dict[str, str] = {}
         texts: list[str] = []
-        for item in self.items:
+        for item, tail in zip(self.items, ref_tails([item["sk"] for item in self.items]), strict=True):
             sk, pk = item["sk"], item["pk"]
             # Most keys say their names as they are.
             time, series, id = sk.split("#") if named and "%" not in sk else layout.names_of(item)
@@ -128,8 +126,7 @@ class Quick(NamedTuple):
             if head is None:
                 head = heads[pk] = ref_head(stream, label, pk)
             texts.append(
-                f'{{"series":{quoted(series)},"time":"{time}","id":{quoted(id)},'
-                f'"data":{item["json"]},"ref":"{head}{ref_tail(sk)}"}}'
+                f'{{"series":{quoted(series)},"time":"{time}","id":{quoted(id)},"data":{item["json"]},"ref":"{head}{tail}"}}'
             )
         return texts
 
@@ -138,34 +135,10 @@ class Quick(NamedTuple):
         names_of = self.entry.layout.names_of
         return Quick(self.entry, [item for item in self.items if names_of(item)[1] == series])
 
-    def fitting(self, count: int, size: int) -> tuple[int, int]:
-        """How many of the items fit into so many events and bytes, and the bytes of those that do.
-
-        On the way to the gateway an answer is escaped once more, so quotes and what escapes them count twice.
-        """
-        items = self.items[:count]
-        whole = _bytes("".join([item["json"] for item in items])) + len(items) * _QUICK_BYTES
-        whole += 3 * _bytes("".join([item["sk"] + item["pk"] for item in items]))
-        if whole <= size:
-            return len(items), whole
-        taken = used = 0
-        for item in items:
-            more = _bytes(item["json"]) + 3 * _bytes(item["sk"] + item["pk"]) + _QUICK_BYTES
-            if used + more > size:
-                break
-            used += more
-            taken += 1
-        return taken, used
-
     def position(self, index: int) -> Position:
         """The place of an item in the order of events."""
         time, series, id = self.entry.layout.names_of(self.items[index])
         return Position(from_text(time), series, id)
-
-
-def _bytes(text: str) -> int:
-    """What JSON takes in an answer."""
-    return (len(text) if text.isascii() else len(text.encode())) + text.count('"') + text.count("\\")
 
 
 class Shown(NamedTuple):

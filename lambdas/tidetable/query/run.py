@@ -13,7 +13,7 @@ from tidetable.errors import TableMissing
 from tidetable.events import Item
 from tidetable.keys import Key
 from tidetable.ports import Tables
-from tidetable.query.answer import Answer, AnswerPage
+from tidetable.query.answer import Answer, AnswerPage, Texts
 from tidetable.query.cursor import Position
 from tidetable.query.explain import explained
 from tidetable.query.fetch import AHEAD
@@ -95,8 +95,7 @@ class _Run:
         except TableMissing as error:
             raise Vanished from error
         parts = [
-            part.texts(query.stream) if isinstance(part, Quick) else shown(part, query.stream, query.shape)
-            for part in page.parts
+            part.texts if isinstance(part, Texts) else shown(part, query.stream, query.shape) for part in page.parts
         ]
         following = None if position is None else self._reader.seal.seal(query.cursor(position))
         gaps = told_gaps([*plan.gaps, *stages.missing.values()], now)

@@ -50,6 +50,11 @@ class Top:
         """What the rows are called."""
         return "top"
 
+    @property
+    def bounded(self) -> bool:
+        """The page was cut so that it can be answered."""
+        return True
+
     def texts(self) -> list[str]:
         """The events as JSON, with their rank in the page and the number that they are ranked by."""
         return [encode_json(row).decode() for row in self.rows]
