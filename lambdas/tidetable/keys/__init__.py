@@ -2,7 +2,7 @@
 
 from tidetable.keys.index import ATTRIBUTES, TIME, WHOLE, Index, number_at, number_text, value_at, value_text
 from tidetable.keys.layout import Key, Layout
-from tidetable.keys.ref import Ref, ref_head, ref_tails, ref_text
+from tidetable.keys.ref import Ref, is_plain, ref_head, ref_tails, ref_text
 from tidetable.keys.suffix import suffix_of
 from tidetable.keys.text import MAX_NAME_BYTES, escape, unescape
 
@@ -15,6 +15,7 @@ __all__ = [
     "Key",
     "Layout",
     "Ref",
+    "is_plain",
     "number_at",
     "number_text",
     "ref_head",

@@ -61,6 +61,10 @@ class Aggregate:
         """The rows as JSON."""
         return [encode_json(row).decode() for row in self.rows]
 
+    def joined(self) -> str:
+        """The same with commas between them."""
+        return ",".join(self.texts())
+
     def about(self) -> dict[str, Any]:
         """What the answer says besides its rows; ``approximate`` statistics with the relative error that they lie within."""
         about = {"next": self.next, "approximate": self.approximate}

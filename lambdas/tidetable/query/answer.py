@@ -18,14 +18,22 @@ from tidetable.times import to_text
 MAX_ANSWER_BYTES = 5_000_000
 
 
+class Texts(NamedTuple):
+    """Events that are shown as they are stored: their items, and their texts, each and joined by commas."""
+
+    items: Quick
+    texts: list[str]
+    joined: str
+
+
 @dataclass(slots=True)
 class Answer:
-    """A page of events; ``next`` is None at the end. ``parts`` are its events in order, as text where they are so already.
+    """A page of events; ``next`` is None at the end. ``parts`` are its events in order, as texts where they are so already.
 
     ``sources`` are the stages that it was read from.
     """
 
-    parts: list[list[Shown] | list[str]] = field(default_factory=list)
+    parts: Sequence[list[Shown] | Texts] = ()
     next: str | None = None
     gaps: Sequence[Gap] = ()
     cost: Cost = field(default_factory=Cost)
@@ -34,13 +42,16 @@ class Answer:
     @property
     def count(self) -> int:
         """How many events there are."""
-        return sum(map(len, self.parts))
+        return sum(len(part.texts if isinstance(part, Texts) else part) for part in self.parts)
 
     def texts(self) -> list[str]:
         """The events as JSON."""
-        return [
-            one if isinstance(one, str) else encode_json(one.document()).decode() for part in self.parts for one in part
-        ]
+        return [text for part in self.parts for text in (part.texts if isinstance(part, Texts) else _texts(part))]
+
+    def joined(self) -> str:
+        """The same with commas between them."""
+        parts = [part.joined if isinstance(part, Texts) else ",".join(_texts(part)) for part in self.parts]
+        return ",".join([part for part in parts if part])
 
     @property
     def name(self) -> str:
@@ -59,13 +70,6 @@ class Answer:
     def document(self) -> dict[str, Any]:
         """The answer's body."""
         return {self.name: [decode_json(text) for text in self.texts()], **self.about()}
-
-
-class Texts(NamedTuple):
-    """Events that are shown as they are stored: their items, and their texts."""
-
-    items: Quick
-    texts: list[str]
 
 
 class AnswerPage:
@@ -106,7 +110,8 @@ class AnswerPage:
         """The same of items that are shown as they are stored."""
         items = batch.items[: self._query.limit - self.count]
         texts = Quick(batch.entry, items).texts(self._query.stream)
-        size = escaped_bytes(",".join(texts))
+        joined = ",".join(texts)
+        size = escaped_bytes(joined)
         if self._size + size > MAX_ANSWER_BYTES:
             size, number = 0, 0
             for text in texts:
@@ -115,7 +120,8 @@ class AnswerPage:
                     break
                 size, number = size + more, number + 1
             texts = texts[:number]
-        self.parts.append(Texts(batch, texts))
+            joined = ",".join(texts)
+        self.parts.append(Texts(batch, texts, joined))
         self.count += len(texts)
         self._size += size
         return len(texts) < len(batch.items)
@@ -125,6 +131,10 @@ def escaped_bytes(text: str) -> int:
     """What JSON takes in an answer: on the way to the gateway it is escaped once more."""
     size = (len(text) if text.isascii() else len(text.encode())) + text.count('"')
     return size + text.count("\\") if "\\" in text else size
+
+
+def _texts(part: Iterable[Shown]) -> list[str]:
+    return [encode_json(one.document()).decode() for one in part]
 
 
 def gaps_of(gaps: Iterable[Gap]) -> list[dict[str, Any]]:

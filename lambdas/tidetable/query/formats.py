@@ -38,6 +38,10 @@ class Rows(Protocol):
         """The rows, each as a JSON object."""
         ...
 
+    def joined(self) -> str:
+        """The same with commas between them."""
+        ...
+
     def about(self) -> Mapping[str, Any]:
         """The rest of the answer."""
         ...
@@ -68,12 +72,18 @@ def rendered(answer: Rows, form: Form) -> tuple[str, str]:
     """An answer's content type and body. Where there is no place for them, cursor and gaps are in the headers alone."""
     if form.kind == "csv":
         return _TYPES["csv"], _csv(answer)
+    if form.kind == "json" and not form.flat:
+        return _TYPES["json"], _json(answer, answer.joined())
     texts = answer.texts()
     if form.flat:
         texts = [encode_json(flattened(decode_json(text))).decode() for text in texts]
     if form.kind == "ndjson":
         return _TYPES["ndjson"], "".join([f"{text}\n" for text in texts])
-    return _TYPES["json"], f'{{"{answer.name}":[{",".join(texts)}],{encode_json(answer.about()).decode()[1:]}'
+    return _TYPES["json"], _json(answer, ",".join(texts))
+
+
+def _json(answer: Rows, rows: str) -> str:
+    return "".join(['{"', answer.name, '":[', rows, "],", encode_json(answer.about()).decode()[1:]])
 
 
 def fits(answer: Rows, form: Form, body: str) -> bool:

@@ -14,7 +14,7 @@ from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.events import Event, Item, JsonObject
 from tidetable.exact import encode_json
-from tidetable.keys import Key, Ref, ref_head, ref_tails
+from tidetable.keys import Key, Ref, is_plain, ref_head, ref_tails
 from tidetable.large.forms import earlier_keys
 from tidetable.large.whole import Unpacker, is_partial, size_outside
 from tidetable.ports import EventStore, Version
@@ -115,18 +115,19 @@ class Quick(NamedTuple):
     def texts(self, stream: str) -> list[str]:
         """The events in an answer's body, as JSON."""
         layout, label = self.entry.layout, self.entry.period.label
-        named = layout.partition_by == "time" and not layout.versioned
-        heads: dict[str, str] = {}
+        sks = [item["sk"] for item in self.items]
+        heads = {pk: ref_head(stream, label, pk) for pk in {item["pk"] for item in self.items}}
+        # Most keys say their names as they are, and most names are JSON as they are: that is looked at for all at once.
+        whole = "".join(sks)
+        named = layout.partition_by == "time" and not layout.versioned and "%" not in whole
+        plain = is_plain(whole) and is_plain("".join(heads))
         texts: list[str] = []
-        for item, tail in zip(self.items, ref_tails([item["sk"] for item in self.items]), strict=True):
-            sk, pk = item["sk"], item["pk"]
-            # Most keys say their names as they are.
-            time, series, id = sk.split("#") if named and "%" not in sk else layout.names_of(item)
-            head = heads.get(pk)
-            if head is None:
-                head = heads[pk] = ref_head(stream, label, pk)
+        for item, tail in zip(self.items, ref_tails(sks), strict=True):
+            time, series, id = item["sk"].split("#") if named else layout.names_of(item)
+            if not plain:
+                series, id = quoted(series)[1:-1], quoted(id)[1:-1]
             texts.append(
-                f'{{"series":{quoted(series)},"time":"{time}","id":{quoted(id)},"data":{item["json"]},"ref":"{head}{tail}"}}'
+                f'{{"series":"{series}","time":"{time}","id":"{id}","data":{item["json"]},"ref":"{heads[item["pk"]]}{tail}"}}'
             )
         return texts
 

@@ -94,9 +94,7 @@ class _Run:
             complete(page.rows, self._reader.unpacker, query.shape)
         except TableMissing as error:
             raise Vanished from error
-        parts = [
-            part.texts if isinstance(part, Texts) else shown(part, query.stream, query.shape) for part in page.parts
-        ]
+        parts = [part if isinstance(part, Texts) else shown(part, query.stream, query.shape) for part in page.parts]
         following = None if position is None else self._reader.seal.seal(query.cursor(position))
         gaps = told_gaps([*plan.gaps, *stages.missing.values()], now)
         return Answer(parts, following, gaps, stages.cost, stages.sources)

@@ -59,6 +59,10 @@ class Top:
         """The events as JSON, with their rank in the page and the number that they are ranked by."""
         return [encode_json(row).decode() for row in self.rows]
 
+    def joined(self) -> str:
+        """The same with commas between them."""
+        return ",".join(self.texts())
+
     def about(self) -> dict[str, Any]:
         """What the answer says besides its events."""
         about = {"next": self.next, "tied": self.tied}
