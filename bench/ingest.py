@@ -35,6 +35,7 @@ import settings
 import wiring
 from aws.lean.credentials import Credentials
 from aws.lean.signing import Signer
+from bench.deployed import as_deployed
 from bench.results import note
 from bench.stub import stub
 from handlers import ingest
@@ -218,4 +219,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    as_deployed("bench.ingest")
     main()

@@ -29,6 +29,7 @@ import settings
 import wiring
 from aws.catalog import DynamoCatalog
 from aws.tables import DynamoTables
+from bench.deployed import as_deployed
 from bench.results import note
 from local.dynamodb_local import DynamoDBLocal
 from local.stack import aws_client
@@ -261,4 +262,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    as_deployed("bench.query")
     main()

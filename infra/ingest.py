@@ -8,6 +8,7 @@ from aws_cdk import aws_lambda_event_sources as sources
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra import allocator
 from infra.function import Common, Function
 from infra.queue import Queue
 from infra.storage import LARGE, OVERFLOW, Storage, objects
@@ -40,6 +41,7 @@ class Ingest(Construct):
             timeout=Duration.seconds(28),
             memory=512,
             environment={
+                **allocator.ENVIRONMENT,
                 "TIDETABLE_OVERFLOW_QUEUE_URL": self.overflow.queue_url,
                 "TIDETABLE_ARCHIVE_BUCKET": storage.bucket.bucket_name,
             },

@@ -6,6 +6,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
+from infra import allocator
 from infra.function import Common, Function
 from infra.storage import ARCHIVES, LARGE, Storage, objects
 from infra.tables import reach
@@ -38,6 +39,7 @@ class Query(Construct):
             timeout=Duration.seconds(28),
             memory=1024,
             environment={
+                **allocator.ENVIRONMENT,
                 "TIDETABLE_ARCHIVE_READER_FUNCTION": self.reader.function_name,
                 "TIDETABLE_ARCHIVE_BUCKET": storage.bucket.bucket_name,
             },

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from zlib import crc32
 
@@ -38,10 +38,11 @@ _ROOTS = Path(__file__).parents[2] / "amazon-roots.pem"
 
 
 class Request(NamedTuple):
-    """An operation, such as ``Query``, and its body."""
+    """An operation, such as ``Query``, its body, and what is to be made of the answer's as soon as that is there."""
 
     operation: str
     body: bytes
+    decode: Callable[[bytes], Any] | None = None
 
 
 class Refused(NamedTuple):
@@ -58,7 +59,8 @@ class NoAnswer(NamedTuple):
     why: str
 
 
-Reply = bytes | Refused | NoAnswer
+# What was made of an answer's body, the body itself, or why there is none.
+Reply = Any
 
 
 class _Error(msgspec.Struct):
@@ -164,7 +166,7 @@ class LeanClient:
         if said is not None and int(said) != crc32(answer.body):
             return NoAnswer("the answer was damaged on its way")
         if answer.status == _OK:
-            return answer.body
+            return answer.body if request.decode is None else request.decode(answer.body)
         refused = _refusal(answer)
         if again and refused.code in _SKEW_CODES and self._set_clock(answer):
             return self._anew(request)

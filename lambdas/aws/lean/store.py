@@ -6,6 +6,7 @@ import random
 import time
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from json.encoder import encode_basestring as quoted
 from typing import Any
 
@@ -117,16 +118,13 @@ class LeanStore:
             Request(
                 "Query",
                 msgspec.json.encode(query_request(one, ascending=ascending, consistent=consistent, fields=fields)),
+                # At once, while others are under way: then one answer at a time is in memory.
+                partial(page_of, one.keys, quick=quick),
             )
             for one in asked
         ]
         replies = read_all(self._client, requests)
-        return [
-            None
-            if isinstance(reply, Refused) and reply.code == NOT_FOUND
-            else page_of(one.keys, body_of(reply, one.keys.table), quick=quick)
-            for one, reply in zip(asked, replies, strict=True)
-        ]
+        return [_page(reply, one.keys.table) for one, reply in zip(asked, replies, strict=True)]
 
     def get(self, table: str, key: Key) -> Item | None:
         """One GetItem."""
@@ -172,6 +170,17 @@ class LeanStore:
             time.sleep(random.uniform(0, pause))  # noqa: S311 - spreading retries needs no secrecy
             pause *= 2
         raise StoreUnavailable("throttled", f"{len(waiting)} items of {table} could not be read")
+
+
+def _page(reply: Reply, table: str) -> Page | None:
+    """A page; None if there is no such table, StoreUnavailable if there is no answer."""
+    if isinstance(reply, Page):
+        return reply
+    try:
+        body_of(reply, table)
+    except TableMissing:
+        return None
+    raise StoreUnavailable("no answer", "an answer of no known form")
 
 
 def _account(batch: list[Put], reply: Reply, total: Written, decode: Callable[[bytes], Wrote] = WROTE) -> None:
