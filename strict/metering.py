@@ -67,6 +67,10 @@ class Meter:
         """Keep the table's size and count."""
         table.size += (item_size(new) if new else 0) - (item_size(old) if old else 0)
         table.count += bool(new) - bool(old)
+        for index in table.indexes.values():
+            before, after = index.project(old), index.project(new)
+            index.size += (item_size(after) if after else 0) - (item_size(before) if before else 0)
+            index.count += bool(after) - bool(before)
 
     def consumed(self, request: Mapping[str, Any], charges: Iterable[tuple[Table, Charge]]) -> list[dict[str, Any]]:
         """ConsumedCapacity by table, as ``ReturnConsumedCapacity`` asks; empty if it asks for none."""

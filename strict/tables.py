@@ -65,6 +65,9 @@ class Index(Resource):
     status: str = "ACTIVE"
     projection: Mapping[str, Any] = field(default_factory=dict)
     included: frozenset[str] | None = None
+    size: int = 0
+    count: int = 0
+    shown: tuple[int, int] = (0, 0)
 
     def project(self, item: Wire | None) -> dict[str, Wire] | None:
         """What the index holds of an item: nothing if the item lacks a key of it."""
@@ -112,6 +115,8 @@ class Table(Resource):
         since = self.sized or self.created
         if now >= since + SIZES_EVERY:
             self.shown, self.sized = (self.size, self.count), now
+            for index in self.indexes.values():
+                index.shown = index.size, index.count
         return self.shown
 
     def describe(self, now: datetime, without: AbstractSet[Rule]) -> dict[str, Any]:
@@ -145,6 +150,8 @@ class Table(Resource):
                     "KeySchema": schema(index.keys),
                     "Projection": index.projection,
                     "ProvisionedThroughput": index.figures(now, on_demand=self.on_demand),
+                    "IndexSizeBytes": index.size if Rule.STALE_SIZE in without else index.shown[0],
+                    "ItemCount": index.count if Rule.STALE_SIZE in without else index.shown[1],
                 }
                 for name, index in self.indexes.items()
             ]

@@ -19,6 +19,24 @@ period = "day"
 late = "2d"
 retention = 5
 key = { partition_by = "time", bucket = "6h", shards = 8 }
+[streams.d]
+period = "day"
+late = "2d"
+retention = 5
+key = { partition_by = "series" }
+[[streams.d.index]]
+name = "everything"
+partition_by = "*"
+shards = 4
+project = ["n"]
+[[streams.d.index]]
+name = "by_kind"
+partition_by = "kind"
+shards = 2
+project = "keys"
+[[streams.d.index]]
+name = "again"
+replica = true
 """
 EVENTS = 1200
 
@@ -40,14 +58,20 @@ def stage() -> Iterator[Stage]:
             for number in range(EVENTS)
         ]
         for start in range(0, EVENTS, 100):
-            assert made.send("s", json.dumps(events[start : start + 100]).encode()).accepted == 100
+            some = events[start : start + 100]
+            assert made.send("s", json.dumps(some).encode()).accepted == 100
+            indexed: list[dict[str, Any]] = [
+                {**one, "data": {"text": "x" * 400, "n": start + n, "kind": f"k{(start + n) % 100}"}}
+                for n, one in enumerate(some)
+            ]
+            assert made.send("d", json.dumps(indexed).encode()).accepted == 100
         made.clock.sleep(12 * 3600)
         yield made
 
 
-def both(stage: Stage, **parameters: str) -> tuple[dict[str, Any], list[Any]]:
+def both(stage: Stage, stream: str = "s", **parameters: str) -> tuple[dict[str, Any], list[Any]]:
     """The plan, and the answers page by page."""
-    policy, now, pages = stage.config.streams["s"], stage.clock.now(), []
+    policy, now, pages = stage.config.streams[stream], stage.clock.now(), []
     given = {name: [value] for name, value in parameters.items()}
     plan = explain_query(parse_query(policy, given, now, stage.seal), policy, stage.reader(), stage.tables, now)
     while True:
@@ -92,3 +116,51 @@ def test_explaining_reads_no_event(stage: Stage) -> None:
     query = parse_query(policy, {"from": [HALF_DAY["from"]], "explain": ["true"]}, now, stage.seal)
     explain_query(query, policy, stage.reader(), stage.tables, now)
     assert stage.dynamo.calls["Query"] - before <= 3, "only the catalog was asked"
+
+
+WHOLE = {"from": to_text(MIDNIGHT - timedelta(hours=40)), "to": to_text(MIDNIGHT)}
+
+
+@pytest.mark.parametrize("limit", ["50", "1000"])
+@pytest.mark.parametrize("more", [{"fields": "n"}, {"fields": "n", "where.n:ge": "100"}])
+def test_an_index_is_estimated_by_its_own_size(stage: Stage, limit: str, more: dict[str, str]) -> None:
+    plan, pages = both(stage, "d", **WHOLE, **more, limit=limit)
+    assert {(one["index"], one["fetches"]) for one in plan["stages"]} == {("everything", False)}
+    estimate = plan["estimate"]
+    assert estimate["guessed_shares"] == 0
+    units = sum(page.cost.units for page in pages)
+    if limit == "1000":
+        assert estimate["all_pages"]["read_units"] / 1.6 <= units <= estimate["all_pages"]["read_units"] * 1.6
+    # How much a filter lets through nobody knows: a page is estimated as if it were nothing.
+    least = 0 if "where.n:ge" in more else estimate["page"]["read_units"] / 1.6
+    assert least <= pages[0].cost.units <= estimate["page"]["read_units"] * 1.6
+
+
+def test_a_value_is_taken_for_one_of_a_hundred_and_fetching_is_estimated_too(stage: Stage) -> None:
+    plan, pages = both(stage, "d", **WHOLE, limit="1000", **{"where.kind": "k7"})
+    assert {(one["index"], one["fetches"], one["ranges"]) for one in plan["stages"]} == {("by_kind", True, 2)}
+    assert plan["estimate"]["guessed_shares"] == len(plan["stages"]) == 2
+    (page,) = pages
+    assert page.count == 11
+    # Each suffix of each day is half a unit at the least, and so is each event that is got from the table.
+    assert page.cost.units == 2 * 2 * 0.5 + 11 * 0.5
+    assert (
+        plan["estimate"]["page"]["read_units"] / 1.6 <= page.cost.units <= plan["estimate"]["page"]["read_units"] * 1.6
+    )
+
+
+def test_the_replica_takes_what_the_table_would(stage: Stage) -> None:
+    plan, pages = both(stage, "d", **WHOLE, series="s1", limit="1000", priority="low")
+    assert {one["source"] for one in plan["stages"]} == {"replica"}
+    _, normal = both(stage, "d", **WHOLE, series="s1", limit="1000")
+    assert [page.cost.units for page in pages] == [page.cost.units for page in normal]
+    assert pages[0].document()["events"] == normal[0].document()["events"]
+
+
+def test_what_a_filter_leaves_out_is_read_and_paid_for(stage: Stage) -> None:
+    """DynamoDB bills what it reads: the arithmetic of the whole day, whatever comes through."""
+    day = {"from": to_text(MIDNIGHT - timedelta(days=1)), "to": to_text(MIDNIGHT)}
+    _, (few,) = both(stage, "d", **day, series="s1", limit="1000", **{"where.n:lt": "10"})
+    _, (all_of_them,) = both(stage, "d", **day, series="s1", limit="1000")
+    assert (few.count, few.cost.read) == (2, all_of_them.count)
+    assert few.cost.units == all_of_them.cost.units

@@ -21,6 +21,8 @@ from tidetable.times import to_text
 
 # AWS: a read unit is 4 KB, half of it if the read need not be consistent; a page ends at 1 MB.
 _UNIT, _PAGE = 4096, 1024 * 1024
+# AWS: BatchGetItem takes so many keys.
+_KEYS = 100
 
 
 @dataclass(slots=True)
@@ -102,14 +104,16 @@ def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: 
         found.guessed += _is_guess(stage)
         ranges = len(stage.ranges)
         units, requests = _cost(events / ranges, size, query)
-        found.all_units += ranges * units
-        found.all_requests += ranges * requests
+        got, batches = _got(stage, tables.get(stage.entry.table), events)
+        found.all_units += ranges * units + got
+        found.all_requests += ranges * requests + batches
         if reads:
             filters = bool(stage.filtered_by(query))
             each = events / ranges if filters else min(events / ranges, share(max(ceil(left), 1), ranges))
             units, requests = _cost(each, size, query)
-            found.page_units += ranges * units
-            found.page_requests += ranges * requests
+            got, batches = _got(stage, tables.get(stage.entry.table), min(events, max(left, 0)))
+            found.page_units += ranges * units + got
+            found.page_requests += ranges * requests + batches
             left -= 0 if filters else events
     return found
 
@@ -129,6 +133,14 @@ def _density(stage: Stage, table: Table | None, now: datetime) -> tuple[float, f
         return 0.0, 0.0
     # Of series and of indexed values nobody has counted how many there are: the answer is for one of a hundred.
     return count * part * (0.01 if _is_guess(stage) else 1.0), size / count
+
+
+def _got(stage: Stage, table: Table | None, events: float) -> tuple[float, int]:
+    """Read units and requests of getting events from the table that an index does not hold whole."""
+    if not stage.fetches or table is None or not table.item_count:
+        return 0.0, 0
+    each = max(1, ceil(table.size_bytes / table.item_count / _UNIT)) / 2
+    return events * each, ceil(events / _KEYS)
 
 
 def _is_guess(stage: Stage) -> bool:
