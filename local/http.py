@@ -51,10 +51,10 @@ class Api:
         """POST events."""
         return self.call(f"/v1/streams/{stream}/events", body, {"Content-Type": content_type, **headers})
 
-    def query(self, stream: str, **parameters: Any) -> Answer:
-        """GET a page; ``start`` stands for the parameter ``from``."""
+    def query(self, stream: str, what: str = "events", **parameters: Any) -> Answer:
+        """GET a page of events, or another answer; ``start`` stands for the parameter ``from``."""
         given = {("from" if name == "start" else name): value for name, value in parameters.items()}
-        return self.call(f"/v1/streams/{stream}/events?{urlencode(given)}")
+        return self.call(f"/v1/streams/{stream}/{what}?{urlencode(given)}")
 
     def walk(self, stream: str, **parameters: Any) -> Iterator[dict[str, Any]]:
         """Every event of a query, following cursors to the end."""

@@ -172,6 +172,55 @@ def test_a_value_of_an_indexed_field_is_found_across_series(api: Api) -> None:
     assert (filtered.status, filtered.body["events"]) == (200, [])
 
 
+def test_rankings_and_aggregates_and_their_cursors_are_answered(api: Api) -> None:
+    sent = [
+        {
+            **event(number, f"net-{number % 3}", timedelta(hours=number)),
+            "data": {"mag": number * 7 % 30, "place": "ranked"},
+        }
+        for number in range(30)
+    ]
+    assert api.send("stations", json.dumps(sent).encode()).status == 200
+    numbers: list[int] = []
+    parameters: dict[str, Any] = {"where.place": "ranked", "limit": 12, "fields": "mag", "start": "-7d"}
+    while True:
+        answer = api.query("stations", "top", **parameters)
+        assert answer.status == 200, answer
+        numbers += [row["value"] for row in answer.body["top"]]
+        if answer.body["next"] is None:
+            break
+        parameters = {"cursor": answer.body["next"], "limit": 12}
+    assert numbers == [*range(29, -1, -1)]
+    forged = answer.body["next"] or parameters["cursor"]
+    assert api.query("stations", "top", cursor=forged[:-2] + "AA").body["code"] == "invalid_cursor"
+    found = api.query(
+        "stations",
+        "aggregate",
+        start="-7d",
+        series="net-1",
+        field="mag",
+        stat="count,sum,p50",
+        **{"where.place": "ranked"},
+    )
+    mine = sorted(one["data"]["mag"] for one in sent if one["series"] == "net-1")
+    (row,) = found.body["aggregates"]
+    assert (row["count"], row["sum"]) == (10, sum(mine))
+    assert mine[4] * 0.98 <= row["p50"] <= mine[5] * 1.02
+    assert {one["from"] for one in found.body["sources"]} == {"table"}
+
+
+def test_conditions_are_applied_where_the_events_are(api: Api) -> None:
+    sent = [{**event(number, "sifted"), "data": {"n": number, "even": number % 2 == 0}} for number in range(20)]
+    assert api.send("quakes", json.dumps(sent).encode()).status == 200
+    given: dict[str, Any] = {"start": "-1h", "series": "sifted", "where.n:ge": 5, "where.even": "true", "limit": 3}
+    assert [one["data"]["n"] for one in api.walk("quakes", **given)] == [8, 6, 18, 16, 14, 12, 10]
+    few = api.query("quakes", "events", **given | {"limit": 100, "flat": "true"})
+    assert int(few.headers["tidetable-events-read"]) >= 20
+    assert {tuple(sorted(row)) for row in few.body["events"]} == {
+        ("data.even", "data.n", "id", "ref", "series", "time")
+    }
+
+
 def test_a_ref_finds_its_event_and_nothing_else_does(api: Api) -> None:
     sent = event(1, "by-ref#%é")
     ref = api.send("quakes", json.dumps(sent).encode()).body["refs"][0]
