@@ -8,16 +8,19 @@ from typing import Any
 
 from strict.account import Account
 from strict.engines import Document
+from strict.expressions import sortable
 from strict.metering import Charge, Meter, Reason, partition_key, plain
 from strict.refusals import invalid, throttled
 from strict.rules import Rule
-from strict.tables import Resource, Table
+from strict.tables import Index, Resource, Table
 from strict.units import Wire, item_size, read_units
 
 Request = Mapping[str, Any]
 
 PAGE_BYTES = 1024 * 1024
 BATCH_KEYS = 100
+KEY_BYTES = 2048
+_BETWEEN = re.compile(r"BETWEEN\s+(:\w+)\s+AND\s+(:\w+)")
 _EQUALS = re.compile(r"(#?\w+)\s*=\s*(:\w+)")
 # What is answered here, or changes what a page shows but not what it reads.
 _SHOWN = frozenset({"FilterExpression", "ProjectionExpression", "Select"})
@@ -94,6 +97,12 @@ class Reads:
 
     def query(self, request: Request) -> Document:
         """Query."""
+        _refuse_backwards(request)
+        key = request["ExpressionAttributeValues"][_partition_value(request)]
+        if len(next(iter(key.values())).encode()) > KEY_BYTES:
+            raise invalid(
+                "One or more parameter values were invalid: Size of hashkey has exceeded the maximum size limit of 2048 bytes"
+            )
         return self._page("Query", request, _asked_key(request))
 
     def scan(self, request: Request) -> Document:
@@ -104,6 +113,7 @@ class Reads:
         table = self._account.usable(request["TableName"])
         resource: Resource = table.indexes[request["IndexName"]] if "IndexName" in request else table
         self._admit(table, resource, key)
+        _refuse_unprojected(request, resource)
         bare = {name: value for name, value in plain(request).items() if name not in _SHOWN}
         read, size = self._cut(table, resource, self._account.engine.call(operation, _used(bare)))
         units = read_units(size, consistent=request.get("ConsistentRead", False))
@@ -179,12 +189,45 @@ def _used(request: Document) -> Document:
     return request
 
 
+def _refuse_unprojected(request: Request, resource: Resource) -> None:
+    """Refuse what a request shows or filters by of an index that does not hold it."""
+    if not isinstance(resource, Index) or resource.included is None:
+        return
+    names = request.get("ExpressionAttributeNames", {})
+    text = " ".join(request.get(name, "") for name in ("ProjectionExpression", "FilterExpression"))
+    asked = {names.get(one, one) for one in re.findall(r"(?<![.\w#])#\w+", text)}
+    missing = asked - resource.included
+    if missing:
+        index = resource.name.rpartition("/")[2]
+        raise invalid(
+            "One or more parameter values were invalid: "
+            f"Global secondary index {index} does not project {sorted(missing)}"
+        )
+
+
+def _refuse_backwards(request: Request) -> None:
+    """Refuse a range whose upper bound lies below its lower bound."""
+    found = _BETWEEN.search(request.get("KeyConditionExpression", ""))
+    if found is not None:
+        low, high = (sortable(request["ExpressionAttributeValues"][found[one]]) for one in (1, 2))
+        if low > high:
+            raise invalid(
+                "Invalid KeyConditionExpression: The BETWEEN operator requires upper bound to be greater than or equal "
+                "to lower bound"
+            )
+
+
 def _asked_key(request: Request) -> str:
     """The partition key that a Query asks for, as text."""
+    return partition_key("pk", {"pk": request["ExpressionAttributeValues"][_partition_value(request)]})
+
+
+def _partition_value(request: Request) -> str:
+    """The placeholder of the partition key's value."""
     found = _EQUALS.search(request["KeyConditionExpression"])
     if found is None:
         raise invalid("Query condition missed key schema element")
-    return partition_key("pk", {"pk": request["ExpressionAttributeValues"][found[2]]})
+    return str(found[2])
 
 
 def _projected(request: Request) -> list[list[str]]:

@@ -101,7 +101,10 @@ def _shown(index: Index | None, fields: Sequence[str]) -> Iterator[Sequence[str]
     yield ["pk"]
     yield ["sk"]
     if index is not None and not index.replica:
-        yield [index.sk]
+        # It is refused to ask an index for what it does not hold.
+        yield from ([index.pk], [index.sk])
+        if index.project == ():
+            return
     if root == "data":
         yield from ([name] for name in ("version", "at", *_ELSEWHERE))
     # DynamoDB refuses paths of which one is the beginning of another.

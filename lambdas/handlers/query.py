@@ -166,15 +166,18 @@ def _page(limit: int, run: Callable[[int], Answer | Top | Aggregate]) -> HttpRes
     headers = {name.lower(): value for name, value in (app.current_event.raw_event.get("headers") or {}).items()}
     given = {name: values[0] for name, values in _parameters().items() if name in FORMAT}
     form = form_of(given, headers.get("accept", ""))
+    rows: int | None = None
     while True:
         answer = run(limit)
         content_type, body = rendered(answer, form)
         if fits(answer, form, body):
             break
-        rows = len(answer.texts())
-        if rows <= 1:
-            raise refuse(422, "too_much", "one row alone is more than an answer holds in this form: ask for less of it")
-        limit = rows // 2
+        before, rows = rows, len(answer.texts())
+        if rows <= 1 or (before is not None and rows >= before):
+            raise refuse(
+                422, "too_much", "what cannot be parted is more than an answer holds in this form: ask for less of it"
+            )
+        limit = max(min(limit, rows) // 2, 1)
     told = _told(answer.cost) | {"Tidetable-Gaps": str(len(answer.gaps))}
     if answer.next is not None:
         told["Tidetable-Next"] = answer.next

@@ -15,6 +15,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The last year is left out, so that a period's end and a window's edge never leave what datetime can hold.
 LATEST = datetime(9998, 12, 31, tzinfo=UTC)
 
+_MOST_DIGITS = 32
 _MICROSECOND = timedelta(microseconds=1)
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
@@ -41,9 +42,10 @@ def parse_point(text: str, now: datetime) -> datetime:
             age = Duration.parse(text[1:])
         except ValueError as error:
             raise InvalidTime(f"{text!r} is no age: write such as -15m, -6h or -7d") from error
-        return max(now - age, EPOCH)
+        return now - age if age < now - EPOCH else EPOCH
     if text.isascii() and text.isdigit():
-        return parse_instant(int(text))
+        # Python reads no number of thousands of digits; no instant has more than these.
+        return parse_instant(int(text) if len(text) < _MOST_DIGITS else text)
     # An unescaped "+" in a URL arrives as a space: "…T00:00:00 02:00" is an offset, not a typo worth an error.
     return parse_instant(re.sub(r" (?=\d\d:\d\d$)", "+", text))
 

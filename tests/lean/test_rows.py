@@ -12,7 +12,15 @@ from tests.archive.test_parquet import awkward, names
 from tidetable.exact import decode_json
 
 DECODE = msgspec.json.Decoder(list[Quick]).decode
-datas = st.dictionaries(names, awkward, max_size=4)
+# What JSON and DynamoDB's wrappers are made of.
+letters = st.text('{}":,SNML\\\n1', max_size=8)
+flat = st.one_of(
+    letters.map(lambda one: {"S": one}),
+    st.sampled_from(["1", "-2.5", "1E-30"]).map(lambda one: {"N": one}),
+    st.booleans().map(lambda one: {"BOOL": one}),
+    st.just({"NULL": True}),
+)
+datas = st.dictionaries(names, awkward, max_size=4) | st.dictionaries(letters, flat, max_size=4)
 
 
 def item(data: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -28,6 +36,28 @@ def test_the_text_is_the_data(data: dict[str, Any]) -> None:
     assert decode_json(found[0]["json"]) == wanted
     assert decode_json(object_text(data)) == wanted
     assert (found[0]["pk"], found[0]["sk"]) == ("p#0", "2026#s")
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.dictionaries(letters, flat, max_size=3), max_size=4))
+def test_the_texts_of_a_page_are_the_data_of_its_items(many: list[dict[str, Any]]) -> None:
+    found = quick_items(DECODE(msgspec.json.encode([item(data) for data in many])))
+    assert found is not None
+    wanted = [{name: plain(value) for name, value in data.items()} for data in many]
+    assert [decode_json(one["json"]) for one in found] == wanted
+
+
+def test_braces_in_texts_and_names_are_no_ends_of_values() -> None:
+    for data in (
+        {"a": {"S": "}"}},
+        {"a": {"S": "}x"}},
+        {"}k": {"S": "v"}},
+        {"a": {"S": "x"}, "}": {"N": "1"}},
+        {"a": {"S": '{"}'}},
+    ):
+        found = quick_items(DECODE(msgspec.json.encode([item(data)])))
+        assert found is not None
+        assert decode_json(found[0]["json"]) == {name: plain(value) for name, value in data.items()}
 
 
 def test_what_is_more_than_a_plain_event_is_left_to_the_long_way() -> None:

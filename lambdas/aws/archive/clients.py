@@ -50,7 +50,7 @@ class LambdaArchiveReader:
 def encode_page(page: ArchivePage) -> dict[str, Any]:
     """A page as the reader function answers it; data as JSON text, so that numbers keep their digits."""
     rows = [[one.series, to_text(one.time), one.id, encode_json(one.data).decode()] for one in page.events]
-    return {"events": rows, "more": page.more, "versions": page.versions, "reached": page.reached}
+    return {"events": rows, "more": page.more, "versions": page.versions, "reached": page.reached, "cut": page.cut}
 
 
 def decode_range(sent: Any) -> ArchiveRange:
@@ -64,7 +64,7 @@ def decode_page(answer: Any) -> ArchivePage:
     events = [Event(series, from_text(time), id, decode_json(data)) for series, time, id, data in rows]
     versions = answer.get("versions")
     known = None if versions is None else [Version(*one) for one in versions]
-    return ArchivePage(events, answer["more"], known, answer.get("reached"))
+    return ArchivePage(events, answer["more"], known, answer.get("reached"), answer.get("cut", False))
 
 
 def _invoke(client: LambdaClient, function: str, payload: dict[str, Any]) -> Any:

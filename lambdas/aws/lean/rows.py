@@ -48,6 +48,8 @@ class _Map(msgspec.Struct, gc=False):
 
 _DATA = msgspec.json.Decoder(_Map).decode
 _OPEN = '{"M":'
+# A text or a name that begins with a brace: after its quote it looks like the end of a value.
+_TRAPS = ('{"S":"}', '{"}', ',"}')
 
 
 def _flat_texts(datas: Sequence[msgspec.Raw]) -> list[str] | None:
@@ -56,7 +58,7 @@ def _flat_texts(datas: Sequence[msgspec.Raw]) -> list[str] | None:
     Without escaped quotes every quote is one of the JSON's own, and what stands between them cannot be taken for anything else.
     """
     text = b"\n".join(datas).decode()
-    if "\\" in text and '\\"' in text:
+    if ("\\" in text and '\\"' in text) or any(one in text for one in _TRAPS):
         return None
     before, *numbers = text.split('{"N":"')
     # Of what follows a number's opening, the first of these closes it.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from heapq import merge, nlargest, nsmallest
-from itertools import groupby
+from itertools import accumulate, groupby
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, Protocol
 
@@ -63,17 +63,20 @@ def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascendin
     read = 0
     page: list[_Placed] = []
     size = 0
+    skipped: str | None = None
     for one in _by_rank(ordered) if keys.versions else ordered:
         if not _within(one.place, keys, ascending=ascending):
             continue
         read += 1
         earlier = bool(page) and one.place == page[-1].place
-        if not earlier and not _wanted(one, keys):
+        # What the newest version of an event is decides for all of them.
+        if one.place == skipped or (not earlier and not _wanted(one, keys)):
+            skipped = one.place
             if read >= MAX_READ:
                 return _page(page, keys, more=True, reached=one.place)
             continue
         event = _cut(one.event, keys.fields)
-        size += len(encode_json(event.data)) + len(event.series) + len(event.id) + 100
+        size += _size(event)
         full = len(page) >= limit or (page and size > MAX_PAGE_BYTES)
         if full and not earlier:
             return _page(page, keys, more=True)
@@ -103,8 +106,16 @@ def _read_ranked(keys: ArchiveRange, rank: Rank, reader: PartReader, *, limit: i
                 return
 
     choose = nsmallest if ascending else nlargest
-    first = choose(limit, ranked(), key=itemgetter(0))
-    return ArchivePage([event for _, event in first], bool(reached), None, reached[0] if reached else None)
+    first = [event for _, event in choose(limit, ranked(), key=itemgetter(0))]
+    sizes = accumulate(map(_size, first))
+    fitting = max(1, sum(size <= MAX_PAGE_BYTES for size in sizes))
+    more = reached[0] if reached else None
+    return ArchivePage(first[:fitting], bool(reached), None, more, cut=fitting < len(first))
+
+
+def _size(event: Event) -> int:
+    """About how many bytes an event takes in a page."""
+    return len(encode_json(event.data)) + len(event.series) + len(event.id) + 100
 
 
 def _ordered(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> Iterable[_Placed]:

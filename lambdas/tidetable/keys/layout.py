@@ -66,8 +66,11 @@ class Layout:
 
     def partition(self, time: datetime, series: str, suffix: int) -> str:
         """The partition key of a suffix: of the bucket that holds the time, or of the series."""
-        logical = to_text(self.bucket_start(time)) if self.partition_by == "time" else escape(series)
-        return f"{logical}#{suffix}"
+        return f"{self.logical(time, series)}#{suffix}"
+
+    def logical(self, time: datetime, series: str) -> str:
+        """The logical partition: the bucket that holds the time, or the series."""
+        return to_text(self.bucket_start(time)) if self.partition_by == "time" else escape(series)
 
     def sort_key(self, time: datetime, series: str, id: str) -> str:
         """The sort key, which is also the event's place in the order of every answer."""

@@ -57,7 +57,7 @@ class Unpacker:
         """Items of one table with all of their data, of which cold fields only if they are asked for."""
         result: list[Item] = []
         missing: dict[int, str] = {}
-        for group in _groups(items, cold=cold):
+        for group in grouped(items, cold=cold):
             bodies = self._bodies(group, table, cold=cold)
             for item in group:
                 try:
@@ -70,7 +70,7 @@ class Unpacker:
     def archived(self, items: Sequence[Item], table: str) -> list[Item]:
         """Items with all of their data, and with ``packed`` saying how it was kept; ValueMissing if any is not there."""
         result: list[Item] = []
-        for group in _groups(items, cold=True):
+        for group in grouped(items, cold=True):
             bodies = self._bodies(group, table, cold=True)
             result += [self._noted(item, self._one(item, bodies, cold=True)) for item in group]
         return result
@@ -140,7 +140,7 @@ def _markers(item: Item, *, cold: bool) -> list[Any]:
     return [item[name] for name in names if name in item]
 
 
-def _groups(items: Sequence[Item], *, cold: bool) -> Iterable[list[Item]]:
+def grouped(items: Sequence[Item], *, cold: bool) -> Iterable[list[Item]]:
     """The items in order, in groups whose data may be in memory together."""
     group: list[Item] = []
     size = 0

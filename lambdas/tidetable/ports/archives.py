@@ -63,13 +63,15 @@ class ArchivePage:
     """A page of archived events in the order of their sort keys; ``more`` tells whether the range goes on after it.
 
     ``versions`` are the versions of the events, one by one, if they were asked for. ``reached`` is the sort key up to which
-    everything was read, if that is beyond the last event: conditions may leave out more than an answer waits for.
+    everything was read, if that is beyond the last event: conditions may leave out more than an answer waits for. A ranked page
+    is ``cut`` if an answer could not hold as many of the first as were asked for.
     """
 
     events: Sequence[Event]
     more: bool
     versions: Sequence[Version] | None = None
     reached: str | None = None
+    cut: bool = False
 
 
 class ArchiveReader(Protocol):

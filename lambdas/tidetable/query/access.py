@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
 
 from tidetable.conditions import Condition
 from tidetable.keys import WHOLE, Index, Layout
+from tidetable.keys.index import MAX_VALUE_BYTES
 
 # AWS bills half a unit for each range at the least: a query that names many values names them to a filter instead.
-MAX_PARTITIONS = 100
+MAX_PARTITIONS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,9 @@ def _indexed(indexes: Sequence[Index], conditions: tuple[Condition, ...]) -> Ite
     for index in sorted(indexes, key=lambda one: not one.kind):
         if index.timely and index.partition_by != WHOLE:
             used = _used(index, equal)
-            partitions = [*_partitions(index, equal)] if used else []
-            if partitions and len(partitions) * index.shards <= MAX_PARTITIONS:
+            partitions = _partitions(index, equal) if used else []
+            # A value by itself is always looked for in an index, however many suffixes that has.
+            if used and (len(partitions) <= 1 or len(partitions) * index.shards <= MAX_PARTITIONS):
                 # A number in another form than its usual one is also looked for where text of that form is.
                 told = {one for one in used if set(one.texts()) == set(one.values)}
                 yield Access(index, partitions, tuple(one for one in conditions if one not in told))
@@ -71,19 +72,26 @@ def _used(index: Index, equal: dict[str, Condition]) -> list[Condition]:
     return [kind, equal[field]] if field in equal else []
 
 
-def _partitions(index: Index, equal: dict[str, Condition]) -> Iterator[str]:
+def _partitions(index: Index, equal: dict[str, Condition]) -> list[str]:
     """The logical partitions of the values asked for."""
     if not index.kind:
-        return (index.logical(value) for value in equal[index.partition_by].texts())
-    kinds = equal[index.kind].texts()
-    pairs = product(kinds, equal[dict(index.kinds)[kinds[0]]].texts())
-    return (index.logical(value, kind) for kind, value in pairs)
+        return logical_partitions(index, equal[index.partition_by].texts())
+    (kind,) = equal[index.kind].texts()
+    return logical_partitions(index, equal[dict(index.kinds)[kind]].texts(), kind)
+
+
+def logical_partitions(index: Index, values: Sequence[str], kind: str = "") -> list[str]:
+    """The logical partitions of some values; of one that is too long for a key no event is in the index."""
+    found = [index.logical(value, kind) for value in values]
+    return [one for one in found if len(one.encode()) <= MAX_VALUE_BYTES]
 
 
 def needed_index(stream: str, conditions: Sequence[Condition]) -> str:
     """What would serve a query of a stream partitioned by series that names no series."""
     table = f"[[streams.{stream}.index]]"
     equal = [one.field for one in conditions if one.equals]
+    if any(len(one.values) > 1 for one in conditions if one.equals):
+        return f"fewer values at once, of a field that {table} with partition_by is over"
     if equal:
         return f'an index to the stream: {table} with partition_by = "{equal[0]}" would serve where.{equal[0]} without a scan'
     asked = f" (where.{conditions[0].field}:{conditions[0].operator} is applied after reading)" if conditions else ""

@@ -130,8 +130,16 @@ class _Run:
         if asked.top is not None or self._window[0] <= (asked.query.start if after is None else after.time):
             how = "a shorter range" if asked.step is None or asked.top is not None else "a smaller step"
             raise refuse(422, "too_much", f"the time does not suffice to read all events of it; ask for {how}")
+        self._refuse_parting()
         self.stopped = self._window[0]
         return self
+
+    def _refuse_parting(self) -> None:
+        """What fills a step may be known from the steps before it only, so all of them are answered together."""
+        asked = self._asked
+        if asked.fill == "previous" or (asked.fill != "none" and asked.by):
+            detail = "filled steps of groups, or with what was before, are answered in one page: ask for fewer steps"
+            raise refuse(422, "too_much", detail)
 
     def _events(self, batch: Batch) -> Iterator[_Event]:
         """The events of a batch that are of the series asked for."""
@@ -187,6 +195,7 @@ class _Run:
             if asked.top is not None:
                 self._windows.append((self._window, self._cells))
             elif not self._show(self._window, self._cells):
+                self._refuse_parting()
                 self.stopped = self._window[0]
                 return False
             self._cells = {}
@@ -239,14 +248,19 @@ class _Run:
             key=lambda one: (one[0] if asked.ascending else -one[0], _order(one[1])),  # type: ignore[operator]
         )
         first = [group for _, group in ranked[: asked.top]]
-        self._groups = dict.fromkeys(first)
-        for window, cells in self._windows:
-            for group in first:
-                if group in cells or asked.fill != "none":
-                    self.result.append(self._row(window, group, cells.get(group)))
-        if len(self.result) > asked.limit:
-            detail = f"{len(self.result)} rows, more than {asked.limit}; ask for fewer groups or longer steps"
+        if asked.fill == "none":
+            count = sum(group in cells for _, cells in self._windows for group in first)
+        else:
+            count = len(first) * len(self._windows)
+        if count > asked.limit:
+            detail = f"{count} rows, more than {asked.limit}; ask for fewer groups or longer steps"
             raise refuse(422, "too_much", detail)
+        self.result = [
+            self._row(window, group, cells.get(group))
+            for window, cells in self._windows
+            for group in first
+            if group in cells or asked.fill != "none"
+        ]
 
 
 def _plain(value: Any) -> tuple[str, Any]:

@@ -86,7 +86,7 @@ class Aggregation:
             return start, end
         origin = _MONDAY if not self.step % _WEEK else EPOCH
         first = origin + (at - origin) // self.step * self.step
-        return max(first, start), min(first + self.step, end)
+        return max(first, start), end if end - first <= self.step else first + self.step
 
     def cursor(self, at: datetime) -> AggregateCursor:
         """The cursor of a page that ended before a step."""

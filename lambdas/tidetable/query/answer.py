@@ -11,7 +11,7 @@ from tidetable.query.cursor import Position
 from tidetable.query.params import Query
 from tidetable.query.plan import Gap, Stage
 from tidetable.query.read import Cost
-from tidetable.query.rows import Quick, Row, Shown
+from tidetable.query.rows import Quick, Row, Shown, escaped_bytes
 from tidetable.times import to_text
 
 # AWS: a Lambda answers at most 6 MB, counted after escaping.
@@ -102,6 +102,8 @@ class AnswerPage:
             size = self._size + row.size(self._query.shape)
             if self.count and (count > self._query.limit or size > MAX_ANSWER_BYTES):
                 return True
+            if size > MAX_ANSWER_BYTES:
+                row.cut_earlier(self._query.shape, MAX_ANSWER_BYTES)
             self.count, self._size = count, size
             taken.append(row)
         return False
@@ -125,12 +127,6 @@ class AnswerPage:
         self.count += len(texts)
         self._size += size
         return len(texts) < len(batch.items)
-
-
-def escaped_bytes(text: str) -> int:
-    """What JSON takes in an answer: on the way to the gateway it is escaped once more."""
-    size = (len(text) if text.isascii() else len(text.encode())) + text.count('"')
-    return size + text.count("\\") if "\\" in text else size
 
 
 def _texts(part: Iterable[Shown]) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 from math import ceil
 from typing import Any
 
@@ -21,6 +22,8 @@ from tidetable.times import to_text
 
 # AWS: a read unit is 4 KB, half of it if the read need not be consistent; a page ends at 1 MB.
 _UNIT, _PAGE = 4096, 1024 * 1024
+# A year of small buckets has more stages than an answer has room for.
+MAX_SHOWN = 500
 # AWS: BatchGetItem takes so many keys.
 _KEYS = 100
 
@@ -63,7 +66,8 @@ def explained(query: Query, plan: Plan, tables: Mapping[str, Table | None], now:
             "consistent": query.consistent,
             "priority": "low" if query.low_priority else "normal",
         },
-        "stages": [_stage(stage, query) for stage in plan.stages],
+        "stages": [_stage(stage, query) for stage in islice(plan.stages, MAX_SHOWN)],
+        "stages_left_out": max(0, sum(1 for _ in plan.stages) - MAX_SHOWN),
         "gaps": [{"from": to_text(gap.start), "to": to_text(gap.end), "reason": gap.reason} for gap in plan.gaps],
         "estimate": estimate(query, plan, tables, now).document(),
     }
@@ -77,7 +81,7 @@ def _stage(stage: Stage, query: Query) -> dict[str, Any]:
         "index": None if stage.index is None else stage.index.name,
         "from": to_text(stage.start),
         "to": to_text(stage.end),
-        "ranges": len(stage.ranges) or 1,
+        "ranges": stage.count or 1,
         "filtered_by": stage.filtered_by(query),
         "fetches": stage.fetches,
     }
@@ -102,7 +106,8 @@ def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: 
             found.unknown += 1
             size = 1024.0
         found.guessed += _is_guess(stage)
-        ranges = len(stage.ranges)
+        # A value that no event can have has none.
+        ranges = stage.count or 1
         units, requests = _cost(events / ranges, size, query)
         got, batches = _got(stage, tables.get(stage.entry.table), events)
         found.all_units += ranges * units + got

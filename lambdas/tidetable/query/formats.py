@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from tidetable.events import JsonObject
 from tidetable.exact import decode_json, encode_json
 from tidetable.problems import refuse
-from tidetable.query.answer import escaped_bytes
+from tidetable.query.rows import escaped_bytes
 
 FORMAT = ("format", "flat")
 _TYPES = {"json": "application/json", "ndjson": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}

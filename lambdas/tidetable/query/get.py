@@ -11,6 +11,7 @@ from tidetable.errors import InvalidRef, TableMissing
 from tidetable.keys import Key, Ref
 from tidetable.ports import ArchiveRange
 from tidetable.problems import refuse
+from tidetable.query.answer import MAX_ANSWER_BYTES
 from tidetable.query.params import parse_consistent, parse_shape, single
 from tidetable.query.read import Reader
 from tidetable.query.rows import Row, Shape, archived_rows, complete, earlier_items, row_of, shown
@@ -39,6 +40,8 @@ def get_event(
     if row is None:
         detail = "there is no event of this ref: it was never stored, or its period was deleted"
         raise refuse(404, "unknown_event", detail)
+    if row.size(shape) > MAX_ANSWER_BYTES:
+        row.cut_earlier(shape, MAX_ANSWER_BYTES)
     newest, *earlier = shown([row], stream.name, shape)
     document = newest.document()
     if shape.versions:
@@ -75,8 +78,11 @@ def _read(entry: Entry, ref: Ref, reader: Reader, shape: Shape, *, consistent: b
 def _read_archive(entry: Entry, ref: Ref, reader: Reader, shape: Shape) -> Row | None:
     if entry.archive is None:
         return None
-    time, series, id = entry.layout.names_of({"pk": ref.key.pk, "sk": ref.key.sk})
-    place = entry.layout.across(None).sort_key(from_text(time), series, id)
+    try:
+        time, series, id = entry.layout.names_of({"pk": ref.key.pk, "sk": ref.key.sk})
+        place = entry.layout.across(None).sort_key(from_text(time), series, id)
+    except ValueError:
+        return None  # no event has such a key
     keys = ArchiveRange(entry.archive.manifest, place, place, versions=shape.versions)
     page = reader.archive.read(keys, limit=100, ascending=True)
     rows = archived_rows(page.events, page.versions, entry)

@@ -24,18 +24,34 @@ Source = Literal["table", "index", "replica", "archive"]
 class Stage:
     """Ranges whose events lie between ``start`` and ``end``, apart from every other stage's, and so can be merged alone.
 
-    ``index`` is the index that they are of; ``conditions`` are those that the ranges do not answer by themselves, of which
-    the service leaves out what it can tell. ``fetches`` says that the index does not hold what the query shows or asks.
+    There is a range like ``keys`` for each suffix of each of the logical ``partitions``. ``index`` is the index that they are
+    of; ``conditions`` are those that the ranges do not answer by themselves, of which the service leaves out what it can tell.
+    ``fetches`` says that the index does not hold what the query shows or asks.
     """
 
     entry: Entry
     start: datetime
     end: datetime
-    ranges: tuple[KeyRange, ...] = ()
+    keys: KeyRange | None = None
+    partitions: Sequence[str] = ()
+    suffixes: range = range(0)
     archive: ArchiveRange | None = None
     index: Index | None = None
     conditions: tuple[Condition, ...] = ()
     fetches: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many ranges there are."""
+        return len(self.partitions) * len(self.suffixes)
+
+    @property
+    def ranges(self) -> list[KeyRange]:
+        """Its ranges, made anew."""
+        keys = self.keys
+        if keys is None:
+            return []
+        return [replace(keys, pk=f"{one}#{suffix}") for one in self.partitions for suffix in self.suffixes]
 
     @property
     def source(self) -> Source:
@@ -90,25 +106,36 @@ class Gap:
 class Plan:
     """The stages in the order of the answer, and what no stage covers."""
 
-    stages: Sequence[Stage]
+    stages: Stages
     gaps: Sequence[Gap]
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """The stages of a query, each made when it is its turn: a long range may have many, of which a page needs a few."""
+
+    query: Query
+    parts: Sequence[tuple[Entry, datetime, datetime]]
+
+    def __iter__(self) -> Iterator[Stage]:
+        query = self.query
+        for entry, start, end in self.parts if query.ascending else reversed(self.parts):
+            yield from _stages(query, _access(query, entry.layout), entry, start, end)
 
 
 def plan_query(query: Query, entries: Sequence[Entry]) -> Plan:
     """Turn a query into key ranges: one for each suffix of each bucket that it meets."""
-    stages: list[Stage] = []
     gaps: list[Gap] = []
+    parts = []
     for entry, start, end in covered(query.start, query.end, entries, gaps):
-        access = _access(query, entry.layout)
         if not entry.live and entry.archive is None:
             gaps.append(Gap(start, end, "deleted"))
-        elif entry.live and access is None:
+        elif entry.live and _access(query, entry.layout) is None:
             gaps.append(Gap(start, end, "no index"))
         else:
-            stages += _stages(query, access, entry, start, end)
-    ordered = stages if query.ascending else stages[::-1]
+            parts.append((entry, start, end))
     gaps.sort(key=lambda gap: gap.start)
-    return Plan([stage for stage in ordered if _ahead(stage, query)], gaps)
+    return Plan(Stages(query, parts), gaps)
 
 
 def covered(
@@ -133,40 +160,38 @@ def _access(query: Query, layout: Layout) -> Access | None:
 
 
 def _stages(query: Query, access: Access | None, entry: Entry, start: datetime, end: datetime) -> Iterator[Stage]:
+    """A period's stages, as far as they lie ahead."""
     layout = entry.layout
     if not entry.live and entry.archive is not None:
-        low, high, after = _edges(query, layout.across(query.series), start, end)
-        facts, versions = entry.archive, query.shape.versions
-        keys = ArchiveRange(facts.manifest, low, high, query.series, after, versions, query.conditions)
-        yield Stage(entry, start, end, archive=keys)
-    elif access is not None and access.partitions and access.index is not None:
-        yield _index_stage(query, access, access.index, entry, start, end)
+        if _ahead(start, end, query):
+            low, high, after = _edges(query, layout.across(query.series), start, end)
+            facts, versions = entry.archive, query.shape.versions
+            keys = ArchiveRange(facts.manifest, low, high, query.series, after, versions, query.conditions)
+            yield Stage(entry, start, end, archive=keys)
+    elif access is not None and access.index is not None and not access.index.replica:
+        if _ahead(start, end, query):
+            yield _index_stage(query, access, access.index, entry, start, end)
     elif access is not None:
-        for first, last in _slices(layout, start, end):
-            ranges = _ranges(query, access, entry, first, last)
-            yield Stage(entry, first, last, ranges, index=access.index, conditions=access.conditions)
+        for first, last in _slices(query, layout, start, end):
+            if _ahead(first, last, query):
+                low, high, after = _edges(query, layout, first, last)
+                whole = KeyRange(entry.table, "", low, high, after, access.index, access.conditions)
+                partition = layout.logical(first, query.series or "")
+                suffixes = layout.suffixes(query.series)
+                yield Stage(
+                    entry, first, last, whole, [partition], suffixes, index=access.index, conditions=access.conditions
+                )
 
 
-def _slices(layout: Layout, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """The buckets that a range meets; a table partitioned by series has none."""
+def _slices(query: Query, layout: Layout, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
+    """The buckets that a range meets, in the answer's order; a table partitioned by series has none."""
     if layout.partition_by == "series":
         yield start, end
         return
-    bucket = layout.bucket_start(start)
-    while bucket < end:
-        following = bucket + timedelta(seconds=layout.bucket)
-        yield max(start, bucket), min(end, following)
-        bucket = following
-
-
-def _ranges(query: Query, access: Access, entry: Entry, start: datetime, end: datetime) -> tuple[KeyRange, ...]:
-    layout = entry.layout
-    low, high, after = _edges(query, layout, start, end)
-    whole = KeyRange(entry.table, "", low, high, after, access.index, access.conditions)
-    return tuple(
-        replace(whole, pk=layout.partition(start, query.series or "", suffix))
-        for suffix in layout.suffixes(query.series)
-    )
+    size, first = timedelta(seconds=layout.bucket), layout.bucket_start(start)
+    count = -(-(end - first) // size)
+    for number in range(count) if query.ascending else range(count - 1, -1, -1):
+        yield max(start, first + number * size), min(end, first + (number + 1) * size)
 
 
 def _index_stage(query: Query, access: Access, index: Index, entry: Entry, start: datetime, end: datetime) -> Stage:
@@ -179,13 +204,12 @@ def _index_stage(query: Query, access: Access, index: Index, entry: Entry, start
     conditions = access.conditions
     # What an index does not hold of an event, the service cannot look at.
     told = () if index.project is not None and any(one.top not in index.project for one in conditions) else conditions
-    ranges = tuple(
-        KeyRange(entry.table, f"{partition}#{suffix}", low, high, after, index, told)
-        for partition in access.partitions
-        for suffix in range(index.shards)
-    )
+    keys = KeyRange(entry.table, "", low, high, after, index, told)
     fetches = fetches_from(index, query, conditions)
-    return Stage(entry, start, end, ranges, index=index, conditions=conditions, fetches=fetches)
+    suffixes = range(index.shards)
+    return Stage(
+        entry, start, end, keys, access.partitions, suffixes, index=index, conditions=conditions, fetches=fetches
+    )
 
 
 def fetches_from(index: Index, query: Query, conditions: Sequence[Condition]) -> bool:
@@ -211,11 +235,11 @@ def place_of(position: Position, layout: Layout) -> str:
     return layout.sort_key(*position)
 
 
-def _ahead(stage: Stage, query: Query) -> bool:
-    """Whether the stage may hold anything after the position."""
+def _ahead(start: datetime, end: datetime, query: Query) -> bool:
+    """Whether a part of the range may hold anything after the position."""
     if query.after is None:
         return True
     if query.ascending:
-        return query.after.time < stage.end
+        return query.after.time < end
     bare = not query.after.id
-    return stage.start < query.after.time or (not bare and stage.start == query.after.time)
+    return start < query.after.time or (not bare and start == query.after.time)

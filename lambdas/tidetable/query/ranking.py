@@ -17,11 +17,12 @@ from tidetable.keys import WHOLE, Index
 from tidetable.periods import containing
 from tidetable.ports import ArchiveRange, KeyRange, Rank
 from tidetable.problems import refuse
+from tidetable.query.access import logical_partitions
 from tidetable.query.cursor import Seal
 from tidetable.query.params import opened, parse_limit, parse_order, parse_range, parse_shape, single
 from tidetable.query.plan import Gap, Stage, covered
 from tidetable.query.rows import EVERYTHING, Shape
-from tidetable.query.where import parse_conditions
+from tidetable.query.where import MAX_VALUE_BYTES, parse_conditions
 from tidetable.times import from_micros, to_micros, to_text
 
 KNOWN = ("index", "value", "kind", "from", "to", "order", "limit", "fields", "format", "flat", "cursor")
@@ -121,6 +122,8 @@ def parse_ranking(stream: Stream, parameters: Mapping[str, Sequence[str]], now: 
     kept = containing(now, stream.period).shift(-stream.retention).start
     start, end = parse_range(stream, given, now, kept)
     value, kind = given.get("value", ""), given.get("kind", "")
+    if len(value.encode()) > MAX_VALUE_BYTES:
+        raise refuse(400, "bad_parameter", f"value has at most {MAX_VALUE_BYTES} bytes")
     if index.partition_by == WHOLE and "value" in given:
         raise refuse(400, "bad_parameter", f"the index {index.name} ranks all events: leave value out")
     if index.partition_by != WHOLE and "value" not in given:
@@ -188,18 +191,7 @@ def plan_ranking(ranking: Ranking, entries: Sequence[Entry], gaps: list[Gap]) ->
         elif index is None:
             gaps.append(Gap(start, end, "no index"))
         else:
-            ranges = _ranges(ranking, index, entry, None if whole else edges)
-            stages.append(
-                Stage(
-                    entry,
-                    start,
-                    end,
-                    ranges,
-                    index=index,
-                    conditions=ranking.conditions,
-                    fetches=_fetches(ranking, index),
-                )
-            )
+            stages.append(_stage(ranking, index, entry, start, end, None if whole else edges))
     return stages
 
 
@@ -212,16 +204,25 @@ def _same(wanted: Index, indexes: Sequence[Index]) -> Index | None:
     return next((index for index in indexes if order(index) == order(wanted)), None)
 
 
-def _ranges(ranking: Ranking, index: Index, entry: Entry, times: tuple[str, str] | None) -> tuple[KeyRange, ...]:
+def _stage(
+    ranking: Ranking, index: Index, entry: Entry, start: datetime, end: datetime, times: tuple[str, str] | None
+) -> Stage:
+    """A range of each suffix of the value; none, if no event can have it, or no number lies within the conditions."""
     low, high = _bounds(ranking)
-    told = all(index.project is None or one.top in index.project for one in ranking.conditions)
-    conditions = ranking.conditions if told else ()
-    texts = Condition("", "eq", (ranking.value,)).texts() if index.partition_by != WHOLE else [""]
-    return tuple(
-        KeyRange(entry.table, index.partition(text, suffix, ranking.kind), low, high, None, index, conditions, times)
-        for text in texts
-        for suffix in range(index.shards)
-    )
+    conditions, partitions = ranking.conditions, [index.logical("")]
+    if index.partition_by != WHOLE:
+        equal = Condition(dict(index.kinds).get(ranking.kind, index.partition_by), "eq", (ranking.value,))
+        partitions = logical_partitions(index, equal.texts(), ranking.kind)
+        if len(partitions) > 1:
+            # A number in another form than its usual one is also looked for where text of that form is.
+            conditions = (*conditions, equal)
+    if low is not None and high is not None and low > high:
+        partitions = []
+    told = all(index.project is None or one.top in index.project for one in conditions)
+    keys = KeyRange(entry.table, "", low, high, None, index, conditions if told else (), times)
+    fetches = _fetches(ranking, index, conditions)
+    suffixes = range(index.shards)
+    return Stage(entry, start, end, keys, partitions, suffixes, index=index, conditions=conditions, fetches=fetches)
 
 
 def _bounds(ranking: Ranking) -> tuple[Decimal | None, Decimal | None]:
@@ -239,9 +240,9 @@ def _bounds(ranking: Ranking) -> tuple[Decimal | None, Decimal | None]:
     return max(lows, default=None), min(highs, default=None)
 
 
-def _fetches(ranking: Ranking, index: Index) -> bool:
+def _fetches(ranking: Ranking, index: Index, conditions: Sequence[Condition]) -> bool:
     """Whether the index does not hold what is shown, or asked."""
     if index.project is None:
         return False
     fields = ranking.shape.fields
-    return not fields or not {*fields, *(one.top for one in ranking.conditions)} <= set(index.project)
+    return not fields or not {*fields, *(one.top for one in conditions)} <= set(index.project)

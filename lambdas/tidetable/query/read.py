@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.events import Item
 from tidetable.exact import decode_json
-from tidetable.keys import Key
-from tidetable.large.whole import Unpacker
+from tidetable.keys import Index, Key
+from tidetable.large.whole import Unpacker, grouped
 from tidetable.periods import Period
 from tidetable.ports import ArchivePage, ArchiveRange, ArchiveReader, Asked, CatalogReader, EventStore, Page, Sketches
 from tidetable.query.cursor import Position, Seal
@@ -23,7 +24,7 @@ from tidetable.query.plan import Gap, Stage
 from tidetable.values import item_bytes
 
 # So many archives are read at once: each is a function of its own, with pyarrow to load.
-_ARCHIVES = 2
+ARCHIVES = 2
 _SLIM_PAGE = 50_000
 # Seconds kept for merging and encoding.
 RESERVE = 3.0
@@ -118,24 +119,24 @@ class StageReader:
         self.cost = Cost()
         self.sources: list[Stage] = []
 
-    def batches(self, stages: Sequence[Stage]) -> Iterator[Batch]:
+    def batches(self, stages: Iterable[Stage]) -> Iterator[Batch]:
         """What the stages hold, in order.
 
         Stages are begun one, then two, then four at a time: a page that the first fills costs no reads elsewhere, and a
         long empty range is not walked step by step.
         """
-        self._periods = {stage.entry.table: stage.entry.period for stage in stages}
         begun: deque[_Begun] = deque()
-        ahead = 1
-        pool = ThreadPoolExecutor(_ARCHIVES)
+        coming, ahead, number = iter(stages), 1, 0
+        pool = ThreadPoolExecutor(ARCHIVES)
         try:
-            for number, stage in enumerate(stages):
+            while following := [begun[0].stage] if begun else list(islice(coming, ahead)):
+                stage = following[0]
                 edge = Position(stage.start if self._query.ascending else stage.end)
                 if number and self._remaining() < RESERVE:
                     yield Batch(stage, None, None, edge)
                     return
                 if not begun:
-                    begun.extend(self._begin(stages[number : number + ahead], pool))
+                    begun.extend(self._begin(following, pool))
                     ahead = min(2 * ahead, AHEAD)
                 one = begun.popleft()
                 first = None if one.archived is None else self._awaited(one.archived)
@@ -144,14 +145,16 @@ class StageReader:
                         raise StoreUnavailable("no answer", f"the archive of {stage.entry.period.label} is slow")
                     yield Batch(stage, None, None, edge)
                     return
+                number += 1
                 self.sources.append(stage)
-                yield from self._live(one) if first is None else self._archived(stage, first)
+                yield from self._live(one) if first is None else self._archived(stage, first, pool)
         finally:
             # A full page does not wait for what was read ahead.
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _begin(self, stages: Sequence[Stage], pool: ThreadPoolExecutor) -> list[_Begun]:
         """The first pages of some stages, all at once."""
+        self._periods |= {stage.entry.table: stage.entry.period for stage in stages}
         archived = [pool.submit(self._read, stage.archive) if stage.archive is not None else None for stage in stages]
         asked = [first_asked(stage.ranges, self.wanted.count) for stage in stages]
         pages = iter(self._fetch([one for some in asked for one in some]))
@@ -184,6 +187,9 @@ class StageReader:
             return
         wanted.filtered = bool(stage.filtered_by(query))
         for items, edge in batches(begun.asked, begun.pages, self._fetch, wanted, ascending=query.ascending):
+            if len(stage.partitions) > 1:
+                # For a moment an index may hold an event under its old value and its new one.
+                items = list({(item["pk"], item["sk"]): item for item in items}.values())
             # What an index does not hold is got for no more events than are wanted.
             while stage.fetches and len(items) > wanted.count:
                 some, items = items[: wanted.count], items[wanted.count :]
@@ -193,7 +199,7 @@ class StageReader:
 
     def _got(self, items: Sequence[Item], stage: Stage) -> Sequence[Item]:
         """The items of an index as they are in the table."""
-        return got(items, stage.entry.table, self._reader.store, self.cost)
+        return [] if stage.index is None else got(items, stage, stage.index, self._reader.store, self.cost)
 
     def _batch(self, items: Sequence[Item], stage: Stage, reached: Position | None) -> Batch:
         """Items with what conditions need of them."""
@@ -204,13 +210,24 @@ class StageReader:
         items = [{**item, "data": decode_json(item["json"])} if "json" in item else item for item in items]
         if stage.copied is not None:
             items = [{"pk": one["pk"], "sk": one["sk"], "data": one.get(stage.copied, {})} for one in items]
-        if (stage.conditions or self._fields) and any("out" in item for item in items):
-            items = unpacker.whole(items, stage.entry.table, cold=False).items
-        items = [unpacker.eased(item) for item in items]
-        if stage.conditions:
-            # The service cannot tell of data that is kept apart, or compressed.
-            items = [item for item in items if all(one.holds(item.get("data", {})) for one in stage.conditions)]
-        return Batch(stage, items, None, reached)
+        if not (stage.conditions or self._fields):
+            return Batch(stage, [unpacker.eased(item) for item in items], None, reached)
+        # The service cannot tell of data that is kept apart, or compressed.
+        sifted = [item for some in grouped(items, cold=False) for item in self._sifted(some, stage)]
+        return Batch(stage, sifted, None, reached)
+
+    def _sifted(self, items: Sequence[Item], stage: Stage) -> Iterator[Item]:
+        """Those that meet the conditions; whole, if their fields are needed, and else as they came."""
+        unpacker = self._reader.unpacker
+        wholes = unpacker.whole([unpacker.eased(item) for item in items], stage.entry.table, cold=False).items
+        tops = {field.partition(".")[0] for field in self._fields}
+        for item, whole in zip(items, wholes, strict=True):
+            data = whole.get("data", {})
+            if all(one.holds(data) for one in stage.conditions):
+                if tops:
+                    yield {**item, "data": {name: data[name] for name in tops if name in data}}
+                else:
+                    yield item if "out" in item else whole
 
     def _read(self, keys: ArchiveRange) -> ArchivePage:
         keys = replace(keys, fields=tuple(self._fields))
@@ -225,7 +242,7 @@ class StageReader:
         except TimeoutError:
             return None
 
-    def _archived(self, stage: Stage, first: ArchivePage) -> Iterator[Batch]:
+    def _archived(self, stage: Stage, first: ArchivePage, pool: ThreadPoolExecutor) -> Iterator[Batch]:
         keys, layout = stage.archive, stage.entry.layout.across(self._query.series)
         page = first
         while keys is not None:
@@ -240,18 +257,23 @@ class StageReader:
             if not page.more:
                 return
             keys = replace(keys, after=reached or keys.after)
-            page = self._read(keys)
+            following = self._awaited(pool.submit(self._read, keys))
+            if following is None:
+                yield Batch(stage, None, None, place)
+                return
+            page = following
 
 
-def got(items: Sequence[Item], table: str, store: EventStore, cost: Cost) -> list[Item]:
-    """The items of an index as they are in the table, where they may have changed, or gone, since."""
-    keys = [Key(item["pk"], item["sk"]) for item in items]
-    if not keys:
+def got(items: Sequence[Item], stage: Stage, index: Index, store: EventStore, cost: Cost) -> list[Item]:
+    """The items of an index as they are in the table, but for those that have gone, or are elsewhere in the index by now."""
+    seen = {Key(item["pk"], item["sk"]): (item[index.pk], item[index.sk]) for item in items}
+    if not seen:
         return []
-    cost.requests += -(-len(keys) // 100)
+    cost.requests += -(-len(seen) // 100)
     try:
-        found = store.get_many(table, keys, consistent=False)
+        found = store.get_many(stage.entry.table, list(seen), consistent=False)
     except TableMissing as error:
         raise Vanished from error
     cost.fetched(list(found.values()))
-    return [found[key] for key in keys if key in found]
+    current = ((found[key], place) for key, place in seen.items() if key in found)
+    return [item for item, place in current if (item.get(index.pk), item.get(index.sk)) == place]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from json.encoder import encode_basestring as quoted
 from typing import Any, NamedTuple
 
@@ -65,7 +66,8 @@ EVERYTHING = Shape()
 class Row(msgspec.Struct, gc=False):
     """An event on its way to an answer: an item of a table, or an archived event.
 
-    ``partial`` items have data elsewhere; ``earlier`` are the event's earlier versions, latest first.
+    ``partial`` items have data elsewhere; ``earlier`` are the event's earlier versions, latest first, but for the oldest that
+    were ``left_out`` because no answer holds them all.
     """
 
     entry: Entry
@@ -75,6 +77,7 @@ class Row(msgspec.Struct, gc=False):
     earlier: tuple[Row, ...] = ()
     partial: bool = False
     incomplete: bool = False
+    left_out: int = 0
 
     @property
     def names(self) -> tuple[str, str, str]:
@@ -98,12 +101,24 @@ class Row(msgspec.Struct, gc=False):
         return Position(from_text(time), series, id)
 
     def size(self, shape: Shape) -> int:
-        """About how many bytes it takes in an answer."""
+        """How many bytes it takes in an answer, at the most: names are there twice, once within the ref."""
+        return self.own_size(shape) + sum(row.size(shape) for row in self.earlier)
+
+    def own_size(self, shape: Shape) -> int:
+        """The same without its earlier versions."""
         item = self.item
         outside = size_outside(item, cold=shape.wants_cold) if item is not None and self.partial else 0
         event = self.event
-        own = len(encode_json(event.data)) + 2 * (len(event.series) + len(event.id)) + _FRAME_BYTES
-        return own + outside + sum(row.size(shape) for row in self.earlier)
+        names = escaped_bytes(event.series) + escaped_bytes(event.id)
+        # What is elsewhere is known by its length alone: every character of it may be a quote.
+        return escaped_bytes(encode_json(shape.cut(event.data)).decode()) + 2 * outside + 3 * names + _FRAME_BYTES
+
+    def cut_earlier(self, shape: Shape, most: int) -> None:
+        """Leave out the oldest versions until what is left fits into an answer of so many bytes."""
+        sizes = accumulate([self.own_size(shape), *(row.size(shape) for row in self.earlier)])
+        kept = max(sum(size <= most for size in sizes) - 1, 0)
+        self.left_out = len(self.earlier) - kept
+        self.earlier = self.earlier[:kept]
 
 
 class Quick(NamedTuple):
@@ -149,6 +164,7 @@ class Shown(NamedTuple):
     ref: str
     version: Version | None = None
     incomplete: bool = False
+    left_out: int = 0
 
     def document(self) -> dict[str, Any]:
         """The event in an answer's body."""
@@ -165,7 +181,15 @@ class Shown(NamedTuple):
             document |= {"version": version.number, "newest": version.newest, "accepted": accepted}
         if self.incomplete:
             document["incomplete"] = True
+        if self.left_out:
+            document["versions_left_out"] = self.left_out
         return document
+
+
+def escaped_bytes(text: str) -> int:
+    """What text takes in an answer: on the way to the gateway it is escaped once more."""
+    size = (len(text) if text.isascii() else len(text.encode())) + text.count('"')
+    return size + text.count("\\") if "\\" in text else size
 
 
 def row_of(item: Item, entry: Entry, shape: Shape, earlier: Sequence[Item] = ()) -> Row:
@@ -210,7 +234,7 @@ def _shown(row: Row, stream: str, shape: Shape) -> Shown:
     data = shape.cut(event.data)
     if data is not event.data:
         event = Event(event.series, event.time, event.id, data)
-    return Shown(event, ref, row.version, row.incomplete)
+    return Shown(event, ref, row.version, row.incomplete, row.left_out)
 
 
 def _flat(rows: Sequence[Row]) -> Iterator[Row]:

@@ -7,7 +7,8 @@ order), as far as ties at the end of a page are few enough to be read; if they a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
@@ -20,12 +21,12 @@ from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.events import Event, Item
 from tidetable.exact import encode_json
 from tidetable.keys import Index, number_at
-from tidetable.ports import ArchiveRange, Asked, KeyRange, Page
+from tidetable.ports import Asked, KeyRange, Page
 from tidetable.query.answer import MAX_ANSWER_BYTES, gaps_of, sources_of
 from tidetable.query.fetch import share
 from tidetable.query.plan import Gap, Stage
 from tidetable.query.ranking import Place, Ranking, plan_ranking
-from tidetable.query.read import RESERVE, Cost, Reader, Remaining, Vanished, got
+from tidetable.query.read import ARCHIVES, RESERVE, Cost, Reader, Remaining, Vanished, got
 from tidetable.query.rows import Row, complete, row_of, shown
 from tidetable.query.run import told_gaps
 from tidetable.times import from_text
@@ -115,21 +116,29 @@ class _Run:
         self._found: list[_Found] = []
         self._cost = Cost()
         self._gaps: list[Gap] = []
+        # The last events of pages of archives that had no room for all that were asked for.
+        self._floors: list[Place] = []
 
     def top(self, stages: Sequence[Stage], gaps: list[Gap], now: datetime) -> Top:
         """Read until nothing that was not read can be among the first, and show those."""
         ranking = self._ranking
-        for stage in stages:
-            if stage.archive is not None:
-                self._read_archive(stage, stage.archive)
+        self._read_archives([stage for stage in stages if stage.archive is not None])
         tied = self._read_ranges([_Range(stage, keys, 0) for stage in stages for keys in stage.ranges])
-        first = self._ordered()
-        rows, last = self._rows(first)
-        following = None
-        if last is not None and last < len(first) and not (tied and last == ranking.limit):
-            following = self._reader.seal.seal(ranking.cursor(first[last - 1].place))
-        told = told_gaps([*gaps, *self._gaps], now)
-        return Top(rows, following, tied and last == ranking.limit, told, self._cost, stages)
+        first = self._certain(self._ordered())
+        rows, last = self._rows(first[: ranking.limit])
+        # Of the number that was read to its end nowhere there may be others, anywhere before the last one shown.
+        cut = bool(rows) and tied is not None and first[last - 1].place.number == tied
+        goes_on = last < len(first) or (bool(rows) and bool(self._floors))
+        following = self._reader.seal.seal(ranking.cursor(first[last - 1].place)) if goes_on and not cut else None
+        return Top(rows, following, cut, told_gaps([*gaps, *self._gaps], now), self._cost, stages)
+
+    def _certain(self, first: list[_Found]) -> list[_Found]:
+        """Those before which nothing can be that an archive's page had no room for."""
+        if not self._floors:
+            return first
+        if self._ranking.ascending:
+            return [found for found in first if found.place <= min(self._floors)]
+        return [found for found in first if found.place >= max(self._floors)]
 
     def _ordered(self) -> list[_Found]:
         """What was found, the first first."""
@@ -138,8 +147,8 @@ class _Run:
     def _better(self, one: Decimal, other: Decimal) -> bool:
         return one < other if self._ranking.ascending else one > other
 
-    def _read_ranges(self, ranges: list[_Range]) -> bool:
-        """Read ranges as far as they may matter; tells whether ties with the last were left unread."""
+    def _read_ranges(self, ranges: list[_Range]) -> Decimal | None:
+        """Read ranges as far as they may matter; the number of which ties were left unread, if there is one."""
         limit = self._ranking.limit + 1
         due, least = ranges, limit
         while due:
@@ -163,9 +172,9 @@ class _Run:
             if not due:
                 ties = [one for one in unread if one.edge == nth]
                 if ties and self._cost.read >= _TIES_EACH * limit + _TIES_LEAST:
-                    return True
+                    return nth
                 due, least = ties, max(len(ties), 100)
-        return False
+        return None
 
     def _fetch(self, due: Sequence[_Range]) -> None:
         asked = [Asked(one.keys, one.limit) for one in due]
@@ -187,7 +196,7 @@ class _Run:
         items: Sequence[Item] = page.items
         whole = self._asks_more(one.stage, index)
         if whole:
-            items = self._current(items, one.stage, index)
+            items = got(items, one.stage, index, self._reader.store, self._cost)
         one.more = page.more
         if page.last is not None:
             one.edge = Decimal(page.last[index.sk])
@@ -217,54 +226,69 @@ class _Run:
                 return
         self._found.append(found)
 
-    def _read_archive(self, stage: Stage, keys: ArchiveRange) -> None:
+    def _read_archives(self, stages: Sequence[Stage]) -> None:
+        """The first of each archived period, a few side by side."""
+        pool = ThreadPoolExecutor(ARCHIVES)
+        try:
+            for reading in [pool.submit(self._read_archive, stage) for stage in stages]:
+                reading.result(timeout=max(self._remaining() - RESERVE, 0.1))
+        except TimeoutError as error:
+            raise StoreUnavailable("no answer", "the archives of the range take longer than an answer may") from error
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _read_archive(self, stage: Stage) -> None:
         """The first of a period's archive, whose reader ranks them itself, some of its events at a time."""
-        ranking, field = self._ranking, self._ranking.index.sort_by
-        while True:
-            if self._remaining() < RESERVE:
-                raise StoreUnavailable("no answer", "the archives of the range take longer than an answer may")
+        ranking, field, keys = self._ranking, self._ranking.index.sort_by, stage.archive
+        while keys is not None and self._remaining() > RESERVE:
             page = self._reader.archive.read(keys, limit=ranking.limit + 1, ascending=ranking.ascending)
             self._cost.requests += 1
             self._cost.read += len(page.events)
-            for event in page.events:
-                number = number_at(event.data, field)
-                if number is not None:
-                    place = Place(Decimal(number), event.time, event.series, event.id)
-                    self._add(_Found(place, stage.entry, stage, archived=event))
+            places = [
+                Place(Decimal(number_at(event.data, field) or 0), event.time, event.series, event.id)
+                for event in page.events
+            ]
+            for event, place in zip(page.events, places, strict=True):
+                self._add(_Found(place, stage.entry, stage, archived=event))
+            if page.cut:
+                self._floors.append(places[-1])
             if not page.more or page.reached is None:
                 return
             keys = replace(keys, after=page.reached)
+        raise StoreUnavailable("no answer", "the archives of the range take longer than an answer may")
 
-    def _rows(self, first: Sequence[_Found]) -> tuple[list[dict[str, Any]], int | None]:
+    def _rows(self, first: Sequence[_Found]) -> tuple[list[dict[str, Any]], int]:
         """The first events as they are shown, as many as an answer holds, and how many of those found they are."""
-        ranking, size = self._ranking, 0
-        rows: list[dict[str, Any]] = []
-        shown_events = self._whole(first[: ranking.limit])
-        for number, (found, document) in enumerate(zip(first, shown_events, strict=False)):
-            if document is None:
-                continue
-            row = {"rank": len(rows) + 1, "value": found.place.number, **document}
-            size += len(encode_json(row)) + 200
-            if rows and size > MAX_ANSWER_BYTES:
-                return rows, number
-            rows.append(row)
-        return rows, min(len(first), ranking.limit)
-
-    def _whole(self, first: Sequence[_Found]) -> Iterable[dict[str, Any] | None]:
-        """The events whole; None for those that have gone, or have another number, since the index saw them."""
-        ranking, unpacker = self._ranking, self._reader.unpacker
-        rows: list[Row | None] = []
-        fetched = self._fetched(first)
+        size, fetched = 0, self._fetched(first)
+        rows: list[Row | None] = [self._row(found) for found in first]
         for number, found in enumerate(first):
-            if found.archived is not None:
-                rows.append(Row(found.entry, archived=found.archived))
-                continue
-            item = fetched.get(number, found.item)
-            if item is not None and found.stage.copied is not None:
-                item = {**item, "data": item.get(found.stage.copied, {})}
-            rows.append(None if item is None else row_of(unpacker.eased(item), found.entry, ranking.shape))
+            if number in fetched:
+                item = fetched[number]
+                rows[number] = None if item is None else self._row(replace(found, item=item))
+            row = rows[number]
+            size += 0 if row is None else row.size(self._ranking.shape)
+            if number and size > MAX_ANSWER_BYTES:
+                rows = rows[:number]
+                break
+        shown_rows: list[dict[str, Any]] = []
+        for found, document in zip(first, self._documents(rows), strict=False):
+            if document is not None:
+                shown_rows.append({"rank": len(shown_rows) + 1, "value": found.place.number, **document})
+        return shown_rows, len(rows)
+
+    def _row(self, found: _Found) -> Row:
+        if found.archived is not None:
+            return Row(found.entry, archived=found.archived)
+        item = found.item or {}
+        if found.stage.copied is not None:
+            item = {**item, "data": item.get(found.stage.copied, {})}
+        return row_of(self._reader.unpacker.eased(item), found.entry, self._ranking.shape)
+
+    def _documents(self, rows: Sequence[Row | None]) -> list[dict[str, Any] | None]:
+        """The events whole; None for those that have gone, or have another number, since the index saw them."""
+        ranking = self._ranking
         try:
-            complete([row for row in rows if row is not None], unpacker, ranking.shape)
+            complete([row for row in rows if row is not None], self._reader.unpacker, ranking.shape)
         except TableMissing as error:
             raise Vanished from error
         return [None if row is None else shown([row], ranking.stream, ranking.shape)[0].document() for row in rows]
@@ -279,13 +303,8 @@ class _Run:
         for numbers in wanted.values():
             stage = first[numbers[0]].stage
             items = [first[one].item or {} for one in numbers]
-            current = {(item["pk"], item["sk"]): item for item in self._current(items, stage, stage.index)}
+            current = [] if stage.index is None else got(items, stage, stage.index, self._reader.store, self._cost)
+            by_key = {(item["pk"], item["sk"]): item for item in current}
             for one, item in zip(numbers, items, strict=True):
-                result[one] = current.get((item["pk"], item["sk"]))
+                result[one] = by_key.get((item["pk"], item["sk"]))
         return result
-
-    def _current(self, items: Sequence[Item], stage: Stage, index: Index | None) -> list[Item]:
-        """Items of an index as they are in the table; an event that was sent again may have another number by now."""
-        numbers = {(item["pk"], item["sk"]): item[index.sk] for item in items} if index is not None else {}
-        found = got(items, stage.entry.table, self._reader.store, self._cost)
-        return [one for one in found if index and one.get(index.sk) == numbers[one["pk"], one["sk"]]]
