@@ -17,7 +17,9 @@ from tidetable.catalog import State
 from tidetable.conditions import OPERATORS
 from tidetable.ingest.verdicts import Code
 from tidetable.periods import Kind
-from tidetable.query import aggregation, params, ranking
+from tidetable.query import params
+from tidetable.query.aggregates import asked as aggregation
+from tidetable.query.rankings import asked as ranking
 
 METHODS = ("get", "post")
 STREAMS = ("quakes", "stations", "reports", "reports")

@@ -41,7 +41,7 @@ def everywhere(patch: pytest.MonkeyPatch) -> None:
         "tidetable.archive.export",
         "tidetable.query.read",
         "tidetable.query.run",
-        "tidetable.query.top",
+        "tidetable.query.rankings.run",
         "aws.store",
     ):
         patch.setattr(import_module(module), "ThreadPoolExecutor", Serial)

@@ -16,7 +16,7 @@ from tidetable.events import Event
 from tidetable.keys import Index, Layout
 from tidetable.problems import ProblemError
 from tidetable.query import find_top, parse_ranking
-from tidetable.query.top import Top
+from tidetable.query.rankings.run import Top
 from tidetable.times import to_text
 
 SPAN = {"from": to_text(START), "to": to_text(START + timedelta(days=DAYS))}
@@ -91,7 +91,7 @@ def test_the_first_fifty_of_many_partitions_read_little_more_than_fifty(spread: 
 
 
 def test_ties_that_are_too_many_are_told_and_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidetable.query.top._TIES_LEAST", 100)
+    monkeypatch.setattr("tidetable.query.rankings.run._TIES_LEAST", 100)
     many = [scored(day, number, 7 if number < 1500 else 8) for day in LIVE for number in range(1502)]
     base = Held(TIMELY, many, [TIMELY.layout] * DAYS)
     top = ask(base, index="best_of_all", limit="10")

@@ -1,18 +1,16 @@
 """Queries: from a query string to ordered events, across suffixes, buckets, periods and archives."""
 
-from tidetable.query.aggregate import Aggregate, find_aggregate
-from tidetable.query.aggregation import parse_aggregation
+from tidetable.query.aggregates import Aggregate, find_aggregate, parse_aggregation
 from tidetable.query.answer import Answer
 from tidetable.query.cursor import Seal
 from tidetable.query.formats import FORMAT, Form, fits, form_of, rendered
 from tidetable.query.get import get_event
 from tidetable.query.latest import find_latest
 from tidetable.query.params import parse_query
-from tidetable.query.ranking import parse_ranking
+from tidetable.query.rankings import Top, find_top, parse_ranking
 from tidetable.query.read import Cost, Reader
 from tidetable.query.run import explain_query, run_query
 from tidetable.query.streams import describe_periods, describe_streams
-from tidetable.query.top import Top, find_top
 
 __all__ = [
     "FORMAT",

@@ -72,6 +72,29 @@ class Answer:
         return {self.name: [decode_json(text) for text in self.texts()], **self.about()}
 
 
+@dataclass(slots=True, kw_only=True)
+class Table:
+    """An answer of rows that are not events as they are stored."""
+
+    rows: list[dict[str, Any]]
+    next: str | None
+    gaps: Sequence[Gap]
+    cost: Cost
+    sources: Sequence[Stage]
+
+    def texts(self) -> list[str]:
+        """The rows as JSON."""
+        return [encode_json(row).decode() for row in self.rows]
+
+    def joined(self) -> str:
+        """The same with commas between them."""
+        return ",".join(self.texts())
+
+    def told(self, **more: Any) -> dict[str, Any]:
+        """What the answer says besides its rows."""
+        return {"next": self.next, **more, "gaps": gaps_of(self.gaps), "sources": sources_of(self.sources)}
+
+
 class AnswerPage:
     """The page of an answer as it fills: rows, and items that are shown as they are stored."""
 

@@ -189,6 +189,15 @@ def _continued(stream: Stream, given: Mapping[str, str], limit: int, seal: Seal)
     return query
 
 
+def opened_alone(given: Mapping[str, str], kind: type[_Kind], seal: Seal) -> _Kind:
+    """A cursor's content, of an answer whose cursor holds all but what a page looks like."""
+    extra = given.keys() - {"cursor", "limit", "format", "flat"}
+    if extra:
+        detail = f"a cursor holds its query's {' and '.join(sorted(extra))}: leave them out, or begin without a cursor"
+        raise refuse(400, "invalid_cursor", detail)
+    return opened(given["cursor"], kind, seal)
+
+
 def opened(text: str, kind: type[_Kind], seal: Seal) -> _Kind:
     """A cursor's content; ProblemError if it is none."""
     try:

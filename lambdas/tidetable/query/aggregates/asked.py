@@ -13,17 +13,17 @@ from tidetable.conditions import Condition
 from tidetable.config import Stream
 from tidetable.durations import Duration
 from tidetable.problems import refuse
+from tidetable.query.aggregates.stats import PLAIN, is_stat, percentile_of
 from tidetable.query.cursor import Position, Seal
 from tidetable.query.params import (
     Query,
-    opened,
+    opened_alone,
     parse_limit,
     parse_order,
     parse_query,
     single,
 )
 from tidetable.query.rows import Shape
-from tidetable.query.stats import PLAIN, is_stat, percentile_of
 from tidetable.query.where import is_condition
 from tidetable.times import EPOCH, from_micros, to_micros
 
@@ -133,11 +133,7 @@ def parse_aggregation(
     given = single(parameters, KNOWN)
     limit = parse_limit(given.get("limit"), MAX_ROWS, MAX_ROWS)
     if "cursor" in given:
-        extra = given.keys() - {"cursor", "limit", "format", "flat"}
-        if extra:
-            detail = f"a cursor holds its query's {' and '.join(sorted(extra))}: leave them out"
-            raise refuse(400, "invalid_cursor", detail)
-        return _continued(stream, opened(given["cursor"], AggregateCursor, seal), limit)
+        return _continued(stream, opened_alone(given, AggregateCursor, seal), limit)
     asked = {name: [value] for name, value in given.items() if name in _RANGE or is_condition(name)}
     query = parse_query(stream, asked | {"order": ["asc"]}, now, seal)
     stats, field, by = _stats(given), given.get("field"), _groups(given)

@@ -19,7 +19,7 @@ from tidetable.ports import ArchiveRange, KeyRange, Rank
 from tidetable.problems import refuse
 from tidetable.query.access import logical_partitions
 from tidetable.query.cursor import Seal
-from tidetable.query.params import opened, parse_limit, parse_order, parse_range, parse_shape, single
+from tidetable.query.params import opened_alone, parse_limit, parse_order, parse_range, parse_shape, single
 from tidetable.query.plan import Gap, Stage, covered
 from tidetable.query.rows import EVERYTHING, Shape
 from tidetable.query.where import MAX_VALUE_BYTES, parse_conditions
@@ -113,11 +113,7 @@ def parse_ranking(stream: Stream, parameters: Mapping[str, Sequence[str]], now: 
     given = single(parameters, KNOWN)
     limit = parse_limit(given.get("limit"), MAX_LIMIT, DEFAULT_LIMIT)
     if "cursor" in given:
-        extra = given.keys() - {"cursor", "limit", "format", "flat"}
-        if extra:
-            detail = f"a cursor holds its query's {' and '.join(sorted(extra))}: leave them out"
-            raise refuse(400, "invalid_cursor", detail)
-        return _continued(stream, opened(given["cursor"], RankCursor, seal), limit)
+        return _continued(stream, opened_alone(given, RankCursor, seal), limit)
     index = _index(stream, given)
     kept = containing(now, stream.period).shift(-stream.retention).start
     start, end = parse_range(stream, given, now, kept)

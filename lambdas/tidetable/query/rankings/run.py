@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from operator import attrgetter
@@ -19,13 +19,12 @@ from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.events import Event, Item
-from tidetable.exact import encode_json
 from tidetable.keys import Index, number_at
 from tidetable.ports import Asked, KeyRange, Page
-from tidetable.query.answer import MAX_ANSWER_BYTES, gaps_of, sources_of
+from tidetable.query.answer import MAX_ANSWER_BYTES, Table
 from tidetable.query.fetch import share
 from tidetable.query.plan import Gap, Stage
-from tidetable.query.ranking import Place, Ranking, plan_ranking
+from tidetable.query.rankings.asked import Place, Ranking, plan_ranking
 from tidetable.query.read import ARCHIVES, RESERVE, Cost, Reader, Remaining, Vanished, got
 from tidetable.query.rows import Row, complete, row_of, shown
 from tidetable.query.run import told_gaps
@@ -35,39 +34,21 @@ from tidetable.times import from_text
 _TIES_EACH, _TIES_LEAST = 4, 1_000
 
 
-@dataclass(slots=True)
-class Top:
-    """The first events of a ranking. ``tied`` says that others share the last one's number, of which not all were compared."""
+@dataclass(slots=True, kw_only=True)
+class Top(Table):
+    """The first events of a ranking, with their rank in the page and the number that they are ranked by.
 
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    next: str | None = None
-    tied: bool = False
-    gaps: Sequence[Gap] = ()
-    cost: Cost = field(default_factory=Cost)
-    sources: Sequence[Stage] = ()
+    ``tied`` says that others share the last one's number, of which not all were compared.
+    """
 
-    @property
-    def name(self) -> str:
-        """What the rows are called."""
-        return "top"
-
-    @property
-    def bounded(self) -> bool:
-        """The page was cut so that it can be answered."""
-        return True
-
-    def texts(self) -> list[str]:
-        """The events as JSON, with their rank in the page and the number that they are ranked by."""
-        return [encode_json(row).decode() for row in self.rows]
-
-    def joined(self) -> str:
-        """The same with commas between them."""
-        return ",".join(self.texts())
+    tied: bool
+    name = "top"
+    # The page was cut so that it can be answered.
+    bounded = True
 
     def about(self) -> dict[str, Any]:
         """What the answer says besides its events."""
-        about = {"next": self.next, "tied": self.tied}
-        return about | {"gaps": gaps_of(self.gaps), "sources": sources_of(self.sources)}
+        return self.told(tied=self.tied)
 
 
 @dataclass(slots=True)
@@ -130,7 +111,8 @@ class _Run:
         cut = bool(rows) and tied is not None and first[last - 1].place.number == tied
         goes_on = last < len(first) or (bool(rows) and bool(self._floors))
         following = self._reader.seal.seal(ranking.cursor(first[last - 1].place)) if goes_on and not cut else None
-        return Top(rows, following, cut, told_gaps([*gaps, *self._gaps], now), self._cost, stages)
+        gaps = told_gaps([*gaps, *self._gaps], now)
+        return Top(rows=rows, next=following, tied=cut, gaps=gaps, cost=self._cost, sources=stages)
 
     def _certain(self, first: list[_Found]) -> list[_Found]:
         """Those before which nothing can be that an archive's page had no room for."""

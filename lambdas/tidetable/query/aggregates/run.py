@@ -7,23 +7,22 @@ complete is a row for each group; where the time is up, or a page is full of row
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal, localcontext
 from typing import Any
 
 from tidetable.config import Stream
-from tidetable.exact import encode_json
 from tidetable.keys import number_at, value_at
 from tidetable.ports import Sketches
 from tidetable.problems import refuse
-from tidetable.query.aggregation import SERIES, Aggregation
-from tidetable.query.answer import gaps_of, sources_of
+from tidetable.query.aggregates.asked import SERIES, Aggregation
+from tidetable.query.aggregates.stats import EXACT, Cell, adder
+from tidetable.query.answer import Table
 from tidetable.query.cursor import Position
-from tidetable.query.plan import Gap, Plan, Stage
-from tidetable.query.read import RESERVE, Batch, Cost, Reader, Remaining, StageReader
+from tidetable.query.plan import Plan
+from tidetable.query.read import RESERVE, Batch, Reader, Remaining, StageReader
 from tidetable.query.run import planned, told_gaps
-from tidetable.query.stats import EXACT, Cell, adder
 from tidetable.times import from_text, to_text
 
 # Events asked for at a time.
@@ -36,39 +35,21 @@ Group = tuple[Any, ...]
 _Event = tuple[str, str, Any]
 
 
-@dataclass(slots=True)
-class Aggregate:
-    """A page of rows, one for each group of each step, the oldest step first."""
+@dataclass(slots=True, kw_only=True)
+class Aggregate(Table):
+    """A page of rows, one for each group of each step, the oldest step first.
 
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    next: str | None = None
-    approximate: Mapping[str, Any] = field(default_factory=dict)
-    gaps: Sequence[Gap] = ()
-    cost: Cost = field(default_factory=Cost)
-    sources: Sequence[Stage] = ()
+    ``approximate`` are the statistics that are estimates, with the relative error that they lie within.
+    """
 
-    @property
-    def name(self) -> str:
-        """What the rows are called."""
-        return "aggregates"
-
-    @property
-    def bounded(self) -> bool:
-        """Rows may have many statistics, of many digits."""
-        return False
-
-    def texts(self) -> list[str]:
-        """The rows as JSON."""
-        return [encode_json(row).decode() for row in self.rows]
-
-    def joined(self) -> str:
-        """The same with commas between them."""
-        return ",".join(self.texts())
+    approximate: Mapping[str, Any]
+    name = "aggregates"
+    # Rows may have many statistics, of many digits.
+    bounded = False
 
     def about(self) -> dict[str, Any]:
-        """What the answer says besides its rows; ``approximate`` statistics with the relative error that they lie within."""
-        about = {"next": self.next, "approximate": self.approximate}
-        return about | {"gaps": gaps_of(self.gaps), "sources": sources_of(self.sources)}
+        """What the answer says besides its rows."""
+        return self.told(approximate=self.approximate)
 
 
 def find_aggregate(
@@ -85,7 +66,14 @@ def find_aggregate(
         following = None if done.stopped is None else reader.seal.seal(asked.cursor(done.stopped))
         gaps = told_gaps([*plan.gaps, *stages.missing.values()], now)
         bounds = {one: {"relative_error": reader.sketches.relative_error} for one in asked.approximate}
-        return Aggregate(done.result, following, bounds, gaps, stages.cost, stages.sources)
+        return Aggregate(
+            rows=done.result,
+            next=following,
+            approximate=bounds,
+            gaps=gaps,
+            cost=stages.cost,
+            sources=stages.sources,
+        )
 
     return planned(asked.query, stream, reader, run)
 

@@ -1,0 +1,6 @@
+"""Rankings: the first events by a number, across suffixes, periods and archives."""
+
+from tidetable.query.rankings.asked import parse_ranking
+from tidetable.query.rankings.run import Top, find_top
+
+__all__ = ["Top", "find_top", "parse_ranking"]
