@@ -35,7 +35,8 @@ def ranges(start: datetime | None, end: datetime | None) -> tuple[str, str, str]
     """
     # "~" sorts after every label, so a period that begins at ``end`` is found.
     high = (to_text(end) if end is not None else "9999") + "~"
-    return to_text(EPOCH), to_text(start) if start is not None else "", high
+    # A range of keys that ends before it begins is refused; there are no periods before the first of all.
+    return to_text(EPOCH), to_text(max(start, EPOCH)) if start is not None else "", max(high, to_text(EPOCH))
 
 
 def lease_item(name: str) -> Item:

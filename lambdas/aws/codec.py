@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, cast
 
 from boto3.dynamodb.types import Binary, TypeDeserializer, TypeSerializer
 
 from tidetable.events import Item
 
-_serializer = TypeSerializer()
-_deserializer = TypeDeserializer()
+
+class _Serializer(TypeSerializer):
+    def _serialize_n(self, value: Any) -> str:
+        # boto3 refuses numbers of more than 38 digits; DynamoDB does not count zeros at their end, and writes them out.
+        return str(value)
+
+
+class _Deserializer(TypeDeserializer):
+    def _deserialize_n(self, value: str) -> Decimal:
+        return Decimal(value)
+
+
+_serializer = _Serializer()
+_deserializer = _Deserializer()
 
 
 def to_wire(item: Item) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Percentiles by DDSketch (Masson, Rim, Lee, VLDB 2019).
 
 Its answers lie within a relative error of the exact percentile however the values are distributed, and its size does not grow
-with their number.
+with their number, but with the logarithm of their range: 9 KB for ten decades. Nothing is collapsed: that would break the bound.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tidetable.ports import Sketch
 
 if TYPE_CHECKING:
-    from ddsketch import LogCollapsingLowestDenseDDSketch
+    from ddsketch import DDSketch
 
 _RELATIVE_ERROR = 0.01
 
@@ -23,13 +23,13 @@ class DDSketches:
 
     def new(self) -> Sketch:
         """An empty sketch."""
-        from ddsketch import LogCollapsingLowestDenseDDSketch
+        from ddsketch import DDSketch
 
-        return _DDSketch(LogCollapsingLowestDenseDDSketch(_RELATIVE_ERROR))
+        return _DDSketch(DDSketch(_RELATIVE_ERROR))
 
 
 class _DDSketch:
-    def __init__(self, inner: LogCollapsingLowestDenseDDSketch) -> None:
+    def __init__(self, inner: DDSketch) -> None:
         self._inner = inner
         self.add = inner.add
 

@@ -10,12 +10,12 @@ from typing import Any, Literal, NamedTuple
 
 from tidetable.events import JsonObject
 from tidetable.keys import number_text, value_at
-from tidetable.values import MAX_DIGITS
+from tidetable.values import MAX_DIGITS, digits_of
 
 Operator = Literal["eq", "ne", "lt", "le", "gt", "ge", "in", "prefix"]
 OPERATORS: tuple[Operator, ...] = ("eq", "ne", "lt", "le", "gt", "ge", "in", "prefix")
 _ORDERED: Mapping[str, Callable[[Any, Any], bool]] = {"lt": lt, "le": le, "gt": gt, "ge": ge}
-_NUMBER = re.compile(r"[+-]?(\d{1,64}(\.\d{0,64})?|\.\d{1,64})([eE][+-]?\d{1,3})?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d{1,130}(\.\d{0,130})?|\.\d{1,130})([eE][+-]?\d{1,3})?", re.ASCII)
 
 
 class Condition(NamedTuple):
@@ -73,5 +73,4 @@ def numbers_of(text: str) -> list[Decimal]:
     if not _NUMBER.fullmatch(text):
         return []
     number = Decimal(text)
-    digits = len(number.as_tuple().digits)
-    return [number] if digits <= MAX_DIGITS and (not number or -130 <= number.adjusted() <= 125) else []
+    return [number] if digits_of(number) <= MAX_DIGITS and (not number or -130 <= number.adjusted() <= 125) else []

@@ -13,6 +13,7 @@ MAX_ITEM_BYTES = 400 * 1024
 MAX_DEPTH = 31
 MAX_DIGITS = 38
 _SURELY_SMALL = 10**18
+_BEYOND = 10**200
 
 
 def item_bytes(item: Item) -> int:
@@ -108,14 +109,31 @@ def _explained(item: Item, error: _Refused) -> str:
 
 def _number_size(value: int | Decimal) -> int:
     if isinstance(value, int):
-        digits, magnitude = len(str(abs(value))) if abs(value) < 10**MAX_DIGITS else MAX_DIGITS + 1, 0
+        digits, magnitude = _int_digits(abs(value))
     else:
         if not value.is_finite():
             raise _Refused("is no number that can be stored")
-        digits, magnitude = len(value.as_tuple().digits), value.adjusted() if value else 0
+        digits, magnitude = digits_of(value), value.adjusted() if value else 0
     if digits > MAX_DIGITS:
         raise _Refused(f"has more than {MAX_DIGITS} digits; send it as text")
     if not -130 <= magnitude <= 125:
         raise _Refused("lies outside 1E-130 to 9.9E+125; send it as text")
     # A byte for every two digits, one for the exponent, one for a sign: the published rule, rounded up.
     return digits // 2 + 3
+
+
+def digits_of(number: Decimal) -> int:
+    """How many digits a number has that count: DynamoDB writes great numbers out, and those zeros do not."""
+    digits = number.as_tuple().digits
+    return len(digits) if len(digits) <= MAX_DIGITS else len("".join(map(str, digits)).rstrip("0"))
+
+
+def _int_digits(value: int) -> tuple[int, int]:
+    """How many digits a whole number has that count, and its order of magnitude."""
+    if value < 10**MAX_DIGITS:
+        return len(str(value)), 0
+    if value >= _BEYOND:
+        # Python writes no number of thousands of digits out.
+        return MAX_DIGITS + 1, 0
+    text = str(value)
+    return len(text.rstrip("0")), len(text) - 1

@@ -12,8 +12,10 @@ from tests.contract.conftest import ENGINES, LEAN, build
 from tests.contract.engines import Engine
 from tidetable.conditions import OPERATORS, Condition, Operator
 from tidetable.events import Event, Item
+from tidetable.exact import decode_json
 from tidetable.keys import WHOLE, Index, Layout
 from tidetable.ports import Asked, KeyRange, Page, Put
+from tidetable.values import item_bytes
 
 START = datetime(2026, 2, 28, tzinfo=UTC)
 LOW, HIGH = "2026-02-28", "2026-03-01"
@@ -187,3 +189,19 @@ def test_an_index_may_hold_all_events_several_kinds_or_the_table_once_more(engin
     assert pages(engine, keys) == pages(engine, replace(keys, index=None))
     second = pages(engine, keys)[1]["sk"]
     assert len(pages(engine, replace(keys, after=second))) == 2
+
+
+@pytest.mark.parametrize("number", ["1e63", "-1.5E+120", "1E-130", "1" + "0" * 60, "9" * 38 + "0" * 20])
+def test_numbers_of_few_digits_may_be_great(engine: Engine, number: str) -> None:
+    """Engines write them out, or do not; they are stored, compared, ranked, and of some size, all the same."""
+    value = decode_json(number)
+    table = made(engine, [{"game": "chess", "score": value, "status": "new"}])
+    (item,) = pages(engine, KeyRange(table, "a#0", LOW, HIGH, conditions=(Condition("score", "eq", (number,)),)))
+    assert item["data"]["score"] == value
+    assert item_bytes(item) > 0
+    found = [
+        one
+        for suffix in range(2)
+        for one in pages(engine, KeyRange(table, INDEXES[0].partition("chess", suffix), value, None, None, INDEXES[0]))
+    ]
+    assert [one[INDEXES[0].sk] for one in found] == [value]

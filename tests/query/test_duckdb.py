@@ -267,7 +267,7 @@ def test_percentiles_lie_within_their_bound(held: list[Event], span: Any, stat: 
     assert answer.about()["approximate"] == {stat: {"relative_error": 0.01}}
     place = float(stat[1:]) / 100 * (len(values) - 1)
     exact = [values[int(place)], values[min(int(place) + 1, len(values) - 1)]]
-    found = answer.rows[0][stat]
+    found = float(answer.rows[0][stat])
     assert any(abs(found - float(one)) <= 0.01 * abs(float(one)) + 1e-9 for one in exact)
 
 

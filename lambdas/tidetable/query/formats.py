@@ -102,7 +102,10 @@ def flattened(row: JsonObject) -> JsonObject:
 
 
 def _cells(row: JsonObject, path: str) -> Iterator[tuple[str, Any]]:
+    """The fields of an object by their paths, in which a name that has a dot itself is quoted: no two paths are the same."""
     for name, value in row.items():
+        if "." in name or '"' in name:
+            name = '"' + name.replace('"', '""') + '"'
         if isinstance(value, dict) and (value or not path):
             yield from _cells(value, f"{path}{name}.")
         else:

@@ -14,6 +14,7 @@ from tidetable.keys import MAX_NAME_BYTES
 from tidetable.periods import containing
 from tidetable.ports import Asked, KeyRange
 from tidetable.problems import refuse
+from tidetable.query.answer import MAX_ANSWER_BYTES
 from tidetable.query.params import parse_consistent, parse_shape, single
 from tidetable.query.read import RESERVE, Cost, Reader, Remaining
 from tidetable.query.rows import Row, Shape, Shown, complete, row_of, shown
@@ -31,6 +32,7 @@ class Latest:
     found: dict[str, Shown] = field(default_factory=dict)
     searched: datetime | None = None
     cost: Cost = field(default_factory=Cost)
+    size: int = 0
 
     def document(self) -> dict[str, Any]:
         """The answer's body, in the order of the series asked for."""
@@ -117,6 +119,9 @@ def _search(
             if name not in best or item["sk"] > best[name]["sk"]:
                 best[name] = item
     rows = [row_of(reader.unpacker.eased(item), entry, shape) for item in best.values()]
+    latest.size += sum(row.size(shape) for row in rows)
+    if latest.size > MAX_ANSWER_BYTES:
+        raise refuse(422, "too_much", "these events are more than an answer holds: ask for fewer series, or fields")
     try:
         complete(rows, reader.unpacker, shape)
     except TableMissing:

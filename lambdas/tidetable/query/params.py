@@ -19,7 +19,7 @@ from tidetable.query.access import access_to, needed_index
 from tidetable.query.cursor import Cursor, Position, Seal
 from tidetable.query.rows import EVERYTHING, Shape
 from tidetable.query.where import WHERE, is_condition, parse_conditions
-from tidetable.times import from_micros, parse_point, to_micros
+from tidetable.times import EPOCH, from_micros, parse_point, to_micros
 
 _Kind = TypeVar("_Kind", bound=msgspec.Struct)
 
@@ -30,6 +30,8 @@ KNOWN = (
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 10_000
 MAX_FIELDS = 50
+# A cursor holds its query, and AWS takes 10,240 bytes of request line and headers.
+MAX_FIELDS_BYTES = 1024
 _DEFAULT_SPAN = timedelta(hours=1)
 
 
@@ -131,6 +133,7 @@ def parse_range(
         start = _point(given, "from", now)
     else:
         start = min(now, end) - _DEFAULT_SPAN if oldest is None else min(oldest, end - _DEFAULT_SPAN)
+    start = max(start, EPOCH)
     if start >= end:
         raise refuse(400, "bad_parameter", "from must lie before to: the range is [from, to)")
     return start, end
@@ -211,6 +214,8 @@ def parse_shape(stream: Stream, given: Mapping[str, str]) -> Shape:
     fields = tuple(given["fields"].split(",")) if "fields" in given else ()
     if "" in fields or len(fields) > MAX_FIELDS:
         raise refuse(400, "bad_parameter", f"fields is a list such as mag,place: 1 to {MAX_FIELDS} names, or *")
+    if len(given.get("fields", "").encode()) > MAX_FIELDS_BYTES:
+        raise refuse(400, "bad_parameter", f"fields has at most {MAX_FIELDS_BYTES} bytes: ask for less, or for *")
     versions = given.get("versions", "newest")
     if versions not in ("newest", "all"):
         raise refuse(400, "bad_parameter", "versions must be newest or all")

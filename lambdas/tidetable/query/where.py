@@ -13,6 +13,8 @@ MAX_CONDITIONS = 10
 # Each value may be compared as text, as a number and as truth; AWS: IN takes 100 operands.
 MAX_VALUES = 30
 MAX_VALUE_BYTES = 1024
+# A cursor holds its query, and AWS takes 10,240 bytes of request line and headers.
+MAX_BYTES = 2048
 # AWS: a path has 32 names at the most, and `data` is the first; an expression has 4 KB.
 MAX_DEPTH = 31
 _EXPRESSION = 4_000
@@ -28,6 +30,10 @@ def parse_conditions(stream: Stream, given: Mapping[str, str]) -> tuple[Conditio
     found = sorted(_condition(name, value) for name, value in given.items() if is_condition(name))
     if len(found) > MAX_CONDITIONS:
         raise refuse(400, "bad_parameter", f"at most {MAX_CONDITIONS} conditions; there are {len(found)}")
+    if sum(len(text.encode()) for one in found for text in (one.field, *one.values)) > MAX_BYTES:
+        raise refuse(
+            400, "bad_parameter", f"all conditions together have at most {MAX_BYTES} bytes: ask for less at once"
+        )
     if sum(map(_length, found)) > _EXPRESSION:
         raise refuse(
             400, "bad_parameter", "the conditions are too long for one request to DynamoDB: ask for less at once"

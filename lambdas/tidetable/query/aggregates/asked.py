@@ -16,6 +16,7 @@ from tidetable.problems import refuse
 from tidetable.query.aggregates.stats import PLAIN, is_stat, percentile_of
 from tidetable.query.cursor import Position, Seal
 from tidetable.query.params import (
+    MAX_FIELDS_BYTES,
     Query,
     opened_alone,
     parse_limit,
@@ -141,6 +142,8 @@ def parse_aggregation(
         raise refuse(400, "bad_parameter", "add field=: only count needs no field of data that holds numbers")
     if field is not None and not all(field.split(".")):
         raise refuse(400, "bad_parameter", "field is the path of a field of data, such as mag or place.depth")
+    if sum(len(one.encode()) for one in (*by, field or "")) > MAX_FIELDS_BYTES:
+        raise refuse(400, "bad_parameter", f"by and field have at most {MAX_FIELDS_BYTES} bytes together")
     for one in (*by, *([] if field is None else [field])):
         if one.partition(".")[0] in stream.cold:
             raise refuse(400, "bad_parameter", f"{one} is a cold field of {stream.name}: it is shown, and not searched")

@@ -27,8 +27,8 @@ from tidetable.times import from_text, to_text
 
 # Events asked for at a time.
 _AT_ONCE = 5_000
-# Groups times steps that may be in memory at once, a few KB each if they have sketches.
-MAX_CELLS = 20_000
+# Groups times steps that may be in memory at once; some KB each, if they have sketches.
+MAX_CELLS, MAX_SKETCHES = 20_000, 5_000
 
 Group = tuple[Any, ...]
 # A series, a time as text, and the data of an event.
@@ -169,9 +169,10 @@ class _Run:
 
     def _new_cell(self, group: Group) -> Cell:
         held = len(self._cells) + sum(len(cells) for _, cells in self._windows)
-        if held >= MAX_CELLS:
+        most = MAX_SKETCHES if self._asked.approximate else MAX_CELLS
+        if held >= most:
             what = "groups times steps" if self._asked.top is not None else "groups in one step"
-            detail = f"there are more than {MAX_CELLS} {what}: group by less, or narrow it down with where"
+            detail = f"there are more than {most} {what}: group by less, or narrow it down with where"
             raise refuse(422, "too_many_groups", detail)
         self._groups.setdefault(group, None)
         return Cell()

@@ -77,6 +77,8 @@ class Cell:
         share = percentile_of(name)
         if share is None or self.sketch is None:
             return getattr(self, name)  # type: ignore[no-any-return]
+        if share in (0.0, 1.0):
+            return self.max if share else self.min
         # No percentile lies beyond the numbers themselves, though its estimate may.
         estimate = self.sketch.quantile(share)
         return float(min(max(estimate, float(self.min or 0)), float(self.max or 0)))
