@@ -28,6 +28,7 @@ from tidetable.query import (
     describe_periods,
     describe_streams,
     explain_query,
+    explain_top,
     find_aggregate,
     find_latest,
     find_top,
@@ -79,6 +80,8 @@ def top(stream: str) -> HttpResponse[str]:
     """The first events of a ranking."""
     now, policy, reader = wiring.clock().now(), _stream(stream), wiring.reader()
     ranking = parse_ranking(policy, _parameters(), now, reader.seal)
+    if "explain" in _parameters():
+        return _ok(explain_top(ranking, policy, reader, wiring.tables(), now))
     left = seconds_left(app.lambda_context)
     return _page(ranking.limit, lambda limit: find_top(replace(ranking, limit=limit), policy, reader, now, left))
 
@@ -89,7 +92,7 @@ def aggregate(stream: str) -> HttpResponse[str]:
     now, policy, parameters, reader = wiring.clock().now(), _stream(stream), _parameters(), wiring.reader()
     asked = parse_aggregation(policy, parameters, now, reader.seal)
     if "explain" in parameters:
-        return _ok(explain_query(asked.query, policy, reader, wiring.tables(), now))
+        return _ok(explain_query(asked.query, policy, reader, wiring.tables(), now, whole=True))
     left = seconds_left(app.lambda_context)
     return _page(asked.limit, lambda limit: find_aggregate(replace(asked, limit=limit), policy, reader, now, left))
 

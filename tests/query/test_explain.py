@@ -9,7 +9,16 @@ import pytest
 
 from tests.fakes.serial import everywhere
 from tests.fakes.stage import Stage
-from tidetable.query import explain_query, parse_query, run_query
+from tidetable.query import (
+    explain_query,
+    explain_top,
+    find_aggregate,
+    find_top,
+    parse_aggregation,
+    parse_query,
+    parse_ranking,
+    run_query,
+)
 from tidetable.times import to_text
 
 MIDNIGHT = datetime(2026, 3, 16, tzinfo=UTC)  # when two whole days are full
@@ -33,6 +42,12 @@ project = ["n"]
 name = "by_kind"
 partition_by = "kind"
 shards = 2
+project = "keys"
+[[streams.d.index]]
+name = "best"
+partition_by = "*"
+sort_by = "n"
+shards = 4
 project = "keys"
 [[streams.d.index]]
 name = "again"
@@ -164,3 +179,35 @@ def test_what_a_filter_leaves_out_is_read_and_paid_for(stage: Stage) -> None:
     _, (all_of_them,) = both(stage, "d", **day, series="s1", limit="1000")
     assert (few.count, few.cost.read) == (2, all_of_them.count)
     assert few.cost.units == all_of_them.cost.units
+
+
+@pytest.mark.parametrize("limit", ["5", "50"])
+def test_the_first_of_a_ranking_cost_about_what_was_estimated(stage: Stage, limit: str) -> None:
+    policy, now = stage.config.streams["d"], stage.clock.now()
+    given = {name: [value] for name, value in (WHOLE | {"limit": limit}).items()}
+    ranking = parse_ranking(policy, given, now, stage.seal)
+    plan = explain_top(ranking, policy, stage.reader(), stage.tables, now)
+    # The older day is cut by the range, and a ranking is in no order of time.
+    assert [(one["index"], one["ranges"], one["filtered_by"]) for one in plan["stages"]] == [
+        ("best", 4, ["time"]),
+        ("best", 4, []),
+    ]
+    top = find_top(ranking, policy, stage.reader(), now, lambda: 100.0)
+    page = plan["estimate"]["page"]
+    assert len(top.rows) == int(limit)
+    assert page["read_units"] / 2 <= top.cost.units <= page["read_units"] * 2
+    # All of the first are of one day here: those ranges are asked several times.
+    assert page["requests"] / 2 <= top.cost.requests <= page["requests"] * 3
+
+
+def test_an_aggregate_is_estimated_as_a_whole(stage: Stage) -> None:
+    policy, now = stage.config.streams["d"], stage.clock.now()
+    given = {name: [value] for name, value in WHOLE.items()} | {"field": ["n"], "stat": ["sum"]}
+    asked = parse_aggregation(policy, given, now, stage.seal)
+    plan = explain_query(asked.query, policy, stage.reader(), stage.tables, now, whole=True)
+    answer = find_aggregate(asked, policy, stage.reader(), now, lambda: 100.0)
+    assert plan["query"]["limit"] is None
+    assert plan["estimate"]["page"] == plan["estimate"]["all_pages"]
+    assert {(one["index"], one["fetches"]) for one in plan["stages"]} == {("everything", False)}
+    units = plan["estimate"]["page"]["read_units"]
+    assert units / 1.6 <= answer.cost.units <= units * 1.6

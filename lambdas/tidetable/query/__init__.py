@@ -7,7 +7,7 @@ from tidetable.query.formats import FORMAT, Form, fits, form_of, rendered
 from tidetable.query.get import get_event
 from tidetable.query.latest import find_latest
 from tidetable.query.params import parse_query
-from tidetable.query.rankings import Top, find_top, parse_ranking
+from tidetable.query.rankings import Top, explain_top, find_top, parse_ranking
 from tidetable.query.read import Cost, Reader
 from tidetable.query.run import explain_query, run_query
 from tidetable.query.streams import describe_periods, describe_streams
@@ -24,6 +24,7 @@ __all__ = [
     "describe_periods",
     "describe_streams",
     "explain_query",
+    "explain_top",
     "find_aggregate",
     "find_latest",
     "find_top",

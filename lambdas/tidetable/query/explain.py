@@ -6,24 +6,28 @@ its tables about every six hours. Of a table that has told nothing yet it says s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from math import ceil
 from typing import Any
 
+from tidetable.conditions import Condition
 from tidetable.keys import WHOLE
 from tidetable.ports import Table
+from tidetable.query.answer import gaps_of
 from tidetable.query.fetch import AHEAD, share
 from tidetable.query.params import Query
-from tidetable.query.plan import Plan, Stage
+from tidetable.query.plan import Gap, Plan, Stage
 from tidetable.times import to_text
 
 # AWS: a read unit is 4 KB, half of it if the read need not be consistent; a page ends at 1 MB.
 _UNIT, _PAGE = 4096, 1024 * 1024
 # A year of small buckets has more stages than an answer has room for.
 MAX_SHOWN = 500
+# More events than there are.
+_EVERYTHING = 10**9
 # AWS: BatchGetItem takes so many keys.
 _KEYS = 100
 
@@ -52,28 +56,47 @@ class Estimate:
         }
 
 
-def explained(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: datetime) -> dict[str, Any]:
-    """The plan of a query as the API shows it."""
+def explained(
+    query: Query, plan: Plan, tables: Mapping[str, Table | None], now: datetime, *, whole: bool = False
+) -> dict[str, Any]:
+    """The plan of a query as the API shows it; with ``whole``, of one that reads its range to the end."""
+    if whole:
+        query = replace(query, limit=_EVERYTHING)
+    asked = {
+        "stream": query.stream,
+        "from": to_text(query.start),
+        "to": to_text(query.end),
+        "series": query.series,
+        "where": where_of(query.conditions),
+        "order": "asc" if query.ascending else "desc",
+        "limit": None if whole else query.limit,
+        "consistent": query.consistent,
+        "priority": "low" if query.low_priority else "normal",
+    }
+    stages = ((stage, stage.filtered_by(query)) for stage in plan.stages)
+    return shown_plan(asked, stages, plan.gaps, estimate(query, plan, tables, now))
+
+
+def shown_plan(
+    asked: dict[str, Any], stages: Iterable[tuple[Stage, list[str]]], gaps: Sequence[Gap], found: Estimate
+) -> dict[str, Any]:
+    """A plan: its stages, each with what is filtered after reading, and what they are estimated to cost."""
+    coming = iter(stages)
     return {
-        "query": {
-            "stream": query.stream,
-            "from": to_text(query.start),
-            "to": to_text(query.end),
-            "series": query.series,
-            "where": [{"field": one.field, one.operator: list(one.values)} for one in query.conditions],
-            "order": "asc" if query.ascending else "desc",
-            "limit": query.limit,
-            "consistent": query.consistent,
-            "priority": "low" if query.low_priority else "normal",
-        },
-        "stages": [_stage(stage, query) for stage in islice(plan.stages, MAX_SHOWN)],
-        "stages_left_out": max(0, sum(1 for _ in plan.stages) - MAX_SHOWN),
-        "gaps": [{"from": to_text(gap.start), "to": to_text(gap.end), "reason": gap.reason} for gap in plan.gaps],
-        "estimate": estimate(query, plan, tables, now).document(),
+        "query": asked,
+        "stages": [_stage(stage, filtered) for stage, filtered in islice(coming, MAX_SHOWN)],
+        "stages_left_out": sum(1 for _ in coming),
+        "gaps": gaps_of(gaps),
+        "estimate": found.document(),
     }
 
 
-def _stage(stage: Stage, query: Query) -> dict[str, Any]:
+def where_of(conditions: Sequence[Condition]) -> list[dict[str, Any]]:
+    """Conditions as a plan shows them."""
+    return [{"field": one.field, one.operator: list(one.values)} for one in conditions]
+
+
+def _stage(stage: Stage, filtered: list[str]) -> dict[str, Any]:
     return {
         "period": stage.entry.period.label,
         "source": stage.source,
@@ -82,7 +105,7 @@ def _stage(stage: Stage, query: Query) -> dict[str, Any]:
         "from": to_text(stage.start),
         "to": to_text(stage.end),
         "ranges": stage.count or 1,
-        "filtered_by": stage.filtered_by(query),
+        "filtered_by": filtered,
         "fetches": stage.fetches,
     }
 
@@ -108,18 +131,47 @@ def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: 
         found.guessed += _is_guess(stage)
         # A value that no event can have has none.
         ranges = stage.count or 1
-        units, requests = _cost(events / ranges, size, query)
+        units, requests = _cost(events / ranges, size, consistent=query.consistent)
         got, batches = _got(stage, tables.get(stage.entry.table), events)
         found.all_units += ranges * units + got
         found.all_requests += ranges * requests + batches
         if reads:
             filters = bool(stage.filtered_by(query))
             each = events / ranges if filters else min(events / ranges, share(max(ceil(left), 1), ranges))
-            units, requests = _cost(each, size, query)
+            units, requests = _cost(each, size, consistent=query.consistent)
             got, batches = _got(stage, tables.get(stage.entry.table), min(events, max(left, 0)))
             found.page_units += ranges * units + got
             found.page_requests += ranges * requests + batches
             left -= 0 if filters else events
+    return found
+
+
+def estimate_top(stages: Sequence[Stage], limit: int, tables: Mapping[str, Table | None], now: datetime) -> Estimate:
+    """About what the first of a ranking cost: a few of each range, all at once, and then a few more of some."""
+    found = Estimate()
+    ranges = max(sum(stage.count for stage in stages), 1)
+    for stage in stages:
+        if stage.archive is not None:
+            found.page_requests += 1
+            found.all_requests += 1
+            continue
+        table = tables.get(stage.entry.table)
+        events, size = _density(stage, table, now)
+        found.unknown += size is None
+        found.guessed += _is_guess(stage)
+        each = min(events / max(stage.count, 1), share(limit + 1, ranges))
+        for attribute, read, got in (
+            ("page", each, limit * stage.count / ranges),
+            ("all", events / max(stage.count, 1), events),
+        ):
+            units, requests = _cost(read, size or 1024.0, consistent=False)
+            more, batches = _got(stage, table, got)
+            setattr(found, f"{attribute}_units", getattr(found, f"{attribute}_units") + stage.count * units + more)
+            setattr(
+                found,
+                f"{attribute}_requests",
+                getattr(found, f"{attribute}_requests") + stage.count * requests + batches,
+            )
     return found
 
 
@@ -155,8 +207,8 @@ def _is_guess(stage: Stage) -> bool:
     return stage.archive is None and stage.entry.layout.partition_by == "series"
 
 
-def _cost(events: float, size: float, query: Query) -> tuple[float, int]:
+def _cost(events: float, size: float, *, consistent: bool) -> tuple[float, int]:
     """Read units and requests of one range that so many events are read of."""
     read = events * size
-    units = max(1, ceil(read / _UNIT)) / (1 if query.consistent else 2)
+    units = max(1, ceil(read / _UNIT)) / (1 if consistent else 2)
     return units, max(1, ceil(read / _PAGE))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any, TypeVar
@@ -12,13 +12,13 @@ from tidetable.config import Stream
 from tidetable.errors import TableMissing
 from tidetable.events import Item
 from tidetable.keys import Key
-from tidetable.ports import Tables
+from tidetable.ports import Table, Tables
 from tidetable.query.answer import Answer, AnswerPage, Texts
 from tidetable.query.cursor import Position
 from tidetable.query.explain import explained
 from tidetable.query.fetch import AHEAD
 from tidetable.query.params import Query
-from tidetable.query.plan import Gap, Plan, plan_query
+from tidetable.query.plan import Gap, Plan, Stage, plan_query
 from tidetable.query.read import RESERVE, Batch, Reader, Remaining, StageReader, Vanished
 from tidetable.query.rows import Quick, Row, archived_rows, complete, earlier_items, row_of, shown
 
@@ -45,13 +45,19 @@ def planned(query: Query, stream: Stream, reader: Reader, run: Callable[[Plan, b
         return run(plan_query(query, entries), True)
 
 
-def explain_query(query: Query, stream: Stream, reader: Reader, tables: Tables, now: datetime) -> dict[str, Any]:
-    """What ``run_query`` would read, and about how much."""
+def explain_query(
+    query: Query, stream: Stream, reader: Reader, tables: Tables, now: datetime, *, whole: bool = False
+) -> dict[str, Any]:
+    """What ``run_query`` would read, and about how much; or, with ``whole``, what reads the range to its end."""
     plan = plan_query(query, reader.catalog.entries(stream.name, query.start, query.end))
-    live = {stage.entry.table for stage in plan.stages if stage.archive is None}
+    return explained(query, plan, described(plan.stages, tables), now, whole=whole)
+
+
+def described(stages: Iterable[Stage], tables: Tables) -> dict[str, Table | None]:
+    """The tables of some stages as DynamoDB describes them."""
+    live = sorted({stage.entry.table for stage in stages if stage.archive is None})
     with ThreadPoolExecutor(AHEAD) as pool:
-        described = dict(zip(live, pool.map(tables.describe, live), strict=True))
-    return explained(query, plan, described, now)
+        return dict(zip(live, pool.map(tables.describe, live), strict=True))
 
 
 class _Run:

@@ -25,7 +25,7 @@ from tidetable.query.rows import EVERYTHING, Shape
 from tidetable.query.where import MAX_VALUE_BYTES, parse_conditions
 from tidetable.times import from_micros, to_micros, to_text
 
-KNOWN = ("index", "value", "kind", "from", "to", "order", "limit", "fields", "format", "flat", "cursor")
+KNOWN = ("index", "value", "kind", "from", "to", "order", "limit", "fields", "format", "flat", "explain", "cursor")
 DEFAULT_LIMIT, MAX_LIMIT = 10, 1_000
 
 

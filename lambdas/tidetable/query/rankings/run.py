@@ -20,15 +20,16 @@ from tidetable.config import Stream
 from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.events import Event, Item
 from tidetable.keys import Index, number_at
-from tidetable.ports import Asked, KeyRange, Page
+from tidetable.ports import Asked, KeyRange, Page, Tables
 from tidetable.query.answer import MAX_ANSWER_BYTES, Table
+from tidetable.query.explain import estimate_top, shown_plan, where_of
 from tidetable.query.fetch import share
 from tidetable.query.plan import Gap, Stage
 from tidetable.query.rankings.asked import Place, Ranking, plan_ranking
 from tidetable.query.read import ARCHIVES, RESERVE, Cost, Reader, Remaining, Vanished, got
 from tidetable.query.rows import Row, complete, row_of, shown
-from tidetable.query.run import told_gaps
-from tidetable.times import from_text
+from tidetable.query.run import described, told_gaps
+from tidetable.times import from_text, to_text
 
 # So many items more than wanted are read for the sake of ties, for each item wanted, and at least.
 _TIES_EACH, _TIES_LEAST = 4, 1_000
@@ -86,6 +87,31 @@ def find_top(ranking: Ranking, stream: Stream, reader: Reader, now: datetime, re
         except Vanished:
             continue  # it may just have been archived: the catalog, read anew, knows
     raise StoreUnavailable("no answer", "tables of the range went while they were read")
+
+
+def explain_top(ranking: Ranking, stream: Stream, reader: Reader, tables: Tables, now: datetime) -> dict[str, Any]:
+    """What ``find_top`` would read, and about how much."""
+    gaps: list[Gap] = []
+    stages = plan_ranking(ranking, reader.catalog.entries(stream.name, ranking.start, ranking.end), gaps)
+    found = estimate_top(stages, ranking.limit, described(stages, tables), now)
+    asked = {
+        "stream": ranking.stream,
+        "index": ranking.index.name,
+        "value": ranking.value,
+        "from": to_text(ranking.start),
+        "to": to_text(ranking.end),
+        "where": where_of(ranking.conditions),
+        "order": "asc" if ranking.ascending else "desc",
+        "limit": ranking.limit,
+    }
+    filtered = ((stage, _filtered_by(stage)) for stage in stages)
+    return shown_plan(asked, filtered, told_gaps(gaps, now), found)
+
+
+def _filtered_by(stage: Stage) -> list[str]:
+    """What more is read than a ranking asks for, by what is left out of it again."""
+    times = ["time"] if stage.keys is not None and stage.keys.times is not None else []
+    return [*times, *(f"where.{one.field}" for one in stage.conditions)]
 
 
 class _Run:
