@@ -11,6 +11,7 @@ import logging
 import os
 import random
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -168,8 +169,8 @@ def ours(handler: Handler, stream: str, **parameters: str) -> tuple[list[Any], f
         parameters = {"cursor": cursor, "limit": parameters["limit"]}
 
 
-def textbook(entries: list[Entry]) -> str:
-    """boto3's resource: the partitions in turn, page by page, then sorted and encoded."""
+def fetched(entries: list[Entry]) -> list[Any]:
+    """boto3's resource: the partitions in turn, page by page."""
     found: list[Any] = []
     for entry in entries:
         table = boto3.resource("dynamodb").Table(entry.table)
@@ -180,10 +181,28 @@ def textbook(entries: list[Entry]) -> str:
             while "LastEvaluatedKey" in answer:
                 answer = table.query(KeyConditionExpression=condition, ExclusiveStartKey=answer["LastEvaluatedKey"])
                 found += answer["Items"]
-    found.sort(key=lambda item: str(item["sk"]), reverse=True)
     if len(found) != EVENTS:
         raise AssertionError(len(found))
+    return found
+
+
+def textbook(entries: list[Entry]) -> str:
+    """Everything fetched, then sorted and encoded."""
+    found = fetched(entries)
+    found.sort(key=lambda item: str(item["sk"]), reverse=True)
     return json.dumps(found, default=float)
+
+
+def textbook_aggregate(entries: list[Entry]) -> dict[tuple[str, str], list[Any]]:
+    """Everything fetched, then counted and summed up by hour and series."""
+    cells: defaultdict[tuple[str, str], list[Any]] = defaultdict(lambda: [0, 0, None])
+    for item in fetched(entries):
+        time, series, _ = item["sk"].split("#")
+        cell, number = cells[time[:13], series], item["data"]["mag"]
+        cell[0] += 1
+        cell[1] += number
+        cell[2] = number if cell[2] is None else max(cell[2], number)
+    return cells
 
 
 def timed(act: Callable[[], object]) -> tuple[float, float]:
@@ -219,10 +238,19 @@ def main() -> None:
             if sum(counts) != EVENTS:
                 raise AssertionError(counts)
 
+        def by_hour() -> None:
+            asked = {"step": "1h", "by": "series", "stat": "count,avg,max", "field": "mag"}
+            answer: Any = query.handler(request("wide", "aggregate", **span, **asked), Context())  # type: ignore[arg-type]
+            rows = json.loads(answer["body"])["aggregates"]
+            if sum(row["count"] for row in rows) != EVENTS:
+                raise AssertionError(rows)
+
         for _ in range(3):
             everything()
             textbook(wide)
+            by_hour()
         rounds = [(timed(everything), timed(lambda: textbook(wide))) for _ in range(ROUNDS)]
+        sums = [(timed(by_hour), timed(lambda: textbook_aggregate(wide))) for _ in range(ROUNDS)]
         sixteen = config.streams["sixteen"]
         filled(sixteen, 1, 4000, text=830)
         first: Any = query.handler(request("sixteen", **span, limit="100"), Context())  # type: ignore[arg-type]
@@ -246,15 +274,19 @@ def main() -> None:
             raise AssertionError(ranked)
         for_top = float(headers_of(top)["Tidetable-Events-Read"])
     cpu = median(book[0] / mine[0] for mine, book in rounds)
+    aggregates = median(book[0] / mine[0] for mine, book in sums)
+    sum_us = median(mine[0] for mine, _ in sums) / EVENTS * 1e6
     wall = median(book[1] / mine[1] for mine, book in rounds)
     mine_us, book_us = (median(side[0] for side in sides) / EVENTS * 1e6 for sides in zip(*rounds, strict=True))
     print(
         f"{EVENTS} events from 2 tables x 10 suffixes, us of CPU per event: textbook {book_us:.1f}, ours {mine_us:.1f}"
     )
+    print(f"the same by hour and series, us of CPU per event: ours {sum_us:.1f}")
     print(f"newest 100 of 16 suffixes, {sizes / 100:.0f} bytes each: {units} read units in {requests:.0f} requests")
     note(
         query_cpu_textbook_over_ours=cpu,
         query_wall_textbook_over_ours=wall,
+        aggregate_cpu_textbook_over_ours=aggregates,
         newest100_read_units_over_minimum=units / (ceil(sizes / 4096) / 2),
         series_hour_requests=for_an_hour,
         top50_items_read=for_top,

@@ -212,6 +212,9 @@ class StageReader:
             items = [{"pk": one["pk"], "sk": one["sk"], "data": one.get(stage.copied, {})} for one in items]
         if not (stage.conditions or self._fields):
             return Batch(stage, [unpacker.eased(item) for item in items], None, reached)
+        if not any("out" in item or "z" in item for item in items):
+            kept = [item for item in items if all(one.holds(item.get("data", {})) for one in stage.conditions)]
+            return Batch(stage, kept, None, reached)
         # The service cannot tell of data that is kept apart, or compressed.
         sifted = [item for some in grouped(items, cold=False) for item in self._sifted(some, stage)]
         return Batch(stage, sifted, None, reached)
