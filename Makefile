@@ -65,8 +65,8 @@ bench: setup $(JAR) ## hot paths, suffixes and the bill, each against a named ba
 synth: setup ## the CloudFormation template, without credentials
 	$(CDK) synth -c stage=$(STAGE)
 
-deploy: setup ## to AWS, with the credentials of the environment (STAGE=dev)
-	$(CDK) deploy -c stage=$(STAGE)
+deploy: setup ## to AWS, with the credentials of the environment (STAGE=dev, CONFIG=tidetable.toml)
+	$(CDK) deploy -c stage=$(STAGE) $(if $(CONFIG),-c config=$(CONFIG))
 
 destroy: setup ## take a stage down; what its streams keep stays
 	$(CDK) destroy -c stage=$(STAGE)

@@ -8,7 +8,7 @@ from typing import Any
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
 from aws.catalog import DynamoCatalog
 from aws.tables import DynamoTables
@@ -74,9 +74,14 @@ def connect(
         functions = session.client("lambda", endpoint_url=endpoint, config=patient)
         queues = session.client("sqs", endpoint_url=endpoint)
         dynamodb: Any = session.client("dynamodb", endpoint_url=endpoint)
+    except NoRegionError as error:
+        raise AccountError("no Region is known: add --region, or set AWS_REGION") from error
+    except NoCredentialsError as error:
+        raise AccountError("there are no AWS credentials: set them in the environment, or add --profile") from error
     except (ClientError, BotoCoreError) as error:
+        why = str(error).rstrip(".")
         raise AccountError(
-            f"stage {stage!r} could not be reached: {error}. Is it deployed (make deploy STAGE={stage}), and are "
+            f"stage {stage!r} could not be reached: {why}. Is it deployed (make deploy STAGE={stage}), and are "
             "credentials and Region those of its account?"
         ) from error
     outputs = {one["OutputKey"]: one["OutputValue"] for one in stacks["Stacks"][0].get("Outputs", [])}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -18,7 +19,8 @@ from tidetable.errors import ConfigError
 app = typer.Typer(
     help="Looks after a Tidetable stage: its period tables, their capacity, their archive.", no_args_is_help=True
 )
-out, err = Console(), Console(stderr=True)
+# Wide where nobody looks at a terminal: a name that is cut off can be neither searched nor told from others.
+out, err = Console(width=None if sys.stdout.isatty() else 160), Console(stderr=True)
 
 Stage = Annotated[str, typer.Option(help="The deployed stage.", envvar="TIDETABLE_STAGE")]
 ConfigFile = Annotated[Path, typer.Option("--config", help="The configuration.", exists=False)]

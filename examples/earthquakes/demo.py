@@ -190,12 +190,19 @@ def print_commands(deployed: Deployed) -> None:
     curl = f"curl -s -H 'x-api-key: {deployed.key}'"
     base = f"{deployed.api}/v1/streams"
     body = '{"series": "me", "data": {"mag": 9.5, "place": "here"}}'
-    print("\nIt is still up. Try:")
+    print(
+        "\nIt is still up. The lifecycle was run as if it were eight days later: older days are closed, one is archived."
+    )
+    print("For the README's requests:")
+    print(f"  URL='{deployed.api}' KEY='{deployed.key}'")
+    print("Try:")
     print(f"  {curl} '{deployed.api}/v1/health'")
     print(f"  {curl} '{base}/quakes/events?from=-6h&limit=3'")
     print(f"  {curl} -H 'Content-Type: application/json' -d '{body}' '{base}/quakes/events'")
     print(f"  {curl} '{base}/stations/events?series=ci&from=-7d&order=asc&limit=3'")
     print(f"  {curl} '{base}/quakes/periods'")
+    keys = "AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x AWS_REGION=us-east-1"
+    print(f"  {keys} bin/tidetable status --stage local --endpoint-url {deployed.endpoint}")
     print("  make stop")
 
 

@@ -26,6 +26,18 @@ partition_by = "kind"
 PROVISIONED = GOOD + '[streams.s.capacity]\nmode = "provisioned"\nladder = [{ages}]\n'
 
 
+def index(more: str) -> str:
+    """An index of these settings."""
+    return f'\n[[streams.s.index]]\nname = "own"\n{more}\n'
+
+
+def replica(name: str) -> str:
+    return f'\n[[streams.s.index]]\nname = "{name}"\nreplica = true\n'
+
+
+COLD = GOOD.replace("retention = 3", 'retention = 3\ncold = ["raw"]')
+
+
 def ladder(*steps: str) -> str:
     return (
         PROVISIONED.format(ages="")
@@ -42,6 +54,8 @@ CASES = [
     ("an unknown key of a step", ladder("age = 0, wirte = 1"), "ladder[0].wirte: unknown key; known here: age, class"),
     ("a missing key", GOOD.replace('period = "day"', ""), "streams.s.period: missing"),
     ("a wrong type", GOOD.replace("retention = 3", 'retention = "3"'), "streams.s.retention: expected `int`"),
+    ("a word that is none", GOOD.replace('"day"', '"days"'), 's.period: "days" is none of hour, day, week, month'),
+    ("a word of a step", ladder('age = 0, class = "cheap"'), '"cheap" is none of standard, infrequent-access'),
     ("a wrong duration", GOOD.replace('"1d"', '"1w"'), 'streams.s.late: "1w" is no duration'),
     ("retention shorter than late", GOOD.replace('"1d"', '"9d"'), "raise retention to at least 9 or lower late"),
     ("a stream's name", GOOD.replace("streams.s", "streams.S"), "streams.S: a stream's name is"),
@@ -57,6 +71,30 @@ CASES = [
     ("units of nothing", ladder("age = 0, write = 0, read = 1"), "(age = 0).write: 0 is not within 1 to 40000"),
     ("no first step", ladder("age = 1, write = 1, read = 1"), "the first step has age = 0"),
     ("ages that fall", ladder(*(f"age = {age}, write = 1, read = 1" for age in (0, 2, 1))), "ages must rise"),
+    (
+        "a replica of its own kind",
+        GOOD + INDEX + "replica = true",
+        "by_kind.replica: a replica has the table's own keys",
+    ),
+    (
+        "kinds without a field that tells them",
+        GOOD + index('partition_by = { a = "b" }'),
+        "kind: missing; name the field",
+    ),
+    (
+        "a kind of no fields",
+        GOOD + index('kind = "type"\npartition_by = "a"'),
+        "partition_by: with kind, a field for each",
+    ),
+    ("an index of nothing", GOOD + index(""), 'partition_by: missing; name a field of data such as "status", or "*"'),
+    ("all events of a kind", GOOD + index('kind = "type"\npartition_by = { a = "*" }'), "partition_by: name a field"),
+    ("a path with a hole", GOOD + index('partition_by = "a..b"'), "partition_by: name a field of data"),
+    ("a sort by nothing", GOOD + index('partition_by = "a"\nsort_by = ""'), 'sort_by: "time", or a field'),
+    ("fields projected twice", GOOD + index('partition_by = "a"\nproject = ["b", "b"]'), "project: "),
+    ("no fields projected", GOOD + index('partition_by = "a"\nproject = []'), "project: "),
+    ("a cold field in an index", COLD + index('partition_by = "a"\nproject = ["raw"]'), "raw is cold"),
+    ("a cold field in a ranking", COLD + index('partition_by = "a"\nsort_by = "raw.n"'), "raw.n is cold"),
+    ("two replicas", GOOD + replica("one_more") + replica("two_more"), "two are replicas"),
     ("an index's name", GOOD + INDEX.replace("by_kind", "By"), "streams.s.index.By.name: 3 to 63 of a-z"),
     (
         "an index over nothing",

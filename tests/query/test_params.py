@@ -55,6 +55,9 @@ REFUSED = [
     ("a cursor with another priority", {"cursor": [CURSOR], "priority": ["low"]}, "invalid_cursor", "another query"),
     ("a condition on no field", {"where.": ["1"]}, "unknown_parameter", "where.FIELD"),
     ("an operator on no field", {"where.:gt": ["1"]}, "bad_parameter", "where.FIELD:gt"),
+    ("an operator that there is not", {"where.mag:gte": ["4"]}, "bad_parameter", "there are eq, ne, lt"),
+    ("an operator in other letters", {"where.mag:GE": ["4"]}, "bad_parameter", "'GE' is no operator"),
+    ("an operator of SQL", {"where.mag>": ["4"]}, "bad_parameter", "where.mag:OPERATOR=VALUE"),
     ("too many values", {"where.a:in": [",".join(map(str, range(31)))]}, "bad_parameter", "30 values"),
     ("a prefix of nothing", {"where.a:prefix": [""]}, "bad_parameter", "prefix"),
     ("too many conditions", {f"where.f{n}": ["1"] for n in range(11)}, "bad_parameter", "10 conditions"),
@@ -99,3 +102,8 @@ def test_a_cursor_goes_on_as_consistently_as_its_query_began() -> None:
         assert parse_query(STREAM, {"cursor": [text]}, NOW, SEAL).consistent is consistent
         with pytest.raises(ProblemError, match="invalid_cursor"):
             parse_query(STREAM, {"cursor": [text], "consistent": [str(not consistent).lower()]}, NOW, SEAL)
+
+
+def test_a_field_may_have_a_colon_in_its_name() -> None:
+    (condition,) = parse_query(STREAM, {"where.a:b:eq": ["1"]}, NOW, SEAL).conditions
+    assert (condition.field, condition.operator) == ("a:b", "eq")

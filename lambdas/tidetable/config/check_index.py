@@ -50,7 +50,7 @@ def _check_partition(at: str, index: IndexPolicy) -> Iterator[str]:
         yield f'{at}.partition_by: with kind, a field for each kind, such as {{ order = "customer", refund = "order" }}'
     elif by is None:
         yield f'{at}.partition_by: missing; name a field of data such as "status", or "{WHOLE}" for all events'
-    if not all(_is_path(field) or field == WHOLE == by for field in _fields(index)) or (
+    if not all(_is_path(field) and (field != WHOLE or by == WHOLE) for field in _fields(index)) or (
         index.kind is not None and not _is_path(index.kind)
     ):
         yield f'{at}.partition_by: name a field of data, such as "status" or "place.state"'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
+from enum import EnumMeta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -87,6 +88,7 @@ def _duration(kind: type, value: Any) -> Any:
 
 
 _UNKNOWN = re.compile(r"Object contains unknown field `([^`]*)")
+_INVALID = re.compile(r"Invalid enum value '([^']*)'")
 _MISSING = re.compile(r"Object missing required field `([^`]*)")
 
 
@@ -98,7 +100,27 @@ def _explain(message: str, path: str, kind: type[msgspec.Struct]) -> str:
         return f"{where}.{unknown[1]}: unknown key; known here: {', '.join(_keys_at(kind, inside))}"
     if missing := _MISSING.match(what):
         return f"{where}.{missing[1]}: missing; add it (the commented tidetable.toml shows its values)"
+    if invalid := _INVALID.match(what):
+        allowed = _allowed_at(kind, inside)
+        return (
+            f'{where}: "{invalid[1]}" is none of {", ".join(allowed)}'
+            if allowed
+            else f'{where}: "{invalid[1]}" is no value'
+        )
     return f"{where}: {what[0].lower()}{what[1:]}"
+
+
+def _allowed_at(kind: type[msgspec.Struct], where: str) -> list[str]:
+    """The words that may stand at a path, if those are few."""
+    *path, last = re.findall(r"\.(\w+)", where)
+    for name in path:
+        kind = _group_of(next(field.type for field in msgspec.structs.fields(kind) if field.encode_name == name))
+    found = next(field.type for field in msgspec.structs.fields(kind) if field.encode_name == last)
+    return [
+        str(one)
+        for one in (found if isinstance(found, EnumMeta) else getattr(found, "__args__", ()))
+        if isinstance(one, str)
+    ]
 
 
 def _keys_at(kind: type[msgspec.Struct], where: str) -> list[str]:

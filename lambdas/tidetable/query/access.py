@@ -86,7 +86,7 @@ def logical_partitions(index: Index, values: Sequence[str], kind: str = "") -> l
     return [one for one in found if len(one.encode()) <= MAX_VALUE_BYTES]
 
 
-def needed_index(stream: str, conditions: Sequence[Condition]) -> str:
+def needed_index(stream: str, layout: Layout, conditions: Sequence[Condition]) -> str:
     """What would serve a query of a stream partitioned by series that names no series."""
     table = f"[[streams.{stream}.index]]"
     equal = [one.field for one in conditions if one.equals]
@@ -95,4 +95,7 @@ def needed_index(stream: str, conditions: Sequence[Condition]) -> str:
     if equal:
         return f'an index to the stream: {table} with partition_by = "{equal[0]}" would serve where.{equal[0]} without a scan'
     asked = f" (where.{conditions[0].field}:{conditions[0].operator} is applied after reading)" if conditions else ""
-    return f'an index over all events: {table} with partition_by = "{WHOLE}" would serve it without a scan{asked}'
+    served = [f"where.{index.partition_by}" for index in layout.indexes if index.timely and index.partition_by]
+    others = f"; {', '.join(served)} is served now" if served else ""
+    whole = f'{table} with partition_by = "{WHOLE}", sorted by time, would serve it without a scan'
+    return f"an index over all events: {whole}{asked}{others}"

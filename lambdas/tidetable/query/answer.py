@@ -11,7 +11,7 @@ from tidetable.query.cursor import Position
 from tidetable.query.params import Query
 from tidetable.query.plan import Gap, Stage
 from tidetable.query.read import Cost
-from tidetable.query.rows import Quick, Row, Shown, escaped_bytes
+from tidetable.query.rows import ALL, Quick, Row, Shown, escaped_bytes
 from tidetable.times import to_text
 
 # AWS: a Lambda answers at most 6 MB, counted after escaping.
@@ -38,6 +38,12 @@ class Answer:
     gaps: Sequence[Gap] = ()
     cost: Cost = field(default_factory=Cost)
     sources: Sequence[Stage] = ()
+    fields: Sequence[str] = ()
+
+    @property
+    def columns(self) -> list[str]:
+        """What a table of the events has in any case: the fields that were asked for among them."""
+        return ["series", "time", "id", *(f"data.{name}" for name in self.fields if name != ALL), "ref"]
 
     @property
     def count(self) -> int:
@@ -81,6 +87,7 @@ class Table:
     gaps: Sequence[Gap]
     cost: Cost
     sources: Sequence[Stage]
+    columns: Sequence[str]
 
     def texts(self) -> list[str]:
         """The rows as JSON."""

@@ -159,7 +159,10 @@ def estimate_top(stages: Sequence[Stage], limit: int, tables: Mapping[str, Table
         events, size = _density(stage, table, now)
         found.unknown += size is None
         found.guessed += _is_guess(stage)
-        each = min(events / max(stage.count, 1), share(limit + 1, ranges))
+        whole = events / max(stage.count, 1)
+        times = stage.keys is not None and stage.keys.times is not None
+        # How much a filter lets through nobody knows: it is estimated as if it were nothing.
+        each = whole if times or stage.conditions else min(whole, share(limit + 1, ranges))
         for attribute, read, got in (
             ("page", each, limit * stage.count / ranges),
             ("all", events / max(stage.count, 1), events),
@@ -187,7 +190,8 @@ def _density(stage: Stage, table: Table | None, now: datetime) -> tuple[float, f
     if stage.index is not None:
         count, size = table.index_sizes.get(stage.index.name, (count, size))
     if not count:
-        return 0.0, 0.0
+        # It is empty, or has told nothing yet: an index is counted apart from its table.
+        return 0.0, None
     # Of series and of indexed values nobody has counted how many there are: the answer is for one of a hundred.
     return count * part * (0.01 if _is_guess(stage) else 1.0), size / count
 

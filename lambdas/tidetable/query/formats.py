@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from io import StringIO
 from typing import Any, NamedTuple, Protocol
@@ -27,6 +27,11 @@ class Rows(Protocol):
     @property
     def name(self) -> str:
         """What the rows are called in JSON."""
+        ...
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """What a table of the rows has in any case."""
         ...
 
     @property
@@ -117,7 +122,8 @@ def _csv(answer: Rows) -> str:
     import csv  # the few who ask for it wait for it
 
     rows = [flattened(decode_json(text)) for text in answer.texts()]
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    # The same on every page, whatever its rows have, and on one without any.
+    names = list(dict.fromkeys([*answer.columns, *(name for row in rows for name in row)]))
     # Rows differ in what their data has: the ref stays at the end.
     names.sort(key=lambda name: (name == _LAST, name.startswith("data.")))
     out = StringIO()

@@ -80,6 +80,14 @@ class Query:
 
 def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Query:
     """Read the query string. Without edges it is the last hour, up to the newest time that the stream accepts."""
+    query = parse_range_query(stream, parameters, now, seal)
+    if "cursor" not in parameters:
+        refuse_scan(stream, query)
+    return query
+
+
+def parse_range_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Query:
+    """The same, without a look at whether it would need a scan."""
     given = single(parameters, KNOWN)
     limit = parse_limit(given.get("limit"), MAX_LIMIT)
     if given.get("explain", "true") != "true":
@@ -104,7 +112,6 @@ def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: da
     )
     if query.consistent and query.low_priority:
         raise refuse(400, "bad_parameter", "a read replica is read eventually: leave out consistent, or priority")
-    refuse_scan(stream, query)
     return query
 
 
@@ -120,7 +127,7 @@ def refuse_scan(stream: Stream, query: Query) -> None:
         raise refuse(400, "bad_parameter", detail)
     indexed = any(one.equals for one in conditions)
     why = f"{stream.name} is partitioned by series, so a query without one would scan whole tables"
-    detail = f"add series=: {why}; or {needed_index(stream.name, conditions)}"
+    detail = f"add series=: {why}; or {needed_index(stream.name, layout, conditions)}"
     raise refuse(400, "needs_index" if indexed else "needs_series", detail)
 
 

@@ -103,7 +103,7 @@ class _Run:
         parts = [part if isinstance(part, Texts) else shown(part, query.stream, query.shape) for part in page.parts]
         following = None if position is None else self._reader.seal.seal(query.cursor(position))
         gaps = told_gaps([*plan.gaps, *stages.missing.values()], now)
-        return Answer(parts, following, gaps, stages.cost, stages.sources)
+        return Answer(parts, following, gaps, stages.cost, stages.sources, query.shape.fields)
 
     def _rows(self, batch: Batch) -> list[Row] | Quick:
         """The rows of a batch, with the earlier versions of its events if they are asked for."""

@@ -18,6 +18,7 @@ MAX_BYTES = 2048
 # AWS: a path has 32 names at the most, and `data` is the first; an expression has 4 KB.
 MAX_DEPTH = 31
 _EXPRESSION = 4_000
+_OPERATORS = ", ".join(OPERATORS)
 
 
 def is_condition(name: str) -> bool:
@@ -46,10 +47,20 @@ def parse_conditions(stream: Stream, given: Mapping[str, str]) -> tuple[Conditio
 
 
 def _condition(name: str, value: str) -> Condition:
-    field, _, operator = name.removeprefix(WHERE).rpartition(":")
-    if operator not in OPERATORS:
-        # A colon may be part of a field's name.
+    field, colon, operator = name.removeprefix(WHERE).rpartition(":")
+    if not colon:
         field, operator = name.removeprefix(WHERE), "eq"
+        if field[-1] in "<>!":
+            raise refuse(
+                400, "bad_parameter", f"{name[:64]}: write {WHERE}{field[:-1]}:OPERATOR=VALUE with {_OPERATORS}"
+            )
+    elif operator not in OPERATORS:
+        detail = f"{name[:64]}: {operator[:32]!r} is no operator; there are {_OPERATORS}"
+        raise refuse(
+            400,
+            "bad_parameter",
+            f"{detail}. A field with a colon in its name is {WHERE}{field[:32]}:{operator[:32]}:eq",
+        )
     elif not field or not all(field.split(".")):
         raise refuse(400, "bad_parameter", f"{name[:64]}: write {WHERE}FIELD:{operator}=VALUE")
     if field.count(".") >= MAX_DEPTH:

@@ -21,7 +21,8 @@ from tidetable.query.params import (
     opened_alone,
     parse_limit,
     parse_order,
-    parse_query,
+    parse_range_query,
+    refuse_scan,
     single,
 )
 from tidetable.query.rows import Shape
@@ -136,7 +137,7 @@ def parse_aggregation(
     if "cursor" in given:
         return _continued(stream, opened_alone(given, AggregateCursor, seal), limit)
     asked = {name: [value] for name, value in given.items() if name in _RANGE or is_condition(name)}
-    query = parse_query(stream, asked | {"order": ["asc"]}, now, seal)
+    query = parse_range_query(stream, asked | {"order": ["asc"]}, now, seal)
     stats, field, by = _stats(given), given.get("field"), _groups(given)
     if field is None and stats != ("count",):
         raise refuse(400, "bad_parameter", "add field=: only count needs no field of data that holds numbers")
@@ -156,6 +157,7 @@ def parse_aggregation(
         )
     ascending = top is not None and parse_order(given)
     asked_for = Aggregation(query, stats, field, step, by, top, ascending, _fill(given), limit)
+    refuse_scan(stream, query)
     return replace(asked_for, query=replace(query, shape=asked_for.shape))
 
 

@@ -73,6 +73,7 @@ def find_aggregate(
             gaps=gaps,
             cost=stages.cost,
             sources=stages.sources,
+            columns=["start", "end", *(f"group.{name}" for name in asked.by), *asked.stats],
         )
 
     return planned(asked.query, stream, reader, run)

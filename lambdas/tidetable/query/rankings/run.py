@@ -138,7 +138,8 @@ class _Run:
         goes_on = last < len(first) or (bool(rows) and bool(self._floors))
         following = self._reader.seal.seal(ranking.cursor(first[last - 1].place)) if goes_on and not cut else None
         gaps = told_gaps([*gaps, *self._gaps], now)
-        return Top(rows=rows, next=following, tied=cut, gaps=gaps, cost=self._cost, sources=stages)
+        columns = ["rank", "value", "series", "time", "id", "ref"]
+        return Top(rows=rows, next=following, tied=cut, gaps=gaps, cost=self._cost, sources=stages, columns=columns)
 
     def _certain(self, first: list[_Found]) -> list[_Found]:
         """Those before which nothing can be that an archive's page had no room for."""
