@@ -97,9 +97,11 @@ class Reads:
 
     def query(self, request: Request) -> Document:
         """Query."""
-        _refuse_backwards(request)
+        account = self._account
+        if account.enforces(Rule.RANGE_ORDER):
+            _refuse_backwards(request)
         key = request["ExpressionAttributeValues"][_partition_value(request)]
-        if len(next(iter(key.values())).encode()) > KEY_BYTES:
+        if len(next(iter(key.values())).encode()) > KEY_BYTES and account.enforces(Rule.KEY_BYTES):
             raise invalid(
                 "One or more parameter values were invalid: Size of hashkey has exceeded the maximum size limit of 2048 bytes"
             )
@@ -113,7 +115,8 @@ class Reads:
         table = self._account.usable(request["TableName"])
         resource: Resource = table.indexes[request["IndexName"]] if "IndexName" in request else table
         self._admit(table, resource, key)
-        _refuse_unprojected(request, resource)
+        if self._account.enforces(Rule.PROJECTED_ONLY):
+            _refuse_unprojected(request, resource)
         bare = {name: value for name, value in plain(request).items() if name not in _SHOWN}
         read, size = self._cut(table, resource, self._account.engine.call(operation, _used(bare)))
         units = read_units(size, consistent=request.get("ConsistentRead", False))

@@ -48,3 +48,6 @@ class Rule(StrEnum):
     ITEM_BYTES = "bytes in an item"
     TRANSACTION_SIZE = "actions and bytes in a transaction"
     PAGE_BYTES = "bytes in a page"
+    KEY_BYTES = "bytes in a partition key"
+    RANGE_ORDER = "a range ends after it begins"
+    PROJECTED_ONLY = "an index shows what it holds"

@@ -387,6 +387,31 @@ def page_bytes(console: Console) -> tuple[int, bool, float]:
     return page["Count"], "LastEvaluatedKey" in page, page["ConsumedCapacity"]["CapacityUnits"]
 
 
+@shows(Rule.KEY_BYTES, ["done", "ValidationException"])
+def key_bytes(console: Console) -> list[str]:
+    console.table()
+    return [outcome(lambda size=size: console.query("x" * size)) for size in (2048, 2049)]  # type: ignore[misc]
+
+
+@shows(Rule.RANGE_ORDER, ["done", "ValidationException"])
+def range_order(console: Console) -> list[str]:
+    console.table()
+    between = {"KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high"}
+    values = [{":pk": {"S": "a"}, ":low": {"S": low}, ":high": {"S": "2"}} for low in ("2", "3")]
+    return [outcome(lambda one=one: console.query(**between, ExpressionAttributeValues=one)) for one in values]  # type: ignore[misc]
+
+
+@shows(Rule.PROJECTED_ONLY, ["done", "ValidationException"])
+def projected_only(console: Console) -> list[str]:
+    console.table(GlobalSecondaryIndexes=[index(ProjectionType="KEYS_ONLY")])
+    asked = {"IndexName": "i", "KeyConditionExpression": "g = :pk"}
+    shown: list[dict[str, Any]] = [
+        {"ProjectionExpression": "pk, sk"},
+        {"ProjectionExpression": "pk, #f", "ExpressionAttributeNames": {"#f": "f"}},
+    ]
+    return [outcome(lambda one=one: console.query(**asked, **one)) for one in shown]  # type: ignore[misc]
+
+
 _SCHEMA = [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}]
 _INDEXED: dict[str, Any] = {"GlobalSecondaryIndexes": [index()]}
 
