@@ -1,6 +1,7 @@
 """Random queries over random events, compared with the same query in DuckDB."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -18,7 +19,9 @@ from tidetable.times import from_text, to_text
 
 SERIES, STATES, STATUSES = ["a", "b", "c#"], ["CA", "NV", "NY"], ["new", "old", "odd,"]
 BARE = stream(BY_TIME, "").layout
+KEPT = [replace(one, versioned=True) for one in (TIMELY.layout, SERIAL.layout)]
 LAYOUTS = {
+    "kept": (TIMELY, [KEPT[0], KEPT[1], KEPT[1], KEPT[0], TIMELY.layout]),
     "time": (TIMELY, [TIMELY.layout, SERIAL.layout, SERIAL.layout, TIMELY.layout, TIMELY.layout]),
     "series": (SERIAL, [BARE, SERIAL.layout, TIMELY.layout, SERIAL.layout, TIMELY.layout]),
 }
@@ -171,7 +174,7 @@ def test_a_stream_by_series_is_read_as_a_whole_by_an_index_of_all_events(
 def test_the_first_of_a_ranking_are_those_of_sql(
     held: list[Event], span: Any, ranking: Any, some: Any, order: str, limit: int
 ) -> None:
-    layouts = [TIMELY.layout, SERIAL.layout, BARE, TIMELY.layout, TIMELY.layout]
+    layouts = [TIMELY.layout, SERIAL.layout, BARE, KEPT[1], KEPT[0]]
     base = Held(TIMELY, held, layouts)
     index, value = ranking
     parameters = asked(span, some, index=index, order=order, limit=str(limit))
