@@ -120,3 +120,26 @@ def test_paths_of_names_with_dots_are_told_apart_in_flat_rows() -> None:
         'data.a.""""': 3,
         'data."""a".b': 4,
     }
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        ("a", {"a": {"b": {"c": 1, "d": 2}, "e": 3}}),
+        ("a.b.c", {"a": {"b": {"c": 1}}}),
+        ("a.e,a.b.d", {"a": {"e": 3, "b": {"d": 2}}}),
+        ("a,a.e", {"a": {"b": {"c": 1, "d": 2}, "e": 3}}),
+        ("a.e,a", {"a": {"b": {"c": 1, "d": 2}, "e": 3}}),
+        ("x.y,f", {"x.y": 4, "f": 5}),
+        ("a.none,f.none,none", {}),
+    ],
+)
+@pytest.mark.parametrize("day", [0, 1])
+def test_fields_are_shown_by_their_paths(fields: str, wanted: dict[str, Any], day: int) -> None:
+    """From the archive and from a table."""
+    data = {"a": {"b": {"c": 1, "d": 2}, "e": 3}, "x.y": 4, "f": 5}
+    base = Held(TIMELY, [Event("s", START + timedelta(days=day), "1", data)], [TIMELY.layout] * DAYS)
+    query = parse_query(TIMELY, SPAN | {"fields": [fields]}, NOW, SEAL)
+    (row,) = run_query(query, TIMELY, base.reader, NOW, lambda: 100.0).document()["events"]
+    assert row["data"] == wanted
+    assert base.sql("SELECT count(*) FROM e") == [(1,)]

@@ -217,7 +217,7 @@ def fetches_from(index: Index, query: Query, conditions: Sequence[Condition]) ->
     if index.project is None:
         return False
     shape = query.shape
-    asked = {*shape.fields, *(one.top for one in conditions)}
+    asked = {*shape.tops, *(one.top for one in conditions)}
     return not (shape.fields or shape.bare) or shape.versions or not asked <= set(index.project)
 
 

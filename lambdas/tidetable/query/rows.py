@@ -29,7 +29,8 @@ _FRAME_BYTES = 400
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What of the events is shown: ``fields`` of data (all but the ``cold`` ones, if none are named), and which versions.
+    """What of the events is shown: ``fields`` of data by their paths (all but the ``cold`` ones, if none are named), and which
+    versions.
 
     A ``bare`` one is of no data but those fields, even if none are named.
     """
@@ -47,17 +48,38 @@ class Shape:
     @property
     def wants_cold(self) -> bool:
         """Whether any cold field is asked for."""
-        return ALL in self.fields or not self.cold.isdisjoint(self.fields)
+        return ALL in self.fields or not self.cold.isdisjoint(self.tops)
+
+    @property
+    def tops(self) -> set[str]:
+        """The fields of data that those asked for are in."""
+        return {field.partition(".")[0] for field in self.fields}
 
     def cut(self, data: JsonObject) -> JsonObject:
         """Data as it is shown."""
         if ALL in self.fields:
             return data
         if self.fields:
-            return {name: data[name] for name in self.fields if name in data}
+            return _picked(data, self.fields)
         if self.cold.isdisjoint(data):
             return data
         return {name: value for name, value in data.items() if name not in self.cold}
+
+
+def _picked(data: JsonObject, fields: Sequence[str]) -> JsonObject:
+    """Some fields of data where they stand, given by their paths."""
+    shown: JsonObject = {}
+    for field in fields:
+        *outer, last = [field] if field in data else field.split(".")
+        held: Any = data
+        for name in outer:
+            held = held.get(name) if isinstance(held, dict) else None
+        if isinstance(held, dict) and last in held:
+            place = shown
+            for name in outer:
+                place = place.setdefault(name, {})
+            place[last] = held[last]
+    return shown
 
 
 EVERYTHING = Shape()

@@ -240,5 +240,5 @@ def _fetches(ranking: Ranking, index: Index, conditions: Sequence[Condition]) ->
     """Whether the index does not hold what is shown, or asked."""
     if index.project is None:
         return False
-    fields = ranking.shape.fields
-    return not fields or not {*fields, *(one.top for one in conditions)} <= set(index.project)
+    shape = ranking.shape
+    return not shape.fields or not {*shape.tops, *(one.top for one in conditions)} <= set(index.project)
