@@ -124,7 +124,7 @@ class FakeStore:
             items = [
                 {"pk": item["pk"], "sk": item["sk"], "json": encode_json(item["data"]).decode()} for item in page.items
             ]
-            return replace(page, items=items)
+            return replace(page, items=items, quick=True)
 
         return [ask(one) for one in asked]
 

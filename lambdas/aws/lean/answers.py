@@ -96,7 +96,7 @@ def page_of(keys: KeyRange, body: bytes, *, quick: bool) -> Page:
         rows = _QUICK(body)
         items = quick_items(rows.Items)
         if items is not None:
-            return _page(rows, items)
+            return _page(rows, items, quick=True)
     found = _FOUND(body)
     items = [item_of(item) for item in found.Items]
     if index is not None and keys.after is not None:
@@ -104,9 +104,11 @@ def page_of(keys: KeyRange, body: bytes, *, quick: bool) -> Page:
     return _page(found, items)
 
 
-def _page(read: _Read, items: list[Item]) -> Page:
+def _page(read: _Read, items: list[Item], *, quick: bool = False) -> Page:
     units = read.ConsumedCapacity.CapacityUnits if read.ConsumedCapacity is not None else 0.0
-    return Page(items, read.LastEvaluatedKey is not None, units, last_of(read.LastEvaluatedKey), read.ScannedCount)
+    return Page(
+        items, read.LastEvaluatedKey is not None, units, last_of(read.LastEvaluatedKey), read.ScannedCount, quick
+    )
 
 
 def wrote_one(body: bytes) -> Wrote:

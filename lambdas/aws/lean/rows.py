@@ -48,8 +48,6 @@ class _Map(msgspec.Struct, gc=False):
 
 _DATA = msgspec.json.Decoder(_Map).decode
 _OPEN = '{"M":'
-# A text or a name that begins with a brace: after its quote it looks like the end of a value.
-_TRAPS = ('{"S":"}', '{"}', ',"}')
 
 
 def _flat_texts(datas: Sequence[msgspec.Raw]) -> list[str] | None:
@@ -58,12 +56,13 @@ def _flat_texts(datas: Sequence[msgspec.Raw]) -> list[str] | None:
     Without escaped quotes every quote is one of the JSON's own, and what stands between them cannot be taken for anything else.
     """
     text = b"\n".join(datas).decode()
-    if ("\\" in text and '\\"' in text) or any(one in text for one in _TRAPS):
+    if "\\" in text and '\\"' in text:
         return None
+    # Of what follows a value's opening, the first quote and brace are its end, whatever texts and names have besides.
     before, *numbers = text.split('{"N":"')
-    # Of what follows a number's opening, the first of these closes it.
-    text = before + "".join([piece.replace('"}', "", 1) for piece in numbers])
-    text = text.replace('{"S":"', '"').replace('"}', '"')
+    text = "".join([before, *[piece.replace('"}', "", 1) for piece in numbers]])
+    before, *strings = text.split('{"S":"')
+    text = '"'.join([before, *[piece.replace('"}', '"', 1) for piece in strings]])
     if '{"BOOL":' in text:
         text = text.replace('{"BOOL":true}', "true").replace('{"BOOL":false}', "false")
     if '{"NULL":' in text:

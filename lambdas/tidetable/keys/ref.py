@@ -39,19 +39,15 @@ def ref_tail(sk: str) -> str:
     return b2a_base64(_tail(sk).encode(), newline=False).translate(_URL_SAFE).decode()
 
 
-def ref_tails(sks: Sequence[str]) -> list[str]:
-    """The same of several events, encoded at once."""
-    whole = "".join(sks)
-    if not whole.isascii():
+def ref_tails(sks: Sequence[str], *, plain: bool) -> list[str]:
+    """The same of several events, encoded at once; ``plain`` keys are ASCII, and stand in JSON as they are."""
+    if not plain and not "".join(sks).isascii():
         return [ref_tail(sk) for sk in sks]
     # Two quotes and a bracket are a group, so the key alone decides how much is missing.
-    tails = [f'"{sk}"]{_FILL[len(sk) % 3]}' for sk in sks] if is_plain(whole) else [_tail(sk) for sk in sks]
+    tails = [f'"{sk}"]{_FILL[len(sk) % 3]}' for sk in sks] if plain else [_tail(sk) for sk in sks]
     text = b2a_base64("".join(tails).encode(), newline=False).translate(_URL_SAFE).decode()
-    start, found = 0, []
-    for end in accumulate([len(one) // 3 * 4 for one in tails]):
-        found.append(text[start:end])
-        start = end
-    return found
+    ends = list(accumulate([len(one) // 3 * 4 for one in tails]))
+    return [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def is_plain(text: str) -> bool:

@@ -122,7 +122,8 @@ class Asked(NamedTuple):
 class Page:
     """A page of items in order; ``more`` tells whether the range goes on after it.
 
-    ``last`` is the key of the last item that was read (``read`` of them were), which a filter may have left out.
+    ``last`` is the key of the last item that was read (``read`` of them were), which a filter may have left out. ``quick``
+    says that the items have their data as text.
     """
 
     items: Sequence[Item]
@@ -130,6 +131,7 @@ class Page:
     units: float = 0.0
     last: Item | None = None
     read: int = 0
+    quick: bool = False
 
 
 class EventStore(Protocol):

@@ -38,11 +38,13 @@ class _Partition:
     place: str
     limit: int
     more: bool = True
+    quick: bool = True
     waiting: list[Item] = field(default_factory=list)
     edge: str | None = None
 
     def take_in(self, page: Page) -> None:
         self.more = page.more
+        self.quick = self.quick and (page.quick or not page.items)
         self.waiting += page.items
         # A filter may have left out what was read last.
         last = page.last or (page.items[-1] if page.items else None)
@@ -62,10 +64,14 @@ class _Partition:
 
 
 class Batch(NamedTuple):
-    """Items in order, and the sort key up to which everything was read; None if that is the end."""
+    """Items in order, and the sort key up to which everything was read; None if that is the end.
+
+    ``quick`` says that all of them have their data as text.
+    """
 
     items: list[Item]
     edge: str | None
+    quick: bool = False
 
 
 @dataclass(slots=True)
@@ -93,7 +99,8 @@ def batches(
         if all(partition.edge is not None for partition in unread):
             edges = [partition.edge for partition in unread if partition.edge is not None]
             edge = (min(edges) if ascending else max(edges)) if edges else None
-            yield Batch(_merged(partitions, edge, ascending=ascending), edge)
+            quick = all(partition.quick for partition in partitions)
+            yield Batch(_merged(partitions, edge, ascending=ascending), edge, quick)
         if not unread:
             return
         # Those that hold the others up: at least the one whose edge it was.

@@ -186,7 +186,7 @@ class StageReader:
         if not begun.asked:
             return
         wanted.filtered = bool(stage.filtered_by(query))
-        for items, edge in batches(begun.asked, begun.pages, self._fetch, wanted, ascending=query.ascending):
+        for items, edge, quick in batches(begun.asked, begun.pages, self._fetch, wanted, ascending=query.ascending):
             if len(stage.partitions) > 1:
                 # For a moment an index may hold an event under its old value and its new one.
                 items = list({(item["pk"], item["sk"]): item for item in items}.values())
@@ -195,7 +195,8 @@ class StageReader:
                 some, items = items[: wanted.count], items[wanted.count :]
                 yield self._batch(self._got(some, stage), stage, stage.position_of(some[-1][stage.place], query))
             held = self._got(items, stage) if stage.fetches else items
-            yield self._batch(held, stage, None if edge is None else stage.position_of(edge, query))
+            reached = None if edge is None else stage.position_of(edge, query)
+            yield Batch(stage, held, None, reached, quick=True) if quick else self._batch(held, stage, reached)
 
     def _got(self, items: Sequence[Item], stage: Stage) -> Sequence[Item]:
         """The items of an index as they are in the table."""
@@ -204,8 +205,6 @@ class StageReader:
     def _batch(self, items: Sequence[Item], stage: Stage, reached: Position | None) -> Batch:
         """Items with what conditions need of them."""
         unpacker = self._reader.unpacker
-        if self._quick and all("json" in item for item in items):
-            return Batch(stage, items, None, reached, quick=True)
         # One large value makes its page come the long way, and what is merged with that page goes it, too.
         items = [{**item, "data": decode_json(item["json"])} if "json" in item else item for item in items]
         if stage.copied is not None:

@@ -157,9 +157,10 @@ class Quick(NamedTuple):
         # Most keys say their names as they are, and most names are JSON as they are: that is looked at for all at once.
         whole = "".join(sks)
         named = layout.partition_by == "time" and not layout.versioned and "%" not in whole
-        plain = is_plain(whole) and is_plain("".join(heads))
+        keys_plain = is_plain(whole)
+        plain = keys_plain and is_plain("".join(heads))
         texts: list[str] = []
-        for item, tail in zip(self.items, ref_tails(sks), strict=True):
+        for item, tail in zip(self.items, ref_tails(sks, plain=keys_plain and whole.isascii()), strict=True):
             time, series, id = item["sk"].split("#") if named else layout.names_of(item)
             if not plain:
                 series, id = quoted(series)[1:-1], quoted(id)[1:-1]
