@@ -1,12 +1,14 @@
 """The documents hold: links, commands, test vectors, routes."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from bench import bill, suffixes
 from cli.bill import bills, read
+from tidetable.config import load
 from tidetable.keys import suffix_of
 
 ROOT = Path(__file__).parents[1]
@@ -23,6 +25,16 @@ def test_every_make_command_of_the_readme_exists() -> None:
     rules = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = set(re.findall(r"make ([a-z]+)", (ROOT / "README.md").read_text()))
     assert {"demo", "test", "deploy", "destroy", "stop"} <= named <= rules
+
+
+@pytest.mark.parametrize("example", ["orders", "scores", "jobs", "telemetry"])
+def test_an_example_is_deployed_by_the_command_of_its_readme(example: str) -> None:
+    """As far as that goes without AWS: what make would run, and a configuration that can be used."""
+    readme = (ROOT / "examples" / example / "README.md").read_text()
+    (command,) = re.findall(r"^    make (deploy .*)$", readme, re.MULTILINE)
+    done = subprocess.run(["make", "-n", *command.split()], cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S603, S607
+    (file,) = re.findall(r"cdk deploy -c stage=dev -c config=(\S+)", done.stdout)
+    assert load(ROOT / file).streams
 
 
 def test_the_published_vectors_are_what_the_code_calculates() -> None:

@@ -78,6 +78,7 @@ from handlers import {handler}
 import wiring
 wiring.ingest(), wiring.reader(), wiring.drain()
 heavy = ("boto3", "botocore.session", "pydantic", "aws_xray_sdk", "pyarrow", "ddsketch", "zstandard")
+heavy += ("tidetable.query.aggregates", "tidetable.query.rankings")
 print([name for name in heavy if name in sys.modules])
 """
     environment = {"TIDETABLE_STAGE": "t", "PATH": os.environ["PATH"], "POWERTOOLS_METRICS_NAMESPACE": "t"}

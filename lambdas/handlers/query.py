@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver
@@ -21,26 +21,23 @@ from tidetable.config import Stream
 from tidetable.problems import Problem, ProblemError, refuse, unknown_stream
 from tidetable.query import (
     FORMAT,
-    Aggregate,
     Answer,
     Cost,
-    Top,
     describe_periods,
     describe_streams,
     explain_query,
-    explain_top,
-    find_aggregate,
     find_latest,
-    find_top,
     fits,
     form_of,
     get_event,
-    parse_aggregation,
     parse_query,
-    parse_ranking,
     rendered,
     run_query,
 )
+
+if TYPE_CHECKING:
+    from tidetable.query.aggregates import Aggregate
+    from tidetable.query.rankings import Top
 
 app = APIGatewayRestResolver()
 
@@ -78,6 +75,9 @@ def events(stream: str) -> HttpResponse[str]:
 @app.get("/v1/streams/<stream>/top")
 def top(stream: str) -> HttpResponse[str]:
     """The first events of a ranking."""
+    # Those who ask for it wait for its import, and not every cold start.
+    from tidetable.query.rankings import explain_top, find_top, parse_ranking
+
     now, policy, reader = wiring.clock().now(), _stream(stream), wiring.reader()
     ranking = parse_ranking(policy, _parameters(), now, reader.seal)
     if "explain" in _parameters():
@@ -89,6 +89,8 @@ def top(stream: str) -> HttpResponse[str]:
 @app.get("/v1/streams/<stream>/aggregate")
 def aggregate(stream: str) -> HttpResponse[str]:
     """Statistics over steps and groups."""
+    from tidetable.query.aggregates import find_aggregate, parse_aggregation
+
     now, policy, parameters, reader = wiring.clock().now(), _stream(stream), _parameters(), wiring.reader()
     asked = parse_aggregation(policy, parameters, now, reader.seal)
     if "explain" in parameters:

@@ -11,7 +11,7 @@ from decimal import Decimal
 from importlib import import_module
 from itertools import groupby
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -225,8 +225,13 @@ def test_every_request_of_the_readme_is_answered_as_the_events_say(served: tuple
     CHECKS[name](example, [answer(gateway, request) for request in example.requests])
 
 
-def test_requests_name_what_there_is(served: tuple[str, Example, Gateway]) -> None:
-    """Each parameter of a README's request says something."""
-    _, example, _ = served
-    for request in example.requests:
-        assert all(value for values in parse_qs(urlsplit(request).query).values() for value in values)
+def test_the_event_of_the_readme_is_taken(served: tuple[str, Example, Gateway]) -> None:
+    """Last, as it is one event more."""
+    name, _, gateway = served
+    (stream, body), *others = re.findall(
+        r"/streams/(\w+)/events\" \\\n      -d '(.*)'$",
+        (ROOT / "examples" / name / "README.md").read_text(),
+        re.MULTILINE,
+    )
+    assert (stream, others) == (import_module(f"examples.{name}.data").STREAM, [])
+    assert gateway.stage.send(stream, body.encode()).accepted == 1

@@ -12,7 +12,7 @@ from tests.fakes import SEAL
 from tests.query.held import DAYS, NOW, SERIAL, START, TIMELY, Held
 from tidetable.events import Event
 from tidetable.problems import ProblemError
-from tidetable.query import find_aggregate, parse_aggregation
+from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.aggregates import run as module
 from tidetable.query.aggregates.run import Aggregate
 from tidetable.times import to_text

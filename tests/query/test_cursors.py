@@ -11,7 +11,9 @@ from tests.fakes.serial import everywhere
 from tests.fakes.stage import Stage
 from tidetable.config import parse
 from tidetable.problems import ProblemError
-from tidetable.query import find_aggregate, find_top, parse_aggregation, parse_query, parse_ranking, run_query
+from tidetable.query import parse_query, run_query
+from tidetable.query.aggregates import find_aggregate, parse_aggregation
+from tidetable.query.rankings import find_top, parse_ranking
 from tidetable.times import to_text
 
 START = datetime(2026, 3, 16, tzinfo=UTC)

@@ -14,7 +14,9 @@ from tests.fakes import SEAL
 from tests.query.held import BY_TIME, DAYS, NOW, SERIAL, START, TIMELY, Held, stream
 from tidetable.archive import reading
 from tidetable.events import Event
-from tidetable.query import find_aggregate, find_top, parse_aggregation, parse_query, parse_ranking, run_query
+from tidetable.query import parse_query, run_query
+from tidetable.query.aggregates import find_aggregate, parse_aggregation
+from tidetable.query.rankings import find_top, parse_ranking
 from tidetable.times import from_text, to_text
 
 SERIES, STATES, STATUSES = ["a", "b", "c#"], ["CA", "NV", "NY"], ["new", "old", "odd,"]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,16 +10,9 @@ import pytest
 
 from tests.fakes.serial import everywhere
 from tests.fakes.stage import Stage
-from tidetable.query import (
-    explain_query,
-    explain_top,
-    find_aggregate,
-    find_top,
-    parse_aggregation,
-    parse_query,
-    parse_ranking,
-    run_query,
-)
+from tidetable.query import explain_query, parse_query, run_query
+from tidetable.query.aggregates import find_aggregate, parse_aggregation
+from tidetable.query.rankings import explain_top, find_top, parse_ranking
 from tidetable.times import to_text
 
 MIDNIGHT = datetime(2026, 3, 16, tzinfo=UTC)  # when two whole days are full
@@ -195,6 +189,7 @@ def test_the_first_of_a_ranking_cost_about_what_was_estimated(stage: Stage, limi
     top = find_top(ranking, policy, stage.reader(), now, lambda: 100.0)
     page = plan["estimate"]["page"]
     assert len(top.rows) == int(limit)
+    assert plan["estimate"]["all_pages"]["read_units"] >= page["read_units"]
     assert page["read_units"] / 2 <= top.cost.units <= page["read_units"] * 2
     # All of the first are of one day here: those ranges are asked several times.
     assert page["requests"] / 2 <= top.cost.requests <= page["requests"] * 3
@@ -211,3 +206,19 @@ def test_an_aggregate_is_estimated_as_a_whole(stage: Stage) -> None:
     assert {(one["index"], one["fetches"]) for one in plan["stages"]} == {("everything", False)}
     units = plan["estimate"]["page"]["read_units"]
     assert units / 1.6 <= answer.cost.units <= units * 1.6
+
+
+def test_what_an_index_has_not_told_of_itself_is_said(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DynamoDB counts an index apart from its table: one that says nothing yet is no empty one."""
+    real = stage.tables.describe
+
+    def young(name: str) -> Any:
+        found = real(name)
+        return None if found is None else replace(found, index_sizes={"best": (0, 0)})
+
+    monkeypatch.setattr(stage.tables, "describe", young)
+    policy, now = stage.config.streams["d"], stage.clock.now()
+    ranking = parse_ranking(policy, {name: [value] for name, value in WHOLE.items()}, now, stage.seal)
+    estimate = explain_top(ranking, policy, stage.reader(), stage.tables, now)["estimate"]
+    assert estimate["tables_of_unknown_size"] == 2
+    assert estimate["all_pages"]["read_units"] >= estimate["page"]["read_units"]

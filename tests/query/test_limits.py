@@ -16,7 +16,8 @@ from tests.fakes import SEAL
 from tests.query.held import DAYS, NOW, START, TIMELY, Held
 from tidetable.events import Event
 from tidetable.problems import ProblemError
-from tidetable.query import Form, find_aggregate, parse_aggregation, parse_query, rendered, run_query
+from tidetable.query import Form, parse_query, rendered, run_query
+from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.cursor import Position
 from tidetable.times import to_text
 

@@ -18,19 +18,10 @@ from tidetable.events import Event
 from tidetable.keys import Key
 from tidetable.ports import ArchivePage, ArchiveRange, Version
 from tidetable.problems import ProblemError
-from tidetable.query import (
-    Form,
-    find_aggregate,
-    find_top,
-    fits,
-    parse_aggregation,
-    parse_query,
-    parse_ranking,
-    plan,
-    rendered,
-    run_query,
-)
+from tidetable.query import Form, fits, parse_query, plan, rendered, run_query
+from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.plan import plan_query
+from tidetable.query.rankings import find_top, parse_ranking
 from tidetable.times import to_text
 
 SPAN = {"from": to_text(START), "to": to_text(START + timedelta(days=DAYS))}

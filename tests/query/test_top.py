@@ -15,7 +15,7 @@ from tidetable.errors import StoreUnavailable
 from tidetable.events import Event
 from tidetable.keys import Index, Layout
 from tidetable.problems import ProblemError
-from tidetable.query import find_top, parse_ranking
+from tidetable.query.rankings import find_top, parse_ranking
 from tidetable.query.rankings.run import Top
 from tidetable.times import to_text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -21,7 +21,7 @@ _PASSING = THROTTLED | {"InternalServerError", "ServiceUnavailable", "HTTP 500",
 def read(client: LeanClient, operation: str, body: dict[str, Any], table: str) -> bytes:
     """The answer to a read; TableMissing, or StoreUnavailable once it has been tried a few times with full jitter."""
     (reply,) = read_all(client, [Request(operation, msgspec.json.encode(body))])
-    return body_of(reply, table)
+    return cast("bytes", answered(reply, table))
 
 
 def read_all(client: LeanClient, requests: Sequence[Request]) -> list[Reply]:
@@ -42,12 +42,12 @@ def _passes(reply: Reply) -> bool:
     return isinstance(reply, NoAnswer) or (isinstance(reply, Refused) and reply.code in _PASSING)
 
 
-def body_of(reply: Reply, table: str) -> bytes:
-    """The body of an answer; TableMissing or StoreUnavailable for what is none."""
-    if isinstance(reply, bytes):
-        return reply
+def answered(reply: Reply, table: str) -> Any:
+    """What was made of an answer, or its body; TableMissing or StoreUnavailable for what is none."""
     if isinstance(reply, NoAnswer):
         raise StoreUnavailable("no answer", reply.why)
+    if not isinstance(reply, Refused):
+        return reply
     if reply.code == NOT_FOUND:
         raise TableMissing(table)
     raise StoreUnavailable(reply.code, reply.message)

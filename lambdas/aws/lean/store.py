@@ -8,7 +8,7 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from json.encoder import encode_basestring as quoted
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -16,7 +16,7 @@ from aws.catalog_items import period_key
 from aws.codes import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED
 from aws.lean.answers import GOT, GOT_MANY, WROTE, Wrote, page_of, throttling_reasons, why_of, wrote_one
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
-from aws.lean.reads import body_of, read, read_all
+from aws.lean.reads import answered, read, read_all
 from aws.lean.requests import batch_body, batches_of, put_body, put_text
 from aws.queries import query_request
 from aws.wire import item_of, item_text
@@ -72,7 +72,7 @@ class LeanStore:
                 return Transacted.FENCED
             if failed in codes:
                 return Transacted.HELD
-        body_of(reply, puts[0].put.table)
+        answered(reply, puts[0].put.table)
         return Transacted.DONE
 
     def _fence(self, entry: Entry) -> str:
@@ -160,7 +160,7 @@ class LeanStore:
                 if isinstance(reply, Refused) and reply.code in THROTTLED:
                     left = waiting
                     break
-                answer = GOT_MANY(body_of(reply, table))
+                answer = GOT_MANY(answered(reply, table))
                 yield from answer.Responses.get(table, ())
                 for one in answer.UnprocessedKeys.values():
                     left += one.Keys
@@ -174,13 +174,10 @@ class LeanStore:
 
 def _page(reply: Reply, table: str) -> Page | None:
     """A page; None if there is no such table, StoreUnavailable if there is no answer."""
-    if isinstance(reply, Page):
-        return reply
     try:
-        body_of(reply, table)
+        return cast("Page", answered(reply, table))
     except TableMissing:
         return None
-    raise StoreUnavailable("no answer", "an answer of no known form")
 
 
 def _account(batch: list[Put], reply: Reply, total: Written, decode: Callable[[bytes], Wrote] = WROTE) -> None:

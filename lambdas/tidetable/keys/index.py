@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -65,6 +66,10 @@ class Index:
     def ranks(self) -> bool:
         """Whether it is sorted by a number."""
         return self.sort_by != TIME
+
+    def holds(self, fields: Iterable[str]) -> bool:
+        """Whether it holds these fields of data."""
+        return self.project is None or set(fields) <= set(self.project)
 
     def logical(self, value: str, kind: str = "") -> str:
         """The logical partition of a value, of a kind of events if the index has those."""

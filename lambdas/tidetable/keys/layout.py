@@ -118,12 +118,6 @@ class Layout:
         """The index that has the table's own keys, if there is one."""
         return next((index for index in self.indexes if index.replica), None)
 
-    def index_keys(self, index: Index, event: Event) -> Item:
-        """The event's whole key in an index: the index's own and the table's."""
-        own = self.key_of(event)
-        found = index.attributes_of(event)
-        return {index.pk: found[index.pk], index.sk: found[index.sk], "pk": own.pk, "sk": own.sk}
-
     def event_of(self, item: Item) -> Event:
         """The event of an item that ``item_of`` made, whichever version it is; without data if that is kept elsewhere."""
         time, series, id = self.names_of(item)

@@ -7,7 +7,7 @@ its tables about every six hours. Of a table that has told nothing yet it says s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from math import ceil
@@ -28,8 +28,28 @@ _UNIT, _PAGE = 4096, 1024 * 1024
 MAX_SHOWN = 500
 # More events than there are.
 _EVERYTHING = 10**9
+# A read of an archive costs no units.
+_ARCHIVE = (0.0, 1)
+_USUAL_BYTES = 1024.0
 # AWS: BatchGetItem takes so many keys.
 _KEYS = 100
+
+
+@dataclass(slots=True)
+class Spent:
+    """Read units and requests."""
+
+    units: float = 0.0
+    requests: int = 0
+
+    def add(self, ranges: int, each: tuple[float, int], got: tuple[float, int] = (0.0, 0)) -> None:
+        """Take some ranges into account, each of them so dear, and what is got from their table."""
+        self.units += ranges * each[0] + got[0]
+        self.requests += ranges * each[1] + got[1]
+
+    def document(self) -> dict[str, Any]:
+        """The same as JSON."""
+        return {"read_units": round(self.units, 1), "requests": self.requests}
 
 
 @dataclass(slots=True)
@@ -39,18 +59,23 @@ class Estimate:
     ``unknown`` are tables that have told no size yet, ``guessed`` stages of a series or a value whose share nobody knows.
     """
 
-    page_units: float = 0.0
-    page_requests: int = 0
-    all_units: float = 0.0
-    all_requests: int = 0
+    page: Spent = field(default_factory=Spent)
+    all: Spent = field(default_factory=Spent)
     unknown: int = 0
     guessed: int = 0
+
+    def density(self, stage: Stage, table: Table | None, now: datetime) -> tuple[float, float]:
+        """How many events a stage holds, and the bytes of one; what is guessed of that is noted."""
+        events, size = _density(stage, table, now)
+        self.unknown += size is None
+        self.guessed += _is_guess(stage)
+        return events, _USUAL_BYTES if size is None else size
 
     def document(self) -> dict[str, Any]:
         """The estimate as JSON."""
         return {
-            "page": {"read_units": round(self.page_units, 1), "requests": self.page_requests},
-            "all_pages": {"read_units": round(self.all_units, 1), "requests": self.all_requests},
+            "page": self.page.document(),
+            "all_pages": self.all.document(),
             "tables_of_unknown_size": self.unknown,
             "guessed_shares": self.guessed,
         }
@@ -121,27 +146,19 @@ def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: 
             reads = left > 0
             begun, ahead = begun + ahead, min(2 * ahead, AHEAD)
         if stage.archive is not None:
-            found.all_requests += 1
-            found.page_requests += reads
+            found.all.add(1, _ARCHIVE)
+            found.page.add(int(reads), _ARCHIVE)
             continue
-        events, size = _density(stage, tables.get(stage.entry.table), now)
-        if size is None:
-            found.unknown += 1
-            size = 1024.0
-        found.guessed += _is_guess(stage)
+        table = tables.get(stage.entry.table)
+        events, size = found.density(stage, table, now)
         # A value that no event can have has none.
         ranges = stage.count or 1
-        units, requests = _cost(events / ranges, size, consistent=query.consistent)
-        got, batches = _got(stage, tables.get(stage.entry.table), events)
-        found.all_units += ranges * units + got
-        found.all_requests += ranges * requests + batches
+        found.all.add(ranges, _cost(events / ranges, size, consistent=query.consistent), _got(stage, table, events))
         if reads:
             filters = bool(stage.filtered_by(query))
             each = events / ranges if filters else min(events / ranges, share(max(ceil(left), 1), ranges))
-            units, requests = _cost(each, size, consistent=query.consistent)
-            got, batches = _got(stage, tables.get(stage.entry.table), min(events, max(left, 0)))
-            found.page_units += ranges * units + got
-            found.page_requests += ranges * requests + batches
+            got = _got(stage, table, min(events, max(left, 0)))
+            found.page.add(ranges, _cost(each, size, consistent=query.consistent), got)
             left -= 0 if filters else events
     return found
 
@@ -152,29 +169,18 @@ def estimate_top(stages: Sequence[Stage], limit: int, tables: Mapping[str, Table
     ranges = max(sum(stage.count for stage in stages), 1)
     for stage in stages:
         if stage.archive is not None:
-            found.page_requests += 1
-            found.all_requests += 1
+            found.page.add(1, _ARCHIVE)
+            found.all.add(1, _ARCHIVE)
             continue
         table = tables.get(stage.entry.table)
-        events, size = _density(stage, table, now)
-        found.unknown += size is None
-        found.guessed += _is_guess(stage)
+        events, size = found.density(stage, table, now)
         whole = events / max(stage.count, 1)
         times = stage.keys is not None and stage.keys.times is not None
         # How much a filter lets through nobody knows: it is estimated as if it were nothing.
         each = whole if times or stage.conditions else min(whole, share(limit + 1, ranges))
-        for attribute, read, got in (
-            ("page", each, limit * stage.count / ranges),
-            ("all", events / max(stage.count, 1), events),
-        ):
-            units, requests = _cost(read, size or 1024.0, consistent=False)
-            more, batches = _got(stage, table, got)
-            setattr(found, f"{attribute}_units", getattr(found, f"{attribute}_units") + stage.count * units + more)
-            setattr(
-                found,
-                f"{attribute}_requests",
-                getattr(found, f"{attribute}_requests") + stage.count * requests + batches,
-            )
+        got = _got(stage, table, min(events, limit * stage.count / ranges))
+        found.page.add(stage.count, _cost(each, size, consistent=False), got)
+        found.all.add(stage.count, _cost(whole, size, consistent=False), _got(stage, table, events))
     return found
 
 

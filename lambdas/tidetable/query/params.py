@@ -12,7 +12,6 @@ import msgspec
 from tidetable.conditions import Condition
 from tidetable.config import Stream
 from tidetable.errors import InvalidCursor, InvalidTime
-from tidetable.events import Event
 from tidetable.keys import MAX_NAME_BYTES
 from tidetable.problems import refuse
 from tidetable.query.access import access_to, needed_index
@@ -54,10 +53,6 @@ class Query:
     shape: Shape = EVERYTHING
     consistent: bool = False
     low_priority: bool = False
-
-    def wants(self, event: Event) -> bool:
-        """Whether an event meets the conditions."""
-        return all(one.holds(event.data) for one in self.conditions)
 
     def cursor(self, position: Position) -> Cursor:
         """The cursor of a page that ended there."""

@@ -15,6 +15,7 @@ from tidetable.ports import ArchiveRange, KeyRange
 from tidetable.query.access import Access, access_to
 from tidetable.query.cursor import Position
 from tidetable.query.params import Query
+from tidetable.query.rows import Shape
 from tidetable.times import from_text, to_text
 
 Source = Literal["table", "index", "replica", "archive"]
@@ -202,23 +203,25 @@ def _index_stage(query: Query, access: Access, index: Index, entry: Entry, start
     after = None if query.after is None else place_of(query.after, layout)
     after = after if after is not None and low <= after <= high else None
     conditions = access.conditions
-    # What an index does not hold of an event, the service cannot look at.
-    told = () if index.project is not None and any(one.top not in index.project for one in conditions) else conditions
-    keys = KeyRange(entry.table, "", low, high, after, index, told)
-    fetches = fetches_from(index, query, conditions)
+    keys = KeyRange(entry.table, "", low, high, after, index, told_by(index, conditions))
+    fetches = fetches_from(index, query.shape, conditions)
     suffixes = range(index.shards)
     return Stage(
         entry, start, end, keys, access.partitions, suffixes, index=index, conditions=conditions, fetches=fetches
     )
 
 
-def fetches_from(index: Index, query: Query, conditions: Sequence[Condition]) -> bool:
-    """Whether a query needs more of an event than an index holds."""
+def told_by(index: Index, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    """The conditions that the service can tell in an index: none, if one is about what the index does not hold."""
+    return conditions if index.holds(one.top for one in conditions) else ()
+
+
+def fetches_from(index: Index, shape: Shape, conditions: Sequence[Condition]) -> bool:
+    """Whether more of an event is shown, or asked, than an index holds."""
     if index.project is None:
         return False
-    shape = query.shape
-    asked = {*shape.tops, *(one.top for one in conditions)}
-    return not (shape.fields or shape.bare) or shape.versions or not asked <= set(index.project)
+    everything = not (shape.fields or shape.bare) or shape.versions
+    return everything or not index.holds([*shape.tops, *(one.top for one in conditions)])
 
 
 def _edges(query: Query, layout: Layout, start: datetime, end: datetime) -> tuple[str, str, str | None]:

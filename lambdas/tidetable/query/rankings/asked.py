@@ -20,7 +20,7 @@ from tidetable.problems import refuse
 from tidetable.query.access import logical_partitions
 from tidetable.query.cursor import Seal
 from tidetable.query.params import opened_alone, parse_limit, parse_order, parse_range, parse_shape, single
-from tidetable.query.plan import Gap, Stage, covered
+from tidetable.query.plan import Gap, Stage, covered, fetches_from, told_by
 from tidetable.query.rows import EVERYTHING, Shape
 from tidetable.query.where import MAX_VALUE_BYTES, parse_conditions
 from tidetable.times import from_micros, to_micros, to_text
@@ -214,9 +214,8 @@ def _stage(
             conditions = (*conditions, equal)
     if low is not None and high is not None and low > high:
         partitions = []
-    told = all(index.project is None or one.top in index.project for one in conditions)
-    keys = KeyRange(entry.table, "", low, high, None, index, conditions if told else (), times)
-    fetches = _fetches(ranking, index, conditions)
+    keys = KeyRange(entry.table, "", low, high, None, index, told_by(index, conditions), times)
+    fetches = fetches_from(index, ranking.shape, conditions)
     suffixes = range(index.shards)
     return Stage(entry, start, end, keys, partitions, suffixes, index=index, conditions=conditions, fetches=fetches)
 
@@ -234,11 +233,3 @@ def _bounds(ranking: Ranking) -> tuple[Decimal | None, Decimal | None]:
     if ranking.after is not None:
         (lows if ranking.ascending else highs).append(ranking.after.number)
     return max(lows, default=None), min(highs, default=None)
-
-
-def _fetches(ranking: Ranking, index: Index, conditions: Sequence[Condition]) -> bool:
-    """Whether the index does not hold what is shown, or asked."""
-    if index.project is None:
-        return False
-    shape = ranking.shape
-    return not shape.fields or not {*shape.tops, *(one.top for one in conditions)} <= set(index.project)

@@ -19,7 +19,7 @@ from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.events import Event, Item
-from tidetable.keys import Index, number_at
+from tidetable.keys import number_at
 from tidetable.ports import Asked, KeyRange, Page, Tables
 from tidetable.query.answer import MAX_ANSWER_BYTES, Table
 from tidetable.query.explain import estimate_top, shown_plan, where_of
@@ -203,7 +203,8 @@ class _Run:
         if index is None:
             return
         items: Sequence[Item] = page.items
-        whole = self._asks_more(one.stage, index)
+        # Conditions about what the index does not hold: every event must be got.
+        whole = not index.holds(condition.top for condition in one.stage.conditions)
         if whole:
             items = got(items, one.stage, index, self._reader.store, self._cost)
         one.more = page.more
@@ -215,11 +216,6 @@ class _Run:
             time, series, id = layout.names_of(item)
             place = Place(Decimal(item[index.sk]), from_text(time), series, id)
             self._add(_Found(place, one.stage.entry, one.stage, item, whole=whole))
-
-    def _asks_more(self, stage: Stage, index: Index) -> bool:
-        """Whether conditions are about what the index does not hold, so that every event must be got."""
-        held = index.project
-        return held is not None and any(condition.top not in held for condition in stage.conditions)
 
     def _add(self, found: _Found) -> None:
         after, item, stage = self._ranking.after, found.item, found.stage
