@@ -30,7 +30,7 @@ def item(data: dict[str, Any], **more: Any) -> dict[str, Any]:
 @settings(max_examples=300, deadline=None)
 @given(datas)
 def test_the_text_is_the_data(data: dict[str, Any]) -> None:
-    found = quick_items(DECODE(msgspec.json.encode([item(data)])))
+    found = quick_items(DECODE(msgspec.json.encode([item(data)])), "p#0")
     assert found is not None
     wanted = {name: plain(value) for name, value in data.items()}
     assert decode_json(found[0]["json"]) == wanted
@@ -41,7 +41,7 @@ def test_the_text_is_the_data(data: dict[str, Any]) -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.dictionaries(letters, flat, max_size=3), max_size=4))
 def test_the_texts_of_a_page_are_the_data_of_its_items(many: list[dict[str, Any]]) -> None:
-    found = quick_items(DECODE(msgspec.json.encode([item(data) for data in many])))
+    found = quick_items(DECODE(msgspec.json.encode([item(data) for data in many])), "p#0")
     assert found is not None
     wanted = [{name: plain(value) for name, value in data.items()} for data in many]
     assert [decode_json(one["json"]) for one in found] == wanted
@@ -55,7 +55,7 @@ def test_braces_in_texts_and_names_are_no_ends_of_values() -> None:
         {"a": {"S": "x"}, "}": {"N": "1"}},
         {"a": {"S": '{"}'}},
     ):
-        found = quick_items(DECODE(msgspec.json.encode([item(data)])))
+        found = quick_items(DECODE(msgspec.json.encode([item(data)])), "p#0")
         assert found is not None
         assert decode_json(found[0]["json"]) == {name: plain(value) for name, value in data.items()}
 
@@ -68,10 +68,10 @@ def test_what_is_more_than_a_plain_event_is_left_to_the_long_way() -> None:
         {"version": {"N": "1"}},
     ]
     for one in more:
-        assert quick_items(DECODE(msgspec.json.encode([item({}), item({}, **one)]))) is None
+        assert quick_items(DECODE(msgspec.json.encode([item({}), item({}, **one)])), "p#0") is None
     without = item({})
     del without["data"]
-    assert quick_items(DECODE(msgspec.json.encode([without]))) is None
+    assert quick_items(DECODE(msgspec.json.encode([without])), "p#0") is None
 
 
 def test_names_that_are_data_do_not_fill_the_memory() -> None:

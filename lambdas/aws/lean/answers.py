@@ -94,7 +94,7 @@ def page_of(keys: KeyRange, body: bytes, *, quick: bool) -> Page:
     index = keys.index
     if quick and (index is None or index.replica):
         rows = _QUICK(body)
-        items = quick_items(rows.Items)
+        items = quick_items(rows.Items, keys.pk)
         if items is not None:
             return _page(rows, items, quick=True)
     found = _FOUND(body)

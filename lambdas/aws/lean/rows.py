@@ -17,9 +17,11 @@ class _Text(msgspec.Struct, gc=False):
 
 
 class Quick(msgspec.Struct, gc=False):
-    """An item as far as a plain event has it, its data as it came; any of the others says that there is more to it."""
+    """An item as far as a plain event has it, its data as it came; any of the others says that there is more to it.
 
-    pk: _Text
+    Its partition key is that of the query.
+    """
+
     sk: _Text
     data: msgspec.Raw = msgspec.Raw(b"")
     z: Any = None
@@ -28,8 +30,8 @@ class Quick(msgspec.Struct, gc=False):
     version: Any = None
 
 
-def quick_items(found: list[Quick]) -> list[Item] | None:
-    """The items with their data under ``json``; None if one of them is more than a plain event."""
+def quick_items(found: list[Quick], pk: str) -> list[Item] | None:
+    """The items of a partition with their data under ``json``; None if one of them is more than a plain event."""
     for one in found:
         if one.z is not None or one.out is not None or one.cold is not None or one.version is not None:
             return None
@@ -39,7 +41,7 @@ def quick_items(found: list[Quick]) -> list[Item] | None:
         if not all(map(bytes, datas)):
             return None
         texts = [object_text(_DATA(data).M) for data in datas]
-    return [{"pk": one.pk.S, "sk": one.sk.S, "json": text} for one, text in zip(found, texts, strict=True)]
+    return [{"pk": pk, "sk": one.sk.S, "json": text} for one, text in zip(found, texts, strict=True)]
 
 
 class _Map(msgspec.Struct, gc=False):
@@ -70,8 +72,8 @@ def _flat_texts(datas: Sequence[msgspec.Raw]) -> list[str] | None:
     # Each has two of its own, of itself and of its map: a third is of a list, a map, a set, or in a text.
     if text.count("{") != 2 * len(datas):
         return None
-    size = len(_OPEN)
-    return [one[size:-1] for one in text.split("\n")] if datas else []
+    # Neither JSON nor its texts have a line's end in them, so what stands around it is never a text's.
+    return text[len(_OPEN) : -1].split(f"}}\n{_OPEN}") if datas else []
 
 
 def object_text(values: Mapping[str, Mapping[str, Any]]) -> str:

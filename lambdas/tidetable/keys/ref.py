@@ -7,7 +7,6 @@ from binascii import b2a_base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
 from json.encoder import encode_basestring as quoted
 from typing import Self
 
@@ -20,6 +19,7 @@ from tidetable.periods import Period, from_label
 _VERSION = 1
 _FILL = ("", "  ", " ")
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
+_BETWEEN, _ENCODED_BETWEEN = "\xff\xff\xff", "____"
 
 
 def ref_text(stream: str, label: str, pk: str, sk: str) -> str:
@@ -45,9 +45,9 @@ def ref_tails(sks: Sequence[str], *, plain: bool) -> list[str]:
         return [ref_tail(sk) for sk in sks]
     # Two quotes and a bracket are a group, so the key alone decides how much is missing.
     tails = [f'"{sk}"]{_FILL[len(sk) % 3]}' for sk in sks] if plain else [_tail(sk) for sk in sks]
-    text = b2a_base64("".join(tails).encode(), newline=False).translate(_URL_SAFE).decode()
-    ends = list(accumulate([len(one) // 3 * 4 for one in tails]))
-    return [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    # Three bytes of ones become four of the last digit, which no four digits of ASCII can be: every third byte begins with a zero.
+    text = b2a_base64(_BETWEEN.join(tails).encode("latin-1"), newline=False).translate(_URL_SAFE).decode()
+    return text.split(_ENCODED_BETWEEN) if tails else []
 
 
 def is_plain(text: str) -> bool:
