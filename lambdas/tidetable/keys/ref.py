@@ -45,7 +45,7 @@ def ref_tails(sks: Sequence[str], *, plain: bool) -> list[str]:
         return [ref_tail(sk) for sk in sks]
     # Two quotes and a bracket are a group, so the key alone decides how much is missing.
     tails = [f'"{sk}"]{_FILL[len(sk) % 3]}' for sk in sks] if plain else [_tail(sk) for sk in sks]
-    # Three bytes of ones become four of the last digit, which no four digits of ASCII can be: every third byte begins with a zero.
+    # Three bytes of ones become four times the last digit. ASCII never does: the first bit of each of its bytes is a zero.
     text = b2a_base64(_BETWEEN.join(tails).encode("latin-1"), newline=False).translate(_URL_SAFE).decode()
     return text.split(_ENCODED_BETWEEN) if tails else []
 
