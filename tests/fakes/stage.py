@@ -9,8 +9,9 @@ from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedErro
 
 from aws.archive.whole import PageCompleter
 from aws.catalog import DynamoCatalog
+from aws.lean.catalog import LeanCatalog
+from aws.lean.store import LeanStore
 from aws.sketches import DDSketches
-from aws.store import DynamoStore
 from aws.tables import DynamoTables
 from strict import ManualClock, StrictDynamo
 from strict.client import StrictClient
@@ -19,6 +20,7 @@ from tests.fakes.bucket import ClientScan, FakeBucket, FakeBucketReader, FakeFor
 from tests.fakes.queue import FakeQueue
 from tests.fakes.scaling import FakeScaling
 from tests.fakes.store import FakeValues, outside, unpacker
+from tests.fakes.transport import StrictTransport
 from tidetable.archive import Exporter, Restored, Restorer, archive_period, restore_period
 from tidetable.archive.restore import Position
 from tidetable.config import Config, TableClass, parse
@@ -88,7 +90,9 @@ class Stage:
         self.client = Mortal(StrictClient(self.dynamo))
         client: Any = self.client
         self.catalog = DynamoCatalog(client, CATALOG)
-        self.store = DynamoStore(client, CATALOG)
+        transport: Any = StrictTransport(self.dynamo, self.client.count)
+        self.store = LeanStore(transport, CATALOG)
+        self.reading = LeanCatalog(transport, CATALOG)
         self.tables = DynamoTables(client)
         self.tables.create(TableSpec(CATALOG, None, None, TableClass.STANDARD, {}))
         self.clock.sleep(60)
@@ -101,18 +105,18 @@ class Stage:
         self.outside = outside(self.values)
         self.runs = 0
         self.part_bytes = 100_000
-        self.seal = Seal(self.catalog.secret)
+        self.seal = Seal(self.reading.secret)
 
     def send(self, stream: str, body: bytes) -> Outcome:
         """What the ingest function does with a request."""
         parts = Ingest(
-            self.config, self.catalog, self.store, self.queue, self.clock, self._jitter, self.circuit, self.outside
+            self.config, self.reading, self.store, self.queue, self.clock, self._jitter, self.circuit, self.outside
         )
         return ingest(IngestRequest(stream, body), parts, self._remaining(INGEST_SECONDS))
 
     def drain(self) -> None:
         """Give the drain function every message that is visible."""
-        parts = Drain(self.config, self.catalog, self.store, self.clock, self._jitter, self.outside, Pace(self.clock))
+        parts = Drain(self.config, self.reading, self.store, self.clock, self._jitter, self.outside, Pace(self.clock))
         self.queue.deliver(lambda body: drain_message(body, parts, self._remaining(DRAIN_SECONDS)))
 
     def run_lifecycle(self, *, dry_run: bool = False) -> Report:
@@ -157,7 +161,7 @@ class Stage:
     def reader(self) -> Reader:
         """For queries."""
         archive = FakeBucketReader(self.bucket)
-        return Reader(self.catalog, self.store, archive, unpacker(self.store, self.values), self.seal, DDSketches())
+        return Reader(self.reading, self.store, archive, unpacker(self.store, self.values), self.seal, DDSketches())
 
     def _exporter(self) -> Exporter:
         return Exporter(

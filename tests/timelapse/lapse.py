@@ -13,6 +13,7 @@ from strict import Fault, Kind
 from strict.refusals import Refusal
 from tests.fakes.stage import CATALOG, Killed, Stage
 from tidetable.config import parse
+from tidetable.errors import StoreUnavailable
 from tidetable.problems import ProblemError
 from tidetable.times import to_text
 
@@ -255,7 +256,7 @@ class Lapse:
                 self.outcomes[f"refused {refused.problem.status}"] += 1
                 if refused.problem.status == 422:
                     return
-            except (ClientError, BotoCoreError):
+            except StoreUnavailable:
                 self.outcomes["ingest failed"] += 1
             else:
                 self._acknowledge(keys, events, outcome)

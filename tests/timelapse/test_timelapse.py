@@ -9,12 +9,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
-from aws.errors import error_code
 from tests.conftest import DAYS, SEED
 from tests.fakes.serial import everywhere
 from tests.timelapse.lapse import START, Lapse
+from tidetable.errors import StoreUnavailable
 from tidetable.query import Reader, get_event, parse_query, run_query
 from tidetable.times import to_text
 
@@ -41,8 +40,8 @@ def walk(lapse: Lapse, reader: Reader, stream: str, **parameters: str) -> Iterat
         query = parse_query(policy, asked, clock.now(), reader.seal)
         try:
             answer = run_query(query, policy, reader, clock.now(), lambda: 1000.0)
-        except ClientError as error:
-            if error_code(error) != "ProvisionedThroughputExceededException":
+        except StoreUnavailable as error:
+            if error.code != "ProvisionedThroughputExceededException":
                 raise
             clock.sleep(60)
             continue
@@ -137,7 +136,7 @@ def test_every_event_is_found_by_its_ref(lapse: Lapse) -> None:
     for key, ref in lapse.sent.refs.items():
         try:
             shown = get_event(lapse.stage.config.streams[key[0]], ref, reader)
-        except ClientError:
+        except StoreUnavailable:
             lapse.stage.clock.sleep(300)
             shown = get_event(lapse.stage.config.streams[key[0]], ref, reader)
         sent = lapse.sent.events[key]

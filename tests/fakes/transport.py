@@ -1,0 +1,54 @@
+"""The lean client's place, with the strict service behind it: requests and answers are the wire's JSON, as in a function."""
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aws.lean.client import NoAnswer, Refused, Reply, Request
+from strict.faults import NoAnswer as Lost
+from strict.refusals import Refusal
+from strict.service import StrictDynamo
+
+
+class StrictTransport:
+    """Answers the lean client's requests one after another; ``count`` is called after each, and may end the function."""
+
+    def __init__(self, service: StrictDynamo, count: Callable[[], None] = lambda: None) -> None:
+        self._service = service
+        self._count = count
+
+    def call(self, operation: str, body: bytes) -> Reply:
+        return self.call_all([Request(operation, body)])[0]
+
+    def call_all(self, requests: Sequence[Request]) -> list[Reply]:
+        return [self._reply(request) for request in requests]
+
+    def _reply(self, request: Request) -> Reply:
+        try:
+            answer = self._service.call(request.operation, _change_binary(json.loads(request.body), b64decode))
+        except Refusal as refusal:
+            body = json.dumps(_change_binary(refusal.document(), _text_of)).encode()
+            reply: Reply = Refused(refusal.code, refusal.message, body)
+        except Lost as lost:
+            reply = NoAnswer(str(lost))
+        else:
+            body = json.dumps(_change_binary(answer, _text_of)).encode()
+            reply = body if request.decode is None else request.decode(body)
+        self._count()
+        return reply
+
+
+def _text_of(value: bytes) -> str:
+    return b64encode(value).decode()
+
+
+def _change_binary(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A document with its binary values changed: the engine in memory keeps bytes, the wire has Base64."""
+    if isinstance(value, dict):
+        if len(value) == 1 and isinstance(inner := value.get("B"), str | bytes):
+            return {"B": change(inner)}
+        return {name: _change_binary(inner, change) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_change_binary(inner, change) for inner in value]
+    return value
