@@ -10,16 +10,16 @@ from aws.lean.credentials import Provider
 from local.dynamodb_local import DynamoDBLocal
 from local.emulator import REGION, Emulator
 from local.stack import aws_client
-from strict import StrictDynamo, SystemClock, Timings
+from strict import ManualClock, StrictDynamo, SystemClock
 from strict.client import StrictClient
 from strict.engines import LOCAL_UNKNOWN, HttpEngine
 from strict.memory import MemoryEngine
 from strict.proxy import Proxy
 from tests.contract.engines import Engine, Racing, fake, real
+from tests.lifecycle.world import NOON
 
-# The service's waits in fast motion: a minute takes a third of a second.
-FAST = Timings().scaled(0.005)
-CLOCK = SystemClock()
+# The service's waits pass when a test sleeps by this clock, and never by themselves.
+CLOCK = ManualClock(NOON)
 KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 STRICT = ("strict memory", "strict emulator", "strict local")
 ENGINES = ("fake", "emulator", "local", *STRICT)
@@ -41,13 +41,13 @@ def local() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def strict_emulator(emulator: str) -> Iterator[str]:
-    with Proxy(StrictDynamo(HttpEngine(emulator), CLOCK, timings=FAST)) as proxy:
+    with Proxy(StrictDynamo(HttpEngine(emulator), CLOCK)) as proxy:
         yield proxy.endpoint
 
 
 @pytest.fixture(scope="session")
 def strict_local(local: str) -> Iterator[str]:
-    with Proxy(StrictDynamo(HttpEngine(local, unknown=LOCAL_UNKNOWN), CLOCK, timings=FAST)) as proxy:
+    with Proxy(StrictDynamo(HttpEngine(local, unknown=LOCAL_UNKNOWN), CLOCK)) as proxy:
         yield proxy.endpoint
 
 
@@ -55,14 +55,12 @@ def build(name: str, request: pytest.FixtureRequest) -> Engine:
     """The engine of a name."""
     if name == "fake":
         return fake()
-    waits = name.removeprefix("lean ") in STRICT
     if name == "strict memory":
-        service = StrictDynamo(MemoryEngine(), CLOCK, timings=FAST)
-        return real(StrictClient(service), CLOCK, waits=waits)
+        return real(StrictClient(StrictDynamo(MemoryEngine(), CLOCK)), CLOCK)
     endpoint = request.getfixturevalue(name.removeprefix("lean ").replace(" ", "_"))
     client: Any = Racing(aws_client(endpoint, "dynamodb"))
-    lean = LeanClient(endpoint, REGION, Provider(KEYS, CLOCK.now, lambda *_: b"")) if name in LEAN else None
-    return real(client, CLOCK, lean=lean, waits=waits)
+    lean = LeanClient(endpoint, REGION, Provider(KEYS, SystemClock().now, lambda *_: b"")) if name in LEAN else None
+    return real(client, CLOCK, lean=lean)
 
 
 @pytest.fixture(params=ENGINES)

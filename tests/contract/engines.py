@@ -11,8 +11,8 @@ from aws.catalog import DynamoCatalog
 from aws.lean.catalog import LeanCatalog
 from aws.lean.client import LeanClient
 from aws.lean.store import LeanStore
-from aws.store import DynamoStore
 from aws.tables import DynamoTables
+from tests.contract.oracle import DynamoStore
 from tests.fakes import FakeCatalog, FakeClock, FakeStore, FakeTables
 from tests.lifecycle.world import NOON
 from tidetable.catalog import Backfill, Entry
@@ -53,13 +53,12 @@ class LeanReading(DynamoCatalog):
 
 @dataclass(frozen=True)
 class Engine:
-    """A catalog, a store and the control plane of one engine; ``waits`` tells whether its tables take their time."""
+    """A catalog, a store and the control plane of one engine."""
 
     catalog: Catalog
     store: EventStore
     tables: Tables
     clock: Clock
-    waits: bool = False
     stream: str = field(default_factory=lambda: f"s{next(_numbers)}")
 
     def name(self) -> str:
@@ -83,7 +82,7 @@ class Engine:
             table = self.tables.describe(name)
             if table is None or table.status == "ACTIVE":
                 return table
-            self.clock.sleep(0.01 if self.waits else 1.0)
+            self.clock.sleep(1.0)
         raise AssertionError(f"{name} does not settle")
 
     def no_table(self) -> str:
@@ -98,13 +97,13 @@ def fake() -> Engine:
     return Engine(catalog, store, FakeTables(clock, store), clock)
 
 
-def real(client: Any, clock: Clock, *, lean: LeanClient | None = None, **facts: Any) -> Engine:
+def real(client: Any, clock: Clock, *, lean: LeanClient | None = None) -> Engine:
     """The adapters on a client, with a catalog of its own; with a lean client the data plane goes by that."""
     tables = DynamoTables(client)
     name = f"catalog-{next(_numbers)}"
     store: EventStore = DynamoStore(client, name) if lean is None else LeanStore(lean, name)
     catalog = DynamoCatalog(client, name) if lean is None else LeanReading(client, name, lean)
-    engine = Engine(catalog, store, tables, clock, **facts)
+    engine = Engine(catalog, store, tables, clock)
     assert tables.create(TableSpec(name, None, None, TableClass.STANDARD, TAGS))
     engine.settled(name)
     return engine

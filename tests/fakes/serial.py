@@ -42,6 +42,5 @@ def everywhere(patch: pytest.MonkeyPatch) -> None:
         "tidetable.query.read",
         "tidetable.query.run",
         "tidetable.query.rankings.run",
-        "aws.store",
     ):
         patch.setattr(import_module(module), "ThreadPoolExecutor", Serial)

@@ -1,4 +1,4 @@
-"""The event store on DynamoDB's data plane."""
+"""The contract's oracle: the event store as boto3 would have it, against which the deployed one is held."""
 
 from __future__ import annotations
 
