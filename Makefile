@@ -10,7 +10,26 @@ JAR := .dynamodb-local/DynamoDBLocal.jar
 PY := .venv/bin/python
 CDK := JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=1 node_modules/.bin/cdk
 
-.PHONY: help setup demo stop test check bench synth deploy destroy clean
+# Which variables each target takes. A variable that would be passed over in silence is an error: `make synth CONFG=shop.toml`
+# would otherwise synthesise another configuration than the one that its user thinks of.
+TAKES_demo := CONFIG ENGINE KEEP
+TAKES_local := CONFIG ENGINE
+TAKES_synth := STAGE CONFIG
+TAKES_deploy := STAGE CONFIG
+TAKES_destroy := STAGE CONFIG
+GOALS := $(or $(MAKECMDGOALS),help)
+GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name)))
+TAKEN := PYTHON VENV SHELL CURDIR MAKEFLAGS $(foreach goal,$(GOALS),$(TAKES_$(goal)))
+UNKNOWN := $(strip $(filter-out $(TAKEN),$(GIVEN)))
+$(if $(UNKNOWN),$(error make $(GOALS) takes no $(UNKNOWN); it takes: $(sort PYTHON $(foreach goal,$(GOALS),$(TAKES_$(goal))))))
+$(if $(and $(CONFIG),$(filter CONFIG,$(TAKEN))),$(if $(wildcard $(CONFIG)),,$(error CONFIG=$(CONFIG): there is no such file)))
+ENGINE ?= emulator
+$(if $(filter emulator dynamodb-local,$(ENGINE)),,$(error ENGINE=$(ENGINE): use emulator or dynamodb-local))
+WITH_CONFIG = $(if $(CONFIG),-c config=$(CONFIG))
+LOCALLY = $(if $(CONFIG),--config $(CONFIG)) --engine $(ENGINE)
+NEEDS_JAR := $(if $(filter dynamodb-local,$(ENGINE)),$(JAR))
+
+.PHONY: help setup demo local stop dynamodb test check bench synth deploy destroy clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /	/' | expand -t 12
@@ -28,14 +47,19 @@ $(NODE): package.json package-lock.json
 	npm ci --silent --no-fund --no-audit
 	@touch $@
 
-demo: setup ## the whole pipeline on this machine, with real data (KEEP=1 leaves it up)
-	@$(PY) -m examples.earthquakes.demo $(if $(KEEP),--keep)
+demo: setup $(NEEDS_JAR) ## the whole pipeline on this machine, with real data (KEEP=1 leaves it up)
+	@$(PY) -m examples.earthquakes.demo $(LOCALLY) $(if $(filter-out 0 no false,$(KEEP)),--keep)
 
-stop: ## end what `make demo KEEP=1` left up
+local: setup $(NEEDS_JAR) ## your own configuration on this machine (CONFIG=my.toml, ENGINE=dynamodb-local for many events)
+	@$(PY) -m local.up $(LOCALLY)
+
+stop: ## end what `make local` or `make demo KEEP=1` left up
 	@$(PY) -m local.stop
 
+dynamodb: $(JAR) ## fetch DynamoDB Local, which the tests and ENGINE=dynamodb-local use
+
 $(JAR):
-	@command -v java >/dev/null || { echo "The tests run DynamoDB Local, which needs Java 17 or newer: apt-get install openjdk-17-jre-headless"; exit 1; }
+	@command -v java >/dev/null || { echo "DynamoDB Local needs Java 17 or newer: apt-get install openjdk-17-jre-headless"; exit 1; }
 	@mkdir -p .dynamodb-local
 	npm pack --silent --pack-destination .dynamodb-local $(subst -2,@2,$(SIMULATOR:.tgz=)) >/dev/null
 	@$(PYTHON) -c 'import hashlib, sys; sys.exit(hashlib.sha256(open(sys.argv[1], "rb").read()).hexdigest() != sys.argv[2])' \
@@ -62,14 +86,14 @@ bench: setup $(JAR) ## hot paths, suffixes and the bill, each against a named ba
 	$(PY) -m bench.reconcile
 	$(PY) -m bench.archive
 
-synth: setup ## the CloudFormation template, without credentials
-	$(CDK) synth -c stage=$(STAGE)
+synth: setup ## the CloudFormation template, without credentials (STAGE, CONFIG)
+	$(CDK) synth -c stage=$(STAGE) $(WITH_CONFIG)
 
 deploy: setup ## to AWS, with the credentials of the environment (STAGE=dev, CONFIG=tidetable.toml)
-	$(CDK) deploy -c stage=$(STAGE) $(if $(CONFIG),-c config=$(CONFIG))
+	$(CDK) deploy -c stage=$(STAGE) $(WITH_CONFIG)
 
-destroy: setup ## take a stage down; what its streams keep stays
-	$(CDK) destroy -c stage=$(STAGE)
+destroy: setup ## take a stage down; what its streams keep stays (STAGE, CONFIG)
+	$(CDK) destroy -c stage=$(STAGE) $(WITH_CONFIG)
 
 clean: ## what was built
 	rm -rf .build cdk.out .mypy_cache .ruff_cache .pytest_cache .hypothesis

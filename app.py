@@ -32,6 +32,8 @@ def main() -> None:
         config = load(file)
     except ConfigError as error:
         sys.exit(f"{file.name}: {error}")
+    # To stderr: the template goes to stdout.
+    print(f"configuration: {file.name}, streams: {', '.join(config.streams)}", file=sys.stderr)
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     TidetableStack(app, f"Tidetable-{stage}", stage=stage, config=config, assets=Assets(ROOT, file, stage))
     app.synth()

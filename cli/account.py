@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,12 +69,15 @@ def connect(
     """Find a stage's stack and its functions; AccountError says what is missing."""
     try:
         session = boto3.Session(profile_name=profile, region_name=region)
-        # A run may take five minutes, an archive fifteen.
-        patient = Config(read_timeout=910, retries={"total_max_attempts": 1})
+        # A run may take five minutes, an archive fifteen; a NAT gateway drops a connection that is still for 350 seconds
+        # (docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-troubleshooting.html).
+        patient = Config(read_timeout=910, retries={"total_max_attempts": 1}, tcp_keepalive=True)
         stacks = session.client("cloudformation", endpoint_url=endpoint).describe_stacks(StackName=f"Tidetable-{stage}")
         functions = session.client("lambda", endpoint_url=endpoint, config=patient)
         queues = session.client("sqs", endpoint_url=endpoint)
-        dynamodb: Any = session.client("dynamodb", endpoint_url=endpoint)
+        # A local stage may keep its tables in an engine of its own.
+        tables = os.environ.get("AWS_ENDPOINT_URL_DYNAMODB") or endpoint
+        dynamodb: Any = session.client("dynamodb", endpoint_url=tables)
     except NoRegionError as error:
         raise AccountError("no Region is known: add --region, or set AWS_REGION") from error
     except NoCredentialsError as error:

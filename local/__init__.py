@@ -1,6 +1,6 @@
 """The local stage: the very stack that goes to AWS, deployed into an emulator on this machine."""
 
-from local.emulator import Emulator
+from local.emulator import ENGINES, Emulator, Engine
 from local.stack import Deployed, deploy
 
-__all__ = ["Deployed", "Emulator", "deploy"]
+__all__ = ["ENGINES", "Deployed", "Emulator", "Engine", "deploy"]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import tempfile
-import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 from types import TracebackType
 
-from local.emulator import ROOT, clean_environment, end_group, free_port
+from local.processes import HOST, ROOT, clean_environment, end_process, start_server
 
 FOLDER = ROOT / ".dynamodb-local"
-_READY_SECONDS = 60
+_SERVER = Path(__file__).parent / "dynamodb-local.xml"
+# What Jetty logs when it listens; the system chose the port, so no other process can have it.
+_LISTENING = re.compile(r"Started ServerConnector\S*\{.*\}\{[^{}:]*:(\d+)\}")
 
 
 class DynamoDBLocal:
@@ -22,8 +22,7 @@ class DynamoDBLocal:
 
     def __init__(self, *, long: bool = False) -> None:
         self._long = long
-        self.port = free_port()
-        self.endpoint = f"http://127.0.0.1:{self.port}"
+        self.port = 0
         self._folder = Path(tempfile.mkdtemp(prefix="tidetable-dynamodb-local-"))
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -36,56 +35,48 @@ class DynamoDBLocal:
     ) -> None:
         self.stop()
 
+    @property
+    def endpoint(self) -> str:
+        """Its address, once it is started."""
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def pid(self) -> int | None:
+        """The process group to end, while it runs."""
+        return self._process.pid if self._process is not None else None
+
     def start(self) -> None:
-        """Start and wait until it answers; RuntimeError that says what is missing if it cannot."""
+        """Start and wait until it listens; RuntimeError that says what is missing if it cannot."""
         java = shutil.which("java")
         if java is None:
             raise RuntimeError("DynamoDB Local needs Java 17 or newer: apt-get install openjdk-17-jre-headless")
         if not (FOLDER / "DynamoDBLocal.jar").is_file():
-            raise RuntimeError(f"{FOLDER / 'DynamoDBLocal.jar'} is missing: run `make test`, which fetches it")
+            raise RuntimeError(f"{FOLDER / 'DynamoDBLocal.jar'} is missing: run `make dynamodb`, which fetches it")
+        self._folder.mkdir(exist_ok=True)
         log = self._folder / "log"
-        with log.open("wb") as output:
-            self._process = subprocess.Popen(  # noqa: S603 - our own command
-                [
-                    java,
-                    *([] if self._long else ["-XX:TieredStopAtLevel=1"]),
-                    "-Djava.library.path=DynamoDBLocal_lib",
-                    "-jar",
-                    "DynamoDBLocal.jar",
-                    "-inMemory",
-                    "-sharedDb",
-                    "-disableTelemetry",
-                    "-port",
-                    str(self.port),
-                ],
-                cwd=FOLDER,
-                env=clean_environment(),
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        deadline = time.monotonic() + _READY_SECONDS
-        while not self._answers():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                tail = log.read_text(errors="replace")[-3000:]
-                self.stop()
-                raise RuntimeError(f"DynamoDB Local did not start; the end of its log:\n{tail}")
-            time.sleep(0.1)
+        self._process = start_server(
+            "DynamoDB Local",
+            [
+                java,
+                *([] if self._long else ["-XX:TieredStopAtLevel=1"]),
+                "-Djava.library.path=DynamoDBLocal_lib",
+                "-Dorg.eclipse.jetty.LEVEL=INFO",
+                "-cp",
+                "DynamoDBLocal.jar:DynamoDBLocal_lib/*",
+                "org.eclipse.jetty.xml.XmlConfiguration",
+                str(_SERVER),
+            ],
+            log,
+            lambda text: _LISTENING.search(text) is not None,
+            folder=FOLDER,
+            environment=clean_environment() | {"DDB_LOCAL_TELEMETRY": "0"},
+        )
+        found = _LISTENING.search(log.read_text(errors="replace"))
+        self.port = int(found[1]) if found is not None else 0
 
     def stop(self) -> None:
         """End it and remove its folder."""
         if self._process is not None:
-            end_group(self._process.pid)
-            self._process.wait(timeout=10)
+            end_process(self._process)
             self._process = None
         shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _answers(self) -> bool:
-        try:
-            with urllib.request.urlopen(self.endpoint, timeout=2):  # noqa: S310 - our own address
-                return True
-        except urllib.error.HTTPError:
-            # It refuses a request that names no operation, and so it is there.
-            return True
-        except OSError:
-            return False

@@ -2,43 +2,54 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
+from typing import Literal, get_args
 
-ROOT = Path(__file__).parents[1]
+from local.dynamodb_local import DynamoDBLocal
+from local.processes import (
+    HOST,
+    PORT_TRIES,
+    ROOT,
+    PortTaken,
+    clean_environment,
+    end_process,
+    free_port,
+    start_server,
+)
+from local.tables import start_layer
+
+__all__ = ["ENGINES", "REGION", "ROOT", "Emulator", "Engine", "clean_environment", "clock_can_move"]
+
 REGION = "us-east-1"
-_READY_SECONDS = 60
-
-
-def clean_environment() -> dict[str, str]:
-    """This process's environment without anything that could lead to a real account."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+# What keeps the tables: the emulator's own DynamoDB, or AWS's DynamoDB Local, which needs Java and bears more events.
+Engine = Literal["emulator", "dynamodb-local"]
+ENGINES: tuple[Engine, ...] = get_args(Engine)
 
 
 class Emulator:
     """One ministack on a free port of the loopback interface, with its state in a temporary folder.
 
-    ``clock`` makes its time movable (Linux on x86-64 only, where libfaketime's library is at hand).
+    ``clock`` makes its time movable (Linux on x86-64 only, where libfaketime's library is at hand). With the ``engine``
+    dynamodb-local its functions use DynamoDB Local, and ``dynamodb`` is the address for everybody else.
     """
 
-    def __init__(self, *, clock: bool = False) -> None:
+    def __init__(self, *, clock: bool = False, engine: Engine = "emulator") -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="tidetable-"))
-        self.port = free_port()
-        self.endpoint = f"http://127.0.0.1:{self.port}"
+        self.port = 0
         self.log = self.folder / "emulator.log"
+        self.engine = engine
         self._clock = self.folder / "clock" if clock else None
         self._process: subprocess.Popen[bytes] | None = None
+        self._tables: DynamoDBLocal | None = None
+        self._layer: subprocess.Popen[bytes] | None = None
+        self._dynamodb = ""
 
     def __enter__(self) -> Emulator:
         self.start()
@@ -50,46 +61,45 @@ class Emulator:
         self.stop()
 
     @property
-    def pid(self) -> int | None:
-        """The process group to end, while it runs."""
-        return self._process.pid if self._process is not None else None
+    def endpoint(self) -> str:
+        """Its address, once it is started."""
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def dynamodb(self) -> str:
+        """The address of the stage's DynamoDB."""
+        return self._dynamodb or self.endpoint
+
+    @property
+    def pids(self) -> list[int]:
+        """The process groups to end, while it runs."""
+        found = [self._tables.pid if self._tables is not None else None]
+        found += [process.pid for process in (self._process, self._layer) if process is not None]
+        return [pid for pid in found if pid is not None]
 
     def start(self) -> None:
         """Start and wait until it answers; RuntimeError with its log's end if it does not."""
-        environment = clean_environment() | {
-            "GATEWAY_PORT": str(self.port),
-            "IOT_MTLS_ENABLED": "0",
-            "NODE_PATH": str(ROOT / "node_modules"),
-            "TMPDIR": str(self.folder),
-            # A bundle's folder is made once; compiling it again in each worker would only cost time.
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
-        if self._clock is not None:
-            self._clock.write_text("+0\n")
-            environment |= _movable(self._clock)
-        with self.log.open("wb") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - our own command
-                [str(Path(sys.executable).parent / "ministack")],
-                cwd=self.folder,
-                env=environment,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        deadline = time.monotonic() + _READY_SECONDS
-        while not self._answers():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                tail = self.log.read_text(errors="replace")[-3000:]
-                self.stop()
-                raise RuntimeError(f"the emulator did not start; the end of its log:\n{tail}")
-            time.sleep(0.1)
+        try:
+            if self.engine == "dynamodb-local":
+                self._start_tables()
+            self._start_emulator()
+        except BaseException:
+            self.stop()
+            raise
+
+    def use(self, engine: Engine) -> None:
+        """Have the tables kept by another engine. It is started anew for that, and empty: before a deployment only."""
+        if engine == self.engine:
+            return
+        running = self._process is not None
+        self._end()
+        self.engine = engine
+        if running:
+            self.start()
 
     def stop(self) -> None:
         """End the emulator and all that it started, and remove its folder."""
-        if self._process is not None:
-            end_group(self._process.pid)
-            self._process.wait(timeout=10)
-            self._process = None
+        self._end()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def move_clock(self, offset: str) -> None:
@@ -97,6 +107,63 @@ class Emulator:
         if self._clock is None:
             raise RuntimeError("this emulator's clock cannot be moved")
         self._clock.write_text(f"{offset}\n")
+
+    def _start_tables(self) -> None:
+        self._tables = DynamoDBLocal(long=True)
+        self._tables.start()
+        log = self.folder / "tables.log"
+        self._layer, self._dynamodb = start_layer(self._tables.endpoint, self._origin, log)
+
+    def _start_emulator(self) -> None:
+        for attempt in range(PORT_TRIES):
+            self.port = free_port()
+            try:
+                self._process = start_server(
+                    "the emulator",
+                    [str(Path(sys.executable).parent / "ministack")],
+                    self.log,
+                    lambda text: "Running on http" in text and self._answers(),
+                    folder=self.folder,
+                    environment=self._environment(),
+                )
+            except PortTaken:
+                if attempt == PORT_TRIES - 1:
+                    raise
+            else:
+                self._origin.write_text(self.endpoint)
+                return
+
+    @property
+    def _origin(self) -> Path:
+        return self.folder / "endpoint"
+
+    def _environment(self) -> dict[str, str]:
+        environment = clean_environment() | {
+            # It takes any key and runs code: nobody else's machine may reach it. Its default is every interface.
+            "BIND_HOST": HOST,
+            "GATEWAY_PORT": str(self.port),
+            "IOT_MTLS_ENABLED": "0",
+            "NODE_PATH": str(ROOT / "node_modules"),
+            "TMPDIR": str(self.folder),
+            # A bundle's folder is made once; compiling it again in each worker would only cost time.
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        if self._dynamodb:
+            # The emulator hands its environment down to the functions that it runs.
+            environment["AWS_ENDPOINT_URL_DYNAMODB"] = self._dynamodb
+        if self._clock is not None:
+            self._clock.write_text("+0\n")
+            environment |= _movable(self._clock)
+        return environment
+
+    def _end(self) -> None:
+        for process in (self._process, self._layer):
+            if process is not None:
+                end_process(process)
+        if self._tables is not None:
+            self._tables.stop()
+        self._process = self._layer = self._tables = None
+        self._dynamodb = ""
 
     def _answers(self) -> bool:
         try:
@@ -111,24 +178,6 @@ def clock_can_move() -> bool:
     return sys.platform == "linux" and find_spec("libfaketime") is not None
 
 
-def end_group(pid: int) -> None:
-    """End a process group: first politely, then for sure."""
-    for kind, patience in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0)):
-        try:
-            os.killpg(pid, kind)
-        except ProcessLookupError:
-            return
-        deadline = time.monotonic() + patience
-        while time.monotonic() < deadline:
-            with suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
-            try:
-                os.killpg(pid, 0)
-            except ProcessLookupError:
-                return
-            time.sleep(0.05)
-
-
 def _movable(clock: Path) -> dict[str, str]:
     spec = find_spec("libfaketime")
     if spec is None or spec.origin is None:
@@ -140,11 +189,3 @@ def _movable(clock: Path) -> dict[str, str]:
         "FAKETIME_NO_CACHE": "1",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }
-
-
-def free_port() -> int:
-    """A port of the loopback interface that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -1,4 +1,4 @@
-"""Remembers an emulator that was left up, so that `make stop` finds it."""
+"""Remembers a stage that was left up, so that `make stop` finds it."""
 
 from __future__ import annotations
 
@@ -6,23 +6,28 @@ import json
 import shutil
 from pathlib import Path
 
-from local.emulator import ROOT, Emulator, end_group
+from local.emulator import Emulator
+from local.processes import ROOT, end_group
 
 _FILE = ROOT / ".demo" / "emulator.json"
 
 
 def remember(emulator: Emulator) -> None:
-    """Write down which process group and folder to remove."""
+    """Write down which process groups and folder to remove."""
     _FILE.parent.mkdir(exist_ok=True)
-    _FILE.write_text(json.dumps({"pid": emulator.pid, "folder": str(emulator.folder)}))
+    _FILE.write_text(json.dumps({"pids": emulator.pids, "folder": str(emulator.folder)}))
 
 
 def stop() -> bool:
-    """End the emulator that was remembered; False if there is none."""
+    """End the stage that was remembered; False if there is none."""
     if not _FILE.exists():
         return False
     kept = json.loads(_FILE.read_text())
-    end_group(kept["pid"])
-    shutil.rmtree(Path(kept["folder"]), ignore_errors=True)
+    folder = Path(kept["folder"])
+    # A machine that was started anew has emptied its temporary folders, and given the process ids to others.
+    if folder.is_dir():
+        for pid in kept["pids"]:
+            end_group(pid)
+        shutil.rmtree(folder, ignore_errors=True)
     _FILE.unlink()
     return True

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import boto3
 from botocore.config import Config
 
-from local.emulator import REGION, ROOT, Emulator, clean_environment
+from local.emulator import REGION, ROOT, Emulator, Engine, clean_environment
 
 STAGE = "local"
 _CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": REGION}
@@ -23,16 +23,24 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Deployed:
-    """A deployed local stage: where its API answers, with which key, and the stack's outputs."""
+    """A deployed local stage: where its API answers, with which key, the stack's outputs, and where its tables are."""
 
     endpoint: str
     api: str
     key: str
     outputs: dict[str, str]
+    dynamodb: str = ""
 
     def client(self, service: str) -> Any:
         """A boto3 client of the emulator."""
-        return aws_client(self.endpoint, service)
+        return aws_client(self.dynamodb or self.endpoint if service == "dynamodb" else self.endpoint, service)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables with which the command line, or any AWS client, reaches the stage."""
+        variables = {**_CREDENTIALS, "AWS_REGION": REGION, "AWS_ENDPOINT_URL": self.endpoint, "TIDETABLE_STAGE": STAGE}
+        separate = self.dynamodb not in ("", self.endpoint)
+        return variables | ({"AWS_ENDPOINT_URL_DYNAMODB": self.dynamodb} if separate else {})
 
 
 def aws_client(endpoint: str, service: str) -> Any:
@@ -47,16 +55,28 @@ def aws_client(endpoint: str, service: str) -> Any:
     )
 
 
-def deploy(emulator: Emulator, progress: Progress = lambda _: None) -> Deployed:
-    """Bootstrap and deploy; RuntimeError with the command's output if that fails."""
+def deploy(
+    emulator: Emulator,
+    progress: Progress = lambda _: None,
+    *,
+    config: Path | None = None,
+    engine: Engine | None = None,
+) -> Deployed:
+    """Bootstrap and deploy a configuration (by default tidetable.toml); RuntimeError with the command's output if that fails.
+
+    An ``engine`` other than the emulator's starts the emulator anew, empty: see Emulator.use.
+    """
+    if engine is not None:
+        emulator.use(engine)
     progress("cdk bootstrap")
     _cdk(emulator, "bootstrap", f"aws://000000000000/{REGION}")
     progress("cdk deploy")
     outputs_file = emulator.folder / "outputs.json"
-    _cdk(emulator, "deploy", "--require-approval", "never", "--outputs-file", str(outputs_file))
+    chosen = () if config is None else ("-c", f"config={config.resolve()}")
+    _cdk(emulator, "deploy", "--require-approval", "never", "--outputs-file", str(outputs_file), *chosen)
     outputs: dict[str, str] = json.loads(outputs_file.read_text())[f"Tidetable-{STAGE}"]
     key = aws_client(emulator.endpoint, "apigateway").get_api_key(apiKey=outputs["ApiKeyId"], includeValue=True)
-    return Deployed(emulator.endpoint, _api(emulator.endpoint, outputs["ApiUrl"]), key["value"], outputs)
+    return Deployed(emulator.endpoint, _api(emulator.endpoint, outputs["ApiUrl"]), key["value"], outputs, emulator.dynamodb)
 
 
 def _api(endpoint: str, url: str) -> str:

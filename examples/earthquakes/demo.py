@@ -7,20 +7,24 @@ import gzip
 import json
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
 from examples.earthquakes.data import earthquakes
-from local import Deployed, Emulator, deploy
+from local import ENGINES, Deployed, Emulator, deploy
 from local.http import Api, invoke_lifecycle
 from local.keep import remember, stop
+from local.up import describe_stage, read_config
 
 Event = dict[str, Any]
 _BATCH = 500
+STREAMS = ("quakes", "stations")
 _BEGUN = time.monotonic()
 
 
@@ -39,26 +43,46 @@ def check(holds: bool, what: str) -> None:
 def main() -> None:
     """Run the demo; status 1 and a line that begins with FAILED if anything did not happen."""
     parser = argparse.ArgumentParser(description="Deploy the stack into a local AWS emulator and try all of it.")
-    parser.add_argument("--keep", action="store_true", help="leave it up and print commands to try")
-    keep = parser.parse_args().keep
+    parser.add_argument("--keep", action="store_true", help="leave it up, whatever happens, and print commands to try")
+    parser.add_argument("--config", type=Path, default=Path("tidetable.toml"), help="a configuration with its streams")
+    parser.add_argument("--engine", choices=ENGINES, default="emulator", help="what keeps the tables")
+    given = parser.parse_args()
+    config = read_config(given.config)
+    if missing := [name for name in STREAMS if name not in config.streams]:
+        sys.exit(
+            f"FAILED: the demo sends earthquakes to {' and '.join(STREAMS)}, and {given.config} has no {missing[0]!r}. "
+            f"For a configuration of your own: make local CONFIG={given.config}"
+        )
     stop()
-    emulator = Emulator()
-    kept = False
+    emulator = Emulator(engine=given.engine)
+    deployed: Deployed | None = None
+    failure = ""
     try:
         say("starting the emulator")
         emulator.start()
-        deployed = deploy(emulator, say)
+        deployed = deploy(emulator, say, config=given.config)
         say("deployed")
         run(deployed, Api(deployed))
-        if keep:
-            remember(emulator)
-            kept = True
-            print_commands(deployed)
-    except RuntimeError as error:
-        sys.exit(f"FAILED: {error}")
+    except (RuntimeError, SystemExit) as error:
+        failure = str(error).removeprefix("FAILED: ")
+    except Exception as error:
+        traceback.print_exc()
+        failure = f"{type(error).__name__}: {error}"
     finally:
-        if not kept:
+        kept = given.keep and bool(emulator.pids)
+        if kept:
+            remember(emulator)
+        else:
             emulator.stop()
+    if failure:
+        print(f"FAILED: {failure}", file=sys.stderr, flush=True)
+    if kept and deployed is not None:
+        print(describe_stage(emulator, deployed, config))
+        print_commands(deployed)
+    elif kept:
+        print(f"The emulator is still up at {emulator.endpoint}; its log: {emulator.log}. `make stop` ends it.")
+    if failure:
+        sys.exit(1)
     say("done")
 
 
@@ -66,7 +90,7 @@ def run(deployed: Deployed, api: Api) -> None:
     """Everything that the demo shows, in order."""
     now = datetime.now(UTC)
     sent = earthquakes(now)
-    for stream in ("quakes", "stations"):
+    for stream in STREAMS:
         check(send(api, stream, sent), f"{len(sent)} earthquakes of the last 7 days stored in {stream}")
     compare(api, sent, now)
     report = invoke_lifecycle(deployed)
@@ -189,21 +213,11 @@ def print_commands(deployed: Deployed) -> None:
     """Lines to paste into a shell."""
     curl = f"curl -s -H 'x-api-key: {deployed.key}'"
     base = f"{deployed.api}/v1/streams"
-    body = '{"series": "me", "data": {"mag": 9.5, "place": "here"}}'
-    print(
-        "\nIt is still up. The lifecycle was run as if it were eight days later: older days are closed, one is archived."
-    )
-    print("For the README's requests:")
-    print(f"  URL='{deployed.api}' KEY='{deployed.key}'")
-    print("Try:")
+    print("\nThe lifecycle was run as if it were eight days later: older days are closed, one is archived. Try:")
     print(f"  {curl} '{deployed.api}/v1/health'")
     print(f"  {curl} '{base}/quakes/events?from=-6h&limit=3'")
-    print(f"  {curl} -H 'Content-Type: application/json' -d '{body}' '{base}/quakes/events'")
     print(f"  {curl} '{base}/stations/events?series=ci&from=-7d&order=asc&limit=3'")
     print(f"  {curl} '{base}/quakes/periods'")
-    keys = "AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x AWS_REGION=us-east-1"
-    print(f"  {keys} bin/tidetable status --stage local --endpoint-url {deployed.endpoint}")
-    print("  make stop")
 
 
 if __name__ == "__main__":

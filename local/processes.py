@@ -1,0 +1,94 @@
+"""Servers of the local stage: each listens on the loopback interface only, and ends with all that it started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+HOST = "127.0.0.1"
+PORT_TRIES = 5
+_READY_SECONDS = 90
+_TAIL = 3000
+
+
+class PortTaken(RuntimeError):
+    """Another process took the port between the look for a free one and the start of the server."""
+
+
+def clean_environment() -> dict[str, str]:
+    """This process's environment without anything that could lead to a real account."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nothing listens on now. Another process may take it before the caller does."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def start_server(
+    name: str,
+    command: Sequence[str],
+    log: Path,
+    is_ready: Callable[[str], bool],
+    *,
+    folder: Path,
+    environment: Mapping[str, str],
+) -> subprocess.Popen[bytes]:
+    """Start a server in a process group of its own, and wait until ``is_ready`` says so of its log's text.
+
+    The log decides, not an answer at the port: the answer may come from another process that listens there.
+    PortTaken if it ended because its port was in use; RuntimeError with the end of its log if it does not start.
+    """
+    with log.open("wb") as output:
+        process = subprocess.Popen(  # noqa: S603 - our own command
+            command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    deadline = time.monotonic() + _READY_SECONDS
+    try:
+        while True:
+            ended = process.poll() is not None
+            text = log.read_text(errors="replace")
+            if not ended and is_ready(text):
+                return process
+            if ended or time.monotonic() > deadline:
+                kind = PortTaken if "in use" in text else RuntimeError
+                raise kind(f"{name} did not start; the end of its log:\n{text[-_TAIL:]}")
+            time.sleep(0.1)
+    except BaseException:
+        end_group(process.pid)
+        process.wait(timeout=10)
+        raise
+
+
+def end_process(process: subprocess.Popen[bytes]) -> None:
+    """End a server and all that it started."""
+    end_group(process.pid)
+    process.wait(timeout=10)
+
+
+def end_group(pid: int) -> None:
+    """End a process group: first politely, then for sure."""
+    for kind, patience in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0)):
+        try:
+            os.killpg(pid, kind)
+        except ProcessLookupError:
+            return
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+            try:
+                os.killpg(pid, 0)
+            except ProcessLookupError:
+                return
+            time.sleep(0.05)

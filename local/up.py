@@ -1,0 +1,84 @@
+"""`make local`: a stage with a configuration of one's own on this machine, until `make stop`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / "lambdas")]
+
+from local import ENGINES, Deployed, Emulator, deploy
+from local.keep import remember, stop
+from tidetable.config import Config, load
+from tidetable.errors import ConfigError
+
+
+def read_config(file: Path) -> Config:
+    """The configuration, named in the output; what is wrong with it ends the program."""
+    try:
+        config = load(file)
+    except ConfigError as error:
+        sys.exit(f"{file}: {error}")
+    print(f"configuration: {file}, streams: {', '.join(config.streams)}", flush=True)
+    return config
+
+
+def describe_stage(emulator: Emulator, deployed: Deployed, config: Config) -> str:
+    """What a user needs: address, key, a first request for each stream, the command line's variables, the logs."""
+    variables = " ".join(f"{name}={value}" for name, value in sorted(deployed.environment.items()))
+    lines = [
+        "",
+        f"URL='{deployed.api}' KEY='{deployed.key}'",
+        "",
+        "Send an event, and read it back:",
+    ]
+    for name, stream in config.streams.items():
+        by_series = "series=a&" if stream.key.partition_by == "series" else ""
+        url = f'"$URL/v1/streams/{name}/events'
+        lines += [
+            f"""  curl -s -H "x-api-key: $KEY" -H 'Content-Type: application/json' {url}" -d '{{"series": "a", "data": {{"n": 1}}}}'""",
+            f"""  curl -s -H "x-api-key: $KEY" {url}?{by_series}from=-1h&limit=3\"""",
+        ]
+    lines += [
+        "",
+        "The command line against this stage:",
+        f"  export {variables}",
+        "  bin/tidetable status",
+        "",
+        f"Logs: {emulator.log}",
+        "`make stop` ends it.",
+    ]
+    return "\n".join(lines)
+
+
+def keep_up(emulator: Emulator, deployed: Deployed, config: Config) -> None:
+    """Leave the stage up, and say how to reach it."""
+    remember(emulator)
+    print(describe_stage(emulator, deployed, config), flush=True)
+
+
+def main() -> None:
+    """Bring the stage up; one that is up already ends first."""
+    parser = argparse.ArgumentParser(description="Deploy a configuration into a local AWS emulator, and leave it up.")
+    parser.add_argument("--config", type=Path, default=Path("tidetable.toml"), help="the configuration")
+    parser.add_argument("--engine", choices=ENGINES, default="emulator", help="what keeps the tables")
+    given = parser.parse_args()
+    config = read_config(given.config)
+    if stop():
+        print("the stage that was up is stopped", flush=True)
+    emulator = Emulator(engine=given.engine)
+    try:
+        emulator.start()
+        deployed = deploy(emulator, lambda text: print(text, flush=True), config=given.config)
+    except BaseException as error:
+        emulator.stop()
+        if isinstance(error, RuntimeError):
+            sys.exit(f"FAILED: {error}")
+        raise
+    keep_up(emulator, deployed, config)
+
+
+if __name__ == "__main__":
+    main()
