@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
+from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -102,11 +103,16 @@ class Emulator:
         self._end()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def move_clock(self, offset: str) -> None:
-        """Set the emulator's time, and its functions', apart from this machine's: such as ``+31d``."""
+    def move_clock(self, offset: timedelta) -> None:
+        """Set the time of the emulator and its functions so far from this machine's time."""
         if self._clock is None:
             raise RuntimeError("this emulator's clock cannot be moved")
-        self._clock.write_text(f"{offset}\n")
+        self._clock.write_text(f"{offset.total_seconds():+.0f}\n")
+
+    @property
+    def time_environment(self) -> dict[str, str]:
+        """The variables by which another program lives in the emulator's time."""
+        return {} if self._clock is None else _movable(self._clock)
 
     def _start_tables(self) -> None:
         self._tables = DynamoDBLocal(long=True)

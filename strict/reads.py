@@ -41,7 +41,8 @@ class Reads:
         answer = self._account.engine.call("GetItem", plain(request))
         whole = answer.get("Item")
         if "ProjectionExpression" in request:
-            bare = {"TableName": table.name, "Key": request["Key"], "ConsistentRead": True}
+            consistent = request.get("ConsistentRead", False)
+            bare = {"TableName": table.name, "Key": request["Key"], "ConsistentRead": consistent}
             whole = self._account.engine.call("GetItem", bare).get("Item")
         units = read_units(item_size(whole or {}), consistent=request.get("ConsistentRead", False))
         return self._paid(request, table, Charge(table, "Read", units, key), answer)
@@ -66,9 +67,8 @@ class Reads:
                     reasons += refused
                     left.setdefault(name, {**one, "Keys": []})["Keys"].append(key)
                     continue
-                item = account.engine.call("GetItem", {"TableName": name, "Key": key, "ConsistentRead": True}).get(
-                    "Item"
-                )
+                bare = {"TableName": name, "Key": key, "ConsistentRead": consistent}
+                item = account.engine.call("GetItem", bare).get("Item")
                 charge = Charge(table, "Read", read_units(item_size(item or {}), consistent=consistent), text)
                 self._meter.take(table, [charge])
                 paid.append((table, charge))

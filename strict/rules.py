@@ -50,4 +50,5 @@ class Rule(StrEnum):
     PAGE_BYTES = "bytes in a page"
     KEY_BYTES = "bytes in a partition key"
     RANGE_ORDER = "a range ends after it begins"
+    STALE_READS = "reads may be stale"
     PROJECTED_ONLY = "an index shows what it holds"

@@ -12,6 +12,7 @@ from strict.control import Control
 from strict.engines import Document, Engine
 from strict.faults import Faults
 from strict.reads import Reads
+from strict.replica import LaggingEngine
 from strict.rules import Rule
 from strict.timings import Timings
 from strict.writes import Writes
@@ -20,7 +21,8 @@ from strict.writes import Writes
 class StrictDynamo:
     """DynamoDB's operations under the service's rules.
 
-    ``without`` leaves rules out, to see what then goes unnoticed. Calls are taken one after another, so that a run with a
+    ``without`` leaves rules out, to see what then goes unnoticed. An engine in memory may answer reads that are not strongly
+    consistent from up to ``stale_seconds`` ago. Calls are taken one after another, so that a run with a
     manual clock and a seed repeats itself exactly; only the slowness of a fault is outside of that.
     """
 
@@ -32,8 +34,11 @@ class StrictDynamo:
         timings: Timings | None = None,
         without: Iterable[Rule] = (),
         seed: int = 0,
+        stale_seconds: float = 0.0,
     ) -> None:
         self.clock = clock
+        if stale_seconds and Rule.STALE_READS not in without:
+            engine = LaggingEngine(engine, clock, seconds=stale_seconds, seed=seed)
         self.faults = Faults(clock, seed)
         self.account = Account(engine, clock, timings or Timings(), frozenset(without))
         self.calls: dict[str, int] = {}

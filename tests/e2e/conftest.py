@@ -9,6 +9,7 @@ import pytest
 from local import Deployed, Emulator, deploy
 from local.emulator import clock_can_move
 from local.http import Api
+from tests.e2e.clock import OFFSET
 
 _T = TypeVar("_T")
 
@@ -16,6 +17,8 @@ _T = TypeVar("_T")
 @pytest.fixture(scope="session")
 def stage() -> Iterator[tuple[Emulator, Deployed]]:
     with Emulator(clock=clock_can_move()) as emulator:
+        if clock_can_move():
+            emulator.move_clock(OFFSET)
         yield emulator, deploy(emulator)
 
 
@@ -29,7 +32,7 @@ def api(deployed: Deployed) -> Api:
     return Api(deployed)
 
 
-def eventually(probe: Callable[[], _T], holds: Callable[[_T], bool], seconds: float = 60) -> _T:
+def eventually(probe: Callable[[], _T], holds: Callable[[_T], bool], seconds: float = 180) -> _T:
     """Ask until it holds; the last answer is in the failure."""
     deadline = monotonic() + seconds
     while not holds(answer := probe()):

@@ -2,15 +2,14 @@
 
 import gzip
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from local import Deployed
 from local.http import Api, invoke_lifecycle
-
-NOW = datetime.now(UTC).replace(microsecond=123000)
+from tests.e2e.clock import NOW
 
 
 def iso(instant: datetime) -> str:

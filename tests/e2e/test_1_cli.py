@@ -6,21 +6,27 @@ from typing import Any
 
 import pytest
 
-from local import Deployed
+from local import Deployed, Emulator
 from local.emulator import REGION, ROOT, clean_environment
 from local.http import Api
 from tests.e2e.conftest import eventually
 
 
 @pytest.fixture
-def tidetable(deployed: Deployed) -> Any:
-    environment = clean_environment() | {
-        "AWS_ENDPOINT_URL": deployed.endpoint,
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_REGION": REGION,
-        "TIDETABLE_STAGE": "local",
-    }
+def tidetable(stage: tuple[Emulator, Deployed]) -> Any:
+    emulator, deployed = stage
+    # Ages and ends of backfills are reckoned from the operator's time.
+    environment = (
+        clean_environment()
+        | emulator.time_environment
+        | {
+            "AWS_ENDPOINT_URL": deployed.endpoint,
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_REGION": REGION,
+            "TIDETABLE_STAGE": "local",
+        }
+    )
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [str(ROOT / "bin" / "tidetable"), *arguments]

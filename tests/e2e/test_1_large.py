@@ -1,11 +1,11 @@
 """Large events, cold fields and versions on the deployed stack, with the real functions and their rights."""
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 from local import Deployed
 from local.http import Api
+from tests.e2e.clock import NOW
 from tests.large.test_pack import noise
 
 
@@ -47,7 +47,7 @@ def test_an_event_of_a_megabyte_is_kept_in_chunks_and_its_cold_field_apart(api: 
 
 
 def test_every_version_is_kept_and_a_repeat_is_none(api: Api) -> None:
-    time = datetime.now(UTC).isoformat()
+    time = NOW.isoformat()
     for text in ("first", "second", "second", "third"):
         send(api, "reports", {"series": "versions", "id": "v", "time": time, "data": {"text": text}})
     (newest,) = ask(api, "reports", "versions")

@@ -1,17 +1,16 @@
 """A table that is missing: what was acknowledged waits in the queue, and is written when the table is back."""
 
 import json
-from datetime import UTC, datetime
 
 from local import Deployed
 from local.http import Api, invoke_lifecycle
+from tests.e2e.clock import TODAY
 from tests.e2e.conftest import eventually
 
 
 def test_events_for_a_vanished_table_are_queued_and_drained_when_it_is_back(api: Api, deployed: Deployed) -> None:
     client = deployed.client("dynamodb")
-    day = datetime.now(UTC).date().isoformat()
-    name = f"tidetable-local.quakes.{day}"
+    name = f"tidetable-local.quakes.{TODAY}"
     facts = client.describe_table(TableName=name)["Table"]
     tags = client.list_tags_of_resource(ResourceArn=facts["TableArn"])["Tags"]
     items = client.scan(TableName=name)["Items"]
@@ -42,4 +41,4 @@ def test_events_for_a_vanished_table_are_queued_and_drained_when_it_is_back(api:
         client.put_item(TableName=name, Item=item)
     mappings.update_event_source_mapping(UUID=uuid, Enabled=True)
     written = lambda: api.query("quakes", start="-1h", series="lost").body["events"]  # noqa: E731
-    eventually(written, lambda events: len(events) == 3, seconds=45)
+    eventually(written, lambda events: len(events) == 3)

@@ -1,12 +1,13 @@
 """The whole stage a month later: tables made, lowered, archived, deleted, and every event still answers."""
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from examples.earthquakes.data import earthquakes
 from local import Deployed, Emulator
 from local.emulator import clock_can_move
 from local.http import Api, invoke_lifecycle
+from tests.e2e.clock import NOW, OFFSET
 from tests.e2e.conftest import eventually
 
 
@@ -14,7 +15,7 @@ def test_a_month_later_every_event_still_answers_by_range_and_by_ref(
     stage: tuple[Emulator, Deployed], api: Api
 ) -> None:
     emulator, deployed = stage
-    now = datetime.now(UTC)
+    now = NOW
     sent = earthquakes(now)[-400:]
     for one in sent:
         one["series"] = f"month-{one['series']}"
@@ -27,12 +28,11 @@ def test_a_month_later_every_event_still_answers_by_range_and_by_ref(
     before = whole()
     later = now + timedelta(days=31)
     if clock_can_move():
-        emulator.move_clock("+31d")
+        emulator.move_clock(OFFSET + timedelta(days=31))
         # The schedule, due every five minutes, has been due ever since: it does the work by itself.
         eventually(
             lambda: api.call("/v1/streams/quakes/periods").body["periods"],
             lambda periods: later.strftime("%Y-%m-%d") in [one["period"] for one in periods],
-            seconds=60,
         )
         payload: dict[str, object] = {}
     else:
@@ -43,14 +43,13 @@ def test_a_month_later_every_event_still_answers_by_range_and_by_ref(
         report = eventually(
             lambda: invoke_lifecycle(deployed, **payload),
             lambda report: report["healthy"] and not report["actions"],
-            seconds=120,
         )
         assert report["skipped"] is None
 
     settled()
     if clock_can_move():
         # Archived tables stay for a day of grace.
-        emulator.move_clock("+33d")
+        emulator.move_clock(OFFSET + timedelta(days=33))
         settled()
 
     answer = eventually(lambda: api.call("/v1/streams/quakes/periods"), lambda answer: answer.status == 200)
