@@ -104,24 +104,24 @@ class Template:
         ]
 
 
-def app(stage: str = "dev", *changes: tuple[str, str]) -> tuple[cdk.App, TidetableStack]:
-    """An app with the stack of the example configuration, changed by replacing text in it."""
-    text = CONFIG.read_text(encoding="utf-8")
+def app(stage: str = "dev", *changes: tuple[str, str], file: Path = CONFIG) -> tuple[cdk.App, TidetableStack]:
+    """An app with the stack of a configuration, by default the example, changed by replacing text in it."""
+    text = file.read_text(encoding="utf-8")
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
     context = json.loads((ROOT / "cdk.json").read_text())["context"]
     app = cdk.App(context=context, outdir=temporary_folder("synth"))
-    config = parse(text) if changes else load(CONFIG)
+    config = parse(text) if changes else load(file)
     return app, TidetableStack(
-        app, f"Tidetable-{stage}", stage=stage, config=config, assets=EmptyAssets(ROOT, CONFIG, stage)
+        app, f"Tidetable-{stage}", stage=stage, config=config, assets=EmptyAssets(ROOT, file, stage)
     )
 
 
 @cache
-def template(stage: str = "dev", *changes: tuple[str, str]) -> Template:
+def template(stage: str = "dev", *changes: tuple[str, str], file: Path = CONFIG) -> Template:
     """The template of a stage, made once a run."""
-    made, stack = app(stage, *changes)
+    made, stack = app(stage, *changes, file=file)
     return Template(made.synth().get_stack_by_name(stack.stack_name).template)
 
 
