@@ -99,6 +99,16 @@ def test_alarms_are_simple_ones_that_the_emulator_takes(dev: Template) -> None:
     assert not [one for one in dev.all("AWS::CloudWatch::Alarm").values() if "Metrics" in one]
 
 
+def test_the_dashboard_shows_the_gateways_free_metrics_only(dev: Template) -> None:
+    """By API and stage; by route and method they are off, and would have no data."""
+    (board,) = dev.all("AWS::CloudWatch::Dashboard").values()
+    parts = board["DashboardBody"]["Fn::Join"][1]
+    text = "".join(part if isinstance(part, str) else "reference" for part in parts)
+    shown = re.findall(r'\["AWS/ApiGateway","(\w+)",((?:"[^"]*",?)+)', text)
+    assert {name for name, _ in shown} == {"Count", "4XXError", "5XXError", "Latency"}
+    assert {dimensions.rstrip(",") for _, dimensions in shown} == {'"ApiName","tidetable-dev","Stage","reference"'}
+
+
 def test_an_alarm_on_runs_is_made_when_runs_are_due_and_goes_before_they_end(dev: Template) -> None:
     """Without data it is an alarm, and before the schedule there is none."""
     resources = dev.resources.items()
