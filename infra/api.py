@@ -33,7 +33,12 @@ _PROBLEMS: list[tuple[apigateway.ResponseType, int, str, str]] = [
     (apigateway.ResponseType.RESOURCE_NOT_FOUND, 404, "not_found", "There is no such route."),
     (apigateway.ResponseType.WAF_FILTERED, 403, "forbidden", "The API's firewall refuses this request."),
     (apigateway.ResponseType.REQUEST_TOO_LARGE, 413, "too_large", "Send fewer events a request."),
-    (apigateway.ResponseType.UNSUPPORTED_MEDIA_TYPE, 415, "unsupported_media_type", "Send JSON or NDJSON, plain or gzip."),
+    (
+        apigateway.ResponseType.UNSUPPORTED_MEDIA_TYPE,
+        415,
+        "unsupported_media_type",
+        "Send JSON or NDJSON, plain or gzip.",
+    ),
     (apigateway.ResponseType.THROTTLED, 429, "throttled", "Slow down and send the request again."),
     (apigateway.ResponseType.QUOTA_EXCEEDED, 429, "throttled", "The key's quota is used up."),
     (apigateway.ResponseType.INTEGRATION_TIMEOUT, 504, "timeout", "Send the request again, which is harmless."),

@@ -58,7 +58,7 @@ def _permissions(sent: Mapping[str, str], origins: Sequence[str]) -> dict[str, s
     origin = sent.get("origin") or sent.get("Origin")
     # A cache must not give a page the answer to another's question, allowed or not.
     headers = {"Vary": "Origin"}
-    if origin in origins:
+    if origin is not None and origin in origins:
         headers |= {"Access-Control-Allow-Origin": origin, "Access-Control-Expose-Headers": "*"}
     return headers
 

@@ -141,10 +141,10 @@ def test_every_answer_says_which_request_it_answers_and_what_it_is(sent: dict[st
 
 @pytest.mark.usefixtures("plain")
 def test_the_functions_log_names_the_gateways_request() -> None:
-    from handlers import ingest
+    from handlers._observe import logger
 
     ask(event("/v1/streams/{stream}/events", QUAKES, body="{oops"))
-    assert ingest.logger.get_current_keys()["api_request_id"] == "c6af9ac6-7b61-11e6-9a41-93e8deadbeef"
+    assert logger.get_current_keys()["api_request_id"] == "c6af9ac6-7b61-11e6-9a41-93e8deadbeef"
 
 
 @pytest.mark.usefixtures("pages")

@@ -28,6 +28,10 @@ SIGNED = ('auth = "api-key"', 'auth = "iam"')
 TRACED = ("tracing = false", "tracing = true")
 SCALED = ('mode = "provisioned"', 'mode = "provisioned"\nautoscaling = { write = { min = 1, max = 40 } }')
 KEY = "arn:aws:kms:us-east-1:000000000000:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+PAGER = "arn:aws:sns:us-east-1:000000000000:pager"
+NOTIFYING = ("notify = []", f'notify = ["ops@example.com", "{PAGER}", "night@example.com"]')
+ORIGIN, LOCALHOST = "https://app.example.com", "http://localhost:3000"
+PAGES = ("cors = []", f'cors = ["{ORIGIN}", "{LOCALHOST}"]')
 ENCRYPTED = ('encryption = "aws-owned"', f'encryption = "{KEY}"')
 DELETE_ALL = (
     ('removal = "keep"', 'removal = "delete"'),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.infra.synth import Template, app, template
+from tests.infra.synth import NOTIFYING, PAGER, Template, app, template
 
 SQS, LAMBDA, GATEWAY, OWN = "AWS/SQS", "AWS/Lambda", "AWS/ApiGateway", "Tidetable"
 # Name: (namespace, metric, what it watches, statistic, seconds of a period, periods, condition, without data).
@@ -37,8 +37,6 @@ ALARMS: dict[str, tuple[str, str, str, str, int, int, str, str]] = {
 }
 OPERATORS = {"GreaterThanOrEqualToThreshold": ">=", "LessThanThreshold": "<"}
 WITHOUT_DATA = {"notBreaching": "fine", "breaching": "bad"}
-PAGER = "arn:aws:sns:us-east-1:000000000000:pager"
-BOTH = ("notify = []", f'notify = ["ops@example.com", "{PAGER}", "night@example.com"]')
 ONLY_TOPIC = ("notify = []", f'notify = ["{PAGER}"]')
 
 
@@ -118,7 +116,7 @@ def test_an_alarm_on_runs_is_made_when_runs_are_due_and_goes_before_they_end(dev
 
 
 def test_every_alarm_notifies_every_target_when_it_begins_and_when_it_ends() -> None:
-    made = template("dev", BOTH)
+    made = template("dev", NOTIFYING)
     (topic,) = made.all("AWS::SNS::Topic")
     for one in made.all("AWS::CloudWatch::Alarm").values():
         assert one["AlarmActions"] == [PAGER, {"Ref": topic}]
@@ -128,7 +126,7 @@ def test_every_alarm_notifies_every_target_when_it_begins_and_when_it_ends() -> 
 
 
 def test_addresses_are_subscribed_to_a_topic_of_the_stack() -> None:
-    made = template("dev", BOTH)
+    made = template("dev", NOTIFYING)
     (topic,) = made.all("AWS::SNS::Topic")
     subscriptions = made.all("AWS::SNS::Subscription").values()
     assert {(one["Protocol"], one["Endpoint"]) for one in subscriptions} == {
@@ -139,7 +137,7 @@ def test_addresses_are_subscribed_to_a_topic_of_the_stack() -> None:
 
 
 def test_cloudwatch_may_publish_to_the_encrypted_topic_for_alarms_of_this_account() -> None:
-    made = template("dev", BOTH)
+    made = template("dev", NOTIFYING)
     ((id, topic),) = made.all("AWS::SNS::Topic").items()
     ((key_id, key),) = made.all("AWS::KMS::Key").items()
     assert topic["KmsMasterKeyId"] == {"Fn::GetAtt": [key_id, "Arn"]}

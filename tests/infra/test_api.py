@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.infra.synth import SIGNED, Template, template
+from tests.infra.synth import LOCALHOST, ORIGIN, PAGES, SIGNED, Template, template
 
 ROUTES = {
     ("POST", "/v1/streams/{stream}/events"): "ingest",
@@ -22,8 +22,6 @@ ROUTES = {
 }
 # Anybody may ask it: monitors have no key.
 OPEN = [("GET", "/v1/health")]
-ORIGIN, LOCALHOST = "https://app.example.com", "http://localhost:3000"
-PAGES = ("cors = []", f'cors = ["{ORIGIN}", "{LOCALHOST}"]')
 ONE_PAGE = ("cors = []", f'cors = ["{ORIGIN}"]')
 ALL_PAGES = ("cors = []", 'cors = ["*"]')
 RETRIED = {"429", "500", "503", "504"}

@@ -8,7 +8,7 @@ import pytest
 from cfnlint.api import lint
 from cfnlint.config import ManualArgs
 
-from tests.infra.synth import DELETE_ALL, ENCRYPTED, ROOT, SCALED, SIGNED, TRACED, Template, template
+from tests.infra.synth import DELETE_ALL, ENCRYPTED, NOTIFYING, PAGES, ROOT, SCALED, SIGNED, TRACED, Template, template
 
 EVERYTHING = (
     SIGNED,
@@ -17,8 +17,8 @@ EVERYTHING = (
     ENCRYPTED,
     *DELETE_ALL,
     ("snap_start = false", "snap_start = true"),
-    ("cors = []", 'cors = ["https://app.example.com", "http://localhost:3000"]'),
-    ("notify = []", 'notify = ["ops@example.com", "arn:aws:sns:us-east-1:000000000000:pager"]'),
+    PAGES,
+    NOTIFYING,
     ("deletion_protection = false", "deletion_protection = true"),
     ("point_in_time_recovery = false", "point_in_time_recovery = true"),
     ('stream = "none"', 'stream = "new-and-old-images"'),
