@@ -79,12 +79,17 @@ def _choice(origins: Sequence[str]) -> str:
     if _only(origins):
         return ""
     known = " || ".join(f'$origin == "{origin}"' for origin in origins)
-    # HTTP/2 clients send header names in lower case.
-    return (
-        '#set($origin = $input.params().header.get("Origin"))\n'
-        '#if(!$origin || $origin == "")#set($origin = $input.params().header.get("origin"))#end\n'
-        f'#if({known})#set($context.responseOverride.header.{_ALLOW_ORIGIN} = "$origin")#end'
-    )
+    lines = [
+        '#set($origin = $input.params().header.get("Origin"))',
+        # A header that is absent reads as empty text; HTTP/2 clients send names in lower case.
+        '#if($origin == "")',
+        '  #set($origin = $input.params().header.get("origin"))',
+        "#end",
+        f"#if({known})",
+        f"  #set($context.responseOverride.header.{_ALLOW_ORIGIN} = $origin)",
+        "#end",
+    ]
+    return "\n".join(lines)
 
 
 def _only(origins: Sequence[str]) -> str | None:
