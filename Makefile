@@ -70,11 +70,11 @@ $(JAR):
 test: setup $(JAR) ## every test, the deployed stack's among them
 	$(PY) -m pytest
 
-check: setup ## lint, format, types, direction of imports
+check: setup ## lint, format, types, direction of imports, the templates
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
-	$(PY) -m pytest -q tests/test_imports.py
+	$(PY) -m pytest -q tests/test_imports.py tests/infra/test_cfn_lint.py
 
 bench: setup $(JAR) ## hot paths, suffixes and the bill, each against a named baseline
 	$(PY) -m bench.ingest

@@ -10,18 +10,20 @@ from infra.api import Api
 from infra.function import own_metric
 from infra.ingest import Ingest
 from infra.lifecycle import EVERY_MINUTES, Lifecycle
+from infra.targets import Targets
 
 # AWS: 2,500 tables in an account and Region, until the quota is raised.
 _TABLES_NEAR = 2000
 
 
 class Alarms(Construct):
-    """Alarms without actions: subscribe to them as the account's other alarms are."""
+    """Every alarm notifies the targets of the configuration when it begins and when it ends."""
 
     def __init__(
-        self, scope: Construct, id: str, *, stage: str, ingest: Ingest, lifecycle: Lifecycle, api: Api
+        self, scope: Construct, id: str, *, stage: str, ingest: Ingest, lifecycle: Lifecycle, api: Api, targets: Targets
     ) -> None:
         super().__init__(scope, id)
+        self._targets = targets
         minute, five = Duration.minutes(1), Duration.minutes(5)
         self._alarm(
             "DeadLetters",
@@ -48,13 +50,15 @@ class Alarms(Construct):
             below=True,
             missing_is_bad=False,  # LifecycleNotRunning tells that
         )
-        self._alarm(
+        running = self._alarm(
             "LifecycleNotRunning",
             lifecycle.function.metric_invocations(period=five),
             f"The lifecycle, due every {EVERY_MINUTES} minutes, has not run for 20: the next tables may not be made.",
             periods=4,
             below=True,
         )
+        # Its metric has nothing before the first run: it is made once runs are due, and goes before they end.
+        running.node.add_dependency(lifecycle.schedule)
         self._alarm(
             "LifecycleUndelivered",
             lifecycle.dead_letters.metric_approximate_number_of_messages_visible(period=minute),
@@ -118,11 +122,11 @@ class Alarms(Construct):
         periods: int = 1,
         below: bool = False,
         missing_is_bad: bool | None = None,
-    ) -> None:
+    ) -> cloudwatch.Alarm:
         operator = cloudwatch.ComparisonOperator
         missing = cloudwatch.TreatMissingData
         breaching = below if missing_is_bad is None else missing_is_bad
-        cloudwatch.Alarm(
+        alarm = cloudwatch.Alarm(
             self,
             id,
             metric=metric,
@@ -132,3 +136,5 @@ class Alarms(Construct):
             treat_missing_data=missing.BREACHING if breaching else missing.NOT_BREACHING,
             alarm_description=f"{what} What to do: docs/runbook.md#{id.lower()}",
         )
+        self._targets.watch(alarm)
+        return alarm

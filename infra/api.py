@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
-from aws_cdk import RemovalPolicy
+from aws_cdk import RemovalPolicy, Size
 from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from infra.cors import allow_preflights, gateway_headers
 from infra.function import Common
 
 _STAGE = "api"
+# Below this an answer fits into one packet anyway, and compressing it may make it larger.
+_COMPRESSED_FROM = Size.kibibytes(1)
+# Per second, and at once: anybody may call this route, and each call runs a function.
+_HEALTH_RATE, _HEALTH_BURST = 2, 10
 
 # What the gateway answers by itself, as problem details: (kind of answer, status, code, what to do).
 _PROBLEMS: list[tuple[apigateway.ResponseType, int, str, str]] = [
@@ -25,8 +31,14 @@ _PROBLEMS: list[tuple[apigateway.ResponseType, int, str, str]] = [
     (apigateway.ResponseType.EXPIRED_TOKEN, 403, "forbidden", "The request's credentials have expired."),
     (apigateway.ResponseType.MISSING_AUTHENTICATION_TOKEN, 403, "forbidden", "No such route, or no credentials."),
     (apigateway.ResponseType.RESOURCE_NOT_FOUND, 404, "not_found", "There is no such route."),
+    (apigateway.ResponseType.WAF_FILTERED, 403, "forbidden", "The API's firewall refuses this request."),
     (apigateway.ResponseType.REQUEST_TOO_LARGE, 413, "too_large", "Send fewer events a request."),
-    (apigateway.ResponseType.UNSUPPORTED_MEDIA_TYPE, 415, "unsupported_media_type", "Send application/json."),
+    (
+        apigateway.ResponseType.UNSUPPORTED_MEDIA_TYPE,
+        415,
+        "unsupported_media_type",
+        "Send JSON or NDJSON, plain or gzip.",
+    ),
     (apigateway.ResponseType.THROTTLED, 429, "throttled", "Slow down and send the request again."),
     (apigateway.ResponseType.QUOTA_EXCEEDED, 429, "throttled", "The key's quota is used up."),
     (apigateway.ResponseType.INTEGRATION_TIMEOUT, 504, "timeout", "Send the request again, which is harmless."),
@@ -45,6 +57,30 @@ _TITLES = {
     500: "Internal Server Error",
     503: "Service Unavailable",
     504: "Gateway Timeout",
+}
+_Field = apigateway.AccessLogField
+# Who called what, how it ended and how long it took. Keys by their id: the key itself is a secret. No query strings: they
+# hold values of events. `requestId` is the answer's header Tidetable-Request-Id, and `api_request_id` in the function's log.
+_ACCESS = {
+    "requestId": _Field.context_request_id(),
+    "extendedRequestId": _Field.context_extended_request_id(),
+    "integrationRequestId": "$context.integration.requestId",
+    "requestTime": _Field.context_request_time(),
+    "ip": _Field.context_identity_source_ip(),
+    "userAgent": _Field.context_identity_user_agent(),
+    "apiKeyId": _Field.context_identity_api_key_id(),
+    "callerArn": _Field.context_identity_user_arn(),
+    "httpMethod": _Field.context_http_method(),
+    "resourcePath": _Field.context_resource_path(),
+    "path": _Field.context_path(),
+    "protocol": _Field.context_protocol(),
+    "status": _Field.context_status(),
+    "error": _Field.context_error_message(),
+    "errorType": _Field.context_error_response_type(),
+    "integrationError": _Field.context_integration_error_message(),
+    "integrationLatency": _Field.context_integration_latency(),
+    "responseLatency": _Field.context_response_latency(),
+    "responseLength": _Field.context_response_length(),
 }
 
 
@@ -68,54 +104,65 @@ class Api(Construct):
             endpoint_types=[apigateway.EndpointType.REGIONAL],
             # Every body travels as bytes, so that gzip arrives as it was sent whatever its Content-Type says.
             binary_media_types=["*/*"],
+            min_compression_size=_COMPRESSED_FROM,
             cloud_watch_role=True,
             deploy_options=apigateway.StageOptions(
                 stage_name=_STAGE,
                 throttling_rate_limit=policy.rate,
                 throttling_burst_limit=policy.burst,
                 tracing_enabled=common.config.observability.tracing,
-                metrics_enabled=True,
+                # Per route and method they cost up to $13.50 a month; the alarms need the stage's own, which are free.
+                metrics_enabled=False,
                 logging_level=apigateway.MethodLoggingLevel.ERROR,
+                data_trace_enabled=False,
                 access_log_destination=apigateway.LogGroupLogDestination(access),
-                access_log_format=apigateway.AccessLogFormat.json_with_standard_fields(
-                    caller=False,
-                    http_method=True,
-                    ip=True,
-                    protocol=True,
-                    request_time=True,
-                    resource_path=True,
-                    response_length=True,
-                    status=True,
-                    user=False,
-                ),
+                access_log_format=apigateway.AccessLogFormat.custom(json.dumps(_ACCESS)),
+                method_options={
+                    "/v1/health/GET": apigateway.MethodDeploymentOptions(
+                        throttling_rate_limit=_HEALTH_RATE,
+                        throttling_burst_limit=_HEALTH_BURST,
+                        metrics_enabled=False,
+                        logging_level=apigateway.MethodLoggingLevel.ERROR,
+                        data_trace_enabled=False,
+                    )
+                },
             ),
             default_method_options=apigateway.MethodOptions(
                 api_key_required=by_key,
                 authorization_type=None if by_key else apigateway.AuthorizationType.IAM,
             ),
         )
-        self._routes(ingest, query)
+        self._headers = {"X-Content-Type-Options": "'nosniff'", **gateway_headers(policy.cors)}
+        self._routes(ingest, query, policy.cors)
         for kind, status, code, detail in _PROBLEMS:
             self._problem(kind, status, code, detail)
+        self._other_refusals()
         self.key = self._key(policy.rate, policy.burst) if by_key else None
 
-    def _routes(self, ingest: lambda_.IFunction, query: lambda_.IFunction) -> None:
+    def _routes(self, ingest: lambda_.IFunction, query: lambda_.IFunction, origins: Sequence[str]) -> None:
         reads = apigateway.LambdaIntegration(query, allow_test_invoke=False)
         version = self.rest.root.add_resource("v1")
-        version.add_resource("health").add_method("GET", reads)
+        # Monitors and load balancers have no key, and the answer tells nothing.
+        health = version.add_resource("health")
+        health.add_method("GET", reads, api_key_required=False, authorization_type=apigateway.AuthorizationType.NONE)
         streams = version.add_resource("streams")
         streams.add_method("GET", reads)
         stream = streams.add_resource("{stream}")
+        routes = [health, streams]
         for name in ("periods", "latest", "top", "aggregate"):
-            stream.add_resource(name).add_method("GET", reads)
+            routes.append(stream.add_resource(name))
+            routes[-1].add_method("GET", reads)
         events = stream.add_resource("events")
         events.add_method("GET", reads)
         events.add_method("POST", apigateway.LambdaIntegration(ingest, allow_test_invoke=False))
-        events.add_resource("{ref}").add_method("GET", reads)
+        event = events.add_resource("{ref}")
+        event.add_method("GET", reads)
+        if origins:
+            allow_preflights([*routes, events, event], origins)
 
     def _problem(self, kind: apigateway.ResponseType, status: int, code: str, detail: str) -> None:
         document = {"type": "about:blank", "title": _TITLES[status], "status": status, "code": code, "detail": detail}
-        headers = {"Content-Type": "'application/problem+json'"}
+        headers = self._headers | {"Content-Type": "'application/problem+json'"}
         if status in _RETRY_AFTER:
             headers["Retry-After"] = f"'{_RETRY_AFTER[status]}'"
         self.rest.add_gateway_response(
@@ -123,7 +170,14 @@ class Api(Construct):
             type=kind,
             status_code=str(status),
             response_headers=headers,
-            templates={"application/json": json.dumps(document)},
+            # AWS puts a variable's value in, and runs no other template language here.
+            templates={"application/json": json.dumps(document | {"request_id": "$context.requestId"})},
+        )
+
+    def _other_refusals(self) -> None:
+        """Refusals of kinds that AWS adds keep their status, which a template cannot name, and get the same headers."""
+        self.rest.add_gateway_response(
+            "ProblemOther", type=apigateway.ResponseType.DEFAULT_4_XX, response_headers=self._headers
         )
 
     def _key(self, rate: float, burst: int) -> apigateway.IApiKey:

@@ -38,7 +38,8 @@ class Lifecycle(Construct):
         self.deployment = self._reconciling("Deployment", "deployment", minutes=10)
         self.sweeper = self._sweeper()
         # Made after the tables and deleted before them: a run while the stack goes would make them again.
-        self._schedule().node.add_dependency(self._resource())
+        self.schedule = self._schedule()
+        self.schedule.node.add_dependency(self._resource())
         self._daily()
 
     @property

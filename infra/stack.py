@@ -17,6 +17,7 @@ from infra.lifecycle import Lifecycle
 from infra.query import Query
 from infra.storage import Storage
 from infra.tables import scales
+from infra.targets import Targets
 from tidetable.config import Config
 
 
@@ -33,7 +34,8 @@ class TidetableStack(Stack):
         lifecycle = Lifecycle(self, "Lifecycle", common, slim=slim, archive=archive, storage=storage)
         lake = Lake(self, "Lake", stage=stage, config=config, bucket=storage.bucket)
         api = Api(self, "Api", common, ingest=ingest.function.entry, query=query.function.entry)
-        Alarms(self, "Alarms", stage=stage, ingest=ingest, lifecycle=lifecycle, api=api)
+        targets = Targets(self, "Notify", common)
+        Alarms(self, "Alarms", stage=stage, ingest=ingest, lifecycle=lifecycle, api=api, targets=targets)
         Dashboard(self, "Dashboard", stage=stage, ingest=ingest, query=query, lifecycle=lifecycle, api=api)
         Tags.of(self).add("project", "tidetable")
         Tags.of(self).add("stage", stage)
@@ -59,5 +61,7 @@ class TidetableStack(Stack):
         }
         if api.key is not None:
             outputs["ApiKeyId"] = api.key.key_id
+        if targets.topic is not None:
+            outputs["AlarmTopic"] = targets.topic.topic_arn
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)

@@ -2,13 +2,15 @@
 
 import re
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from bench import bill, suffixes
 from cli.bill import bills, read
-from tidetable.config import load
+from cli.timeline import Day, simulate
+from tidetable.config import Stream, load, parse
 from tidetable.keys import suffix_of
 
 ROOT = Path(__file__).parents[1]
@@ -70,6 +72,34 @@ def test_the_published_bill_is_what_the_bench_prints_and_draws() -> None:
     found = bills(read(bill.EXAMPLE))
     assert bill.markdown(found) in (ROOT / "docs" / "cost.md").read_text()
     assert bill.svg(found) == (ROOT / "docs" / "cost.svg").read_text()
+
+
+def test_the_published_price_of_an_idle_stage_is_what_simulate_prints() -> None:
+    """Of the example, once all its tables are there: only its first stream has provisioned units."""
+    text = (ROOT / "docs" / "cost.md").read_text()
+    days = {name: _settled(stream) for name, stream in load(ROOT / "tidetable.toml").streams.items()}
+    quakes = days.pop("quakes")
+    assert (quakes.open, quakes.ahead, quakes.closed, quakes.write, quakes.read) == (8, 2, 7, 49, 56)
+    assert f"| {quakes.dollars / 24 * 730:.2f} |" in text
+    assert "| 29.73 |" in text
+    assert {day.dollars for day in days.values()} == {0}
+
+
+def _settled(stream: Stream) -> Day:
+    return list(simulate(stream, datetime(2026, 3, 2, 12, tzinfo=UTC), 100))[-1]
+
+
+@pytest.mark.parametrize(
+    ("period", "tables", "row"),
+    [
+        ("day", 8, '| by day, `late = "7d"`, write and read | 8 | 64 | $6.40 |'),
+        ("hour", 170, '| by hour, `late = "7d"`, write and read | 170 | 1,360 | $136.00 |'),
+    ],
+)
+def test_the_published_alarms_of_auto_scaling_are_those_of_the_open_tables(period: str, tables: int, row: str) -> None:
+    late = f'period = "{period}"\nlate = "7d"\nretention = 200\n[streams.s.key]\npartition_by = "series"\n'
+    assert _settled(parse(f"[streams.s]\n{late}").streams["s"]).open == tables
+    assert row in (ROOT / "docs" / "cost.md").read_text()
 
 
 @pytest.mark.parametrize(("layout", "count"), [("by time", 1), ("by time", 8), ("by series, only one", 4)])

@@ -2,13 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote, unquote
 
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from handlers._observe import logger
+from settings import config
 from tidetable.exact import encode_json
 from tidetable.problems import CONTENT_TYPE, Problem
 
 Response = dict[str, Any]
+Handler = Callable[[dict[str, Any], LambdaContext], Response]
+
+
+def complete_answers(handler: Handler) -> Handler:
+    """Give every answer the headers that all answers have, and the function's log lines the request's id."""
+
+    def entry(event: dict[str, Any], context: LambdaContext) -> Response:
+        request_id = (event.get("requestContext") or {}).get("requestId")
+        logger.append_keys(api_request_id=request_id)
+        answer = handler(event, context)
+        headers = {"X-Content-Type-Options": "nosniff"}
+        if request_id:
+            # The gateway's id, which its access log has, too.
+            headers["Tidetable-Request-Id"] = request_id
+        headers |= _permissions(event.get("headers") or {}, config().api.cors)
+        if "multiValueHeaders" in answer:
+            answer["multiValueHeaders"] |= {name: [value] for name, value in headers.items()}
+        else:
+            answer["headers"] |= headers
+        return answer
+
+    return entry
+
+
+def path_of(event: Mapping[str, Any]) -> str:
+    """The path of a request below the API's root.
+
+    ``path`` itself begins with the base path of a custom domain; ``resource`` and ``pathParameters`` do not.
+    """
+    path: str = event["resource"]
+    for name, value in (event.get("pathParameters") or {}).items():
+        path = path.replace(f"{{{name}}}", quote(unquote(value), safe=""))
+    return path
+
+
+def _permissions(sent: Mapping[str, str], origins: Sequence[str]) -> dict[str, str]:
+    """The headers by which a browser lets a page read the answer (CORS)."""
+    if not origins:
+        return {}
+    if "*" in origins:
+        return {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "*"}
+    origin = sent.get("origin") or sent.get("Origin")
+    # A cache must not give a page the answer to another's question, allowed or not.
+    headers = {"Vary": "Origin"}
+    if origin is not None and origin in origins:
+        headers |= {"Access-Control-Allow-Origin": origin, "Access-Control-Expose-Headers": "*"}
+    return headers
 
 
 def json_response(status: int, body: Any, headers: Mapping[str, str] | None = None) -> Response:

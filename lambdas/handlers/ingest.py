@@ -11,7 +11,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
-from handlers._http import Response, json_response, problem_response
+from handlers._http import Response, complete_answers, json_response, problem_response
 from handlers._observe import logger, metrics, observed, seconds_left, uncollected
 from tidetable.ingest import IngestRequest, Outcome, ingest
 from tidetable.problems import Problem, ProblemError
@@ -22,6 +22,7 @@ _RESERVE_SECONDS = 10.0
 
 @uncollected
 @observed
+@complete_answers
 def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     """Take the events of one request."""
     try:

@@ -14,7 +14,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
-from handlers._http import json_response, problem_response, text_response
+from handlers._http import complete_answers, json_response, path_of, problem_response, text_response
 from handlers._observe import logger, metrics, observed, seconds_left, uncollected
 from settings import config, settings
 from tidetable.config import Stream
@@ -138,9 +138,10 @@ def failed(_: Exception) -> HttpResponse[str]:
 
 @uncollected
 @observed
-def handler(event: dict[str, Any], context: LambdaContext) -> Any:
+@complete_answers
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Route one request."""
-    return app.resolve(event, context)
+    return app.resolve(event | {"path": path_of(event)}, context)
 
 
 def _stream(name: str) -> Stream:

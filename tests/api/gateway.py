@@ -21,7 +21,7 @@ from tidetable.ingest.request import Ingest
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 DESCRIPTION: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "openapi.yaml").read_text())
-ROUTES = [re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path)) for path in DESCRIPTION["paths"]]
+ROUTES = {path: re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path)) for path in DESCRIPTION["paths"]}
 
 
 NO_ROUTE = {"type": "about:blank", "title": "Forbidden", "status": 403, "code": "forbidden", "detail": "no such route"}
@@ -57,15 +57,18 @@ class Gateway:
             return self._answer(
                 start, 200, {"Content-Type": "application/json"}, json.dumps(DESCRIPTION | {"servers": [{"url": "/"}]})
             )
-        found = next((route for route in (one.fullmatch(path) for one in ROUTES) if route), None)
+        matches = ((resource, route.fullmatch(path)) for resource, route in ROUTES.items())
+        resource, found = next(((resource, match) for resource, match in matches if match), ("", None))
         known = found is not None and (method == "GET" or (method == "POST" and path.endswith("/events")))
         if not known or found is None:
             return self._answer(start, 403, {"Content-Type": "application/problem+json"}, json.dumps(NO_ROUTE))
-        answer = self._handlers[method](self._event(environ, method, path, found.groupdict()), Context())
+        answer = self._handlers[method](self._event(environ, method, path, resource, found.groupdict()), Context())
         return self._answer(start, answer["statusCode"], answer.get("headers") or _single(answer), answer["body"])
 
     @staticmethod
-    def _event(environ: dict[str, Any], method: str, path: str, parameters: dict[str, str]) -> dict[str, Any]:
+    def _event(
+        environ: dict[str, Any], method: str, path: str, resource: str, parameters: dict[str, str]
+    ) -> dict[str, Any]:
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         headers = {
             name.removeprefix("HTTP_").replace("_", "-").title(): value
@@ -75,7 +78,7 @@ class Gateway:
         return {
             "httpMethod": method,
             "path": quote(path),
-            "resource": path,
+            "resource": resource,
             "headers": headers,
             "multiValueHeaders": {name: [value] for name, value in headers.items()},
             "pathParameters": {name: quote(value, safe="") for name, value in parameters.items()},

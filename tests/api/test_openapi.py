@@ -97,7 +97,8 @@ def test_the_words_are_those_of_the_code() -> None:
     stream = schemas["Streams"]["properties"]["streams"]["items"]["properties"]
     assert set(stream["period"]["enum"]) == {one.value for one in Kind}
     sources = [*(ROOT / "lambdas" / "tidetable").rglob("*.py"), *(ROOT / "lambdas" / "handlers").glob("*.py")]
-    codes = {"forbidden", "throttled"}  # the gateway's own, in infra/api.py
+    # The gateway's own, in infra/api.py.
+    codes = {"bad_request", "unauthorized", "forbidden", "throttled", "timeout", "internal"}
     for source in sources:
         codes |= set(re.findall(r'(?:refuse|Problem)\(\s*\d{3},\s*"(\w+)"', source.read_text()))
     assert set(schemas["Problem"]["properties"]["code"]["enum"]) == codes

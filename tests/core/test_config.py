@@ -31,6 +31,14 @@ def index(more: str) -> str:
     return f'\n[[streams.s.index]]\nname = "own"\n{more}\n'
 
 
+TOPIC = "arn:aws:sns:us-east-1:123456789012:ops"
+
+
+def notify(*targets: str) -> str:
+    """A configuration whose alarms notify these."""
+    return f"[observability]\nnotify = {list(targets)}\n" + GOOD
+
+
 def replica(name: str) -> str:
     return f'\n[[streams.s.index]]\nname = "{name}"\nreplica = true\n'
 
@@ -115,6 +123,57 @@ CASES = [
         GOOD + "[streams.s.table.tags]\n" + "".join(f"a{n} = '1'\n" for n in range(41)),
         "41 tags; AWS allows",
     ),
+    *(
+        (
+            f"the origin {origin}",
+            f'[api]\ncors = ["{origin}"]\n' + GOOD,
+            f'api.cors: "{origin}" is no origin; write scheme',
+        )
+        for origin in (
+            *("app.example.com", "https://app.example.com/", "https://App.example.com", "ftp://a.example", "null", ""),
+            *("https://*.example.com", "https://a.example:0", "https://a.example ", "https://a.example' || '1"),
+        )
+    ),
+    (
+        "every origin and another",
+        '[api]\ncors = ["*", "https://a.example"]\n' + GOOD,
+        'api.cors: "*" allows every origin',
+    ),
+    (
+        "an origin twice",
+        f"[api]\ncors = {['https://a.example'] * 2}\n" + GOOD,
+        "api.cors: name at most 20 origins, each",
+    ),
+    (
+        "too many origins",
+        f"[api]\ncors = {[f'https://a{n}.example' for n in range(21)]}\n" + GOOD,
+        "at most 20 origins",
+    ),
+    ("an origin that is no list", '[api]\ncors = "https://a.example"\n' + GOOD, "api.cors: expected `array`"),
+    *(
+        (f"the target {target}", notify(target), f'observability.notify: "{target}" is neither an e-mail address')
+        for target in ("ops", "ops@example", "@example.com", "a b@example.com", "a@example.com,b@example.com", "")
+    ),
+    *(
+        (
+            f"the topic {topic}",
+            notify(topic),
+            f'observability.notify: "{topic}" is not the ARN of an SNS topic; write it as',
+        )
+        for topic in (
+            "arn:aws:sns:us-east-1:1:ops",
+            "arn:aws:sqs:us-east-1:123456789012:ops",
+            f"{TOPIC}:1b2c-subscription",
+        )
+    ),
+    ("a target twice", notify("a@example.com", "a@example.com"), "observability.notify: a target is named twice"),
+    ("too many topics", notify(*(f"{TOPIC}{n}" for n in range(6))), "an alarm notifies at most 5 topics"),
+    (
+        "topics and addresses",
+        notify("a@example.com", *(f"{TOPIC}{n}" for n in range(5))),
+        "at most 5 topics, and all e-mail",
+    ),
+    ("too many addresses", notify(*(f"a{n}@example.com" for n in range(21))), "21 e-mail addresses are more than 20"),
     ("a body too large", "[api]\nmax_body = 5_000_000\n" + GOOD, "api.max_body: 5000000 is not within"),
 ]
 
@@ -130,6 +189,20 @@ def test_every_problem_is_told_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         parse(GOOD.replace('"6h"', '"7h"').replace("shards = 4", "shards = 0"))
     assert len(caught.value.problems) == 2
+
+
+def test_targets_are_addresses_or_topics() -> None:
+    policy = parse(notify("ops@example.com", TOPIC, "first.last+alarms@mail.example.co.uk")).observability
+    assert policy.addresses == ("ops@example.com", "first.last+alarms@mail.example.co.uk")
+    assert policy.topics == ("arn:aws:sns:us-east-1:123456789012:ops",)
+    parse(notify("ops@example.com", *(f"{TOPIC}{n}" for n in range(4))))
+
+
+def test_origins_are_schemes_hosts_and_ports() -> None:
+    origins = ("https://app.example.com", "http://localhost:3000", "https://xn--bcher-kva.example")
+    assert parse(f"[api]\ncors = {list(origins)}\n" + GOOD).api.cors == origins
+    assert parse('[api]\ncors = ["*"]\n' + GOOD).api.cors == ("*",)
+    assert parse(GOOD).api.cors == ()
 
 
 def test_the_example_is_valid_and_has_a_stream_of_each_layout() -> None:

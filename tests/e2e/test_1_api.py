@@ -244,6 +244,18 @@ def test_streams_periods_and_health_are_there(api: Api) -> None:
     assert NOW.strftime("%Y-%m-%d") in [one["period"] for one in periods]
 
 
+def test_health_needs_no_key_and_nothing_else_is_open(api: Api) -> None:
+    assert api.call("/v1/health", key="").status == 200
+    assert api.call("/v1/streams", key="").status == 403
+
+
+def test_every_answer_says_which_request_it_answers_and_what_it_is(api: Api) -> None:
+    answers = [api.call("/v1/streams"), api.query("nothing"), api.send("quakes", b"{oops")]
+    assert [one.status for one in answers] == [200, 404, 400]
+    assert {one.headers["x-content-type-options"] for one in answers} == {"nosniff"}
+    assert len({one.headers["tidetable-request-id"] for one in answers}) == 3
+
+
 def test_the_lifecycle_changes_nothing_when_nothing_is_to_change(deployed: Deployed) -> None:
     for payload in ({"dry_run": True}, {}, {}):
         report = invoke_lifecycle(deployed, **payload)

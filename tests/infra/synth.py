@@ -28,6 +28,10 @@ SIGNED = ('auth = "api-key"', 'auth = "iam"')
 TRACED = ("tracing = false", "tracing = true")
 SCALED = ('mode = "provisioned"', 'mode = "provisioned"\nautoscaling = { write = { min = 1, max = 40 } }')
 KEY = "arn:aws:kms:us-east-1:000000000000:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+PAGER = "arn:aws:sns:us-east-1:000000000000:pager"
+NOTIFYING = ("notify = []", f'notify = ["ops@example.com", "{PAGER}", "night@example.com"]')
+ORIGIN, LOCALHOST = "https://app.example.com", "http://localhost:3000"
+PAGES = ("cors = []", f'cors = ["{ORIGIN}", "{LOCALHOST}"]')
 ENCRYPTED = ('encryption = "aws-owned"', f'encryption = "{KEY}"')
 DELETE_ALL = (
     ('removal = "keep"', 'removal = "delete"'),
@@ -104,24 +108,24 @@ class Template:
         ]
 
 
-def app(stage: str = "dev", *changes: tuple[str, str]) -> tuple[cdk.App, TidetableStack]:
-    """An app with the stack of the example configuration, changed by replacing text in it."""
-    text = CONFIG.read_text(encoding="utf-8")
+def app(stage: str = "dev", *changes: tuple[str, str], file: Path = CONFIG) -> tuple[cdk.App, TidetableStack]:
+    """An app with the stack of a configuration, by default the example, changed by replacing text in it."""
+    text = file.read_text(encoding="utf-8")
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
     context = json.loads((ROOT / "cdk.json").read_text())["context"]
     app = cdk.App(context=context, outdir=temporary_folder("synth"))
-    config = parse(text) if changes else load(CONFIG)
+    config = parse(text) if changes else load(file)
     return app, TidetableStack(
-        app, f"Tidetable-{stage}", stage=stage, config=config, assets=EmptyAssets(ROOT, CONFIG, stage)
+        app, f"Tidetable-{stage}", stage=stage, config=config, assets=EmptyAssets(ROOT, file, stage)
     )
 
 
 @cache
-def template(stage: str = "dev", *changes: tuple[str, str]) -> Template:
+def template(stage: str = "dev", *changes: tuple[str, str], file: Path = CONFIG) -> Template:
     """The template of a stage, made once a run."""
-    made, stack = app(stage, *changes)
+    made, stack = app(stage, *changes, file=file)
     return Template(made.synth().get_stack_by_name(stack.stack_name).template)
 
 

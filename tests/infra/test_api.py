@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.infra.synth import Template
+from tests.infra.synth import LOCALHOST, ORIGIN, PAGES, SIGNED, Template, template
 
 ROUTES = {
     ("POST", "/v1/streams/{stream}/events"): "ingest",
@@ -20,6 +20,10 @@ ROUTES = {
     ("GET", "/v1/streams"): "query",
     ("GET", "/v1/health"): "query",
 }
+# Anybody may ask it: monitors have no key.
+OPEN = [("GET", "/v1/health")]
+ONE_PAGE = ("cors = []", f'cors = ["{ORIGIN}"]')
+ALL_PAGES = ("cors = []", 'cors = ["*"]')
 RETRIED = {"429", "500", "503", "504"}
 OUTPUTS = {
     *("ApiUrl", "ApiKeyId", "ArchiveBucket", "CatalogTable"),
@@ -46,46 +50,173 @@ def test_the_routes_are_those_of_the_contract(dev: Template) -> None:
     assert found == ROUTES
 
 
-def test_every_route_asks_for_a_key(dev: Template) -> None:
-    assert {one["ApiKeyRequired"] for one in dev.all("AWS::ApiGateway::Method").values()} == {True}
+def _methods(template: Template) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(one["HttpMethod"], _path(template, one)): one for one in template.all("AWS::ApiGateway::Method").values()}
+
+
+def test_every_route_but_health_asks_for_a_key(dev: Template) -> None:
+    methods = _methods(dev)
+    assert [route for route, one in methods.items() if not one["ApiKeyRequired"]] == OPEN
+    assert {one["AuthorizationType"] for one in methods.values()} == {"NONE"}
     assert len(dev.all("AWS::ApiGateway::UsagePlanKey")) == 1
 
 
-def test_every_route_asks_for_a_signature(signed: Template) -> None:
-    methods = signed.all("AWS::ApiGateway::Method").values()
-    assert {(one["AuthorizationType"], one.get("ApiKeyRequired", False)) for one in methods} == {("AWS_IAM", False)}
+def test_every_route_but_health_asks_for_a_signature(signed: Template) -> None:
+    methods = _methods(signed)
+    assert [route for route, one in methods.items() if one["AuthorizationType"] != "AWS_IAM"] == OPEN
+    assert not [route for route, one in methods.items() if one.get("ApiKeyRequired", False)]
     assert not signed.all("AWS::ApiGateway::ApiKey")
 
 
 def test_the_stage_throttles_as_configured(dev: Template) -> None:
-    (stage,) = dev.all("AWS::ApiGateway::Stage").values()
-    (every,) = stage["MethodSettings"]
+    every, health = _settings(dev)
     assert (every["ResourcePath"], every["HttpMethod"]) == ("/*", "*")
     assert (every["ThrottlingRateLimit"], every["ThrottlingBurstLimit"]) == (200, 400)
-    assert every["DataTraceEnabled"] is False  # bodies are nobody's business
+    # It runs a function for everybody who asks, so it may be asked seldom.
+    assert (health["ResourcePath"], health["HttpMethod"]) == ("/~1v1~1health", "GET")
+    assert (health["ThrottlingRateLimit"], health["ThrottlingBurstLimit"]) == (2, 10)
 
 
-def test_every_call_is_logged(dev: Template) -> None:
+def test_no_body_is_logged_and_no_metric_per_route_is_paid_for(dev: Template) -> None:
+    for one in _settings(dev):
+        assert one["DataTraceEnabled"] is False
+        assert one["MetricsEnabled"] is False
+        assert one["LoggingLevel"] == "ERROR"
+
+
+def _settings(template: Template) -> list[dict[str, Any]]:
+    (stage,) = template.all("AWS::ApiGateway::Stage").values()
+    settings: list[dict[str, Any]] = stage["MethodSettings"]
+    return settings
+
+
+def test_every_call_is_logged_with_its_caller_and_its_end(dev: Template) -> None:
     (stage,) = dev.all("AWS::ApiGateway::Stage").values()
     assert "ApiAccess" in json.dumps(stage["AccessLogSetting"]["DestinationArn"])
+    assert json.loads(stage["AccessLogSetting"]["Format"]) == {
+        "requestId": "$context.requestId",
+        "extendedRequestId": "$context.extendedRequestId",
+        "integrationRequestId": "$context.integration.requestId",
+        "requestTime": "$context.requestTime",
+        "ip": "$context.identity.sourceIp",
+        "userAgent": "$context.identity.userAgent",
+        "apiKeyId": "$context.identity.apiKeyId",
+        "callerArn": "$context.identity.userArn",
+        "httpMethod": "$context.httpMethod",
+        "resourcePath": "$context.resourcePath",
+        "path": "$context.path",
+        "protocol": "$context.protocol",
+        "status": "$context.status",
+        "error": "$context.error.message",
+        "errorType": "$context.error.responseType",
+        "integrationError": "$context.integrationErrorMessage",
+        "integrationLatency": "$context.integrationLatency",
+        "responseLatency": "$context.responseLatency",
+        "responseLength": "$context.responseLength",
+    }
 
 
-def test_bodies_travel_as_bytes(dev: Template) -> None:
+def test_bodies_travel_as_bytes_and_long_answers_compressed(dev: Template) -> None:
     (api,) = dev.all("AWS::ApiGateway::RestApi").values()
     assert api["BinaryMediaTypes"] == ["*/*"]
+    assert api["MinimumCompressionSize"] == 1024
 
 
 @pytest.mark.parametrize("status", ["400", "401", "403", "404", "413", "415", "429", "500", "503", "504"])
 def test_the_gateway_answers_problem_details(dev: Template, status: str) -> None:
-    answers = [one for one in dev.all("AWS::ApiGateway::GatewayResponse").values() if one["StatusCode"] == status]
+    all_answers = dev.all("AWS::ApiGateway::GatewayResponse").values()
+    answers = [one for one in all_answers if one.get("StatusCode") == status]
     assert answers
     for one in answers:
         document = json.loads(one["ResponseTemplates"]["application/json"])
-        assert document.keys() == {"type", "title", "status", "code", "detail"}
+        assert document.keys() == {"type", "title", "status", "code", "detail", "request_id"}
+        assert document["request_id"] == "$context.requestId"
         assert (document["type"], str(document["status"])) == ("about:blank", status)
         parameters = one["ResponseParameters"]
         assert parameters["gatewayresponse.header.Content-Type"] == "'application/problem+json'"
         assert ("gatewayresponse.header.Retry-After" in parameters) == (status in RETRIED)
+
+
+def _answers(template: Template) -> dict[str, dict[str, str]]:
+    """The headers of the gateway's own answers by their kind."""
+    return {
+        one["ResponseType"]: {
+            name.removeprefix("gatewayresponse.header."): value for name, value in one["ResponseParameters"].items()
+        }
+        for one in template.all("AWS::ApiGateway::GatewayResponse").values()
+    }
+
+
+def test_no_browser_guesses_what_an_answer_of_the_gateway_is(dev: Template) -> None:
+    answers = _answers(dev)
+    assert answers.keys() >= {"DEFAULT_4XX", "DEFAULT_5XX", "WAF_FILTERED"}
+    assert {one["X-Content-Type-Options"] for one in answers.values()} == {"'nosniff'"}
+
+
+def test_other_refusals_of_the_gateway_keep_their_status(dev: Template) -> None:
+    answers = dev.all("AWS::ApiGateway::GatewayResponse").values()
+    (other,) = (one for one in answers if one["ResponseType"] == "DEFAULT_4XX")
+    assert "StatusCode" not in other
+
+
+def test_web_pages_may_not_call_unless_they_are_named(dev: Template) -> None:
+    assert not [route for route in _methods(dev) if route[0] == "OPTIONS"]
+    assert not [name for one in _answers(dev).values() for name in one if name.startswith("Access-Control")]
+
+
+@pytest.mark.parametrize("auth", [(), (SIGNED,)], ids=["by key", "signed"])
+def test_a_browser_may_ask_on_every_route_without_a_key(auth: tuple[tuple[str, str], ...]) -> None:
+    made = template("dev", PAGES, *auth)
+    methods = _methods(made)
+    options = {path: one for (verb, path), one in methods.items() if verb == "OPTIONS"}
+    assert options.keys() == {path for _, path in ROUTES}
+    for one in options.values():
+        assert (one["ApiKeyRequired"], one["AuthorizationType"]) == (False, "NONE")
+        integration = one["Integration"]
+        # Without the conversions a mock answers 500 where every media type is binary.
+        assert (integration["Type"], integration["ContentHandling"]) == ("MOCK", "CONVERT_TO_TEXT")
+        (answer,) = integration["IntegrationResponses"]
+        assert answer["ContentHandling"] == "CONVERT_TO_TEXT"
+        assert json.loads(integration["RequestTemplates"]["application/json"]) == {"statusCode": 204}
+        assert (answer["StatusCode"], one["MethodResponses"][0]["StatusCode"]) == ("204", "204")
+        assert one["MethodResponses"][0]["ResponseParameters"].keys() == answer["ResponseParameters"].keys()
+
+
+def _preflight(template: Template) -> tuple[dict[str, str], str]:
+    """The headers of a preflight's answer, and the template that may change them."""
+    (answer,) = _methods(template)["OPTIONS", "/v1/streams/{stream}/events"]["Integration"]["IntegrationResponses"]
+    headers = {name.rpartition(".")[2]: value.strip("'") for name, value in answer["ResponseParameters"].items()}
+    return headers, answer["ResponseTemplates"]["application/json"]
+
+
+def test_a_browser_is_told_what_a_page_may_send() -> None:
+    headers, choice = _preflight(template("dev", ONE_PAGE))
+    assert headers == {
+        "Access-Control-Allow-Origin": ORIGIN,
+        "Access-Control-Allow-Methods": "GET,POST,OPTIONS",
+        "Access-Control-Allow-Headers": (
+            "Authorization,Content-Type,Prefer,X-Api-Key,X-Amz-Content-Sha256,X-Amz-Date,X-Amz-Security-Token"
+        ),
+        "Access-Control-Max-Age": "7200",
+        "Vary": "Origin",
+        "X-Content-Type-Options": "nosniff",
+    }
+    assert choice == ""
+
+
+def test_of_several_origins_the_callers_is_named_and_no_other() -> None:
+    headers, choice = _preflight(template("dev", PAGES))
+    assert headers["Access-Control-Allow-Origin"] == ORIGIN
+    assert f'#if($origin == "{ORIGIN}" || $origin == "{LOCALHOST}")' in choice
+    assert "#set($context.responseOverride.header.Access-Control-Allow-Origin = $origin)" in choice
+    assert "matches" not in choice  # by pattern, https://app-example.com would pass for https://app.example.com
+
+
+@pytest.mark.parametrize("change, allowed", [(ONE_PAGE, f"'{ORIGIN}'"), (PAGES, "'*'"), (ALL_PAGES, "'*'")])
+def test_a_page_may_read_the_gateways_own_refusals(change: tuple[str, str], allowed: str) -> None:
+    for headers in _answers(template("dev", change)).values():
+        assert headers["Access-Control-Allow-Origin"] == allowed
+        assert headers["Access-Control-Expose-Headers"] == "'*'"
 
 
 def test_the_outputs_name_what_a_user_needs(dev: Template, signed: Template) -> None:

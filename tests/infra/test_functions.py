@@ -4,31 +4,44 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 
 import pytest
 
-from infra.allocator import ENVIRONMENT
 from tests.infra.synth import ROOT, Template, template
 
+# What every function is told; {name} is its own.
 EVERYWHERE = {
-    "TIDETABLE_STAGE",
-    "TIDETABLE_CATALOG_TABLE",
-    "TIDETABLE_TRACING",
-    "POWERTOOLS_SERVICE_NAME",
-    "POWERTOOLS_METRICS_NAMESPACE",
-    "POWERTOOLS_LOG_LEVEL",
+    "TIDETABLE_STAGE": "dev",
+    "TIDETABLE_CATALOG_TABLE": "tidetable-dev-catalog",
+    "TIDETABLE_TRACING": "off",
+    "POWERTOOLS_SERVICE_NAME": "tidetable-dev-{name}",
+    "POWERTOOLS_METRICS_NAMESPACE": "Tidetable",
+    "POWERTOOLS_LOG_LEVEL": "INFO",
 }
+ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "134217728"}
+# A reference is written as what it leads to: a queue, a bucket, or a function.
+BUCKET = {"TIDETABLE_ARCHIVE_BUCKET": "-> StorageArchive"}
+CONTROL = {"TIDETABLE_ARCHIVER_FUNCTION": "-> archiver", "TIDETABLE_ALLOW_TIME_TRAVEL": "off"}
 MORE = {
-    "ingest": {"TIDETABLE_OVERFLOW_QUEUE_URL", "TIDETABLE_ARCHIVE_BUCKET", *ENVIRONMENT},
-    "drain": {"TIDETABLE_DEAD_LETTER_QUEUE_URL", "TIDETABLE_ARCHIVE_BUCKET"},
-    "query": {"TIDETABLE_ARCHIVE_READER_FUNCTION", "TIDETABLE_ARCHIVE_BUCKET", *ENVIRONMENT},
-    "lifecycle": {"TIDETABLE_ARCHIVER_FUNCTION", "TIDETABLE_ALLOW_TIME_TRAVEL"},
-    "deployment": {"TIDETABLE_ARCHIVER_FUNCTION", "TIDETABLE_ALLOW_TIME_TRAVEL"},
-    "archiver": {"TIDETABLE_ARCHIVE_BUCKET"},
-    "restorer": {"TIDETABLE_ARCHIVE_BUCKET"},
-    "archive_reader": {"TIDETABLE_ARCHIVE_BUCKET"},
-    "sweeper": {"TIDETABLE_ARCHIVE_BUCKET"},
+    "ingest": {"TIDETABLE_OVERFLOW_QUEUE_URL": "-> IngestOverflow", **BUCKET, **ALLOCATOR},
+    "drain": {"TIDETABLE_DEAD_LETTER_QUEUE_URL": "-> IngestDeadLetters", **BUCKET},
+    "query": {"TIDETABLE_ARCHIVE_READER_FUNCTION": "-> archive_reader", **BUCKET, **ALLOCATOR},
+    "lifecycle": CONTROL,
+    "deployment": CONTROL,
+    "archiver": BUCKET,
+    "restorer": BUCKET,
+    "archive_reader": BUCKET,
+    "sweeper": BUCKET,
 }
+
+
+def _value(template: Template, value: object) -> object:
+    """A variable's value, with what a reference leads to instead of its generated id."""
+    if not isinstance(value, dict):
+        return value
+    handlers = {template.id_of(name): name for name in template.functions()}
+    return f"-> {handlers.get(value['Ref'], re.sub(r'[0-9A-F]{8}$', '', value['Ref']))}"
 
 
 def test_every_handler_is_a_function_and_no_other(dev: Template) -> None:
@@ -43,8 +56,10 @@ def test_a_handler_is_defined_in_its_module(name: str) -> None:
 
 
 @pytest.mark.parametrize("name, more", MORE.items())
-def test_a_function_is_told_what_it_needs_and_nothing_else(dev: Template, name: str, more: set[str]) -> None:
-    assert dev.functions()[name]["Environment"]["Variables"].keys() == EVERYWHERE | more
+def test_a_function_is_told_what_it_needs_and_nothing_else(dev: Template, name: str, more: dict[str, str]) -> None:
+    found = dev.functions()[name]["Environment"]["Variables"]
+    expected = {key: value.replace("{name}", name) for key, value in EVERYWHERE.items()} | more
+    assert {key: _value(dev, value) for key, value in found.items()} == expected
 
 
 def test_what_settings_read_is_supplied(dev: Template) -> None:

@@ -1,4 +1,4 @@
-"""The schedule, the custom resource and the alarms."""
+"""The schedule, the custom resource, and the metrics that alarms and the dashboard show."""
 
 from __future__ import annotations
 
@@ -12,11 +12,6 @@ import pytest
 from tests.infra.synth import Template, template
 
 ROOT = Path(__file__).parents[2]
-ALARMS = {
-    *("DeadLetters", "OverflowOld", "IngestFailing", "ApiFailing", "ArchiveFailing"),
-    *("LifecycleFailing", "LifecycleUnhealthy", "LifecycleNotRunning", "LifecycleUndelivered"),
-    *("NextTableMissing", "WritesThrottled", "TableQuotaNear", "ArchiveOverdue", "SweepFailing"),
-}
 
 
 def _schedule(template: Template, name: str) -> dict[str, Any]:
@@ -79,27 +74,6 @@ def test_a_change_of_the_configuration_runs_it_again(dev: Template) -> None:
 @pytest.mark.parametrize("handler, seconds", [("lifecycle", 300), ("deployment", 600), ("archiver", 900)])
 def test_the_slow_functions_have_their_time(dev: Template, handler: str, seconds: int) -> None:
     assert dev.functions()[handler]["Timeout"] == seconds
-
-
-def test_every_alarm_says_what_is_wrong_and_where_to_read_on(dev: Template) -> None:
-    alarms = dev.all("AWS::CloudWatch::Alarm").values()
-    sections = [re.search(r"docs/runbook\.md#(\w+)$", one["AlarmDescription"]) for one in alarms]
-    assert {found[1] for found in sections if found} == {name.lower() for name in ALARMS}
-    assert len(alarms) == len(ALARMS)
-
-
-def test_alarms_are_simple_ones_that_the_emulator_takes(dev: Template) -> None:
-    assert not dev.all("AWS::CloudWatch::CompositeAlarm")
-    assert not [one for one in dev.all("AWS::CloudWatch::Alarm").values() if "Metrics" in one]
-
-
-def test_failed_actions_are_seen_though_the_function_does_not_fail(dev: Template) -> None:
-    alarm = next(one for id, one in dev.all("AWS::CloudWatch::Alarm").items() if "LifecycleUnhealthy" in id)
-    told = dev.functions()["lifecycle"]["Environment"]["Variables"]
-    assert alarm["Namespace"] == told["POWERTOOLS_METRICS_NAMESPACE"]
-    assert alarm["Dimensions"] == [{"Name": "service", "Value": told["POWERTOOLS_SERVICE_NAME"]}]
-    assert alarm["MetricName"] == "LifecycleHealthy"
-    assert alarm["ComparisonOperator"] == "LessThanThreshold"
 
 
 def test_every_own_metric_that_an_alarm_or_the_dashboard_shows_is_counted_by_its_function(dev: Template) -> None:

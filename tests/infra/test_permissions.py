@@ -53,6 +53,18 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
     "archive_reader": (set(), set(), {"s3:GetObject"}),
     "sweeper": ({"dynamodb:BatchGetItem"}, {"dynamodb:Query"}, {"s3:GetObject", "s3:DeleteObject", "s3:ListBucket"}),
 }
+# Per function: what it may do with the bucket's objects, by prefix. Listing goes for the bucket itself.
+OBJECTS: dict[str, dict[str, set[str]]] = {
+    "ingest": {"large/": {"PutObject"}, "overflow/": {"PutObject"}},
+    "drain": {"large/": {"PutObject"}, "overflow/": {"GetObject"}},
+    "query": {"large/": {"GetObject"}},
+    "archive_reader": {"stream=": {"GetObject"}},
+    "archiver": {"stream=": {"GetObject", "PutObject", "DeleteObject"}, "large/": {"GetObject"}},
+    "restorer": {"stream=": {"GetObject"}, "large/": {"GetObject", "PutObject"}},
+    "sweeper": {"large/": {"GetObject", "DeleteObject"}},
+    "lifecycle": {},
+    "deployment": {},
+}
 # Every wildcard in any policy, and why it may stand.
 WILDCARDS = {
     r":table/tidetable-dev\.\*": "period tables come and go by themselves",
@@ -74,6 +86,36 @@ def test_a_function_may_do_exactly_its_own(dev: Template, name: str) -> None:
     assert _on(dev, name, TABLES) == tables
     assert _on(dev, name, '"StorageCatalog') == catalog
     assert _on(dev, name, '"StorageArchive') == archive
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_a_function_may_read_and_write_objects_of_its_own_prefixes_only(dev: Template, name: str) -> None:
+    found: dict[str, set[str]] = {}
+    for statement in dev.statements(name):
+        does = {action.removeprefix("s3:") for action in actions(statement) if action.startswith("s3:")}
+        for text in resources(statement) if does - {"ListBucket"} else []:
+            prefix = re.search(r'"StorageArchive\w+", "Arn"\]\}, "/([^"]*)\*"', text)
+            assert prefix is not None, text
+            found.setdefault(prefix[1], set()).update(does)
+    assert found == OBJECTS[name]
+
+
+def test_who_changes_tables_may_announce_it_on_the_default_bus_and_nobody_else_may(dev: Template) -> None:
+    may = {
+        name: [text for one in dev.statements(name) if "events:PutEvents" in actions(one) for text in resources(one)]
+        for name in RIGHTS
+    }
+    assert {name for name, on in may.items() if on} == {"lifecycle", "deployment"}
+    for name in ("lifecycle", "deployment"):
+        (bus,) = may[name]
+        assert ":events:" in bus
+        assert bus.endswith(':event-bus/default"]]}')
+
+
+def test_the_drain_alone_takes_from_the_overflow_queue_and_fills_the_dead_letter_queue(dev: Template) -> None:
+    takes = {name for name in RIGHTS if "sqs:ReceiveMessage" in _on(dev, name, '"IngestOverflow')}
+    fills = {name for name in RIGHTS if "sqs:SendMessage" in _on(dev, name, '"IngestDeadLetters')}
+    assert (takes, fills) == ({"drain"}, {"drain"})
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 
-from tests.infra.synth import ENCRYPTED, SCALED, SIGNED, TRACED, app, checked
+from tests.infra.synth import ENCRYPTED, NOTIFYING, PAGES, SCALED, SIGNED, TRACED, app, checked
 
 
 def _report(made: cdk.App) -> tuple[bool, dict[str, Any]]:
@@ -31,7 +31,9 @@ def _rules(report: dict[str, Any]) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "changes", [(), (TRACED, SIGNED, SCALED, ENCRYPTED)], ids=["as shipped", "traced, signed, scaled and encrypted"]
+    "changes",
+    [(), (TRACED, SIGNED, SCALED, ENCRYPTED, PAGES, NOTIFYING)],
+    ids=["as shipped", "traced, signed, scaled, encrypted, called from pages and notifying"],
 )
 def test_the_stack_passes(changes: tuple[tuple[str, str], ...]) -> None:
     made, _ = app("dev", *changes)

@@ -76,7 +76,11 @@ def test_every_queue_is_encrypted_and_keeps_two_weeks(dev: Template) -> None:
 def test_the_overflow_queue_outwaits_its_consumer_and_redrives(dev: Template) -> None:
     queue = next(one for id, one in dev.all(QUEUE).items() if "IngestOverflow" in id)
     assert queue["VisibilityTimeout"] >= 6 * dev.functions()["drain"]["Timeout"]
-    assert "IngestDeadLetters" in json.dumps(queue["RedrivePolicy"])
+    assert "IngestDeadLetters" in json.dumps(queue["RedrivePolicy"]["deadLetterTargetArn"])
+    # 120 tries, six minutes apart: an event waits out half a day without its table.
+    assert (queue["RedrivePolicy"]["maxReceiveCount"], queue["VisibilityTimeout"]) == (120, 360)
+    (source,) = dev.all("AWS::Lambda::EventSourceMapping").values()
+    assert "IngestOverflow" in json.dumps(source["EventSourceArn"])
 
 
 def test_the_drain_reports_single_failures(dev: Template) -> None:

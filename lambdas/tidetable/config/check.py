@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from tidetable.config.check_capacity import MAX_UNITS, check_capacity
+from tidetable.config.check_doors import check_doors
 from tidetable.config.check_index import check_index
 from tidetable.config.model import RESERVED_COLUMNS, ArchivePolicy, Config, Stream
 from tidetable.names import STREAM
@@ -58,6 +59,7 @@ def check(config: Config) -> list[str]:
     if config.observability.log_retention_days not in LOG_RETENTION_DAYS:
         days = ", ".join(map(str, LOG_RETENTION_DAYS))
         problems.append(f"observability.log_retention_days: CloudWatch Logs keeps for one of {days} days")
+    problems += check_doors(config)
     problems += _check_lifecycle(config)
     for stream in config.streams.values():
         path = f"streams.{stream.name}"

@@ -36,7 +36,7 @@ class _Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class ApiPolicy(_Group, frozen=True, kw_only=True):
     """``[api]``: who may call, how often, and how much at once (``max_body`` in bytes, after decompression).
 
-    With ``snap_start`` the functions that callers wait for start from a snapshot.
+    With ``snap_start`` the functions that callers wait for start from a snapshot. ``cors`` are the origins whose pages may call.
     """
 
     auth: Auth = "api-key"
@@ -45,14 +45,26 @@ class ApiPolicy(_Group, frozen=True, kw_only=True):
     snap_start: bool = False
     max_events: int = 1000
     max_body: int = 4_000_000
+    cors: tuple[str, ...] = ()
 
 
 class Observability(_Group, frozen=True, kw_only=True):
-    """``[observability]``: logs and traces."""
+    """``[observability]``: logs, traces, and whom alarms notify: e-mail addresses and ARNs of SNS topics."""
 
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     log_retention_days: int = 30
     tracing: bool = False
+    notify: tuple[str, ...] = ()
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The e-mail addresses that alarms notify."""
+        return tuple(target for target in self.notify if not target.startswith("arn:"))
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The ARNs of the SNS topics that alarms notify."""
+        return tuple(target for target in self.notify if target.startswith("arn:"))
 
 
 class LifecyclePolicy(_Group, frozen=True, kw_only=True):

@@ -1,0 +1,96 @@
+"""Calls from web pages (CORS): which origins may make them. The functions add the headers of their own answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import aws_apigateway as apigateway
+
+# What a page may send: the key or the parts of a signature, and what the API looks at.
+_HEADERS = "Authorization,Content-Type,Prefer,X-Api-Key,X-Amz-Content-Sha256,X-Amz-Date,X-Amz-Security-Token"
+# Seconds that a browser may remember the permission for an address; two hours is the most that Chromium takes.
+_MAX_AGE = "7200"
+_ALLOW_ORIGIN = "Access-Control-Allow-Origin"
+
+
+def gateway_headers(origins: Sequence[str]) -> dict[str, str]:
+    """The headers of the gateway's own refusals, by which a page may read them; none without origins.
+
+    A gateway response takes fixed values only. So with several origins every page may read them: they are the same fixed
+    sentences for every caller, and hold no data.
+    """
+    if not origins:
+        return {}
+    return {_ALLOW_ORIGIN: f"'{_only(origins) or '*'}'", "Access-Control-Expose-Headers": "'*'"}
+
+
+def allow_preflights(routes: Sequence[apigateway.Resource], origins: Sequence[str]) -> None:
+    """Let the gateway itself answer OPTIONS on every route: a browser sends no key with it, and no function need run."""
+    for route in routes:
+        route.add_method(
+            "OPTIONS",
+            _answer(origins),
+            api_key_required=False,
+            authorization_type=apigateway.AuthorizationType.NONE,
+            method_responses=[
+                apigateway.MethodResponse(
+                    status_code="204",
+                    response_parameters={f"method.response.header.{name}": True for name in _fixed(origins)},
+                )
+            ],
+        )
+
+
+def _answer(origins: Sequence[str]) -> apigateway.MockIntegration:
+    # With */* among the binary media types a mock answers 500, as it takes the empty body for bytes, unless both ways are
+    # converted to text (aws/chalice#1310, squidfunk/terraform-aws-api-gateway-enable-cors#10, serverless/serverless#10254).
+    text = apigateway.ContentHandling.CONVERT_TO_TEXT
+    return apigateway.MockIntegration(
+        content_handling=text,
+        passthrough_behavior=apigateway.PassthroughBehavior.WHEN_NO_MATCH,
+        request_templates={"application/json": '{"statusCode": 204}'},
+        integration_responses=[
+            apigateway.IntegrationResponse(
+                status_code="204",
+                content_handling=text,
+                response_parameters={
+                    f"method.response.header.{name}": f"'{value}'" for name, value in _fixed(origins).items()
+                },
+                response_templates={"application/json": _choice(origins)},
+            )
+        ],
+    )
+
+
+def _fixed(origins: Sequence[str]) -> dict[str, str]:
+    """The headers of a preflight's answer. Of several origins the first stands until the template puts the caller's there."""
+    return {
+        _ALLOW_ORIGIN: origins[0],
+        "Access-Control-Allow-Methods": "GET,POST,OPTIONS",
+        "Access-Control-Allow-Headers": _HEADERS,
+        "Access-Control-Max-Age": _MAX_AGE,
+        "Vary": "Origin",
+        "X-Content-Type-Options": "nosniff",
+    }
+
+
+def _choice(origins: Sequence[str]) -> str:
+    """The template that names the caller's origin if it is allowed; compared as a whole, not as a pattern."""
+    if _only(origins):
+        return ""
+    known = " || ".join(f'$origin == "{origin}"' for origin in origins)
+    lines = [
+        '#set($origin = $input.params().header.get("Origin"))',
+        # A header that is absent reads as empty text; HTTP/2 clients send names in lower case.
+        '#if($origin == "")',
+        '  #set($origin = $input.params().header.get("origin"))',
+        "#end",
+        f"#if({known})",
+        f"  #set($context.responseOverride.header.{_ALLOW_ORIGIN} = $origin)",
+        "#end",
+    ]
+    return "\n".join(lines)
+
+
+def _only(origins: Sequence[str]) -> str | None:
+    return origins[0] if len(origins) == 1 else None

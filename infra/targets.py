@@ -1,0 +1,72 @@
+"""Whom alarms notify: SNS topics that are there already, and a topic of the stack for e-mail addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aws_cdk import Annotations, ArnFormat, Duration, RemovalPolicy, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
+from constructs import Construct
+
+from infra.function import Common
+
+
+class Targets(Construct):
+    """The topics of ``[observability] notify``; ``topic`` is the stack's own, made if there are e-mail addresses."""
+
+    def __init__(self, scope: Construct, id: str, common: Common) -> None:
+        super().__init__(scope, id)
+        policy = common.config.observability
+        topics = [sns.Topic.from_topic_arn(self, f"Given{n}", arn) for n, arn in enumerate(policy.topics)]
+        self.topic = self._own(common.stage, policy.addresses) if policy.addresses else None
+        if self.topic is not None:
+            topics.append(self.topic)
+        self._actions: list[cloudwatch.IAlarmAction] = [actions.SnsAction(topic) for topic in topics]
+        if not topics and common.stage != "local":
+            Annotations.of(self).add_info(
+                'No alarm notifies anybody: set [observability] notify, such as ["ops@example.com"], or look at the dashboard.'
+            )
+
+    def watch(self, alarm: cloudwatch.Alarm) -> None:
+        """Notify every target when the alarm begins and when it ends."""
+        alarm.add_alarm_action(*self._actions)
+        alarm.add_ok_action(*self._actions)
+
+    def _own(self, stage: str, addresses: tuple[str, ...]) -> sns.Topic:
+        alarms = Stack.of(self).format_arn(
+            service="cloudwatch", resource="alarm", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
+        )
+        ours = {"StringEquals": {"aws:SourceAccount": Stack.of(self).account}, "ArnLike": {"aws:SourceArn": alarms}}
+        # CloudWatch may not use the key aws/sns, whose policy is AWS's: its messages would be lost without a word (SNS
+        # Developer Guide, "Managing encryption keys: compatibility with AWS services"). So the topic has a key of its own.
+        key = kms.Key(
+            self,
+            "Key",
+            description=f"Encrypts what alarms of tidetable-{stage} say",
+            enable_key_rotation=True,
+            removal_policy=RemovalPolicy.DESTROY,
+            pending_window=Duration.days(7),
+        )
+        # Who may publish, the topic's policy says; conditions here might not hold for what SNS asks of the key.
+        key.add_to_resource_policy(_lets_alarms("kms:Decrypt", "kms:GenerateDataKey*", on="*"))
+        topic = sns.Topic(self, "Topic", display_name=f"Tidetable {stage}", master_key=key, enforce_ssl=True)
+        topic.add_to_resource_policy(_lets_alarms("sns:Publish", on=topic.topic_arn, conditions=ours))
+        for address in addresses:
+            topic.add_subscription(subscriptions.EmailSubscription(address))
+        return topic
+
+
+def _lets_alarms(*names: str, on: str, conditions: Mapping[str, Any] | None = None) -> iam.PolicyStatement:
+    return iam.PolicyStatement(
+        sid="AlarmsMayNotify",
+        principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
+        actions=list(names),
+        resources=[on],
+        conditions=conditions,
+    )

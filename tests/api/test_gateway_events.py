@@ -1,0 +1,175 @@
+"""Events as API Gateway sends them: below a custom domain's base path, from web pages, and with the request's id."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api.gateway import NOON, Context, serving
+from tests.fakes.stage import Stage
+from tests.infra.synth import CONFIG
+
+PAGE = "https://app.example.com"
+OTHER = "https://app-example.com"
+QUAKES = {"stream": "quakes"}
+ROUTES = [
+    ("/v1/health", None, 200),
+    ("/v1/streams", None, 200),
+    ("/v1/streams/{stream}/periods", QUAKES, 200),
+    ("/v1/streams/{stream}/events", QUAKES, 200),
+    ("/v1/streams/{stream}/aggregate", QUAKES, 200),
+    ("/v1/streams/{stream}/events/{ref}", {"stream": "quakes", "ref": "abc"}, 400),
+    ("/v1/streams/{stream}/latest", QUAKES, 400),
+    ("/v1/streams/{stream}/top", QUAKES, 400),
+]
+
+
+def event(
+    resource: str,
+    parameters: dict[str, str] | None,
+    *,
+    base: str = "",
+    body: str | None = None,
+    headers: dict[str, str] | None = None,
+) -> dict[str, Any]:
+    """A proxy event of a REST API; ``base`` stands before the path where the API has a custom domain."""
+    path = resource
+    for name, value in (parameters or {}).items():
+        path = path.replace(f"{{{name}}}", value)
+    method = "GET" if body is None else "POST"
+    sent = {"Accept": "*/*", "Content-Type": "application/json", **(headers or {})}
+    return {
+        "resource": resource,
+        "path": f"{base}{path}",
+        "httpMethod": method,
+        "headers": sent,
+        "multiValueHeaders": {name: [value] for name, value in sent.items()},
+        "queryStringParameters": None,
+        "multiValueQueryStringParameters": None,
+        "pathParameters": parameters,
+        "stageVariables": None,
+        "requestContext": {
+            "requestId": "c6af9ac6-7b61-11e6-9a41-93e8deadbeef",
+            "stage": "api",
+            "path": f"{base}{path}" if base else f"/api{path}",
+            "resourcePath": resource,
+            "httpMethod": method,
+        },
+        "body": body,
+        "isBase64Encoded": False,
+    }
+
+
+def ask(sent: dict[str, Any]) -> tuple[int, dict[str, str], Any]:
+    """Status, headers and document of the function's answer."""
+    from handlers import ingest, query
+
+    handler: Any = query.handler if sent["httpMethod"] == "GET" else ingest.handler
+    answer = handler(sent, Context())
+    headers = answer.get("headers") or {name: values[0] for name, values in answer["multiValueHeaders"].items()}
+    return answer["statusCode"], headers, json.loads(answer["body"])
+
+
+def served(tmp_path: Path, cors: str) -> Iterator[None]:
+    file = tmp_path / "tidetable.toml"
+    file.write_text(CONFIG.read_text().replace("cors = []", f"cors = {cors}"))
+    stage = Stage(NOON, file.read_text())
+    while stage.run_lifecycle().done:
+        pass
+    for _ in serving(stage, file):
+        yield
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    yield from served(tmp_path_factory.mktemp("plain"), "[]")
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    yield from served(tmp_path_factory.mktemp("pages"), f'["{PAGE}", "http://localhost:3000"]')
+
+
+@pytest.fixture(scope="module")
+def everybody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    yield from served(tmp_path_factory.mktemp("everybody"), '["*"]')
+
+
+@pytest.mark.usefixtures("plain")
+@pytest.mark.parametrize("base", ["", "/tides", "/data/v1", "/v1/streams"])
+@pytest.mark.parametrize(("resource", "parameters", "status"), ROUTES)
+def test_a_route_answers_the_same_below_any_base_path(
+    base: str, resource: str, parameters: dict[str, str] | None, status: int
+) -> None:
+    found, _, document = ask(event(resource, parameters, base=base))
+    assert found == status
+    assert document.get("code") != "not_found"
+
+
+@pytest.mark.usefixtures("plain")
+def test_events_are_sent_and_found_by_ref_below_a_base_path() -> None:
+    body = json.dumps({"series": "ci", "id": "ci/1 é", "data": {"mag": 4.2}})
+    status, _, stored = ask(event("/v1/streams/{stream}/events", QUAKES, base="/tides", body=body))
+    assert (status, stored["accepted"]) == (200, 1)
+    ref = {"stream": "quakes", "ref": stored["refs"][0]}
+    status, _, found = ask(event("/v1/streams/{stream}/events/{ref}", ref, base="/tides"))
+    assert (status, found["id"], found["data"]) == (200, "ci/1 é", {"mag": 4.2})
+
+
+ASKED = [
+    event("/v1/streams", None),
+    event("/v1/streams/{stream}/events", {"stream": "nothing"}),
+    event("/v1/streams/{stream}/events", QUAKES, body='{"series": "ci"}'),
+    event("/v1/streams/{stream}/events", QUAKES, body="{oops"),
+]
+KINDS = ["an answer", "a refusal", "stored", "refused"]
+
+
+@pytest.mark.usefixtures("plain")
+@pytest.mark.parametrize("sent", ASKED, ids=KINDS)
+def test_every_answer_says_which_request_it_answers_and_what_it_is(sent: dict[str, Any]) -> None:
+    _, headers, _ = ask(sent)
+    assert headers["Tidetable-Request-Id"] == "c6af9ac6-7b61-11e6-9a41-93e8deadbeef"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Cache-Control"] == "no-store"
+    assert not [name for name in headers if name.startswith("Access-Control-")]
+
+
+@pytest.mark.usefixtures("plain")
+def test_the_functions_log_names_the_gateways_request() -> None:
+    from handlers._observe import logger
+
+    ask(event("/v1/streams/{stream}/events", QUAKES, body="{oops"))
+    assert logger.get_current_keys()["api_request_id"] == "c6af9ac6-7b61-11e6-9a41-93e8deadbeef"
+
+
+@pytest.mark.usefixtures("pages")
+@pytest.mark.parametrize("name", ["Origin", "origin"])
+@pytest.mark.parametrize("sent", ASKED, ids=KINDS)
+def test_a_page_of_an_allowed_origin_may_read_every_answer(sent: dict[str, Any], name: str) -> None:
+    _, headers, _ = ask(sent | {"headers": sent["headers"] | {name: PAGE}})
+    assert headers["Access-Control-Allow-Origin"] == PAGE
+    assert headers["Access-Control-Expose-Headers"] == "*"
+    assert headers["Vary"] == "Origin"
+    assert "Access-Control-Allow-Credentials" not in headers
+
+
+@pytest.mark.usefixtures("pages")
+@pytest.mark.parametrize("origin", [OTHER, "http://app.example.com", "https://app.example.com.evil.test", "null", None])
+def test_no_other_page_may_read_an_answer(origin: str | None) -> None:
+    sent = event("/v1/streams", None, headers={} if origin is None else {"Origin": origin})
+    status, headers, _ = ask(sent)
+    assert status == 200
+    assert "Access-Control-Allow-Origin" not in headers
+    assert headers["Vary"] == "Origin"
+
+
+@pytest.mark.usefixtures("everybody")
+def test_every_page_may_read_an_answer_if_all_origins_are_allowed() -> None:
+    _, headers, _ = ask(event("/v1/streams", None, headers={"Origin": OTHER}))
+    assert headers["Access-Control-Allow-Origin"] == "*"
+    assert "Vary" not in headers

@@ -1,0 +1,179 @@
+"""The alarms: what each watches and when it begins, written out, and whom they notify."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.infra.synth import NOTIFYING, PAGER, Template, app, template
+
+SQS, LAMBDA, GATEWAY, OWN = "AWS/SQS", "AWS/Lambda", "AWS/ApiGateway", "Tidetable"
+# Name: (namespace, metric, what it watches, statistic, seconds of a period, periods, condition, without data).
+ALARMS: dict[str, tuple[str, str, str, str, int, int, str, str]] = {
+    "DeadLetters": (SQS, "ApproximateNumberOfMessagesVisible", "IngestDeadLetters", "Maximum", 60, 1, ">= 1", "fine"),
+    "OverflowOld": (SQS, "ApproximateAgeOfOldestMessage", "IngestOverflow", "Maximum", 300, 1, ">= 3600", "fine"),
+    "LifecycleFailing": (LAMBDA, "Errors", "lifecycle", "Sum", 300, 3, ">= 1", "fine"),
+    "LifecycleUnhealthy": (OWN, "LifecycleHealthy", "tidetable-dev-lifecycle", "Minimum", 300, 3, "< 1", "fine"),
+    "LifecycleNotRunning": (LAMBDA, "Invocations", "lifecycle", "Sum", 300, 4, "< 1", "bad"),
+    "LifecycleUndelivered": (
+        *(SQS, "ApproximateNumberOfMessagesVisible", "LifecycleDeadLetters"),
+        *("Maximum", 60, 1, ">= 1", "fine"),
+    ),
+    "NextTableMissing": (
+        *(OWN, "StreamsWithoutNextTable", "tidetable-dev-lifecycle"),
+        *("Maximum", 300, 2, ">= 1", "fine"),
+    ),
+    "WritesThrottled": (OWN, "ThrottledWrites", "tidetable-dev-ingest", "Sum", 300, 3, ">= 1000", "fine"),
+    "TableQuotaNear": (OWN, "PeriodTables", "tidetable-dev-lifecycle", "Maximum", 300, 1, ">= 2000", "fine"),
+    "ArchiveOverdue": (OWN, "ArchivesOverdue", "tidetable-dev-lifecycle", "Maximum", 300, 2, ">= 1", "fine"),
+    "ArchiveFailing": (LAMBDA, "Errors", "archiver", "Sum", 300, 1, ">= 1", "fine"),
+    "SweepFailing": (LAMBDA, "Errors", "sweeper", "Sum", 300, 1, ">= 1", "fine"),
+    "IngestFailing": (LAMBDA, "Errors", "ingest", "Sum", 60, 3, ">= 1", "fine"),
+    # By API and stage: those that are free. By route and method they would have to be switched on, and paid for.
+    "ApiFailing": (GATEWAY, "5XXError", "tidetable-dev api", "Sum", 60, 3, ">= 1", "fine"),
+}
+OPERATORS = {"GreaterThanOrEqualToThreshold": ">=", "LessThanThreshold": "<"}
+WITHOUT_DATA = {"notBreaching": "fine", "breaching": "bad"}
+ONLY_TOPIC = ("notify = []", f'notify = ["{PAGER}"]')
+
+
+def alarms(made: Template) -> dict[str, dict[str, Any]]:
+    """The alarms by the section of the runbook that they name."""
+    found = {}
+    for one in made.all("AWS::CloudWatch::Alarm").values():
+        section = re.search(r"docs/runbook\.md#(\w+)$", one["AlarmDescription"])
+        assert section is not None, one["AlarmDescription"]
+        found[section[1]] = one
+    return found
+
+
+def watched(made: Template, alarm: dict[str, Any]) -> str:
+    """What an alarm's dimensions name: a queue, a function, a service, or an API and its stage."""
+    dimensions = {one["Name"]: one["Value"] for one in alarm["Dimensions"]}
+    match sorted(dimensions):
+        case ["QueueName"]:
+            queue, attribute = dimensions["QueueName"]["Fn::GetAtt"]
+            assert attribute == "QueueName"
+            assert made.resources[queue]["Type"] == "AWS::SQS::Queue"
+            return re.sub(r"[0-9A-F]{8}$", "", queue)
+        case ["FunctionName"]:
+            ids = {made.id_of(name): name for name in made.functions()}
+            return ids[dimensions["FunctionName"]["Ref"]]
+        case ["service"]:
+            return str(dimensions["service"])
+        case ["ApiName", "Stage"]:
+            (stage,) = made.all("AWS::ApiGateway::Stage")
+            assert dimensions["Stage"] == {"Ref": stage}
+            return f"{dimensions['ApiName']} {made.all('AWS::ApiGateway::Stage')[stage]['StageName']}"
+    raise AssertionError(f"nothing is known of dimensions {sorted(dimensions)}")
+
+
+@pytest.mark.parametrize("name", ALARMS)
+def test_an_alarm_watches_this_and_begins_then(dev: Template, name: str) -> None:
+    alarm = alarms(dev)[name.lower()]
+    assert (
+        alarm["Namespace"],
+        alarm["MetricName"],
+        watched(dev, alarm),
+        alarm["Statistic"],
+        alarm["Period"],
+        alarm["EvaluationPeriods"],
+        f"{OPERATORS[alarm['ComparisonOperator']]} {alarm['Threshold']}",
+        WITHOUT_DATA[alarm["TreatMissingData"]],
+    ) == ALARMS[name]
+    assert alarm.get("DatapointsToAlarm", alarm["EvaluationPeriods"]) == alarm["EvaluationPeriods"]
+
+
+def test_there_is_no_other_alarm(dev: Template) -> None:
+    assert alarms(dev).keys() == {name.lower() for name in ALARMS}
+    assert len(dev.all("AWS::CloudWatch::Alarm")) == len(ALARMS)
+
+
+def test_alarms_are_simple_ones_that_the_emulator_takes(dev: Template) -> None:
+    assert not dev.all("AWS::CloudWatch::CompositeAlarm")
+    assert not [one for one in dev.all("AWS::CloudWatch::Alarm").values() if "Metrics" in one]
+
+
+def test_the_dashboard_shows_the_gateways_free_metrics_only(dev: Template) -> None:
+    """By API and stage; by route and method they are off, and would have no data."""
+    (board,) = dev.all("AWS::CloudWatch::Dashboard").values()
+    parts = board["DashboardBody"]["Fn::Join"][1]
+    text = "".join(part if isinstance(part, str) else "reference" for part in parts)
+    shown = re.findall(r'\["AWS/ApiGateway","(\w+)",((?:"[^"]*",?)+)', text)
+    assert {name for name, _ in shown} == {"Count", "4XXError", "5XXError", "Latency"}
+    assert {dimensions.rstrip(",") for _, dimensions in shown} == {'"ApiName","tidetable-dev","Stage","reference"'}
+
+
+def test_an_alarm_on_runs_is_made_when_runs_are_due_and_goes_before_they_end(dev: Template) -> None:
+    """Without data it is an alarm, and before the schedule there is none."""
+    resources = dev.resources.items()
+    (alarm,) = (one for id, one in resources if id.startswith("AlarmsLifecycleNotRunning"))
+    (schedule,) = (id for id in dev.all("AWS::Scheduler::Schedule") if id.startswith("LifecycleSchedule"))
+    assert schedule in alarm["DependsOn"]
+
+
+def test_every_alarm_notifies_every_target_when_it_begins_and_when_it_ends() -> None:
+    made = template("dev", NOTIFYING)
+    (topic,) = made.all("AWS::SNS::Topic")
+    for one in made.all("AWS::CloudWatch::Alarm").values():
+        assert one["AlarmActions"] == [PAGER, {"Ref": topic}]
+        assert one["OKActions"] == [PAGER, {"Ref": topic}]
+        assert one.get("ActionsEnabled", True) is True
+    assert made.document["Outputs"]["AlarmTopic"]["Value"] == {"Ref": topic}
+
+
+def test_addresses_are_subscribed_to_a_topic_of_the_stack() -> None:
+    made = template("dev", NOTIFYING)
+    (topic,) = made.all("AWS::SNS::Topic")
+    subscriptions = made.all("AWS::SNS::Subscription").values()
+    assert {(one["Protocol"], one["Endpoint"]) for one in subscriptions} == {
+        ("email", "ops@example.com"),
+        ("email", "night@example.com"),
+    }
+    assert {json.dumps(one["TopicArn"]) for one in subscriptions} == {json.dumps({"Ref": topic})}
+
+
+def test_cloudwatch_may_publish_to_the_encrypted_topic_for_alarms_of_this_account() -> None:
+    made = template("dev", NOTIFYING)
+    ((id, topic),) = made.all("AWS::SNS::Topic").items()
+    ((key_id, key),) = made.all("AWS::KMS::Key").items()
+    assert topic["KmsMasterKeyId"] == {"Fn::GetAtt": [key_id, "Arn"]}
+    assert key["EnableKeyRotation"] is True
+    (may,) = (one for one in key["KeyPolicy"]["Statement"] if "Service" in one["Principal"])
+    assert may["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
+    assert (may["Effect"], may["Action"]) == ("Allow", ["kms:Decrypt", "kms:GenerateDataKey*"])
+    (policy,) = made.all("AWS::SNS::TopicPolicy").values()
+    assert policy["Topics"] == [{"Ref": id}]
+    insecure, publish = policy["PolicyDocument"]["Statement"]
+    assert (insecure["Effect"], insecure["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
+    assert (publish["Effect"], publish["Action"]) == ("Allow", "sns:Publish")
+    assert publish["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
+    assert publish["Resource"] == {"Ref": id}
+    assert publish["Condition"]["StringEquals"] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
+    assert ":alarm:*" in json.dumps(publish["Condition"]["ArnLike"]["aws:SourceArn"])
+
+
+def test_a_topic_that_is_there_already_needs_none_of_the_stack() -> None:
+    made = template("dev", ONLY_TOPIC)
+    assert not made.all("AWS::SNS::Topic")
+    assert not made.all("AWS::KMS::Key")
+    assert {json.dumps(one["AlarmActions"]) for one in made.all("AWS::CloudWatch::Alarm").values()} == {f'["{PAGER}"]'}
+
+
+def _notes(stage: str, *changes: tuple[str, str]) -> list[str]:
+    made, stack = app(stage, *changes)
+    artifact = made.synth().get_stack_by_name(stack.stack_name)
+    return [str(one.entry.data) for one in artifact.messages if "notifies" in str(one.entry.data)]
+
+
+def test_the_synth_says_so_if_alarms_notify_nobody(dev: Template) -> None:
+    assert not [
+        one for one in dev.all("AWS::CloudWatch::Alarm").values() if "AlarmActions" in one or "OKActions" in one
+    ]
+    (note,) = _notes("dev")
+    assert note.startswith("No alarm notifies anybody: set [observability] notify")
+    assert _notes("dev", ONLY_TOPIC) == []
+    assert _notes("local") == []

@@ -1,0 +1,64 @@
+"""cfn-lint, which knows every property of CloudFormation's resources, over the templates of all kinds of configuration."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from cfnlint.api import lint
+from cfnlint.config import ManualArgs
+
+from tests.infra.synth import DELETE_ALL, ENCRYPTED, NOTIFYING, PAGES, ROOT, SCALED, SIGNED, TRACED, Template, template
+
+EVERYTHING = (
+    SIGNED,
+    TRACED,
+    SCALED,
+    ENCRYPTED,
+    *DELETE_ALL,
+    ("snap_start = false", "snap_start = true"),
+    PAGES,
+    NOTIFYING,
+    ("deletion_protection = false", "deletion_protection = true"),
+    ("point_in_time_recovery = false", "point_in_time_recovery = true"),
+    ('stream = "none"', 'stream = "new-and-old-images"'),
+    ('versions = "overwrite"', 'versions = "keep"'),
+    ("cold = []", 'cold = ["raw"]'),
+)
+EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/tidetable.toml"))
+# What is left out, and why.
+IGNORED = {
+    "W3005": "the CDK writes DependsOn for what a reference says already; CloudFormation takes both",
+}
+
+
+def problems(made: Template) -> list[str]:
+    """What cfn-lint finds, as lines."""
+    settings = ManualArgs(ignore_checks=list(IGNORED), regions=["us-east-1"])
+    found = lint(json.dumps(made.document), config=settings)
+    return [f"{one.rule.id} {'/'.join(map(str, one.path or []))}: {one.message}" for one in found]
+
+
+def test_the_example_as_shipped() -> None:
+    assert problems(template("dev")) == []
+
+
+def test_everything_on() -> None:
+    assert problems(template("dev", *EVERYTHING)) == []
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example(example: str) -> None:
+    assert problems(template("dev", file=ROOT / "examples" / example / "tidetable.toml")) == []
+
+
+def test_a_property_that_does_not_exist_and_a_value_out_of_range_are_found() -> None:
+    document = json.loads(json.dumps(template("dev").document))
+    queue = next(one for one in document["Resources"].values() if one["Type"] == "AWS::SQS::Queue")
+    queue["Properties"] |= {"MessageRetentionPeriod": 1_209_601, "Colour": "blue"}
+    rules = {line.split()[0] for line in problems(Template(document))}
+    assert rules == {"E3002", "E3034"}
+
+
+def test_all_examples_are_looked_at() -> None:
+    assert {"jobs", "orders", "scores", "telemetry"} <= set(EXAMPLES)
