@@ -2,12 +2,12 @@
 
 An entry that is two seconds old must not let a write into a table that is being archived: the scan would miss it. It does not:
 
-- Only entries that are open (or creating) are kept. Only a closed table can be archived, and the lifecycle archives it at the earliest
-  ``SETTLE`` (15 minutes) after it closed.
-- They serve only events within the window, which is compared with the time of the request itself, not with the time of the read. A
-  table is open as long as its period meets the window.
-- Events before the window (of a backfill) always make the request read the catalog. So do those for which no open entry is known:
-  nothing is refused, and nothing queued for want of a table, because of an entry that is kept.
+- Only entries that are open (or creating) are kept. Only a closed table can be archived, and the lifecycle archives it
+  ``SETTLE`` (15 minutes) after it closed, at the earliest.
+- They serve only events within the window, which is compared with the time of the request itself, not with the time of the
+  read. A table is open as long as its period meets the window.
+- Events before the window (of a backfill) always make the request read the catalog. So do those for which no open entry is
+  known: nothing is refused, and nothing queued for want of a table, because of an entry that is kept.
 
 What is kept of an open entry never changes: its period, its table and its layout. See docs/decisions/0033.
 """
