@@ -1,6 +1,7 @@
 """The lean store against scripted replies: what is read again, what is written again, and what a refusal means."""
 
 import json
+import random
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -129,6 +130,18 @@ def test_a_read_that_is_wrong_or_of_no_table_is_tried_once(name: str) -> None:
             with pytest.raises(error):
                 READS[name][0](script.store)
         assert len(script.sent) == 1
+
+
+def test_functions_from_one_snapshot_do_not_pause_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SnapStart restores the state of `random` into every copy: what each draws must come from the system."""
+    monkeypatch.undo()
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    for _ in range(2):
+        random.seed(7)
+        reads._pause(1.0)
+    assert slept[0] != slept[1]
+    assert all(0 <= one <= 1 for one in slept)
 
 
 def test_the_replies_beside_one_that_was_throttled_are_kept() -> None:
