@@ -105,6 +105,11 @@ class Stage:
         self.part_bytes = 100_000
         self.seal = Seal(self.catalog.secret)
 
+    def restart(self) -> None:
+        """What a process remembers is gone: the next request is served by a new one."""
+        self.circuit = Circuit(self.clock)
+        self.known = KnownPeriods()
+
     def send(self, stream: str, body: bytes) -> Outcome:
         """What the ingest function does with a request."""
         parts = Ingest(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidetable.ingest import bodies
+from tidetable.exact import decode_json
 from tidetable.ingest.bodies import Sent, Unreadable, decode_body
 from tidetable.problems import ProblemError
 
@@ -235,8 +235,7 @@ def test_a_body_of_too_many_values_is_refused_before_they_are_decoded(
         decoded.append(None)
         return decode_json(text)
 
-    decode_json = bodies.decode_json
-    monkeypatch.setattr(bodies, "decode_json", counting)
+    monkeypatch.setattr("tidetable.ingest.bodies.decode_json", counting)
     body = crowd(name, kind, one)
     tracemalloc.start()
     try:

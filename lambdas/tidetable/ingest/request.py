@@ -190,17 +190,14 @@ class _Accepted:
 
 
 def _refuse_whole(rejections: Sequence[Rejection], count: int, request: IngestRequest) -> None:
-    if rejections and request.strict:
-        detail = f"{len(rejections)} of {count} events are refused, so with handling=strict nothing was written"
-        raise _refusal(400, "strict", detail, rejections)
-    if len(rejections) == count:
-        raise _refusal(422, "all_refused", "every event was refused; nothing was written", rejections)
-
-
-def _refusal(status: int, code: str, detail: str, rejections: Sequence[Rejection]) -> ProblemError:
-    if len(rejections) > LISTED:
-        detail += f"; errors lists the first {LISTED} of {len(rejections)}"
-    return refuse(status, code, detail, rejected=len(rejections), errors=errors_of(rejections[:LISTED]))
+    if not rejections or not (request.strict or len(rejections) == count):
+        return
+    listed = {"rejected": len(rejections), "errors": errors_of(rejections[:LISTED])}
+    more = f"; errors lists the first {LISTED} of {len(rejections)}" if len(rejections) > LISTED else ""
+    if request.strict:
+        detail = f"{len(rejections)} of {count} events are refused, so with handling=strict nothing was written{more}"
+        raise refuse(400, "strict", detail, **listed)
+    raise refuse(422, "all_refused", f"every event was refused; nothing was written{more}", **listed)
 
 
 def _store(
