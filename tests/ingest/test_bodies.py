@@ -50,6 +50,26 @@ def test_a_gzip_file_of_several_members_is_read_to_its_end() -> None:
     assert len(decode(body, "application/x-ndjson")) == 2
 
 
+def test_a_thousand_members_are_read_and_more_are_refused_without_a_look() -> None:
+    """200,000 empty members are 4 MB; what is left after each was copied, that would be 400 GB."""
+    event = gzip.compress(E + b"\n", mtime=0)
+    empty = gzip.compress(b"", mtime=0)
+    assert decode(event + empty * 998 + event, "application/x-ndjson") == [{"series": "a"}] * 2
+    with pytest.raises(ProblemError, match="more than 1000 members"):
+        decode(event + empty * 199_999, "application/x-ndjson")
+
+
+@pytest.mark.parametrize("size", [*range(65_510, 65_540), 131_072, 200_000])
+def test_a_gzip_file_is_read_whole_wherever_its_pieces_end(size: int) -> None:
+    """Stored without compression, so that the ends of members fall around the end of a piece."""
+    text = b'{"series": "' + b"x" * size + b'"}\n'
+    member = gzip.compress(text, compresslevel=0, mtime=0)
+    found = decode_body(member + member, "application/x-ndjson", max_body=10**6, max_events=10)
+    assert [len(one.series) for one in found] == [size, size]
+    with pytest.raises(ProblemError, match="cut short"):
+        decode_body((member + member)[:-1], "application/x-ndjson", max_body=10**6, max_events=10)
+
+
 REFUSED = [
     ("no JSON", b'{"series": ', "application/json", 400, "unparseable"),
     ("an empty body", b"", "application/json", 400, "unparseable"),

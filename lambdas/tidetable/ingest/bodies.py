@@ -224,19 +224,24 @@ def _plain(body: bytes, max_body: int) -> bytes:
             raise _too_large(max_body)
         return body
     plain = bytearray()
-    rest = body
+    view, at = memoryview(body), 0
     try:
-        while rest:  # a gzip file may have several members
+        for _ in range(_MOST_MEMBERS):  # a gzip file may have several members
             member = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
-            plain += member.decompress(rest, max_body + 1 - len(plain))
-            if len(plain) > max_body:
-                raise _too_large(max_body)
-            if not member.eof:
-                raise refuse(400, "unparseable", "the gzip body is cut short")
-            rest = member.unused_data
+            while not member.eof:
+                # A piece at a time, as what is left of it after a member is copied.
+                piece = view[at : at + _PIECE]
+                if not piece:
+                    raise refuse(400, "unparseable", "the gzip body is cut short")
+                plain += member.decompress(piece, max_body + 1 - len(plain))
+                if len(plain) > max_body:
+                    raise _too_large(max_body)
+                at += len(piece) - len(member.unused_data)
+            if at == len(body):
+                return bytes(plain)
     except zlib.error as error:
         raise refuse(400, "unparseable", f"the gzip body is damaged: {error}") from error
-    return bytes(plain)
+    raise refuse(400, "unparseable", f"the gzip body has more than {_MOST_MEMBERS} members: compress it as one")
 
 
 def _too_large(max_body: int) -> Exception:
@@ -245,6 +250,9 @@ def _too_large(max_body: int) -> Exception:
     )
 
 
+# Members of a gzip body: each costs something, however empty, and no sender needs more than one for each event.
+_MOST_MEMBERS = 1_000
+_PIECE = 65_536
 # With so few characters and no exponent a number has neither too many digits nor too great an exponent.
 _USUAL = 30
 
