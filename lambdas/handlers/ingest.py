@@ -14,7 +14,7 @@ import wiring
 from handlers._http import Response, complete_answers, json_response, problem_response
 from handlers._observe import logger, metrics, observed, seconds_left, uncollected
 from tidetable.ingest import IngestRequest, Outcome, ingest
-from tidetable.problems import Problem, ProblemError
+from tidetable.problems import Problem, ProblemError, refuse
 
 # Kept back from the function's time for queueing what could not be written, and for the answer.
 _RESERVE_SECONDS = 10.0
@@ -26,16 +26,21 @@ _RESERVE_SECONDS = 10.0
 def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     """Take the events of one request."""
     try:
+        return _answer(event, context)
+    except Exception:  # the boundary: whatever it was, also of the answer, the caller learns that nothing was acknowledged
+        logger.exception("ingest failed")
+        metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
+        detail = "the events may not be stored; send the whole request again, which is harmless"
+        return problem_response(Problem(503, "unavailable", detail, headers={"Retry-After": "5"}))
+
+
+def _answer(event: dict[str, Any], context: LambdaContext) -> Response:
+    try:
         outcome = ingest(_request(event), wiring.ingest(), seconds_left(context, _RESERVE_SECONDS))
     except ProblemError as error:
         logger.info("request refused", code=error.problem.code, status=error.problem.status)
         metrics.add_metric("RequestsRefused", MetricUnit.Count, 1)
         return problem_response(error.problem)
-    except Exception:  # the boundary: whatever it was, the caller learns that nothing was acknowledged
-        logger.exception("ingest failed")
-        metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
-        detail = "the events may not be stored; send the whole request again, which is harmless"
-        return problem_response(Problem(503, "unavailable", detail, headers={"Retry-After": "5"}))
     _measure(outcome)
     headers = {"Tidetable-Write-Units": f"{outcome.write_units:g}"}
     if outcome.rejections:
@@ -46,10 +51,14 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
 def _request(event: dict[str, Any]) -> IngestRequest:
     headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
     body = event.get("body") or ""
+    try:
+        content = b64decode(body) if event.get("isBase64Encoded") else body.encode()
+    except ValueError as error:
+        raise refuse(400, "unparseable", "the body is neither UTF-8 nor whole: send JSON or NDJSON") from error
     preferences = headers.get("prefer", "").replace(" ", "").lower()
     return IngestRequest(
         stream=unquote(event["pathParameters"]["stream"]),
-        body=b64decode(body) if event.get("isBase64Encoded") else body.encode(),
+        body=content,
         content_type=headers.get("content-type", ""),
         strict="handling=strict" in preferences.split(","),
     )

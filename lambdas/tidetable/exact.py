@@ -8,14 +8,15 @@ from typing import Any
 import msgspec
 
 
-def _number(text: str) -> Decimal:
+def exact_number(text: str) -> Decimal:
+    """A number of JSON that is not whole, with all its digits."""
     try:
         return Decimal(text)
     except InvalidOperation:
         return Decimal("NaN")  # refused by the event's own check, which can name the field
 
 
-_DECODE = msgspec.json.Decoder(float_hook=_number).decode
+_DECODE = msgspec.json.Decoder(float_hook=exact_number).decode
 encode_json = msgspec.json.Encoder(decimal_format="number").encode
 # The same for the same content, whatever the order of its fields.
 canonical_json = msgspec.json.Encoder(decimal_format="number", order="sorted").encode

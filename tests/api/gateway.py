@@ -125,6 +125,7 @@ def serving(stage: Stage, config: Path) -> Iterator[Gateway]:
             lambda pause: pause,
             stage.circuit,
             stage.outside,
+            stage.known,
         )
         for name, value in {
             "ingest": parts, "reader": stage.reader(), "catalog": stage.catalog, "tables": stage.tables, "clock": stage.clock,

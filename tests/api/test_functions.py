@@ -1,11 +1,21 @@
 """What the functions do around their use cases."""
 
 import gc
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from tests.api.gateway import Context
+from tests.fakes import FakeClock
+from tests.ingest.streams import NOW
+from tests.ingest.test_request import World
+from tidetable.catalog import State
+from tidetable.errors import StoreUnavailable
+from tidetable.events import Event
+from tidetable.ingest.overflow import encode_message
 
 
 def record(sent: int, body: str) -> dict[str, Any]:
@@ -33,6 +43,143 @@ def test_the_drain_takes_the_oldest_message_first(monkeypatch: pytest.MonkeyPatc
     event = {"Records": [record(30, "young"), record(9, "oldest"), record(11, "older")]}
     assert drain.handler(event, Context()) == {"batchItemFailures": []}  # type: ignore[arg-type]
     assert taken == ["oldest", "older", "young"]
+
+
+def queue_message(world: World, *ids: str, at: datetime = NOW) -> str:
+    return encode_message("quakes", [Event("a", at, id, {"n": 1}) for id in ids], 1)
+
+
+class Letters:
+    """The queue of dead letters; ``refuses`` makes it unreachable."""
+
+    def __init__(self) -> None:
+        self.kept: list[str] = []
+        self.refuses = False
+
+    def bury(self, body: str, reason: str) -> bool:
+        if not self.refuses:
+            self.kept.append(reason)
+        return not self.refuses
+
+
+@pytest.fixture
+def drained(monkeypatch: pytest.MonkeyPatch) -> tuple[World, Letters, Callable[..., list[str]]]:
+    """The drain's real handler over tables in memory; it answers which messages come again."""
+    from handlers import drain
+
+    world, letters = World(), Letters()
+    parts = world.drainer()
+    monkeypatch.setattr("wiring.drain", lambda: parts)
+    monkeypatch.setattr("wiring.dead_letters", lambda: letters)
+
+    def run(*bodies: str) -> list[str]:
+        records = [{**record(number, body), "messageId": str(number)} for number, body in enumerate(bodies)]
+        answer = drain.handler({"Records": records}, Context())  # type: ignore[arg-type]
+        return [one["itemIdentifier"] for one in answer["batchItemFailures"]]
+
+    return world, letters, run
+
+
+def test_a_message_that_was_not_drained_comes_again_and_the_others_do_not(
+    drained: tuple[World, Letters, Callable[..., list[str]]],
+) -> None:
+    world, letters, run = drained
+    bodies = [
+        queue_message(world, "1"),
+        queue_message(world, "2", at=NOW - timedelta(days=1)),
+        queue_message(world, "3"),
+    ]
+    held = world.store.tables.pop("tidetable-t.quakes.2026-02-28")
+    assert run(*bodies) == ["1"]
+    assert letters.kept == [], "it can be drained once the table is there"
+    world.store.tables["tidetable-t.quakes.2026-02-28"] = held
+    assert run(bodies[1]) == []
+    assert (world.count("2026-03-01"), world.count("2026-02-28")) == (2, 1)
+
+
+def test_a_message_comes_again_whatever_stopped_it(
+    drained: tuple[World, Letters, Callable[..., list[str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, letters, run = drained
+
+    def broken(*_: Any) -> None:
+        raise StoreUnavailable("no answer", "connection reset")
+
+    monkeypatch.setattr(world.store, "write_each", broken)
+    assert run(queue_message(world, "1")) == ["0"]
+    assert letters.kept == []
+
+
+def test_a_message_that_no_try_can_drain_is_buried_with_its_reason_or_comes_again(
+    drained: tuple[World, Letters, Callable[..., list[str]]],
+) -> None:
+    world, letters, run = drained
+    world.move("2026-03-01", State.ARCHIVED)
+    bodies = ["no message", queue_message(world, "1"), queue_message(world, "2", at=NOW - timedelta(days=1))]
+    letters.refuses = True
+    assert run(*bodies) == ["0", "1"]
+    letters.refuses = False
+    assert run(*bodies) == []
+    assert [reason.partition(":")[0] for reason in letters.kept] == [
+        "the message cannot be read",
+        "period 2026-03-01 of quakes is archived",
+    ]
+
+
+BAD_EVENTS: list[tuple[str, Any, int]] = [
+    (
+        "half a surrogate pair in the body",
+        {"pathParameters": {"stream": "quakes"}, "body": '{"series": "\ud800"}'},
+        400,
+    ),
+    ("a body that is no base64", {"pathParameters": {"stream": "quakes"}, "body": "x", "isBase64Encoded": True}, 400),
+    ("half a surrogate pair for a stream", {"pathParameters": {"stream": "\ud800"}, "body": "{}"}, 404),
+    (
+        "half a surrogate pair for a type",
+        {"pathParameters": {"stream": "quakes"}, "headers": {"content-type": "\ud800"}, "body": "{}"},
+        415,
+    ),
+    ("no path", {"body": "{}"}, 503),
+    ("nothing", {}, 503),
+    ("no object", None, 503),
+]
+
+
+@pytest.mark.parametrize(("name", "event", "status"), BAD_EVENTS, ids=[name for name, *_ in BAD_EVENTS])
+def test_every_event_of_the_gateway_is_answered(
+    name: str, event: Any, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from handlers import ingest
+
+    monkeypatch.setattr("wiring.ingest", World().serving)
+    answer = ingest.handler(event, Context())  # type: ignore[arg-type]
+    assert answer["statusCode"] == status
+    assert json.loads(answer["body"])["status"] == status
+    assert answer["headers"].get("Retry-After") == ("5" if status == 503 else None)
+
+
+@pytest.mark.parametrize("broken", ["_measure", "json_response", "problem_response"])
+def test_no_exception_leaves_the_ingest_function(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither one of the measuring nor one of the answer itself: the gateway would answer 502 without a word."""
+    from handlers import ingest
+
+    whole = getattr(ingest, broken)
+    calls: list[Any] = []
+
+    def once(*given: Any) -> Any:
+        calls.append(given)
+        if len(calls) == 1:
+            raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed")
+        return whole(*given)
+
+    monkeypatch.setattr(ingest, broken, once)
+    monkeypatch.setattr("wiring.ingest", World().serving)
+    monkeypatch.setattr("wiring.clock", lambda: FakeClock(NOW))
+    body = "{" if broken == "problem_response" else '{"series": "a"}'
+    event = {"pathParameters": {"stream": "quakes"}, "body": body}
+    answer = ingest.handler(event, Context())  # type: ignore[arg-type]
+    assert (answer["statusCode"], answer["headers"]["Retry-After"]) == (503, "5")
+    assert json.loads(answer["body"])["code"] == "unavailable"
 
 
 def test_the_collector_stands_still_in_an_invocation_and_goes_on_after_it_whatever_happens() -> None:

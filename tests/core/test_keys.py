@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tidetable.errors import InvalidRef
 from tidetable.events import Event
-from tidetable.keys import MAX_NAME_BYTES, Layout, Ref, escape, suffix_of, unescape
+from tidetable.keys import MAX_NAME_BYTES, Index, Layout, Ref, escape, suffix_of, unescape
 from tidetable.periods import Kind, containing
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20) | st.sampled_from(
@@ -52,6 +52,33 @@ def test_the_longest_names_fit_into_dynamodbs_keys() -> None:
         key = layout.key_of(event)
         assert len(key.sk.encode()) <= 1024
         assert len(key.pk.encode()) <= 2048
+
+
+# FIPS 180: SHA-256 of "abc" begins with ba7816bf, of "" with e3b0c442, of the 448-bit example with 248d6a61.
+VECTORS = [
+    ("abc", 0xBA7816BF),
+    ("", 0xE3B0C442),
+    ("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 0x248D6A61),
+]
+
+
+@pytest.mark.parametrize(("text", "first"), VECTORS)
+def test_the_suffix_is_the_first_four_bytes_of_sha_256_as_a_big_endian_number(text: str, first: int) -> None:
+    for shards in (1, 2, 3, 10, 16, 256):
+        assert suffix_of(text, shards) == first % shards
+    assert (suffix_of("abc", 256), suffix_of("", 256), suffix_of("abc", 10)) == (191, 66, 9)
+
+
+@pytest.mark.parametrize(("length", "indexed"), [(2_000, True), (2_001, False)])
+def test_a_value_too_long_for_a_partition_key_is_not_put_into_an_index(length: int, indexed: bool) -> None:
+    """AWS: a partition key has 2,048 bytes at the most, also an index's; some are the suffix's. A longer one refuses the item."""
+    layout = Layout("series", 2, "id", 0, (Index("by_kind", "kind", 256),))
+    event = Event("a", datetime(2026, 1, 1, tzinfo=UTC), "1", {"kind": "x" * length})
+    item = layout.item_of(event)
+    assert ("pk_by_kind" in item, "sk_by_kind" in item) == (indexed, indexed)
+    assert item["data"] == event.data
+    if indexed:
+        assert len(item["pk_by_kind"].encode()) <= 2_048
 
 
 def test_patterned_ids_spread_evenly_over_the_suffixes() -> None:

@@ -91,16 +91,19 @@ def killed_after_every_call(
 ) -> Iterator[tuple[int, Stage]]:
     """Stages in which the act was stopped after its first call, its second, and so on to its last but one."""
     whole = prepare()
+    whole.restart()
     whole.client.calls = 0
     act(whole)
     total = whole.client.calls
     assert total > 3, "a function that makes no calls proves nothing"
     for calls in range(1, total):
         stage = prepare()
+        stage.restart()
         stage.client.calls, stage.client.allowance = 0, calls
         with pytest.raises(Killed):
             act(stage)
         stage.client.allowance = None
+        stage.restart()
         # What the dead function held runs out.
         stage.clock.sleep(300)
         yield calls, stage

@@ -11,7 +11,11 @@ from tidetable.periods import Period
 
 
 class FakeCatalog:
+    """``stale`` is what reads answer that are not consistent; None if they answer what is there. ``reads`` are their ranges."""
+
     def __init__(self) -> None:
+        self.stale: dict[tuple[str, Period], Entry] | None = None
+        self.reads: list[tuple[datetime | None, datetime | None, bool]] = []
         self.items: dict[tuple[str, Period], Entry] = {}
         self.leases: dict[str, tuple[str, datetime]] = {}
         self.horizons: dict[str, datetime] = {}
@@ -21,7 +25,9 @@ class FakeCatalog:
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
-        found = [entry for entry in self.items.values() if entry.stream == stream]
+        self.reads.append((start, end, consistent))
+        items = self.items if consistent or self.stale is None else self.stale
+        found = [entry for entry in items.values() if entry.stream == stream]
         return sorted(
             (
                 one

@@ -27,6 +27,7 @@ from tidetable.config import Config, TableClass, parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.drain import Drain, Pace, drain_message
+from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.request import Ingest, IngestRequest, Outcome, ingest
 from tidetable.large.sweep import Sweeper, Swept, sweep
 from tidetable.lifecycle import Reconciler, Report, reconcile
@@ -101,16 +102,30 @@ class Stage:
         self.queue = FakeQueue(self.clock.now)
         self.config: Config = parse(config)
         self.circuit = Circuit(self.clock)
+        self.known = KnownPeriods()
         self.values = FakeValues(self.clock.now, self.client.count)
         self.outside = outside(self.values)
         self.runs = 0
         self.part_bytes = 100_000
         self.seal = Seal(self.reading.secret)
 
+    def restart(self) -> None:
+        """What a process remembers is gone: the next request is served by a new one."""
+        self.circuit = Circuit(self.clock)
+        self.known = KnownPeriods()
+
     def send(self, stream: str, body: bytes) -> Outcome:
         """What the ingest function does with a request."""
         parts = Ingest(
-            self.config, self.reading, self.store, self.queue, self.clock, self._jitter, self.circuit, self.outside
+            self.config,
+            self.reading,
+            self.store,
+            self.queue,
+            self.clock,
+            self._jitter,
+            self.circuit,
+            self.outside,
+            self.known,
         )
         return ingest(IngestRequest(stream, body), parts, self._remaining(INGEST_SECONDS))
 

@@ -21,12 +21,17 @@ from tidetable.times import EPOCH
 
 
 class FakeStore:
-    """``throttled`` holds how many of the next puts are refused, as a table short of capacity would."""
+    """``throttled`` holds how many of the next puts are refused, as a table short of capacity would refuse them.
+
+    ``throttles`` are tables that refuse every put; ``between`` is called before each transaction, as other writers may be.
+    """
 
     def __init__(self, catalog: FakeCatalog) -> None:
         self._catalog = catalog
         self.tables: dict[str, dict[Key, Item]] = {}
         self.throttled = 0
+        self.throttles: set[str] = set()
+        self.between: Callable[[], None] = lambda: None
         self.items_read = 0
 
     def write(self, puts: Sequence[Put]) -> Written:
@@ -36,8 +41,8 @@ class FakeStore:
             if put.table not in self.tables:
                 outcome.missing_tables.add(put.table)
                 outcome.unwritten.append(put)
-            elif self.throttled > 0:
-                self.throttled -= 1
+            elif self.throttled > 0 or put.table in self.throttles:
+                self.throttled = max(self.throttled - 1, 0)
                 outcome.throttled += 1
                 outcome.unwritten.append(put)
             else:
@@ -48,7 +53,7 @@ class FakeStore:
     def write_each(self, puts: Sequence[Put], guard: Guard) -> Written:
         outcome = Written()
         for put in puts:
-            if put.table not in self.tables or self.throttled > 0:
+            if put.table not in self.tables or self.throttled > 0 or put.table in self.throttles:
                 outcome.add(self.write([put]))
                 continue
             held = self.tables[put.table].get(put.key)
@@ -59,6 +64,7 @@ class FakeStore:
         return outcome
 
     def transact(self, puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
+        self.between()
         if entry is not None:
             recorded = self._catalog.items.get((entry.stream, entry.period))
             if recorded is None or recorded.state not in WRITABLE:

@@ -1,20 +1,26 @@
 """A request from its body to its answer, and the drain: whatever fails, what was acknowledged is durable."""
 
+import gzip
 import json
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes import FakeCatalog, FakeClock, FakeOverflow, FakeStore, FakeValues, outside
 from tests.ingest.streams import CONFIG, NOW
+from tests.large.test_pack import noise
 from tidetable.catalog import Entry, Seen, State
 from tidetable.config import Config, TableClass
-from tidetable.events import Event
+from tidetable.config.model import IndexPolicy, LargePolicy
+from tidetable.events import Event, Item
 from tidetable.ingest.circuit import Circuit
-from tidetable.ingest.drain import Drain, NotDrained, Pace, drain_message
+from tidetable.ingest.drain import Drain, NotDrained, Pace, Undrainable, drain_message
+from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.overflow import encode_message
-from tidetable.ingest.request import WRITE_BUDGET, Ingest, IngestRequest, Outcome, ingest
+from tidetable.ingest.request import LISTED, WRITE_BUDGET, Ingest, IngestRequest, Outcome, ingest
+from tidetable.ingest.writing import Jitter
 from tidetable.names import parts_table
 from tidetable.periods import Kind, containing
 from tidetable.problems import ProblemError
@@ -24,8 +30,9 @@ from tidetable.times import from_text, to_text
 class World:
     """The tables of the window are there: 27 and 28 February, 1 March."""
 
-    def __init__(self, config: Config = CONFIG) -> None:
+    def __init__(self, config: Config = CONFIG, jitter: Jitter = lambda pause: pause) -> None:
         self.config = config
+        self.jitter = jitter
         self.clock = FakeClock(NOW)
         self.values = FakeValues()
         self.outside = outside(self.values)
@@ -41,33 +48,45 @@ class World:
             self.store.tables[parts_table(table)] = {}
 
     def send(self, *events: Any, seconds: float = 5, **request: Any) -> Outcome:
+        return self.post(json.dumps(events).encode(), seconds=seconds, **request)
+
+    def post(self, body: bytes, *, seconds: float = 5, known: KnownPeriods | None = None, **request: Any) -> Outcome:
+        """What a process does with a request; with ``known`` it is one that has served requests before."""
         deadline = self.clock.now() + timedelta(seconds=seconds)
-        parts = Ingest(
+        return ingest(
+            IngestRequest("quakes", body, "application/json", **request),
+            self.serving(known),
+            lambda: (deadline - self.clock.now()).total_seconds(),
+        )
+
+    def serving(self, known: KnownPeriods | None = None) -> Ingest:
+        return Ingest(
             self.config,
             self.catalog,
             self.store,
             self.overflow,
             self.clock,
-            lambda pause: pause,
+            self.jitter,
             self.circuit,
             self.outside,
-        )
-        body = json.dumps(events).encode()
-        return ingest(
-            IngestRequest("quakes", body, "application/json", **request),
-            parts,
-            lambda: (deadline - self.clock.now()).total_seconds(),
+            known or KnownPeriods(),
         )
 
     def drainer(self) -> Drain:
         pace = Pace(self.clock)
-        return Drain(self.config, self.catalog, self.store, self.clock, lambda pause: pause, self.outside, pace)
+        return Drain(self.config, self.catalog, self.store, self.clock, self.jitter, self.outside, pace)
 
     def drain(self, body: str, seconds: float = 0.0) -> int:
         return drain_message(body, self.drainer(), lambda: seconds)
 
     def stored(self) -> int:
         return sum(map(len, self.store.tables.values()))
+
+    def table(self, label: str) -> list[Item]:
+        return list(self.store.tables[f"tidetable-t.quakes.{label}"].values())
+
+    def count(self, label: str) -> int:
+        return len(self.table(label))
 
     def move(self, label: str, state: State) -> Entry:
         entry = next(one for one in self.catalog.entries("quakes") if one.period.label == label)
@@ -82,8 +101,59 @@ def test_a_batch_across_midnight_lands_in_the_tables_of_its_times() -> None:
     world = World()
     outcome = world.send(event(1), event(2, minutes=10), event(3, days=1))
     assert (outcome.status, outcome.accepted, outcome.queued) == (200, 3, 0)
-    assert [len(table) for table in world.store.tables.values()][::2] == [1, 2, 0]
+    assert world.count("2026-03-01") == 1
+    assert world.count("2026-02-28") == 2
+    assert world.count("2026-02-27") == 0
     assert len(set(outcome.refs)) == 3
+
+
+def test_the_first_instant_of_a_day_is_that_days() -> None:
+    """Whatever the event before it was, whose period ends there."""
+    world = World()
+    last = {"series": "a", "id": "last", "time": "2026-02-28T23:59:59.999999Z"}
+    first = {"series": "a", "id": "first", "time": "2026-03-01T00:00:00Z"}
+    world.send(last, first)
+    assert [item["sk"][-4:] for item in world.table("2026-02-28")] == ["last"]
+    assert [item["sk"][-5:] for item in world.table("2026-03-01")] == ["first"]
+
+
+def test_of_events_with_one_key_the_last_is_stored() -> None:
+    """As if each had come in a request of its own."""
+    world = World()
+    sent = [event(1) | {"data": {"n": n}} for n in ("first", "second", "last")]
+    outcome = world.send(*sent)
+    assert (outcome.accepted, outcome.queued) == (3, 0)
+    assert [item["data"] for item in world.table("2026-03-01")] == [{"n": "last"}]
+
+
+def test_of_a_request_that_is_refused_whole_a_hundred_errors_are_listed_and_all_are_counted() -> None:
+    world = World(replace(CONFIG, api=replace(CONFIG.api, max_events=1000, max_body=10**6)))
+    for strict, status, others in ((False, 422, 0), (True, 400, 1)):
+        with pytest.raises(ProblemError) as caught:
+            world.send(*[event(number, days=3) for number in range(150)], *[event(200)] * others, strict=strict)
+        problem = caught.value.problem
+        assert problem.status == status
+        assert problem.more["rejected"] == 150
+        assert [one["index"] for one in problem.more["errors"]] == list(range(LISTED))
+        assert "errors lists the first 100 of 150" in problem.detail
+
+
+def test_of_a_request_that_is_stored_in_part_every_error_is_listed() -> None:
+    world = World(replace(CONFIG, api=replace(CONFIG.api, max_events=1000, max_body=10**6)))
+    document = world.send(event(0), *[event(number, days=3) for number in range(1, 151)]).document()
+    assert document["rejected"] == len(document["errors"]) == 150
+
+
+def test_an_error_gives_back_neither_a_long_id_nor_a_long_path() -> None:
+    world = World(replace(CONFIG, api=replace(CONFIG.api, max_body=10**6)))
+    with pytest.raises(ProblemError) as caught:
+        world.send(
+            {"series": "a", "id": "x" * 300_000}, {"series": "a", "id": "y", "data": {"n" * 300_000: 10**40 + 1}}
+        )
+    long, path = caught.value.problem.more["errors"]
+    assert (long["id"], path["id"]) == (None, "y")
+    assert len(path["detail"]) == 300
+    assert len(json.dumps(caught.value.problem.document())) < 1500
 
 
 def test_sending_again_changes_nothing() -> None:
@@ -133,6 +203,37 @@ def test_the_pause_doubles_while_trials_fail_and_no_longer_than_half_a_minute() 
     clock.sleep(2)
     assert circuit.admits("t")
     assert circuit.admits("another")
+
+
+def test_a_bucket_that_refuses_an_object_says_nothing_of_the_table() -> None:
+    policy = replace(CONFIG.streams["quakes"], large=LargePolicy(beyond="s3"))
+    world = World(replace(CONFIG, streams={"quakes": policy}, api=replace(CONFIG.api, max_body=10**6)))
+    world.values.refuses = True
+    assert world.send(event(1) | {"data": {"text": noise(950_000)}}).queued == 1
+    assert world.circuit.admits("tidetable-t.quakes.2026-03-01")
+    assert world.send(event(2)).status == 200
+
+
+def test_a_table_that_was_missing_is_tried_by_the_next_request() -> None:
+    world = World()
+    table = "tidetable-t.quakes.2026-03-01"
+    held = world.store.tables.pop(table)
+    assert world.send(event(1)).queued == 1
+    world.store.tables[table] = held
+    assert world.send(event(2)).status == 200
+    assert world.count("2026-03-01") == 1
+
+
+def test_pauses_double_up_to_a_second_and_are_jittered() -> None:
+    """So that throttled functions do not come back in step."""
+    slept = []
+    for share in (1.0, 0.25):
+        world = World(jitter=lambda pause, share=share: pause * share)  # type: ignore[misc]
+        world.store.throttled = 7
+        assert world.send(event(1), seconds=100).status == 200
+        slept.append(world.clock.slept)
+    assert slept[0] == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+    assert slept[1] == pytest.approx([0.0125, 0.025, 0.05, 0.1, 0.2, 0.25, 0.25])
 
 
 def test_a_request_waits_no_longer_than_its_budget() -> None:
@@ -193,6 +294,29 @@ def test_strict_handling_writes_all_or_nothing() -> None:
     assert world.send(event(1), strict=True).accepted == 1
 
 
+GENEROUS = replace(CONFIG, api=replace(CONFIG.api, max_body=10**6))
+
+
+def test_a_gzipped_event_beyond_an_items_size_is_refused_however_small_it_came() -> None:
+    world = World(GENEROUS)
+    body = gzip.compress(json.dumps([event(1), event(2) | {"data": {"text": "x" * 450_000}}]).encode())
+    assert len(body) < 2_000
+    outcome = world.post(body)
+    assert [(one.index, one.code) for one in outcome.rejections] == [(1, "too_large")]
+    assert world.stored() == 1
+
+
+def test_what_an_index_holds_once_more_counts_towards_an_items_size() -> None:
+    """250 KB in ``data`` and again in the index: more than DynamoDB's 400 KB, in a body that is smaller than that."""
+    index = IndexPolicy(name="by_kind", partition_by="kind", project=("text",))
+    policy = replace(CONFIG.streams["quakes"], index=(index,))
+    world = World(replace(GENEROUS, streams={"quakes": policy}))
+    sent = event(1) | {"data": {"kind": "k", "text": "x" * 250_000}}
+    outcome = world.send(sent, event(2))
+    assert [(one.index, one.code) for one in outcome.rejections] == [(0, "too_large")]
+    assert world.stored() == 1
+
+
 def message(world: World, *sent: dict[str, Any]) -> str:
     world.overflow.queued.clear()
     world.store.throttled = 10**6
@@ -238,6 +362,30 @@ def test_the_fence_holds_even_if_the_catalog_was_read_before_the_archive_began()
     with pytest.raises(NotDrained):
         world.drain(body)
     assert world.stored() == 0
+
+
+def test_behind_the_window_an_event_that_waited_does_not_replace_a_newer() -> None:
+    world = World()
+    waited = Event("a", NOW - timedelta(days=1), "1", {"n": "waited"})
+    newer = Event("a", NOW - timedelta(days=1), "1", {"n": "newer"})
+    world.clock.time += timedelta(days=3)
+    world.move("2026-02-28", State.CLOSED)
+    assert world.drain(encode_message("quakes", [newer], 2000)) == 1
+    assert world.drain(encode_message("quakes", [waited], 1000)) == 1
+    assert [(item["data"], item["at"]) for item in world.table("2026-02-28")] == [({"n": "newer"}, 2000)]
+
+
+def test_the_drain_reads_the_catalog_consistently() -> None:
+    """A period that was recorded a moment ago is there, and one that was archived a moment ago is not."""
+    world = World()
+    body = message(world, event(1))
+    today = ("quakes", containing(NOW, Kind.DAY))
+    world.catalog.stale = {key: entry for key, entry in world.catalog.items.items() if key != today}
+    assert world.drain(body) == 1
+    world.catalog.stale = dict(world.catalog.items)
+    world.move("2026-03-01", State.ARCHIVED)
+    with pytest.raises(Undrainable, match="restore it"):
+        world.drain(body)
 
 
 @pytest.mark.parametrize("body", ["", "{}", '{"version": 1}', '{"version": 1, "stream": "s", "events": [1]}'])

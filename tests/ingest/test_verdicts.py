@@ -49,18 +49,31 @@ def test_an_absent_id_follows_from_the_content_whatever_the_order_of_its_fields(
     assert one.id == same.id != other.id
 
 
+# NOW is 2026-03-01T00:05:00Z; the stream takes events up to two days late and five minutes ahead.
 EDGES = [
-    ("the oldest instant of the window", WINDOW.oldest, None),
-    ("a microsecond before the window", WINDOW.oldest - timedelta(microseconds=1), "too_old"),
-    ("the newest instant of the window", WINDOW.newest, None),
-    ("a microsecond after the window", WINDOW.newest + timedelta(microseconds=1), "too_new"),
+    ("the oldest instant of the window", "2026-02-27T00:05:00Z", None),
+    ("a microsecond before the window", "2026-02-27T00:04:59.999999Z", "too_old"),
+    ("four minutes ahead", "2026-03-01T00:09:00Z", None),
+    ("the newest instant of the window", "2026-03-01T00:10:00Z", None),
+    ("a microsecond after the window", "2026-03-01T00:10:00.000001Z", "too_new"),
+    ("six minutes ahead", "2026-03-01T00:11:00Z", "too_new"),
+    ("the same in another zone", "2026-03-01T05:41:00+05:30", "too_new"),
 ]
 
 
-@pytest.mark.parametrize(("name", "time", "code"), EDGES)
-def test_the_window_includes_both_its_edges(name: str, time: Any, code: str | None) -> None:
-    outcome = verdict({"series": "a", "time": to_text(time), "id": "x"})
+@pytest.mark.parametrize(("name", "time", "code"), EDGES, ids=[name for name, *_ in EDGES])
+def test_the_window_includes_both_its_edges(name: str, time: str, code: str | None) -> None:
+    outcome = verdict({"series": "a", "time": time, "id": "x"})
     assert (outcome.code if isinstance(outcome, Rejection) else None) == code
+
+
+def test_events_without_an_id_that_differ_in_time_or_series_alone_are_different_events() -> None:
+    sent = {"series": "a", "time": "2026-03-01T00:00:00Z", "data": {"n": 1}}
+    others = [sent | {"time": "2026-03-01T00:00:00.000001Z"}, sent | {"series": "b"}, sent | {"data": {"n": 2}}]
+    ids = [taken(one).id for one in (sent, *others)]
+    assert len(set(ids)) == 4
+    same_instant = sent | {"time": "2026-03-01T01:00:00+01:00"}
+    assert taken(same_instant).id == ids[0]
 
 
 INVALID = [
@@ -117,6 +130,7 @@ JSON = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(JSON)
 def test_any_json_value_gets_a_verdict(candidate: Any) -> None:
     assert isinstance(verdict(candidate), Event | Rejection)

@@ -1,18 +1,24 @@
 """The lean client against a server that misbehaves by script: what is answered, sent again, or given up."""
 
+import json
 import socket
+import ssl
 import threading
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from importlib.resources import files
 from typing import Any
 
+import msgspec
 import pytest
 
 from aws.lean import client as lean
 from aws.lean.client import LeanClient, NoAnswer, Refused, Request
 from aws.lean.credentials import Provider
+from aws.lean.roots import AMAZON_ROOTS
 
 KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 # What the server does with one request: the bytes that it sends, and whether it closes the connection then.
@@ -143,6 +149,7 @@ BROKEN = [
     ("half a chunk", CHUNKED[:-30], ""),
     ("no HTTP", b"SSH-2.0\r\n\r\n", ""),
     ("a damaged body", answer(b"{}", crc=1), "damaged"),
+    ("a checksum that is no number", answer(b"{}").replace(b"crc32: ", b"crc32: abc"), "damaged"),
     ("an absurd length", b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", "too long"),
 ]
 
@@ -212,3 +219,133 @@ def test_a_signature_that_is_wrong_for_another_reason_is_refused_once() -> None:
     with served((refusal("InvalidSignatureException", now), False)) as (server, client):
         assert isinstance(client.call("Query", b"one"), Refused)
     assert len(server.seen) == 1
+
+
+def test_an_answer_whose_body_cannot_be_read_is_none_and_the_others_are_kept() -> None:
+    decode = msgspec.json.Decoder(dict[str, int]).decode
+    with served((answer(b'{"n":1'), False), (answer(b'{"n":"x"}'), False), (answer(b'{"n":3}'), False)) as (_, client):
+        replies = [client.call_all([Request("Query", b"{}", decode)])[0] for _ in range(3)]
+    assert [isinstance(one, NoAnswer) for one in replies] == [True, True, False]
+    assert replies[2] == {"n": 3}
+    assert "cannot be read" in replies[0].why
+
+
+@pytest.mark.parametrize("stray", [b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstale", b"x", b"\r\n"])
+def test_what_comes_after_an_answer_is_never_taken_for_the_next(stray: bytes) -> None:
+    with served((answer() + stray, False)) as (server, client):
+        assert client.call("Query", b"one") == b"{}"
+        assert client.call("Query", b"two") == b"two"
+        assert client.call("Query", b"three") == b"three"
+    assert server.connections == 2
+
+
+class Moving:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.time = datetime.now(UTC)
+
+    def __call__(self) -> datetime:
+        return self.time
+
+
+@pytest.mark.parametrize(("seconds", "connections"), [(59, 1), (61, 2), (-3600, 2)])
+def test_a_connection_that_was_idle_for_more_than_a_minute_is_not_used_again(seconds: float, connections: int) -> None:
+    clock = Moving()
+    with served(clock=clock) as (server, client):
+        client.call("Query", b"one")
+        clock.time += timedelta(seconds=seconds)
+        assert client.call("Query", b"two") == b"two"
+    assert server.connections == connections
+
+
+def test_after_a_freeze_no_connection_of_before_is_tried() -> None:
+    clock = Moving()
+    with served(clock=clock) as (server, client):
+        client.call_all([Request("Query", b"{}")] * lean.CONNECTIONS)
+        before = server.connections
+        clock.time += timedelta(hours=1)
+        client.call("Query", b"{}")
+        client.call("Query", b"{}")
+    assert server.connections == before + 1
+
+
+def test_connections_that_the_other_end_closed_are_found_before_anything_is_sent() -> None:
+    """Each dead connection would otherwise cost a request of its own that is sent into nothing."""
+    with served(*[(answer(), True)] * lean.CONNECTIONS) as (_, client):
+        client.call_all([Request("Query", b"{}")] * lean.CONNECTIONS)
+        idle = [connection for connection, _ in client._idle]
+        assert len(idle) == lean.CONNECTIONS
+        for connection in idle:  # until the end of each has come
+            connection._socket.recv(1, socket.MSG_PEEK)
+        assert client._take() is None
+
+
+def partitions() -> list[tuple[str, str]]:
+    """Every Region of botocore's own list, with its partition's domain."""
+    listed = json.loads(files("botocore").joinpath("data/partitions.json").read_text())["partitions"]
+    return [
+        (region, one["outputs"]["dnsSuffix"])
+        for one in listed
+        for region in one["regions"]
+        if not region.endswith("-global")
+    ]
+
+
+def test_an_endpoint_is_in_the_domain_of_its_regions_partition() -> None:
+    regions = partitions()
+    assert len(regions) > 30
+    assert {region: lean.domain_of(region) for region, _ in regions} == dict(regions)
+    assert lean.domain_of("eusc-de-east-1") == "amazonaws.eu"
+    assert lean.domain_of("eu-west-1") == "amazonaws.com"
+
+
+# https://www.amazontrust.com/repository/: SHA-256 of each root's certificate.
+FINGERPRINTS = {
+    "8ecde6884f3d87b1125ba31ac3fcb13d7016de7f57cc904fe1cb97c6ae98196e",
+    "1ba5b2aa8c65401a82960118f80bec4f62304d83cec4713a19c39c011ea46db4",
+    "18ce6cfe7bf14e60b2e347b8dfe868cb31d02ebb3ada271569f50343b46db3a4",
+    "e35d28419ed02025cfa69038cd623962458da5c695fbdea3c22b0bfb25897092",
+    "568d6905a2c88708a4b3025190edcfedb1974a606a13c6e5290fcb2ae63edab5",
+}
+
+
+def test_the_roots_are_those_of_amazon_trust_services() -> None:
+    end = "-----END CERTIFICATE-----\n"
+    certificates = [one + end for one in AMAZON_ROOTS.split(end) if one]
+    assert {sha256(ssl.PEM_cert_to_DER_cert(one)).hexdigest() for one in certificates} == FINGERPRINTS
+
+
+def tls_client(endpoint: str) -> LeanClient:
+    return LeanClient(endpoint, "us-east-1", Provider(KEYS, lambda: datetime.now(UTC), lambda *_: b""))
+
+
+def roots_of(client: LeanClient) -> int:
+    assert client._context is not None
+    assert client._context.verify_mode is ssl.CERT_REQUIRED
+    assert client._context.check_hostname
+    return len(client._context.get_ca_certs())
+
+
+def test_only_endpoints_of_aws_are_verified_with_amazons_roots_alone() -> None:
+    assert roots_of(tls_client("https://dynamodb.us-east-1.amazonaws.com")) == len(FINGERPRINTS)
+    system = len(ssl.create_default_context().get_ca_certs())
+    for other in ("dynamodb.cn-north-1.amazonaws.com.cn", "example.org", "amazonaws.com.example.org"):
+        assert roots_of(tls_client(f"https://{other}")) == system
+
+
+def test_a_certificate_of_another_root_is_verified_with_what_the_system_trusts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As behind a proxy of the company's own, whose root the system knows: slower once, and never unverified."""
+    tried: list[int] = []
+
+    def connection(host: str, port: int, context: ssl.SSLContext, *_: float) -> None:
+        tried.append(len(context.get_ca_certs()))
+        raise ssl.SSLCertVerificationError("self-signed certificate in certificate chain")
+
+    monkeypatch.setattr(lean, "Connection", connection)
+    client = tls_client("https://dynamodb.us-east-1.amazonaws.com")
+    reply = client.call("Query", b"{}")
+    assert isinstance(reply, NoAnswer)
+    assert "self-signed" in reply.why
+    assert tried == [len(FINGERPRINTS), len(ssl.create_default_context().get_ca_certs())]
+    roots_of(client)

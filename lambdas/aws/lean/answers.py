@@ -58,7 +58,7 @@ class _KeysLeft(msgspec.Struct):
     Keys: list[dict[str, Any]]
 
 
-class _GotMany(msgspec.Struct):
+class GotMany(msgspec.Struct):
     Responses: dict[str, list[dict[str, dict[str, Any]]]] = {}
     UnprocessedKeys: dict[str, _KeysLeft] = {}
 
@@ -84,7 +84,7 @@ WROTE = msgspec.json.Decoder(Wrote).decode
 _FOUND = msgspec.json.Decoder(_Found).decode
 _QUICK = msgspec.json.Decoder(_Quick).decode
 GOT = msgspec.json.Decoder(_Got).decode
-GOT_MANY = msgspec.json.Decoder(_GotMany).decode
+GOT_MANY = msgspec.json.Decoder(GotMany).decode
 _PUT_ANSWER = msgspec.json.Decoder(_PutAnswer).decode
 _WHY = msgspec.json.Decoder(_Why).decode
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from aws.catalog_items import SECRET_KEY, backfill_of, entry_of, ranges, secret_of, stream_key
-from aws.lean.client import LeanClient
-from aws.lean.reads import read
+from aws.lean.client import LeanClient, Request
+from aws.lean.reads import answered, read_all
 from aws.wire import item_of
 from tidetable.catalog import Backfill, Entry
 from tidetable.events import Item
@@ -34,37 +34,49 @@ class LeanCatalog:
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
-        """A Query for those that begin in the range, and one for the last that began before it."""
+        """A Query for those that begin in the range, and at the same time one for the last that began before it."""
         first, low, high = ranges(start, end)
         key = stream_key(stream)
         if start is None:
-            return [entry_of(item) for item in self._query(key, first, high, consistent=consistent)]
-        found = [
-            *self._query(key, first, low, consistent=consistent, last=True),
-            *self._query(key, low, high, consistent=consistent),
-        ]
+            return [entry_of(item) for item in self._query(self._body(key, first, high, consistent=consistent))]
+        before = self._body(key, first, low, consistent=consistent) | {"ScanIndexForward": False, "Limit": 1}
+        within = self._body(key, low, high, consistent=consistent)
+        replies = read_all(self._client, [_request(before), _request(within)])
+        last, page = [cast("_Found", answered(reply, self._table)) for reply in replies]
+        found = [*map(item_of, last.Items), *self._items(within, page)]
         return [entry for entry in map(entry_of, found) if start < entry.period.end]
 
     def backfills(self, stream: str) -> Sequence[Backfill]:
         """A Query, consistent: what was requested holds from the next event on."""
-        return [backfill_of(item) for item in self._query(f"backfill#{stream}", "0", "~", consistent=True)]
+        return [backfill_of(item) for item in self._query(self._body(f"backfill#{stream}", "0", "~", consistent=True))]
 
     def secret(self) -> bytes:
         """A Query, as that is what readers may ask of the catalog."""
-        return secret_of(self._query(SECRET_KEY["pk"], "0", "~", consistent=True))
+        return secret_of(self._query(self._body(SECRET_KEY["pk"], "0", "~", consistent=True)))
 
-    def _query(self, pk: str, low: str, high: str, *, consistent: bool, last: bool = False) -> Iterator[Item]:
-        """Items by their sort keys in order, or only the last of them."""
-        body: dict[str, Any] = {
+    def _body(self, pk: str, low: str, high: str, *, consistent: bool) -> dict[str, Any]:
+        return {
             "TableName": self._table,
             "KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high",
             "ExpressionAttributeValues": {":pk": {"S": pk}, ":low": {"S": low}, ":high": {"S": high}},
             "ConsistentRead": consistent,
-            **({"ScanIndexForward": False, "Limit": 1} if last else {}),
         }
-        while True:
-            found = _DECODE(read(self._client, "Query", body, self._table))
-            yield from map(item_of, found.Items)
-            if found.LastEvaluatedKey is None or last:
-                return
-            body["ExclusiveStartKey"] = found.LastEvaluatedKey
+
+    def _query(self, body: dict[str, Any]) -> Iterator[Item]:
+        """Items by their sort keys in order."""
+        return self._items(body, self._page(body))
+
+    def _items(self, body: dict[str, Any], page: _Found) -> Iterator[Item]:
+        """The items of a page, and of those that follow it."""
+        yield from map(item_of, page.Items)
+        while page.LastEvaluatedKey is not None:
+            page = self._page(body | {"ExclusiveStartKey": page.LastEvaluatedKey})
+            yield from map(item_of, page.Items)
+
+    def _page(self, body: dict[str, Any]) -> _Found:
+        (reply,) = read_all(self._client, [_request(body)])
+        return cast("_Found", answered(reply, self._table))
+
+
+def _request(body: dict[str, Any]) -> Request:
+    return Request("Query", msgspec.json.encode(body), _DECODE)

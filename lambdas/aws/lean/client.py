@@ -11,7 +11,6 @@ import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -21,6 +20,7 @@ import msgspec
 
 from aws.lean.connection import Answer, Broken, Connection
 from aws.lean.credentials import NoCredentials, Provider
+from aws.lean.roots import AMAZON_ROOTS
 from aws.lean.signing import Signer
 
 _VERSION = "DynamoDB_20120810"
@@ -33,8 +33,23 @@ _SKEW_CODES = frozenset(
     {"InvalidSignatureException", "SignatureDoesNotMatch", "RequestExpired", "RequestTimeTooSkewed", "AuthFailure"}
 )
 _SKEW = timedelta(minutes=4)
-# The roots that DynamoDB's certificates end in, put here by the build: a whole bundle takes 20 ms to load.
-_ROOTS = Path(__file__).parents[2] / "amazon-roots.pem"
+# A connection that was idle for longer is not used again. After a freeze of the function, or where a NAT gateway forgets
+# connections after 350 s, the other end may be gone without a word: each such connection would cost a time-out of its own.
+# https://docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-troubleshooting.html
+IDLE = timedelta(seconds=60)
+# What an answer whose body is not what DynamoDB sends can raise while it is decoded.
+_UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, msgspec.MsgspecError)
+# The domain of a Region, by the beginning of its name. A Region of a partition that is not here needs AWS_ENDPOINT_URL_DYNAMODB.
+# https://docs.aws.amazon.com/whitepapers/latest/aws-fault-isolation-boundaries/partitions.html
+_DOMAIN = "amazonaws.com"
+_DOMAINS = {
+    "cn-": "amazonaws.com.cn",
+    "eusc-": "amazonaws.eu",
+    "us-iso-": "c2s.ic.gov",
+    "us-isob-": "sc2s.sgov.gov",
+    "us-isof-": "csp.hci.ic.gov",
+    "eu-isoe-": "cloud.adc-e.uk",
+}
 
 
 class Request(NamedTuple):
@@ -87,24 +102,24 @@ class LeanClient:
         self._host = parts.hostname or ""
         self._port = parts.port or (443 if secure else 80)
         host = self._host if parts.port is None else f"{self._host}:{parts.port}"
-        self._context = _context() if secure else None
+        # None for plain HTTP.
+        self._context = _context(self._host) if secure else None
         self._signer = Signer(host, region)
         self._head = f"POST / HTTP/1.1\r\nHost: {host}\r\nAccept-Encoding: identity\r\n".encode()
         self._credentials = credentials
         self._clock = clock
         self._skew = timedelta(0)
-        self._idle: deque[Connection] = deque()
+        self._idle: deque[tuple[Connection, datetime]] = deque()
         self._lock = Lock()
 
     @classmethod
     def of_process(cls) -> LeanClient:
         """The client that this process's environment describes, as AWS's own clients read it."""
         region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
-        domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
         endpoint = (
             os.environ.get("AWS_ENDPOINT_URL_DYNAMODB")
             or os.environ.get("AWS_ENDPOINT_URL")
-            or f"https://dynamodb.{region}.{domain}"
+            or f"https://dynamodb.{region}.{domain_of(region)}"
         )
         return cls(endpoint, region, Provider.of_process(lambda: datetime.now(UTC)))
 
@@ -148,7 +163,12 @@ class LeanClient:
             return NoAnswer(str(error))
 
     def _send_anew(self, message: bytes) -> Connection:
-        connection = Connection(self._host, self._port, self._context, CONNECT_SECONDS, READ_SECONDS)
+        try:
+            connection = Connection(self._host, self._port, self._context, CONNECT_SECONDS, READ_SECONDS)
+        except ssl.SSLCertVerificationError:
+            # Another partition, or a proxy of the account's own: what the system trusts decides.
+            self._context = ssl.create_default_context()
+            connection = Connection(self._host, self._port, self._context, CONNECT_SECONDS, READ_SECONDS)
         connection.send(message)
         return connection
 
@@ -161,12 +181,13 @@ class LeanClient:
             if again and isinstance(error, Broken) and error.unanswered:
                 return self._anew(request)
             return NoAnswer(str(error) or type(error).__name__)
-        self._give_back(connection)
         said = answer.headers.get(b"x-amz-crc32")
-        if said is not None and int(said) != crc32(answer.body):
+        if said is not None and said != b"%d" % crc32(answer.body):
+            connection.close()
             return NoAnswer("the answer was damaged on its way")
+        self._give_back(connection)
         if answer.status == _OK:
-            return answer.body if request.decode is None else request.decode(answer.body)
+            return _decoded(answer.body, request)
         refused = _refusal(answer)
         if again and refused.code in _SKEW_CODES and self._set_clock(answer):
             return self._anew(request)
@@ -200,16 +221,40 @@ class LeanClient:
         return differs
 
     def _take(self) -> Connection | None:
-        with self._lock:
-            return self._idle.pop() if self._idle else None
+        """An idle connection that can be used; those that cannot are closed on the way."""
+        oldest = self._clock() - IDLE
+        while True:
+            with self._lock:
+                if not self._idle:
+                    return None
+                connection, since = self._idle.pop()
+            # A clock that was set back says nothing of how long the connection was idle.
+            if oldest <= since <= oldest + IDLE and connection.quiet():
+                return connection
+            connection.close()
 
     def _give_back(self, connection: Connection) -> None:
         with self._lock:
             keep = connection.reusable and len(self._idle) < CONNECTIONS
             if keep:
-                self._idle.append(connection)
+                self._idle.append((connection, self._clock()))
         if not keep:
             connection.close()
+
+
+def domain_of(region: str) -> str:
+    """The domain that the endpoints of a Region's partition end in."""
+    return next((domain for start, domain in _DOMAINS.items() if region.startswith(start)), _DOMAIN)
+
+
+def _decoded(body: bytes, request: Request) -> Reply:
+    """What is made of an answer's body; NoAnswer if nothing can be: the service answers so only if something broke."""
+    if request.decode is None:
+        return body
+    try:
+        return request.decode(body)
+    except _UNREADABLE as error:
+        return NoAnswer(f"the answer cannot be read: {error}")
 
 
 def _refusal(answer: Answer) -> Refused:
@@ -221,7 +266,8 @@ def _refusal(answer: Answer) -> Refused:
     return Refused(code, error.message or error.Message, answer.body)
 
 
-def _context() -> ssl.SSLContext:
-    if _ROOTS.exists():
-        return ssl.create_default_context(cafile=str(_ROOTS))
+def _context(host: str) -> ssl.SSLContext:
+    """What certificates are verified with: Amazon's own roots for AWS's own endpoints, else what the system trusts."""
+    if host.endswith(f".{_DOMAIN}"):
+        return ssl.create_default_context(cadata=AMAZON_ROOTS)
     return ssl.create_default_context()

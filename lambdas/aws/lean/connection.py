@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import ssl
-from typing import BinaryIO, NamedTuple, cast
+from io import BufferedReader
+from typing import NamedTuple, cast
 
 _LONGEST_LINE = 65_536
 # Read at once: with Python's 8 KB an answer of a few hundred takes three times as many calls.
@@ -35,12 +36,17 @@ class Connection:
     def __init__(self, host: str, port: int, context: ssl.SSLContext | None, connect: float, read: float) -> None:
         self.used = False
         self._closing = False
+        self._seconds = read
         raw = socket.create_connection((host, port), timeout=connect)
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self._socket = raw if context is None else context.wrap_socket(raw, server_hostname=host)
+        try:
+            self._socket = raw if context is None else context.wrap_socket(raw, server_hostname=host)
+        except BaseException:
+            raw.close()
+            raise
         self._socket.settimeout(read)
-        self._file = cast("BinaryIO", self._socket.makefile("rb", _BUFFER))
+        self._file = cast("BufferedReader", self._socket.makefile("rb", _BUFFER))
 
     def send(self, request: bytes) -> None:
         """Send a whole request; Broken if the other end is gone."""
@@ -72,6 +78,25 @@ class Connection:
     def reusable(self) -> bool:
         """Whether another request may be sent."""
         return not self._closing
+
+    def quiet(self) -> bool:
+        """Whether the other end is still there and has sent nothing since its answer: what it sent would be taken for the next.
+
+        Nothing waits: over TLS, what is read may be a ticket of the session, which is no answer.
+        """
+        self._socket.settimeout(0)
+        try:
+            if self._file.peek(1):
+                return False
+            self._socket.recv(1)  # a byte, or the end: either way this connection is not used again
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return True
+        except (OSError, ValueError):
+            return False
+        else:
+            return False
+        finally:
+            self._socket.settimeout(self._seconds)
 
     def close(self) -> None:
         """Give it up."""

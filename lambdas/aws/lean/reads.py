@@ -1,11 +1,11 @@
-"""Reading over the lean client: what gives no answer is asked again, as reading changes nothing."""
+"""Reading over the lean client: what gives no answer is read again, as reading changes nothing."""
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Sequence
+from random import SystemRandom
+from typing import Any
 
 import msgspec
 
@@ -14,32 +14,82 @@ from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
 from tidetable.errors import StoreUnavailable, TableMissing
 
 _ATTEMPTS = 3
+# BatchGetItem answers 16 MB at the most, and whatever the table's units did not suffice for is left: that is no failure.
+_ROUNDS = 8
 _FIRST_PAUSE = 0.05
-_PASSING = THROTTLED | {"InternalServerError", "ServiceUnavailable", "HTTP 500", "HTTP 502", "HTTP 503"}
+_BROKEN = frozenset(
+    {"InternalServerError", "InternalFailure", "ServiceUnavailable", "ServiceUnavailableException"}
+    | {f"HTTP {status}" for status in (500, 502, 503, 504)}
+)
+# From the system's own source: functions that start from one snapshot would draw the same numbers.
+_RANDOM = SystemRandom()
 
 
-def read(client: LeanClient, operation: str, body: dict[str, Any], table: str) -> bytes:
-    """The answer to a read; TableMissing, or StoreUnavailable once it has been tried a few times with full jitter."""
-    (reply,) = read_all(client, [Request(operation, msgspec.json.encode(body))])
-    return cast("bytes", answered(reply, table))
+def read(
+    client: LeanClient, operation: str, body: dict[str, Any], table: str, decode: Callable[[bytes], Any] | None = None
+) -> Any:
+    """What ``decode`` makes of the answer to a read (its body without); TableMissing, or StoreUnavailable after all tries."""
+    (reply,) = read_all(client, [Request(operation, msgspec.json.encode(body), decode)])
+    return answered(reply, table)
 
 
 def read_all(client: LeanClient, requests: Sequence[Request]) -> list[Reply]:
-    """The replies to reads that are under way at once; what passes is asked again a few times, with full jitter."""
-    replies = client.call_all(requests)
-    for attempt in range(_ATTEMPTS - 1):
-        again = [number for number, reply in enumerate(replies) if _passes(reply)]
-        if not again:
-            break
-        time.sleep(random.uniform(0, _FIRST_PAUSE * 2**attempt))  # noqa: S311 - spreading retries needs no secrecy
-        for number, reply in zip(again, client.call_all([requests[number] for number in again]), strict=True):
-            replies[number] = reply
+    """The replies to reads that are under way at once; what passes is read again a few times, with full jitter."""
+    replies: list[Reply] = [NoAnswer("not sent")] * len(requests)
+    for number, reply in _replies(client, requests, lambda _: None, _ATTEMPTS):
+        replies[number] = reply
     return replies
+
+
+def read_whole(
+    client: LeanClient, requests: Sequence[Request], rest: Callable[[Any], Request | None]
+) -> Iterator[Reply]:
+    """The same for answers of which ``rest`` makes the request for what they leave out; each reply comes once, in no order.
+
+    The last is a Refused if something is still left out after all rounds.
+    """
+    return (reply for _, reply in _replies(client, requests, rest, _ROUNDS))
+
+
+def _replies(
+    client: LeanClient, requests: Sequence[Request], rest: Callable[[Any], Request | None], rounds: int
+) -> Iterator[tuple[int, Reply]]:
+    """Replies with the numbers of their requests, those that stand; only what failed, or is left, is sent again."""
+    waiting = [(number, request, 0) for number, request in enumerate(requests)]
+    for turn in range(1, rounds + 1):
+        replies = client.call_all([request for _, request, _ in waiting])
+        again: list[tuple[int, Request, int]] = []
+        for (number, request, failures), reply in zip(waiting, replies, strict=True):
+            # A table that is throttled answers at once; one that is broken may take a time-out for each try.
+            most = rounds if _throttled(reply) else _ATTEMPTS
+            if _passes(reply) and turn < rounds and failures + 1 < most:
+                again.append((number, request, failures + 1))
+                continue
+            yield number, reply
+            left = None if isinstance(reply, NoAnswer | Refused) else rest(reply)
+            if left is None:
+                continue
+            if turn < rounds:
+                again.append((number, left, failures))
+            else:
+                yield number, Refused("throttled", f"after {rounds} rounds something is still unprocessed", b"")
+        if not again:
+            return
+        waiting = again
+        _pause(_FIRST_PAUSE * 2 ** (turn - 1))
+
+
+def _pause(most: float) -> None:
+    time.sleep(_RANDOM.uniform(0, most))
+
+
+def _throttled(reply: Reply) -> bool:
+    return isinstance(reply, Refused) and reply.code in THROTTLED
 
 
 def _passes(reply: Reply) -> bool:
     """Whether the same request may be served later."""
-    return isinstance(reply, NoAnswer) or (isinstance(reply, Refused) and reply.code in _PASSING)
+    return isinstance(reply, NoAnswer) or (isinstance(reply, Refused) and reply.code in THROTTLED | _BROKEN)
 
 
 def answered(reply: Reply, table: str) -> Any:

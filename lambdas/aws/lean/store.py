@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import random
-import time
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from json.encoder import encode_basestring as quoted
 from typing import Any, cast
@@ -14,9 +12,9 @@ import msgspec
 
 from aws.catalog_items import period_key
 from aws.codes import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED
-from aws.lean.answers import GOT, GOT_MANY, WROTE, Wrote, page_of, throttling_reasons, why_of, wrote_one
+from aws.lean.answers import GOT, GOT_MANY, WROTE, GotMany, Wrote, page_of, throttling_reasons, why_of, wrote_one
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
-from aws.lean.reads import answered, read, read_all
+from aws.lean.reads import answered, read, read_all, read_whole
 from aws.lean.requests import batch_body, batches_of, put_body, put_text
 from aws.queries import query_request
 from aws.wire import item_of, item_text
@@ -28,7 +26,6 @@ from tidetable.ports import Asked, Guard, Guarded, KeyRange, Page, Put, Transact
 
 # AWS: BatchGetItem takes 100 keys and answers 16 MB: parts are up to 400 KB each.
 _GET, _GET_PARTS = 100, 40
-_PAUSE, _ROUNDS = 0.05, 8
 
 
 class LeanStore:
@@ -42,7 +39,7 @@ class LeanStore:
         """Try each put once, 25 to a call and one table to a call: a missing table refuses its whole batch, not others'."""
         batches = list(batches_of(puts))
         total = Written()
-        replies = self._client.call_all([Request("BatchWriteItem", batch_body(batch)) for batch in batches])
+        replies = self._client.call_all([Request("BatchWriteItem", batch_body(batch), WROTE) for batch in batches])
         for batch, reply in zip(batches, replies, strict=True):
             _account(batch, reply, total)
         return total
@@ -50,12 +47,12 @@ class LeanStore:
     def write_each(self, puts: Sequence[Put], guard: Guard) -> Written:
         """PutItem for each, several under way at once."""
         total = Written()
-        replies = self._client.call_all([Request("PutItem", put_body(put, guard)) for put in puts])
+        replies = self._client.call_all([Request("PutItem", put_body(put, guard), wrote_one) for put in puts])
         for put, reply in zip(puts, replies, strict=True):
             if isinstance(reply, Refused) and reply.code == CONDITION_FAILED:
                 total.held.append((put, self._held(put, reply)))
             else:
-                _account([put], reply, total, wrote_one)
+                _account([put], reply, total)
         return total
 
     def transact(self, puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
@@ -129,47 +126,35 @@ class LeanStore:
     def get(self, table: str, key: Key) -> Item | None:
         """One GetItem."""
         body = {"TableName": table, "Key": {"pk": {"S": key.pk}, "sk": {"S": key.sk}}}
-        found = GOT(read(self._client, "GetItem", body, table)).Item
+        found = read(self._client, "GetItem", body, table, GOT).Item
         return None if found is None else item_of(found)
 
     def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:
         """BatchGetItem, 100 keys at a time."""
-        names = [{"pk": {"S": key.pk}, "sk": {"S": key.sk}} for key in keys]
+        # DynamoDB refuses a batch that repeats a key.
+        names = [{"pk": {"S": key.pk}, "sk": {"S": key.sk}} for key in dict.fromkeys(keys)]
         items = [item_of(found) for found in self._get_all(table, names, consistent=consistent)]
         return {Key(item["pk"], item["sk"]): item for item in items}
 
     def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
         """BatchGetItem, as many keys at a time as 16 MB may hold."""
-        found = self._get_all(table, [{"pk": {"S": key}} for key in keys], _GET_PARTS)
+        found = self._get_all(table, [{"pk": {"S": key}} for key in dict.fromkeys(keys)], _GET_PARTS)
         return {item["pk"]["S"]: b64decode(item["b"]["B"]) for item in found}
 
     def _get_all(
         self, table: str, keys: list[dict[str, Any]], most: int = _GET, *, consistent: bool = True
     ) -> Iterator[dict[str, dict[str, Any]]]:
-        waiting = keys
-        pause = _PAUSE
-        for _ in range(_ROUNDS):
-            left: list[dict[str, Any]] = []
-            bodies = [
-                msgspec.json.encode(
-                    {"RequestItems": {table: {"Keys": waiting[at : at + most], "ConsistentRead": consistent}}}
-                )
-                for at in range(0, len(waiting), most)
-            ]
-            for reply in self._client.call_all([Request("BatchGetItem", body) for body in bodies]):
-                if isinstance(reply, Refused) and reply.code in THROTTLED:
-                    left = waiting
-                    break
-                answer = GOT_MANY(answered(reply, table))
-                yield from answer.Responses.get(table, ())
-                for one in answer.UnprocessedKeys.values():
-                    left += one.Keys
-            if not left:
-                return
-            waiting = left
-            time.sleep(random.uniform(0, pause))  # noqa: S311 - spreading retries needs no secrecy
-            pause *= 2
-        raise StoreUnavailable("throttled", f"{len(waiting)} items of {table} could not be read")
+        def request(some: list[dict[str, Any]]) -> Request:
+            body = {"RequestItems": {table: {"Keys": some, "ConsistentRead": consistent}}}
+            return Request("BatchGetItem", msgspec.json.encode(body), GOT_MANY)
+
+        def rest(answer: GotMany) -> Request | None:
+            left = [key for one in answer.UnprocessedKeys.values() for key in one.Keys]
+            return request(left) if left else None
+
+        requests = [request(keys[at : at + most]) for at in range(0, len(keys), most)]
+        for reply in read_whole(self._client, requests, rest):
+            yield from answered(reply, table).Responses.get(table, ())
 
 
 def _page(reply: Reply, table: str) -> Page | None:
@@ -180,7 +165,7 @@ def _page(reply: Reply, table: str) -> Page | None:
         return None
 
 
-def _account(batch: list[Put], reply: Reply, total: Written, decode: Callable[[bytes], Wrote] = WROTE) -> None:
+def _account(batch: list[Put], reply: Reply, total: Written) -> None:
     """Add what became of a batch, or of one put. What has no answer is written or not: to write it again is harmless."""
     if isinstance(reply, NoAnswer):
         total.unwritten += batch
@@ -193,7 +178,7 @@ def _account(batch: list[Put], reply: Reply, total: Written, decode: Callable[[b
             total.throttled += len(batch)
             total.reasons.update(throttling_reasons(reply) or [reply.code])
         return
-    answer = decode(reply)
+    answer = cast("Wrote", reply)
     total.units += sum(one.CapacityUnits for one in answer.ConsumedCapacity)
     for unprocessed in answer.UnprocessedItems.values():
         left = {(one.PutRequest.Item.pk["S"], one.PutRequest.Item.sk.get("S", "")) for one in unprocessed}

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from tidetable.catalog import Backfill
+from tidetable.catalog import Backfill, Entry
 from tidetable.config import Config, Stream
 from tidetable.ingest.bodies import decode_body
 from tidetable.ingest.circuit import Circuit
+from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.routing import Outside, Routed, route
 from tidetable.ingest.verdicts import Candidate, Judge, Rejection, Window
 from tidetable.ingest.versions import write_packed
@@ -27,6 +28,8 @@ RETRY_AFTER_SECONDS = 5
 # So long a request waits for a table that is throttled; what is not written by then is queued.
 WRITE_BUDGET = timedelta(seconds=15)
 _MOST_KEY_BYTES = 80_000
+# Of a request that is refused whole, so many errors are listed: nothing of it was written, so none needs to be sorted out.
+LISTED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,7 @@ class Ingest:
     jitter: Jitter
     circuit: Circuit
     outside: Outside
+    known: KnownPeriods = field(default_factory=KnownPeriods)
 
 
 def ingest(request: IngestRequest, parts: Ingest, remaining: Remaining) -> Outcome:
@@ -111,12 +115,21 @@ def ingest(request: IngestRequest, parts: Ingest, remaining: Remaining) -> Outco
     accepted = _Accepted(judge, candidates)
     _refuse_whole(accepted.rejections, len(candidates), request)
     times = [one.event.time for one in accepted.taken]
-    entries = parts.catalog.entries(stream.name, min(window.oldest, *times), window.newest)
+    entries = _entries(stream.name, min(times), max(times), window, now, parts)
     routed = route(stream.name, accepted.taken, entries, packer, layout=layout, oldest=window.oldest, now=now, at=at)
     accepted.seal(routed.sealed, stream)
     accepted.refuse_large(routed.oversized)
     _refuse_whole(accepted.rejections, len(candidates), request)
     return _store(stream, accepted, routed, window, at, parts, remaining)
+
+
+def _entries(
+    stream: str, oldest: datetime, newest: datetime, window: Window, now: datetime, parts: Ingest
+) -> Sequence[Entry]:
+    """The periods from the oldest event of the request to its newest. What was kept of them serves the window alone."""
+    if oldest < window.oldest:
+        return parts.catalog.entries(stream, oldest, newest)
+    return parts.known.covering(parts.catalog, stream, oldest, newest, now)
 
 
 def _is_small(body: bytes, layout: Layout) -> bool:
@@ -177,11 +190,14 @@ class _Accepted:
 
 
 def _refuse_whole(rejections: Sequence[Rejection], count: int, request: IngestRequest) -> None:
-    if rejections and request.strict:
-        detail = f"{len(rejections)} of {count} events are refused, so with handling=strict nothing was written"
-        raise refuse(400, "strict", detail, errors=errors_of(rejections))
-    if len(rejections) == count:
-        raise refuse(422, "all_refused", "every event was refused; nothing was written", errors=errors_of(rejections))
+    if not rejections or not (request.strict or len(rejections) == count):
+        return
+    listed = {"rejected": len(rejections), "errors": errors_of(rejections[:LISTED])}
+    more = f"; errors lists the first {LISTED} of {len(rejections)}" if len(rejections) > LISTED else ""
+    if request.strict:
+        detail = f"{len(rejections)} of {count} events are refused, so with handling=strict nothing was written{more}"
+        raise refuse(400, "strict", detail, **listed)
+    raise refuse(422, "all_refused", f"every event was refused; nothing was written{more}", **listed)
 
 
 def _store(

@@ -23,6 +23,8 @@ Code = Literal["invalid", "too_old", "too_new", "too_large"]
 
 # Escaped and in UTF-8 a character takes four bytes at the most.
 _SURELY_SHORT = MAX_NAME_BYTES // 4
+# The path of a field, which may be as long as a body, is part of some details.
+_LONGEST_DETAIL = 300
 _FIELDS = frozenset({"series", "time", "id", "data"})
 
 
@@ -58,7 +60,9 @@ class Rejection:
             if isinstance(candidate, dict)
             else None
         )
-        return cls(index, own if isinstance(own, str) else None, code, detail)
+        # No event has a longer id; an answer must not give back megabytes of what it refuses.
+        known = isinstance(own, str) and len(own) <= MAX_NAME_BYTES
+        return cls(index, own if known else None, code, detail[:_LONGEST_DETAIL])
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):

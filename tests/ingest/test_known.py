@@ -1,0 +1,161 @@
+"""What a process keeps of the catalog: it saves reads, and never opens a table that is being archived."""
+
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from tests.ingest.streams import CONFIG, NOW
+from tests.ingest.test_request import World, event
+from tidetable.catalog import Backfill, Entry, Opened, State
+from tidetable.ingest.known import KEPT, KnownPeriods
+from tidetable.ingest.request import Outcome
+from tidetable.periods import Kind, containing
+from tidetable.times import to_text
+
+
+class Process(World):
+    """A function's process, which serves one request after another."""
+
+    def __init__(self) -> None:
+        super().__init__(replace(CONFIG, api=replace(CONFIG.api, max_body=10**6)))
+        self.known = KnownPeriods()
+        self.catalog.reads.clear()
+
+    def serve(self, *ages: timedelta) -> Outcome:
+        sent = [event(number) | {"time": to_text(self.clock.now() - age)} for number, age in enumerate(ages)]
+        return self.send(*sent, known=self.known)
+
+    def reads(self) -> list[tuple[datetime | None, datetime | None, bool]]:
+        """The ranges that were read since the last look."""
+        found, self.catalog.reads = self.catalog.reads, []
+        return found
+
+
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+LABEL = "2026-03-01"
+
+
+def test_the_catalog_is_read_from_the_oldest_event_to_the_newest() -> None:
+    process = Process()
+    process.serve(MINUTE, 2 * HOUR, DAY)
+    assert process.reads() == [(NOW - DAY, NOW - MINUTE, False)]
+
+
+def test_it_is_read_once_in_two_seconds() -> None:
+    process = Process()
+    process.serve(MINUTE)
+    assert len(process.reads()) == 1
+    process.clock.time += timedelta(seconds=1.9)
+    process.serve(MINUTE)
+    process.serve(2 * MINUTE)
+    assert process.reads() == []
+    process.clock.time += timedelta(seconds=0.1)
+    process.serve(MINUTE)
+    assert len(process.reads()) == 1
+    assert timedelta(seconds=2) == KEPT
+
+
+def test_events_of_another_period_make_it_read_and_both_are_kept() -> None:
+    process = Process()
+    process.serve(MINUTE)
+    process.serve(DAY)
+    assert len(process.reads()) == 2
+    assert process.serve(MINUTE, DAY).accepted == 2
+    assert process.reads() == []
+    assert process.serve(MINUTE, 2 * DAY).accepted == 2
+    assert len(process.reads()) == 1
+
+
+def test_a_gap_between_the_periods_that_are_kept_makes_it_read() -> None:
+    process = Process()
+    process.serve(MINUTE)
+    process.serve(2 * DAY)
+    process.reads()
+    assert process.serve(MINUTE, DAY, 2 * DAY).accepted == 3
+    assert len(process.reads()) == 1
+
+
+def test_streams_are_kept_apart() -> None:
+    process = Process()
+    process.serve(MINUTE)
+    process.reads()
+    entries = process.known.covering(process.catalog, "devices", NOW, NOW, NOW)
+    assert entries == []
+    assert len(process.reads()) == 1
+
+
+def test_a_clock_that_is_set_back_makes_nothing_young_again() -> None:
+    process = Process()
+    process.serve(MINUTE)
+    process.clock.time -= HOUR / 60
+    process.reads()
+    process.serve(timedelta(0))
+    assert len(process.reads()) == 1
+
+
+def test_a_table_that_is_recorded_after_an_event_was_queued_for_it_takes_the_next() -> None:
+    process = Process()
+    today = process.catalog.items.pop(("quakes", containing(NOW, Kind.DAY)))
+    assert process.serve(MINUTE).queued == 1
+    process.catalog.add(today)
+    assert process.serve(MINUTE).queued == 0
+
+
+def test_what_was_archived_and_is_restored_is_not_refused_by_what_is_kept() -> None:
+    process = Process()
+    process.move(LABEL, State.ARCHIVED)
+    assert process.serve(MINUTE, DAY).rejections[0].code == "too_old"
+    process.move(LABEL, State.OPEN)
+    assert process.serve(MINUTE, DAY).rejections == []
+
+
+def test_what_leaves_the_window_is_refused_though_its_open_entry_is_kept() -> None:
+    """By the time of the request itself: 27 February is within the window until 00:00 of 3 March less two days."""
+    process = Process()
+    process.clock.time = datetime.fromisoformat("2026-03-01T23:59:59Z")
+    event_at = process.clock.time - 2 * DAY
+    assert process.serve(timedelta(0), 2 * DAY).accepted == 2
+    process.clock.time += timedelta(seconds=1.5)
+    assert process.clock.time - event_at > 2 * DAY
+    sent = event(7) | {"time": to_text(event_at)}
+    outcome = process.send(event(1) | {"time": to_text(process.clock.time)}, sent, known=process.known)
+    assert [one.code for one in outcome.rejections] == ["too_old"]
+
+
+def backfilled(process: Process) -> Entry:
+    """A past day that is open for a backfill."""
+    opened = Opened(NOW + HOUR, None, None)
+    period = containing(NOW - 5 * DAY, Kind.DAY)
+    table = f"tidetable-t.quakes.{period.label}"
+    entry = Entry("quakes", period, table, CONFIG.streams["quakes"].layout, State.OPEN, NOW, opened=opened)
+    process.catalog.add(entry)
+    process.catalog.put_backfill(Backfill("quakes", NOW - 6 * DAY, NOW - 4 * DAY, opened))
+    process.store.tables[table] = {}
+    return entry
+
+
+def test_events_of_a_backfill_always_read_the_catalog() -> None:
+    """Its table can be archived while the backfill is open, if its operator says so: nothing that is kept may write to it."""
+    process = Process()
+    entry = backfilled(process)
+    for _ in range(3):
+        assert process.serve(5 * DAY).accepted == 1
+    assert len(process.reads()) == 3
+    process.catalog.move(entry, State.ARCHIVING, expected=[State.OPEN])
+    held = process.count(entry.period.label)
+    outcome = process.serve(5 * DAY, MINUTE)
+    assert [one.code for one in outcome.rejections] == ["too_old"]
+    assert process.count(entry.period.label) == held
+
+
+def test_a_table_that_is_closed_is_never_kept_so_that_none_is_written_while_it_is_archived() -> None:
+    """A closed table can be back in the window, where a new configuration has a longer ``late``; and it can be archived."""
+    process = Process()
+    process.move(LABEL, State.CLOSED)
+    assert process.serve(MINUTE).accepted == 1
+    assert process.serve(2 * MINUTE).accepted == 1
+    assert len(process.reads()) == 3, "one is the test's own"
+    process.move(LABEL, State.ARCHIVING)
+    held = process.count(LABEL)
+    assert process.serve(3 * MINUTE, DAY).rejections[0].code == "too_old"
+    assert process.count(LABEL) == held

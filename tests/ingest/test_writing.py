@@ -1,0 +1,126 @@
+"""Writing what refers to parts, and versions: nothing is seen without its data, nothing overtakes or is lost."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.ingest.streams import CONFIG, NOW
+from tests.ingest.test_request import World, event
+from tests.large.test_pack import noise
+from tidetable.catalog import State
+from tidetable.config.model import LargePolicy
+from tidetable.events import Event, Item
+from tidetable.ingest.drain import NotDrained
+from tidetable.ingest.overflow import encode_message
+from tidetable.ingest.versions import write_versions
+from tidetable.keys import Key
+from tidetable.names import parts_table
+from tidetable.ports import Guarded, Put
+
+TABLE = "tidetable-t.quakes.2026-03-01"
+LABEL = "2026-03-01"
+
+
+def world(**policy: Any) -> World:
+    stream = replace(CONFIG.streams["quakes"], **policy)
+    return World(replace(CONFIG, streams={"quakes": stream}, api=replace(CONFIG.api, max_body=10**7)))
+
+
+def numbered(n: Any) -> dict[str, Any]:
+    return event(1) | {"data": {"n": n}}
+
+
+def test_an_item_is_not_written_while_its_parts_are_not() -> None:
+    """The table of parts is throttled, the item's is not: otherwise the event would be seen without its data."""
+    stage = world(large=LargePolicy(beyond="chunks"))
+    stage.store.throttles = {parts_table(TABLE)}
+    outcome = stage.send(event(1) | {"data": {"text": noise(950_000)}}, event(2))
+    assert (outcome.accepted, outcome.queued) == (1, 1)
+    assert [item["sk"][-1] for item in stage.table(LABEL)] == ["2"]
+    assert [one.id for one in stage.overflow.queued] == ["1"]
+
+
+def test_a_drained_item_behind_the_window_is_not_written_while_its_parts_are_not() -> None:
+    stage = world(large=LargePolicy(beyond="chunks"))
+    stage.clock.time += timedelta(days=5)
+    stage.move(LABEL, State.CLOSED)
+    stage.store.throttles = {parts_table(TABLE)}
+    body = encode_message("quakes", [Event("a", NOW, "1", {"text": noise(950_000)})], 1)
+    with pytest.raises(NotDrained, match="refers to"):
+        stage.drain(body)
+    assert stage.count(LABEL) == 0
+
+
+def versions(stage: World) -> dict[str, Any]:
+    """Each version's data, by the beginning of its sort key."""
+    return {item["sk"].partition("#")[0]: item["data"]["n"] for item in stage.table(LABEL)}
+
+
+def test_versions_neither_overtake_the_one_that_was_throttled_nor_are_lost_behind_it() -> None:
+    for throttled in range(1, 4):
+        stage = world(versions="keep")
+        stage.store.throttled = throttled
+        outcome = stage.send(numbered("first"), numbered("second"), numbered("third"))
+        assert (outcome.accepted, outcome.queued) == (3, 0)
+        assert versions(stage) == {"v0": "third", "v1": "first", "v2": "second"}, throttled
+
+
+def test_versions_behind_one_that_cannot_be_written_are_queued_with_it() -> None:
+    stage = world(versions="keep")
+    stage.store.throttles = {TABLE}
+    outcome = stage.send(numbered("first"), numbered("second"), event(2))
+    assert (outcome.accepted, outcome.queued) == (0, 3)
+    assert [one.data["n"] for one in stage.overflow.queued] == ["first", "second", 2]
+
+
+def other_writer(stage: World) -> None:
+    """Another process adds its version, once, between this one's read and its transaction."""
+    (held,) = stage.table(LABEL)
+    stage.store.between = lambda: None
+    newest: Item = {**held, "data": {"n": "other"}, "digest": "other", "version": 2, "past": held["digest"]}
+    earlier: Item = {**held, "sk": "v1#" + held["sk"].partition("#")[2]}
+    stage.store.transact([Guarded(Put(TABLE, newest), 1), Guarded(Put(TABLE, earlier))])
+
+
+def test_two_writers_of_versions_do_not_overwrite_each_other() -> None:
+    stage = world(versions="keep")
+    stage.send(numbered("first"))
+    stage.store.between = lambda: other_writer(stage)
+    assert stage.send(numbered("mine")).accepted == 1
+    assert versions(stage) == {"v0": "mine", "v1": "first", "v2": "other"}
+
+
+def test_a_version_that_waited_and_meets_another_writer_is_drained_later() -> None:
+    stage = world(versions="keep")
+    stage.send(numbered("first"))
+    stage.clock.time += timedelta(days=5)
+    stage.move(LABEL, State.CLOSED)
+    body = encode_message("quakes", [Event("a", NOW, "1", {"n": "waited"})], 2**42)
+    count = 0
+
+    def between() -> None:
+        nonlocal count
+        count += 1
+        if count == 2:  # the first transaction is refused as there is a version; the second would add one
+            other_writer(stage)
+
+    stage.store.between = between
+    with pytest.raises(NotDrained, match="others write"):
+        stage.drain(body)
+    assert versions(stage) == {"v0": "other", "v1": "first"}
+    assert stage.drain(body) == 1
+    assert versions(stage) == {"v0": "waited", "v1": "first", "v2": "other"}
+
+
+def test_the_order_of_what_waits_is_kept_when_the_time_is_up() -> None:
+    stage = world(versions="keep")
+    stage.store.throttles = {TABLE}
+    puts = [
+        Put(TABLE, {"pk": "p", "sk": "v0#s", "version": 1, "digest": str(n), "at": 1, "data": {"n": n}})
+        for n in range(3)
+    ]
+    written = write_versions(stage.store, puts, remaining=lambda: 0.0, clock=stage.clock, jitter=lambda pause: pause)
+    assert [put.item["digest"] for put in written.unwritten] == ["0", "1", "2"]
+    assert Key("p", "v0#s") not in stage.store.tables[TABLE]

@@ -1,0 +1,240 @@
+"""The lean store against scripted replies: what is read again, what is written again, and what a refusal means."""
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pytest
+
+from aws.lean import reads
+from aws.lean.catalog import LeanCatalog
+from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
+from aws.lean.store import LeanStore
+from tests.ingest.streams import QUAKES
+from tidetable.catalog import Entry, State
+from tidetable.errors import StoreUnavailable, TableMissing
+from tidetable.keys import Key
+from tidetable.periods import Kind, containing
+from tidetable.ports import Asked, Guarded, KeyRange, Put, Transacted
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+THROTTLED = Refused("ProvisionedThroughputExceededException", "slow down", b"{}")
+RESET = NoAnswer("connection reset")
+
+
+class Script:
+    """A client whose replies are given by a function of the request's number and its body."""
+
+    def __init__(self, reply: Callable[[int, dict[str, Any]], Any]) -> None:
+        self._reply = reply
+        self.sent: list[tuple[str, dict[str, Any]]] = []
+
+    def call_all(self, requests: Sequence[Request]) -> list[Reply]:
+        return [self._one(request) for request in requests]
+
+    def call(self, operation: str, body: bytes) -> Reply:
+        return self.call_all([Request(operation, body)])[0]
+
+    def _one(self, request: Request) -> Reply:
+        body = json.loads(request.body)
+        self.sent.append((request.operation, body))
+        reply = self._reply(len(self.sent), body)
+        if isinstance(reply, NoAnswer | Refused):
+            return reply
+        text = json.dumps(reply).encode()
+        return text if request.decode is None else request.decode(text)
+
+    @property
+    def client(self) -> LeanClient:
+        return cast("LeanClient", self)
+
+    @property
+    def store(self) -> LeanStore:
+        return LeanStore(self.client, "catalog")
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The longest that each pause may take; nobody waits."""
+    asked: list[float] = []
+    monkeypatch.setattr(reads, "_pause", asked.append)
+    return asked
+
+
+def item(key: str) -> dict[str, Any]:
+    return {"pk": {"S": key}, "sk": {"S": "s"}}
+
+
+def found(body: dict[str, Any]) -> dict[str, Any]:
+    """Everything that a BatchGetItem names."""
+    (table,) = body["RequestItems"]
+    return {"Responses": {table: [{**key, "b": {"B": "eA=="}} for key in body["RequestItems"][table]["Keys"]]}}
+
+
+PASSING = [
+    RESET,
+    Refused("InternalServerError", "", b""),
+    Refused("InternalFailure", "", b""),
+    Refused("ServiceUnavailable", "", b""),
+    Refused("HTTP 500", "", b""),
+    Refused("HTTP 502", "", b""),
+    Refused("HTTP 503", "", b""),
+    Refused("HTTP 504", "", b""),
+    Refused("ThrottlingException", "", b""),
+    THROTTLED,
+]
+READS: dict[str, tuple[Callable[[LeanStore], Any], Callable[[dict[str, Any]], Any], Any]] = {
+    "GetItem": (lambda store: store.get("t", Key("a", "s")), lambda _: {"Item": item("a")}, {"pk": "a", "sk": "s"}),
+    "Query": (
+        lambda store: store.query(KeyRange("t", "a", None, None), limit=1, ascending=True).items,
+        lambda _: {"Items": [item("a")]},
+        [{"pk": "a", "sk": "s"}],
+    ),
+    "BatchGetItem": (
+        lambda store: list(store.get_many("t", [Key("a", "s")])),
+        found,
+        [Key("a", "s")],
+    ),
+    "BatchGetItem of parts": (lambda store: store.get_parts("t", ["a"]), found, {"a": b"x"}),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+@pytest.mark.parametrize("failure", PASSING, ids=lambda one: one[0])
+def test_every_read_that_fails_for_a_moment_is_read_again(name: str, failure: Reply) -> None:
+    call, reply, expected = READS[name]
+    script = Script(lambda number, body: failure if number == 1 else reply(body))
+    assert call(script.store) == expected
+    assert len(script.sent) == 2
+
+
+@pytest.mark.parametrize("name", READS)
+def test_a_read_without_an_answer_is_given_up_after_three_tries(name: str, pauses: list[float]) -> None:
+    script = Script(lambda *_: RESET)
+    with pytest.raises(StoreUnavailable, match="connection reset"):
+        READS[name][0](script.store)
+    assert len(script.sent) == 3
+    assert pauses == [0.05, 0.1]
+
+
+@pytest.mark.parametrize("name", READS)
+def test_a_read_that_is_wrong_or_of_no_table_is_tried_once(name: str) -> None:
+    for code, error in (("ValidationException", StoreUnavailable), ("ResourceNotFoundException", TableMissing)):
+        script = Script(lambda *_, code=code: Refused(code, "", b""))
+        if name == "Query" and error is TableMissing:
+            (page,) = script.store.query_many([Asked(KeyRange("t", "a", None, None), 1)], ascending=True)
+            assert page is None
+        else:
+            with pytest.raises(error):
+                READS[name][0](script.store)
+        assert len(script.sent) == 1
+
+
+def test_functions_from_one_snapshot_do_not_pause_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SnapStart restores the state of `random` into every copy: what each draws must come from the system."""
+    monkeypatch.undo()
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    for _ in range(2):
+        random.seed(7)
+        reads._pause(1.0)
+    assert slept[0] != slept[1]
+    assert all(0 <= one <= 1 for one in slept)
+
+
+def test_the_replies_beside_one_that_was_throttled_are_kept() -> None:
+    """150 keys are two requests; the second is throttled once: three requests, not four."""
+    keys = [Key(f"k{number}", "s") for number in range(150)]
+    script = Script(lambda number, body: THROTTLED if number == 2 else found(body))
+    assert set(script.store.get_many("t", keys)) == set(keys)
+    assert [len(body["RequestItems"]["t"]["Keys"]) for _, body in script.sent] == [100, 50, 50]
+
+
+def test_keys_that_were_left_unprocessed_are_read_again_alone() -> None:
+    def reply(number: int, body: dict[str, Any]) -> dict[str, Any]:
+        if number > 1:
+            return found(body)
+        keys = body["RequestItems"]["t"]["Keys"]
+        return {
+            "Responses": {"t": keys[:2]},
+            "UnprocessedKeys": {"t": {"Keys": keys[2:], "ConsistentRead": True}},
+        }
+
+    script = Script(reply)
+    keys = [Key(f"k{number}", "s") for number in range(5)]
+    assert set(script.store.get_many("t", keys)) == set(keys)
+    assert [key["pk"]["S"] for key in script.sent[1][1]["RequestItems"]["t"]["Keys"]] == ["k2", "k3", "k4"]
+    assert script.sent[1][1]["RequestItems"]["t"]["ConsistentRead"] is True
+
+
+@pytest.mark.parametrize("stays", ["throttled", "unprocessed"])
+def test_a_batch_that_is_never_read_whole_is_no_answer(stays: str, pauses: list[float]) -> None:
+    def reply(_: int, body: dict[str, Any]) -> Any:
+        return THROTTLED if stays == "throttled" else {"UnprocessedKeys": body["RequestItems"]}
+
+    script = Script(reply)
+    with pytest.raises(StoreUnavailable):
+        script.store.get_many("t", [Key("a", "s")])
+    assert len(script.sent) == 8
+    assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2]
+
+
+def test_a_key_that_is_named_twice_is_read_once() -> None:
+    """DynamoDB refuses a BatchGetItem that repeats a key."""
+    script = Script(lambda _, body: found(body))
+    assert list(script.store.get_many("t", [Key("a", "s"), Key("a", "s")])) == [Key("a", "s")]
+    assert script.store.get_parts("t", ["a", "b", "a"]) == {"a": b"x", "b": b"x"}
+    assert [len(body["RequestItems"]["t"]["Keys"]) for _, body in script.sent] == [1, 2]
+
+
+def puts(count: int, table: str = "t") -> list[Put]:
+    return [Put(table, {"pk": f"p{number}", "sk": "s", "at": 1, "data": {}}) for number in range(count)]
+
+
+def test_items_that_were_left_unprocessed_are_not_written_and_the_others_are() -> None:
+    """As DynamoDB answers a batch of which it throttled two: HTTP 200 and the two requests."""
+
+    def reply(_: int, body: dict[str, Any]) -> dict[str, Any]:
+        requests = body["RequestItems"]["t"]
+        return {"UnprocessedItems": {"t": requests[3:]}, "ConsumedCapacity": [{"TableName": "t", "CapacityUnits": 3.0}]}
+
+    written = Script(reply).store.write(puts(5))
+    assert [put.item["pk"] for put in written.unwritten] == ["p3", "p4"]
+    assert (written.throttled, written.units) == (2, 3.0)
+
+
+CONDITION = {"Code": "ConditionalCheckFailed"}
+NONE = {"Code": "None"}
+CANCELLED = [
+    ("the put's condition failed while the fence held", [CONDITION, NONE], Transacted.HELD),
+    ("the fence is down", [NONE, CONDITION], Transacted.FENCED),
+    ("both", [CONDITION, CONDITION], Transacted.FENCED),
+]
+
+
+@pytest.mark.parametrize(("name", "reasons", "outcome"), CANCELLED, ids=[name for name, *_ in CANCELLED])
+def test_a_cancelled_transaction_says_which_condition_failed(
+    name: str, reasons: list[dict[str, str]], outcome: Transacted
+) -> None:
+    body = json.dumps({"CancellationReasons": reasons}).encode()
+    script = Script(lambda *_: Refused("TransactionCanceledException", "cancelled", body))
+    entry = Entry("quakes", containing(NOON, Kind.DAY), "t", QUAKES.layout, State.CLOSED, NOON)
+    assert script.store.transact([Guarded(puts(1)[0], "newer")], entry) is outcome
+
+
+def test_a_transaction_that_was_cancelled_for_another_reason_is_no_answer() -> None:
+    body = json.dumps({"CancellationReasons": [{"Code": "TransactionConflict"}, NONE]}).encode()
+    script = Script(lambda *_: Refused("TransactionCanceledException", "cancelled", body))
+    with pytest.raises(StoreUnavailable):
+        script.store.transact([Guarded(puts(1)[0])])
+
+
+def test_the_catalog_is_read_consistently_where_that_is_wanted_only() -> None:
+    script = Script(lambda *_: {"Items": []})
+    catalog = LeanCatalog(script.client, "catalog")
+    catalog.entries("quakes", NOON, NOON)
+    catalog.entries("quakes", NOON, NOON, consistent=True)
+    catalog.backfills("quakes")
+    assert [body["ConsistentRead"] for _, body in script.sent] == [False, False, True, True, True]
