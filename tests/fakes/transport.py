@@ -1,6 +1,7 @@
 """The lean client's place, with the strict service behind it: requests and answers are the wire's JSON, as in a function."""
 
 import json
+import random
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +18,10 @@ class StrictTransport:
     def __init__(self, service: StrictDynamo, count: Callable[[], None] = lambda: None) -> None:
         self._service = service
         self._count = count
+        self._chance = random.Random(0)
+
+    def pause(self, most: float) -> None:
+        self._service.clock.sleep(self._chance.uniform(0, most))
 
     def call(self, operation: str, body: bytes) -> Reply:
         return self.call_all([Request(operation, body)])[0]

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import pytest
 
-from aws.lean import reads
 from aws.lean.catalog import LeanCatalog
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
 from aws.lean.store import LeanStore
@@ -22,6 +21,7 @@ from tidetable.ports import Asked, Guarded, KeyRange, Put, Transacted
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 THROTTLED = Refused("ProvisionedThroughputExceededException", "slow down", b"{}")
 RESET = NoAnswer("connection reset")
+PAUSES: list[float] = []
 
 
 class Script:
@@ -30,6 +30,9 @@ class Script:
     def __init__(self, reply: Callable[[int, dict[str, Any]], Any]) -> None:
         self._reply = reply
         self.sent: list[tuple[str, dict[str, Any]]] = []
+
+    def pause(self, most: float) -> None:
+        PAUSES.append(most)
 
     def call_all(self, requests: Sequence[Request]) -> list[Reply]:
         return [self._one(request) for request in requests]
@@ -56,11 +59,10 @@ class Script:
 
 
 @pytest.fixture(autouse=True)
-def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def pauses() -> list[float]:
     """The longest that each pause may take; nobody waits."""
-    asked: list[float] = []
-    monkeypatch.setattr(reads, "_pause", asked.append)
-    return asked
+    PAUSES.clear()
+    return PAUSES
 
 
 def item(key: str) -> dict[str, Any]:
@@ -134,12 +136,11 @@ def test_a_read_that_is_wrong_or_of_no_table_is_tried_once(name: str) -> None:
 
 def test_functions_from_one_snapshot_do_not_pause_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """SnapStart restores the state of `random` into every copy: what each draws must come from the system."""
-    monkeypatch.undo()
     slept: list[float] = []
     monkeypatch.setattr("time.sleep", slept.append)
     for _ in range(2):
         random.seed(7)
-        reads._pause(1.0)
+        LeanClient.of_process().pause(1.0)
     assert slept[0] != slept[1]
     assert all(0 <= one <= 1 for one in slept)
 

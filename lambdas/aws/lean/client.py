@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import ssl
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from random import SystemRandom
 from threading import Lock
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -25,6 +27,8 @@ from aws.lean.signing import Signer
 
 _VERSION = "DynamoDB_20120810"
 _OK = 200
+# From the system's own source: functions that start from one snapshot would draw the same numbers.
+_RANDOM = SystemRandom()
 # A TLS handshake costs more than a request: few connections, kept alive.
 CONNECTIONS = 8
 CONNECT_SECONDS, READ_SECONDS = 2.0, 5.0
@@ -122,6 +126,10 @@ class LeanClient:
             or f"https://dynamodb.{region}.{domain_of(region)}"
         )
         return cls(endpoint, region, Provider.of_process(lambda: datetime.now(UTC)))
+
+    def pause(self, most: float) -> None:
+        """Wait a random share of so many seconds, before requests are sent again."""
+        time.sleep(_RANDOM.uniform(0, most))
 
     def call(self, operation: str, body: bytes) -> Reply:
         """One request."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
-from random import SystemRandom
 from typing import Any
 
 import msgspec
@@ -21,8 +19,6 @@ _BROKEN = frozenset(
     {"InternalServerError", "InternalFailure", "ServiceUnavailable", "ServiceUnavailableException"}
     | {f"HTTP {status}" for status in (500, 502, 503, 504)}
 )
-# From the system's own source: functions that start from one snapshot would draw the same numbers.
-_RANDOM = SystemRandom()
 
 
 def read(
@@ -76,11 +72,7 @@ def _replies(
         if not again:
             return
         waiting = again
-        _pause(_FIRST_PAUSE * 2 ** (turn - 1))
-
-
-def _pause(most: float) -> None:
-    time.sleep(_RANDOM.uniform(0, most))
+        client.pause(_FIRST_PAUSE * 2 ** (turn - 1))
 
 
 def _throttled(reply: Reply) -> bool:
