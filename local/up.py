@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 
@@ -25,9 +26,10 @@ def read_config(file: Path) -> Config:
     return config
 
 
-def describe_stage(emulator: Emulator, deployed: Deployed, config: Config) -> str:
+def describe_stage(emulator: Emulator, deployed: Deployed, file: Path, config: Config) -> str:
     """What a user needs: address, key, a first request for each stream, the command line's variables, the logs."""
-    variables = " ".join(f"{name}={value}" for name, value in sorted(deployed.environment.items()))
+    environment = deployed.environment | {"TIDETABLE_CONFIG": str(file.resolve())}
+    variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in sorted(environment.items()))
     lines = [
         "",
         f"URL='{deployed.api}' KEY='{deployed.key}'",
@@ -53,12 +55,6 @@ def describe_stage(emulator: Emulator, deployed: Deployed, config: Config) -> st
     return "\n".join(lines)
 
 
-def keep_up(emulator: Emulator, deployed: Deployed, config: Config) -> None:
-    """Leave the stage up, and say how to reach it."""
-    remember(emulator)
-    print(describe_stage(emulator, deployed, config), flush=True)
-
-
 def main() -> None:
     """Bring the stage up; one that is up already ends first."""
     parser = argparse.ArgumentParser(description="Deploy a configuration into a local AWS emulator, and leave it up.")
@@ -77,7 +73,8 @@ def main() -> None:
         if isinstance(error, RuntimeError):
             sys.exit(f"FAILED: {error}")
         raise
-    keep_up(emulator, deployed, config)
+    remember(emulator)
+    print(describe_stage(emulator, deployed, given.config, config), flush=True)
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def main() -> None:
     if failure:
         print(f"FAILED: {failure}", file=sys.stderr, flush=True)
     if kept and deployed is not None:
-        print(describe_stage(emulator, deployed, config))
+        print(describe_stage(emulator, deployed, given.config, config))
         print_commands(deployed)
     elif kept:
         print(f"The emulator is still up at {emulator.endpoint}; its log: {emulator.log}. `make stop` ends it.")
