@@ -95,7 +95,7 @@ def connect(
             "credentials and Region those of its account?"
         ) from error
     outputs = {one["OutputKey"]: one["OutputValue"] for one in stacks["Stacks"][0].get("Outputs", [])}
-    _keep_connected(functions)
+    keep_connected(functions)
     return Account(
         stage,
         DynamoCatalog(dynamodb, outputs["CatalogTable"]),
@@ -111,7 +111,7 @@ def connect(
     )
 
 
-def _keep_connected(client: Any) -> None:
+def keep_connected(client: Any) -> None:
     """Have the system send a sign of life each minute: with the option alone Linux sends the first after two hours.
 
     botocore has no setting for that; its list of socket options is read whenever a connection is made.

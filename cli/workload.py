@@ -72,7 +72,9 @@ class Workload:
 
     def held(self, period: Period, now: datetime) -> float:
         """Events in a period's table: it fills by the hour."""
-        end, at, count = min(now, period.end), period.start, 0.0
+        end = min(now, period.end)
+        days = max(0, (end - period.start) // timedelta(days=1))
+        at, count = period.start + timedelta(days=days), days * self.events_per_day
         while at < end:
             count += self.events_per_second[at.hour] * min((end - at).total_seconds(), 3600)
             at += timedelta(hours=1)
