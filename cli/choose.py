@@ -62,7 +62,9 @@ def why_open(entry: Entry, config: Config | None, now: datetime) -> str:
 
 def _no_stream(stream: str, catalog: Catalog, config: Config | None) -> str:
     names = [name for name in config.streams if catalog.entries(name)] if config is not None else []
-    there = f"; there are: {', '.join(names)}" if names else ", or it has no periods yet; --config names the stage's file"
+    there = (
+        f"; there are: {', '.join(names)}" if names else ", or it has no periods yet; --config names the stage's file"
+    )
     return f"there is no stream {stream!r}{there}"
 
 

@@ -29,7 +29,8 @@ ReadSize = Annotated[int, typer.Option("--read-bytes", help="Bytes that a query 
 OldReads = Annotated[float, typer.Option("--old-reads", help="Queries per second of events older than a day.", min=0)]
 ArchiveDays = Annotated[int, typer.Option("--archive-days", help="For how many days archives are kept.", min=1)]
 InIndex = Annotated[
-    list[str] | None, typer.Option("--in-index", help="The share of events in an index, such as by_error=0.01; else all.")
+    list[str] | None,
+    typer.Option("--in-index", help="The share of events in an index, such as by_error=0.01; else all."),
 ]
 
 
@@ -49,7 +50,9 @@ def check(
     out.print(f"configuration: {file}, streams: {', '.join(config.streams)}", markup=False, soft_wrap=True)
     for name, stream in config.streams.items():
         out.print(f"  {name}: {describe_stream(stream)}; up to {tables[name]:,} tables", markup=False, soft_wrap=True)
-    out.print(f"{sum(tables.values()):,} tables at the most, and the catalog; an account may have {TABLE_QUOTA:,} per Region")
+    out.print(
+        f"{sum(tables.values()):,} tables at the most, and the catalog; an account may have {TABLE_QUOTA:,} per Region"
+    )
     for warning in warnings:
         out.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
 
@@ -100,15 +103,20 @@ def simulate(
     if rate is not None:
         out.print("DynamoDB's bill: units of tables and indexes, events, queries, storage; `cost` prices the rest")
         return
-    out.print("provisioned units of tables and indexes only: what events, queries and storage cost needs --rate, or `cost`")
+    out.print(
+        "provisioned units of tables and indexes only: what events, queries and storage cost needs --rate, or `cost`"
+    )
     if any(_has_on_demand(stream) for stream in streams.values()):
-        out.print("an on-demand table costs what its events and queries take: add --rate, --bytes and --reads to price it")
+        out.print(
+            "an on-demand table costs what its events and queries take: add --rate, --bytes and --reads to price it"
+        )
 
 
 @app.command()
 def cost(
     file: Annotated[
-        Path, typer.Argument(help="A configuration, or a folder with tidetable.toml and workload.toml, as bench/workload.")
+        Path,
+        typer.Argument(help="A configuration, or a folder with tidetable.toml and workload.toml, as bench/workload."),
     ] = DEFAULT,
     stream: Annotated[str | None, typer.Option(help="The stream, if there are several.")] = None,
     rate: Rate = None,

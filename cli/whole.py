@@ -73,7 +73,9 @@ def advise(workload: Workload, tables: dict[str, Bill]) -> list[str]:
     other = rolling_on_demand(workload).total
     found = []
     if other < 0.95 * ours:
-        found.append(f'mode = "on-demand" for this stream would be cheaper: ${other:,.2f} instead of ${ours:,.2f} a month')
+        found.append(
+            f'mode = "on-demand" for this stream would be cheaper: ${other:,.2f} instead of ${ours:,.2f} a month'
+        )
     best, price = min((("provisioned", one), ("on-demand", on_demand)), key=lambda pair: pair[1])
     if price < 0.95 * min(ours, other):
         found.append(
@@ -91,7 +93,11 @@ def _dynamodb(workload: Workload, tables: Bill) -> list[Line]:
     lines = [
         Line("tables, writes", tables.table_writes, units),
         Line("tables, reads", tables.table_reads, f"{workload.read_units:g} read units per query"),
-        Line("tables, storage", tables.table_storage, f"{workload.event_bytes} bytes per event, {workload.kept_days:g} days"),
+        Line(
+            "tables, storage",
+            tables.table_storage,
+            f"{workload.event_bytes} bytes per event, {workload.kept_days:g} days",
+        ),
     ]
     if workload.stream.index:
         names = ", ".join(index.name for index in workload.stream.index)

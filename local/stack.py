@@ -76,7 +76,9 @@ def deploy(
     _cdk(emulator, "deploy", "--require-approval", "never", "--outputs-file", str(outputs_file), *chosen)
     outputs: dict[str, str] = json.loads(outputs_file.read_text())[f"Tidetable-{STAGE}"]
     key = aws_client(emulator.endpoint, "apigateway").get_api_key(apiKey=outputs["ApiKeyId"], includeValue=True)
-    return Deployed(emulator.endpoint, _api(emulator.endpoint, outputs["ApiUrl"]), key["value"], outputs, emulator.dynamodb)
+    return Deployed(
+        emulator.endpoint, _api(emulator.endpoint, outputs["ApiUrl"]), key["value"], outputs, emulator.dynamodb
+    )
 
 
 def _api(endpoint: str, url: str) -> str:

@@ -33,7 +33,14 @@ _JSON = "application/x-amz-json-1.0"
 _AUTHORIZATION = (
     "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0"
 )
-_UNKNOWN = ("Tags", "TableClass", "DeletionProtectionEnabled", "SSESpecification", "WarmThroughput", "OnDemandThroughput")
+_UNKNOWN = (
+    "Tags",
+    "TableClass",
+    "DeletionProtectionEnabled",
+    "SSESpecification",
+    "WarmThroughput",
+    "OnDemandThroughput",
+)
 
 
 class Refused(Exception):

@@ -25,7 +25,10 @@ def test_a_label_of_another_form_is_refused_with_the_form_of_this_stream(stage: 
         result = run("archive", "s", label)
         assert result.exit_code == 1
         assert f"s has no period '{label}': a period is an hour here: 2026-10-05T13" in result.output
-    assert "'yesterday' is no period of s: a period is an hour here: 2026-10-05T13" in run("archive", "s", "yesterday").output
+    assert (
+        "'yesterday' is no period of s: a period is an hour here: 2026-10-05T13"
+        in run("archive", "s", "yesterday").output
+    )
 
 
 def test_a_period_that_never_was_is_refused_with_the_range_of_those_that_are(stage: Stage) -> None:

@@ -140,7 +140,10 @@ def test_what_is_not_priced_is_listed(file: Path) -> None:
     [
         (["tidetable.toml"], "add --rate, the events per second"),
         (["tidetable.toml", "--rate", "1"], "several streams: add --stream with one of quakes, stations, reports"),
-        (["tidetable.toml", "--rate", "1", "--stream", "quake"], "there is no stream 'quake'; there are: quakes, stations"),
+        (
+            ["tidetable.toml", "--rate", "1", "--stream", "quake"],
+            "there is no stream 'quake'; there are: quakes, stations",
+        ),
         (
             ["tidetable.toml", "--rate", "1", "--stream", "stations", "--in-index", "x=1"],
             "there is no index 'x'; there are: by_status, strongest",
@@ -177,7 +180,20 @@ def test_simulate_prices_on_demand_tables_once_it_knows_the_events(file: Path, m
     plain = run("simulate", "--config", str(file), "--days", "1")
     assert "access, on demand" in plain.output
     assert "add --rate" in plain.output
-    words = ("simulate", "--config", str(file), "--days", "3", "--rate", "100", "--bytes", "500", "--reads", "0", "--json")
+    words = (
+        "simulate",
+        "--config",
+        str(file),
+        "--days",
+        "3",
+        "--rate",
+        "100",
+        "--bytes",
+        "500",
+        "--reads",
+        "0",
+        "--json",
+    )
     life = json.loads(run(*words).stdout)["access"]
     # 8.64 million events per day of a unit in the table and in both indexes, at $0.625 a million: $16.20; and storage, which
     # grows by 10.3 GB per day (500 + 500 + 200 bytes per event) at $0.25 for 730 hours.
@@ -208,7 +224,11 @@ def test_check_refuses_what_the_deploy_would_refuse(file: Path) -> None:
     ("old", "new", "warning"),
     [
         ("delete_expired = true", "", "lifecycle.delete_expired is false"),
-        ('sort_by = "ms"', 'sort_by = "time"', "streams.access.index slowest: all events by time is the order that the table"),
+        (
+            'sort_by = "ms"',
+            'sort_by = "time"',
+            "streams.access.index slowest: all events by time is the order that the table",
+        ),
         ('bucket = "6h"', 'bucket = "1h"\nshards = 4', "streams.access.key: a query over a day asks 96 partitions"),
         ("retention = 10", "retention = 2100", "2,106 tables are close to or above DynamoDB's quota of 2,500"),
     ],
@@ -222,7 +242,9 @@ def test_check_warns_of_what_is_rarely_meant(file: Path, old: str, new: str, war
 
 
 def test_check_warns_of_a_slow_export_and_of_many_open_tables(file: Path) -> None:
-    file.write_text(PROVISIONED.replace("read_units = 400", "segments = 1").replace('late = "1h"', 'late = "4d"\npremake = 1'))
+    file.write_text(
+        PROVISIONED.replace("read_units = 400", "segments = 1").replace('late = "1h"', 'late = "4d"\npremake = 1')
+    )
     file.write_text(file.read_text().replace("retention = 1", "retention = 9"))
     shown = run("check", str(file)).output
     # A unit of 4 KB, half of it: 2,048 bytes a second are 5.7 days for a gigabyte.
