@@ -33,7 +33,7 @@ def main() -> None:
     except ConfigError as error:
         sys.exit(f"{file.name}: {error}")
     # To stderr: the template goes to stdout.
-    print(f"configuration: {file.name}, streams: {', '.join(config.streams)}", file=sys.stderr)
+    sys.stderr.write(f"configuration: {file.name}, streams: {', '.join(config.streams)}\n")
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     TidetableStack(app, f"Tidetable-{stage}", stage=stage, config=config, assets=Assets(ROOT, file, stage))
     app.synth()

@@ -15,7 +15,6 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, 
 from aws.catalog import DynamoCatalog
 from aws.tables import DynamoTables
 
-
 # A NAT gateway drops a connection that is still for 350 seconds
 # (docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-troubleshooting.html).
 _IDLE_SECONDS = 60
@@ -95,7 +94,7 @@ def connect(
             "credentials and Region those of its account?"
         ) from error
     outputs = {one["OutputKey"]: one["OutputValue"] for one in stacks["Stacks"][0].get("Outputs", [])}
-    keep_connected(functions)
+    _keep_connected(functions)
     return Account(
         stage,
         DynamoCatalog(dynamodb, outputs["CatalogTable"]),
@@ -111,11 +110,12 @@ def connect(
     )
 
 
-def keep_connected(client: Any) -> None:
+def _keep_connected(client: Any) -> None:
     """Have the system send a sign of life each minute: with the option alone Linux sends the first after two hours.
 
     botocore has no setting for that; its list of socket options is read whenever a connection is made.
     """
     idle = getattr(socket, "TCP_KEEPIDLE", None) or getattr(socket, "TCP_KEEPALIVE", None)
     if idle is not None:
-        client._endpoint.http_session._socket_options.append((socket.IPPROTO_TCP, idle, _IDLE_SECONDS))
+        options = client._endpoint.http_session._socket_options  # noqa: SLF001 - see above
+        options.append((socket.IPPROTO_TCP, idle, _IDLE_SECONDS))

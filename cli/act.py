@@ -46,7 +46,10 @@ def plan(
     profile: Profile = None,
     region: Region = None,
 ) -> None:
-    """Show what the next run would do and why. Exit code 0: nothing; 2: something is to be done; 1: it failed; 64: wrong usage."""
+    """Show what the next run would do and why.
+
+    Exit code 0: nothing is to be done; 2: something is; 1: it failed; 64: the command was used wrongly.
+    """
     payload = {"dry_run": True, **({"at": at} if at is not None else {})}
     report = working("asking", lambda: find_account(stage, endpoint, profile, region).run_lifecycle(**payload))
     show_report(report, as_json=as_json)

@@ -13,6 +13,7 @@ from cli import clock
 from cli.advice import TABLE_QUOTA, count_tables, describe_stream, warn_about
 from cli.bill import Bill
 from cli.common import DEFAULT, USAGE, AsJson, ConfigFile, app, fail, out, print_json, read_config
+from cli.timeline import Day
 from cli.timeline import simulate as simulated
 from cli.timeline import svg as timeline_svg
 from cli.whole import Line, advise, name_unpriced, whole_bill
@@ -90,26 +91,31 @@ def simulate(
             {name: [{field: getattr(day, field) for field in fields} for day in life] for name, life in lives.items()}
         )
         return
-    headings = ("day", "tables", "ahead", "open", "closed", "write units", "read units", "infrequent", "$ a day")
+    on_demand = {name for name, stream in streams.items() if _has_on_demand(stream)}
     for name, life in lives.items():
-        grid = Grid(title=f"{name}{', on demand' if _has_on_demand(streams[name]) else ''}")
-        for heading in headings:
-            grid.add_column(heading, justify="right")
-        for number, day in enumerate(life):
-            if number % every == 0 or number == days:
-                cells = (number, day.tables, day.ahead, day.open, day.closed, day.write, day.read, day.infrequent)
-                grid.add_row(*map(str, cells), f"{day.dollars:.2f}")
-        out.print(grid)
+        out.print(_draw_life(f"{name}{', on demand' if name in on_demand else ''}", life, every))
     if rate is not None:
         out.print("DynamoDB's bill: units of tables and indexes, events, queries, storage; `cost` prices the rest")
         return
     out.print(
         "provisioned units of tables and indexes only: what events, queries and storage cost needs --rate, or `cost`"
     )
-    if any(_has_on_demand(stream) for stream in streams.values()):
+    if on_demand:
         out.print(
             "an on-demand table costs what its events and queries take: add --rate, --bytes and --reads to price it"
         )
+
+
+def _draw_life(title: str, life: list[Day], every: int) -> Grid:
+    """Every n-th day of a stream, and the last, as a table."""
+    grid = Grid(title=title)
+    for heading in ("day", "tables", "ahead", "open", "closed", "write units", "read units", "infrequent", "$ a day"):
+        grid.add_column(heading, justify="right")
+    for number, day in enumerate(life):
+        if number % every == 0 or number == len(life) - 1:
+            cells = (number, day.tables, day.ahead, day.open, day.closed, day.write, day.read, day.infrequent)
+            grid.add_row(*map(str, cells), f"{day.dollars:.2f}")
+    return grid
 
 
 @app.command()

@@ -62,7 +62,7 @@ def name_unpriced(workload: Workload) -> list[str]:
         found.append("warm throughput, which is charged once per table")
     if stream.capacity.autoscaling is not None:
         found.append("auto scaling: the ladder's units are priced")
-    if stream.table.encryption not in ("aws-owned",):
+    if stream.table.encryption != "aws-owned":
         found.append("the requests to the KMS key")
     return found
 

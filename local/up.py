@@ -15,6 +15,8 @@ from local.keep import remember, stop
 from tidetable.config import Config, load
 from tidetable.errors import ConfigError
 
+_EVENT = '{"series": "a", "data": {"n": 1}}'
+
 
 def read_config(file: Path) -> Config:
     """The configuration, named in the output; what is wrong with it ends the program."""
@@ -39,10 +41,8 @@ def describe_stage(emulator: Emulator, deployed: Deployed, file: Path, config: C
     for name, stream in config.streams.items():
         by_series = "series=a&" if stream.key.partition_by == "series" else ""
         url = f'"$URL/v1/streams/{name}/events'
-        lines += [
-            f"""  curl -s -H "x-api-key: $KEY" -H 'Content-Type: application/json' {url}" -d '{{"series": "a", "data": {{"n": 1}}}}'""",
-            f"""  curl -s -H "x-api-key: $KEY" {url}?{by_series}from=-1h&limit=3\"""",
-        ]
+        send = f"""  curl -s -H "x-api-key: $KEY" -H 'Content-Type: application/json' {url}" -d '{_EVENT}'"""
+        lines += [send, f"""  curl -s -H "x-api-key: $KEY" {url}?{by_series}from=-1h&limit=3\""""]
     lines += [
         "",
         "The command line against this stage:",

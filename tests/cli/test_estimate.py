@@ -1,6 +1,7 @@
 """`check`, `cost` and `simulate`: prices are worked out by hand here, from AWS's price list."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -262,3 +263,24 @@ def test_never_more_tables_exist_than_are_counted(period: str, late: str) -> Non
     start = datetime(2026, 2, 27, tzinfo=UTC)
     most = max(len(list(existing(stream, start + timedelta(minutes=97 * number)))) for number in range(100))
     assert most <= counted <= most + 4
+
+
+def test_the_bill_in_the_documents_is_what_the_command_prints(file: Path) -> None:
+    text = (ROOT / "docs" / "cost.md").read_text()
+    configuration, _, table = text.partition("    [streams.access]")[2].partition("In dollars a month:")
+    file.write_text("[streams.access]" + configuration.replace("\n    ", "\n"))
+    (command,) = re.findall(r"bin/tidetable cost shop.toml (--.*)", text)
+    kinds = {
+        "tables: writes, reads, storage": "tables",
+        "indexes": "indexes",
+        "API Gateway": "API",
+        "functions": "functions",
+        "archive for a year": "archive",
+        "**in all**": "",
+    }
+    rows = {cells[1].strip(): cells[2:4] for cells in (line.split("|") for line in table.splitlines()) if len(cells) == 5}
+    for column, batch in enumerate(("100", "1")):
+        lines = lines_of(str(file), *command.split(), "--batch", batch)
+        for row, kind in kinds.items():
+            found = sum(dollars for name, dollars in lines.items() if name.startswith(kind))
+            assert rows[row][column].strip().strip("*") == f"{found:.2f}", (row, batch)

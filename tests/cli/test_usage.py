@@ -1,15 +1,15 @@
 """Wrong usage, and calls that take long: exit codes, addresses, connections."""
 
+import io
 import socket
 import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
 
-from cli import account, common
-from cli.account import Account
+from cli import common
+from cli.account import Account, connect
 from tests.cli.test_commands import run
 from tests.fakes.stage import Stage
 
@@ -45,8 +45,7 @@ def test_the_configuration_may_be_named_by_the_environment(stage: Stage, monkeyp
 def test_failures_name_what_was_done_and_not_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
     class Functions:
         def invoke(self, **_: Any) -> Any:
-            body = type("Body", (), {"read": lambda self: b'{"errorMessage": "no space left"}'})()
-            return {"FunctionError": "Unhandled", "Payload": body}
+            return {"FunctionError": "Unhandled", "Payload": io.BytesIO(b'{"errorMessage": "no space left"}')}
 
     nothing: Any = None
     found = Account("t", nothing, nothing, "Tidetable-t-Lifecycle8C53-9DA8", "archiver", "restorer", Functions())
@@ -57,42 +56,54 @@ def test_failures_name_what_was_done_and_not_a_function(monkeypatch: pytest.Monk
     assert "8C53" not in result.output
 
 
-def test_a_call_of_minutes_shows_a_sign_of_life_before_a_nat_gateway_drops_its_connection() -> None:
-    """As the system has it of the very socket: it is kept alive, and the first sign is sent within 350 seconds."""
-    if not hasattr(socket, "TCP_KEEPIDLE"):
-        pytest.skip("the system calls the option otherwise")
+STACK = """<DescribeStacksResponse xmlns="http://cloudformation.amazonaws.com/doc/2010-05-15/"><DescribeStacksResult><Stacks>
+<member><StackName>Tidetable-t</StackName><StackStatus>CREATE_COMPLETE</StackStatus><CreationTime>2026-01-01T00:00:00Z
+</CreationTime><Outputs>{}</Outputs></member></Stacks></DescribeStacksResult></DescribeStacksResponse>"""
+OUTPUT = "<member><OutputKey>{0}</OutputKey><OutputValue>{0}</OutputValue></member>"
+OUTPUTS = (
+    "CatalogTable",
+    "LifecycleFunction",
+    "ArchiverFunction",
+    "RestorerFunction",
+    "OverflowQueueUrl",
+    "DeadLetterQueueUrl",
+)
+
+
+class Aws(BaseHTTPRequestHandler):
+    """Answers a description of a stack, and any function's call with an empty report."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = b"{}" if "/functions/" in self.path else STACK.format("".join(map(OUTPUT.format, OUTPUTS))).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: the test says what is wrong."""
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_KEEPIDLE"), reason="the system calls the option otherwise")
+def test_a_call_of_minutes_shows_a_sign_of_life_before_a_nat_gateway_drops_its_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As the system has it of the very socket: it is kept alive, and the first sign goes out within 350 seconds."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "x")
     made: list[tuple[int, int]] = []
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        server.listen()
+    plain = socket.socket.connect
 
-        def hang_up() -> None:
-            connection, _ = server.accept()
-            connection.close()
+    def watch(self: socket.socket, address: Any) -> None:
+        alive = self.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        made.append((alive, self.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)))
+        plain(self, address)
 
-        threading.Thread(target=hang_up, daemon=True).start()
-        client = boto3.client(
-            "lambda",
-            region_name="us-east-1",
-            endpoint_url=f"http://127.0.0.1:{server.getsockname()[1]}",
-            aws_access_key_id="x",
-            aws_secret_access_key="x",  # noqa: S106 - of nothing
-            config=Config(tcp_keepalive=True, retries={"total_max_attempts": 1}),
-        )
-        account.keep_connected(client)
-        plain = socket.socket.connect
-
-        def connect(self: socket.socket, address: Any) -> None:
-            made.append(
-                (
-                    self.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE),
-                    self.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE),
-                )
-            )
-            plain(self, address)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(socket.socket, "connect", connect)
-            with pytest.raises(Exception, match="Connection was closed|Could not connect"):
-                client.list_functions()
+    with HTTPServer(("127.0.0.1", 0), Aws) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        found = connect("t", endpoint=f"http://127.0.0.1:{server.server_port}", region="us-east-1")
+        monkeypatch.setattr(socket.socket, "connect", watch)
+        assert found.run_lifecycle() == {}
+        server.shutdown()
     assert made == [(1, 60)]

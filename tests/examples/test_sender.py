@@ -93,7 +93,7 @@ def test_a_busy_api_is_asked_again_when_it_says(served: tuple[Server, str], paus
 
 def test_a_request_that_will_never_do_is_not_sent_again(served: tuple[Server, str], pauses: list[float]) -> None:
     _, url = served
-    with pytest.raises(RuntimeError, match="404.*there is no stream"):
+    with pytest.raises(RuntimeError, match=r"404.*there is no stream"):
         list(send.send_events(url, "key", "nothing", events(1, "d")))
     assert pauses == []
 
