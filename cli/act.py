@@ -122,7 +122,9 @@ def archive(
 def _archive_one(account: Account, entry: Entry, place: str) -> dict[str, Any]:
     """Archive a period, run after run of the archiver, until it is done."""
     name = f"{entry.stream} {entry.period.label}"
-    answer = attempt(f"{place}archiving {name}", lambda: account.archive(entry.stream, entry.period.label))
+    answer: dict[str, Any] = attempt(
+        f"{place}archiving {name}", lambda: account.archive(entry.stream, entry.period.label)
+    )
     while answer["state"] == "archiving":
         so_far = f"{place}archiving {name}: {answer['events']:,} events are archived and verified"
         answer = attempt(so_far, lambda: account.archive(entry.stream, entry.period.label))

@@ -41,11 +41,13 @@ def _post(address: str, key: str, batch: list[dict[str, Any]]) -> dict[str, Any]
         try:
             request = urllib.request.Request(address, body, headers)  # noqa: S310 - the address is the caller's own
             with urllib.request.urlopen(request, timeout=35) as answer:  # noqa: S310
-                return json.load(answer)  # 200: stored. 202: queued, and stored soon
+                stored: dict[str, Any] = json.load(answer)  # 200: stored. 202: queued, and stored soon
+                return stored
         except urllib.error.HTTPError as error:
             text = error.read()
             if error.code == 422:  # every event was refused
-                return json.loads(text)
+                refused: dict[str, Any] = json.loads(text)
+                return refused
             if error.code not in (429, 500, 502, 503, 504):
                 raise RuntimeError(f"the API refused the request, {error.code}: {text.decode()}") from error
             wait = float(error.headers.get("Retry-After", wait))
@@ -57,8 +59,8 @@ def _post(address: str, key: str, batch: list[dict[str, Any]]) -> dict[str, Any]
 
 if __name__ == "__main__":
     lines = (json.loads(line) for line in sys.stdin if line.strip())
-    refused = 0
+    count = 0
     for one in send_events(os.environ["URL"], os.environ["KEY"], sys.argv[1], lines):
-        refused += 1
+        count += 1
         print(f"{one['code']}: {one['detail']}: {json.dumps(one['event'])}", file=sys.stderr)
-    sys.exit(1 if refused else 0)
+    sys.exit(1 if count else 0)

@@ -278,7 +278,9 @@ def test_the_bill_in_the_documents_is_what_the_command_prints(file: Path) -> Non
         "archive for a year": "archive",
         "**in all**": "",
     }
-    rows = {cells[1].strip(): cells[2:4] for cells in (line.split("|") for line in table.splitlines()) if len(cells) == 5}
+    rows = {
+        cells[1].strip(): cells[2:4] for cells in (line.split("|") for line in table.splitlines()) if len(cells) == 5
+    }
     for column, batch in enumerate(("100", "1")):
         lines = lines_of(str(file), *command.split(), "--batch", batch)
         for row, kind in kinds.items():

@@ -35,8 +35,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     found: list[Any] = []
 
     def make(engine: str) -> FakeEmulator:
-        found.append(FakeEmulator(engine))
-        return found[0]
+        emulator = FakeEmulator(engine)
+        found.append(emulator)
+        return emulator
 
     monkeypatch.setattr(demo, "Emulator", make)
     monkeypatch.setattr(demo, "remember", found.append)
