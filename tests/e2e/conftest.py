@@ -29,7 +29,7 @@ def api(deployed: Deployed) -> Api:
     return Api(deployed)
 
 
-def eventually(probe: Callable[[], _T], holds: Callable[[_T], bool], seconds: float = 60) -> _T:
+def eventually(probe: Callable[[], _T], holds: Callable[[_T], bool], seconds: float = 180) -> _T:
     """Ask until it holds; the last answer is in the failure."""
     deadline = monotonic() + seconds
     while not holds(answer := probe()):

@@ -89,6 +89,15 @@ def test_keep_leaves_the_emulator_up_when_the_deployment_failed(
     assert "its log: emulator.log" in capsys.readouterr().out
 
 
+def test_the_demo_holds_at_any_hour() -> None:
+    """Late in the day the oldest table is of a day that has no event any more; it expires before the oldest event's."""
+    assert demo.has_expired(["2026-11-15"], "2026-11-15")
+    assert demo.has_expired(["2026-11-14", "2026-11-15"], "2026-11-15")
+    assert not demo.has_expired(["2026-11-15", "2026-11-16"], "2026-11-15")
+    assert not demo.has_expired(["2026-11-14"], "2026-11-15")
+    assert not demo.has_expired([], "2026-11-15")
+
+
 def test_without_keep_nothing_stays(made: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(monkeypatch, "--engine", "dynamodb-local") == 0
     (emulator,) = made

@@ -111,7 +111,7 @@ def test_an_event_without_a_time_has_the_same_one_when_it_is_sent_again(monkeypa
         sent.append(gzip.decompress(request.data))
         raise OSError
 
-    monkeypatch.setattr(send.urllib.request, "urlopen", fail)
+    monkeypatch.setattr("urllib.request.urlopen", fail)
     monkeypatch.setattr(time, "sleep", lambda _: None)
     with pytest.raises(OSError, match="not sent"):
         list(send.send_events("http://127.0.0.1:9", "key", "quakes", [{"series": "s", "data": {}}]))
