@@ -93,6 +93,8 @@ def connect(
             f"stage {stage!r} could not be reached: {why}. Is it deployed (make deploy STAGE={stage}), and are "
             "credentials and Region those of its account?"
         ) from error
+    except ValueError as error:
+        raise AccountError(f"{error}: write such as http://127.0.0.1:4566 into AWS_ENDPOINT_URL_DYNAMODB") from error
     outputs = {one["OutputKey"]: one["OutputValue"] for one in stacks["Stacks"][0].get("Outputs", [])}
     _keep_connected(functions)
     return Account(

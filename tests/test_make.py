@@ -41,7 +41,10 @@ def test_keep_may_be_switched_off() -> None:
     ("words", "message"),
     [
         (["synth", "CONFG=x.toml"], "make synth takes no CONFG; it takes: CONFIG PYTHON STAGE"),
-        (["test", f"CONFIG={ORDERS}"], "make test takes no CONFIG; it takes: PYTHON. To check a configuration: bin/tidetable check FILE"),
+        (
+            ["test", f"CONFIG={ORDERS}"],
+            "make test takes no CONFIG; it takes: PYTHON. To check a configuration: bin/tidetable check FILE",
+        ),
         (["deploy", "CONFIG=none.toml"], "CONFIG=none.toml: there is no such file"),
         (["local", "ENGINE=mysql"], "ENGINE=mysql: use emulator or dynamodb-local"),
     ],

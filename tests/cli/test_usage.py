@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cli import common
-from cli.account import Account, connect
+from cli.account import Account, AccountError, connect
 from tests.cli.test_commands import run
 from tests.fakes.stage import Stage
 
@@ -33,6 +33,20 @@ def test_an_address_that_is_none_is_refused_with_an_example(monkeypatch: pytest.
         result = run("status", "--endpoint-url", wrong)
         assert "is no address" in result.output
         assert "http://127.0.0.1:4566" in result.output
+
+
+def test_an_address_in_the_environment_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", "notaurl")
+    with HTTPServer(("127.0.0.1", 0), Aws) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        with pytest.raises(
+            AccountError, match=r"notaurl.*write such as http://127.0.0.1:4566 into AWS_ENDPOINT_URL_DYN"
+        ):
+            connect("t", endpoint=address, region="us-east-1")
+        server.shutdown()
 
 
 def test_the_configuration_may_be_named_by_the_environment(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
