@@ -36,8 +36,8 @@ def find_entries(catalog: Catalog, config: Config | None, stream: str, first: st
     if not found or (last is None and found[0].period.label != first):
         known = [entry.period.label for entry in entries]
         there = known[0] if len(known) == 1 else f"{known[0]} to {known[-1]}"
-        asked = first if last is None else f"from {first} to {last}"
-        raise NoChoice(f"{stream} has no period {asked}; it has {there}")
+        range_name = first if last is None else f"from {first} to {last}"
+        raise NoChoice(f"{stream} has no period {range_name}; it has {there}")
     return found
 
 

@@ -113,17 +113,17 @@ def _dynamodb(workload: Workload, tables: Bill) -> list[Line]:
 
 
 def _requests(workload: Workload) -> list[Line]:
-    sent = workload.events_per_day * HOURS / 24 / workload.batch
-    asked = (workload.reads_per_second + workload.old_reads_per_second) * _SECONDS
+    requests = workload.events_per_day * HOURS / 24 / workload.batch
+    queries = (workload.reads_per_second + workload.old_reads_per_second) * _SECONDS
     seconds = INGEST_SECONDS + workload.batch * INGEST_EVENT_SECONDS
-    duration = (sent * seconds * INGEST_GB + asked * QUERY_SECONDS * QUERY_GB) * GB_SECOND
+    duration = (requests * seconds * INGEST_GB + queries * QUERY_SECONDS * QUERY_GB) * GB_SECOND
     return [
         Line(
             "API Gateway",
-            (sent + asked) * GATEWAY_MILLION / 1e6,
-            f"{sent / 1e6:,.2f} M requests of {workload.batch} events, {asked / 1e6:,.2f} M queries",
+            (requests + queries) * GATEWAY_MILLION / 1e6,
+            f"{requests / 1e6:,.2f} M requests of {workload.batch} events, {queries / 1e6:,.2f} M queries",
         ),
-        Line("functions, calls", (sent + asked) * CALL_MILLION / 1e6, "one call per request"),
+        Line("functions, calls", (requests + queries) * CALL_MILLION / 1e6, "one call per request"),
         Line(
             "functions, time",
             duration,

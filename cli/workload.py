@@ -1,4 +1,4 @@
-"""What comes in and what is asked for: the workload that the commands price."""
+"""Events that come in and queries of them: the workload that the commands price."""
 
 from __future__ import annotations
 
@@ -114,11 +114,11 @@ def by_hour(rate: float, night: float | None) -> list[float]:
     return [night if night is not None and hour in NIGHT else rate for hour in range(24)]
 
 
-def read_shares(stream: Stream, given: list[str]) -> dict[str, float]:
+def read_shares(stream: Stream, words: list[str]) -> dict[str, float]:
     """Shares of events by index, from words such as ``by_error=0.01``; ValueError says what is wrong with one."""
     names = [index.name for index in stream.index]
     shares = {}
-    for word in given:
+    for word in words:
         name, _, text = word.partition("=")
         if name not in names:
             raise ValueError(f"--in-index {word}: there is no index {name!r}; there are: {', '.join(names) or 'none'}")
