@@ -21,7 +21,7 @@ GOALS := $(or $(MAKECMDGOALS),help)
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name)))
 TAKEN := PYTHON VENV SHELL CURDIR MAKEFLAGS $(foreach goal,$(GOALS),$(TAKES_$(goal)))
 UNKNOWN := $(strip $(filter-out $(TAKEN),$(GIVEN)))
-$(if $(UNKNOWN),$(error make $(GOALS) takes no $(UNKNOWN); it takes: $(sort PYTHON $(foreach goal,$(GOALS),$(TAKES_$(goal))))))
+$(if $(UNKNOWN),$(error make $(GOALS) takes no $(UNKNOWN); it takes: $(sort PYTHON $(foreach goal,$(GOALS),$(TAKES_$(goal))))$(if $(filter CONFIG,$(UNKNOWN)),. To check a configuration: bin/tidetable check FILE)))
 $(if $(and $(CONFIG),$(filter CONFIG,$(TAKEN))),$(if $(wildcard $(CONFIG)),,$(error CONFIG=$(CONFIG): there is no such file)))
 ENGINE ?= emulator
 $(if $(filter emulator dynamodb-local,$(ENGINE)),,$(error ENGINE=$(ENGINE): use emulator or dynamodb-local))

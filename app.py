@@ -27,13 +27,14 @@ def main() -> None:
     stage = str(app.node.try_get_context("stage"))
     if not STAGE.fullmatch(stage):
         sys.exit(f"stage {stage!r}: use 1 to 16 of a-z, 0-9 and -, beginning with a letter, such as -c stage=prod")
-    file = ROOT / str(app.node.try_get_context("config") or "tidetable.toml")
+    name = str(app.node.try_get_context("config") or "tidetable.toml")
+    file = ROOT / name
     try:
         config = load(file)
     except ConfigError as error:
         sys.exit(f"{file.name}: {error}")
     # To stderr: the template goes to stdout.
-    print(f"configuration: {file.name}, streams: {', '.join(config.streams)}", file=sys.stderr)
+    sys.stderr.write(f"configuration: {name}, streams: {', '.join(config.streams)}\n")
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     TidetableStack(app, f"Tidetable-{stage}", stage=stage, config=config, assets=Assets(ROOT, file, stage))
     app.synth()

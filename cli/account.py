@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,10 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, 
 
 from aws.catalog import DynamoCatalog
 from aws.tables import DynamoTables
+
+# A NAT gateway drops a connection that is still for 350 seconds
+# (docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-troubleshooting.html).
+_IDLE_SECONDS = 60
 
 
 class AccountError(Exception):
@@ -37,29 +42,30 @@ class Account:
 
     def run_lifecycle(self, **payload: Any) -> dict[str, Any]:
         """Invoke the lifecycle and return its report."""
-        return self._invoke(self.lifecycle, payload)
+        return self._invoke("the lifecycle", self.lifecycle, payload)
 
     def archive(self, stream: str, period: str) -> dict[str, Any]:
         """Invoke the archiver for one period."""
-        return self._invoke(self.archiver, {"stream": stream, "period": period})
+        return self._invoke(f"archiving {stream} {period}", self.archiver, {"stream": stream, "period": period})
 
     def restore(self, stream: str, period: str, *, keep_days: int, start: Any) -> dict[str, Any]:
         """Invoke the restorer for as much as fits into one run; ``start`` is where the one before it ended."""
         payload = {"stream": stream, "period": period, "keep_days": keep_days, "start": start}
-        return self._invoke(self.restorer, payload)
+        return self._invoke(f"restoring {stream} {period}", self.restorer, payload)
 
     def sweep(self, *, dry_run: bool) -> dict[str, Any]:
         """Invoke the sweeper and return its report."""
-        return self._invoke(self.sweeper, {"dry_run": dry_run})
+        return self._invoke("the sweep", self.sweeper, {"dry_run": dry_run})
 
-    def _invoke(self, function: str, payload: dict[str, Any]) -> dict[str, Any]:
+    def _invoke(self, what: str, function: str, payload: dict[str, Any]) -> dict[str, Any]:
+        """Call a function; AccountError names ``what`` it does, as nobody knows a function by its generated name."""
         try:
             answer = self.functions.invoke(FunctionName=function, Payload=json.dumps(payload).encode())
             body: dict[str, Any] = json.loads(answer["Payload"].read() or b"null")
         except (ClientError, BotoCoreError) as error:
-            raise AccountError(f"{function} could not be called: {error}") from error
+            raise AccountError(f"{what} could not be called: {error}") from error
         if "FunctionError" in answer:
-            raise AccountError(f"{function} failed: {body.get('errorMessage', body)}")
+            raise AccountError(f"{what} failed: {body.get('errorMessage', body)}")
         return body
 
 
@@ -69,8 +75,7 @@ def connect(
     """Find a stage's stack and its functions; AccountError says what is missing."""
     try:
         session = boto3.Session(profile_name=profile, region_name=region)
-        # A run may take five minutes, an archive fifteen; a NAT gateway drops a connection that is still for 350 seconds
-        # (docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-troubleshooting.html).
+        # A run may take five minutes, an archive fifteen.
         patient = Config(read_timeout=910, retries={"total_max_attempts": 1}, tcp_keepalive=True)
         stacks = session.client("cloudformation", endpoint_url=endpoint).describe_stacks(StackName=f"Tidetable-{stage}")
         functions = session.client("lambda", endpoint_url=endpoint, config=patient)
@@ -88,7 +93,10 @@ def connect(
             f"stage {stage!r} could not be reached: {why}. Is it deployed (make deploy STAGE={stage}), and are "
             "credentials and Region those of its account?"
         ) from error
+    except ValueError as error:
+        raise AccountError(f"{error}: write such as http://127.0.0.1:4566 into AWS_ENDPOINT_URL_DYNAMODB") from error
     outputs = {one["OutputKey"]: one["OutputValue"] for one in stacks["Stacks"][0].get("Outputs", [])}
+    _keep_connected(functions)
     return Account(
         stage,
         DynamoCatalog(dynamodb, outputs["CatalogTable"]),
@@ -102,3 +110,14 @@ def connect(
         outputs["DeadLetterQueueUrl"],
         outputs.get("SweeperFunction", ""),
     )
+
+
+def _keep_connected(client: Any) -> None:
+    """Have the system send a sign of life each minute: with the option alone Linux sends the first after two hours.
+
+    botocore has no setting for that; its list of socket options is read whenever a connection is made.
+    """
+    idle = getattr(socket, "TCP_KEEPIDLE", None) or getattr(socket, "TCP_KEEPALIVE", None)
+    if idle is not None:
+        options = client._endpoint.http_session._socket_options  # noqa: SLF001 - see above
+        options.append((socket.IPPROTO_TCP, idle, _IDLE_SECONDS))

@@ -6,23 +6,32 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.account import Account
+from cli import clock
+from cli.account import Account, AccountError
+from cli.choose import why_open
 from cli.common import (
+    DEFAULT,
     AsJson,
+    ConfigFile,
     Endpoint,
     Profile,
     Region,
     Stage,
     app,
+    attempt,
+    choose,
     fail,
     find_account,
     out,
     print_json,
     show_report,
+    try_config,
+    warn,
     working,
 )
 from cli.letters import replay as send_back
 from cli.letters import summary
+from tidetable.catalog import Entry
 
 # Something is to be done: `plan` says so to scripts.
 PENDING = 2
@@ -37,7 +46,10 @@ def plan(
     profile: Profile = None,
     region: Region = None,
 ) -> None:
-    """Show what the next run would do and why. Exit code 2 if there is something to do."""
+    """Show what the next run would do and why.
+
+    Exit code 0: nothing is to be done; 2: something is; 1: it failed; 64: the command was used wrongly.
+    """
     payload = {"dry_run": True, **({"at": at} if at is not None else {})}
     report = working("asking", lambda: find_account(stage, endpoint, profile, region).run_lifecycle(**payload))
     show_report(report, as_json=as_json)
@@ -72,19 +84,51 @@ def apply(
 def archive(
     stream: Annotated[str, typer.Argument(help="The stream.")],
     period: Annotated[str, typer.Argument(help="The period's label, such as 2026-01-31.")],
+    last: Annotated[str | None, typer.Argument(help="The last period of a range; it is part of it.")] = None,
     stage: Stage = "dev",
+    config: ConfigFile = DEFAULT,
     as_json: AsJson = False,
     endpoint: Endpoint = None,
     profile: Profile = None,
     region: Region = None,
 ) -> None:
-    """Archive a closed period now, before it expires. Its table stays until the lifecycle deletes it."""
+    """Archive closed periods now, before they expire. Their tables stay until the lifecycle deletes them.
+
+    Of a range, what is closed is archived, what is open is named, and one failure does not stop the others: exit code 1 then.
+    """
     account = find_account(stage, endpoint, profile, region)
-    answer = working(f"archiving {stream} {period}", lambda: account.archive(stream, period))
+    found = choose(account, config, stream, period, last)
+    policies, now = try_config(config), clock.read_clock()
+    answers, troubles = [], []
+    for number, entry in enumerate(found, start=1):
+        if trouble := why_open(entry, policies, now):
+            troubles.append(trouble)
+            continue
+        try:
+            answers.append(_archive_one(account, entry, f"{number} of {len(found)}: " if len(found) > 1 else ""))
+        except AccountError as error:
+            troubles.append(str(error))
+            continue
+        if not as_json:
+            out.print(f"{stream} {entry.period.label} is {answers[-1]['state']}")
+    if as_json:
+        print_json(answers if last is not None else answers[0] if answers else None)
+    for trouble in troubles:
+        warn(trouble)
+    if troubles:
+        raise typer.Exit(1)
+
+
+def _archive_one(account: Account, entry: Entry, place: str) -> dict[str, Any]:
+    """Archive a period, run after run of the archiver, until it is done."""
+    name = f"{entry.stream} {entry.period.label}"
+    answer: dict[str, Any] = attempt(
+        f"{place}archiving {name}", lambda: account.archive(entry.stream, entry.period.label)
+    )
     while answer["state"] == "archiving":
-        so_far = f"archiving {stream} {period}: {answer['events']:,} events are archived and verified"
-        answer = working(so_far, lambda: account.archive(stream, period))
-    print_json(answer) if as_json else out.print(f"{answer['stream']} {answer['period']} is {answer['state']}")
+        so_far = f"{place}archiving {name}: {answer['events']:,} events are archived and verified"
+        answer = attempt(so_far, lambda: account.archive(entry.stream, entry.period.label))
+    return answer
 
 
 @app.command()
@@ -93,6 +137,7 @@ def restore(
     period: Annotated[str, typer.Argument(help="The period's label, such as 2026-01-31.")],
     stage: Stage = "dev",
     keep: Annotated[int, typer.Option(help="Days to keep the table; then it is archived again.", min=1, max=3650)] = 7,
+    config: ConfigFile = DEFAULT,
     as_json: AsJson = False,
     endpoint: Endpoint = None,
     profile: Profile = None,
@@ -100,6 +145,7 @@ def restore(
 ) -> None:
     """Make an archived period a table again. It is read from its archive until the table is whole and compared."""
     account = find_account(stage, endpoint, profile, region)
+    choose(account, config, stream, period, None)
     answer: dict[str, Any] = {"next": {}}
     while (start := answer["next"]) is not None:
         done = f"{start['part']} of {answer['parts']} parts written" if start else "beginning"

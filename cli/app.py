@@ -1,6 +1,6 @@
 """The command line, with every command registered."""
 
-from cli import act, show
+from cli import act, estimate, show
 from cli.common import app
 
-__all__ = ["act", "app", "show"]
+__all__ = ["act", "app", "estimate", "show"]

@@ -1,70 +1,84 @@
 """The monthly DynamoDB bill of a workload under rolling tables, under one provisioned table and under one on-demand table.
 
 Rolling tables are priced hour by hour with the very rules of the lifecycle: which tables exist, what each is provisioned
-for, how much it holds in which class. Prices are those of us-east-1 as published in November 2026, for 730 hours. The single
-tables keep as many days in the class Standard and delete by time to live, which is free. Not counted, as all three would
-pay it alike: requests, functions, the archive.
+for, how much it holds in which class, its indexes too. The single tables have the same indexes, keep as many days in the
+class Standard and delete by time to live, which is free. cli/whole.py prices what is not DynamoDB's.
 """
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from math import ceil
-from pathlib import Path
 
-from tidetable.config import Stream, TableClass, load
+import msgspec
+
+from cli.prices import (
+    GB,
+    HOURS,
+    INFREQUENT_SURCHARGE,
+    ON_DEMAND,
+    READ_HOUR,
+    STORAGE,
+    WRITE_HOUR,
+)
+from cli.workload import Workload, read
+from tidetable.config import Capacity, Step, Stream, TableClass
 from tidetable.lifecycle.expiry import expires_at
 from tidetable.lifecycle.ladder import Level, level_of
 from tidetable.periods import Period, containing
 
-HOURS = 730
-WRITE_HOUR, READ_HOUR = 0.00065, 0.00013
-# Dollars a million units on demand, and a GB-month, by class. Provisioned units of the class infrequent-access are taken to
-# cost a quarter more, as its units on demand do.
-ON_DEMAND = {TableClass.STANDARD: (0.625, 0.125), TableClass.INFREQUENT: (0.78, 0.155)}
-STORAGE = {TableClass.STANDARD: 0.25, TableClass.INFREQUENT: 0.10}
-INFREQUENT_SURCHARGE = 1.25
-GB = 1e9
+__all__ = [
+    "GB",
+    "HOURS",
+    "ON_DEMAND",
+    "PLANS",
+    "STORAGE",
+    "Bill",
+    "Workload",
+    "bills",
+    "existing",
+    "read",
+    "stage_hour",
+    "table_hour",
+]
+
 _DAYS = 31
 
 
 @dataclass(frozen=True)
-class Workload:
-    """What comes in and what is asked for, by the hour of the day."""
-
-    events_per_second: list[float]
-    event_bytes: int
-    reads_per_second: float
-    read_bytes: int
-    old_reads_per_second: float
-    stream: Stream
-
-    @property
-    def event_units(self) -> int:
-        """Write units of an event."""
-        return ceil(self.event_bytes / 1024)
-
-    @property
-    def read_units(self) -> float:
-        """Read units of a query, eventually consistent."""
-        return ceil(self.read_bytes / 4096) / 2
-
-    @property
-    def events_per_day(self) -> float:
-        """Events of a day."""
-        return sum(self.events_per_second) * 3600
-
-
-@dataclass(frozen=True)
 class Bill:
-    """Dollars a month."""
+    """Dollars a month: of tables, and of their indexes beside them."""
 
-    writes: float
-    reads: float
-    storage: float
+    table_writes: float = 0.0
+    table_reads: float = 0.0
+    table_storage: float = 0.0
+    index_writes: float = 0.0
+    index_reads: float = 0.0
+    index_storage: float = 0.0
+
+    def __add__(self, other: Bill) -> Bill:
+        return Bill(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
+
+    def scaled(self, factor: float) -> Bill:
+        """Each part times a factor."""
+        return Bill(*(part * factor for part in astuple(self)))
+
+    @property
+    def writes(self) -> float:
+        """Of tables and indexes."""
+        return self.table_writes + self.index_writes
+
+    @property
+    def reads(self) -> float:
+        """Of tables and indexes."""
+        return self.table_reads + self.index_reads
+
+    @property
+    def storage(self) -> float:
+        """Of tables and indexes."""
+        return self.table_storage + self.index_storage
 
     @property
     def total(self) -> float:
@@ -73,45 +87,118 @@ class Bill:
 
 
 def table_hour(level: Level) -> tuple[float, float]:
-    """Dollars an hour of a table's provisioned writes and reads; nothing on demand."""
+    """Dollars an hour of a table's provisioned writes and reads, its indexes apart; nothing on demand."""
     if level.write is None or level.read is None:
         return 0.0, 0.0
-    surcharge = INFREQUENT_SURCHARGE if level.table_class is TableClass.INFREQUENT else 1.0
-    return level.write * WRITE_HOUR * surcharge, level.read * READ_HOUR * surcharge
+    return units_hour((level.write, level.read), level.table_class)
+
+
+def units_hour(units: tuple[int, int], table_class: TableClass) -> tuple[float, float]:
+    """Dollars an hour of provisioned write and read units."""
+    surcharge = INFREQUENT_SURCHARGE if table_class is TableClass.INFREQUENT else 1.0
+    return units[0] * WRITE_HOUR * surcharge, units[1] * READ_HOUR * surcharge
+
+
+def index_units(level: Level, stream: Stream) -> list[tuple[int, int]]:
+    """Provisioned units of each index at a level; none on demand."""
+    if level.write is None or level.read is None:
+        return []
+    return [level.index_units.get(index.name, (level.write, level.read)) for index in stream.index]
+
+
+def stage_hour(level: Level, stream: Stream) -> float:
+    """Dollars an hour of a table and its indexes, as they are provisioned."""
+    indexes = sum(sum(units_hour(units, level.table_class)) for units in index_units(level, stream))
+    return sum(table_hour(level)) + indexes
 
 
 def rolling(workload: Workload) -> Bill:
     """Rolling tables with the stream's ladder, over a month in which nothing begins or ends."""
-    stream, start = workload.stream, datetime(2026, 6, 1, tzinfo=UTC)
-    if stream.capacity.mode == "on-demand":
-        raise ValueError("the workload's stream must be provisioned: on demand there is no ladder to price")
-    writes = reads = storage = 0.0
+    start = datetime(2026, 6, 1, tzinfo=UTC)
+    whole = Bill()
     for hour in range(_DAYS * 24):
-        now = start + timedelta(hours=hour, minutes=30)
-        for period in existing(stream, now):
-            level = level_of(period, stream, now)
-            write, read = table_hour(level)
-            writes += write
-            reads += read
-            storage += _bytes(workload, period, now) / GB * STORAGE[level.table_class] / HOURS
-    share = HOURS / (_DAYS * 24)
-    return Bill(writes * share, reads * share, storage * share)
+        whole += hour_of(workload, start + timedelta(hours=hour, minutes=30))
+    return whole.scaled(HOURS / (_DAYS * 24))
+
+
+def hour_of(workload: Workload, now: datetime, since: datetime | None = None) -> Bill:
+    """An hour of the stream; with ``since`` nothing was there or came before that instant."""
+    stream = workload.stream
+    found = Bill()
+    for period in existing(stream, now):
+        if since is not None and period.end <= since - stream.late:
+            break
+        level = level_of(period, stream, now)
+        write, read_dollars = table_hour(level)
+        events = workload.held(period, now) - (workload.held(period, since) if since is not None else 0)
+        gb_hour = STORAGE[level.table_class] / GB / HOURS
+        priced = [units_hour(units, level.table_class) for units in index_units(level, stream)]
+        found += Bill(
+            write,
+            read_dollars,
+            events * workload.event_bytes * gb_hour,
+            sum(writes for writes, _ in priced),
+            sum(reads for _, reads in priced),
+            events * workload.index_bytes * gb_hour,
+        )
+    return found + _on_demand_hour(workload, now)
+
+
+def _on_demand_hour(workload: Workload, now: datetime) -> Bill:
+    """What events and queries of an hour take from tables that are on demand."""
+    stream, events = workload.stream, workload.events_per_second[now.hour] * 3600
+    writes = reads = index_writes = 0.0
+    current = containing(now, stream.period)
+    level = level_of(current, stream, now)
+    if level.write is None:
+        write, read_million = (price / 1e6 for price in ON_DEMAND[level.table_class])
+        writes = events * workload.event_units * write
+        index_writes = events * workload.index_units * write
+        reads = workload.reads_per_second * 3600 * workload.read_units * read_million
+    # Queries of old events: of a day before, or of the period before if that is older.
+    old = min(containing(now - timedelta(days=1), stream.period), current.shift(-1))
+    level = level_of(old, stream, now)
+    if level.read is None:
+        price = ON_DEMAND[level.table_class][1] / 1e6
+        reads += workload.old_reads_per_second * 3600 * workload.read_units * price
+    return Bill(table_writes=writes, table_reads=reads, index_writes=index_writes)
+
+
+def rolling_on_demand(workload: Workload) -> Bill:
+    """The same rolling tables on demand, with the classes of the stream's ladder."""
+    steps = tuple(Step(age=step.age, table_class=step.table_class) for step in workload.stream.capacity.ladder)
+    capacity = Capacity(mode="on-demand", ladder=steps)
+    return rolling(replace(workload, stream=msgspec.structs.replace(workload.stream, capacity=capacity)))
 
 
 def one_provisioned(workload: Workload) -> Bill:
-    """One table, provisioned for the busiest hour."""
-    write = ceil(max(workload.events_per_second) * workload.event_units)
-    read = ceil((workload.reads_per_second + workload.old_reads_per_second) * workload.read_units)
-    return Bill(write * WRITE_HOUR * HOURS, read * READ_HOUR * HOURS, _kept(workload))
+    """One table, provisioned for the busiest hour; an index of a single table is read as little as can be provisioned."""
+    peak = max(workload.events_per_second)
+    read_units = ceil((workload.reads_per_second + workload.old_reads_per_second) * workload.read_units)
+    indexes = [max(1, ceil(peak * workload.units_in(index))) for index in workload.stream.index]
+    return Bill(
+        ceil(peak * workload.event_units) * WRITE_HOUR * HOURS,
+        read_units * READ_HOUR * HOURS,
+        _kept(workload, workload.event_bytes),
+        sum(indexes) * WRITE_HOUR * HOURS,
+        len(indexes) * READ_HOUR * HOURS,
+        _kept(workload, workload.index_bytes),
+    )
 
 
 def one_on_demand(workload: Workload) -> Bill:
     """One on-demand table."""
-    write, read = ON_DEMAND[TableClass.STANDARD]
-    seconds = HOURS * 3600
+    write, read_price = ON_DEMAND[TableClass.STANDARD]
     events = workload.events_per_day * HOURS / 24
-    reads = (workload.reads_per_second + workload.old_reads_per_second) * workload.read_units * seconds
-    return Bill(events * workload.event_units * write / 1e6, reads * read / 1e6, _kept(workload))
+    reads = (workload.reads_per_second + workload.old_reads_per_second) * workload.read_units * HOURS * 3600
+    return Bill(
+        events * workload.event_units * write / 1e6,
+        reads * read_price / 1e6,
+        _kept(workload, workload.event_bytes),
+        events * workload.index_units * write / 1e6,
+        0.0,
+        _kept(workload, workload.index_bytes),
+    )
 
 
 PLANS = {
@@ -126,12 +213,6 @@ def bills(workload: Workload) -> dict[str, Bill]:
     return {name: price(workload) for name, price in PLANS.items()}
 
 
-def read(folder: Path) -> Workload:
-    """A folder's workload.toml, and the one stream of its tidetable.toml."""
-    (stream,) = load(folder / "tidetable.toml").streams.values()
-    return Workload(stream=stream, **tomllib.loads((folder / "workload.toml").read_text()))
-
-
 def existing(stream: Stream, now: datetime) -> Iterator[Period]:
     """The periods that have a table: those made ahead, the open ones, and those that are kept."""
     period = containing(now + stream.ahead, stream.period).shift(stream.premake)
@@ -140,17 +221,6 @@ def existing(stream: Stream, now: datetime) -> Iterator[Period]:
         period = period.shift(-1)
 
 
-def _bytes(workload: Workload, period: Period, now: datetime) -> float:
-    """What a period's table holds: it fills by the hour."""
-    end, at, held = min(now, period.end), period.start, 0.0
-    while at < end:
-        held += workload.events_per_second[at.hour] * min((end - at).total_seconds(), 3600) * workload.event_bytes
-        at += timedelta(hours=1)
-    return held
-
-
-def _kept(workload: Workload) -> float:
+def _kept(workload: Workload, size: float) -> float:
     """Storage of one table that keeps as long as the rolling tables do."""
-    length = containing(datetime(2026, 6, 1, tzinfo=UTC), workload.stream.period)
-    days = workload.stream.retention * (length.end - length.start) / timedelta(days=1)
-    return workload.events_per_day * days * workload.event_bytes / GB * STORAGE[TableClass.STANDARD]
+    return workload.events_per_day * workload.kept_days * size / GB * STORAGE[TableClass.STANDARD]

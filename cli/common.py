@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
+from urllib.parse import urlsplit
 
 import typer
 from rich.console import Console
@@ -13,8 +14,23 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table as Grid
 
 from cli.account import Account, AccountError, connect
+from cli.choose import NoChoice, find_entries
+from tidetable.catalog import Entry
 from tidetable.config import Config, load
 from tidetable.errors import ConfigError
+
+# sysexits.h: the command was used wrongly. Its own 2 is what `plan` ends with while something is to be done.
+USAGE = 64
+typer.BadParameter.__base__.exit_code = USAGE  # type: ignore[attr-defined]
+
+
+def check_address(address: str | None) -> str | None:
+    """An endpoint as it was given; a usage error if it is no address."""
+    parts = urlsplit(address or "http://none")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise typer.BadParameter(f"{address!r} is no address; write such as http://127.0.0.1:4566")
+    return address
+
 
 app = typer.Typer(
     help="Looks after a Tidetable stage: its period tables, their capacity, their archive.", no_args_is_help=True
@@ -23,11 +39,16 @@ app = typer.Typer(
 out, err = Console(width=None if sys.stdout.isatty() else 160), Console(stderr=True)
 
 Stage = Annotated[str, typer.Option(help="The deployed stage.", envvar="TIDETABLE_STAGE")]
-ConfigFile = Annotated[Path, typer.Option("--config", help="The configuration.", exists=False)]
+ConfigFile = Annotated[Path, typer.Option("--config", envvar="TIDETABLE_CONFIG", help="The configuration.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Endpoint = Annotated[
     str | None,
-    typer.Option("--endpoint-url", envvar="AWS_ENDPOINT_URL", help="An emulator's address, such as the demo's."),
+    typer.Option(
+        "--endpoint-url",
+        envvar="AWS_ENDPOINT_URL",
+        help="An emulator's address, such as the demo's.",
+        callback=check_address,
+    ),
 ]
 Profile = Annotated[str | None, typer.Option(help="The profile of the AWS configuration.", envvar="AWS_PROFILE")]
 Region = Annotated[str | None, typer.Option(help="The AWS Region.", envvar="AWS_REGION")]
@@ -50,16 +71,36 @@ def read_config(path: Path) -> Config:
         fail(str(error))
 
 
-def working(what: str, act: Any) -> Any:
-    """Do something that may take minutes, with a sign of life."""
+def try_config(path: Path) -> Config | None:
+    """The configuration for a command that can do without; None if there is none that can be used."""
+    try:
+        return load(path)
+    except ConfigError:
+        return None
+
+
+def choose(account: Account, config: Path, stream: str, first: str, last: str | None) -> list[Entry]:
+    """The periods that a command names, or what is wrong with the names."""
+    try:
+        return find_entries(account.catalog, try_config(config), stream, first, last)
+    except NoChoice as error:
+        fail(str(error))
+
+
+def attempt(what: str, act: Any) -> Any:
+    """Do something that may take minutes, with a sign of life; AccountError if it fails."""
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=err, transient=True) as progress:
         progress.add_task(what)
-        try:
-            return act()
-        except AccountError as error:
-            progress.stop()
-            fail(str(error))
+        return act()
+
+
+def working(what: str, act: Any) -> Any:
+    """Do something that may take minutes, with a sign of life; a failure ends the command."""
+    try:
+        return attempt(what, act)
+    except AccountError as error:
+        fail(str(error))
 
 
 def show_report(report: dict[str, Any], *, as_json: bool) -> None:
@@ -97,8 +138,13 @@ def print_json(document: Any) -> None:
     typer.echo(json.dumps(document, indent=2))
 
 
-def fail(message: str) -> NoReturn:
-    """End with a message."""
+def warn(message: str) -> None:
+    """A message that does not end the command."""
     # Not wrapped: a path or a name broken in two can be neither searched nor copied.
     err.print(message, style="red", markup=False, soft_wrap=True)
-    raise typer.Exit(1)
+
+
+def fail(message: str, code: int = 1) -> NoReturn:
+    """End with a message; with the code USAGE if the command was used wrongly."""
+    warn(message)
+    raise typer.Exit(code)

@@ -1,16 +1,14 @@
-"""The commands that only look: at a stage as it is, and at what a configuration costs."""
+"""The command that looks at a stage as it is."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table as Grid
 from rich.text import Text
 
-from cli.bill import bills, read
+from cli import clock
 from cli.common import (
     DEFAULT,
     AsJson,
@@ -28,9 +26,6 @@ from cli.common import (
     read_config,
 )
 from cli.status import rows, strip
-from cli.timeline import simulate as simulated
-from cli.timeline import svg as timeline_svg
-from tidetable.errors import TidetableError
 from tidetable.times import to_text
 
 
@@ -49,7 +44,7 @@ def status(
     account, policies = find_account(stage, endpoint, profile, region), read_config(config).streams
     if stream is not None and stream not in policies:
         fail(f"there is no stream {stream!r}; there are {', '.join(policies)}")
-    now = datetime.now(UTC)
+    now = clock.read_clock()
     found = [
         row
         for name, policy in policies.items()
@@ -92,69 +87,3 @@ def status(
     out.print("             oldest to newest: . ahead  # open  = closed  > archiving or restoring  a archived  ! lost")
     out.print(grid)
     out.print(f"{len(found)} periods, ${sum(row.dollars for row in found):,.2f} a month as they stand")
-
-
-@app.command()
-def simulate(
-    config: ConfigFile = DEFAULT,
-    days: Annotated[int, typer.Option(help="How many days.", min=1, max=3660)] = 90,
-    every: Annotated[int, typer.Option(help="Show every n-th day.", min=1)] = 7,
-    svg: Annotated[Path | None, typer.Option(help="Draw each stream into this folder.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show what the configuration does over time: tables, units and their price, from an empty start."""
-    start = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
-    lives = {name: list(simulated(stream, start, days)) for name, stream in read_config(config).streams.items()}
-    if svg is not None:
-        svg.mkdir(parents=True, exist_ok=True)
-        for name, life in lives.items():
-            (svg / f"{name}.svg").write_text(timeline_svg(name, life))
-    if as_json:
-        fields = ("ahead", "open", "closed", "write", "read", "infrequent", "dollars")
-        print_json(
-            {name: [{field: getattr(day, field) for field in fields} for day in life] for name, life in lives.items()}
-        )
-        return
-    for name, life in lives.items():
-        grid = Grid(title=name)
-        for heading in (
-            "day",
-            "tables",
-            "ahead",
-            "open",
-            "closed",
-            "write units",
-            "read units",
-            "infrequent",
-            "$ a day",
-        ):
-            grid.add_column(heading, justify="right")
-        for number, day in enumerate(life):
-            if number % every == 0 or number == days:
-                cells = (number, day.tables, day.ahead, day.open, day.closed, day.write, day.read, day.infrequent)
-                grid.add_row(*map(str, cells), f"{day.dollars:.2f}")
-        out.print(grid)
-    out.print("provisioned capacity only: what events and storage cost is `cost`'s to say")
-
-
-@app.command()
-def cost(
-    folder: Annotated[Path, typer.Argument(help="A folder with workload.toml and tidetable.toml, as bench/workload.")],
-    as_json: AsJson = False,
-) -> None:
-    """Price a workload under rolling tables, under one provisioned table and under one on-demand table."""
-    try:
-        found = bills(read(folder))
-    except (OSError, TypeError, ValueError, TidetableError) as error:
-        fail(f"{folder}: {error}")
-    if as_json:
-        print_json(
-            {name: {"writes": one.writes, "reads": one.reads, "storage": one.storage} for name, one in found.items()}
-        )
-        return
-    grid = Grid(title="dollars a month")
-    for heading in ("", "writes", "reads", "storage", "in all"):
-        grid.add_column(heading, justify="left" if not heading else "right")
-    for name, one in found.items():
-        grid.add_row(name, *(f"{dollars:,.0f}" for dollars in (one.writes, one.reads, one.storage, one.total)))
-    out.print(grid)

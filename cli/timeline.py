@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from cli.bill import existing, table_hour
+from cli.bill import existing, hour_of, index_units, stage_hour
+from cli.workload import Workload
 from tidetable.config import Stream, TableClass
 from tidetable.lifecycle.expiry import closes_at
 from tidetable.lifecycle.ladder import level_of
@@ -14,7 +15,10 @@ from tidetable.lifecycle.ladder import level_of
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """A stream at one instant: tables ahead, open and closed; units of all; tables in the cheap class; dollars that day."""
+    """A stream at one instant: tables ahead, open and closed; units of all, indexes' too; tables in the cheap class.
+
+    ``dollars`` are those of that day: of provisioned units, and with a workload of its events, queries and storage as well.
+    """
 
     at: datetime
     ahead: int
@@ -31,14 +35,14 @@ class Day:
         return self.ahead + self.open + self.closed
 
 
-def simulate(stream: Stream, start: datetime, days: int) -> Iterator[Day]:
-    """A day at a time, as if the stream had been deployed at ``start``. Capacity only: nobody knows the events."""
+def simulate(stream: Stream, start: datetime, days: int, workload: Workload | None = None) -> Iterator[Day]:
+    """A day at a time, as if the stream had been deployed at ``start``."""
     for number in range(days + 1):
         now = start + timedelta(days=number)
-        yield _at(stream, start, now)
+        yield _at(stream, start, now, workload)
 
 
-def _at(stream: Stream, start: datetime, now: datetime) -> Day:
+def _at(stream: Stream, start: datetime, now: datetime, workload: Workload | None) -> Day:
     ahead = opened = closed = write = read = infrequent = 0
     hourly = 0.0
     for period in existing(stream, now):
@@ -46,17 +50,26 @@ def _at(stream: Stream, start: datetime, now: datetime) -> Day:
         if period.end <= start - stream.late:
             break
         level = level_of(period, stream, now)
-        write += level.write or 0
-        read += level.read or 0
+        indexes = index_units(level, stream)
+        write += (level.write or 0) + sum(units for units, _ in indexes)
+        read += (level.read or 0) + sum(units for _, units in indexes)
         infrequent += level.table_class is TableClass.INFREQUENT
-        hourly += sum(table_hour(level))
+        hourly += stage_hour(level, stream)
         if period.start > now + stream.ahead:
             ahead += 1
         elif now <= closes_at(period, stream):
             opened += 1
         else:
             closed += 1
-    return Day(now, ahead, opened, closed, write, read, infrequent, 24 * hourly)
+    dollars = 24 * hourly if workload is None else _day(workload, start, now)
+    return Day(now, ahead, opened, closed, write, read, infrequent, dollars)
+
+
+def _day(workload: Workload, start: datetime, now: datetime) -> float:
+    """DynamoDB's bill of the 24 hours that end at an instant, or of the first as if it went on so."""
+    first = max(start, now - timedelta(hours=23))
+    hours = [hour_of(workload, first + timedelta(hours=number), start).total for number in range(24)]
+    return sum(hours)
 
 
 def svg(name: str, days: list[Day]) -> str:

@@ -18,12 +18,15 @@ _LISTENING = re.compile(r"Started ServerConnector\S*\{.*\}\{[^{}:]*:(\d+)\}")
 
 
 class DynamoDBLocal:
-    """One DynamoDB Local in memory on a free port of the loopback interface; a ``long`` one runs faster."""
+    """One DynamoDB Local in memory on a free port of the loopback interface; a ``long`` one runs faster.
 
-    def __init__(self, *, long: bool = False) -> None:
+    Its log is in ``folder``, which goes when it stops.
+    """
+
+    def __init__(self, *, long: bool = False, folder: Path | None = None) -> None:
         self._long = long
         self.port = 0
-        self._folder = Path(tempfile.mkdtemp(prefix="tidetable-dynamodb-local-"))
+        self._folder = folder or Path(tempfile.mkdtemp(prefix="tidetable-dynamodb-local-"))
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> DynamoDBLocal:

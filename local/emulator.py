@@ -115,7 +115,7 @@ class Emulator:
         return {} if self._clock is None else _movable(self._clock)
 
     def _start_tables(self) -> None:
-        self._tables = DynamoDBLocal(long=True)
+        self._tables = DynamoDBLocal(long=True, folder=self.folder / "dynamodb-local")
         self._tables.start()
         log = self.folder / "tables.log"
         self._layer, self._dynamodb = start_layer(self._tables.endpoint, self._origin, log)

@@ -191,7 +191,8 @@ class Layer:
             return False
         address = self._origin.read_text().strip()
         with self._lock:
-            return any([self._adopted(address, name) for name in sorted(set(_table_names(payload)))])
+            found = [self._adopted(address, name) for name in sorted(set(_table_names(payload)))]
+            return any(found)
 
     def _adopted(self, address: str, name: str) -> bool:
         status, answer = self._post(address, "DescribeTable", json.dumps({"TableName": name}).encode())

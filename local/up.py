@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from local import ENGINES, Deployed, Emulator, deploy
 from local.keep import remember, stop
 from tidetable.config import Config, load
 from tidetable.errors import ConfigError
+
+_EVENT = '{"series": "a", "data": {"n": 1}}'
 
 
 def read_config(file: Path) -> Config:
@@ -25,9 +28,10 @@ def read_config(file: Path) -> Config:
     return config
 
 
-def describe_stage(emulator: Emulator, deployed: Deployed, config: Config) -> str:
+def describe_stage(emulator: Emulator, deployed: Deployed, file: Path, config: Config) -> str:
     """What a user needs: address, key, a first request for each stream, the command line's variables, the logs."""
-    variables = " ".join(f"{name}={value}" for name, value in sorted(deployed.environment.items()))
+    environment = deployed.environment | {"TIDETABLE_CONFIG": str(file.resolve())}
+    variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in sorted(environment.items()))
     lines = [
         "",
         f"URL='{deployed.api}' KEY='{deployed.key}'",
@@ -37,10 +41,8 @@ def describe_stage(emulator: Emulator, deployed: Deployed, config: Config) -> st
     for name, stream in config.streams.items():
         by_series = "series=a&" if stream.key.partition_by == "series" else ""
         url = f'"$URL/v1/streams/{name}/events'
-        lines += [
-            f"""  curl -s -H "x-api-key: $KEY" -H 'Content-Type: application/json' {url}" -d '{{"series": "a", "data": {{"n": 1}}}}'""",
-            f"""  curl -s -H "x-api-key: $KEY" {url}?{by_series}from=-1h&limit=3\"""",
-        ]
+        send = f"""  curl -s -H "x-api-key: $KEY" -H 'Content-Type: application/json' {url}" -d '{_EVENT}'"""
+        lines += [send, f"""  curl -s -H "x-api-key: $KEY" {url}?{by_series}from=-1h&limit=3\""""]
     lines += [
         "",
         "The command line against this stage:",
@@ -51,12 +53,6 @@ def describe_stage(emulator: Emulator, deployed: Deployed, config: Config) -> st
         "`make stop` ends it.",
     ]
     return "\n".join(lines)
-
-
-def keep_up(emulator: Emulator, deployed: Deployed, config: Config) -> None:
-    """Leave the stage up, and say how to reach it."""
-    remember(emulator)
-    print(describe_stage(emulator, deployed, config), flush=True)
 
 
 def main() -> None:
@@ -77,7 +73,8 @@ def main() -> None:
         if isinstance(error, RuntimeError):
             sys.exit(f"FAILED: {error}")
         raise
-    keep_up(emulator, deployed, config)
+    remember(emulator)
+    print(describe_stage(emulator, deployed, given.config, config), flush=True)
 
 
 if __name__ == "__main__":

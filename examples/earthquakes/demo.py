@@ -77,7 +77,7 @@ def main() -> None:
     if failure:
         print(f"FAILED: {failure}", file=sys.stderr, flush=True)
     if kept and deployed is not None:
-        print(describe_stage(emulator, deployed, config))
+        print(describe_stage(emulator, deployed, given.config, config))
         print_commands(deployed)
     elif kept:
         print(f"The emulator is still up at {emulator.endpoint}; its log: {emulator.log}. `make stop` ends it.")
@@ -174,7 +174,7 @@ def expire(deployed: Deployed, api: Api, sent: Sequence[Event], now: datetime) -
     say(f"as if it were {at[:16]}: period {oldest}, with {len(mine)} events, has been kept long enough")
     plan = invoke_lifecycle(deployed, at=at, dry_run=True)["actions"]
     wanted = [one["period"] for one in plan if one["action"] in ("archive", "delete") and one["stream"] == "quakes"]
-    check(wanted == [oldest], "a dry run plans to archive it, and no other period")
+    check(has_expired(wanted, oldest), "a dry run plans to archive it, and no period with newer events")
     changes = 0
     # Archived by the first run; deleted by the second, as its day of grace has passed by then.
     for _ in range(2):
@@ -194,6 +194,14 @@ def expire(deployed: Deployed, api: Api, sent: Sequence[Event], now: datetime) -
     one = api.get("quakes", archived[0]["ref"])
     check(one.status == 200 and one.body["id"] == archived[0]["id"], "and so do their refs")
     compare(api, sent, now)
+
+
+def has_expired(periods: Sequence[str], oldest: str) -> bool:
+    """Whether these are the period of the oldest event and none after it.
+
+    The table of the day before is there for events that are seven days late; for a part of each day there is none of that day.
+    """
+    return oldest in periods and max(periods) == oldest
 
 
 def parquet_rows(deployed: Deployed, period: str) -> int:

@@ -24,6 +24,21 @@ def _run(folder: Path, **context: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
 
 
+def test_the_configuration_is_named_before_anything_else_is_done(tmp_path: Path) -> None:
+    environment = os.environ | {
+        "CDK_CONTEXT_JSON": json.dumps({"stage": "dev", "config": "examples/orders/tidetable.toml"}),
+        "CDK_OUTDIR": str(tmp_path / "cdk.out"),
+    }
+    with subprocess.Popen(  # noqa: S603 - our own command
+        [sys.executable, str(ROOT / "app.py")], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+    ) as started:
+        assert started.stderr is not None
+        # jsii may have a word about Node.js before.
+        said = next(line for line in started.stderr if line.startswith("configuration"))
+        started.kill()
+    assert said == "configuration: examples/orders/tidetable.toml, streams: orders\n"
+
+
 def test_a_stage_that_cannot_be_used(tmp_path: Path) -> None:
     done = _run(tmp_path, stage="Prod")
     assert done.returncode == 1

@@ -1,0 +1,87 @@
+"""Which of a stage's periods a command means, and why one of them cannot be archived yet. Pure but for the catalog's answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from tidetable.catalog import Entry, State
+from tidetable.config import Config
+from tidetable.errors import InvalidName
+from tidetable.lifecycle.expiry import closes_at
+from tidetable.periods import Kind, Period, containing, from_label
+from tidetable.ports import Catalog
+from tidetable.times import to_text
+
+_EXAMPLE = datetime(2026, 10, 5, 13, tzinfo=UTC)
+DONE = frozenset({State.ARCHIVED, State.DELETED})
+
+
+class NoChoice(Exception):
+    """The words of a command name no stream or no period of the stage; the message says which there are."""
+
+
+def find_entries(catalog: Catalog, config: Config | None, stream: str, first: str, last: str | None) -> list[Entry]:
+    """The entries from the period ``first`` to ``last``, both included; NoChoice if a name is wrong or there is none.
+
+    The names of streams in a message are those of ``config``: the catalog can be read for one stream at a time only.
+    """
+    entries = list(catalog.entries(stream))
+    if not entries:
+        raise NoChoice(_no_stream(stream, catalog, config))
+    start, end = (_read_label(stream, label, entries).start for label in (first, last or first))
+    if end < start:
+        raise NoChoice(f"{last} is before {first}: write the older period first")
+    found = [entry for entry in entries if start <= entry.period.start <= end]
+    if not found or (last is None and found[0].period.label != first):
+        known = [entry.period.label for entry in entries]
+        there = known[0] if len(known) == 1 else f"{known[0]} to {known[-1]}"
+        range_name = first if last is None else f"from {first} to {last}"
+        raise NoChoice(f"{stream} has no period {range_name}; it has {there}")
+    return found
+
+
+def why_open(entry: Entry, config: Config | None, now: datetime) -> str:
+    """Why a period that is not closed cannot be archived, and from when on it can; empty if it can."""
+    name = f"{entry.stream} {entry.period.label}"
+    if entry.is_open(now) and entry.opened is not None:
+        until = to_text(entry.opened.until)[:16]
+        return f"{name} is open for a backfill until {until}Z: close it with `backfill {entry.stream} --end`, or wait"
+    if entry.state is State.RESTORING:
+        return f"{name} is being restored: `restore` goes on with it"
+    if entry.state not in (State.OPEN, State.CREATING):
+        return ""
+    policy = config.streams.get(entry.stream) if config is not None else None
+    if policy is None:
+        return f"{name} is open: it closes `late` after its end, {to_text(entry.period.end)[:16]}Z, and can be archived then"
+    closes = closes_at(entry.period, policy)
+    if closes < now:
+        return f"{name} has ended and is closed by the next run of the lifecycle: run `apply`, then archive it"
+    return f"{name} is open: it closes at {to_text(closes)[:16]}Z, `late` after its end, and can be archived then"
+
+
+def _no_stream(stream: str, catalog: Catalog, config: Config | None) -> str:
+    names = [name for name in config.streams if catalog.entries(name)] if config is not None else []
+    there = (
+        f"; there are: {', '.join(names)}" if names else ", or it has no periods yet; --config names the stage's file"
+    )
+    return f"there is no stream {stream!r}{there}"
+
+
+def _read_label(stream: str, label: str, entries: Sequence[Entry]) -> Period:
+    kinds = list(dict.fromkeys(entry.period.kind for entry in entries))
+    try:
+        period = from_label(label)
+    except InvalidName as error:
+        raise NoChoice(f"{label!r} is no period of {stream}: {_forms(kinds)}") from error
+    if period.kind not in kinds:
+        raise NoChoice(f"{stream} has no period {label!r}: {_forms(kinds)}")
+    return period
+
+
+def _forms(kinds: Sequence[Kind]) -> str:
+    """How periods of these kinds are called."""
+    forms = [
+        f"{'an' if kind is Kind.HOUR else 'a'} {kind.value} here: {containing(_EXAMPLE, kind).label}" for kind in kinds
+    ]
+    return f"a period is {', or '.join(forms)}"

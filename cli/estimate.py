@@ -1,0 +1,202 @@
+"""The commands that need no account: is a configuration right, what will it do, and what will it cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table as Grid
+
+from cli import clock
+from cli.advice import TABLE_QUOTA, count_tables, describe_stream, warn_about
+from cli.bill import Bill
+from cli.common import DEFAULT, USAGE, AsJson, ConfigFile, app, fail, out, print_json, read_config
+from cli.timeline import Day
+from cli.timeline import simulate as simulated
+from cli.timeline import svg as timeline_svg
+from cli.whole import Line, advise, name_unpriced, whole_bill
+from cli.workload import Workload, by_hour, choose_stream, read, read_shares
+from tidetable.config import Stream
+from tidetable.errors import ConfigError
+
+Rate = Annotated[float | None, typer.Option(help="Events per second.", min=0)]
+Night = Annotated[float | None, typer.Option(help="Events per second from 23 to 7 o'clock UTC, if others.", min=0)]
+Size = Annotated[int, typer.Option("--bytes", help="Bytes of an event as stored.", min=1, max=400_000)]
+Batch = Annotated[int, typer.Option(help="Events per request.", min=1, max=10_000)]
+Reads = Annotated[float, typer.Option(help="Queries of recent events per second.", min=0)]
+ReadSize = Annotated[int, typer.Option("--read-bytes", help="Bytes that a query reads.", min=1)]
+OldReads = Annotated[float, typer.Option("--old-reads", help="Queries per second of events older than a day.", min=0)]
+ArchiveDays = Annotated[int, typer.Option("--archive-days", help="For how many days archives are kept.", min=1)]
+InIndex = Annotated[
+    list[str] | None,
+    typer.Option("--in-index", help="The share of events in an index, such as by_error=0.01; else all."),
+]
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(help="The configuration.", envvar="TIDETABLE_CONFIG")] = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Check a configuration: its mistakes (exit code 1), or its streams, the tables that they need, and warnings."""
+    config = read_config(file)
+    grace = config.lifecycle.delete_grace
+    tables = {name: count_tables(stream, grace) for name, stream in config.streams.items()}
+    warnings = warn_about(config)
+    if as_json:
+        print_json({"configuration": str(file), "tables": tables, "warnings": warnings})
+        return
+    out.print(f"configuration: {file}, streams: {', '.join(config.streams)}", markup=False, soft_wrap=True)
+    for name, stream in config.streams.items():
+        out.print(f"  {name}: {describe_stream(stream)}; up to {tables[name]:,} tables", markup=False, soft_wrap=True)
+    out.print(
+        f"{sum(tables.values()):,} tables at the most, and the catalog; an account may have {TABLE_QUOTA:,} per Region"
+    )
+    for warning in warnings:
+        out.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
+
+
+@app.command()
+def simulate(
+    config: ConfigFile = DEFAULT,
+    days: Annotated[int, typer.Option(help="How many days.", min=1, max=3660)] = 90,
+    every: Annotated[int, typer.Option(help="Show every n-th day.", min=1)] = 7,
+    svg: Annotated[Path | None, typer.Option(help="Draw each stream into this folder.")] = None,
+    rate: Rate = None,
+    night: Night = None,
+    size: Size = 1000,
+    reads: Reads = 1.0,
+    read_bytes: ReadSize = 8192,
+    as_json: AsJson = False,
+) -> None:
+    """Show what the configuration does over time, from an empty start: tables, units of tables and indexes, and the price.
+
+    With --rate each stream gets that workload, and its events, queries and storage are priced, too.
+    """
+    start = clock.read_clock().replace(hour=12, minute=0, second=0, microsecond=0)
+    streams = read_config(config).streams
+    lives = {}
+    for name, stream in streams.items():
+        workload = None if rate is None else Workload(by_hour(rate, night), size, reads, read_bytes, 0.0, stream)
+        lives[name] = list(simulated(stream, start, days, workload))
+    if svg is not None:
+        svg.mkdir(parents=True, exist_ok=True)
+        for name, life in lives.items():
+            (svg / f"{name}.svg").write_text(timeline_svg(name, life))
+    if as_json:
+        fields = ("ahead", "open", "closed", "write", "read", "infrequent", "dollars")
+        print_json(
+            {name: [{field: getattr(day, field) for field in fields} for day in life] for name, life in lives.items()}
+        )
+        return
+    on_demand = {name for name, stream in streams.items() if _has_on_demand(stream)}
+    for name, life in lives.items():
+        out.print(_draw_life(f"{name}{', on demand' if name in on_demand else ''}", life, every))
+    if rate is not None:
+        out.print("DynamoDB's bill: units of tables and indexes, events, queries, storage; `cost` prices the rest")
+        return
+    out.print(
+        "provisioned units of tables and indexes only: what events, queries and storage cost needs --rate, or `cost`"
+    )
+    if on_demand:
+        out.print(
+            "an on-demand table costs what its events and queries take: add --rate, --bytes and --reads to price it"
+        )
+
+
+def _draw_life(title: str, life: list[Day], every: int) -> Grid:
+    """Every n-th day of a stream, and the last, as a table."""
+    grid = Grid(title=title)
+    for heading in ("day", "tables", "ahead", "open", "closed", "write units", "read units", "infrequent", "$ a day"):
+        grid.add_column(heading, justify="right")
+    for number, day in enumerate(life):
+        if number % every == 0 or number == len(life) - 1:
+            cells = (number, day.tables, day.ahead, day.open, day.closed, day.write, day.read, day.infrequent)
+            grid.add_row(*map(str, cells), f"{day.dollars:.2f}")
+    return grid
+
+
+@app.command()
+def cost(
+    file: Annotated[
+        Path,
+        typer.Argument(help="A configuration, or a folder with tidetable.toml and workload.toml, as bench/workload."),
+    ] = DEFAULT,
+    stream: Annotated[str | None, typer.Option(help="The stream, if there are several.")] = None,
+    rate: Rate = None,
+    night: Night = None,
+    size: Size = 1000,
+    batch: Batch = 100,
+    reads: Reads = 1.0,
+    read_bytes: ReadSize = 8192,
+    old_reads: OldReads = 0.0,
+    archive_days: ArchiveDays = 365,
+    in_index: InIndex = None,
+    as_json: AsJson = False,
+) -> None:
+    """Price a workload line by line, and against one provisioned and one on-demand table. --rate says what comes in."""
+    try:
+        if file.is_dir():
+            found = replace(read(file), batch=batch, archive_days=archive_days)
+        elif rate is None:
+            fail(f"add --rate, the events per second, such as: cost {file} --rate 50 --bytes 500 --batch 100", USAGE)
+        else:
+            policy = choose_stream(read_config(file), stream)
+            hours = by_hour(rate, night)
+            found = Workload(hours, size, reads, read_bytes, old_reads, policy, batch, archive_days)
+        found = replace(found, index_shares=read_shares(found.stream, in_index or []))
+    except ConfigError as error:
+        fail(f"{file}: {error}")
+    except (OSError, TypeError, ValueError) as error:
+        fail(f"{file}: {error}", USAGE if isinstance(error, ValueError) else 1)
+    lines, tables = whole_bill(found)
+    unpriced, advice = name_unpriced(found), advise(found, tables)
+    if as_json:
+        print_json(_document(lines, tables, unpriced, advice))
+    else:
+        _print(found, lines, tables, unpriced, advice)
+
+
+def _print(
+    workload: Workload, lines: list[Line], tables: dict[str, Bill], unpriced: list[str], advice: list[str]
+) -> None:
+    events = workload.events_per_day
+    out.print(
+        f"stream {workload.stream.name}: {events / 1e6:,.2f} M events per day of {workload.event_bytes} bytes, "
+        f"{workload.batch} per request; {workload.reads_per_second + workload.old_reads_per_second:g} queries per second",
+        soft_wrap=True,
+    )
+    grid = Grid(title="the bill, in dollars a month")
+    grid.add_column("")
+    grid.add_column("$", justify="right")
+    grid.add_column("how", overflow="fold")
+    for line in lines:
+        grid.add_row(line.name, f"{line.dollars:,.2f}", line.how)
+    grid.add_section()
+    grid.add_row("in all", f"{sum(line.dollars for line in lines):,.2f}", "")
+    out.print(grid)
+    grid = Grid(title="DynamoDB's share, in dollars a month")
+    for heading in ("", "writes", "reads", "storage", "in all"):
+        grid.add_column(heading, justify="left" if not heading else "right")
+    for name, one in tables.items():
+        grid.add_row(name, *(f"{dollars:,.2f}" for dollars in (one.writes, one.reads, one.storage, one.total)))
+    out.print(grid)
+    for text in unpriced:
+        out.print(f"not priced: {text}", soft_wrap=True)
+    for text in advice:
+        out.print(text, style="yellow", markup=False, soft_wrap=True)
+
+
+def _document(lines: list[Line], tables: dict[str, Bill], unpriced: list[str], advice: list[str]) -> dict[str, Any]:
+    return {
+        **{name: {"writes": one.writes, "reads": one.reads, "storage": one.storage} for name, one in tables.items()},
+        "lines": [{"name": line.name, "dollars": line.dollars, "how": line.how} for line in lines],
+        "not_priced": unpriced,
+        "advice": advice,
+    }
+
+
+def _has_on_demand(stream: Stream) -> bool:
+    return any(stream.capacity.on_demand(step) for step in stream.capacity.ladder)

@@ -1,0 +1,175 @@
+"""The whole bill, line by line: DynamoDB's of rolling tables, and what else the stage pays for; and what is not priced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from cli.bill import Bill, bills, rolling_on_demand
+from cli.prices import (
+    ARCHIVE_SHARE,
+    ARCHIVER_BYTES_PER_SECOND,
+    ARCHIVER_GB,
+    BACKUPS,
+    CALL_MILLION,
+    GATEWAY_MILLION,
+    GB,
+    GB_SECOND,
+    HOURS,
+    INFREQUENT_SURCHARGE,
+    INGEST_EVENT_SECONDS,
+    INGEST_GB,
+    INGEST_SECONDS,
+    ON_DEMAND,
+    QUERY_GB,
+    QUERY_SECONDS,
+    READ_HOUR,
+    S3_STORAGE,
+)
+from cli.workload import Workload
+from tidetable.config import TableClass
+from tidetable.config.model import Step
+
+_SECONDS = HOURS * 3600
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a month's bill, and how its figure comes about."""
+
+    name: str
+    dollars: float
+    how: str
+
+
+def price_lines(workload: Workload, tables: Bill) -> list[Line]:
+    """Every line: of the rolling tables' bill, then of the gateway, the functions and the archive."""
+    return [*_dynamodb(workload, tables), *_requests(workload), *_archive(workload)]
+
+
+def name_unpriced(workload: Workload) -> list[str]:
+    """What of this workload no line prices."""
+    stream = workload.stream
+    found = [
+        "CloudWatch (logs, metrics, alarms), data that leaves AWS, the lifecycle's own runs (cents), retries",
+        "free tiers and discounts for volume",
+    ]
+    if stream.versions == "keep" or stream.cold:
+        found.append("versions and cold fields: each is one more item, at a write unit per KB begun")
+    if stream.large.beyond == "s3":
+        found.append("large values in S3")
+    if stream.capacity.warm is not None:
+        found.append("warm throughput, which is charged once per table")
+    if stream.capacity.autoscaling is not None:
+        found.append("auto scaling: the ladder's units are priced")
+    if stream.table.encryption != "aws-owned":
+        found.append("the requests to the KMS key")
+    return found
+
+
+def advise(workload: Workload, tables: dict[str, Bill]) -> list[str]:
+    """Which other arrangement would be cheaper at DynamoDB, plainly, with its price."""
+    ours, one, on_demand = (bill.total for bill in tables.values())
+    other = rolling_on_demand(workload).total
+    found = []
+    if other < 0.95 * ours:
+        found.append(
+            f'mode = "on-demand" for this stream would be cheaper: ${other:,.2f} instead of ${ours:,.2f} a month'
+        )
+    best, price = min((("provisioned", one), ("on-demand", on_demand)), key=lambda pair: pair[1])
+    if price < 0.95 * min(ours, other):
+        found.append(
+            f"one plain {best} table would be cheaper: ${price:,.2f} a month. It deletes by time to live, has no archive, and "
+            "one capacity for new and old events"
+        )
+    requests = sum(line.dollars for line in _requests(workload) if line.name == "API Gateway")
+    if workload.batch < 10 and requests > ours:
+        found.append(f"send batches: at {workload.batch} events per request the gateway costs more than the tables")
+    return found
+
+
+def _dynamodb(workload: Workload, tables: Bill) -> list[Line]:
+    units = f"{workload.event_units} write units per event"
+    lines = [
+        Line("tables, writes", tables.table_writes, units),
+        Line("tables, reads", tables.table_reads, f"{workload.read_units:g} read units per query"),
+        Line(
+            "tables, storage",
+            tables.table_storage,
+            f"{workload.event_bytes} bytes per event, {workload.kept_days:g} days",
+        ),
+    ]
+    if workload.stream.index:
+        names = ", ".join(index.name for index in workload.stream.index)
+        lines += [
+            Line("indexes, writes", tables.index_writes, f"{workload.index_units:g} write units per event: {names}"),
+            Line("indexes, reads", tables.index_reads, "as provisioned; on demand, queries are priced at the tables"),
+            Line("indexes, storage", tables.index_storage, f"{workload.index_bytes:g} bytes per event"),
+        ]
+    if workload.stream.table.point_in_time_recovery:
+        stored = workload.events_per_day * workload.kept_days * (workload.event_bytes + workload.index_bytes) / GB
+        lines.append(Line("backups", stored * BACKUPS, "point-in-time recovery of what the tables hold"))
+    return lines
+
+
+def _requests(workload: Workload) -> list[Line]:
+    requests = workload.events_per_day * HOURS / 24 / workload.batch
+    queries = (workload.reads_per_second + workload.old_reads_per_second) * _SECONDS
+    seconds = INGEST_SECONDS + workload.batch * INGEST_EVENT_SECONDS
+    duration = (requests * seconds * INGEST_GB + queries * QUERY_SECONDS * QUERY_GB) * GB_SECOND
+    return [
+        Line(
+            "API Gateway",
+            (requests + queries) * GATEWAY_MILLION / 1e6,
+            f"{requests / 1e6:,.2f} M requests of {workload.batch} events, {queries / 1e6:,.2f} M queries",
+        ),
+        Line("functions, calls", (requests + queries) * CALL_MILLION / 1e6, "one call per request"),
+        Line(
+            "functions, time",
+            duration,
+            f"assumed: {seconds * 1000:.0f} ms at 512 MB per request, {QUERY_SECONDS * 1000:.0f} ms at 1,769 MB per query",
+        ),
+    ]
+
+
+def _archive(workload: Workload) -> list[Line]:
+    if workload.stream.on_expiry != "archive":
+        return []
+    stored = workload.events_per_day * HOURS / 24 * workload.event_bytes
+    kept = stored * ARCHIVE_SHARE / GB * workload.archive_days / (HOURS / 24)
+    seconds = stored / ARCHIVER_BYTES_PER_SECOND
+    return [
+        Line(
+            "archive, S3",
+            kept * S3_STORAGE,
+            f"{kept:,.1f} GB: Parquet of {workload.archive_days} days, assumed at {ARCHIVE_SHARE:.0%} of the bytes",
+        ),
+        Line("archive, reads", _export(workload, stored), "every table once, strongly consistent"),
+        Line("archive, functions", seconds * ARCHIVER_GB * GB_SECOND, "assumed: 10 MB per second at 3,008 MB"),
+    ]
+
+
+def _export(workload: Workload, stored: float) -> float:
+    """Reads of a month's exports, beyond what the tables are provisioned for anyway."""
+    stream = workload.stream
+    step = _step_at_export(workload)
+    if stream.capacity.on_demand(step):
+        return stored / 4096 * ON_DEMAND[step.table_class][1] / 1e6
+    raised = stream.archive.read_units
+    if raised is None or step.read is None or raised <= step.read:
+        return 0.0
+    tables = HOURS / 24 / workload.period_days
+    hours = ceil(stored / tables / (raised * stream.archive.read_share * 4096) / 3600)
+    surcharge = INFREQUENT_SURCHARGE if step.table_class is TableClass.INFREQUENT else 1.0
+    return tables * hours * (raised - step.read) * READ_HOUR * surcharge
+
+
+def _step_at_export(workload: Workload) -> Step:
+    """The step of the ladder in which an expired table is."""
+    return workload.stream.capacity.step_at(max(1, workload.stream.retention))
+
+
+def whole_bill(workload: Workload) -> tuple[list[Line], dict[str, Bill]]:
+    """Every line of the rolling tables' bill, and DynamoDB's bill of each plan."""
+    tables = bills(workload)
+    return price_lines(workload, next(iter(tables.values()))), tables

@@ -1,0 +1,77 @@
+"""`archive` and `restore` name periods in the user's words, and say what is wrong with them."""
+
+import json
+
+from tests.cli.test_commands import FakeFunctions, run
+from tests.fakes.stage import Stage
+from tidetable.catalog import State
+
+# The stage lives at 12:20; its periods are hours, late by one hour: 12 and 11 are open, 13 and 14 are ahead.
+
+
+def states(stage: Stage) -> dict[str, State]:
+    return {entry.period.label[-3:]: entry.state for entry in stage.catalog.entries("s")}
+
+
+def test_a_stream_that_is_not_there_is_refused_with_those_that_are(stage: Stage) -> None:
+    for command in ("archive", "restore"):
+        result = run(command, "access", "2026-03-15T09")
+        assert result.exit_code == 1
+        assert "there is no stream 'access'; there are: s" in result.output
+
+
+def test_a_label_of_another_form_is_refused_with_the_form_of_this_stream(stage: Stage) -> None:
+    for label in ("2026-03", "2026-03-15"):
+        result = run("archive", "s", label)
+        assert result.exit_code == 1
+        assert f"s has no period '{label}': a period is an hour here: 2026-10-05T13" in result.output
+    assert (
+        "'yesterday' is no period of s: a period is an hour here: 2026-10-05T13"
+        in run("archive", "s", "yesterday").output
+    )
+
+
+def test_a_period_that_never_was_is_refused_with_the_range_of_those_that_are(stage: Stage) -> None:
+    result = run("archive", "s", "2025-01-01T00")
+    assert result.exit_code == 1
+    assert "s has no period 2025-01-01T00; it has 2026-03-15T03 to 2026-03-15T14" in result.output
+
+
+def test_an_open_period_says_when_it_closes_and_its_function_is_not_called(functions: FakeFunctions) -> None:
+    result = run("archive", "s", "2026-03-15T12")
+    assert result.exit_code == 1
+    assert "s 2026-03-15T12 is open: it closes at 2026-03-15T14:00Z" in result.output
+    assert functions.archiver_calls == 0
+
+
+def test_a_range_is_archived_in_order_and_what_is_open_is_named(functions: FakeFunctions) -> None:
+    result = run("archive", "s", "2026-03-15T09", "2026-03-15T11")
+    assert "s 2026-03-15T09 is archived" in result.output
+    assert "s 2026-03-15T10 is archived" in result.output
+    assert "s 2026-03-15T11 is open: it closes at 2026-03-15T13:00Z" in result.output
+    assert result.exit_code == 1
+    found = states(functions.stage)
+    assert [found[hour] for hour in ("T09", "T10", "T11")] == [State.ARCHIVED, State.ARCHIVED, State.OPEN]
+
+
+def test_a_range_of_closed_periods_ends_well_and_is_listed_as_json(stage: Stage) -> None:
+    result = run("archive", "s", "2026-03-15T09", "2026-03-15T10", "--json")
+    assert result.exit_code == 0, result.output
+    assert [(one["period"], one["state"]) for one in json.loads(result.stdout)] == [
+        ("2026-03-15T09", "archived"),
+        ("2026-03-15T10", "archived"),
+    ]
+
+
+def test_a_range_that_runs_backwards_is_refused(stage: Stage) -> None:
+    result = run("archive", "s", "2026-03-15T10", "2026-03-15T09")
+    assert result.exit_code == 1
+    assert "2026-03-15T09 is before 2026-03-15T10: write the older period first" in result.output
+
+
+def test_one_failure_does_not_stop_the_rest_of_a_range(functions: FakeFunctions) -> None:
+    functions.fails = True
+    result = run("archive", "s", "2026-03-15T09", "2026-03-15T10")
+    assert result.exit_code == 1
+    assert "archiving s 2026-03-15T09 failed: out of memory" in result.output
+    assert "archiving s 2026-03-15T10 failed: out of memory" in result.output

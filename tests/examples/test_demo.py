@@ -1,0 +1,116 @@
+"""The demo's own conduct: what it keeps up, what it refuses, and with which status it ends. Nothing is deployed."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from examples.earthquakes import demo
+from local import Deployed
+from tests.infra.synth import CONFIG, ROOT
+
+
+class FakeEmulator:
+    """What the demo uses of an emulator."""
+
+    endpoint = "http://127.0.0.1:1"
+    log = Path("emulator.log")
+
+    def __init__(self, engine: str) -> None:
+        self.engine = engine
+        self.pids: list[int] = []
+        self.stopped = False
+
+    def start(self) -> None:
+        self.pids = [1]
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The emulator of the demo, and each that was remembered."""
+    found: list[Any] = []
+
+    def make(engine: str) -> FakeEmulator:
+        emulator = FakeEmulator(engine)
+        found.append(emulator)
+        return emulator
+
+    monkeypatch.setattr(demo, "Emulator", make)
+    monkeypatch.setattr(demo, "remember", found.append)
+    monkeypatch.setattr(demo, "stop", lambda: False)
+    monkeypatch.setattr(demo, "deploy", lambda *_, **__: Deployed("http://127.0.0.1:1", "http://api", "key", {}))
+    monkeypatch.setattr(demo, "run", lambda *_: None)
+    return found
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["demo", "--config", str(CONFIG), *words])
+    try:
+        demo.main()
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 1
+    return 0
+
+
+@pytest.mark.parametrize(
+    "failure", [SystemExit("FAILED: a check"), RuntimeError("a batch was refused"), KeyError("events")]
+)
+def test_keep_leaves_it_up_whatever_the_demo_says(
+    made: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], failure: BaseException
+) -> None:
+    def fail(*_: Any) -> None:
+        raise failure
+
+    monkeypatch.setattr(demo, "run", fail)
+    assert run(monkeypatch, "--keep") == 1
+    emulator, remembered = made
+    assert remembered is emulator
+    assert not emulator.stopped
+    shown = capsys.readouterr()
+    assert "FAILED" in shown.err
+    assert "URL='http://api' KEY='key'" in shown.out
+    assert "AWS_ENDPOINT_URL=http://127.0.0.1:1" in shown.out
+    assert "Logs: emulator.log" in shown.out
+
+
+def test_keep_leaves_the_emulator_up_when_the_deployment_failed(
+    made: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("cdk deploy failed")
+
+    monkeypatch.setattr(demo, "deploy", fail)
+    assert run(monkeypatch, "--keep") == 1
+    assert not made[0].stopped
+    assert "its log: emulator.log" in capsys.readouterr().out
+
+
+def test_the_demo_holds_at_any_hour() -> None:
+    """Late in the day the oldest table is of a day that has no event any more; it expires before the oldest event's."""
+    assert demo.has_expired(["2026-11-15"], "2026-11-15")
+    assert demo.has_expired(["2026-11-14", "2026-11-15"], "2026-11-15")
+    assert not demo.has_expired(["2026-11-15", "2026-11-16"], "2026-11-15")
+    assert not demo.has_expired(["2026-11-14"], "2026-11-15")
+    assert not demo.has_expired([], "2026-11-15")
+
+
+def test_without_keep_nothing_stays(made: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(monkeypatch, "--engine", "dynamodb-local") == 0
+    (emulator,) = made
+    assert emulator.stopped
+    assert emulator.engine == "dynamodb-local"
+
+
+def test_a_configuration_without_the_demos_streams_is_refused_before_anything_is_started(
+    made: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = ROOT / "examples" / "orders" / "tidetable.toml"
+    monkeypatch.setattr(sys, "argv", ["demo", "--config", str(file)])
+    with pytest.raises(SystemExit, match=f"no 'quakes'. For a configuration of your own: make local CONFIG={file}"):
+        demo.main()
+    assert made == []
+    assert f"configuration: {file}, streams: orders" in capsys.readouterr().out

@@ -1,0 +1,55 @@
+"""The Makefile: each variable reaches the command that it is for, or is an error. Nothing is run but make itself."""
+
+import subprocess
+
+import pytest
+
+from tests.infra.synth import ROOT
+
+ORDERS = "examples/orders/tidetable.toml"
+
+
+def make(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["make", "-n", *words], cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603, S607
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["synth", f"CONFIG={ORDERS}"], f"cdk synth -c stage=dev -c config={ORDERS}"),
+        (["deploy", f"CONFIG={ORDERS}", "STAGE=prod"], f"cdk deploy -c stage=prod -c config={ORDERS}"),
+        (["destroy", f"CONFIG={ORDERS}"], f"cdk destroy -c stage=dev -c config={ORDERS}"),
+        (["local", f"CONFIG={ORDERS}"], f"-m local.up --config {ORDERS} --engine emulator"),
+        (["local", "ENGINE=dynamodb-local"], "-m local.up  --engine dynamodb-local"),
+        (
+            ["demo", f"CONFIG={ORDERS}", "KEEP=1"],
+            f"-m examples.earthquakes.demo --config {ORDERS} --engine emulator --keep",
+        ),
+    ],
+)
+def test_a_variable_reaches_its_command(words: list[str], command: str) -> None:
+    done = make(*words)
+    assert done.returncode == 0, done.stderr
+    assert command in done.stdout
+
+
+def test_keep_may_be_switched_off() -> None:
+    assert "--keep" not in make("demo", "KEEP=0").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["synth", "CONFG=x.toml"], "make synth takes no CONFG; it takes: CONFIG PYTHON STAGE"),
+        (
+            ["test", f"CONFIG={ORDERS}"],
+            "make test takes no CONFIG; it takes: PYTHON. To check a configuration: bin/tidetable check FILE",
+        ),
+        (["deploy", "CONFIG=none.toml"], "CONFIG=none.toml: there is no such file"),
+        (["local", "ENGINE=mysql"], "ENGINE=mysql: use emulator or dynamodb-local"),
+    ],
+)
+def test_a_variable_that_would_be_passed_over_is_an_error(words: list[str], message: str) -> None:
+    done = make(*words)
+    assert done.returncode == 2
+    assert message in done.stderr
