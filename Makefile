@@ -10,7 +10,7 @@ JAR := .dynamodb-local/DynamoDBLocal.jar
 PY := .venv/bin/python
 CDK := JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=1 node_modules/.bin/cdk
 
-.PHONY: help setup demo stop test check bench synth deploy destroy clean
+.PHONY: help setup demo stop test check bench synth bootstrap deploy adopt destroy clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /	/' | expand -t 12
@@ -65,8 +65,14 @@ bench: setup $(JAR) ## hot paths, suffixes and the bill, each against a named ba
 synth: setup ## the CloudFormation template, without credentials
 	$(CDK) synth -c stage=$(STAGE)
 
+bootstrap: setup ## what the CDK needs in the account and Region of the credentials, once
+	$(CDK) bootstrap -c stage=$(STAGE) $(if $(CONFIG),-c config=$(CONFIG))
+
 deploy: setup ## to AWS, with the credentials of the environment (STAGE=dev, CONFIG=tidetable.toml)
 	$(CDK) deploy -c stage=$(STAGE) $(if $(CONFIG),-c config=$(CONFIG))
+
+adopt: setup ## deploy a stage that was destroyed, and take back its catalog, archive and tables (STAGE=dev, CONFIG=tidetable.toml)
+	$(CDK) deploy -c stage=$(STAGE) $(if $(CONFIG),-c config=$(CONFIG)) --import-existing-resources
 
 destroy: setup ## take a stage down; what its streams keep stays
 	$(CDK) destroy -c stage=$(STAGE)

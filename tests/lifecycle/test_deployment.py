@@ -30,7 +30,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     world.tables.create(TableSpec(CATALOG, None, None, TableClass.STANDARD, {}))
     world.clock.sleep(10)
     monkeypatch.setattr(wiring_control, "reconciler", world.parts)
-    monkeypatch.setattr(deployment, "tell", lambda report: None)
+    monkeypatch.setattr(deployment, "tell", lambda _: None)
     yield world
     settings.settings.cache_clear()
 
@@ -50,7 +50,7 @@ def call(request: str, kind: str = "Custom::TidetableTables", **properties: str)
 
 def test_a_first_deployment_that_fails_leaves_no_table(world: World) -> None:
     world.tables.fails = {"tidetable-t.s.2026-03-15"}
-    with pytest.raises(Exception, match="tidetable-t.s.2026-03-15"):
+    with pytest.raises(Exception, match=r"s\.2026-03-15"):
         call("Create")
     assert world.tables.names == {CATALOG}
     world.tables.fails = set()
