@@ -47,7 +47,7 @@ class Assets:
     def slim(self) -> lambda_.Code:
         """For the functions on the hot path."""
         if self.interpreter is None:
-            print(_NO_BYTECODE, file=sys.stderr)
+            sys.stderr.write(f"{_NO_BYTECODE}\n")
         return self._code("requirements.txt")
 
     def archive(self) -> lambda_.Code:
