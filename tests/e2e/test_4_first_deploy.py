@@ -29,8 +29,8 @@ SAMPLE = (
     "ApiRestDeploymentStage",
     "Dashboard",
 )
-# A resource that cannot be made, as its name is taken.
-BROKEN = {"Type": "AWS::SSM::Parameter", "Properties": {"Type": "String", "Name": "taken", "Value": "x"}}
+# A resource that cannot be made, as its name is taken, and that CloudFormation does not import either.
+BROKEN = {"Type": "AWS::Events::EventBus", "Properties": {"Name": "taken"}}
 
 
 class Account:
@@ -38,7 +38,7 @@ class Account:
 
     def __init__(self, emulator: Emulator) -> None:
         self.clients = {
-            name: aws_client(emulator.endpoint, name) for name in ("cloudformation", "dynamodb", "s3", "sqs", "ssm")
+            name: aws_client(emulator.endpoint, name) for name in ("cloudformation", "dynamodb", "s3", "sqs", "events")
         }
         self.cloudformation, self.dynamodb = self.clients["cloudformation"], self.clients["dynamodb"]
         self._endpoint = emulator.endpoint
@@ -47,7 +47,7 @@ class Account:
         self.delete()
         file = emulator.folder / "cdk.out" / f"{NAME}.template.json"
         self.template: dict[str, Any] = json.loads(file.read_text())
-        self.clients["ssm"].put_parameter(Name="taken", Value="x", Type="String")
+        self.clients["events"].create_event_bus(Name="taken")
 
     def broken_after(self, id: str) -> dict[str, Any]:
         """The template with a resource that fails once another is made; the stage would stand only after it."""
@@ -71,6 +71,7 @@ class Account:
             DisableValidation=importing,
         )
         eventually(lambda: self._change_set()["Status"], lambda status: status in ("CREATE_COMPLETE", "FAILED"))
+        assert self._change_set()["Status"] == "CREATE_COMPLETE", self._change_set()["StatusReason"]
         self.imported = {
             one["ResourceChange"]["LogicalResourceId"]
             for one in self._change_set()["Changes"]
