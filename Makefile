@@ -15,6 +15,8 @@ CDK := JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=1 node_modules/.bin/cdk
 TAKES_demo := CONFIG ENGINE KEEP
 TAKES_local := CONFIG ENGINE
 TAKES_synth := STAGE CONFIG
+TAKES_bootstrap := STAGE CONFIG
+TAKES_adopt := STAGE CONFIG
 TAKES_deploy := STAGE CONFIG
 TAKES_destroy := STAGE CONFIG
 GOALS := $(or $(MAKECMDGOALS),help)
@@ -29,7 +31,7 @@ WITH_CONFIG = $(if $(CONFIG),-c config=$(CONFIG))
 LOCALLY = $(if $(CONFIG),--config $(CONFIG)) --engine $(ENGINE)
 NEEDS_JAR := $(if $(filter dynamodb-local,$(ENGINE)),$(JAR))
 
-.PHONY: help setup demo local stop dynamodb test check bench synth deploy destroy clean
+.PHONY: help setup demo local stop dynamodb test check bench synth bootstrap deploy adopt destroy clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /	/' | expand -t 12
@@ -89,8 +91,14 @@ bench: setup $(JAR) ## hot paths, suffixes and the bill, each against a named ba
 synth: setup ## the CloudFormation template, without credentials (STAGE, CONFIG)
 	$(CDK) synth -c stage=$(STAGE) $(WITH_CONFIG)
 
+bootstrap: setup ## what the CDK needs in the account and Region of the credentials, once
+	$(CDK) bootstrap -c stage=$(STAGE) $(WITH_CONFIG)
+
 deploy: setup ## to AWS, with the credentials of the environment (STAGE=dev, CONFIG=tidetable.toml)
 	$(CDK) deploy -c stage=$(STAGE) $(WITH_CONFIG)
+
+adopt: setup ## deploy a stage that was destroyed, and take back its catalog, archive and tables (STAGE, CONFIG)
+	$(CDK) deploy -c stage=$(STAGE) $(WITH_CONFIG) --import-existing-resources
 
 destroy: setup ## take a stage down; what its streams keep stays (STAGE, CONFIG)
 	$(CDK) destroy -c stage=$(STAGE) $(WITH_CONFIG)

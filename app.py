@@ -21,6 +21,15 @@ from tidetable.errors import ConfigError
 from tidetable.names import STAGE
 
 
+def environment() -> cdk.Environment | None:
+    """The account and Region of the credentials, as the CDK command line tells them: names become literals, as importing needs.
+
+    None without credentials: then CloudFormation puts the same names together.
+    """
+    account, region = os.environ.get("CDK_DEFAULT_ACCOUNT"), os.environ.get("CDK_DEFAULT_REGION")
+    return cdk.Environment(account=account, region=region) if account and region else None
+
+
 def main() -> None:
     """Synthesise; a configuration or stage that cannot be used ends with its problems and status 1."""
     app = cdk.App()
@@ -36,7 +45,8 @@ def main() -> None:
     # To stderr: the template goes to stdout.
     sys.stderr.write(f"configuration: {name}, streams: {', '.join(config.streams)}\n")
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
-    TidetableStack(app, f"Tidetable-{stage}", stage=stage, config=config, assets=Assets(ROOT, file, stage))
+    assets = Assets(ROOT, file, stage)
+    TidetableStack(app, f"Tidetable-{stage}", stage=stage, config=config, assets=assets, env=environment())
     app.synth()
 
 

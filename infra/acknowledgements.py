@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aws_cdk import Acknowledgment, CfnElement, Stack, Validations
+from aws_cdk import Acknowledgment, CfnElement, Stack, Token, Validations
 from constructs import Construct
 
 from tidetable.names import table_prefix
@@ -27,13 +27,19 @@ _REASONS: dict[str, str] = {
 _WITH_TRACING = {"IAM5[Resource::*]": "X-Ray's write actions know no resources"}
 
 
-def acknowledge(
-    stack: Stack, *, stage: str, tracing: bool, scaling: bool, bucket: Construct, invoked: list[Construct]
-) -> None:
+def acknowledge(stack: Stack, *, stage: str, tracing: bool, bucket: Construct, invoked: list[Construct]) -> None:
     """Record the reasons on the stack: for the rules above, and for the wildcards that its roles need."""
-    tables = f"arn:<AWS::Partition>:dynamodb:<AWS::Region>:<AWS::AccountId>:table/{table_prefix(stage)}*"
+    # As the rules spell ARNs: by name what the template leaves to CloudFormation.
+    region = "<AWS::Region>" if Token.is_unresolved(stack.region) else stack.region
+    account = "<AWS::AccountId>" if Token.is_unresolved(stack.account) else stack.account
+    prefix = table_prefix(stage)
+    tables = f"arn:<AWS::Partition>:dynamodb:{region}:{account}:table/{prefix}*"
+    targets = f"arn:<AWS::Partition>:application-autoscaling:{region}:{account}:scalable-target/*"
+    alarms = f"arn:<AWS::Partition>:cloudwatch:{region}:{account}:alarm:TargetTracking-table/{prefix}*"
     reasons = _REASONS | {
         f"IAM5[Resource::{tables}]": "Period tables come and go by themselves; their common prefix is this stage's alone",
+        f"IAM5[Resource::{targets}]": "The names of scalable targets are AWS's own",
+        f"IAM5[Resource::{alarms}]": "Application Auto Scaling's alarms for period tables carry their names",
         f"IAM5[Resource::<{_id(bucket)}.Arn>/stream=*]": "The archive's objects, under the one prefix that it uses",
         f"IAM5[Resource::<{_id(bucket)}.Arn>/large/*]": "Large values, under the one prefix that they use",
         f"IAM5[Resource::<{_id(bucket)}.Arn>/overflow/*]": "Messages too large for their queue, under their one prefix",
@@ -41,14 +47,6 @@ def acknowledge(
     # Without tracing nothing needs it, and acknowledging it all the same would hide any other wildcard.
     if tracing:
         reasons |= _WITH_TRACING
-    if scaling:
-        prefix = table_prefix(stage)
-        targets = "arn:<AWS::Partition>:application-autoscaling:<AWS::Region>:<AWS::AccountId>:scalable-target/*"
-        alarms = f"arn:<AWS::Partition>:cloudwatch:<AWS::Region>:<AWS::AccountId>:alarm:TargetTracking-table/{prefix}*"
-        reasons |= {
-            f"IAM5[Resource::{targets}]": "The names of scalable targets are AWS's own",
-            f"IAM5[Resource::{alarms}]": "Application Auto Scaling's alarms for period tables carry their names",
-        }
     for function in invoked:
         reasons[f"IAM5[Resource::<{_id(function)}.Arn>:*]"] = "Any version of the one function that the role may call"
     for rule, reason in reasons.items():

@@ -105,7 +105,10 @@ class Api(Construct):
             # Every body travels as bytes, so that gzip arrives as it was sent whatever its Content-Type says.
             binary_media_types=["*/*"],
             min_compression_size=_COMPRESSED_FROM,
-            cloud_watch_role=True,
+            # The account has one role per Region for all its APIs' logs, and a stage with logs cannot be made without. Kept
+            # whatever happens, as other APIs may log with it by then; its name is generated, and stands in nobody's way.
+            cloud_watch_role=policy.logging_role == "stage",
+            cloud_watch_role_removal_policy=RemovalPolicy.RETAIN if policy.logging_role == "stage" else None,
             deploy_options=apigateway.StageOptions(
                 stage_name=_STAGE,
                 throttling_rate_limit=policy.rate,

@@ -25,7 +25,14 @@ _TARGET = [
 # Nothing that runs; leaving them out keeps pyarrow within Lambda's 250 MB.
 _CLUTTER = ("__pycache__", "tests", "include", "bin", "libarrow_flight*")
 _OWN = ("handlers", "aws", "tidetable")
-_IGNORED = shutil.ignore_patterns("__pycache__", "requirements*.txt")
+# What every file of an asset may be, whatever the umask of the machine: functions run as another user than the files' owner,
+# and the command line packs files with their modes (aws/aws-cdk#8233).
+_FILE_MODE, _FOLDER_MODE = 0o644, 0o755
+_NO_BYTECODE = (
+    f"There is no python{RUNTIME} on this machine: the functions go without bytecode, which makes their cold starts slower, and a"
+    f" deploy from a machine that has it replaces them all. Install it, or deploy from the same kind of machine always."
+)
+_IGNORED = shutil.ignore_patterns("__pycache__", "requirements*.txt", "requirements*.lock")
 
 
 class Assets:
@@ -39,6 +46,8 @@ class Assets:
 
     def slim(self) -> lambda_.Code:
         """For the functions on the hot path."""
+        if self.interpreter is None:
+            sys.stderr.write(f"{_NO_BYTECODE}\n")
         return self._code("requirements.txt")
 
     def archive(self) -> lambda_.Code:
@@ -46,7 +55,7 @@ class Assets:
         return self._code("requirements-archive.txt")
 
     def pip_command(self, requirements: str, target: Path) -> list[str]:
-        """The pip command that fetches an asset's dependencies."""
+        """The pip command that fetches an asset's dependencies: every one of them, at the version and hash of the lock file."""
         command = [
             sys.executable,
             "-m",
@@ -58,7 +67,8 @@ class Assets:
             "--no-compile",
         ]
         platform = [] if self._local else _TARGET
-        return [*command, *platform, "--target", str(target), "-r", str(self._lambdas / requirements)]
+        locked = ["--require-hashes", "--no-deps", "-r", str(self._lambdas / lock_file(requirements))]
+        return [*command, *platform, "--target", str(target), *locked]
 
     @property
     def _bytecode(self) -> bytes:
@@ -77,7 +87,7 @@ class Assets:
         """The folder of an asset, built if nothing has the same content yet."""
         packages = self._packages(requirements)
         sources = sorted(path for path in self._lambdas.rglob("*") if path.suffix in {".py", ".txt"})
-        content = [packages.name.encode(), self._config.read_bytes(), self._bytecode]
+        content = [packages.name.encode(), self._config.read_bytes(), self._bytecode, b"readable"]
         content += [str(path.relative_to(self._lambdas)).encode() + path.read_bytes() for path in sources]
         folder = self._root / ".build" / f"asset-{_digest(content)}"
         if not folder.exists():
@@ -88,10 +98,11 @@ class Assets:
                 shutil.copy(self._config, partial / "tidetable.toml")
                 for path in [*partial.glob("*.py"), *(partial / name for name in _OWN)]:
                     self._compile(path)
+                _make_readable(partial)
         return folder
 
     def _packages(self, requirements: str) -> Path:
-        pins = [path.read_bytes() for path in sorted(self._lambdas.glob("requirements*.txt"))]
+        pins = [(self._lambdas / lock_file(requirements)).read_bytes()]
         machine = f"{sys.platform}-{sys.version_info[:2]}" if self._local else f"arm64-{RUNTIME}"
         content = [requirements.encode(), machine.encode(), self._bytecode, *map(str.encode, _CLUTTER), *pins]
         folder = self._root / ".build" / f"packages-{_digest(content)}"
@@ -126,6 +137,18 @@ class Assets:
         # A version manager's command may be there without the version.
         works = found and subprocess.run([found, "-c", ""], check=False, capture_output=True).returncode == 0  # noqa: S603
         return found if works else None
+
+
+def lock_file(requirements: str) -> str:
+    """The file with the versions and hashes of all that a requirements file brings along, such as ``requirements.lock``."""
+    return requirements.removesuffix(".txt") + ".lock"
+
+
+def _make_readable(folder: Path) -> None:
+    folder.chmod(_FOLDER_MODE)
+    for path in folder.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(_FOLDER_MODE if path.is_dir() else _FILE_MODE)
 
 
 @contextmanager

@@ -57,7 +57,7 @@ class Function(lambda_.Function):
         group = logs.LogGroup(
             scope,
             f"{id}Logs",
-            retention=logs.RetentionDays[_RETENTION[observability.log_retention_days]],
+            retention=retention(observability.log_retention_days),
             removal_policy=RemovalPolicy.DESTROY,
         )
         role = iam.Role(scope, f"{id}Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
@@ -99,6 +99,11 @@ class Function(lambda_.Function):
         self.add_to_role_policy(
             iam.PolicyStatement(actions=list(actions), resources=list(resources), conditions=conditions)
         )
+
+
+def retention(days: int) -> logs.RetentionDays:
+    """How long a log group keeps, as the CDK names it."""
+    return logs.RetentionDays[_RETENTION[days]]
 
 
 _RETENTION = {

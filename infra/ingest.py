@@ -11,7 +11,7 @@ from constructs import Construct
 from infra import allocator
 from infra.function import Common, Function
 from infra.queue import Queue
-from infra.storage import LARGE, OVERFLOW, Storage, objects
+from infra.storage import LARGE, OVERFLOW, Storage
 from infra.tables import reach
 from tidetable.ingest.drain import CONSUMERS
 
@@ -23,10 +23,14 @@ class Ingest(Construct):
 
     def __init__(self, scope: Construct, id: str, common: Common, *, code: lambda_.Code, storage: Storage) -> None:
         super().__init__(scope, id)
-        self.dead_letters = Queue(self, "DeadLetters")
+        # What is in these queues was acknowledged: they go with the stack only if all that it stores does.
+        keep = common.config.keeps_catalog
+        self.dead_letters = Queue(self, "DeadLetters", key=storage.key, keep=keep)
         self.overflow = Queue(
             self,
             "Overflow",
+            key=storage.key,
+            keep=keep,
             # Six times the consumer's time-out, as AWS advises for Lambda sources.
             visibility_timeout=Duration.seconds(6 * _DRAIN_SECONDS),
             # Many tries, six minutes apart: an event waits out half a day without its table before it counts as dead.
@@ -47,13 +51,13 @@ class Ingest(Construct):
             },
             snap_start=common.config.api.snap_start,
         )
-        # What keeps versions puts on condition, one by one, and looks at what is there.
-        streams = common.config.streams.values()
-        versions = ["PutItem", "BatchGetItem"] if any(one.versions == "keep" for one in streams) else []
-        reach(self.function, common, ["BatchWriteItem", *versions])
-        self.function.allow(["s3:PutObject"], objects(storage, LARGE), objects(storage, OVERFLOW))
+        # What keeps versions puts on condition, one by one, and looks at what is there. A table that was made to keep them
+        # does so for life, whatever the configuration says by then.
+        reach(self.function, common, ["BatchWriteItem", "PutItem", "BatchGetItem"])
+        storage.allow_objects(self.function, ["PutObject"], LARGE, OVERFLOW)
         self.function.allow(["dynamodb:Query"], storage.catalog.table_arn)
         self.function.allow(["sqs:SendMessage"], self.overflow.queue_arn)
+        storage.allow_messages(self.function)
         self.drain = Function(
             self,
             "Drain",
@@ -68,11 +72,11 @@ class Ingest(Construct):
             },
         )
         self.drain.allow(["sqs:SendMessage"], self.dead_letters.queue_arn)
-        reach(self.drain, common, ["BatchWriteItem", "PutItem", *(["GetItem", "BatchGetItem"] if versions else [])])
-        self.drain.allow(["s3:PutObject"], objects(storage, LARGE))
-        self.drain.allow(["s3:GetObject"], objects(storage, OVERFLOW))
-        # Without it S3 says "denied" of an object that is not there.
-        self.drain.allow(["s3:ListBucket"], storage.bucket.bucket_arn)
+        storage.allow_messages(self.drain)
+        reach(self.drain, common, ["BatchWriteItem", "PutItem", "GetItem", "BatchGetItem"])
+        storage.allow_objects(self.drain, ["PutObject"], LARGE)
+        storage.allow_objects(self.drain, ["GetObject"], OVERFLOW)
+        storage.allow_listing(self.drain, OVERFLOW)
         self.drain.allow(["dynamodb:Query", "dynamodb:ConditionCheckItem"], storage.catalog.table_arn)
         self.drain.add_event_source(
             sources.SqsEventSource(

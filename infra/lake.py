@@ -11,6 +11,7 @@ from constructs import Construct
 
 from infra.naming import lake_database
 from tidetable.config import Config, Stream
+from tidetable.names import lake_table
 from tidetable.periods import Kind
 
 # How partition projection spells the label of a period; of weeks it cannot, so that a query must name its week.
@@ -62,7 +63,7 @@ class Lake(Construct):
             catalog_id=account,
             database_name=self.name,
             table_input=glue.CfnTable.TableInputProperty(
-                name=stream.name.replace("-", "_"),
+                name=lake_table(stream.name),
                 description=f"Archived periods of the stream {stream.name}",
                 table_type="EXTERNAL_TABLE",
                 partition_keys=[column(name="period", type="string")],

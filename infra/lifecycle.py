@@ -5,20 +5,23 @@ from __future__ import annotations
 from hashlib import sha256
 
 import msgspec
-from aws_cdk import CustomResource, Duration, Stack, custom_resources
+from aws_cdk import CustomResource, Duration, RemovalPolicy, Stack, custom_resources
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_destinations as destinations
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
-from infra.function import Common, Function, own_metric
+from infra.function import Common, Function, own_metric, retention
 from infra.queue import Queue
-from infra.storage import ARCHIVES, LARGE, Storage, objects
+from infra.storage import ARCHIVES, LARGE, Storage
 from infra.tables import allow_scaling, reach
 
 EVERY_MINUTES = 5
+# Of the deployment's function, which calls nobody back; within the 15 that the provider's own function has.
+_DEPLOYMENT_MINUTES = 14
 
 
 class Lifecycle(Construct):
@@ -31,15 +34,22 @@ class Lifecycle(Construct):
         self._common = common
         self._slim = slim
         self._storage = storage
+        # Runs that failed; no events, and so with the service's own key.
         self.dead_letters = Queue(self, "DeadLetters")
         self.archiver = self._archiver(archive)
         self.restorer = self._restorer(archive)
-        self.function = self._reconciling("Function", "lifecycle", minutes=5)
-        self.deployment = self._reconciling("Deployment", "deployment", minutes=10)
+        on_failure = destinations.SqsDestination(self.dead_letters)
+        self.function = self._reconciling("Function", "lifecycle", minutes=5, dead_letters=on_failure)
+        # CloudFormation waits for its answer, so that nobody needs a message of its failure.
+        self.deployment = self._reconciling("Deployment", "deployment", minutes=_DEPLOYMENT_MINUTES)
+        # It protects the catalog once the stage stands.
+        self.deployment.allow(["dynamodb:DescribeTable", "dynamodb:UpdateTable"], storage.catalog.table_arn)
         self.sweeper = self._sweeper()
+        self._provider = self._provided()
+        self.tables = self._resource()
         # Made after the tables and deleted before them: a run while the stack goes would make them again.
         self.schedule = self._schedule()
-        self.schedule.node.add_dependency(self._resource())
+        self.schedule.node.add_dependency(self.tables)
         self._daily()
 
     @property
@@ -62,9 +72,9 @@ class Lifecycle(Construct):
         reach(function, self._common, ["Scan", "DescribeTable", "BatchGetItem"])
         entries = ["dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"]
         function.allow(entries, catalog.table_arn)
-        function.allow(["s3:GetObject", "s3:PutObject", "s3:DeleteObject"], objects(self._storage, ARCHIVES))
-        function.allow(["s3:GetObject"], objects(self._storage, LARGE))
-        function.allow(["s3:ListBucket"], bucket.bucket_arn)
+        self._storage.allow_objects(function, ["GetObject", "PutObject", "DeleteObject"], ARCHIVES)
+        self._storage.allow_objects(function, ["GetObject"], LARGE)
+        self._storage.allow_listing(function, ARCHIVES, LARGE)
         return function
 
     def _restorer(self, code: lambda_.Code) -> Function:
@@ -84,9 +94,9 @@ class Lifecycle(Construct):
         reach(function, self._common, tables)
         entries = ["Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem"]
         function.allow([f"dynamodb:{action}" for action in entries], catalog.table_arn)
-        function.allow(["s3:GetObject"], objects(self._storage, ARCHIVES))
-        function.allow(["s3:GetObject", "s3:PutObject"], objects(self._storage, LARGE))
-        function.allow(["s3:ListBucket"], bucket.bucket_arn)
+        self._storage.allow_objects(function, ["GetObject"], ARCHIVES)
+        self._storage.allow_objects(function, ["GetObject", "PutObject"], LARGE)
+        self._storage.allow_listing(function, ARCHIVES, LARGE)
         return function
 
     def _sweeper(self) -> Function:
@@ -104,11 +114,13 @@ class Lifecycle(Construct):
         )
         reach(function, self._common, ["BatchGetItem"])
         function.allow(["dynamodb:Query"], self._storage.catalog.table_arn)
-        function.allow(["s3:GetObject", "s3:DeleteObject"], objects(self._storage, LARGE))
-        function.allow(["s3:ListBucket"], bucket.bucket_arn)
+        self._storage.allow_objects(function, ["GetObject", "DeleteObject"], LARGE)
+        self._storage.allow_listing(function, LARGE)
         return function
 
-    def _reconciling(self, id: str, handler: str, *, minutes: int) -> Function:
+    def _reconciling(
+        self, id: str, handler: str, *, minutes: int, dead_letters: lambda_.IDestination | None = None
+    ) -> Function:
         local = self._common.stage == "local"
         function = Function(
             self,
@@ -122,7 +134,7 @@ class Lifecycle(Construct):
                 "TIDETABLE_ARCHIVER_FUNCTION": self.archiver.function_name,
                 "TIDETABLE_ALLOW_TIME_TRAVEL": "on" if local else "off",
             },
-            dead_letters=destinations.SqsDestination(self.dead_letters),
+            dead_letters=dead_letters,
         )
         manage = ["CreateTable", "DescribeTable", "UpdateTable", "DeleteTable", "TagResource", "ListTagsOfResource"]
         manage += ["UpdateContinuousBackups"]
@@ -164,18 +176,27 @@ class Lifecycle(Construct):
             ),
         )
 
+    def _provided(self) -> custom_resources.Provider:
+        """What answers CloudFormation, and logs as long as the rest does."""
+        days = self._common.config.observability.log_retention_days
+        group = logs.LogGroup(self, "ProviderLogs", retention=retention(days), removal_policy=RemovalPolicy.DESTROY)
+        return custom_resources.Provider(self, "Provider", on_event_handler=self.deployment, log_group=group)
+
     def _resource(self) -> CustomResource:
         """Reconcile when the stack is made and whenever the configuration changes, before the deploy returns."""
-        provider = custom_resources.Provider(self, "Provider", on_event_handler=self.deployment)
-        digest = sha256(msgspec.json.encode(self._common.config, enc_hook=str)).hexdigest()
-        resource = CustomResource(
-            self,
-            "Tables",
-            service_token=provider.service_token,
-            resource_type="Custom::TidetableTables",
-            properties={"configuration": digest},
-            service_timeout=Duration.minutes(12),
-        )
+        resource = self.custom_resource(self, "Tables", "Custom::TidetableTables")
         # Its role's policies too: a deploy must not begin to make tables before it may.
         resource.node.add_dependency(self.deployment, self.archiver, self._storage)
         return resource
+
+    def custom_resource(self, scope: Construct, id: str, kind: str, **properties: str) -> CustomResource:
+        """A resource that the deployment's function answers for, again at every change of the configuration."""
+        digest = sha256(msgspec.json.encode(self._common.config, enc_hook=str)).hexdigest()
+        return CustomResource(
+            scope,
+            id,
+            service_token=self._provider.service_token,
+            resource_type=kind,
+            properties={"configuration": digest, **properties},
+            service_timeout=Duration.minutes(_DEPLOYMENT_MINUTES + 2),
+        )

@@ -19,9 +19,18 @@ def service_name(stage: str, handler: str) -> str:
 
 
 def archive_bucket(scope: Construct, stage: str) -> str:
-    """The archive bucket's name, fixed so that a new stack finds the archive of one that was destroyed."""
+    """The archive bucket's name, fixed so that a new stack finds the archive of one that was destroyed.
+
+    A literal where the stack's account and Region are known, which importing needs; else CloudFormation joins the same name.
+    """
     stack = Stack.of(scope)
     return f"tidetable-{stage}-archive-{stack.account}-{stack.region}"
+
+
+def log_bucket(scope: Construct, stage: str) -> str:
+    """The name of the bucket with the archive bucket's access logs; fixed, as the archive bucket that is kept names it."""
+    stack = Stack.of(scope)
+    return f"tidetable-{stage}-logs-{stack.account}-{stack.region}"
 
 
 def period_tables(scope: Construct, stage: str) -> str:

@@ -8,7 +8,7 @@ from constructs import Construct
 
 from infra import allocator
 from infra.function import Common, Function
-from infra.storage import ARCHIVES, LARGE, Storage, objects
+from infra.storage import ARCHIVES, LARGE, Storage
 from infra.tables import reach
 
 
@@ -29,7 +29,7 @@ class Query(Construct):
             memory=1769,  # one whole processor, for decompressing
             environment={"TIDETABLE_ARCHIVE_BUCKET": storage.bucket.bucket_name},
         )
-        self.reader.allow(["s3:GetObject"], objects(storage, ARCHIVES))
+        storage.allow_objects(self.reader, ["GetObject"], ARCHIVES)
         self.function = Function(
             self,
             "Function",
@@ -46,8 +46,7 @@ class Query(Construct):
             snap_start=common.config.api.snap_start,
         )
         reach(self.function, common, ["Query", "GetItem", "BatchGetItem", "DescribeTable"])
-        self.function.allow(["s3:GetObject"], objects(storage, LARGE))
-        # Without it S3 says "denied" of an object that is not there.
-        self.function.allow(["s3:ListBucket"], storage.bucket.bucket_arn)
+        storage.allow_objects(self.function, ["GetObject"], LARGE)
+        storage.allow_listing(self.function, LARGE)
         self.function.allow(["dynamodb:Query"], storage.catalog.table_arn)
         self.function.allow(["lambda:InvokeFunction"], self.reader.function_arn)

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from aws_cdk import Duration
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 
 class Queue(sqs.Queue):
-    """Encrypted, over TLS only, and kept as long as SQS keeps: 14 days."""
+    """Encrypted, over TLS only, and kept as long as SQS keeps: 14 days.
+
+    With ``keep`` it outlives the stack, as its messages are acknowledged events. Its name is generated, so that the queue of a
+    stack that was destroyed stands in nobody's way.
+    """
 
     def __init__(
         self,
         scope: Construct,
         id: str,
         *,
+        key: kms.IKey | None = None,
+        keep: bool = False,
         visibility_timeout: Duration | None = None,
         dead_letter_queue: sqs.DeadLetterQueue | None = None,
     ) -> None:
         super().__init__(
             scope,
             id,
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            encryption=sqs.QueueEncryption.KMS if key is not None else sqs.QueueEncryption.SQS_MANAGED,
+            encryption_master_key=key,
             enforce_ssl=True,
             retention_period=Duration.days(14),
             visibility_timeout=visibility_timeout,
             dead_letter_queue=dead_letter_queue,
+            removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if keep else RemovalPolicy.DESTROY,
         )

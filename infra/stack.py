@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aws_cdk import CfnOutput, Stack, Tags
+from aws_cdk import CfnOutput, Environment, Stack, Tags
 from constructs import Construct
 
 from infra.acknowledgements import acknowledge
@@ -15,8 +15,8 @@ from infra.ingest import Ingest
 from infra.lake import Lake
 from infra.lifecycle import Lifecycle
 from infra.query import Query
+from infra.standing import Standing
 from infra.storage import Storage
-from infra.tables import scales
 from infra.targets import Targets
 from tidetable.config import Config
 
@@ -24,8 +24,23 @@ from tidetable.config import Config
 class TidetableStack(Stack):
     """One stage of the pipeline in one account and Region."""
 
-    def __init__(self, scope: Construct, id: str, *, stage: str, config: Config, assets: Assets) -> None:
-        super().__init__(scope, id, description="Tidetable: time-series events in DynamoDB tables by period")
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        stage: str,
+        config: Config,
+        assets: Assets,
+        env: Environment | None = None,
+    ) -> None:
+        super().__init__(
+            scope,
+            id,
+            description="Tidetable: time-series events in DynamoDB tables by period",
+            env=env,
+            termination_protection=config.storage.termination_protection,
+        )
         common = Common(stage, config)
         slim, archive = assets.slim(), assets.archive()
         storage = Storage(self, "Storage", stage=stage, config=config)
@@ -34,16 +49,18 @@ class TidetableStack(Stack):
         lifecycle = Lifecycle(self, "Lifecycle", common, slim=slim, archive=archive, storage=storage)
         lake = Lake(self, "Lake", stage=stage, config=config, bucket=storage.bucket)
         api = Api(self, "Api", common, ingest=ingest.function.entry, query=query.function.entry)
+        # Events are accepted once their tables are there, and no longer when those go.
+        api.node.add_dependency(lifecycle.tables)
         targets = Targets(self, "Notify", common)
         Alarms(self, "Alarms", stage=stage, ingest=ingest, lifecycle=lifecycle, api=api, targets=targets)
         Dashboard(self, "Dashboard", stage=stage, ingest=ingest, query=query, lifecycle=lifecycle, api=api)
+        Standing(self, "Standing", common, lifecycle=lifecycle, after=self.node.children)
         Tags.of(self).add("project", "tidetable")
         Tags.of(self).add("stage", stage)
         acknowledge(
             self,
             stage=stage,
             tracing=config.observability.tracing,
-            scaling=scales(common),
             bucket=storage.bucket,
             invoked=[lifecycle.function, lifecycle.deployment, lifecycle.sweeper],
         )

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-from aws_cdk import Duration, RemovalPolicy
+from collections.abc import Sequence
+
+from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.naming import archive_bucket, catalog_table
+from infra.function import Function
+from infra.keys import READS, WRITES, customer_key, key_statements
+from infra.naming import archive_bucket, catalog_table, log_bucket
 from tidetable.config import Config
 
 # Prefixes of the bucket: archives, large values, and messages that were too large for their queue.
 ARCHIVES, LARGE, OVERFLOW = "stream=", "large/", "overflow/"
 
 
-def objects(storage: Storage, prefix: str) -> str:
-    """The ARN pattern of the objects under a prefix."""
-    return storage.bucket.arn_for_objects(f"{prefix}*")
-
-
 class Storage(Construct):
-    """The catalog table and the archive bucket.
+    """The catalog table, the archive bucket, and the bucket of its access logs.
 
-    Both are kept when the stack is destroyed, unless every stream says removal = "delete". Their names are fixed, so
-    ``cdk deploy --import-existing-resources`` takes them back.
+    They are kept when the stack is destroyed, unless the configuration says otherwise. Their names are fixed, so that
+    ``cdk deploy --import-existing-resources`` takes them back. A deployment that fails before it ever stood takes them along:
+    kept, they would refuse their names to the next. For the same reason the catalog's deletion protection is not set here but
+    by ``infra.standing``, last of all.
     """
 
     def __init__(self, scope: Construct, id: str, *, stage: str, config: Config) -> None:
         super().__init__(scope, id)
-        keep = any(stream.removal == "keep" for stream in config.streams.values())
-        policy = RemovalPolicy.RETAIN if keep else RemovalPolicy.DESTROY
+        self._stage = stage
+        self._config = config
+        # For the bucket and the queues; None for the services' own keys.
+        self.key = customer_key(self, "Key", config.storage.encryption)
+        keep = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+        kept = config.storage.removal == "keep"
         self.catalog = dynamodb.Table(
             self,
             "Catalog",
@@ -41,25 +46,30 @@ class Storage(Construct):
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True
             ),
-            deletion_protection=keep,
-            removal_policy=policy,
+            removal_policy=keep if config.keeps_catalog else RemovalPolicy.DESTROY,
         )
         logs = s3.Bucket(
             self,
             "AccessLogs",
+            bucket_name=log_bucket(self, stage),
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            # S3 delivers access logs to buckets with its own keys only.
             encryption=s3.BucketEncryption.S3_MANAGED,
             enforce_ssl=True,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             lifecycle_rules=[s3.LifecycleRule(expiration=Duration.days(90))],
-            removal_policy=RemovalPolicy.RETAIN,
+            removal_policy=keep if kept else RemovalPolicy.DESTROY,
+            auto_delete_objects=not kept,
         )
         self.bucket = s3.Bucket(
             self,
             "Archive",
             bucket_name=archive_bucket(self, stage),
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
-            encryption=s3.BucketEncryption.S3_MANAGED,
+            encryption=s3.BucketEncryption.KMS if self.key is not None else s3.BucketEncryption.S3_MANAGED,
+            encryption_key=self.key,
+            # A data key for the bucket instead of one for each object: requests to KMS are billed.
+            bucket_key_enabled=True if self.key is not None else None,
             enforce_ssl=True,
             versioned=True,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
@@ -74,6 +84,32 @@ class Storage(Construct):
                 # Messages that were too large for the overflow queue, which keeps its own for 14 days.
                 s3.LifecycleRule(prefix=OVERFLOW, expiration=Duration.days(15)),
             ],
-            removal_policy=policy,
-            auto_delete_objects=not keep,
+            removal_policy=keep if kept else RemovalPolicy.DESTROY,
+            auto_delete_objects=not kept,
         )
+
+    def allow_objects(self, function: Function, actions: Sequence[str], *prefixes: str) -> None:
+        """Let the function do these S3 actions, such as ``GetObject``, on objects under the prefixes, by every key of theirs."""
+        owned = {"StringEquals": {"aws:ResourceAccount": Stack.of(self).account}}
+        objects = [self.bucket.arn_for_objects(f"{prefix}*") for prefix in prefixes]
+        function.allow([f"s3:{action}" for action in actions], *objects, conditions=owned)
+        uses = WRITES if "PutObject" in actions else READS if "GetObject" in actions else ()
+        if uses:
+            for statement in key_statements(self, "s3", self._config.storage_keys, uses):
+                function.add_to_role_policy(statement)
+
+    def allow_listing(self, function: Function, *prefixes: str) -> None:
+        """Let the function list the objects under the prefixes.
+
+        Whoever reads objects needs it, too: without it S3 says "denied" of an object that is not there, and there it takes the
+        object's key for the prefix (ceph/ceph#68577 describes AWS so).
+        """
+        conditions = {"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in prefixes]}}
+        # The emulator's IAM does not know the prefix of a request.
+        local = self._stage == "local"
+        function.allow(["s3:ListBucket"], self.bucket.bucket_arn, conditions=None if local else conditions)
+
+    def allow_messages(self, function: Function, *, receives: bool = False) -> None:
+        """Let the function use the queues' keys: to send messages, or only to receive some."""
+        for statement in key_statements(self, "sqs", self._config.storage_keys, READS if receives else WRITES):
+            function.add_to_role_policy(statement)

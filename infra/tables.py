@@ -7,26 +7,20 @@ from collections.abc import Sequence
 from aws_cdk import ArnFormat, Stack
 
 from infra.function import Common, Function
+from infra.keys import TABLE_USES, key_statements
 from infra.naming import period_tables
 from tidetable.names import table_prefix
 
-# AWS: what DynamoDB does on a caller's behalf with a key of one's own.
-_KEY_USES = ("Encrypt", "Decrypt", "ReEncryptFrom", "ReEncryptTo", "GenerateDataKey", "DescribeKey", "CreateGrant")
-
 
 def reach(function: Function, common: Common, actions: Sequence[str]) -> None:
-    """Let the function do these actions on the stage's period tables, through the keys that encrypt them."""
+    """Let the function do these actions on the stage's period tables, through the keys that encrypt them.
+
+    Tables keep their layout and their key for life, so these rights must not follow from today's configuration alone.
+    """
     function.allow([f"dynamodb:{action}" for action in actions], period_tables(function, common.stage))
-    keys = {stream.table.encryption for stream in common.config.streams.values()} - {"aws-owned", "aws-managed"}
-    if keys:
-        service = f"dynamodb.{Stack.of(function).region}.amazonaws.com"
-        conditions = {"StringEquals": {"kms:ViaService": service}}
-        function.allow([f"kms:{use}" for use in _KEY_USES], *sorted(keys), conditions=conditions)
-
-
-def scales(common: Common) -> bool:
-    """Whether any stream's tables are scaled."""
-    return any(stream.capacity.autoscaling is not None for stream in common.config.streams.values())
+    makes = "CreateTable" in actions
+    for statement in key_statements(function, "dynamodb", common.config.table_keys, TABLE_USES, grants=makes):
+        function.add_to_role_policy(statement)
 
 
 def scalable_targets(function: Function) -> str:
@@ -40,9 +34,10 @@ def scalable_targets(function: Function) -> str:
 
 
 def allow_scaling(function: Function, common: Common) -> None:
-    """Let the function put tables under Application Auto Scaling, whose own role does the scaling."""
-    if not scales(common):
-        return
+    """Let the function put tables under Application Auto Scaling, whose own role does the scaling.
+
+    Whatever the configuration says: tables that were put there before must be taken back.
+    """
     stack = Stack.of(function)
     targets = ["RegisterScalableTarget", "DeregisterScalableTarget", "PutScalingPolicy"]
     function.allow([f"application-autoscaling:{action}" for action in targets], scalable_targets(function))

@@ -17,6 +17,7 @@ from botocore.exceptions import ClientError
 
 from aws.catalog_items import (
     SECRET_KEY,
+    STANDING_KEY,
     attributes,
     backfill_key,
     backfill_of,
@@ -199,6 +200,18 @@ class DynamoCatalog:
             except ClientError as error:
                 if error_code(error) != CONDITION_FAILED:
                     raise
+
+    def stands(self) -> bool:
+        """A GetItem, consistent."""
+        return "Item" in self._client.get_item(TableName=self._table, Key=to_wire(STANDING_KEY), ConsistentRead=True)
+
+    def mark_standing(self) -> None:
+        """A PutItem."""
+        self._client.put_item(TableName=self._table, Item=to_wire(STANDING_KEY))
+
+    def forget(self, entry: Entry) -> None:
+        """A DeleteItem."""
+        self._client.delete_item(TableName=self._table, Key=catalog_key(entry.stream, entry.period))
 
     def horizon(self, stream: str) -> datetime | None:
         """A GetItem, eventually consistent: an older horizon only costs a longer look."""

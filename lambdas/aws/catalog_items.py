@@ -44,6 +44,8 @@ def lease_item(name: str) -> Item:
 
 
 SECRET_KEY = {"pk": "secret#cursors", "sk": "secret"}
+# There once the stage was deployed to its end.
+STANDING_KEY = {"pk": "stage#standing", "sk": "standing"}
 
 
 def secret_of(items: Iterable[Item]) -> bytes:

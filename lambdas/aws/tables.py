@@ -65,6 +65,7 @@ class DynamoTables:
             last_decrease=units.get("LastDecreaseDateTime"),
             protected=table.get("DeletionProtectionEnabled", False),
             index_units={} if on_demand else _index_units(table),
+            created=table.get("CreationDateTime"),
             size_bytes=table.get("TableSizeBytes", 0),
             item_count=table.get("ItemCount", 0),
             index_sizes={

@@ -27,7 +27,9 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     """Take the events of one request."""
     try:
         return _answer(event, context)
-    except Exception:  # the boundary: whatever it was, also of the answer, the caller learns that nothing was acknowledged
+    except (
+        Exception
+    ):  # the boundary: whatever it was, also of the answer, the caller learns that nothing was acknowledged
         logger.exception("ingest failed")
         metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
         detail = "the events may not be stored; send the whole request again, which is harmless"

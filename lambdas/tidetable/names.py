@@ -29,6 +29,11 @@ def parts_table(table: str) -> str:
     return table + _PARTS
 
 
+def lake_table(stream: str) -> str:
+    """The Glue table of a stream's archive; Athena's names have no hyphens."""
+    return stream.replace("-", "_")
+
+
 def parse_table_name(stage: str, name: str) -> tuple[str, Period]:
     """The stream and period of a table's name; InvalidName unless ``table_name`` would make this very name."""
     prefix = table_prefix(stage)

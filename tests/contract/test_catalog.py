@@ -163,3 +163,20 @@ def test_a_lease_is_held_until_it_is_released_or_runs_out(engine: Engine) -> Non
     release(lease, "b")
     assert acquire(lease, "c", NOW + minute, minute)
     assert acquire(lease, "c", NOW + minute, 2 * minute), "an owner may take its lease again"
+
+
+def test_a_stage_stands_once_that_is_recorded(engine: Engine) -> None:
+    engine.catalog.mark_standing()
+    engine.catalog.mark_standing()
+    assert engine.catalog.stands()
+
+
+def test_an_entry_that_is_forgotten_may_be_made_anew(engine: Engine) -> None:
+    first = entry(engine)
+    engine.catalog.add(first)
+    engine.catalog.forget(first)
+    engine.catalog.forget(first)
+    assert list(engine.catalog.entries(engine.stream, consistent=True)) == []
+    second = replace(first, layout=Layout("series", 1, "id"))
+    assert engine.catalog.add(second)
+    assert list(engine.catalog.entries(engine.stream, consistent=True)) == [second]

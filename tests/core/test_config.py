@@ -55,6 +55,32 @@ def ladder(*steps: str) -> str:
 
 
 CASES = [
+    (
+        "storage by no key",
+        GOOD + '[storage]\nencryption = "aws-managed"',
+        'storage.encryption: "aws-managed" is neither',
+    ),
+    (
+        "a former key that is none",
+        GOOD + '[storage]\nformer_keys = ["alias/x"]',
+        "is not the ARN of a KMS key, such as",
+    ),
+    (
+        "an archive that goes and a table that stays",
+        GOOD + '[storage]\nremoval = "delete"',
+        "the tables that streams.s keeps; set removal",
+    ),
+    (
+        "two streams of one Athena table",
+        GOOD.replace("streams.s", "streams.a-b") + GOOD.replace("streams.s", "streams.a_b"),
+        "streams.a_b: its Athena table a_b is that of streams.a-b already; rename one of them",
+    ),
+    (
+        "a tag that AWS refuses",
+        GOOD + '[streams.s.table]\ntags = { team = "a&b" }',
+        "s.table.tags.team: AWS takes letters, digits, spaces and + - = . _ : / @",
+    ),
+    ("a tag's key that AWS refuses", GOOD + '[streams.s.table]\ntags = { "a;b" = "x" }', "tags.a;b: AWS takes letters"),
     ("no TOML", "[", "the file is no TOML"),
     ("no streams", "", "streams: none is defined; add"),
     ("an unknown table", GOOD + "[nonsense]\nx = 1", "nonsense: unknown key; known here: api"),
@@ -213,3 +239,21 @@ def test_the_example_is_valid_and_has_a_stream_of_each_layout() -> None:
 def test_a_file_that_does_not_exist_is_told_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="does not exist"):
         load(tmp_path / "tidetable.toml")
+
+
+def test_tags_hold_what_aws_lets_them_hold() -> None:
+    tags = 'tags = { "Kosten stelle" = "Zürich: a/b@c.d_e+f-g=1" }'
+    assert parse(GOOD + f"[streams.s.table]\n{tags}").streams["s"].table.tags == {
+        "Kosten stelle": "Zürich: a/b@c.d_e+f-g=1"
+    }
+
+
+KEY = "arn:aws:kms:us-east-1:000000000000:key/1234abcd-12ab-34cd-56ef-1234567890"
+
+
+def test_the_keys_of_tables_and_storage_are_those_of_now_and_before() -> None:
+    text = GOOD + f'[streams.s.table]\nencryption = "{KEY}1"\n'
+    config = parse(text + f'[storage]\nencryption = "{KEY}2"\nformer_keys = ["{KEY}3"]')
+    assert config.table_keys == [f"{KEY}1", f"{KEY}3"]
+    assert config.storage_keys == [f"{KEY}2", f"{KEY}3"]
+    assert (parse(GOOD).table_keys, parse(GOOD).storage_keys) == ([], [])

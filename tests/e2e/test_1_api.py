@@ -58,7 +58,15 @@ def test_every_body_form_is_stored_and_read_back_as_it_was_sent(
 REFUSED = [
     ("no JSON", "quakes", b"{oops", "application/json", {}, 400, "unparseable"),
     ("an unknown stream", "nothing", b'{"series": "a"}', "application/json", {}, 404, "unknown_stream"),
-    ("too many events", "quakes", b"[" + b",".join([b"{}"] * 1001) + b"]", "application/json", {}, 413, "too_many_events"),
+    (
+        "too many events",
+        "quakes",
+        b"[" + b",".join([b"{}"] * 1001) + b"]",
+        "application/json",
+        {},
+        413,
+        "too_many_events",
+    ),
     ("a bomb", "quakes", gzip.compress(b" " * 9_000_000, mtime=0), "application/json", {}, 413, "too_large"),
     ("a form", "quakes", b"series=a", "application/x-www-form-urlencoded", {}, 415, "unsupported_media_type"),
     ("nothing but bad events", "quakes", b'[{"id": "x"}, 7]', "application/json", {}, 422, "all_refused"),

@@ -21,6 +21,7 @@ class FakeCatalog:
         self.horizons: dict[str, datetime] = {}
         self.requests: dict[tuple[str, datetime, datetime], Backfill] = {}
         self.key: bytes | None = None
+        self.standing = False
 
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
@@ -98,6 +99,15 @@ class FakeCatalog:
 
     def drop_backfill(self, backfill: Backfill) -> None:
         self.requests.pop((backfill.stream, backfill.start, backfill.end), None)
+
+    def stands(self) -> bool:
+        return self.standing
+
+    def mark_standing(self) -> None:
+        self.standing = True
+
+    def forget(self, entry: Entry) -> None:
+        self.items.pop((entry.stream, entry.period), None)
 
     def horizon(self, stream: str) -> datetime | None:
         return self.horizons.get(stream)

@@ -66,7 +66,14 @@ class FakeTables:
             {one.name: spec.index_units.get(one.name, own) for one in spec.indexes} if spec.write is not None else {}
         )
         table = Table(
-            spec.name, "CREATING", spec.write, spec.read, spec.table_class, index_units=units, protected=spec.protected
+            spec.name,
+            "CREATING",
+            spec.write,
+            spec.read,
+            spec.table_class,
+            index_units=units,
+            protected=spec.protected,
+            created=self._clock.now(),
         )
         self._held[spec.name] = _Held(table, spec.tags, self._clock.now() + _BUSY, replace(table, status="ACTIVE"))
         self._store.tables[spec.name] = {}

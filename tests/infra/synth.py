@@ -34,10 +34,18 @@ ORIGIN, LOCALHOST = "https://app.example.com", "http://localhost:3000"
 PAGES = ("cors = []", f'cors = ["{ORIGIN}", "{LOCALHOST}"]')
 ENCRYPTED = ('encryption = "aws-owned"', f'encryption = "{KEY}"')
 DELETE_ALL = (
-    ('removal = "keep"', 'removal = "delete"'),
+    ('removal = "keep"             # what becomes of its tables', 'removal = "delete" #'),
     ("[streams.stations]", '[streams.stations]\nremoval = "delete"'),
     ("[streams.reports]", '[streams.reports]\nremoval = "delete"'),
 )
+# The storage's keys stand before the comment of the first stream.
+STORAGE = 'removal = "keep"             # what becomes of the archive'
+ALL_GOES = (*DELETE_ALL, (STORAGE, 'removal = "delete" #'))
+STORAGE_KEY = "arn:aws:kms:us-east-1:000000000000:key/5678abcd-12ab-34cd-56ef-1234567890ab"
+FORMER_KEY = "arn:aws:kms:us-east-1:000000000000:key/9999abcd-12ab-34cd-56ef-1234567890ab"
+STORED_BY_KEY = ('encryption = "service-managed"', f'encryption = "{STORAGE_KEY}"')
+FORMER = ("former_keys = []", f'former_keys = ["{FORMER_KEY}"]')
+PROTECTED = ("termination_protection = false", "termination_protection = true")
 
 
 def temporary_folder(what: str) -> str:
@@ -108,7 +116,9 @@ class Template:
         ]
 
 
-def app(stage: str = "dev", *changes: tuple[str, str], file: Path = CONFIG) -> tuple[cdk.App, TidetableStack]:
+def app(
+    stage: str = "dev", *changes: tuple[str, str], file: Path = CONFIG, env: cdk.Environment | None = None
+) -> tuple[cdk.App, TidetableStack]:
     """An app with the stack of a configuration, by default the example, changed by replacing text in it."""
     text = file.read_text(encoding="utf-8")
     for old, new in changes:
@@ -118,14 +128,23 @@ def app(stage: str = "dev", *changes: tuple[str, str], file: Path = CONFIG) -> t
     app = cdk.App(context=context, outdir=temporary_folder("synth"))
     config = parse(text) if changes else load(file)
     return app, TidetableStack(
-        app, f"Tidetable-{stage}", stage=stage, config=config, assets=EmptyAssets(ROOT, file, stage)
+        app, f"Tidetable-{stage}", stage=stage, config=config, assets=EmptyAssets(ROOT, file, stage), env=env
     )
 
 
 @cache
 def template(stage: str = "dev", *changes: tuple[str, str], file: Path = CONFIG) -> Template:
     """The template of a stage, made once a run."""
-    made, stack = app(stage, *changes, file=file)
+    return _synthesised(*app(stage, *changes, file=file))
+
+
+@cache
+def located(region: str = "eu-west-1", *changes: tuple[str, str]) -> Template:
+    """The template of stage dev where the credentials tell an account, 123456789012, and the Region."""
+    return _synthesised(*app("dev", *changes, env=cdk.Environment(account="123456789012", region=region)))
+
+
+def _synthesised(made: cdk.App, stack: TidetableStack) -> Template:
     return Template(made.synth().get_stack_by_name(stack.stack_name).template)
 
 

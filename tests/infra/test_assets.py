@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Assets:
     (tmp_path / "lambdas" / "settings.py").write_text("")
     (tmp_path / "lambdas" / "__pycache__" / "settings.pyc").write_text("")
     (tmp_path / "lambdas" / "requirements.txt").write_text("")
+    (tmp_path / "lambdas" / "requirements.lock").write_text("")
     (tmp_path / "config.toml").write_text("a = 1")
     monkeypatch.setattr(Assets, "_packages", lambda _self, _requirements: packages)
     return Assets(tmp_path, tmp_path / "config.toml", "dev")
@@ -99,3 +101,43 @@ def test_without_the_runtimes_python_the_sources_go_alone(tmp_path: Path, monkey
     assets = Assets(tmp_path, CONFIG, "dev")
     assert assets.interpreter is None
     assert Assets(tmp_path, CONFIG, "local").interpreter == sys.executable
+
+
+def test_every_function_can_read_its_files_whatever_the_umask_of_the_builder(small: Assets, tmp_path: Path) -> None:
+    (tmp_path / "lambdas" / "handlers").mkdir()
+    (tmp_path / "lambdas" / "handlers" / "ingest.py").write_text("")
+    (tmp_path / "lambdas" / "handlers" / "ingest.py").chmod(0o600)
+    (tmp_path / "packages" / "library").mkdir(mode=0o700)
+    (tmp_path / "packages" / "library" / "module.py").touch(mode=0o600)
+    before = os.umask(0o077)
+    try:
+        built = small.build("requirements.txt")
+    finally:
+        os.umask(before)
+    modes = {str(path.relative_to(built)): path.stat().st_mode & 0o777 for path in [built, *built.rglob("*")]}
+    assert {mode for name, mode in modes.items() if (built / name).is_dir()} == {0o755}
+    assert {mode for name, mode in modes.items() if (built / name).is_file()} == {0o644}
+    assert {"handlers/ingest.py", "library/module.py", "tidetable.toml"} <= set(modes)
+
+
+def test_a_machine_without_the_runtimes_python_says_what_that_means(
+    small: Assets, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Assets, "interpreter", None)
+    small.slim()
+    assert "no python3.13 on this machine" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["requirements", "requirements-archive"])
+def test_everything_that_ships_is_locked_by_version_and_hash(name: str) -> None:
+    lock = (ROOT / "lambdas" / f"{name}.lock").read_text()
+    locked = dict(re.findall(r"^([a-z0-9._-]+)==(\S+) \\$", lock, re.MULTILINE))
+    pins = (ROOT / "lambdas" / "requirements.txt").read_text()
+    pins += (ROOT / "lambdas" / f"{name}.txt").read_text()
+    for package, version in re.findall(r"^([a-z0-9._-]+)==(\S+)$", pins, re.MULTILINE):
+        assert locked[package] == version, f"run the command at the head of {name}.lock"
+    # What comes along with those that are named.
+    assert {"urllib3", "jmespath", "s3transfer", "wrapt", "python-dateutil", "six"} <= set(locked)
+    assert lock.count("--hash=sha256:") >= len(locked)
+    command = Assets(ROOT, CONFIG, "dev").pip_command(f"{name}.txt", Path("x"))
+    assert command[-4:] == ["--require-hashes", "--no-deps", "-r", str(ROOT / "lambdas" / f"{name}.lock")]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.infra.synth import Template, template
+from tests.infra.synth import ALL_GOES, Template, template
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,6 +61,56 @@ def test_the_custom_resource_may_take_longer_than_its_function(dev: Template) ->
     assert int(resource["ServiceTimeout"]) > dev.functions()["deployment"]["Timeout"]
 
 
+def test_the_provider_waits_as_long_as_the_deployments_function_runs(dev: Template) -> None:
+    (provider,) = (one for id, one in dev.all("AWS::Lambda::Function").items() if "Providerframework" in id)
+    assert provider["Timeout"] > dev.functions()["deployment"]["Timeout"]
+
+
+def test_the_providers_logs_expire_as_the_others_do(dev: Template) -> None:
+    (provider,) = (one for id, one in dev.all("AWS::Lambda::Function").items() if "Providerframework" in id)
+    group = dev.resources[provider["LoggingConfig"]["LogGroup"]["Ref"]]
+    assert group["Properties"]["RetentionInDays"] == 30
+    assert group["DeletionPolicy"] == "Delete"
+
+
+def test_the_deployments_function_is_called_and_waited_for_so_that_no_queue_hears_of_its_failures(
+    dev: Template,
+) -> None:
+    asynchronous = {one["FunctionName"]["Ref"] for one in dev.all("AWS::Lambda::EventInvokeConfig").values()}
+    assert dev.id_of("deployment") not in asynchronous
+    assert dev.id_of("lifecycle") in asynchronous
+
+
+def _before(template: Template, id: str, seen: set[str]) -> set[str]:
+    """Every resource that is made before one."""
+    resource = template.resources[id]
+    named = resource.get("DependsOn", [])
+    named = {named} if isinstance(named, str) else set(named)
+    text = json.dumps(resource.get("Properties", {}))
+    named |= set(re.findall(r'"Ref": "(\w+)"', text)) | set(re.findall(r'"Fn::GetAtt": \["(\w+)"', text))
+    for one in (named & set(template.resources)) - seen:
+        seen.add(one)
+        _before(template, one, seen)
+    return seen
+
+
+def test_the_stage_stands_only_when_all_else_is_made(dev: Template) -> None:
+    (standing,) = dev.all("Custom::TidetableStanding")
+    assert _before(dev, standing, set()) == set(dev.resources) - {standing}
+
+
+def test_the_catalog_is_protected_by_the_last_resource_if_it_is_kept(dev: Template) -> None:
+    for made, expected in ((dev, "true"), (template("dev", *ALL_GOES), "false")):
+        (standing,) = made.all("Custom::TidetableStanding").values()
+        assert standing["protected"] == expected
+
+
+def test_events_are_accepted_once_their_tables_are_there(dev: Template) -> None:
+    (tables,) = dev.all("Custom::TidetableTables")
+    (stage,) = dev.all("AWS::ApiGateway::Stage")
+    assert tables in _before(dev, stage, set())
+
+
 def test_a_change_of_the_configuration_runs_it_again(dev: Template) -> None:
     def digest(one: Template) -> str:
         (resource,) = one.all("Custom::TidetableTables").values()
@@ -71,7 +121,7 @@ def test_a_change_of_the_configuration_runs_it_again(dev: Template) -> None:
     assert digest(changed) != digest(dev) == digest(commented)
 
 
-@pytest.mark.parametrize("handler, seconds", [("lifecycle", 300), ("deployment", 600), ("archiver", 900)])
+@pytest.mark.parametrize("handler, seconds", [("lifecycle", 300), ("deployment", 840), ("archiver", 900)])
 def test_the_slow_functions_have_their_time(dev: Template, handler: str, seconds: int) -> None:
     assert dev.functions()[handler]["Timeout"] == seconds
 

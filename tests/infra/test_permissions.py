@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.infra import synth
-from tests.infra.synth import ENCRYPTED, KEY, SCALED, Template, actions, resources
+from tests.infra.synth import ENCRYPTED, FORMER, FORMER_KEY, KEY, SCALED, Template, actions, resources
 
 TABLES = ":table/tidetable-dev.*"
 RECONCILE = {
@@ -35,7 +35,11 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
         {"s3:GetObject", "s3:ListBucket"},
     ),
     "lifecycle": (RECONCILE, ENTRIES | {"dynamodb:GetItem"}, set()),
-    "deployment": (RECONCILE, ENTRIES | {"dynamodb:GetItem"}, set()),
+    "deployment": (
+        RECONCILE,
+        ENTRIES | {"dynamodb:GetItem", "dynamodb:DescribeTable", "dynamodb:UpdateTable"},
+        set(),
+    ),
     "archiver": (
         {"dynamodb:Scan", "dynamodb:DescribeTable", "dynamodb:BatchGetItem"},
         ENTRIES,
@@ -71,6 +75,8 @@ WILDCARDS = {
     r"/stream=\*": "the archive's objects",
     r"/large/\*": "large values",
     r"/overflow/\*": "messages too large for their queue",
+    r":scalable-target/\*": "the names of scalable targets are AWS's own",
+    r":alarm:TargetTracking-table/tidetable-dev\.\*": "alarms of Application Auto Scaling carry the tables' names",
     r"Lifecycle(Function|Deployment|Sweeper)\w+\", \"Arn\"\]}, \":\*": "any version of the one function that is called",
 }
 
@@ -163,33 +169,106 @@ def test_nobody_may_list_the_accounts_tables(dev: Template) -> None:
     assert "dynamodb:ListTables" not in {action for one in _allowed(dev) for action in actions(one)}
 
 
-def test_only_who_scales_may_scale_and_only_if_configured(dev: Template) -> None:
-    scaled = synth.template("dev", SCALED)
-    for made, expected in ((dev, set()), (scaled, {"lifecycle", "deployment"})):
-        may = {
-            name
-            for name in RIGHTS
-            if any("application-autoscaling:RegisterScalableTarget" in actions(one) for one in made.statements(name))
-        }
-        assert may == expected
-    linked = [one for one in scaled.statements("lifecycle") if "iam:CreateServiceLinkedRole" in actions(one)]
+def test_only_who_scales_may_scale(dev: Template) -> None:
+    may = {
+        name
+        for name in RIGHTS
+        if any("application-autoscaling:RegisterScalableTarget" in actions(one) for one in dev.statements(name))
+    }
+    assert may == {"lifecycle", "deployment"}
+    linked = [one for one in dev.statements("lifecycle") if "iam:CreateServiceLinkedRole" in actions(one)]
     assert [one["Condition"] for one in linked] == [
         {"StringLike": {"iam:AWSServiceName": "dynamodb.application-autoscaling.amazonaws.com"}}
     ]
 
 
-def test_only_who_keeps_versions_may_put_on_condition() -> None:
-    never = synth.template("dev", ('versions = "keep"', ""))
-    assert _on(never, "ingest", TABLES) == {"dynamodb:BatchWriteItem"}
-    assert _on(never, "drain", TABLES) == {"dynamodb:BatchWriteItem", "dynamodb:PutItem"}
+# Features that tables keep for their life: what the functions may do must not shrink when they are configured no longer.
+PLAIN = (
+    ('versions = "keep"', ""),
+    ('cold = ["raw"]', ""),
+    ('beyond = "s3"', 'beyond = "refuse"'),
+    ('beyond = "chunks"', ""),
+)
 
 
-def test_a_key_of_ones_own_is_used_through_dynamodb_only() -> None:
-    made = synth.template("dev", ENCRYPTED)
+@pytest.mark.parametrize("name", RIGHTS)
+def test_rights_do_not_follow_todays_configuration(name: str) -> None:
+    def rights(made: Template) -> set[tuple[str, str]]:
+        return {(action, text) for one in made.statements(name) for action in actions(one) for text in resources(one)}
+
+    assert rights(synth.template("dev", *PLAIN)) == rights(synth.template("dev", SCALED))
+
+
+USES = {
+    *("kms:Encrypt", "kms:Decrypt", "kms:ReEncryptFrom", "kms:ReEncryptTo", "kms:DescribeKey"),
+    *("kms:GenerateDataKey", "kms:GenerateDataKeyWithoutPlaintext"),
+}
+THROUGH = {"Fn::Join": ["", ["dynamodb.", {"Ref": "AWS::Region"}, ".", {"Ref": "AWS::URLSuffix"}]]}
+
+
+@pytest.mark.parametrize(
+    "changes, keys", [((ENCRYPTED,), {KEY}), ((ENCRYPTED, FORMER), {KEY, FORMER_KEY}), ((FORMER,), {FORMER_KEY})]
+)
+def test_keys_of_tables_present_and_former_are_used_through_dynamodb_only(
+    changes: tuple[tuple[str, str], ...], keys: set[str]
+) -> None:
+    made = synth.template("dev", *changes)
     for name in ("ingest", "drain", "query", "lifecycle", "deployment", "archiver", "restorer", "sweeper"):
-        uses = [one for one in made.statements(name) if any(action.startswith("kms:") for action in actions(one))]
-        assert [resources(one) for one in uses] == [[f'"{KEY}"']]
-        assert all("kms:ViaService" in str(one["Condition"]) for one in uses)
+        uses = [
+            one
+            for one in made.statements(name)
+            if one.get("Condition", {}) == {"StringEquals": {"kms:ViaService": THROUGH}}
+        ]
+        assert [actions(one) for one in uses] == [USES]
+        assert {text.strip('"') for one in uses for text in resources(one)} == keys
+
+
+def test_only_who_makes_tables_may_let_dynamodb_keep_using_a_key() -> None:
+    made = synth.template("dev", ENCRYPTED, FORMER)
+    may = {}
+    for name in RIGHTS:
+        for one in made.statements(name):
+            if "kms:CreateGrant" in actions(one):
+                may[name] = one["Condition"]
+    assert set(may) == {"lifecycle", "deployment", "restorer"}
+    condition = {
+        "StringEquals": {"kms:ViaService": THROUGH},
+        "Bool": {"kms:GrantIsForAWSResource": "true"},
+    }
+    assert list(may.values()) == [condition] * 3
+
+
+@pytest.mark.parametrize(
+    "name, prefixes",
+    [
+        ("query", ["large/*"]),
+        ("drain", ["overflow/*"]),
+        ("archiver", ["stream=*", "large/*"]),
+        ("restorer", ["stream=*", "large/*"]),
+        ("sweeper", ["large/*"]),
+    ],
+)
+def test_the_bucket_is_listed_under_a_functions_own_prefixes(dev: Template, name: str, prefixes: list[str]) -> None:
+    listing = [one for one in dev.statements(name) if "s3:ListBucket" in actions(one)]
+    # CloudFormation takes a list of one as its element.
+    expected = {"StringLike": {"s3:prefix": prefixes if len(prefixes) > 1 else prefixes[0]}}
+    assert [_unlisted(one["Condition"]) for one in listing] == [expected]
+
+
+def _unlisted(condition: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
+    return {
+        test: {key: value[0] if isinstance(value, list) and len(value) == 1 else value for key, value in keys.items()}
+        for test, keys in condition.items()
+    }
+
+
+def test_objects_are_those_of_the_accounts_own_bucket(dev: Template) -> None:
+    """A bucket that was deleted may come back in a stranger's account."""
+    found = [
+        one for name in RIGHTS for one in dev.statements(name) if any("/large/*" in text for text in resources(one))
+    ]
+    assert len(found) > 4
+    assert all(one["Condition"]["StringEquals"] == {"aws:ResourceAccount": {"Ref": "AWS::AccountId"}} for one in found)
 
 
 def _allowed(template: Template) -> list[dict[str, object]]:

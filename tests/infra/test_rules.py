@@ -12,7 +12,19 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 
-from tests.infra.synth import ENCRYPTED, NOTIFYING, PAGES, SCALED, SIGNED, TRACED, app, checked
+from tests.infra.synth import (
+    ALL_GOES,
+    ENCRYPTED,
+    FORMER,
+    NOTIFYING,
+    PAGES,
+    SCALED,
+    SIGNED,
+    STORED_BY_KEY,
+    TRACED,
+    app,
+    checked,
+)
 
 
 def _report(made: cdk.App) -> tuple[bool, dict[str, Any]]:
@@ -32,11 +44,17 @@ def _rules(report: dict[str, Any]) -> set[str]:
 
 @pytest.mark.parametrize(
     "changes",
-    [(), (TRACED, SIGNED, SCALED, ENCRYPTED, PAGES, NOTIFYING)],
-    ids=["as shipped", "traced, signed, scaled, encrypted, called from pages and notifying"],
+    [(), (TRACED, SIGNED, SCALED, ENCRYPTED, STORED_BY_KEY, FORMER, PAGES, NOTIFYING), ALL_GOES],
+    ids=["as shipped", "traced, signed, scaled, encrypted, called from pages and notifying", "to be deleted"],
 )
 def test_the_stack_passes(changes: tuple[tuple[str, str], ...]) -> None:
     made, _ = app("dev", *changes)
+    _, report = _report(made)
+    assert (report["conclusion"], _rules(report)) == ("success", set())
+
+
+def test_the_stack_passes_where_account_and_region_are_known() -> None:
+    made, _ = app("dev", env=cdk.Environment(account="123456789012", region="eu-west-1"))
     _, report = _report(made)
     assert (report["conclusion"], _rules(report)) == ("success", set())
 

@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-from tests.infra.synth import DELETE_ALL, Template, template
+from tests.infra.synth import (
+    ALL_GOES,
+    DELETE_ALL,
+    FORMER,
+    FORMER_KEY,
+    PROTECTED,
+    STORAGE_KEY,
+    STORED_BY_KEY,
+    Template,
+    actions,
+    app,
+    located,
+    resources,
+    template,
+)
 
 QUEUE, BUCKET, TABLE = "AWS::SQS::Queue", "AWS::S3::Bucket", "AWS::DynamoDB::Table"
 
@@ -46,25 +61,150 @@ def test_the_catalog_is_keyed_protected_and_restorable(dev: Template) -> None:
     assert [(key["AttributeName"], key["KeyType"]) for key in catalog["KeySchema"]] == [("pk", "HASH"), ("sk", "RANGE")]
     assert catalog["BillingMode"] == "PAY_PER_REQUEST"
     assert catalog["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"] is True
-    assert catalog["DeletionProtectionEnabled"] is True
     assert catalog["SSESpecification"]["SSEEnabled"] is True
 
 
-@pytest.mark.parametrize("kind, part", [(TABLE, "StorageCatalog"), (BUCKET, "StorageArchive")])
-def test_data_is_kept_when_the_stack_goes(dev: Template, kind: str, part: str) -> None:
-    assert _one(dev, kind, part)["DeletionPolicy"] == "Retain"
+KEPT = [
+    *((TABLE, "StorageCatalog"), (BUCKET, "StorageArchive"), (BUCKET, "StorageAccessLogs")),
+    *((QUEUE, "IngestOverflow"), (QUEUE, "IngestDeadLetters")),
+]
 
 
-@pytest.mark.parametrize("kind, part", [(TABLE, "StorageCatalog"), (BUCKET, "StorageArchive")])
-def test_data_goes_when_every_stream_says_so(kind: str, part: str) -> None:
-    gone = template("dev", *DELETE_ALL)
-    assert _one(gone, kind, part)["DeletionPolicy"] == "Delete"
-    assert len(gone.all("Custom::S3AutoDeleteObjects")) == 1
+@pytest.mark.parametrize("kind, part", KEPT)
+def test_data_is_kept_when_the_stack_goes_but_not_when_its_creation_fails(dev: Template, kind: str, part: str) -> None:
+    resource = _one(dev, kind, part)
+    assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
+
+
+@pytest.mark.parametrize("kind, part", KEPT)
+def test_data_goes_when_every_stream_and_the_storage_say_so(kind: str, part: str) -> None:
+    assert _one(template("dev", *ALL_GOES), kind, part)["DeletionPolicy"] == "Delete"
+
+
+def test_only_buckets_that_go_are_emptied(dev: Template) -> None:
+    assert not dev.all("Custom::S3AutoDeleteObjects")
+    assert not template("dev", *DELETE_ALL).all("Custom::S3AutoDeleteObjects")
+    emptied = template("dev", *ALL_GOES).all("Custom::S3AutoDeleteObjects").values()
+    assert {one["BucketName"]["Ref"][:18] for one in emptied} == {"StorageArchiveEF4C", "StorageAccessLogs9"}
+
+
+@pytest.mark.parametrize("kind, part", KEPT)
+def test_archives_and_their_catalog_stay_though_the_tables_of_every_stream_go(kind: str, part: str) -> None:
+    assert _one(template("dev", *DELETE_ALL), kind, part)["DeletionPolicy"] == "RetainExceptOnCreate"
 
 
 def test_one_stream_that_is_kept_keeps_the_catalog() -> None:
     mixed = template("dev", DELETE_ALL[1])
-    assert _one(mixed, TABLE, "StorageCatalog")["DeletionPolicy"] == "Retain"
+    assert _one(mixed, TABLE, "StorageCatalog")["DeletionPolicy"] == "RetainExceptOnCreate"
+
+
+def test_nothing_is_protected_before_the_stage_stands(dev: Template) -> None:
+    for one in (dev, template("dev", *ALL_GOES)):
+        (catalog,) = one.all(TABLE).values()
+        assert "DeletionProtectionEnabled" not in catalog
+
+
+def test_what_is_taken_back_has_a_literal_name_where_the_account_is_known() -> None:
+    made = located()
+    names = {
+        next(iter(id for id in ("Catalog", "Archive", "AccessLogs") if f"Storage{id}" in name)): one.get("TableName")
+        or one.get("BucketName")
+        for name, one in {**made.all(TABLE), **made.all(BUCKET)}.items()
+    }
+    assert names == {
+        "Catalog": "tidetable-dev-catalog",
+        "Archive": "tidetable-dev-archive-123456789012-eu-west-1",
+        "AccessLogs": "tidetable-dev-logs-123456789012-eu-west-1",
+    }
+
+
+def test_without_credentials_cloudformation_puts_the_same_names_together(dev: Template) -> None:
+    name = next(one["BucketName"] for id, one in dev.all(BUCKET).items() if "StorageArchive" in id)
+    parts = ["tidetable-dev-archive-", {"Ref": "AWS::AccountId"}, "-", {"Ref": "AWS::Region"}]
+    assert name == {"Fn::Join": ["", parts]}
+
+
+def test_nothing_that_outlives_a_failed_creation_has_a_name_of_its_own(dev: Template) -> None:
+    """Only the account's role for API logs does: other APIs may log with it by then."""
+    left = {
+        one["Type"]: one.get("Properties", {})
+        for one in dev.resources.values()
+        if one.get("DeletionPolicy") == "Retain"
+    }
+    assert set(left) == {"AWS::IAM::Role", "AWS::ApiGateway::Account"}
+    assert "RoleName" not in left["AWS::IAM::Role"]
+
+
+def test_a_stage_in_an_account_with_a_role_for_api_logs_leaves_it_alone() -> None:
+    made = template("dev", ('logging_role = "stage"', 'logging_role = "account"'))
+    assert not made.all("AWS::ApiGateway::Account")
+    (stage,) = made.all("AWS::ApiGateway::Stage").values()
+    assert stage["AccessLogSetting"]
+
+
+def test_a_stack_is_protected_from_termination_if_the_configuration_says_so() -> None:
+    assert app("dev")[1].termination_protection is False
+    assert app("dev", PROTECTED)[1].termination_protection is True
+
+
+def test_a_key_of_ones_own_encrypts_the_bucket_and_the_queues_of_events() -> None:
+    made = template("dev", STORED_BY_KEY)
+    bucket = next(one for id, one in made.all(BUCKET).items() if "StorageArchive" in id)
+    (rule,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    assert rule == {
+        "BucketKeyEnabled": True,
+        "ServerSideEncryptionByDefault": {"KMSMasterKeyID": STORAGE_KEY, "SSEAlgorithm": "aws:kms"},
+    }
+    keys = {id: one.get("KmsMasterKeyId") for id, one in made.all(QUEUE).items()}
+    assert {id[:12]: key for id, key in keys.items()} == {
+        "IngestDeadLe": STORAGE_KEY,
+        "IngestOverfl": STORAGE_KEY,
+        "LifecycleDea": None,
+    }
+    # S3 delivers access logs to no bucket with a customer's key.
+    logs = next(one for id, one in made.all(BUCKET).items() if "StorageAccessLogs" in id)
+    assert "aws:kms" not in json.dumps(logs)
+
+
+def _uses(made: Template, handler: str, service: str) -> dict[str, set[str]]:
+    """The keys that a function may use through a service, and for what."""
+    through = {"Fn::Join": ["", [f"{service}.", {"Ref": "AWS::Region"}, ".", {"Ref": "AWS::URLSuffix"}]]}
+    found: dict[str, set[str]] = {}
+    for one in made.statements(handler):
+        if one.get("Condition", {}).get("StringEquals", {}).get("kms:ViaService") == through:
+            for key in resources(one):
+                found.setdefault(key.strip('"'), set()).update(actions(one))
+    return found
+
+
+WRITE, READ = {"kms:GenerateDataKey", "kms:Decrypt"}, {"kms:Decrypt"}
+
+
+@pytest.mark.parametrize(
+    "handler, objects, messages",
+    [
+        ("ingest", WRITE, WRITE),
+        ("drain", WRITE, WRITE),
+        ("query", READ, set()),
+        ("archive_reader", READ, set()),
+        ("archiver", WRITE, set()),
+        ("restorer", WRITE, set()),
+        ("sweeper", READ, set()),
+        ("lifecycle", set(), set()),
+    ],
+)
+def test_functions_may_use_the_storages_keys_present_and_former(
+    handler: str, objects: set[str], messages: set[str]
+) -> None:
+    made = template("dev", STORED_BY_KEY, FORMER)
+    for service, expected in (("s3", objects), ("sqs", messages)):
+        keys = {STORAGE_KEY: expected, FORMER_KEY: expected} if expected else {}
+        assert _uses(made, handler, service) == keys
+
+
+def test_without_a_key_of_ones_own_nobody_may_use_any(dev: Template) -> None:
+    policies: list[dict[str, Any]] = [*dev.all("AWS::IAM::Policy").values()]
+    assert "kms:" not in json.dumps(policies)
 
 
 def test_every_queue_is_encrypted_and_keeps_two_weeks(dev: Template) -> None:

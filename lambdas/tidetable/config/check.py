@@ -10,7 +10,7 @@ from tidetable.config.check_capacity import MAX_UNITS, check_capacity
 from tidetable.config.check_doors import check_doors
 from tidetable.config.check_index import check_index
 from tidetable.config.model import RESERVED_COLUMNS, ArchivePolicy, Config, Stream
-from tidetable.names import STREAM
+from tidetable.names import STREAM, lake_table
 from tidetable.periods import LONGEST, Kind
 
 _DAY_SECONDS = 86_400
@@ -25,6 +25,8 @@ COLUMN_TYPES = ("string", "boolean", "integer", "double")
 _COLUMN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _DECIMAL = re.compile(r"decimal\((\d{1,2}), ?(\d{1,2})\)")
 _KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
+# AWS: what the tags of a DynamoDB table may hold; letters and digits of any language.
+_TAG = re.compile(r"[\w +\-=.:/@]*")
 # AWS: a Lambda answers at most 6 MB; a request must also survive base64, which adds a third.
 MAX_BODY = 4_400_000
 LOG_RETENTION_DAYS = (
@@ -61,6 +63,8 @@ def check(config: Config) -> list[str]:
         problems.append(f"observability.log_retention_days: CloudWatch Logs keeps for one of {days} days")
     problems += check_doors(config)
     problems += _check_lifecycle(config)
+    problems += _check_storage(config)
+    problems += _check_lake_names(config)
     for stream in config.streams.values():
         path = f"streams.{stream.name}"
         found = (
@@ -94,6 +98,30 @@ def _check_lifecycle(config: Config) -> Iterator[str]:
         yield f"lifecycle.stagger: {policy.stagger} is not within 0s to 1h"
     if not 1 <= policy.max_deletes <= 2_500:
         yield f"lifecycle.max_deletes: {policy.max_deletes} is not within 1 to 2500 tables in a run"
+
+
+def _check_storage(config: Config) -> Iterator[str]:
+    policy = config.storage
+    if policy.encryption != "service-managed" and not _KEY_ARN.fullmatch(policy.encryption):
+        yield f'storage.encryption: "{policy.encryption}" is neither service-managed nor the ARN of a KMS key'
+    for key in policy.former_keys:
+        if not _KEY_ARN.fullmatch(key):
+            yield f'storage.former_keys: "{key}" is not the ARN of a KMS key, such as arn:aws:kms:us-east-1:123456789012:key/...'
+    if config.keeps_tables and policy.removal == "delete":
+        kept = next(stream.name for stream in config.streams.values() if stream.removal == "keep")
+        yield (
+            f'storage.removal: "delete" would delete the large values and the record of the tables that streams.{kept} keeps;'
+            f' set removal = "delete" in every stream, or "keep" here'
+        )
+
+
+def _check_lake_names(config: Config) -> Iterator[str]:
+    """Athena's names have no hyphens: two streams that differ in them alone would be one table."""
+    names: dict[str, str] = {}
+    for name in config.streams:
+        first = names.setdefault(lake_table(name), name)
+        if first != name:
+            yield f"streams.{name}: its Athena table {lake_table(name)} is that of streams.{first} already; rename one of them"
 
 
 def _check_archive(archive: ArchivePolicy) -> Iterator[str]:
@@ -182,6 +210,8 @@ def _check_table(stream: Stream) -> Iterator[str]:
     for key, value in tags.items():
         if not 1 <= len(key) <= 128 or len(value) > 256:
             yield f".table.tags.{key[:40]}: a key has 1 to 128 characters, a value 256 at the most"
+        if not _TAG.fullmatch(key) or not _TAG.fullmatch(value):
+            yield f".table.tags.{key[:40]}: AWS takes letters, digits, spaces and + - = . _ : / @ in tags; leave out the rest"
         if key.lower().startswith(("aws:", "tidetable:")) or key == "project":
             yield f".table.tags.{key}: this tag is not yours to set; choose another key"
 

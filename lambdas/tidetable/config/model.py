@@ -18,6 +18,7 @@ OnExpiry = Literal["archive", "delete", "keep"]
 Removal = Literal["keep", "delete"]
 Mode = Literal["provisioned", "on-demand"]
 Versions = Literal["overwrite", "keep"]
+LoggingRole = Literal["stage", "account"]
 Beyond = Literal["refuse", "chunks", "s3"]
 ChangeStream = Literal["none", "keys-only", "new-image", "old-image", "new-and-old-images"]
 
@@ -37,6 +38,8 @@ class ApiPolicy(_Group, frozen=True, kw_only=True):
     """``[api]``: who may call, how often, and how much at once (``max_body`` in bytes, after decompression).
 
     With ``snap_start`` the functions that callers wait for start from a snapshot. ``cors`` are the origins whose pages may call.
+    With ``snap_start`` the functions that callers wait for start from a snapshot. ``logging_role`` says who sets the role with
+    which API Gateway writes logs, of which an account has one per Region: this stage, or the account's owner.
     """
 
     auth: Auth = "api-key"
@@ -46,6 +49,7 @@ class ApiPolicy(_Group, frozen=True, kw_only=True):
     max_events: int = 1000
     max_body: int = 4_000_000
     cors: tuple[str, ...] = ()
+    logging_role: LoggingRole = "stage"
 
 
 class Observability(_Group, frozen=True, kw_only=True):
@@ -79,6 +83,20 @@ class LifecyclePolicy(_Group, frozen=True, kw_only=True):
     delete_grace: Duration = Duration(days=1)
     max_deletes: int = 100
     stagger: Duration = Duration(minutes=10)
+
+
+class StoragePolicy(_Group, frozen=True, kw_only=True):
+    """``[storage]``: what is kept outside the period tables, in the bucket and the queues.
+
+    ``encryption`` is "service-managed" (free) or the ARN of a KMS key. ``former_keys`` are ARNs of keys that this or a stream's
+    ``encryption`` named before: tables, objects and messages keep the key that they were written with. ``removal`` is what
+    becomes of the archive and the catalog when the stack is destroyed.
+    """
+
+    encryption: str = "service-managed"
+    former_keys: tuple[str, ...] = ()
+    removal: Removal = "keep"
+    termination_protection: bool = False
 
 
 class KeyPolicy(_Group, frozen=True, kw_only=True):
@@ -265,4 +283,26 @@ class Config(_Group, frozen=True, kw_only=True):
     api: ApiPolicy = ApiPolicy()
     observability: Observability = Observability()
     lifecycle: LifecyclePolicy = LifecyclePolicy()
+    storage: StoragePolicy = StoragePolicy()
     streams: Mapping[str, Stream]
+
+    @property
+    def table_keys(self) -> list[str]:
+        """The KMS keys with which period tables may be encrypted, in order: those of streams now, and the former keys."""
+        present = {stream.table.encryption for stream in self.streams.values()} - {"aws-owned", "aws-managed"}
+        return sorted(present | set(self.storage.former_keys))
+
+    @property
+    def storage_keys(self) -> list[str]:
+        """The KMS keys with which objects and messages may be encrypted, in order: the present one, and the former keys."""
+        return sorted({self.storage.encryption, *self.storage.former_keys} - {"service-managed"})
+
+    @property
+    def keeps_tables(self) -> bool:
+        """Whether any stream's tables stay when the stack is destroyed."""
+        return any(stream.removal == "keep" for stream in self.streams.values())
+
+    @property
+    def keeps_catalog(self) -> bool:
+        """Whether the catalog stays when the stack is destroyed: tables and archives are found by it."""
+        return self.keeps_tables or self.storage.removal == "keep"

@@ -67,6 +67,18 @@ class Catalog(CatalogReader, Protocol):
         """Make the secret that cursors are signed with, unless there is one."""
         ...
 
+    def stands(self) -> bool:
+        """Whether the stage was ever deployed to its end; consistent."""
+        ...
+
+    def mark_standing(self) -> None:
+        """Record that the stage was deployed to its end."""
+        ...
+
+    def forget(self, entry: Entry) -> None:
+        """Take back the record of a period, as if it had never been made; nothing happens if there is none."""
+        ...
+
     def put_backfill(self, backfill: Backfill) -> None:
         """Record a request; one of the same stream, start and end takes the place of the one before."""
         ...

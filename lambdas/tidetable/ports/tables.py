@@ -56,6 +56,7 @@ class Table:
     index_units: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     protected: bool = False
     index_sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    created: datetime | None = None
 
     @property
     def on_demand(self) -> bool:

@@ -1,0 +1,87 @@
+"""A stage stands once its stack was made to the end; until then what was made can be taken back, and nothing is protected."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+
+from tidetable.catalog import Entry, State
+from tidetable.config import Config
+from tidetable.lifecycle.apply import NotReady, World, remove_table
+from tidetable.names import parts_table
+from tidetable.ports import TableRefused
+
+_AT_ONCE = 8
+_POLL_SECONDS = 1.0
+# The catalog is made a little before the tables, on another machine's clock.
+_CLOCKS_APART = timedelta(minutes=1)
+# Of a stage that fails before it stands; a table in any other state has a history.
+_YOUNG = frozenset({State.CREATING, State.OPEN, State.CLOSED})
+
+
+def take_back(config: Config, world: World, catalog_table: str) -> list[str]:
+    """Delete the tables of a stage that never stood, and return their names; without a catalog they would be nobody's.
+
+    Nothing happens to a stage that stands or did, such as one that was destroyed and takes its catalog back. A table that is
+    older than the catalog was made by another deployment and may hold events: it stays. May be repeated.
+    """
+    if world.catalog.stands():
+        return []
+    catalog = world.tables.describe(catalog_table)
+    if catalog is None or catalog.created is None:
+        return []
+    entries = [one for name in config.streams for one in world.catalog.entries(name, consistent=True)]
+    if any(entry.state not in _YOUNG for entry in entries):
+        return []
+    since = catalog.created - _CLOCKS_APART
+    young = [entry for entry in entries if _is_young(entry, world, since)]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        attempts = [pool.submit(_take_back, entry, world) for entry in young]
+    # Every table was attempted by now; the first that could not be deleted speaks for all.
+    return [attempt.result() for attempt in attempts]
+
+
+def stand(world: World, catalog_table: str, *, protected: bool) -> None:
+    """Protect the catalog from deletion, or lift that, and then record that the stage stands. May be repeated.
+
+    If it fails the stage does not stand, and its catalog is not protected, so that it can be taken back.
+    """
+    first = not world.catalog.stands()
+    try:
+        protect(world, catalog_table, protected=protected)
+        world.catalog.mark_standing()
+    except Exception:
+        if first and protected:
+            protect(world, catalog_table, protected=False)
+        raise
+
+
+def protect(world: World, catalog_table: str, *, protected: bool) -> None:
+    """Turn the catalog's deletion protection on or off, once no other change is under way."""
+    while True:
+        table = world.tables.describe(catalog_table)
+        if table is not None and table.status == "ACTIVE":
+            if table.protected is protected:
+                return
+            try:
+                world.tables.set_protection(catalog_table, protected=protected)
+            except TableRefused as error:
+                # Protection cannot change twice within 15 seconds.
+                if not error.transient:
+                    raise
+        if world.remaining() < _POLL_SECONDS:
+            raise NotReady(f"table {catalog_table} is {table.status if table is not None else 'not there'}")
+        world.clock.sleep(_POLL_SECONDS)
+
+
+def _is_young(entry: Entry, world: World, since: datetime) -> bool:
+    names = [entry.table, parts_table(entry.table)] if entry.layout.parts else [entry.table]
+    found = [table for table in map(world.tables.describe, names) if table is not None]
+    return all(table.created is not None and table.created >= since for table in found)
+
+
+def _take_back(entry: Entry, world: World) -> str:
+    remove_table(entry, world)
+    # Last: an entry without its table would count as a table that was lost.
+    world.catalog.forget(entry)
+    return entry.table

@@ -1,0 +1,173 @@
+"""A first deployment that fails is repeated; a stage that was destroyed is deployed again and takes back what was kept.
+
+CloudFormation is called as the CDK's command line calls it. ``TIDETABLE_EVERY_RESOURCE=1`` lets the deployment fail after
+each resource in turn instead of after a few.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from local.emulator import REGION, Emulator
+from local.stack import STAGE, _cdk, aws_client
+from tests.e2e.conftest import eventually
+
+NAME = f"Tidetable-{STAGE}"
+ASSETS = f"cdk-hnb659fds-assets-000000000000-{REGION}"
+CATALOG = f"tidetable-{STAGE}-catalog"
+KEPT_BUCKETS = {f"tidetable-{STAGE}-{what}-000000000000-{REGION}" for what in ("archive", "logs")}
+# After which the deployment fails: beginnings of logical ids, in the order in which they are made.
+SAMPLE = (
+    "StorageCatalog",
+    "StorageArchive",
+    "IngestOverflow",
+    "LifecycleTables",
+    "LifecycleSchedule",
+    "ApiRestDeploymentStage",
+    "Dashboard",
+)
+# A resource that cannot be made, as its name is taken, and that CloudFormation does not import either.
+BROKEN = {"Type": "AWS::Events::EventBus", "Properties": {"Name": "taken"}}
+
+
+class Account:
+    """The emulated account, with the stack's assets published."""
+
+    def __init__(self, emulator: Emulator) -> None:
+        self.clients = {
+            name: aws_client(emulator.endpoint, name) for name in ("cloudformation", "dynamodb", "s3", "sqs", "events")
+        }
+        self.cloudformation, self.dynamodb = self.clients["cloudformation"], self.clients["dynamodb"]
+        self._endpoint = emulator.endpoint
+        _cdk(emulator, "bootstrap", f"aws://000000000000/{REGION}")
+        _cdk(emulator, "deploy", "--require-approval", "never", "--method", "prepare-change-set")
+        self.delete()
+        file = emulator.folder / "cdk.out" / f"{NAME}.template.json"
+        self.template: dict[str, Any] = json.loads(file.read_text())
+        self.clients["events"].create_event_bus(Name="taken")
+
+    def broken_after(self, id: str) -> dict[str, Any]:
+        """The template with a resource that fails once another is made; the stage would stand only after it."""
+        broken: dict[str, Any] = json.loads(json.dumps(self.template))
+        broken["Resources"]["Broken"] = BROKEN | {"DependsOn": [id]}
+        standing = next(one for one in broken["Resources"].values() if one["Type"] == "Custom::TidetableStanding")
+        standing["DependsOn"] = [*standing["DependsOn"], "Broken"]
+        return broken
+
+    def create(self, template: dict[str, Any], *, importing: bool = False) -> str:
+        """Deploy by a change set, as the CDK does, and return the status that the stack ends in."""
+        self.clients["s3"].put_object(Bucket=ASSETS, Key="template.json", Body=json.dumps(template).encode())
+        self.cloudformation.create_change_set(
+            StackName=NAME,
+            ChangeSetName="test",
+            ChangeSetType="CREATE",
+            TemplateURL=f"{self._endpoint}/{ASSETS}/template.json",
+            Capabilities=["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"],
+            ImportExistingResources=importing,
+            # The emulator would refuse the name of a bucket that is to be imported, before it imports it.
+            DisableValidation=importing,
+        )
+        eventually(lambda: self._change_set()["Status"], lambda status: status in ("CREATE_COMPLETE", "FAILED"))
+        assert self._change_set()["Status"] == "CREATE_COMPLETE", self._change_set()["StatusReason"]
+        self.imported = {
+            one["ResourceChange"]["LogicalResourceId"]
+            for one in self._change_set()["Changes"]
+            if one["ResourceChange"]["Action"] == "Import"
+        }
+        self.cloudformation.execute_change_set(StackName=NAME, ChangeSetName="test")
+        return self._settled()
+
+    def delete(self) -> None:
+        """Delete the stack, if there is one."""
+        self.cloudformation.delete_stack(StackName=NAME)
+        eventually(self.status, lambda status: status in ("", "DELETE_FAILED"), 180)
+        assert self.status() == ""
+
+    def status(self) -> str:
+        """The stack's status; empty if there is none."""
+        try:
+            return str(self.cloudformation.describe_stacks(StackName=NAME)["Stacks"][0]["StackStatus"])
+        except self.cloudformation.exceptions.ClientError:
+            return ""
+
+    def events(self) -> list[str]:
+        """What failed, for the messages of the tests."""
+        found = self.cloudformation.describe_stack_events(StackName=NAME)["StackEvents"]
+        return [
+            f"{one['LogicalResourceId']}: {one.get('ResourceStatusReason')}"
+            for one in found
+            if "FAILED" in one["ResourceStatus"]
+        ]
+
+    def left(self) -> tuple[set[str], set[str], int]:
+        """The tables, the buckets beside the CDK's own, and the number of queues."""
+        tables = {name for page in self.dynamodb.get_paginator("list_tables").paginate() for name in page["TableNames"]}
+        buckets = {one["Name"] for one in self.clients["s3"].list_buckets()["Buckets"]} - {ASSETS}
+        return tables, buckets, len(self.clients["sqs"].list_queues().get("QueueUrls", []))
+
+    def protected(self) -> bool:
+        """Whether the catalog is."""
+        return bool(self.dynamodb.describe_table(TableName=CATALOG)["Table"]["DeletionProtectionEnabled"])
+
+    def _change_set(self) -> Any:
+        return self.cloudformation.describe_change_set(StackName=NAME, ChangeSetName="test")
+
+    def _settled(self) -> str:
+        return eventually(self.status, lambda status: not status.endswith("_IN_PROGRESS"), 300)
+
+
+@pytest.fixture(scope="module")
+def account() -> Iterator[Account]:
+    with Emulator() as emulator:
+        yield Account(emulator)
+
+
+def _in_turn(account: Account) -> list[str]:
+    every = [
+        id
+        for id, one in account.template["Resources"].items()
+        if one["Type"] not in ("Custom::TidetableStanding", "AWS::CDK::Metadata")
+    ]
+    if os.environ.get("TIDETABLE_EVERY_RESOURCE"):
+        return every
+    return [next(id for id in every if id.startswith(part)) for part in SAMPLE]
+
+
+def test_a_first_deployment_that_fails_leaves_nothing_that_stands_in_the_way(account: Account) -> None:
+    for id in _in_turn(account):
+        assert account.create(account.broken_after(id)) == "ROLLBACK_COMPLETE", (id, account.events())
+        assert account.left() == (set(), set(), 0), id
+        account.delete()
+
+
+def test_a_stage_that_was_destroyed_takes_its_catalog_its_buckets_and_its_tables_back(account: Account) -> None:
+    assert account.create(account.template) == "CREATE_COMPLETE", account.events()
+    tables, buckets, _ = account.left()
+    assert CATALOG in tables
+    assert len(tables) > 20
+    assert buckets == KEPT_BUCKETS
+    assert account.protected()
+    made = {name: account.dynamodb.describe_table(TableName=name)["Table"]["CreationDateTime"] for name in tables}
+
+    account.delete()
+    # The tables, the buckets, and the two queues of acknowledged events.
+    assert account.left() == (tables, buckets, 2)
+    assert account.protected()
+
+    assert account.create(account.template) == "ROLLBACK_COMPLETE"
+    account.delete()
+
+    # A deployment that takes everything back and then fails gives it back as it was.
+    last = next(id for id in account.template["Resources"] if id.startswith("LifecycleTables"))
+    assert account.create(account.broken_after(last), importing=True) == "ROLLBACK_COMPLETE", account.events()
+    assert account.left() == (tables, buckets, 2)
+    account.delete()
+
+    assert account.create(account.template, importing=True) == "CREATE_COMPLETE", account.events()
+    assert {id[:16] for id in account.imported} == {"StorageCatalogBA"[:16], "StorageArchiveEF", "StorageAccessLog"}
+    assert account.left()[:2] == (tables, buckets)
+    now = {name: account.dynamodb.describe_table(TableName=name)["Table"]["CreationDateTime"] for name in tables}
+    assert now == made

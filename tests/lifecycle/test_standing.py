@@ -1,0 +1,156 @@
+"""A stage that never stood is taken back; one that stands is protected, and keeps its tables."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from tests.lifecycle.world import NOON, World
+from tidetable.config import Config, TableClass
+from tidetable.lifecycle.apply import World as Applied
+from tidetable.lifecycle.standing import protect, stand, take_back
+from tidetable.ports import TableRefused, TableSpec
+
+CATALOG = "tidetable-t-catalog"
+
+
+def deployed(**changes: object) -> World:
+    """A world whose catalog was made just before its first run."""
+    world = World(**changes)
+    world.tables.create(TableSpec(CATALOG, None, None, TableClass.STANDARD, {}))
+    world.clock.sleep(10)
+    world.run()
+    return world
+
+
+def applied(world: World) -> Applied:
+    return Applied("t", world.catalog, world.tables, world.scaling, world.archiver, world.clock, lambda: 1000.0)
+
+
+def taken(world: World) -> list[str]:
+    return take_back(world.config, applied(world), CATALOG)
+
+
+def test_a_stage_that_never_stood_leaves_no_table_and_no_entry() -> None:
+    world = deployed()
+    assert sorted(taken(world)) == [
+        "tidetable-t.s.2026-03-14",
+        "tidetable-t.s.2026-03-15",
+        "tidetable-t.s.2026-03-16",
+        "tidetable-t.s.2026-03-17",
+    ]
+    assert world.tables.names == {CATALOG}
+    assert world.catalog.items == {}
+    assert taken(world) == []
+
+
+def test_after_that_the_same_stage_can_be_made() -> None:
+    world = deployed()
+    taken(world)
+    world.run()
+    assert len(world.tables.names) == 5
+
+
+def test_tables_beside_the_tables_go_too() -> None:
+    world = deployed(more='cold = ["raw"]')
+    assert "tidetable-t.s.2026-03-15.parts" in world.tables.names
+    taken(world)
+    assert world.tables.names == {CATALOG}
+
+
+def test_a_stage_that_stands_keeps_its_tables() -> None:
+    world = deployed()
+    stand(applied(world), CATALOG, protected=True)
+    assert taken(world) == []
+    assert len(world.tables.names) == 5
+
+
+def test_tables_that_are_older_than_the_catalog_may_hold_events_and_stay() -> None:
+    world = World()
+    world.run()
+    world.catalog.items.clear()
+    world.clock.sleep(3600)
+    world.tables.create(TableSpec(CATALOG, None, None, TableClass.STANDARD, {}))
+    world.clock.sleep(10)
+    world.run()
+    assert taken(world) == []
+    assert len(world.tables.names) == 5
+
+
+def test_a_stage_with_a_history_is_left_alone_even_if_nobody_wrote_down_that_it_stands() -> None:
+    world = deployed(late="1h", retention=1)
+    world.at(NOON + timedelta(days=3))
+    assert any(state.value in ("archiving", "archived", "deleted") for state in world.states().values())
+    before = world.tables.names
+    assert taken(world) == []
+    assert world.tables.names == before
+
+
+def test_a_table_that_cannot_be_deleted_stops_no_other_and_is_an_error() -> None:
+    world = deployed()
+    real = world.tables.delete
+
+    def delete(name: str) -> None:
+        if name.endswith("-15"):
+            raise TableRefused("no", transient=False)
+        real(name)
+
+    world.tables.delete = delete  # type: ignore[method-assign]
+    with pytest.raises(TableRefused):
+        taken(world)
+    assert world.tables.names == {CATALOG, "tidetable-t.s.2026-03-15"}
+
+
+def test_the_catalog_is_protected_once_the_stage_stands() -> None:
+    world = deployed()
+    for _ in range(2):
+        stand(applied(world), CATALOG, protected=True)
+        found = world.tables.describe(CATALOG)
+        assert found is not None
+        assert (found.protected, world.catalog.stands()) == (True, True)
+
+
+def test_a_catalog_that_goes_with_its_stack_is_not_protected() -> None:
+    world = deployed()
+    stand(applied(world), CATALOG, protected=True)
+    world.clock.sleep(60)
+    stand(applied(world), CATALOG, protected=False)
+    found = world.tables.describe(CATALOG)
+    assert found is not None
+    assert (found.protected, world.catalog.stands()) == (False, True)
+
+
+def test_a_stage_that_could_not_be_recorded_as_standing_is_not_protected_either() -> None:
+    world = deployed()
+
+    def mark() -> None:
+        raise ConnectionError("no answer")
+
+    world.catalog.mark_standing = mark  # type: ignore[method-assign]
+    with pytest.raises(ConnectionError):
+        stand(applied(world), CATALOG, protected=True)
+    found = world.tables.describe(CATALOG)
+    assert found is not None
+    assert not found.protected
+
+
+def test_protection_that_was_changed_a_moment_ago_is_waited_for() -> None:
+    world = deployed()
+    real, refusals = world.tables.set_protection, iter([True, True, False])
+
+    def refuse(name: str, protected: bool) -> None:
+        if next(refusals, False):
+            raise TableRefused("ThrottlingException: protection changed less than 15 s ago", transient=True)
+        real(name, protected)
+
+    world.tables.set_protection = refuse  # type: ignore[method-assign]
+    protect(applied(world), CATALOG, protected=True)
+    found = world.tables.describe(CATALOG)
+    assert found is not None
+    assert found.protected
+
+
+def test_a_stage_without_streams_of_its_catalog_is_no_trouble() -> None:
+    world = deployed()
+    other = Config(streams={"x": msgspec.structs.replace(world.config.streams["s"], name="x")})
+    assert take_back(other, applied(world), CATALOG) == []
