@@ -21,7 +21,7 @@ from tidetable.errors import ConfigError
 
 # sysexits.h: the command was used wrongly. Its own 2 is what `plan` ends with while something is to be done.
 USAGE = 64
-typer.BadParameter.__base__.exit_code = USAGE  # type: ignore[attr-defined]
+typer.BadParameter.__mro__[1].exit_code = USAGE  # type: ignore[attr-defined]
 
 
 def check_address(address: str | None) -> str | None:
