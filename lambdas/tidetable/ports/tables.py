@@ -41,7 +41,9 @@ class Table:
     """A table as DynamoDB describes it. ``status`` is DynamoDB's word; size and count are up to six hours old.
 
     ``index_units`` are the provisioned write and read units of each index by name; empty for an on-demand table.
-    ``index_sizes`` are the items and bytes of each.
+    ``index_sizes`` are the items and bytes of each. ``decreases_today`` and ``last_decrease`` are those of the table or of the
+    index that has the most. ``most`` and ``index_most`` are an on-demand table's maxima of write and read units, None if it
+    has none; only a table that was ``described`` just now shows them.
     """
 
     name: str
@@ -56,6 +58,9 @@ class Table:
     index_units: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     protected: bool = False
     index_sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    most: tuple[int, int] | None = None
+    index_most: Mapping[str, tuple[int, int] | None] = field(default_factory=dict)
+    described: bool = True
 
     @property
     def on_demand(self) -> bool:
@@ -92,11 +97,17 @@ class Tables(Protocol):
         *,
         itself: bool = True,
         indexes: Mapping[str, tuple[int, int]] | None = None,
+        most: tuple[int, int] | None = None,
     ) -> None:
         """Set provisioned units, or on-demand billing if both are None. Does not wait.
 
         The units go to the table ``itself`` unless it has them: what would not change is refused. ``indexes`` get their own.
+        ``most`` are the maxima of a table that becomes on-demand.
         """
+        ...
+
+    def set_maxima(self, name: str, most: tuple[int, int] | None, indexes: Sequence[str]) -> None:
+        """Set what an on-demand table may take at the most, and each of these indexes; None lifts it. Does not wait."""
         ...
 
     def set_class(self, name: str, table_class: TableClass) -> None:
@@ -129,8 +140,12 @@ class Scaling(Protocol):
 
 
 class TableRefused(Exception):
-    """DynamoDB refused a change of a table. ``transient``: the same change may succeed later, unchanged."""
+    """DynamoDB refused a change of a table. ``transient``: the same change may succeed later, unchanged.
 
-    def __init__(self, message: str, *, transient: bool) -> None:
+    ``crowded``: it was refused only as too many others were under way at once, or in one second.
+    """
+
+    def __init__(self, message: str, *, transient: bool, crowded: bool = False) -> None:
         self.transient = transient
+        self.crowded = crowded
         super().__init__(message)
