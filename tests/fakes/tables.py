@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from tests.fakes.clock import FakeClock
 from tests.fakes.store import FakeStore
@@ -93,7 +94,7 @@ class FakeTables:
         held = self._get(name).table
         units = {**held.index_units, **(indexes or {})} if write is not None else {}
         own = (write, read) if itself else (held.write, held.read)
-        maxima: dict[str, object] = {}
+        maxima: dict[str, Any] = {}
         if held.on_demand is not (own[0] is None):
             # A switch of the billing mode drops them; only the table's own can be set with it.
             maxima = {"most": most, "index_most": dict.fromkeys(held.index_most)}

@@ -14,7 +14,7 @@ def removing(world: World, removal: Removal) -> list[str]:
     stream = msgspec.structs.replace(world.config.streams["s"], removal=removal)
     config = Config(streams={"s": stream})
     parts = Applied("t", world.catalog, world.tables, world.scaling, world.archiver, world.clock, lambda: 1000.0)
-    return remove(config, parts, world.clock.now())
+    return remove(config, parts, world.clock.now(), "owner").tables
 
 
 def test_tables_are_kept_unless_their_stream_says_otherwise() -> None:

@@ -274,7 +274,9 @@ def test_a_strangers_table_of_our_name_is_never_touched() -> None:
 def test_two_runs_at_once_are_one_run() -> None:
     world = World()
     assert world.catalog.acquire("lifecycle", "another", world.clock.time, timedelta(minutes=5))
-    assert world.run().skipped == "another run is under way"
+    report = world.run()
+    assert report.skipped == "another run is under way; if it died, its lease runs out within 5 minutes of its start"
+    assert report.healthy is None, "a run that did nothing knows of no trouble"
     assert world.tables.names == set()
     assert world.after(minutes=6).healthy, "a killed run's lease runs out"
 

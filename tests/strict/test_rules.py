@@ -323,10 +323,10 @@ def backups_come_later(console: Console) -> list[str]:
     return seen
 
 
-@shows(
-    Rule.SWITCH_DROPS_MAXIMA,
-    [({"Write": 50, "Read": 60}, {"Write": 50, "Read": 60}), ({}, {}), ({"Write": 70, "Read": 80}, {})],
-)
+_MAXIMA = {"Write": 50, "Read": 60}
+
+
+@shows(Rule.SWITCH_DROPS_MAXIMA, [(_MAXIMA, _MAXIMA), ({}, {}), ({"Write": 70, "Read": 80}, {})])
 def switch_drops_maxima(console: Console) -> list[tuple[dict[str, int], dict[str, int]]]:
     def shown() -> tuple[dict[str, int], dict[str, int]]:
         described = console.describe()
@@ -337,7 +337,7 @@ def switch_drops_maxima(console: Console) -> list[tuple[dict[str, int], dict[str
         )
         return table, its_index
 
-    limits = {"OnDemandThroughput": {"MaxWriteRequestUnits": 50, "MaxReadRequestUnits": 60}}
+    limits: dict[str, Any] = {"OnDemandThroughput": {"MaxWriteRequestUnits": 50, "MaxReadRequestUnits": 60}}
     console.table(**limits, GlobalSecondaryIndexes=[index() | limits])
     seen = [shown()]
     update = {"IndexName": "i", "ProvisionedThroughput": provisioned(5, 5)}
@@ -356,7 +356,7 @@ def switch_drops_maxima(console: Console) -> list[tuple[dict[str, int], dict[str
 
 @shows(Rule.LOST_KEY, ["ACTIVE", "INACCESSIBLE_ENCRYPTION_CREDENTIALS", "CREATING", "gone", "DELETING"])
 def lost_key(console: Console) -> list[str]:
-    encrypted = {"SSESpecification": {"Enabled": True, "SSEType": "KMS", "KMSMasterKeyId": "arn:key"}}
+    encrypted: dict[str, Any] = {"SSESpecification": {"Enabled": True, "SSEType": "KMS", "KMSMasterKeyId": "arn:key"}}
     console.table(**encrypted)
     seen = [console.describe()["TableStatus"]]
     console.dynamo.account.lost_keys.add("arn:key")

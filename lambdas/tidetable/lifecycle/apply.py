@@ -30,7 +30,7 @@ _ARCHIVE_SECONDS = 20.0
 
 @dataclass(slots=True)
 class World:
-    """What actions act upon. ``remaining`` tells the seconds that the run may still take."""
+    """What actions act upon. ``remaining`` tells the seconds that the run may still take, ``patience`` those that it may wait."""
 
     stage: str
     catalog: Catalog
@@ -39,10 +39,11 @@ class World:
     archiver: Archiver
     clock: Clock
     remaining: Callable[[], float]
+    patience: Callable[[], float] | None = None
 
     def period_tables(self) -> PeriodTables:
         """The tables for one action, which waits a minute for them: a table that does not settle keeps no other waiting."""
-        remaining = at_most(WAIT_SECONDS, self.clock, self.remaining)
+        remaining = at_most(WAIT_SECONDS, self.clock, self.patience or self.remaining)
         return PeriodTables(self.stage, self.tables, self.clock, remaining)
 
 

@@ -26,6 +26,9 @@ LEASE = "lifecycle"
 # No run holds the lease for longer, so a dead run's lease is over before the next but one is due.
 LEASE_MOST = timedelta(minutes=5)
 ARCHIVES_AT_ONCE = 4
+# How long the actions of one rank wait for tables, all in all. Then they are begun without waiting, for a later run to
+# finish: forty tables that do not settle must leave time for the archives of the others.
+RANK_SECONDS = 120.0
 SKIPPED = "another run is under way; if it died, its lease runs out within 5 minutes of its start"
 
 
@@ -154,6 +157,7 @@ def _run(
         return
     world = World(parts.stage, parts.catalog, parts.tables, parts.scaling, parts.archiver, parts.clock, remaining)
     for _, ranked in groupby(actions, key=lambda action: action.rank):
+        world.patience = at_most(RANK_SECONDS, parts.clock, remaining)
         report.done += _attempt_all(list(ranked), world, report.now)
     remember_tables(parts.catalog, observation)
     remember_horizons(parts.catalog, observation)
