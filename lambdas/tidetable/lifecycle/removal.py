@@ -14,8 +14,9 @@ from tidetable.errors import TidetableError
 from tidetable.leases import leased
 from tidetable.lifecycle.apply import World, remove_table
 from tidetable.lifecycle.observe import said
-from tidetable.lifecycle.reconcile import LEASE
+from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
 from tidetable.period_tables import NotOurs, NotReady, PeriodTables
+from tidetable.ports import TableRefused
 
 # A deletion takes 5 to 8 s (measured), nearly all of it waiting.
 _AT_ONCE = 32
@@ -70,10 +71,13 @@ def _attempt(entry: Entry, world: World, now: datetime, owner: str, removed: Rem
     except NotOurs as error:
         removed.left[entry.table] = str(error)
     except Exception as error:
-        removed.failed[entry.table] = str(error) if isinstance(error, TidetableError) else said(error)
+        known = isinstance(error, TidetableError | TableRefused)
+        removed.failed[entry.table] = str(error) if known else said(error)
 
 
 def _remove(entry: Entry, world: World, now: datetime, owner: str) -> bool:
+    # A removal may take longer than a lease lasts.
+    world.catalog.acquire(LEASE, owner, world.clock.now(), _length(world))
     with ExitStack() as held:
         if entry.state is State.RESTORING:
             # A restore that is under way would make the table again. It may have been begun and left, too.
@@ -87,9 +91,13 @@ def _remove(entry: Entry, world: World, now: datetime, owner: str) -> bool:
 def _wait_for_lease(world: World, lease: str, owner: str, held: ExitStack) -> None:
     """Take a lease as soon as it is free; NotReady if the time is up before. A dead run's lease runs out by itself."""
     while True:
-        length = timedelta(seconds=max(world.remaining(), 0))
-        if held.enter_context(leased(world.catalog, lease, owner, world.clock.now(), length)):
+        if held.enter_context(leased(world.catalog, lease, owner, world.clock.now(), _length(world))):
             return
         if world.remaining() < 2 * _WAIT_SECONDS:
             raise NotReady(f"{lease} is under way; delete the stack again in a few minutes")
         world.clock.sleep(_WAIT_SECONDS)
+
+
+def _length(world: World) -> timedelta:
+    """How long to hold a lease: a removal that dies must not keep the next from beginning."""
+    return min(timedelta(seconds=max(world.remaining(), 0)), LEASE_MOST)
