@@ -58,7 +58,10 @@ def deploy(
     deployed = Deployed()
     refused = 0
     while True:
-        report = reconcile(parts, owner, remaining, only=is_urgent)
+        try:
+            report = reconcile(parts, owner, remaining, only=is_urgent)
+        except Exception as error:  # such as a catalog that does not answer for a moment
+            report = Report(parts.clock.now(), dry_run=False, troubles=[f"a run ended early: {said(error)}"])
         deployed.reports.append(report)
         _look(parts, report, deployed)
         waits, refuses = _unfinished(report, deployed)
@@ -142,7 +145,10 @@ def _was_missing(one: Unmade, parts: Reconciler, began: datetime) -> bool:
 
 def _has_stood(parts: Reconciler, configuration: str) -> bool:
     """Whether this configuration was deployed before, without failing."""
-    return is_marked(parts.catalog, _mark(configuration), parts.clock.now())
+    try:
+        return is_marked(parts.catalog, _mark(configuration), parts.clock.now())
+    except Exception:  # a catalog that does not answer is a trouble of the deploy already
+        return False
 
 
 def _mark(configuration: str) -> str:
