@@ -76,6 +76,8 @@ class DynamoTables:
             },
             most=_most(table),
             index_most={one["IndexName"]: _most(one) for one in table.get("GlobalSecondaryIndexes", ())},
+            # DynamoDB shows the warm throughput of every table. DynamoDB Local knows neither that nor maxima.
+            shows_maxima="WarmThroughput" in table,
         )
 
     def tags(self, name: str) -> Mapping[str, str]:

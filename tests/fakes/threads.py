@@ -54,7 +54,7 @@ def side_by_side(patch: pytest.MonkeyPatch, clock: SharedClock) -> None:
             super().__init__(width)
             self._width = width
 
-        def map(self, act: Callable[..., Any], *arguments: Iterable[Any], **_: Any) -> Iterator[Any]:
+        def map(self, act: Callable[..., Any], *arguments: Iterable[Any], **_: Any) -> Iterator[Any]:  # type: ignore[override]
             tasks = list(zip(*arguments, strict=True))
             left, lock = [len(tasks)], threading.Lock()
 

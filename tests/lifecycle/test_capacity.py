@@ -125,7 +125,7 @@ def test_a_registration_that_fails_is_reported_and_repeated_until_it_is_confirme
             raise ConnectionError("no answer")
         register(*given)
 
-    world.scaling.register = failing  # type: ignore[method-assign]
+    world.scaling.register = failing  # type: ignore[method-assign, assignment]
     # Two tables of the window are to be scaled: the first run fails for both, the second for one of them.
     reports = [world.after(minutes=5) for _ in range(4)]
     assert [report.healthy for report in reports] == [False, False, True, True]

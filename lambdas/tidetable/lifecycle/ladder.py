@@ -58,11 +58,11 @@ class Level:
         return self.units(held) == held and indexes and (stays or seen.table_class is self.table_class)
 
     def caps(self, table: Table) -> bool:
-        """Whether an on-demand table that was looked at just now needs other maxima, or an index of it does.
+        """Whether an on-demand table needs other maxima, or an index of it does, as far as that is known.
 
         A billing switch drops them, and back in on-demand mode the switch itself can set only those of the table.
         """
-        if self.write is not None or not table.on_demand or not table.described:
+        if self.write is not None or not table.on_demand or not table.shows_maxima:
             return False
         return any(most != self.most for most in (table.most, *table.index_most.values()))
 

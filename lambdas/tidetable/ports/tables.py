@@ -43,7 +43,7 @@ class Table:
     ``index_units`` are the provisioned write and read units of each index by name; empty for an on-demand table.
     ``index_sizes`` are the items and bytes of each. ``decreases_today`` and ``last_decrease`` are those of the table or of the
     index that has the most. ``most`` and ``index_most`` are an on-demand table's maxima of write and read units, None if it
-    has none; only a table that was ``described`` just now shows them.
+    has none; ``shows_maxima`` is false if that is unknown: the table was not looked at, or the engine knows no maxima.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Table:
     index_sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     most: tuple[int, int] | None = None
     index_most: Mapping[str, tuple[int, int] | None] = field(default_factory=dict)
-    described: bool = True
+    shows_maxima: bool = True
 
     @property
     def on_demand(self) -> bool:

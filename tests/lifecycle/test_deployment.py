@@ -1,0 +1,89 @@
+"""The function behind the stack's custom resource."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from strict import Fault, Kind
+from tests.api.gateway import Context
+from tests.fakes.serial import everywhere
+from tests.fakes.stage import CATALOG, Stage
+from tests.lifecycle.test_deploy import CONFIG, NOON
+from tidetable.config import parse
+from tidetable.lifecycle.removal import RemovalFailed
+
+ID = "tidetable-lapse-tables"
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    """A stage whose deployment function is called in this process."""
+    monkeypatch.setenv("TIDETABLE_STAGE", "lapse")
+    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
+    from handlers import deployment, lifecycle
+
+    stage = Stage(NOON, CONFIG)
+    told: list[Any] = []
+    monkeypatch.setattr("wiring_control.reconciler", stage.reconciler)
+    monkeypatch.setattr(lifecycle, "tell", told.append)
+    monkeypatch.setattr(deployment, "tell", told.append)
+    with pytest.MonkeyPatch.context() as patch:
+        everywhere(patch)
+        yield stage
+
+
+def invoke(request: str, configuration: str = "a") -> Any:
+    from handlers.deployment import handler
+
+    event = {"RequestType": request, "ResourceProperties": {"configuration": configuration}}
+    return handler(event, Context())  # type: ignore[arg-type]
+
+
+def refuse(stage: Stage, label: str, stream: str = "s") -> None:
+    table = f"tidetable-lapse.{stream}.{label}"
+    stage.dynamo.faults.add(Fault(Kind.ACCESS_DENIED, operation="CreateTable", table=table))
+
+
+def test_the_tables_are_there_when_it_answers(stage: Stage) -> None:
+    answer = invoke("Create")
+    assert answer == {"PhysicalResourceId": ID, "Data": {"TablesLeftToSchedule": "0", "Tables": ""}}
+    assert len(stage.dynamo.account.tables) == 5
+
+
+def test_tables_that_are_left_to_the_schedule_are_in_the_answer(stage: Stage) -> None:
+    refuse(stage, "2026-03-17")
+    answer = invoke("Create")
+    assert answer["Data"] == {"TablesLeftToSchedule": "1", "Tables": "tidetable-lapse.s.2026-03-17"}
+
+
+def test_a_table_that_events_need_now_fails_it(stage: Stage) -> None:
+    refuse(stage, "2026-03-15")
+    with pytest.raises(
+        Exception, match=r"1 tables that events need now could not be made; tidetable-lapse.s.2026-03-15"
+    ):
+        invoke("Create")
+
+
+def test_a_rollback_to_a_configuration_that_stood_does_not_fail(stage: Stage) -> None:
+    invoke("Create", "a")
+    stage.clock.sleep(4 * 86_400)
+    refuse(stage, "2026-03-19")
+    stage.config = parse(CONFIG.replace("retention = 5", "retention = 6"))
+    with pytest.raises(Exception, match="2026-03-19"):
+        invoke("Update", "b")
+    stage.config = parse(CONFIG)
+    assert invoke("Update", "a")["Data"]["Tables"] == "tidetable-lapse.s.2026-03-19"
+
+
+def test_a_deletion_removes_what_the_streams_say_and_fails_for_what_is_left(stage: Stage) -> None:
+    invoke("Create")
+    stage.config = parse(CONFIG.replace("retention = 5", 'retention = 5\nremoval = "delete"'))
+    fault = Fault(Kind.ACCESS_DENIED, operation="DeleteTable", table="tidetable-lapse.s.2026-03-16")
+    stage.dynamo.faults.add(fault)
+    with pytest.raises(RemovalFailed, match="2026-03-16"):
+        invoke("Delete")
+    stage.dynamo.faults.clear()
+    assert invoke("Delete") == {"PhysicalResourceId": ID}
+    stage.dynamo.account.settle()
+    assert set(stage.dynamo.account.tables) == {CATALOG}
