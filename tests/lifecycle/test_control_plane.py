@@ -13,6 +13,7 @@ from tests.fakes.threads import SharedClock, side_by_side
 from tests.lifecycle.world import outcomes
 from tidetable.catalog import Entry, State
 from tidetable.config import parse
+from tidetable.period_tables import PeriodTables, TableUnusable, at_most
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 KEY = "arn:aws:kms:us-east-1:000000000000:key/11111111-2222-3333-4444-555555555555"
@@ -186,6 +187,17 @@ def test_a_change_that_does_not_end_is_waited_for_a_minute_per_action() -> None:
     assert ("create", "2026-03-18", "done") in outcomes(report)
     assert ("capacity", "2026-03-16", "done") in outcomes(report)
     assert timedelta(seconds=55) < stage.clock.now() - began < timedelta(seconds=80)
+
+
+def test_a_state_that_does_not_pass_ends_the_wait_at_once() -> None:
+    stage = Stage(NOON, LIFECYCLE + stream("s", table=f'encryption = "{KEY}"'))
+    stage.run_lifecycle()
+    stage.dynamo.account.lost_keys.add(KEY)
+    held = PeriodTables("lapse", stage.tables, stage.clock, at_most(60, stage.clock, lambda: 60.0))
+    began = stage.clock.now()
+    with pytest.raises(TableUnusable, match=r"2026-03-15 is INACCESSIBLE_ENCRYPTION_CREDENTIALS; see the runbook"):
+        held.settled("tidetable-lapse.s.2026-03-15")
+    assert stage.clock.now() == began
 
 
 # Ownership

@@ -10,6 +10,7 @@ from strict import Fault, Kind
 from tests.fakes.serial import everywhere
 from tests.fakes.stage import CATALOG, STAGE, Killed, Stage
 from tests.fakes.threads import SharedClock, side_by_side
+from tests.lifecycle.world import World as FakeWorld
 from tidetable.catalog import State
 from tidetable.config import TableClass
 from tidetable.lifecycle.apply import World
@@ -222,3 +223,21 @@ def test_a_table_that_is_still_in_the_making_is_waited_for_and_deleted() -> None
     assert removing(stage).tables == [entry.table]
     stage.dynamo.account.settle()
     assert entry.table not in stage.dynamo.account.tables
+
+
+def test_no_scalable_target_is_left_of_a_table_that_was_removed_while_it_was_scaled() -> None:
+    world = FakeWorld(
+        more='removal = "delete"',
+        capacity="""
+        mode = "provisioned"
+        autoscaling = { write = { min = 5, max = 100 } }
+        ladder = [{ age = 0, write = 10, read = 10 }]
+        """,
+    )
+    world.run()
+    world.after(minutes=5)
+    assert len(world.scaling.tended) == 2
+    parts = world.parts()
+    acting = World("t", parts.catalog, parts.tables, parts.scaling, parts.archiver, parts.clock, lambda: 500.0)
+    assert len(remove(world.config, acting, world.clock.now(), "destroy").tables) == 4
+    assert (world.scaling.tended, world.tables.names) == ({}, set())
