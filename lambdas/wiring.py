@@ -82,9 +82,11 @@ def store() -> EventStore:
 
 @cache
 def tables() -> Tables:
-    import wiring_control
+    """To describe tables while a caller waits: not by the control plane's client, which retries for half a minute."""
+    from aws import clients
+    from aws.tables import DynamoTables
 
-    return wiring_control.tables()
+    return DynamoTables(clients.dynamodb())
 
 
 @cache

@@ -27,7 +27,7 @@ def catalog() -> Catalog:
 
 @cache
 def tables() -> Tables:
-    return DynamoTables(clients.dynamodb())
+    return DynamoTables(clients.control_plane())
 
 
 @cache

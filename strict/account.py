@@ -25,11 +25,22 @@ class Account:
         self.timings = timings
         self.without = without
         self.tables: dict[str, Table] = {}
+        # When tables were made or deleted last.
+        self.mutations: list[datetime] = []
+        # How many tables with indexes may be in the making; the service may lower it for a while.
+        self.indexed_at_once = 250
+        # Keys that are disabled, deleted or out of reach, by their ARN.
+        self.lost_keys: set[str] = set()
         self._changing: set[str] = set()
 
     def enforces(self, rule: Rule) -> bool:
         """Whether a rule is in force."""
         return rule not in self.without
+
+    def closes(self, table: Table) -> bool:
+        """Whether a table's key is lost, and the table with it."""
+        key = (table.encryption or {}).get("KMSMasterKeyId")
+        return key in self.lost_keys and self.enforces(Rule.LOST_KEY)
 
     def find(self, name: str) -> Table:
         """A table, whatever its state; Refusal if there is none."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 
 from strict.account import Account
-from strict.refusals import in_use, over_limit
+from strict.refusals import Refusal, in_use, over_limit
 from strict.rules import Rule
 from strict.tables import Table
 
 CHANGING_AT_ONCE = 500
+MUTATIONS_AT_ONCE = 6
 TABLE_UNITS = 40_000
 ACCOUNT_UNITS = 80_000
 
@@ -20,6 +22,16 @@ def check_concurrency(account: Account) -> None:
         raise over_limit(
             f"Subscriber limit exceeded: Only {CHANGING_AT_ONCE} tables can be created, updated, or deleted simultaneously"
         )
+
+
+def check_rate(account: Account) -> None:
+    """Refuse a table's creation or deletion beyond what the service takes in a moment."""
+    now = account.clock.now()
+    since = now - timedelta(seconds=account.timings.rate)
+    account.mutations = [at for at in account.mutations if at > since]
+    if account.enforces(Rule.CONTROL_PLANE_RATE) and len(account.mutations) >= MUTATIONS_AT_ONCE:
+        raise Refusal("ThrottlingException", "The rate of control plane requests made by this account is too high")
+    account.mutations.append(now)
 
 
 def check_idle(account: Account, table: Table) -> None:

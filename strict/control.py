@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any
 
 from strict.account import Account, sides
-from strict.checks import check_concurrency, check_idle, check_units
+from strict.checks import check_concurrency, check_idle, check_rate, check_units
 from strict.engines import Document
 from strict.refusals import Refusal, in_use, invalid, over_limit
 from strict.rules import Rule
@@ -50,6 +51,7 @@ class Control:
             tags={tag["Key"]: tag["Value"] for tag in request.get("Tags", ())},
             warm=sides(request.get("WarmThroughput", {})),
             maximum=sides(request.get("OnDemandThroughput", {})),
+            encryption=request.get("SSESpecification"),
         )
         for index in request.get("GlobalSecondaryIndexes", ()):
             table.indexes[index["IndexName"]] = account.index(name, keys, index, index.get("ProvisionedThroughput", {}))
@@ -58,7 +60,7 @@ class Control:
         account.tables[name] = table
         for one in table.resources():
             one.apply(account.clock.now(), on_demand=on_demand)
-        account.begin(table, "CREATING", account.timings.create, lambda: None)
+        self._begin(table)
         return {"TableDescription": self._described(table)}
 
     def describe_table(self, request: Request) -> Document:
@@ -79,9 +81,11 @@ class Control:
     def update_continuous_backups(self, request: Request) -> Document:
         """UpdateContinuousBackups; engines that know no backups are not asked."""
         table = self._account.find(request["TableName"])
-        if table.status == "CREATING":
+        early = table.backups_from is not None and self._account.clock.now() < table.backups_from
+        if table.status == "CREATING" or (early and self._account.enforces(Rule.BACKUPS_COME_LATER)):
             raise Refusal(
-                "ContinuousBackupsUnavailableException", f"Backups are being enabled for the table: {table.name}"
+                "ContinuousBackupsUnavailableException",
+                f"Backups are being enabled for the table: {table.name}. Please retry later",
             )
         wanted = request["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"]
         table.recoverable = wanted
@@ -105,13 +109,26 @@ class Control:
                 "Disable deletion protection first."
             )
         check_concurrency(account)
-
-        def gone() -> None:
-            account.engine.call("DeleteTable", {"TableName": table.name})
-            del account.tables[table.name]
-
-        account.begin(table, "DELETING", account.timings.delete, gone)
+        check_rate(account)
+        account.begin(table, "DELETING", account.timings.delete, self._gone(table))
         return {"TableDescription": self._described(table)}
+
+    def _begin(self, table: Table) -> None:
+        """Let a new table be in the making."""
+        account, timings = self._account, self._account.timings
+        if account.closes(table):
+            account.begin(table, "CREATING", timings.create_without_key, self._gone(table))
+            return
+        seconds = timings.create_indexed if table.indexes else timings.create
+        table.backups_from = account.clock.now() + timedelta(seconds=seconds + timings.backups)
+        account.begin(table, "CREATING", seconds, lambda: None)
+
+    def _gone(self, table: Table) -> Callable[[], None]:
+        def gone() -> None:
+            self._account.engine.call("DeleteTable", {"TableName": table.name})
+            del self._account.tables[table.name]
+
+        return gone
 
     def list_tags_of_resource(self, request: Request) -> Document:
         """ListTagsOfResource, in one page."""
@@ -136,10 +153,12 @@ class Control:
             raise over_limit(f"Subscriber limit exceeded: There is a limit of {TABLES} tables per subscriber")
         check_concurrency(account)
         indexed = [table for table in account.changing() if table.indexes and table.status == "CREATING"]
-        if request.get("GlobalSecondaryIndexes") and indexed and account.enforces(Rule.INDEXED_ONE_BY_ONE):
+        most = account.indexed_at_once
+        if request.get("GlobalSecondaryIndexes") and account.enforces(Rule.CONCURRENT_INDEXED) and len(indexed) >= most:
             raise over_limit(
-                "Subscriber limit exceeded: Only 1 table with secondary indexes can be created simultaneously"
+                f"Subscriber limit exceeded: Only {most} tables with secondary indexes can be created simultaneously"
             )
+        check_rate(account)
 
     def _check_new(self, table: Table) -> None:
         account = self._account
@@ -153,7 +172,10 @@ class Control:
                     )
 
     def _described(self, table: Table) -> Document:
-        return table.describe(self._account.clock.now(), self._account.without)
+        described = table.describe(self._account.clock.now(), self._account.without)
+        if table.status == "ACTIVE" and self._account.closes(table):
+            described["TableStatus"] = "INACCESSIBLE_ENCRYPTION_CREDENTIALS"
+        return described
 
     def _by_arn(self, request: Request) -> Table:
         return self._account.find(request["ResourceArn"].rpartition("/")[2])

@@ -32,8 +32,10 @@ class HttpEngine:
     def call(self, operation: str, payload: Mapping[str, Any]) -> Document:
         """One POST."""
         body = {name: value for name, value in payload.items() if name not in self._unknown}
-        if operation == "UpdateTable" and body.keys() == {"TableName"}:
-            return {}
+        if operation == "UpdateTable":
+            self._prune_indexes(body)
+            if body.keys() == {"TableName"}:
+                return {}
         answer = self._pool.request(
             "POST",
             self._endpoint,
@@ -51,6 +53,19 @@ class HttpEngine:
             message = document.pop("message", document.pop("Message", ""))
             raise Refusal(kind, message, status=answer.status, members=document)
         return document
+
+    def _prune_indexes(self, body: Document) -> None:
+        """Leave out what the engine does not understand of a change of indexes."""
+        changes = []
+        for change in body.pop("GlobalSecondaryIndexUpdates", ()):
+            if "Update" not in change:
+                changes.append(change)
+                continue
+            known = {name: value for name, value in change["Update"].items() if name not in self._unknown}
+            if known.keys() != {"IndexName"}:
+                changes.append({"Update": known})
+        if changes:
+            body["GlobalSecondaryIndexUpdates"] = changes
 
 
 # Emulators look at the key and the Region of a signature, and do not check it.

@@ -36,7 +36,11 @@ class Rule(StrEnum):
     WARM_ONLY_RISES = "warm throughput only rises"
     WARM_COVERS_PROVISIONED = "warm throughput covers provisioned"
     CONCURRENT_CHANGES = "concurrent changes"
-    INDEXED_ONE_BY_ONE = "tables with indexes one by one"
+    CONCURRENT_INDEXED = "concurrent tables with indexes"
+    CONTROL_PLANE_RATE = "rate of control plane requests"
+    BACKUPS_COME_LATER = "backups come after the table"
+    SWITCH_DROPS_MAXIMA = "a billing switch drops the maxima"
+    LOST_KEY = "a lost key closes the table"
     TABLE_QUOTA = "table quota"
     UNIT_QUOTA = "unit quotas"
     # Data

@@ -46,6 +46,10 @@ class Resource:
         )
         self.throughput.set(write, read, now)
 
+    def maxima(self) -> dict[str, int]:
+        """OnDemandThroughput as DescribeTable shows it."""
+        return {f"Max{side}RequestUnits": self.maximum.get(side, -1) for side in ("Write", "Read")}
+
     def figures(self, now: datetime, *, on_demand: bool) -> dict[str, Any]:
         """ProvisionedThroughput as DescribeTable shows it."""
         figures: dict[str, Any] = {
@@ -90,6 +94,8 @@ class Table(Resource):
     infrequent: bool = False
     protected: bool = False
     recoverable: bool = False
+    backups_from: datetime | None = None
+    encryption: dict[str, Any] | None = None
     protection_changed: datetime | None = None
     stream: dict[str, Any] | None = None
     tags: dict[str, str] = field(default_factory=dict)
@@ -138,7 +144,9 @@ class Table(Resource):
             "WarmThroughput": _sides(self.warm, "UnitsPerSecond") | {"Status": "ACTIVE"},
         }
         if self.maximum:
-            described["OnDemandThroughput"] = {f"Max{side}RequestUnits": units for side, units in self.maximum.items()}
+            described["OnDemandThroughput"] = self.maxima()
+        if self.encryption is not None:
+            described["SSEDescription"] = {"Status": "ENABLED", "SSEType": "KMS"}
         if self.stream is not None:
             described["StreamSpecification"] = self.stream
         if self.indexes:
@@ -152,6 +160,7 @@ class Table(Resource):
                     "ProvisionedThroughput": index.figures(now, on_demand=self.on_demand),
                     "IndexSizeBytes": index.size if Rule.STALE_SIZE in without else index.shown[0],
                     "ItemCount": index.count if Rule.STALE_SIZE in without else index.shown[1],
+                    **({"OnDemandThroughput": index.maxima()} if index.maximum else {}),
                 }
                 for name, index in self.indexes.items()
             ]

@@ -7,15 +7,22 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Seconds. Those of ``capacity``, ``to_provisioned`` and ``to_on_demand`` were measured on the service by others; the
-    rest is unpublished, and chosen so that whoever does not wait is found out.
+    """Seconds. Those of creation, deletion, capacity, billing modes and backups were measured on the service by others; the
+    rest is unpublished, and chosen so that a caller that does not wait is found out.
     """
 
     create: float = 6.0
-    delete: float = 5.0
+    create_indexed: float = 22.0
+    # A table whose key is lost while it is made stays CREATING so long, and is then dropped.
+    create_without_key: float = 3560.0
+    delete: float = 8.0
     capacity: float = 2.0
     to_provisioned: float = 60.0
-    to_on_demand: float = 42.0
+    to_on_demand: float = 172.0
+    # After a table has become ACTIVE, until it may have point-in-time recovery.
+    backups: float = 6.0
+    # The time in which so many tables may be made or deleted, as the rate of control plane requests allows.
+    rate: float = 1.0
     table_class: float = 30.0
     protection: float = 1.0
     warm: float = 30.0

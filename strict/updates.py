@@ -75,11 +75,10 @@ class Update:
         """Billing mode, units of the table and of its indexes, and on-demand maxima."""
         account = self._account
         on_demand = request.get("BillingMode", "PAY_PER_REQUEST" if table.on_demand else "PROVISIONED") != "PROVISIONED"
-        wanted = _wanted(table, request)
-        maxima = sides(request["OnDemandThroughput"]) if "OnDemandThroughput" in request else table.maximum
-        if on_demand == table.on_demand and not wanted and maxima == table.maximum:
+        wanted, maxima = _wanted(table, request), _maxima(table, request)
+        if on_demand == table.on_demand and not wanted and not maxima:
             return _NONE
-        _check_units_fit(table, wanted, on_demand=on_demand)
+        _check_units_fit(table, wanted, maxima, on_demand=on_demand)
         now = account.clock.now()
         if on_demand == table.on_demand:
             self._check_change(table, wanted)
@@ -88,9 +87,12 @@ class Update:
             self._switch(table, now)
         check_units(account, wanted)
 
+        drops = on_demand != table.on_demand and account.enforces(Rule.SWITCH_DROPS_MAXIMA)
+
         def finish() -> None:
-            table.on_demand, table.maximum = on_demand, maxima
+            table.on_demand = on_demand
             for one in table.resources():
+                one.maximum = maxima.get(one.name, {} if drops else one.maximum)
                 one.write, one.read = wanted.get(one.name, (0, 0) if on_demand else (one.write, one.read))
 
         timings = account.timings
@@ -254,7 +256,26 @@ def _wanted(table: Table, request: Request) -> dict[str, tuple[int, int]]:
     return wanted
 
 
-def _check_units_fit(table: Table, wanted: Mapping[str, tuple[int, int]], *, on_demand: bool) -> None:
+def _maxima(table: Table, request: Request) -> dict[str, dict[str, int]]:
+    """The maxima that a request sets, by the resource's name."""
+    maxima = {}
+    if "OnDemandThroughput" in request:
+        maxima[table.name] = sides(request["OnDemandThroughput"])
+    for change in request.get("GlobalSecondaryIndexUpdates", ()):
+        update = change.get("Update", {})
+        if "OnDemandThroughput" in update:
+            maxima[table.indexes[update["IndexName"]].name] = sides(update["OnDemandThroughput"])
+    return maxima
+
+
+def _check_units_fit(
+    table: Table, wanted: Mapping[str, tuple[int, int]], maxima: Mapping[str, Any], *, on_demand: bool
+) -> None:
+    if maxima and not on_demand:
+        raise invalid(
+            "One or more parameter values were invalid: MaxReadRequestUnits for OnDemandThroughput cannot be specified when "
+            "the table BillingMode is PROVISIONED"
+        )
     wrong = "One or more parameter values were invalid: "
     if on_demand and wanted:
         raise invalid(
@@ -262,6 +283,9 @@ def _check_units_fit(table: Table, wanted: Mapping[str, tuple[int, int]], *, on_
         )
     if not on_demand and table.on_demand and table.name not in wanted:
         raise invalid(f"{wrong}ReadCapacityUnits and WriteCapacityUnits must both be specified")
+    missing = [name for name, index in table.indexes.items() if index.name not in wanted]
+    if not on_demand and table.on_demand and missing:
+        raise invalid(f"{wrong}ProvisionedThroughput must be specified for index: {missing[0]}")
 
 
 def _units(given: Mapping[str, int]) -> tuple[int, int]:

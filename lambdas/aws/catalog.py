@@ -140,22 +140,22 @@ class DynamoCatalog:
 
     def note(self, entry: Entry, seen: Seen) -> None:
         """An update of what was seen."""
-        self._set(entry, "seen", seen_item(seen))
+        self._set(entry, seen=seen_item(seen))
 
-    def mark_scaled(self, entry: Entry, *, scaled: bool) -> None:
-        """An update of the mark."""
-        self._set(entry, "scaled", scaled)
+    def mark_scaled(self, entry: Entry, *, scaled: bool, policy: str = "") -> None:
+        """One update of both marks."""
+        self._set(entry, scaled=scaled, scaling=policy)
 
-    def _set(self, entry: Entry, name: str, value: Any) -> None:
+    def _set(self, entry: Entry, **changes: Any) -> None:
         """An update that does not make an entry which is not there."""
         try:
             self._client.update_item(
                 TableName=self._table,
                 Key=catalog_key(entry.stream, entry.period),
-                UpdateExpression="SET #name = :value",
+                UpdateExpression="SET " + ", ".join(f"#{name} = :{name}" for name in changes),
                 ConditionExpression="attribute_exists(pk)",
-                ExpressionAttributeNames={"#name": name},
-                ExpressionAttributeValues=to_wire({":value": value}),
+                ExpressionAttributeNames={f"#{name}": name for name in changes},
+                ExpressionAttributeValues=to_wire({f":{name}": value for name, value in changes.items()}),
             )
         except ClientError as error:
             if error_code(error) != CONDITION_FAILED:

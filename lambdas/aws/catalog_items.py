@@ -107,6 +107,7 @@ def entry_of(item: Item) -> Entry:
         keep_until=from_text(item["keep_until"]) if "keep_until" in item else None,
         seen=_seen(item["seen"]) if "seen" in item else None,
         scaled=item.get("scaled", False),
+        scaling=item.get("scaling", ""),
         opened=_opened(item["opened"]) if "opened" in item else None,
     )
 

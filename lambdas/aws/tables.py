@@ -16,7 +16,8 @@ from tidetable.keys import Index
 from tidetable.ports import Table, TableRefused, TableSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
 
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_dynamodb.literals import TableClassType
@@ -55,14 +56,15 @@ class DynamoTables:
         units: Any = table.get("ProvisionedThroughput", {})
         on_demand = table.get("BillingModeSummary", {}).get("BillingMode") == "PAY_PER_REQUEST"
         infrequent = table.get("TableClassSummary", {}).get("TableClass") == _CLASSES[TableClass.INFREQUENT]
+        decreases, last_decrease = _decreases(table)
         return Table(
             name=name,
             status=table["TableStatus"],
             write=None if on_demand else units.get("WriteCapacityUnits"),
             read=None if on_demand else units.get("ReadCapacityUnits"),
             table_class=TableClass.INFREQUENT if infrequent else TableClass.STANDARD,
-            decreases_today=units.get("NumberOfDecreasesToday", 0),
-            last_decrease=units.get("LastDecreaseDateTime"),
+            decreases_today=decreases,
+            last_decrease=last_decrease,
             protected=table.get("DeletionProtectionEnabled", False),
             index_units={} if on_demand else _index_units(table),
             created=table.get("CreationDateTime"),
@@ -73,6 +75,10 @@ class DynamoTables:
                 for one in table.get("GlobalSecondaryIndexes", ())
                 if "ItemCount" in one
             },
+            most=_most(table),
+            index_most={one["IndexName"]: _most(one) for one in table.get("GlobalSecondaryIndexes", ())},
+            # DynamoDB shows the warm throughput of every table. DynamoDB Local knows neither that nor maxima.
+            shows_maxima="WarmThroughput" in table,
         )
 
     def tags(self, name: str) -> Mapping[str, str]:
@@ -113,14 +119,29 @@ class DynamoTables:
         *,
         itself: bool = True,
         indexes: Mapping[str, tuple[int, int]] | None = None,
+        most: tuple[int, int] | None = None,
     ) -> None:
-        """UpdateTable of billing mode and units, an accepted pair, and of indexes' units, which are the same concern."""
+        """UpdateTable of billing mode and units, an accepted pair, and of indexes' units, which are the same concern.
+
+        A switch to on-demand mode takes the table's maxima with it, the other accepted pair; not those of indexes.
+        """
         changes: Any = _billing(write, read) if itself else {}
+        if itself and write is None and most is not None:
+            changes |= _maxima(most)
         if indexes and write is not None:
             changes["GlobalSecondaryIndexUpdates"] = [
                 {"Update": {"IndexName": index, "ProvisionedThroughput": _units(*units)}}
                 for index, units in indexes.items()
             ]
+        with _translated(name):
+            self._client.update_table(TableName=name, **changes)
+
+    def set_maxima(self, name: str, most: tuple[int, int] | None, indexes: Sequence[str]) -> None:
+        """UpdateTable of maxima, those of indexes in the same request; -1 lifts one."""
+        maxima = _maxima(most or (-1, -1))
+        changes: Any = {**maxima}
+        if indexes:
+            changes["GlobalSecondaryIndexUpdates"] = [{"Update": {"IndexName": one, **maxima}} for one in indexes]
         with _translated(name):
             self._client.update_table(TableName=name, **changes)
 
@@ -197,7 +218,7 @@ def _throughput(spec: TableSpec, index: str) -> Any:
     limits: Any = {}
     if spec.write is not None and spec.read is not None:
         limits["ProvisionedThroughput"] = _units(*spec.index_units.get(index, (spec.write, spec.read)))
-    return limits | _warm(spec) | _maxima(spec)
+    return limits | _warm(spec) | _maxima(spec.most)
 
 
 def _warm(spec: TableSpec) -> Any:
@@ -207,16 +228,16 @@ def _warm(spec: TableSpec) -> Any:
     return {"WarmThroughput": {"WriteUnitsPerSecond": write, "ReadUnitsPerSecond": read}}
 
 
-def _maxima(spec: TableSpec) -> Any:
-    if spec.most is None:
+def _maxima(most: tuple[int, int] | None) -> Any:
+    if most is None:
         return {}
-    write, read = spec.most
+    write, read = most
     return {"OnDemandThroughput": {"MaxWriteRequestUnits": write, "MaxReadRequestUnits": read}}
 
 
 def _extras(spec: TableSpec) -> Any:
     """What a table has besides its key and its units, all of it given when it is made."""
-    extras = _warm(spec) | _maxima(spec)
+    extras = _warm(spec) | _maxima(spec.most)
     if spec.encryption != "aws-owned":
         own = {} if spec.encryption == "aws-managed" else {"KMSMasterKeyId": spec.encryption}
         extras["SSESpecification"] = {"Enabled": True, "SSEType": "KMS", **own}
@@ -241,6 +262,20 @@ def _index_units(table: Any) -> dict[str, tuple[int, int]]:
     }
 
 
+def _decreases(table: Any) -> tuple[int, datetime | None]:
+    """AWS counts decreases for the table and for each index alone, and refuses a change as a whole if one of them may not."""
+    every = [one.get("ProvisionedThroughput", {}) for one in (table, *table.get("GlobalSecondaryIndexes", ()))]
+    most = max(every, key=lambda one: one.get("NumberOfDecreasesToday", 0))
+    return most.get("NumberOfDecreasesToday", 0), most.get("LastDecreaseDateTime")
+
+
+def _most(described: Any) -> tuple[int, int] | None:
+    """The maxima of a table or an index; a side without any is -1."""
+    shown = described.get("OnDemandThroughput", {})
+    write, read = shown.get("MaxWriteRequestUnits", -1), shown.get("MaxReadRequestUnits", -1)
+    return None if write < 0 and read < 0 else (write, read)
+
+
 @contextmanager
 def _translated(name: str = "") -> Iterator[None]:
     """Refusals in the core's terms; what is not known rises as it is."""
@@ -255,4 +290,6 @@ def _translated(name: str = "") -> Iterator[None]:
         # One code for many limits: only the quota of tables stays until somebody raises it; the others pass with time.
         passing = "tables per subscriber" not in message
         transient = code in _TRANSIENT or (code == "LimitExceededException" and passing)
-        raise TableRefused(f"{code}: {message}", transient=transient) from error
+        # "Only 500 tables can be created, updated, or deleted simultaneously" and its kin; and too many in one second.
+        crowded = code == "ThrottlingException" or (code == "LimitExceededException" and "simultaneously" in message)
+        raise TableRefused(f"{code}: {message}", transient=transient, crowded=crowded) from error

@@ -97,7 +97,7 @@ def _measure(report: Report) -> None:
         metrics.add_metric("LifecycleSkipped", MetricUnit.Count, 1)
         return
     metrics.add_metric("LifecycleRuns", MetricUnit.Count, 1)
-    metrics.add_metric("LifecycleHealthy", MetricUnit.Count, int(report.healthy))
+    metrics.add_metric("LifecycleHealthy", MetricUnit.Count, int(report.healthy is True))
     metrics.add_metric("PeriodTables", MetricUnit.Count, report.tables)
     metrics.add_metric("StreamsWithoutNextTable", MetricUnit.Count, len(report.outlook.without_next))
     metrics.add_metric("ArchivesOverdue", MetricUnit.Count, len(report.outlook.overdue))

@@ -77,7 +77,8 @@ class Entry:
     """One period table of one stream.
 
     ``seen`` spares the lifecycle a look at a table that needs no change; ``keep_until`` keeps a restored one so long; ``scaled``
-    says that Application Auto Scaling tends it, ``opened`` that it is or was open for a backfill.
+    says that Application Auto Scaling may tend it, ``scaling`` by which policy it surely does; ``opened`` that it is or was open
+    for a backfill.
     """
 
     stream: str
@@ -92,6 +93,7 @@ class Entry:
     keep_until: datetime | None = None
     scaled: bool = False
     opened: Opened | None = None
+    scaling: str = ""
 
     @property
     def live(self) -> bool:

@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 
 from tidetable.ports import Catalog
 
+_FOR_EVER = timedelta(days=36_500)
+
 
 @contextmanager
 def leased(catalog: Catalog, lease: str, owner: str, now: datetime, length: timedelta) -> Iterator[bool]:
@@ -21,3 +23,14 @@ def leased(catalog: Catalog, lease: str, owner: str, now: datetime, length: time
         # What was done stands; a lease that could not be given back runs out by itself.
         with suppress(Exception):
             catalog.release(lease, owner)
+
+
+def mark(catalog: Catalog, name: str, now: datetime) -> None:
+    """Note a fact for ever, as a lease that its own name holds."""
+    catalog.acquire(name, name, now, _FOR_EVER)
+
+
+def is_marked(catalog: Catalog, name: str, now: datetime) -> bool:
+    """Whether a fact was noted: then nobody else may have its lease."""
+    with leased(catalog, name, "a look", now, timedelta(0)) as free:
+        return not free

@@ -17,7 +17,7 @@ from tests.fakes import FakeCatalog, FakeClock, FakeStore, FakeTables
 from tests.lifecycle.world import NOON
 from tidetable.catalog import Backfill, Entry
 from tidetable.config import TableClass
-from tidetable.ports import Catalog, Clock, EventStore, Table, Tables, TableSpec
+from tidetable.ports import Catalog, Clock, EventStore, Table, TableRefused, Tables, TableSpec
 
 _numbers = count()
 TAGS = {"project": "tidetable", "tidetable:stage": "t"}
@@ -84,6 +84,17 @@ class Engine:
                 return table
             self.clock.sleep(1.0)
         raise AssertionError(f"{name} does not settle")
+
+    def recoverable(self, name: str) -> None:
+        """Turn point-in-time recovery on, as soon as the engine lets a new table have it."""
+        for _ in range(1000):
+            try:
+                self.tables.enable_recovery(name)
+            except TableRefused:
+                self.clock.sleep(0.01)
+            else:
+                return
+        raise AssertionError(f"{name} gets no backups")
 
     def no_table(self) -> str:
         """The name of a table that does not exist."""

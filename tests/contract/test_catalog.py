@@ -128,10 +128,10 @@ def test_a_period_is_opened_for_a_backfill_when_it_is_recorded_or_later(engine: 
 def test_auto_scaling_is_marked_and_the_mark_taken_back(engine: Engine) -> None:
     first = entry(engine)
     engine.catalog.add(first)
-    for scaled in (True, True, False):
-        engine.catalog.mark_scaled(first, scaled=scaled)
+    for scaled, policy in ((True, ""), (True, "write 5-50@70"), (True, ""), (False, "")):
+        engine.catalog.mark_scaled(first, scaled=scaled, policy=policy)
         (held,) = engine.catalog.entries(engine.stream, consistent=True)
-        assert held.scaled is scaled
+        assert (held.scaled, held.scaling) == (scaled, policy)
     engine.catalog.move(held, State.OPEN, expected=[State.CREATING])
     with pytest.raises(StaleEntry):
         engine.catalog.mark_scaled(replace(first, stream=f"{engine.stream}-none"), scaled=True)

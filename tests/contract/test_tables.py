@@ -88,6 +88,42 @@ def test_warm_throughput_maxima_encryption_and_stream_are_taken(engine: Engine) 
     assert table.on_demand
 
 
+@pytest.mark.parametrize("name", ["fake", "strict memory"])
+def test_maxima_are_shown_dropped_by_a_switch_set_again_and_lifted(name: str, request: pytest.FixtureRequest) -> None:
+    engine = build(name, request)
+    spec = replace(engine.spec(), most=(600, 1400), indexes=(Index("one", "a"),))
+    engine.tables.create(spec)
+
+    def shown() -> tuple[Any, Any]:
+        table = engine.settled(spec.name)
+        assert table is not None
+        return table.most, table.index_most
+
+    assert shown() == ((600, 1400), {"one": (600, 1400)})
+    engine.tables.set_capacity(spec.name, 5, 5, indexes={"one": (5, 5)})
+    assert shown() == (None, {"one": None})
+    engine.tables.set_capacity(spec.name, None, None, most=(700, 1500))
+    assert shown() == ((700, 1500), {"one": None})
+    engine.tables.set_maxima(spec.name, (700, 1500), ["one"])
+    assert shown() == ((700, 1500), {"one": (700, 1500)})
+    engine.tables.set_maxima(spec.name, None, ["one"])
+    assert shown() == (None, {"one": None})
+
+
+@pytest.mark.parametrize("name", ["emulator", "strict emulator", "strict local"])
+def test_maxima_are_refused_by_no_engine(name: str, request: pytest.FixtureRequest) -> None:
+    engine = build(name, request)
+    spec = replace(engine.spec(write=3, read=4), indexes=(Index("one", "a"),))
+    engine.tables.create(spec)
+    engine.settled(spec.name)
+    engine.tables.set_capacity(spec.name, None, None, most=(700, 1500))
+    table = engine.settled(spec.name)
+    assert table is not None
+    assert table.on_demand
+    engine.tables.set_maxima(spec.name, (800, 1600), ["one"])
+    assert engine.settled(spec.name) is not None
+
+
 def test_a_table_is_deleted_once(engine: Engine) -> None:
     name = engine.create_table()
     engine.tables.delete(name)
@@ -106,7 +142,7 @@ def test_a_protected_table_is_deleted_only_after_its_protection_is_lifted(
     table = engine.settled(spec.name)
     assert table is not None
     assert table.protected
-    engine.tables.enable_recovery(spec.name)
+    engine.recoverable(spec.name)
     engine.tables.enable_recovery(spec.name)
     with pytest.raises(TableRefused):
         engine.tables.delete(spec.name)

@@ -78,8 +78,8 @@ class FakeCatalog:
         self.items[entry.stream, entry.period] = moved
         return moved
 
-    def mark_scaled(self, entry: Entry, *, scaled: bool) -> None:
-        self._set(entry, scaled=scaled)
+    def mark_scaled(self, entry: Entry, *, scaled: bool, policy: str = "") -> None:
+        self._set(entry, scaled=scaled, scaling=policy)
 
     def note(self, entry: Entry, seen: Seen) -> None:
         self._set(entry, seen=seen)

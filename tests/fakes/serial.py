@@ -38,6 +38,7 @@ def everywhere(patch: pytest.MonkeyPatch) -> None:
     for module in (
         "tidetable.lifecycle.reconcile",
         "tidetable.lifecycle.observe",
+        "tidetable.lifecycle.removal",
         "tidetable.archive.export",
         "tidetable.query.read",
         "tidetable.query.run",

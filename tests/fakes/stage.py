@@ -84,8 +84,16 @@ class Mortal:
 class Stage:
     """Everything that `cdk deploy` would make, and what happens to it."""
 
-    def __init__(self, start: datetime, config: str, seed: int = 0, *, stale_seconds: float = 0.0) -> None:
-        self.clock = ManualClock(start)
+    def __init__(
+        self,
+        start: datetime,
+        config: str,
+        seed: int = 0,
+        clock: ManualClock | None = None,
+        *,
+        stale_seconds: float = 0.0,
+    ) -> None:
+        self.clock = clock or ManualClock(start)
         self.chance = random.Random(seed)
         self.dynamo = StrictDynamo(MemoryEngine(), self.clock, seed=seed, stale_seconds=stale_seconds)
         self.client = Mortal(StrictClient(self.dynamo))

@@ -1,8 +1,9 @@
 """DynamoDB's control plane in memory: tables that take their time, and refuse changes meanwhile."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from tests.fakes.clock import FakeClock
 from tests.fakes.store import FakeStore
@@ -74,6 +75,8 @@ class FakeTables:
             index_units=units,
             protected=spec.protected,
             created=self._clock.now(),
+            most=spec.most,
+            index_most={one.name: spec.most for one in spec.indexes},
         )
         self._held[spec.name] = _Held(table, spec.tags, self._clock.now() + _BUSY, replace(table, status="ACTIVE"))
         self._store.tables[spec.name] = {}
@@ -87,11 +90,19 @@ class FakeTables:
         *,
         itself: bool = True,
         indexes: Mapping[str, tuple[int, int]] | None = None,
+        most: tuple[int, int] | None = None,
     ) -> None:
         held = self._get(name).table
         units = {**held.index_units, **(indexes or {})} if write is not None else {}
         own = (write, read) if itself else (held.write, held.read)
-        self._change(name, f"capacity {name}", write=own[0], read=own[1], index_units=units)
+        maxima: dict[str, Any] = {}
+        if held.on_demand is not (own[0] is None):
+            # A switch of the billing mode drops them; only the table's own can be set with it.
+            maxima = {"most": most, "index_most": dict.fromkeys(held.index_most)}
+        self._change(name, f"capacity {name}", write=own[0], read=own[1], index_units=units, **maxima)
+
+    def set_maxima(self, name: str, most: tuple[int, int] | None, indexes: Sequence[str]) -> None:
+        self._change(name, f"maxima {name}", most=most, index_most=dict.fromkeys(indexes, most))
 
     def set_class(self, name: str, table_class: TableClass) -> None:
         self._change(name, f"class {name}", table_class=table_class)

@@ -16,12 +16,18 @@ CASES = [
     ("four used, the last 20 minutes ago", 4, NOW - timedelta(minutes=20), NOW + timedelta(minutes=40)),
     ("four used, the last an hour ago", 4, NOW - timedelta(hours=1), None),
     ("four used yesterday", 4, NOW - timedelta(hours=13), None),
+    ("four used at the end of yesterday, now it is a quarter past midnight", 4, "yesterday", None),
+    ("all of yesterday's used, now it is a quarter past midnight", 27, "yesterday", None),
     ("all of the day used", 27, NOW - timedelta(hours=2), MIDNIGHT),
 ]
 
 
 @pytest.mark.parametrize(("name", "used", "last", "expected"), CASES)
 def test_a_decrease_is_allowed_or_says_from_when(
-    name: str, used: int, last: datetime | None, expected: datetime | None
+    name: str, used: int, last: datetime | str | None, expected: datetime | None
 ) -> None:
-    assert next_decrease(Table("t", "ACTIVE", 5, 5, TableClass.STANDARD, used, last), NOW) == expected
+    now = NOW
+    if isinstance(last, str):
+        # 23:50 of the day before, 25 minutes ago.
+        last, now = datetime(2026, 3, 14, 23, 50, tzinfo=UTC), datetime(2026, 3, 15, 0, 15, tzinfo=UTC)
+    assert next_decrease(Table("t", "ACTIVE", 5, 5, TableClass.STANDARD, used, last), now) == expected

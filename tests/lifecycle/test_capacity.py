@@ -114,6 +114,87 @@ def test_scaling_ends_before_the_ladder_steps_down() -> None:
     assert set(world.scaling.tended) <= world.tables.names, "no target is left of a table that is gone"
 
 
+def test_a_registration_that_fails_is_reported_and_repeated_until_it_is_confirmed() -> None:
+    world = World(capacity=SCALED)
+    world.run()
+    register, fails = world.scaling.register, [3]
+
+    def failing(*given: Any) -> None:
+        if fails[0]:
+            fails[0] -= 1
+            raise ConnectionError("no answer")
+        register(*given)
+
+    world.scaling.register = failing  # type: ignore[method-assign, assignment]
+    # Two tables of the window are to be scaled: the first run fails for both, the second for one of them.
+    reports = [world.after(minutes=5) for _ in range(4)]
+    assert [report.healthy for report in reports] == [False, False, True, True]
+    assert [[outcome for name, _, outcome in outcomes(report) if name == "scale"] for report in reports] == [
+        ["failed", "failed"],
+        ["failed", "done"],
+        ["done"],
+        [],
+    ]
+    assert set(world.scaling.tended) == {"tidetable-t.s.2026-03-14", TODAY}
+    assert world.scaling.calls == 2
+
+
+def test_a_run_that_ended_before_its_registration_was_confirmed_is_repeated() -> None:
+    world = World(capacity=SCALED)
+    world.run()
+    mark = world.catalog.mark_scaled
+    # The run ends between the call to Application Auto Scaling and the note of it.
+    world.catalog.mark_scaled = lambda *given, **named: None if named.get("policy") else mark(*given, **named)  # type: ignore[method-assign]
+    world.after(minutes=5)
+    world.catalog.mark_scaled = mark  # type: ignore[method-assign]
+    report = world.after(minutes=5)
+    assert {(name, outcome) for name, _, outcome in outcomes(report)} == {("scale", "done")}
+    assert world.after(minutes=5).done == []
+
+
+def test_another_policy_is_registered_with_open_tables_and_the_former_taken_back() -> None:
+    world = World(capacity=SCALED.replace("max = 100 }", "max = 100 }, read = { min = 10, max = 20 }"))
+    world.run()
+    world.after(minutes=5)
+    taken_back: list[str] = []
+    deregister = world.scaling.deregister
+
+    def noting(table: str, indexes: Any) -> None:
+        taken_back.append(table)
+        deregister(table, indexes)
+
+    world.scaling.deregister = noting  # type: ignore[method-assign]
+    world.config = configuration(capacity=SCALED.replace("max = 100", "max = 50"))
+    world.after(minutes=5)
+    assert world.scaling.tended[TODAY][1] == Autoscaling(write=Range(min=5, max=50))
+    assert sorted(taken_back) == ["tidetable-t.s.2026-03-14", TODAY], "reads are no longer scaled"
+    assert world.after(minutes=5).done == []
+
+
+def test_units_beyond_the_scaling_range_are_put_back_to_the_ladders() -> None:
+    world = World(capacity=SCALED)
+    world.run()
+    world.after(minutes=5)
+    for units, expected in ((100, 100), (101, 10), (5, 5), (4, 10)):
+        world.tables.set_capacity(TODAY, units, 10)
+        world.clock.sleep(10)
+        world.after(minutes=5)
+        assert world.levels()["2026-03-15"][:2] == (expected, 10)
+
+
+def test_a_deleted_table_leaves_no_scalable_target_though_the_ladder_never_stepped_down() -> None:
+    one_step = SCALED.replace("{ age = 1, write = 2, read = 5 },", "")
+    world = World(capacity=one_step, on_expiry="delete")
+    world.run()
+    world.after(minutes=5)
+    assert TODAY in world.scaling.tended
+    entry = next(one for one in world.catalog.entries("s") if one.table == TODAY)
+    # An outage until the table has expired: the run that deletes it is the first since it was scaled.
+    world.at(entry.period.shift(5).end + timedelta(hours=1))
+    assert TODAY not in world.tables.names
+    assert TODAY not in world.scaling.tended
+
+
 def test_a_table_is_made_ready_for_its_first_event() -> None:
     made: list[Any] = []
     world = World(capacity=SCALED.replace("autoscaling", "warm = { write = 8000, read = 9000 }\n        autoscaling"))

@@ -1,110 +1,101 @@
-"""The stack's custom resources, as CloudFormation calls them."""
+"""The function behind the stack's custom resource."""
 
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.lifecycle.test_standing import CATALOG, deployed
-from tests.lifecycle.world import World
-from tidetable.config import TableClass
-from tidetable.ports import TableSpec
+from settings import settings
+from strict import Fault, Kind
+from tests.api.gateway import Context
+from tests.fakes.serial import everywhere
+from tests.fakes.stage import CATALOG, Stage
+from tests.lifecycle.test_deploy import CONFIG, NOON
+from tidetable.config import parse
+from tidetable.lifecycle.removal import RemovalFailed
+
+ID = "tidetable-lapse-tables"
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    for name, value in {
-        "TIDETABLE_STAGE": "t",
-        "TIDETABLE_CATALOG_TABLE": CATALOG,
-        "POWERTOOLS_METRICS_NAMESPACE": "Tidetable",
-        "POWERTOOLS_SERVICE_NAME": "deployment",
-    }.items():
-        monkeypatch.setenv(name, value)
-    import settings
-    import wiring_control
-    from handlers import deployment
+def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    """A stage whose deployment function is called in this process."""
+    monkeypatch.setenv("TIDETABLE_STAGE", "lapse")
+    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
+    monkeypatch.setenv("TIDETABLE_CATALOG_TABLE", CATALOG)
+    settings.cache_clear()
+    from handlers import deployment, lifecycle
 
-    settings.settings.cache_clear()
-    world = World()
-    world.tables.create(TableSpec(CATALOG, None, None, TableClass.STANDARD, {}))
-    world.clock.sleep(10)
-    monkeypatch.setattr(wiring_control, "reconciler", world.parts)
-    monkeypatch.setattr(deployment, "tell", lambda _: None)
-    yield world
-    settings.settings.cache_clear()
+    stage = Stage(NOON, CONFIG)
+    told: list[Any] = []
+    monkeypatch.setattr("wiring_control.reconciler", stage.reconciler)
+    monkeypatch.setattr(lifecycle, "tell", told.append)
+    monkeypatch.setattr(deployment, "tell", told.append)
+    with pytest.MonkeyPatch.context() as patch:
+        everywhere(patch)
+        yield stage
+    settings.cache_clear()
 
 
-def call(request: str, kind: str = "Custom::TidetableTables", **properties: str) -> Any:
+class Unhurried(Context):
+    """A context of the deployment function at its beginning."""
+
+    def get_remaining_time_in_millis(self) -> int:
+        return 840_000
+
+
+def invoke(request: str, configuration: str = "a") -> Any:
     from handlers.deployment import handler
 
-    context = SimpleNamespace(
-        function_name="f",
-        memory_limit_in_mb=512,
-        invoked_function_arn="arn",
-        aws_request_id="owner",
-        get_remaining_time_in_millis=lambda: 840_000,
-    )
-    return handler({"RequestType": request, "ResourceType": kind, "ResourceProperties": properties}, context)
+    event = {"RequestType": request, "ResourceProperties": {"configuration": configuration}}
+    return handler(event, Unhurried())  # type: ignore[arg-type]
 
 
-def test_a_first_deployment_that_fails_leaves_no_table(world: World) -> None:
-    world.tables.fails = {"tidetable-t.s.2026-03-15"}
-    with pytest.raises(Exception, match=r"s\.2026-03-15"):
-        call("Create")
-    assert world.tables.names == {CATALOG}
-    world.tables.fails = set()
-    call("Create")
-    assert len(world.tables.names) == 5
+def refuse(stage: Stage, label: str, stream: str = "s") -> None:
+    table = f"tidetable-lapse.{stream}.{label}"
+    stage.dynamo.faults.add(Fault(Kind.ACCESS_DENIED, operation="CreateTable", table=table))
 
 
-def test_a_first_deployment_that_fails_later_leaves_no_table_either(world: World) -> None:
-    call("Create")
-    assert len(world.tables.names) == 5
-    call("Delete")
-    assert world.tables.names == {CATALOG}
+def test_the_tables_are_there_when_it_answers(stage: Stage) -> None:
+    answer = invoke("Create")
+    assert answer == {"PhysicalResourceId": ID, "Data": {"TablesLeftToSchedule": "0", "Tables": ""}}
+    assert len(stage.dynamo.account.tables) == 5
 
 
-def test_an_update_that_fails_takes_nothing_back(world: World) -> None:
-    call("Create")
-    world.tables.fails = {"tidetable-t.s.2026-03-18"}
-    world.clock.sleep(86_400)
-    with pytest.raises(Exception, match="2026-03-18"):
-        call("Update")
-    assert len(world.tables.names) == 5
+def test_tables_that_are_left_to_the_schedule_are_in_the_answer(stage: Stage) -> None:
+    refuse(stage, "2026-03-17")
+    answer = invoke("Create")
+    assert answer["Data"] == {"TablesLeftToSchedule": "1", "Tables": "tidetable-lapse.s.2026-03-17"}
 
 
-def test_destroying_a_stage_that_stands_keeps_what_its_streams_keep(world: World) -> None:
-    call("Create")
-    call("Create", "Custom::TidetableStanding", protected="true")
-    call("Delete", "Custom::TidetableStanding", protected="true")
-    call("Delete")
-    assert len(world.tables.names) == 5
-    catalog = world.tables.describe(CATALOG)
-    assert catalog is not None
-    assert catalog.protected
+def test_a_table_that_events_need_now_fails_it(stage: Stage) -> None:
+    refuse(stage, "2026-03-15")
+    with pytest.raises(
+        Exception, match=r"1 tables that events need now could not be made; tidetable-lapse.s.2026-03-15"
+    ):
+        invoke("Create")
 
 
-def test_a_catalog_that_is_to_go_is_no_longer_protected_when_it_does(world: World) -> None:
-    call("Create")
-    call("Create", "Custom::TidetableStanding", protected="true")
-    world.clock.sleep(60)
-    call("Delete", "Custom::TidetableStanding", protected="false")
-    catalog = world.tables.describe(CATALOG)
-    assert catalog is not None
-    assert not catalog.protected
+def test_a_rollback_to_a_configuration_that_stood_does_not_fail(stage: Stage) -> None:
+    invoke("Create", "a")
+    stage.clock.sleep(4 * 86_400)
+    refuse(stage, "2026-03-19")
+    stage.config = parse(CONFIG.replace("retention = 5", "retention = 6"))
+    with pytest.raises(Exception, match="2026-03-19"):
+        invoke("Update", "b")
+    stage.config = parse(CONFIG)
+    assert invoke("Update", "a")["Data"]["Tables"] == "tidetable-lapse.s.2026-03-19"
 
 
-def test_a_stage_that_takes_its_catalog_back_and_fails_keeps_its_tables(world: World) -> None:
-    call("Create")
-    call("Create", "Custom::TidetableStanding", protected="true")
-    call("Delete")
-    world.tables.fails = {"tidetable-t.s.2026-03-18"}
-    world.clock.sleep(86_400)
-    with pytest.raises(Exception, match="2026-03-18"):
-        call("Create")
-    assert len(world.tables.names) == 5
-
-
-def test_the_world_of_these_tests_is_that_of_a_deployment() -> None:
-    assert len(deployed().tables.names) == 5
+def test_a_deletion_removes_what_the_streams_say_and_fails_for_what_is_left(stage: Stage) -> None:
+    invoke("Create")
+    stage.catalog.mark_standing()
+    stage.config = parse(CONFIG.replace("retention = 5", 'retention = 5\nremoval = "delete"'))
+    fault = Fault(Kind.ACCESS_DENIED, operation="DeleteTable", table="tidetable-lapse.s.2026-03-16")
+    stage.dynamo.faults.add(fault)
+    with pytest.raises(RemovalFailed, match="2026-03-16"):
+        invoke("Delete")
+    stage.dynamo.faults.clear()
+    assert invoke("Delete") == {"PhysicalResourceId": ID}
+    stage.dynamo.account.settle()
+    assert set(stage.dynamo.account.tables) == {CATALOG}

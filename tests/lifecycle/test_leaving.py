@@ -1,8 +1,11 @@
 """The end of a table: raised for its export, lowered if it stays, deleted after its grace and not too many at once."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
-from tests.lifecycle.world import World, outcomes
+import pytest
+
+from tests.fakes.threads import SharedClock, side_by_side
+from tests.lifecycle.world import NOON, World, outcomes
 from tidetable.catalog import State
 
 LAST = (1, 1, "infrequent-access")
@@ -74,7 +77,66 @@ def test_the_archiver_is_called_for_every_expired_table_though_one_fails() -> No
     world.run()
     world.archiver.fails = True
     report = world.after(days=12)
-    assert {outcome for name, _, outcome in outcomes(report) if name == "archive"} == {"failed"}
+    archives = [(label, outcome) for name, label, outcome in outcomes(report) if name == "archive"]
+    assert archives == [(f"2026-03-{day}", "failed") for day in (14, 15, 16, 17)]
     world.archiver.fails = False
     world.after(minutes=5)
     assert world.states()[OLDEST] is State.DELETED
+
+
+def test_a_table_is_open_at_the_last_instant_of_its_window_and_closed_after_it() -> None:
+    world = World()
+    world.run()
+    last = datetime(2026, 3, 16, tzinfo=UTC)
+    # The end of 14 March plus a day; an event of 23:59:59.999999 may come until then.
+    report = world.at(last)
+    assert [one for one in outcomes(report) if one[1] == OLDEST] == []
+    assert (world.states()[OLDEST], world.levels()[OLDEST]) == (State.OPEN, (10, 10, "standard"))
+    world.at(last + timedelta(microseconds=1))
+    assert (world.states()[OLDEST], world.levels()[OLDEST]) == (State.CLOSED, (2, 5, "standard"))
+
+
+def test_a_table_whose_retention_is_its_window_is_archived_only_when_every_write_has_settled() -> None:
+    # Kept for a day after its end, and open for as long: the writes of its last instant may take 15 minutes.
+    world = World(retention=1, late="1d")
+    world.run()
+    closes = datetime(2026, 3, 16, tzinfo=UTC)
+    for minutes, expected in ((1, State.CLOSED), (14, State.CLOSED), (15, State.CLOSED), (15.1, State.DELETED)):
+        world.at(closes + timedelta(minutes=minutes))
+        assert world.states()[OLDEST] is expected, minutes
+
+
+@pytest.mark.parametrize("on_expiry", ["archive", "delete"])
+def test_without_the_switch_no_stream_loses_a_table_whatever_it_says(on_expiry: str) -> None:
+    world = World(delete="false", on_expiry=on_expiry)
+    world.run()
+    for _ in range(20):
+        world.after(days=1)
+        world.after(minutes=5)
+    assert [change for change in world.tables.changes if change.startswith("delete")] == []
+    assert f"tidetable-t.s.{OLDEST}" in world.tables.names
+
+
+def test_four_archives_are_written_at_once_however_many_are_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SharedClock(NOON)
+    world = World(retention=5)
+    world.run()
+    side_by_side(monkeypatch, clock)
+    world.clock.time = clock.time = NOON + timedelta(days=4)
+    world.run()
+    world.clock.time = NOON + timedelta(days=30)
+    under_way, most = [0], [0]
+    archive = world.archiver.archive
+
+    def slowly(stream: str, label: str, *, within: float) -> None:
+        under_way[0] += 1
+        most[0] = max(most[0], under_way[0])
+        clock.sleep(60)
+        archive(stream, label, within=within)
+        under_way[0] -= 1
+
+    world.archiver.archive = slowly  # type: ignore[method-assign]
+    report = world.run()
+    done = [label for name, label, outcome in outcomes(report) if (name, outcome) == ("archive", "done")]
+    assert len(done) == 8
+    assert most == [4]

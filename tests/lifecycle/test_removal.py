@@ -1,32 +1,243 @@
 """What becomes of the tables when the stack is destroyed."""
 
-import msgspec
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from tests.lifecycle.world import World
+import pytest
+
+from strict import Fault, Kind
+from tests.fakes.serial import everywhere
+from tests.fakes.stage import CATALOG, STAGE, Killed, Stage
+from tests.fakes.threads import SharedClock, side_by_side
+from tests.lifecycle.world import World as FakeWorld
 from tidetable.catalog import State
-from tidetable.config import Config
-from tidetable.config.model import Removal
-from tidetable.lifecycle.apply import World as Applied
-from tidetable.lifecycle.removal import remove
+from tidetable.config import TableClass
+from tidetable.lifecycle.apply import World
+from tidetable.lifecycle.removal import RemovalFailed, Removed, remove
+from tidetable.period_tables import NotReady, table_tags
+from tidetable.ports import TableSpec
+
+NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
+CONFIG = """
+[lifecycle]
+delete_expired = false
+stagger = "0s"
+[streams.s]
+period = "day"
+late = "1d"
+retention = 3
+removal = "delete"
+large = { beyond = "chunks" }
+[streams.s.key]
+partition_by = "series"
+[streams.s.table]
+deletion_protection = true
+[streams.s.capacity]
+mode = "provisioned"
+ladder = [{ age = 0, write = 10, read = 10 }]
+[streams.kept]
+period = "day"
+late = "1d"
+retention = 30
+[streams.kept.key]
+partition_by = "series"
+"""
+STRANGER = "tidetable-lapse.s.2026-03-20"
 
 
-def removing(world: World, removal: Removal) -> list[str]:
-    stream = msgspec.structs.replace(world.config.streams["s"], removal=removal)
-    config = Config(streams={"s": stream})
-    parts = Applied("t", world.catalog, world.tables, world.scaling, world.archiver, world.clock, lambda: 1000.0)
-    return remove(config, parts, world.clock.now())
+@pytest.fixture(autouse=True)
+def _serial() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        everywhere(patch)
+        yield
+
+
+def removing(stage: Stage, seconds: float = 585, owner: str = "destroy") -> Removed:
+    end = stage.clock.now() + timedelta(seconds=seconds)
+    parts = stage.reconciler()
+
+    def remaining() -> float:
+        return (end - stage.clock.now()).total_seconds()
+
+    world = World(STAGE, parts.catalog, parts.tables, parts.scaling, parts.archiver, parts.clock, remaining)
+    return remove(stage.config, world, stage.clock.now(), owner)
+
+
+def lived(clock: SharedClock | None = None) -> Stage:
+    """A stage with tables in every state, one of them a stranger's."""
+    stage = Stage(NOON, CONFIG, clock=clock)
+    for _ in range(5):
+        stage.run_lifecycle()
+        stage.clock.sleep(300)
+        stage.run_lifecycle()
+        stage.clock.time = stage.clock.time.replace(hour=12, minute=0, second=0) + timedelta(days=1)
+    entries = {one.period.label: one for one in stage.catalog.entries("s")}
+    assert [one.state.value for one in entries.values()] == ["archived"] * 2 + ["closed"] * 2 + ["open"] * 4
+    for label, to in (("2026-03-15", State.RESTORING), ("2026-03-16", State.ARCHIVING)):
+        stage.catalog.move(entries[label], to, expected=State)
+    # Somebody took our tags from a table.
+    stage.client.untag_resource(
+        ResourceArn=f"arn:aws:dynamodb:us-east-1:000000000000:table/{STRANGER}", TagKeys=["project"]
+    )
+    return stage
+
+
+def test_every_table_that_is_there_goes_whatever_its_state_but_no_strangers() -> None:
+    stage = lived()
+    kept = {one.table for one in stage.catalog.entries("kept")}
+    # Eight periods with a table of parts each.
+    assert len(stage.dynamo.account.tables) == 1 + 16 + len(kept)
+    removed = removing(stage)
+    stage.dynamo.account.settle()
+    left = set(stage.dynamo.account.tables) - {CATALOG} - kept
+    assert left == {STRANGER}
+    assert sorted(removed.tables) == [f"tidetable-lapse.s.2026-03-{day}" for day in (14, 15, 16, 17, 18, 19, 21)]
+    assert list(removed.left) == [STRANGER]
+    assert "not tagged as ours" in removed.left[STRANGER]
+    states = {one.period.label: one.state.value for one in stage.catalog.entries("s")}
+    assert states.pop("2026-03-20") == "open"
+    assert set(states.values()) == {"deleted"}
+    assert len([key for key in stage.bucket.objects if key.endswith("manifest.json")]) == 2, "archives stay"
+
+
+def test_a_removal_may_be_repeated() -> None:
+    stage = lived()
+    removing(stage)
+    assert removing(stage).tables == []
+
+
+def test_a_removal_that_was_stopped_after_any_call_is_finished_by_the_next() -> None:
+    whole = lived()
+    whole.client.calls = 0
+    removing(whole)
+    total = whole.client.calls
+    # Every seventh call stands for the others: a removal makes the same few for each of its tables.
+    for calls in range(1, total, 7):
+        stage = lived()
+        stage.client.calls, stage.client.allowance = 0, calls
+        with pytest.raises(Killed):
+            removing(stage)
+        stage.client.allowance = None
+        removing(stage, owner="again")
+        stage.dynamo.account.settle()
+        ours = [name for name in stage.dynamo.account.tables if name.startswith("tidetable-lapse.s.")]
+        assert ours == [STRANGER], f"stopped after {calls} calls"
+
+
+def test_a_hundred_tables_go_side_by_side_within_the_functions_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SharedClock(NOON)
+    config = CONFIG.replace(
+        'period = "day"\nlate = "1d"\nretention = 3', 'period = "day"\nlate = "97d"\nretention = 99'
+    )
+    config = config.replace("deletion_protection = true", "").replace('large = { beyond = "chunks" }', "")
+    stage = Stage(NOON, config, clock=clock)
+    while stage.run_lifecycle().done:
+        stage.clock.sleep(300)
+    side_by_side(monkeypatch, clock)
+    began = clock.now()
+    assert len(removing(stage).tables) == 100
+    assert clock.now() - began < timedelta(seconds=120), "eight seconds each, one after another, would be 800"
+
+
+def test_a_removal_waits_for_a_run_and_keeps_others_out() -> None:
+    stage = lived()
+    now = stage.clock.now()
+    assert stage.catalog.acquire("lifecycle", "a run", now, timedelta(seconds=200))
+    seen: list[Any] = []
+    delete = stage.tables.delete
+
+    def meanwhile(name: str) -> None:
+        if not seen:
+            seen.extend([stage.clock.now() - now, stage.run_lifecycle().skipped])
+        delete(name)
+
+    stage.tables.delete = meanwhile  # type: ignore[method-assign]
+    removing(stage)
+    assert timedelta(seconds=200) <= seen[0] <= timedelta(seconds=230)
+    assert seen[1].startswith("another run is under way")
+    assert stage.run_lifecycle().skipped is None, "the lease is given back"
+
+
+def test_a_removal_that_finds_no_time_says_so_and_deletes_nothing() -> None:
+    stage = lived()
+    before = set(stage.dynamo.account.tables)
+    assert stage.catalog.acquire("lifecycle", "a run", stage.clock.now(), timedelta(hours=1))
+    with pytest.raises(NotReady, match="lifecycle is under way; delete the stack again"):
+        removing(stage)
+    assert set(stage.dynamo.account.tables) == before
+
+
+def test_a_restore_under_way_is_waited_for_as_it_would_make_its_table_again() -> None:
+    stage = lived()
+    now = stage.clock.now()
+    assert stage.catalog.acquire("archive#s#2026-03-15", "a restore", now, timedelta(seconds=100))
+    removed = removing(stage)
+    assert "tidetable-lapse.s.2026-03-15" in removed.tables
+    assert stage.clock.now() - now >= timedelta(seconds=100)
+
+
+def test_one_table_that_cannot_be_deleted_is_named_and_keeps_no_other() -> None:
+    stage = lived()
+    name = "tidetable-lapse.s.2026-03-17"
+    stage.dynamo.faults.add(Fault(Kind.ACCESS_DENIED, operation="DeleteTable", table=name))
+    with pytest.raises(
+        RemovalFailed, match=r"1 tables could not be deleted; tidetable-lapse.s.2026-03-17: AccessDenied"
+    ):
+        removing(stage)
+    stage.dynamo.account.settle()
+    left = {one for one in stage.dynamo.account.tables if one.startswith("tidetable-lapse.s.")}
+    assert left == {name, STRANGER}
+    stage.dynamo.faults.clear()
+    assert removing(stage).tables == [name]
+
+
+def test_a_table_of_parts_whose_period_table_is_gone_goes_too() -> None:
+    stage = lived()
+    stage.tables.set_protection("tidetable-lapse.s.2026-03-17", protected=False)
+    stage.clock.sleep(20)
+    stage.tables.delete("tidetable-lapse.s.2026-03-17")
+    stage.clock.sleep(20)
+    removing(stage)
+    stage.dynamo.account.settle()
+    assert [one for one in stage.dynamo.account.tables if "2026-03-17" in one and ".s." in one] == []
 
 
 def test_tables_are_kept_unless_their_stream_says_otherwise() -> None:
-    world = World()
-    world.run()
-    assert removing(world, "keep") == []
-    assert len(world.levels()) == 4
+    stage = Stage(NOON, CONFIG.replace('removal = "delete"', ""))
+    stage.run_lifecycle()
+    before = set(stage.dynamo.account.tables)
+    assert removing(stage).tables == []
+    assert set(stage.dynamo.account.tables) == before
 
 
-def test_a_stream_that_is_to_go_leaves_no_table_and_may_go_twice() -> None:
-    world = World()
+def test_a_table_that_is_still_in_the_making_is_waited_for_and_deleted() -> None:
+    stage = Stage(NOON, CONFIG)
+    stage.run_lifecycle()
+    entry = stage.catalog.entries("s")[0]
+    stage.clock.sleep(60)
+    removing(stage)
+    stage.catalog.move(entry, State.CREATING, expected=State)
+    tags = table_tags(STAGE, "s", entry.period.label)
+    assert stage.tables.create(TableSpec(entry.table, 1, 1, TableClass.STANDARD, tags))
+    assert removing(stage).tables == [entry.table]
+    stage.dynamo.account.settle()
+    assert entry.table not in stage.dynamo.account.tables
+
+
+def test_no_scalable_target_is_left_of_a_table_that_was_removed_while_it_was_scaled() -> None:
+    world = FakeWorld(
+        more='removal = "delete"',
+        capacity="""
+        mode = "provisioned"
+        autoscaling = { write = { min = 5, max = 100 } }
+        ladder = [{ age = 0, write = 10, read = 10 }]
+        """,
+    )
     world.run()
-    assert len(removing(world, "delete")) == 4
-    assert (world.levels(), set(world.states().values())) == ({}, {State.DELETED})
-    assert removing(world, "delete") == []
+    world.after(minutes=5)
+    assert len(world.scaling.tended) == 2
+    parts = world.parts()
+    acting = World("t", parts.catalog, parts.tables, parts.scaling, parts.archiver, parts.clock, lambda: 500.0)
+    assert len(remove(world.config, acting, world.clock.now(), "destroy").tables) == 4
+    assert (world.scaling.tended, world.tables.names) == ({}, set())

@@ -274,7 +274,9 @@ def test_a_strangers_table_of_our_name_is_never_touched() -> None:
 def test_two_runs_at_once_are_one_run() -> None:
     world = World()
     assert world.catalog.acquire("lifecycle", "another", world.clock.time, timedelta(minutes=5))
-    assert world.run().skipped == "another run is under way"
+    report = world.run()
+    assert report.skipped == "another run is under way; if it died, its lease runs out within 5 minutes of its start"
+    assert report.healthy is None, "a run that did nothing knows of no trouble"
     assert world.tables.names == set()
     assert world.after(minutes=6).healthy, "a killed run's lease runs out"
 
@@ -290,3 +292,26 @@ def test_a_longer_period_begins_where_hours_end_without_gap_or_overlap() -> None
     labels = [period.label for period in periods]
     assert "2027-01-01T03" in labels, "hours go on to the day's end"
     assert "2027-01-02" in labels
+
+
+def test_a_table_that_stays_in_its_class_is_not_looked_at_more_often_for_it() -> None:
+    world = World(retention=20)
+    world.run()
+    for _ in range(4):
+        world.after(days=1)
+    world.after(minutes=5)
+    world.config = configuration(late="5d", retention=20)
+    for _ in range(3):
+        world.after(minutes=5)
+    assert world.levels()["2026-03-14"] == (10, 10, "infrequent-access")
+    looked: list[str] = []
+    describe = world.tables.describe
+
+    def counted(name: str) -> Any:
+        looked.append(name)
+        return describe(name)
+
+    world.tables.describe = counted  # type: ignore[method-assign]
+    for _ in range(12):
+        world.after(minutes=5)
+    assert looked.count("tidetable-t.s.2026-03-14") == 1, "its turn within the hour, and no more"

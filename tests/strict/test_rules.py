@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from strict import Rule
+from strict import Rule, Timings
 from strict.refusals import Refusal
 from tests.strict.console import KB, Console, index, item, outcome, provisioned, until_refused
 
@@ -284,17 +284,89 @@ def warm_covers_provisioned(console: Console) -> str:
 
 @shows(Rule.CONCURRENT_CHANGES, (500, "LimitExceededException"))
 def concurrent_changes(console: Console) -> tuple[int, str]:
-    names = iter(range(1000))
-    count = until_refused(lambda: console.create(f"t{next(names)}"), 510)
-    return count, outcome(lambda: console.create("another"))
+    console.dynamo.account.timings = Timings(create=3600)
+    return _create_many(console, 510), outcome(lambda: console.create("another"))
 
 
-@shows(Rule.INDEXED_ONE_BY_ONE, ["done", "LimitExceededException", "done", "done"])
-def indexed_one_by_one(console: Console) -> list[str]:
-    seen = [outcome(lambda name=name: console.create(name, **_INDEXED)) for name in ("a", "b")]  # type: ignore[misc]
-    seen.append(outcome(lambda: console.create("plain")))
-    console.wait(seconds=10)
-    return [*seen, outcome(lambda: console.create("c", **_INDEXED))]
+@shows(Rule.CONCURRENT_INDEXED, (250, "LimitExceededException", "done", "done"))
+def concurrent_indexed(console: Console) -> tuple[int, str, str, str]:
+    console.dynamo.account.timings = Timings(create_indexed=3600)
+    count = _create_many(console, 260, **_INDEXED)
+    another = outcome(lambda: console.create("another", **_INDEXED))
+    plain = outcome(lambda: console.create("plain"))
+    console.wait(hours=1)
+    return count, another, plain, outcome(lambda: console.create("later", **_INDEXED))
+
+
+@shows(
+    Rule.CONTROL_PLANE_RATE, (["done"] * 6 + ["ThrottlingException"] * 4, ["done"] * 6 + ["ThrottlingException"] * 4)
+)
+def control_plane_rate(console: Console) -> tuple[list[str], list[str]]:
+    creates = [outcome(lambda number=number: console.create(f"t{number}")) for number in range(10)]  # type: ignore[misc]
+    for number in range(6, 10):
+        console.wait(seconds=1)
+        outcome(lambda number=number: console.create(f"t{number}"))  # type: ignore[misc]
+    console.wait(minutes=1)
+    tables = [f"t{number}" for number in range(10)]
+    return creates, [outcome(lambda name=name: console("DeleteTable", TableName=name)) for name in tables]  # type: ignore[misc]
+
+
+@shows(Rule.BACKUPS_COME_LATER, ["ContinuousBackupsUnavailableException"] * 3 + ["done"])
+def backups_come_later(console: Console) -> list[str]:
+    console.create()
+    recovery = {"PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True}}
+    seen = []
+    # Active after 6 s, and 6 s later it may have backups.
+    for pause in (0, 6.1, 3, 3):
+        console.wait(seconds=pause)
+        seen.append(outcome(lambda: console("UpdateContinuousBackups", TableName="t", **recovery)))
+    return seen
+
+
+_MAXIMA = {"Write": 50, "Read": 60}
+
+
+@shows(Rule.SWITCH_DROPS_MAXIMA, [(_MAXIMA, _MAXIMA), ({}, {}), ({"Write": 70, "Read": 80}, {})])
+def switch_drops_maxima(console: Console) -> list[tuple[dict[str, int], dict[str, int]]]:
+    def shown() -> tuple[dict[str, int], dict[str, int]]:
+        described = console.describe()
+        both = described, described["GlobalSecondaryIndexes"][0]
+        maxima = [one.get("OnDemandThroughput", {}) for one in both]
+        table, its_index = (
+            {side: one[f"Max{side}RequestUnits"] for side in ("Write", "Read") if one} for one in maxima
+        )
+        return table, its_index
+
+    limits: dict[str, Any] = {"OnDemandThroughput": {"MaxWriteRequestUnits": 50, "MaxReadRequestUnits": 60}}
+    console.table(**limits, GlobalSecondaryIndexes=[index() | limits])
+    seen = [shown()]
+    update = {"IndexName": "i", "ProvisionedThroughput": provisioned(5, 5)}
+    console.update(
+        BillingMode="PROVISIONED",
+        ProvisionedThroughput=provisioned(5, 5),
+        GlobalSecondaryIndexUpdates=[{"Update": update}],
+    )
+    console.wait(minutes=5)
+    seen.append(shown())
+    more = {"MaxWriteRequestUnits": 70, "MaxReadRequestUnits": 80}
+    console.update(BillingMode="PAY_PER_REQUEST", OnDemandThroughput=more)
+    console.wait(minutes=5)
+    return [*seen, shown()]
+
+
+@shows(Rule.LOST_KEY, ["ACTIVE", "INACCESSIBLE_ENCRYPTION_CREDENTIALS", "CREATING", "gone", "DELETING"])
+def lost_key(console: Console) -> list[str]:
+    encrypted: dict[str, Any] = {"SSESpecification": {"Enabled": True, "SSEType": "KMS", "KMSMasterKeyId": "arn:key"}}
+    console.table(**encrypted)
+    seen = [console.describe()["TableStatus"]]
+    console.dynamo.account.lost_keys.add("arn:key")
+    seen.append(console.describe()["TableStatus"])
+    console.create("late", **encrypted)
+    console.wait(minutes=30)
+    seen.append(console.describe("late")["TableStatus"])
+    console.wait(minutes=30)
+    seen.append("gone" if outcome(lambda: console.describe("late")) == "ResourceNotFoundException" else "there")
+    return [*seen, console("DeleteTable", TableName="t")["TableDescription"]["TableStatus"]]
 
 
 @shows(Rule.TABLE_QUOTA, 2500)
@@ -414,6 +486,15 @@ def projected_only(console: Console) -> list[str]:
 
 _SCHEMA = [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}]
 _INDEXED: dict[str, Any] = {"GlobalSecondaryIndexes": [index()]}
+
+
+def _create_many(console: Console, most: int, **more: Any) -> int:
+    """How many tables can be in the making, asked for slowly enough for the rate of requests."""
+    for number in range(most):
+        if outcome(lambda number=number: console.create(f"t{number}", **more)) != "done":  # type: ignore[misc]
+            return number
+        console.wait(seconds=0.2)
+    return most
 
 
 def _flood(console: Console) -> int:

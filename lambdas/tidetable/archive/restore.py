@@ -24,9 +24,8 @@ from tidetable.ingest.routing import Outside
 from tidetable.ingest.writing import Jitter, write_outside, write_with_retries
 from tidetable.large import Packer, Place
 from tidetable.leases import leased
-from tidetable.lifecycle.actions import beside
-from tidetable.lifecycle.plan import table_tags
 from tidetable.lifecycle.reconcile import LEASE
+from tidetable.period_tables import NotOurs, NotReady, PeriodTables, TableUnusable, beside, table_tags
 from tidetable.ports import EventStore, Tables, TableSpec
 
 _POLL_SECONDS = 1.0
@@ -111,16 +110,17 @@ def _create(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) ->
     tags = table_tags(restorer.stage, entry.stream, entry.period.label)
     spec = TableSpec(entry.table, None, None, TableClass.STANDARD, tags, entry.layout.indexes)
     specs = [spec, beside(spec)] if entry.layout.parts else [spec]
-    for one in specs:
-        if not restorer.tables.create(one):
-            held = restorer.tables.tags(one.name)
-            if any(held.get(name) != value for name, value in tags.items()):
-                raise ArchiveFailed(f"table {one.name} exists but is not tagged as ours; it is left alone")
-    for one in specs:
-        while (table := restorer.tables.describe(one.name)) is None or table.status != "ACTIVE":
-            if remaining() < _POLL_SECONDS:
-                raise ArchiveBusy(f"table {one.name} is not active yet; restore again")
-            restorer.archive.clock.sleep(_POLL_SECONDS)
+    tables = PeriodTables(restorer.stage, restorer.tables, restorer.archive.clock, remaining)
+    try:
+        for one in specs:
+            if not restorer.tables.create(one):
+                tables.owned(entry, one.name)
+        for one in specs:
+            tables.settled(one.name)
+    except NotReady as error:
+        raise ArchiveBusy(f"{error}; restore again") from error
+    except (NotOurs, TableUnusable) as error:
+        raise ArchiveFailed(str(error)) from error
 
 
 def _write(part: Part, entry: Entry, restorer: Restorer, remaining: Callable[[], float]) -> None:

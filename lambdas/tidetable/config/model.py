@@ -204,6 +204,12 @@ class Autoscaling(_Group, frozen=True, kw_only=True):
     write: Range | None = None
     read: Range | None = None
 
+    @property
+    def text(self) -> str:
+        """The policy in one line, by which a later one is told apart from it."""
+        sides = (("write", self.write), ("read", self.read))
+        return " ".join(f"{side} {one.min}-{one.max}@{one.target}" for side, one in sides if one is not None)
+
 
 class Step(_Group, frozen=True, kw_only=True):
     """One step of the ladder, in force from ``age`` whole periods after the table closed; 0 is every table before that.
@@ -235,6 +241,11 @@ class Capacity(_Group, frozen=True, kw_only=True):
     def step_at(self, age: int) -> Step:
         """The step in force at an age in periods."""
         return max((step for step in self.ladder if step.age <= age), key=lambda step: step.age)
+
+    @property
+    def maxima(self) -> tuple[int, int] | None:
+        """Write and read units that an on-demand table may take at the most."""
+        return None if self.most is None else (self.most.write, self.most.read)
 
     def on_demand(self, step: Step) -> bool:
         """Whether a step of this ladder is on demand."""

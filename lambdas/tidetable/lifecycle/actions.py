@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from tidetable.catalog import Entry, Opened
 from tidetable.config import Autoscaling, TableClass
 from tidetable.lifecycle.ladder import Level
-from tidetable.names import parts_table
+from tidetable.period_tables import beside as beside
 from tidetable.ports import TableSpec
-
-
-def beside(spec: TableSpec) -> TableSpec:
-    """The table of parts beside a period table: on demand, so that it costs what it takes and needs no ladder."""
-    return replace(
-        spec,
-        name=parts_table(spec.name),
-        write=None,
-        read=None,
-        indexes=(),
-        index_units={},
-        warm=None,
-        most=None,
-        stream="none",
-        sorted=False,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +76,8 @@ class SetCapacity(Action):
     rank: ClassVar[int] = 4
 
     level: Level
+    # Whether a unit of the table or of an index is lowered: such a change can wait, and is counted by AWS.
+    lowers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +92,7 @@ class SetClass(Action):
 
 @dataclass(frozen=True, slots=True)
 class Scale(Action):
-    """Let the table's units follow its traffic."""
+    """Let the table's units follow its traffic; repeated at every run until it was confirmed."""
 
     name: ClassVar[str] = "scale"
     rank: ClassVar[int] = 6
@@ -171,4 +157,13 @@ class Unseen(Finding):
 
     name: ClassVar[str] = "unseen"
     rank: ClassVar[int] = 12
+    outcome: ClassVar[str] = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck(Finding):
+    """A table is in a state that does not pass: nothing is begun that would only wait for it."""
+
+    name: ClassVar[str] = "stuck"
+    rank: ClassVar[int] = 13
     outcome: ClassVar[str] = "failed"

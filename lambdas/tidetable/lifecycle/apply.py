@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tidetable.catalog import Entry, State
-from tidetable.errors import TidetableError
 from tidetable.lifecycle.actions import (
     Action,
     Archive,
@@ -21,26 +20,17 @@ from tidetable.lifecycle.actions import (
     SetClass,
     Unscale,
 )
-from tidetable.lifecycle.plan import table_tags
-from tidetable.names import parse_table_name, parts_table
+from tidetable.names import parts_table
+from tidetable.period_tables import WAIT_SECONDS, NotReady, PeriodTables, at_most
 from tidetable.ports import Archiver, Catalog, Clock, Scaling, Table, Tables
 
-_POLL_SECONDS = 1.0
 # With less time left than this, an archive is left to a later run.
 _ARCHIVE_SECONDS = 20.0
 
 
-class NotReady(TidetableError):
-    """A table is still changing, and the time of this run is up: a later run goes on."""
-
-
-class NotOurs(TidetableError):
-    """A table has our name but not our tags; it is never touched."""
-
-
 @dataclass(slots=True)
 class World:
-    """What actions act upon. ``remaining`` tells the seconds that the run may still take."""
+    """What actions act upon. ``remaining`` tells the seconds that the run may still take, ``patience`` those that it may wait."""
 
     stage: str
     catalog: Catalog
@@ -49,6 +39,12 @@ class World:
     archiver: Archiver
     clock: Clock
     remaining: Callable[[], float]
+    patience: Callable[[], float] | None = None
+
+    def period_tables(self) -> PeriodTables:
+        """The tables for one action, which waits a minute for them: a table that does not settle keeps no other waiting."""
+        remaining = at_most(WAIT_SECONDS, self.clock, self.patience or self.remaining)
+        return PeriodTables(self.stage, self.tables, self.clock, remaining)
 
 
 def apply(action: Action, world: World, now: datetime) -> None:
@@ -59,7 +55,7 @@ def apply(action: Action, world: World, now: datetime) -> None:
             _create(action, world)
         case Open():
             if action.recoverable:
-                world.tables.enable_recovery(entry.table)
+                world.period_tables().make_recoverable(entry.table)
             world.catalog.move(entry, State.OPEN, expected=(State.CREATING, State.OPEN))
         case SetCapacity() | SetClass() | Scale() | Unscale():
             _tune(action, world)
@@ -79,14 +75,15 @@ def _tune(action: SetCapacity | SetClass | Scale | Unscale, world: World) -> Non
     if isinstance(action, Unscale):
         _unscale(entry, world)
         return
-    table = _owned(entry, world)
+    tables = world.period_tables()
+    table = tables.owned(entry)
     match action:
         case SetCapacity():
             _set_capacity(action, table, world)
         case SetClass():
             if entry.layout.parts:
                 # First, as what is still to be done is seen by the period table's class.
-                beside = _owned(entry, world, parts_table(entry.table))
+                beside = tables.owned(entry, parts_table(entry.table))
                 if beside.table_class is not action.table_class:
                     world.tables.set_class(beside.name, action.table_class)
             if table.table_class is not action.table_class:
@@ -94,21 +91,26 @@ def _tune(action: SetCapacity | SetClass | Scale | Unscale, world: World) -> Non
         case Scale():
             # Noted first: what is noted is taken back some day, whether it was done or not.
             world.catalog.mark_scaled(entry, scaled=True)
-            world.scaling.register(entry.table, [one.name for one in entry.layout.indexes], action.policy)
+            indexes = [one.name for one in entry.layout.indexes]
+            if entry.scaling not in ("", action.policy.text):
+                world.scaling.deregister(entry.table, indexes)  # what the new policy does not name must go
+            world.scaling.register(entry.table, indexes, action.policy)
+            # And confirmed last: until then every run registers again, which changes nothing that is right.
+            world.catalog.mark_scaled(entry, scaled=True, policy=action.policy.text)
 
 
 def _create(action: Create, world: World) -> None:
     """The catalog first: a table that it does not know would be nobody's."""
-    entry = action.entry
+    entry, tables = action.entry, world.period_tables()
     if not world.catalog.add(entry):
         entry = _recorded(entry, world)
     for spec in action.specs:
         if not world.tables.create(spec):
-            _owned(entry, world, spec.name)
+            tables.owned(entry, spec.name)
     for spec in action.specs:
-        _settled(spec.name, world)
+        tables.settled(spec.name)
         if action.recoverable:
-            world.tables.enable_recovery(spec.name)
+            tables.make_recoverable(spec.name)
     world.catalog.move(entry, State.OPEN, expected=(State.CREATING, State.OPEN))
 
 
@@ -123,7 +125,11 @@ def _set_capacity(action: SetCapacity, table: Table, world: World) -> None:
         targets = {name: level.units_of(name, have) for name, have in units.items()}
         indexes = {name: target for name, target in targets.items() if target != units[name]}
     if wanted != held or indexes:
-        world.tables.set_capacity(table.name, *wanted, itself=wanted != held, indexes=indexes)
+        world.tables.set_capacity(
+            table.name, *wanted, itself=wanted != held, indexes=indexes, most=None if table.on_demand else level.most
+        )
+    elif level.caps(table):
+        world.tables.set_maxima(table.name, level.most, [one.name for one in action.entry.layout.indexes])
 
 
 def _unscale(entry: Entry, world: World) -> None:
@@ -136,7 +142,7 @@ def _archive(entry: Entry, world: World) -> None:
     if within < _ARCHIVE_SECONDS:
         raise NotReady("the time of this run is up; a later one archives it")
     # Raised capacity counts from when it is there.
-    _settled(entry.table, world)
+    world.period_tables().settled(entry.table)
     world.archiver.archive(entry.stream, entry.period.label, within=within)
 
 
@@ -149,58 +155,16 @@ def _delete(action: Delete, world: World, now: datetime) -> None:
     world.catalog.move(entry, State.DELETED, expected=(entry.state,), deleted_at=now)
 
 
-def remove_table(entry: Entry, world: World) -> None:
-    """Delete the entry's tables if they are there and ours, and wait until they are gone."""
+def remove_table(entry: Entry, world: World, tables: PeriodTables | None = None) -> bool:
+    """Delete the entry's tables if they are there and ours, and wait until they are gone; whether there were any.
+
+    ``tables`` says how long to wait, else it is as long as for any action.
+    """
     if entry.scaled:
         _unscale(entry, world)
-    # The period table last: as long as it is there, this is seen to be unfinished.
-    names = [parts_table(entry.table), entry.table] if entry.layout.parts else [entry.table]
-    for name in names:
-        table = world.tables.describe(name)
-        if table is None:
-            continue
-        if table.status != "DELETING":
-            # Whoever turned protection on by configuration has decided on expiry there, too.
-            if _owned(entry, world, name).protected:
-                world.tables.set_protection(name, protected=False)
-                _settled(name, world)
-            world.tables.delete(name)
-        _gone(name, world)
+    return (tables or world.period_tables()).delete(entry)
 
 
 def _recorded(entry: Entry, world: World) -> Entry:
     entries = world.catalog.entries(entry.stream, entry.period.start, entry.period.start, consistent=True)
     return next(one for one in entries if one.period == entry.period)
-
-
-def _owned(entry: Entry, world: World, name: str = "") -> Table:
-    """The table, active and proven ours: by its name, by the catalog (which gave the entry) and by its tags.
-
-    ``name`` is the entry's own, or that of the table beside it.
-    """
-    parse_table_name(world.stage, entry.table)
-    name = name or entry.table
-    table = _settled(name, world)
-    tags = world.tables.tags(name)
-    wanted = table_tags(world.stage, entry.stream, entry.period.label)
-    if any(tags.get(name) != value for name, value in wanted.items()):
-        raise NotOurs(f"table {name} exists but is not tagged as ours; it is left alone")
-    return table
-
-
-def _settled(name: str, world: World) -> Table:
-    """The table once it is ACTIVE: one that is changing refuses the next change."""
-    while True:
-        table = world.tables.describe(name)
-        if table is not None and table.status == "ACTIVE":
-            return table
-        if world.remaining() < _POLL_SECONDS:
-            raise NotReady(f"table {name} is {table.status if table is not None else 'not there yet'}")
-        world.clock.sleep(_POLL_SECONDS)
-
-
-def _gone(name: str, world: World) -> None:
-    while world.tables.describe(name) is not None:
-        if world.remaining() < _POLL_SECONDS:
-            raise NotReady(f"table {name} is still being deleted")
-        world.clock.sleep(_POLL_SECONDS)

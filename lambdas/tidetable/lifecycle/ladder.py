@@ -11,6 +11,7 @@ from tidetable.catalog import Entry, Seen
 from tidetable.config import Autoscaling, Stream, TableClass
 from tidetable.lifecycle.expiry import closes_at, is_leaving
 from tidetable.periods import Period, containing
+from tidetable.ports import Table
 from tidetable.times import to_text
 
 # A raise takes effect in seconds to minutes, and a run every five minutes must not miss the moment.
@@ -25,6 +26,7 @@ class Level:
     """What a table should have: units per second (None for on-demand) and class, and why.
 
     ``index_units`` are those of indexes that have others than the table. With ``scaling``, units within its ranges stand.
+    ``most`` are the write and read units that an on-demand table may take at the most, and each of its indexes.
     """
 
     write: int | None
@@ -33,6 +35,7 @@ class Level:
     reason: str
     index_units: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     scaling: Autoscaling | None = None
+    most: tuple[int, int] | None = None
 
     def units(self, held: tuple[int | None, int | None]) -> tuple[int | None, int | None]:
         """The units that a table which has these should get: the same ones, if it needs no change."""
@@ -53,6 +56,15 @@ class Level:
         stays = seen.table_class is TableClass.INFREQUENT
         indexes = self.write is None or all(self.units_of(name, units) == units for name, units in seen.indexes)
         return self.units(held) == held and indexes and (stays or seen.table_class is self.table_class)
+
+    def caps(self, table: Table) -> bool:
+        """Whether an on-demand table needs other maxima, or an index of it does, as far as that is known.
+
+        A billing switch drops them, and back in on-demand mode the switch itself can set only those of the table.
+        """
+        if self.write is not None or not table.on_demand or not table.shows_maxima:
+            return False
+        return any(most != self.most for most in (table.most, *table.index_most.values()))
 
     def _fitting(
         self, wanted: tuple[int | None, int | None], held: tuple[int | None, int | None]
@@ -82,7 +94,8 @@ def level_for(entry: Entry, stream: Stream, now: datetime, stagger: timedelta = 
     level = level_of(entry.period, stream, now, delay=_share(entry.table) * stagger)
     if entry.opened is not None and entry.is_open(now) and age_of(entry.period, stream, now) > 0:
         until, write, read = entry.opened
-        return Level(write, read, level.table_class, f"open for a backfill until {to_text(until)}")
+        most = stream.capacity.maxima if write is None else None
+        return Level(write, read, level.table_class, f"open for a backfill until {to_text(until)}", most=most)
     units = stream.archive.read_units
     if level.read is None or units is None or units <= level.read or not is_exported(entry, stream, now):
         return level
@@ -107,7 +120,7 @@ def level_of(period: Period, stream: Stream, now: datetime, delay: timedelta = t
     step = capacity.step_at(age)
     reason = f"age {age}: step {step.age} of the ladder"
     if capacity.on_demand(step):
-        return Level(None, None, step.table_class, reason)
+        return Level(None, None, step.table_class, reason, most=capacity.maxima)
     rises = period.start - stream.ahead - RAISE_AHEAD - delay
     if now < rises:
         return Level(STANDBY_UNITS, STANDBY_UNITS, step.table_class, f"stands by until {rises.isoformat()}")

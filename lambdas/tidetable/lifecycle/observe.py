@@ -132,7 +132,7 @@ def _believed(entry: Entry) -> Table | None:
     if entry.seen is None:
         return None
     write, read, table_class, indexes = entry.seen
-    return Table(entry.table, "ACTIVE", write, read, table_class, index_units=dict(indexes))
+    return Table(entry.table, "ACTIVE", write, read, table_class, index_units=dict(indexes), shows_maxima=False)
 
 
 def _attempted(describe: Callable[[str], Table | None]) -> Callable[[str], Table | str | None]:

@@ -10,6 +10,7 @@ from tidetable.catalog import Entry, State, entry_at
 from tidetable.config import Config, Stream
 from tidetable.lifecycle.expiry import leaves_at
 from tidetable.lifecycle.observe import Observed
+from tidetable.periods import Period
 from tidetable.times import to_text
 
 # An archive is tried at every run, so one that is a day overdue fails again and again.
@@ -44,13 +45,18 @@ def outlook(config: Config, observed: Mapping[str, Observed], now: datetime) -> 
     return Outlook(tuple(without_next), tuple(overdue), tuple(change for change in changes if change))
 
 
+def lead(period: Period) -> timedelta:
+    """How long before its first event a period's table should be there at the latest."""
+    return min(LEAD_SHARE * (period.end - period.start), LEAD_MOST)
+
+
 def _lacks_next(stream: Stream, found: Observed, now: datetime) -> bool:
     newest = now + stream.ahead
     current = entry_at(found.entries, newest)
     if current is None:
         return True
     start = current.period.end
-    if newest < start - min(LEAD_SHARE * (start - current.period.start), LEAD_MOST):
+    if newest < start - lead(current.period):
         return False
     following = entry_at(found.entries, start)
     table = found.tables.get(following.table) if following is not None else None

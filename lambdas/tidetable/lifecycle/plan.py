@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tidetable.catalog import Backfill, Entry, State
 from tidetable.config import Config, Stream, TableClass, Units
@@ -20,6 +20,7 @@ from tidetable.lifecycle.actions import (
     Scale,
     SetCapacity,
     SetClass,
+    Stuck,
     Unscale,
     Unseen,
 )
@@ -29,8 +30,13 @@ from tidetable.lifecycle.ladder import RAISED, Level, age_of, level_for
 from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.premake import periods_to_exist
 from tidetable.names import table_name
+from tidetable.period_tables import passes
+from tidetable.period_tables import table_tags as table_tags
 from tidetable.ports import Table, TableSpec
 from tidetable.times import to_text
+
+# A table is made in seconds. If its key is lost meanwhile, DynamoDB drops it after an hour (measured).
+CREATION_MOST = timedelta(minutes=30)
 
 
 def plan(config: Config, stage: str, now: datetime, observed: Mapping[str, Observed]) -> list[Action]:
@@ -52,11 +58,6 @@ def _capped(actions: Iterable[Action], most: int) -> Iterator[Action]:
             yield Deferred(action.entry, why)
         else:
             yield action
-
-
-def table_tags(stage: str, stream: str, label: str) -> dict[str, str]:
-    """The tags that prove a table to be ours."""
-    return {"project": "tidetable", "tidetable:stage": stage, "tidetable:stream": stream, "tidetable:period": label}
 
 
 def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: Observed) -> Iterator[Action]:
@@ -123,6 +124,15 @@ def _tend(
 ) -> Iterator[Action]:
     """Everything that a period that has its table may need."""
     closed = is_closed(entry.period, stream, now)
+    stuck = _stuck(entry, table, now)
+    if stuck is not None:
+        # What the catalog alone decides goes on, and so does a deletion, which such a table still takes.
+        yield stuck
+        if closed and entry.state in (State.CREATING, State.OPEN):
+            yield _close(entry, stream)
+        if is_leaving(entry, stream, now):
+            yield from (one for one in _retire(config, stream, entry, now) if not isinstance(one, Archive))
+        return
     if table is not None and entry.state is State.CREATING and entry.layout.parts:
         # Whether the table beside it was made, too, only making it tells.
         yield _create(config, stage, stream, entry, now, "its creation was begun")
@@ -138,15 +148,30 @@ def _tend(
     if table is not None:
         yield from _scaling(entry, level)
     if closed and entry.state in (State.CREATING, State.OPEN):
-        yield Close(entry, f"its latest event could come until {to_text(closes_at(entry.period, stream))}")
+        yield _close(entry, stream)
     yield from goes
+
+
+def _close(entry: Entry, stream: Stream) -> Close:
+    return Close(entry, f"its latest event could come until {to_text(closes_at(entry.period, stream))}")
+
+
+def _stuck(entry: Entry, table: Table | None, now: datetime) -> Stuck | None:
+    """A table for which every change would only wait: its state stays, or it has been in the making for too long."""
+    if table is None:
+        return None
+    if not passes(table.status):
+        return Stuck(entry, f"table {table.name} is {table.status}; see the runbook, *Tables that cannot be used*")
+    if table.status == "CREATING" and now > entry.created_at + CREATION_MOST:
+        return Stuck(entry, f"table {table.name} is CREATING since {to_text(entry.created_at)}; see the runbook")
+    return None
 
 
 def _scaling(entry: Entry, level: Level) -> Iterator[Action]:
     """Auto scaling from when the table has its units until it steps down from them."""
     if entry.scaled and level.scaling is None:
         yield Unscale(entry, level.reason)
-    if not entry.scaled and level.scaling is not None and entry.state is State.OPEN:
+    if level.scaling is not None and entry.state is State.OPEN and entry.scaling != level.scaling.text:
         yield Scale(entry, level.reason, level.scaling)
 
 
@@ -164,7 +189,9 @@ def _level(entry: Entry, table: Table, level: Level, now: datetime) -> Iterator[
             yield Deferred(entry, f"capacity {_units(level)} deferred until {to_text(until)}: {used}")
         else:
             reason = f"{_units(table)} to {_units(level)}; {_why(entry, level)}"
-            yield SetCapacity(entry, reason, level)
+            yield SetCapacity(entry, reason, level, lowers)
+    elif level.caps(table):
+        yield SetCapacity(entry, f"maxima {level.most or 'none'}; {_why(entry, level)}", level)
     stays = entry.seen is not None and entry.seen.table_class is table.table_class is TableClass.INFREQUENT
     if table.table_class is not level.table_class and not stays:
         reason = f"{table.table_class} to {level.table_class}; {_why(entry, level)}"

@@ -14,15 +14,22 @@ from tidetable.config import Config
 from tidetable.errors import ArchiveBusy, StaleEntry, TidetableError
 from tidetable.leases import leased
 from tidetable.lifecycle.actions import Action, Archive, Create, Finding
-from tidetable.lifecycle.apply import NotReady, World, apply
+from tidetable.lifecycle.apply import World, apply
 from tidetable.lifecycle.observe import CONCURRENCY, observe, remember_horizons, remember_tables, said
 from tidetable.lifecycle.outlook import Outlook, outlook
 from tidetable.lifecycle.plan import plan
+from tidetable.period_tables import NotReady, at_most
 from tidetable.ports import Archiver, Catalog, Clock, Scaling, TableRefused, Tables
 from tidetable.times import to_text
 
 LEASE = "lifecycle"
+# No run holds the lease for longer, so a dead run's lease is over before the next but one is due.
+LEASE_MOST = timedelta(minutes=5)
 ARCHIVES_AT_ONCE = 4
+# How long the actions of one rank wait for tables, all in all. Then they are begun without waiting, for a later run to
+# finish: forty tables that do not settle must leave time for the archives of the others.
+RANK_SECONDS = 120.0
+SKIPPED = "another run is under way; if it died, its lease runs out within 5 minutes of its start"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +39,8 @@ class Done:
     action: Action
     outcome: str
     detail: str = ""
+    # Refused only as too many such changes were under way at once.
+    crowded: bool = False
 
     def document(self) -> dict[str, str]:
         """The line of a report."""
@@ -64,9 +73,11 @@ class Report:
         return sum(one.outcome == outcome for one in self.done)
 
     @property
-    def healthy(self) -> bool:
-        """Whether the run did all that it set out to do."""
-        return self.skipped is None and not (self.troubles or self.count("failed") or self.count("lost"))
+    def healthy(self) -> bool | None:
+        """Whether the run did all that it set out to do; None if it was skipped, as it then knows nothing."""
+        if self.skipped is not None:
+            return None
+        return not (self.troubles or self.count("failed") or self.count("lost"))
 
     def document(self) -> dict[str, Any]:
         """The report as JSON."""
@@ -105,37 +116,48 @@ def reconcile(
     at: datetime | None = None,
     dry_run: bool = False,
     planned: Sequence[Backfill] = (),
+    only: Callable[[Action], bool] | None = None,
 ) -> Report:
     """Bring the tables to what the configuration asks for at an instant (now, unless told otherwise).
 
-    A dry run may be told of backfills that are only ``planned``.
+    A dry run may be told of backfills that are only ``planned``. ``only`` leaves the other actions to a later run.
 
     One run at a time: the lease lasts as long as this run can, so a run that was killed does not block the ones after it.
     """
+    remaining = at_most(LEASE_MOST.total_seconds(), parts.clock, remaining)
     real = parts.clock.now()
     report = Report(now=at or real, dry_run=dry_run)
     if dry_run:
-        _run(parts, report, remaining, planned)
+        _run(parts, report, remaining, only, planned)
         return report
     with leased(parts.catalog, LEASE, owner, real, timedelta(seconds=remaining())) as held:
         if held:
-            _run(parts, report, remaining)
+            _run(parts, report, remaining, only)
         else:
-            report.skipped = "another run is under way"
+            report.skipped = SKIPPED
     return report
 
 
-def _run(parts: Reconciler, report: Report, remaining: Callable[[], float], planned: Sequence[Backfill] = ()) -> None:
+def _run(
+    parts: Reconciler,
+    report: Report,
+    remaining: Callable[[], float],
+    only: Callable[[Action], bool] | None,
+    planned: Sequence[Backfill] = (),
+) -> None:
     observation = observe(parts.config, parts.catalog, parts.tables, report.now, planned)
     report.troubles = observation.troubles
     report.outlook = outlook(parts.config, observation.streams, report.now)
     report.tables = sum(entry.live for stream in observation.streams.values() for entry in stream.entries)
     actions = plan(parts.config, parts.stage, report.now, observation.streams)
+    if only is not None:
+        actions = [action for action in actions if only(action)]
     if report.dry_run:
         report.done = [_found(action) or Done(action, "planned") for action in actions]
         return
     world = World(parts.stage, parts.catalog, parts.tables, parts.scaling, parts.archiver, parts.clock, remaining)
     for _, ranked in groupby(actions, key=lambda action: action.rank):
+        world.patience = at_most(RANK_SECONDS, parts.clock, remaining)
         report.done += _attempt_all(list(ranked), world, report.now)
     remember_tables(parts.catalog, observation)
     remember_horizons(parts.catalog, observation)
@@ -146,19 +168,21 @@ def _run(parts: Reconciler, report: Report, remaining: Callable[[], float], plan
 
 
 def _attempt_all(actions: Sequence[Action], world: World, now: datetime) -> list[Done]:
-    """Attempt every action of one rank, side by side: the wait for one table holds up no other."""
-    alone = [action for action in actions if _goes_alone(action)]
-    together = [action for action in actions if not _goes_alone(action)]
+    """Attempt every action of one rank, side by side: the wait for one table holds up no other.
+
+    What is refused as too many are under way at once is tried again, half as many at a time, down to one by one: AWS makes 250
+    tables with indexes at once, but "might temporarily reduce the number" (CreateTable).
+    """
     # An archive is a function of its own, with pyarrow to load: a few at once, however many are due.
-    width = ARCHIVES_AT_ONCE if any(isinstance(action, Archive) for action in together) else CONCURRENCY
-    with ThreadPoolExecutor(width) as pool:
-        done = list(pool.map(lambda action: _attempt(action, world, now), together))
-    return done + [_attempt(action, world, now) for action in alone]
-
-
-def _goes_alone(action: Action) -> bool:
-    """AWS may create tables with indexes one at a time only."""
-    return isinstance(action, Create) and bool(action.spec.indexes)
+    width = ARCHIVES_AT_ONCE if any(isinstance(action, Archive) for action in actions) else CONCURRENCY
+    done: list[Done] = []
+    while actions:
+        with ThreadPoolExecutor(width) as pool:
+            tried = list(pool.map(lambda action: _attempt(action, world, now), actions))
+        again = [one for one in tried if one.crowded and isinstance(one.action, Create) and width > 1]
+        done += [one for one in tried if one not in again]
+        actions, width = [one.action for one in again], max(1, width // 2)
+    return done
 
 
 def _attempt(action: Action, world: World, now: datetime) -> Done:
@@ -170,7 +194,7 @@ def _attempt(action: Action, world: World, now: datetime) -> Done:
     except (NotReady, StaleEntry, ArchiveBusy) as error:
         return Done(action, "deferred", str(error))
     except TableRefused as error:
-        return Done(action, "deferred" if error.transient else "failed", str(error))
+        return Done(action, "deferred" if error.transient else "failed", str(error), error.crowded)
     except TidetableError as error:
         return Done(action, "failed", str(error))
     except Exception as error:  # whatever one table's trouble is, the others' work must go on

@@ -2,26 +2,102 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
-from tidetable.catalog import LIVE, State
+from tidetable.catalog import Entry, State
 from tidetable.config import Config
+from tidetable.errors import TidetableError
+from tidetable.leases import leased
 from tidetable.lifecycle.apply import World, remove_table
+from tidetable.lifecycle.observe import said
+from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
+from tidetable.period_tables import NotOurs, NotReady, PeriodTables
+from tidetable.ports import TableRefused
+
+# A deletion takes 5 to 8 s (measured), nearly all of it waiting.
+_AT_ONCE = 32
+_WAIT_SECONDS = 5.0
+_NAMED = 5
 
 
-def remove(config: Config, world: World, now: datetime) -> list[str]:
-    """Delete the tables of every stream whose ``removal`` is "delete", and return their names; archives stay.
+class RemovalFailed(TidetableError):
+    """Tables that were to be deleted are still there; deleting the stack again goes on where this ended."""
 
-    May be repeated: what is gone already is only marked so.
+
+@dataclass(slots=True)
+class Removed:
+    """What a removal did: the tables that it deleted, and those that it left alone because they are not ours, with why."""
+
+    tables: list[str] = field(default_factory=list)
+    left: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+def remove(config: Config, world: World, now: datetime, owner: str) -> Removed:
+    """Delete the tables of every stream whose ``removal`` is "delete", whatever their state; archives stay.
+
+    Waits for a run of the lifecycle that is under way, as it would make tables meanwhile. Attempts every table, then raises
+    RemovalFailed if any is left. May be repeated: what is gone already is only marked so.
     """
-    removed: list[str] = []
-    for stream in config.streams.values():
-        if stream.removal != "delete":
-            continue
-        for entry in world.catalog.entries(stream.name, consistent=True):
-            if entry.state in (State.DELETED, State.ARCHIVED):
-                continue
-            remove_table(entry, world)
-            world.catalog.move(entry, State.DELETED, expected=LIVE, deleted_at=now)
-            removed.append(entry.table)
+    with ExitStack() as held:
+        _wait_for_lease(world, LEASE, owner, held)
+        removed = Removed()
+        entries = list(_entries(config, world))
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            list(pool.map(lambda entry: _attempt(entry, world, now, owner, removed), entries))
+    if removed.failed:
+        first = "; ".join(f"{table}: {why}" for table, why in sorted(removed.failed.items())[:_NAMED])
+        raise RemovalFailed(f"{len(removed.failed)} tables could not be deleted; {first}. Delete the stack again")
     return removed
+
+
+def _entries(config: Config, world: World) -> Iterator[Entry]:
+    """The entries whose tables are to go: archived periods have theirs for a time, and restored ones have theirs again."""
+    for stream in config.streams.values():
+        if stream.removal == "delete":
+            entries = world.catalog.entries(stream.name, consistent=True)
+            yield from (entry for entry in entries if entry.state is not State.DELETED)
+
+
+def _attempt(entry: Entry, world: World, now: datetime, owner: str, removed: Removed) -> None:
+    """Attempt one entry: whatever one table's trouble is, the others go."""
+    try:
+        if _remove(entry, world, now, owner):
+            removed.tables.append(entry.table)
+    except NotOurs as error:
+        removed.left[entry.table] = str(error)
+    except Exception as error:
+        known = isinstance(error, TidetableError | TableRefused)
+        removed.failed[entry.table] = str(error) if known else said(error)
+
+
+def _remove(entry: Entry, world: World, now: datetime, owner: str) -> bool:
+    # A removal may take longer than a lease lasts.
+    world.catalog.acquire(LEASE, owner, world.clock.now(), _length(world))
+    with ExitStack() as held:
+        if entry.state is State.RESTORING:
+            # A restore that is under way would make the table again. It may have been begun and left, too.
+            _wait_for_lease(world, f"archive#{entry.stream}#{entry.period.label}", owner, held)
+        found = remove_table(entry, world, PeriodTables(world.stage, world.tables, world.clock, world.remaining))
+        # An archive or a restore may have moved it meanwhile; its table is gone all the same.
+        world.catalog.move(entry, State.DELETED, expected=State, deleted_at=now)
+    return found
+
+
+def _wait_for_lease(world: World, lease: str, owner: str, held: ExitStack) -> None:
+    """Take a lease as soon as it is free; NotReady if the time is up before. A dead run's lease runs out by itself."""
+    while True:
+        if held.enter_context(leased(world.catalog, lease, owner, world.clock.now(), _length(world))):
+            return
+        if world.remaining() < 2 * _WAIT_SECONDS:
+            raise NotReady(f"{lease} is under way; delete the stack again in a few minutes")
+        world.clock.sleep(_WAIT_SECONDS)
+
+
+def _length(world: World) -> timedelta:
+    """How long to hold a lease: a removal that dies must not keep the next from beginning."""
+    return min(timedelta(seconds=max(world.remaining(), 0)), LEASE_MOST)

@@ -55,8 +55,11 @@ class Catalog(CatalogReader, Protocol):
         """Change an entry's state if it is in one of the expected ones; StaleEntry otherwise. Returns the new entry."""
         ...
 
-    def mark_scaled(self, entry: Entry, *, scaled: bool) -> None:
-        """Record whether the entry's table is tended by Application Auto Scaling; StaleEntry if there is no such entry."""
+    def mark_scaled(self, entry: Entry, *, scaled: bool, policy: str = "") -> None:
+        """Record whether Application Auto Scaling may tend the entry's table; StaleEntry if there is no such entry.
+
+        ``policy`` is the text of the policy that it has confirmed, empty before.
+        """
         ...
 
     def note(self, entry: Entry, seen: Seen) -> None:

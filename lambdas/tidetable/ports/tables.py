@@ -41,7 +41,9 @@ class Table:
     """A table as DynamoDB describes it. ``status`` is DynamoDB's word; size and count are up to six hours old.
 
     ``index_units`` are the provisioned write and read units of each index by name; empty for an on-demand table.
-    ``index_sizes`` are the items and bytes of each.
+    ``index_sizes`` are the items and bytes of each. ``decreases_today`` and ``last_decrease`` are those of the table or of the
+    index that has the most. ``most`` and ``index_most`` are an on-demand table's maxima of write and read units, None if it
+    has none; ``shows_maxima`` is false if that is unknown: the table was not looked at, or the engine knows no maxima.
     """
 
     name: str
@@ -57,6 +59,9 @@ class Table:
     protected: bool = False
     index_sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     created: datetime | None = None
+    most: tuple[int, int] | None = None
+    index_most: Mapping[str, tuple[int, int] | None] = field(default_factory=dict)
+    shows_maxima: bool = True
 
     @property
     def on_demand(self) -> bool:
@@ -93,11 +98,17 @@ class Tables(Protocol):
         *,
         itself: bool = True,
         indexes: Mapping[str, tuple[int, int]] | None = None,
+        most: tuple[int, int] | None = None,
     ) -> None:
         """Set provisioned units, or on-demand billing if both are None. Does not wait.
 
         The units go to the table ``itself`` unless it has them: what would not change is refused. ``indexes`` get their own.
+        ``most`` are the maxima of a table that becomes on-demand.
         """
+        ...
+
+    def set_maxima(self, name: str, most: tuple[int, int] | None, indexes: Sequence[str]) -> None:
+        """Set what an on-demand table may take at the most, and each of these indexes; None lifts it. Does not wait."""
         ...
 
     def set_class(self, name: str, table_class: TableClass) -> None:
@@ -130,8 +141,12 @@ class Scaling(Protocol):
 
 
 class TableRefused(Exception):
-    """DynamoDB refused a change of a table. ``transient``: the same change may succeed later, unchanged."""
+    """DynamoDB refused a change of a table. ``transient``: the same change may succeed later, unchanged.
 
-    def __init__(self, message: str, *, transient: bool) -> None:
+    ``crowded``: it was refused only as too many others were under way at once, or in one second.
+    """
+
+    def __init__(self, message: str, *, transient: bool, crowded: bool = False) -> None:
         self.transient = transient
+        self.crowded = crowded
         super().__init__(message)

@@ -1,0 +1,160 @@
+"""What a deploy does: the tables that the configuration needs now exist when it returns, and the rest is left to the schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tidetable.catalog import State
+from tidetable.config import Stream
+from tidetable.leases import is_marked, mark
+from tidetable.lifecycle.actions import Action, Create, Finding, Open, Reopen, SetCapacity
+from tidetable.lifecycle.observe import said
+from tidetable.lifecycle.outlook import lead
+from tidetable.lifecycle.premake import periods_to_exist
+from tidetable.lifecycle.reconcile import Reconciler, Report, reconcile
+from tidetable.names import table_name
+from tidetable.periods import Period
+
+# Between two runs of one deploy; a scheduled run that is under way ends within minutes, a table in seconds.
+PAUSE_SECONDS = 5.0
+# A refusal is final if it stands so often: the rights of a role that was made a moment ago take seconds to hold everywhere.
+REFUSED_MOST = 4
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Unmade:
+    """A table that is not there yet: whether events of now need it, and why it is missing as far as that is known."""
+
+    stream: str
+    table: str
+    needed: bool
+    # When it was recorded, None if no run came so far.
+    since: datetime | None
+    why: str = ""
+
+
+@dataclass(slots=True)
+class Deployed:
+    """What a deploy did: its runs, the tables that are left to scheduled runs, and why it failed (None: it did not)."""
+
+    reports: list[Report] = field(default_factory=list)
+    unmade: list[Unmade] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
+    failure: str | None = None
+
+
+def deploy(
+    parts: Reconciler, owner: str, remaining: Callable[[], float], configuration: str, *, first: bool
+) -> Deployed:
+    """Make the tables that the configuration needs, run after run, until all are there or the time is up.
+
+    ``configuration`` names the deployed one, by its digest; ``first`` tells that the stack is being made. Only what the next
+    events need is done, so that no deploy waits for an archive. See docs/decisions/0027 for what fails it.
+    """
+    began = parts.clock.now()
+    deployed = Deployed()
+    refused = 0
+    while True:
+        try:
+            report = reconcile(parts, owner, remaining, only=is_urgent)
+        except Exception as error:  # such as a catalog that does not answer for a moment
+            report = Report(parts.clock.now(), dry_run=False, troubles=[f"a run ended early: {said(error)}"])
+        deployed.reports.append(report)
+        _look(parts, report, deployed)
+        waits, refuses = _unfinished(report, deployed)
+        refused += refuses
+        goes_on = waits or (refuses and refused < REFUSED_MOST)
+        if not goes_on or remaining() < 2 * PAUSE_SECONDS:
+            break
+        parts.clock.sleep(PAUSE_SECONDS)
+    deployed.failure = _failure(parts, deployed, configuration, first=first, began=began)
+    if deployed.failure is None:
+        mark(parts.catalog, _mark(configuration), parts.clock.now())
+    return deployed
+
+
+def is_urgent(action: Action) -> bool:
+    """Whether an action makes, opens or raises a table, or only says something. The schedule does the others."""
+    if isinstance(action, SetCapacity):
+        return not action.lowers
+    return isinstance(action, Create | Open | Reopen | Finding)
+
+
+def _look(parts: Reconciler, report: Report, deployed: Deployed) -> None:
+    """Note which tables are missing after a run."""
+    details = {one.action.entry.table: one.detail for one in report.done if one.detail}
+    deployed.unmade, deployed.troubles = [], list(report.troubles)
+    for stream in parts.config.streams.values():
+        try:
+            deployed.unmade += _unmade(parts, stream, details)
+        except Exception as error:  # what cannot be looked at is a trouble, and hides no other stream
+            deployed.troubles.append(f"the catalog could not be read for {stream.name}: {said(error)}")
+
+
+def _unmade(parts: Reconciler, stream: Stream, details: dict[str, str]) -> Iterator[Unmade]:
+    now = parts.clock.now()
+    entries = parts.catalog.entries(stream.name, now - stream.late, consistent=True)
+    for period, _ in periods_to_exist(stream, now, entries):
+        table = table_name(parts.stage, stream.name, period)
+        yield Unmade(stream.name, table, _is_needed(period, stream, now), None, details.get(table, ""))
+    for entry in entries:
+        if entry.state is State.CREATING:
+            needed = _is_needed(entry.period, stream, now)
+            yield Unmade(stream.name, entry.table, needed, entry.created_at, details.get(entry.table, ""))
+
+
+def _is_needed(period: Period, stream: Stream, now: datetime) -> bool:
+    """Whether events of the writable window need the period's table, or will within its lead time."""
+    return now - stream.late < period.end and period.start <= now + stream.ahead + lead(period)
+
+
+def _unfinished(report: Report, deployed: Deployed) -> tuple[bool, bool]:
+    """Whether another run could make more by itself, and whether something was refused."""
+    creates = [one for one in report.done if isinstance(one.action, Create | Open)]
+    refused = any(one.outcome == "failed" for one in creates) or bool(deployed.troubles)
+    failed = {one.action.entry.table for one in report.done if one.outcome == "failed"}
+    waits = report.skipped is not None or any(one.table not in failed for one in deployed.unmade)
+    return waits, refused
+
+
+def _failure(parts: Reconciler, deployed: Deployed, configuration: str, *, first: bool, began: datetime) -> str | None:
+    """Why the deploy has failed, if it has."""
+    if not first and _has_stood(parts, configuration):
+        # A rollback: to refuse it would leave the stack in UPDATE_ROLLBACK_FAILED. The alarms speak for what is missing.
+        return None
+    if deployed.troubles:
+        return f"the tables could not all be looked at: {'; '.join(deployed.troubles[:_NAMED])}"
+    missing = [one for one in deployed.unmade if one.needed]
+    if not first:
+        missing = [one for one in missing if not _was_missing(one, parts, began)]
+    if not missing:
+        return None
+    last = deployed.reports[-1].skipped
+    named = "; ".join(f"{one.table}: {one.why or last or 'it is not active yet'}" for one in missing[:_NAMED])
+    return f"{len(missing)} tables that events need now could not be made; {named}"
+
+
+def _was_missing(one: Unmade, parts: Reconciler, began: datetime) -> bool:
+    """Whether the stage went without this table before the deploy, which may be what mends it, such as a shorter retention."""
+    stands = any(entry.state is not State.CREATING for entry in parts.catalog.entries(one.stream, consistent=True))
+    return stands and one.since is not None and one.since < began
+
+
+def _has_stood(parts: Reconciler, configuration: str) -> bool:
+    """Whether this configuration was deployed before, without failing."""
+    try:
+        return is_marked(parts.catalog, _mark(configuration), parts.clock.now())
+    except Exception:  # a catalog that does not answer is a trouble of the deploy already
+        return False
+
+
+def _mark(configuration: str) -> str:
+    return f"deployed#{configuration}"
+
+
+def entries_named(unmade: list[Unmade]) -> list[str]:
+    """The tables that are left to scheduled runs, by name."""
+    return sorted(one.table for one in unmade)

@@ -1,0 +1,171 @@
+"""A period's tables: proof that they are ours, and the waits that their changes need.
+
+The lifecycle, the removal of a stage and a restore all go by these rules. Every step may be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from tidetable.catalog import Entry
+from tidetable.errors import TableMissing, TidetableError
+from tidetable.names import parse_table_name, parts_table
+from tidetable.ports import Clock, Table, TableRefused, Tables, TableSpec
+
+POLL_SECONDS = 1.0
+# Measured on the service: backups become available 3 to 6 s after a table is ACTIVE.
+RECOVERY_POLL_SECONDS = 2.0
+# How long one change of one table is waited for. A plain table takes 2 to 6 s, one with indexes 14 to 22 s; what takes
+# longer is finished by a later run, and keeps no other table waiting meanwhile.
+WAIT_SECONDS = 60.0
+# DynamoDB's words for a change that ends by itself. Any other word but ACTIVE stays until somebody acts, such as
+# INACCESSIBLE_ENCRYPTION_CREDENTIALS (the key is lost or disabled) and ARCHIVED (it was for seven days).
+_PASSING = frozenset({"CREATING", "UPDATING", "DELETING"})
+
+
+class NotReady(TidetableError):
+    """A table is still changing, and the time to wait for it is up: a later run goes on."""
+
+
+class NotOurs(TidetableError):
+    """A table has our name but not our tags; it is never touched."""
+
+
+class TableUnusable(TidetableError):
+    """A table is in a state that does not pass by itself."""
+
+    def __init__(self, table: str, status: str) -> None:
+        self.table = table
+        self.status = status
+        super().__init__(f"table {table} is {status}; see the runbook, *Tables that cannot be used*")
+
+
+def table_tags(stage: str, stream: str, label: str) -> dict[str, str]:
+    """The tags that prove a table to be ours."""
+    return {"project": "tidetable", "tidetable:stage": stage, "tidetable:stream": stream, "tidetable:period": label}
+
+
+def beside(spec: TableSpec) -> TableSpec:
+    """The table of parts beside a period table: on demand, so that it costs what it takes and needs no ladder."""
+    return replace(
+        spec,
+        name=parts_table(spec.name),
+        write=None,
+        read=None,
+        indexes=(),
+        index_units={},
+        warm=None,
+        most=None,
+        stream="none",
+        sorted=False,
+    )
+
+
+def names_of(entry: Entry) -> list[str]:
+    """The names of an entry's tables, the period table last: as long as it is there, a deletion is seen to be unfinished."""
+    return [parts_table(entry.table), entry.table] if entry.layout.parts else [entry.table]
+
+
+def passes(status: str) -> bool:
+    """Whether a table in this state is ACTIVE, or will be or be gone without anybody's help."""
+    return status == "ACTIVE" or status in _PASSING
+
+
+def at_most(seconds: float, clock: Clock, remaining: Callable[[], float]) -> Callable[[], float]:
+    """The seconds that are left of so many from now on, and of the run."""
+    began = clock.now()
+    return lambda: min(seconds - (clock.now() - began).total_seconds(), remaining())
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodTables:
+    """The control plane for the tables of periods. ``remaining`` tells the seconds that may still be waited."""
+
+    stage: str
+    tables: Tables
+    clock: Clock
+    remaining: Callable[[], float]
+
+    def owned(self, entry: Entry, name: str = "") -> Table:
+        """The table, active and proven ours; ``name`` is the entry's own table, or the table of parts beside it.
+
+        NotOurs if it is somebody else's, NotReady and TableUnusable as in ``settled``.
+        """
+        table = self.settled(name or entry.table)
+        self.prove(entry, name or entry.table)
+        return table
+
+    def prove(self, entry: Entry, name: str) -> None:
+        """Prove a table ours by its name, by the catalog (which holds the entry) and by every tag; NotOurs otherwise."""
+        parse_table_name(self.stage, entry.table)
+        if name not in names_of(entry):
+            raise NotOurs(
+                f"table {name} is no table of period {entry.period.label} of {entry.stream}; it is left alone"
+            )
+        tags = self.tables.tags(name)
+        wanted = table_tags(self.stage, entry.stream, entry.period.label)
+        if any(tags.get(key) != value for key, value in wanted.items()):
+            raise NotOurs(f"table {name} exists but is not tagged as ours; it is left alone")
+
+    def settled(self, name: str) -> Table:
+        """The table once it is ACTIVE: a table that is changing refuses the next change.
+
+        NotReady if the time is up before, TableUnusable at once if its state does not pass.
+        """
+        while True:
+            table = self.tables.describe(name)
+            if table is not None and table.status == "ACTIVE":
+                return table
+            if table is not None and not passes(table.status):
+                raise TableUnusable(name, table.status)
+            self._pause(POLL_SECONDS, f"table {name} is {table.status if table is not None else 'not there yet'}")
+
+    def make_recoverable(self, name: str) -> None:
+        """Turn point-in-time recovery on, as soon as the service lets a new table have it."""
+        while True:
+            try:
+                self.tables.enable_recovery(name)
+            except TableRefused as refused:
+                if not refused.transient or self.remaining() < RECOVERY_POLL_SECONDS:
+                    raise
+                self.clock.sleep(RECOVERY_POLL_SECONDS)
+            else:
+                return
+
+    def delete(self, entry: Entry) -> bool:
+        """Delete the entry's tables that exist and are ours, and wait until they are gone; whether there were any.
+
+        A table whose key is lost can be deleted, too. Protection is lifted first: whoever turned it on by configuration
+        has decided on the deletion there, as well.
+        """
+        found = [self._delete(entry, name) for name in names_of(entry)]
+        return any(found)
+
+    def _delete(self, entry: Entry, name: str) -> bool:
+        found = False
+        while (table := self.tables.describe(name)) is not None:
+            found = True
+            if table.status not in _PASSING:
+                try:
+                    self._begin_deletion(entry, table)
+                except TableMissing:
+                    break
+                except TableRefused as refused:
+                    # A description may lag behind: the table is changing, or its protection was changed just now.
+                    if not refused.transient:
+                        raise
+            self._pause(POLL_SECONDS, f"table {name} is not deleted yet")
+        return found
+
+    def _begin_deletion(self, entry: Entry, table: Table) -> None:
+        self.prove(entry, table.name)
+        if table.protected:
+            self.tables.set_protection(table.name, protected=False)
+        else:
+            self.tables.delete(table.name)
+
+    def _pause(self, seconds: float, why: str) -> None:
+        if self.remaining() < seconds:
+            raise NotReady(why)
+        self.clock.sleep(seconds)

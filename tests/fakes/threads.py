@@ -1,0 +1,74 @@
+"""Threads on a clock that is moved: what is done side by side takes as long as the longest of it."""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from strict import ManualClock
+from tests.fakes.serial import everywhere
+
+
+class SharedClock(ManualClock):
+    """Stands still until every worker sleeps, and then moves to the first that is to wake."""
+
+    def __init__(self, now: datetime) -> None:
+        super().__init__(now)
+        self._turn = threading.Condition()
+        self._workers = 0
+        self._wakes: dict[int, datetime] = {}
+
+    def expect(self, workers: int) -> None:
+        """So many threads are at work from now on."""
+        with self._turn:
+            self._workers = workers
+            self._move()
+
+    def sleep(self, seconds: float) -> None:
+        me = threading.get_ident()
+        with self._turn:
+            wake = self.time + timedelta(seconds=seconds)
+            if not self._workers:
+                self.time = wake
+                return
+            self._wakes[me] = wake
+            self._move()
+            assert self._turn.wait_for(lambda: self.time >= wake, timeout=60), "a worker neither sleeps nor ends"
+            del self._wakes[me]
+
+    def _move(self) -> None:
+        if self._wakes and len(self._wakes) >= self._workers and min(self._wakes.values()) > self.time:
+            self.time = min(self._wakes.values())
+            self._turn.notify_all()
+
+
+def side_by_side(patch: pytest.MonkeyPatch, clock: SharedClock) -> None:
+    """Let the lifecycle's runs and removals work in threads that share the clock, and all else serially."""
+
+    class Pool(ThreadPoolExecutor):
+        def __init__(self, width: int) -> None:
+            super().__init__(width)
+            self._width = width
+
+        def map(self, act: Callable[..., Any], *arguments: Iterable[Any], **_: Any) -> Iterator[Any]:  # type: ignore[override]
+            tasks = list(zip(*arguments, strict=True))
+            left, lock = [len(tasks)], threading.Lock()
+
+            def work(given: tuple[Any, ...]) -> Any:
+                try:
+                    return act(*given)
+                finally:
+                    with lock:
+                        left[0] -= 1
+                        clock.expect(min(self._width, left[0]))
+
+            clock.expect(min(self._width, len(tasks)))
+            return iter(list(super().map(work, tasks)))
+
+    everywhere(patch)
+    for module in ("tidetable.lifecycle.reconcile", "tidetable.lifecycle.removal"):
+        patch.setattr(import_module(module), "ThreadPoolExecutor", Pool)

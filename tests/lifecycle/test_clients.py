@@ -1,0 +1,75 @@
+"""The control plane's own client: what is refused for the rate of requests is tried again, as long as a function can wait."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from botocore.awsrequest import AWSResponse
+
+from aws import clients
+from aws.tables import DynamoTables
+from tidetable.config import TableClass
+from tidetable.ports import TableRefused, TableSpec
+
+SPEC = TableSpec("tidetable-t.s.2026-03-15", None, None, TableClass.STANDARD, {"project": "tidetable"})
+TOO_MANY = {
+    "__type": "com.amazon.coral.availability#ThrottlingException",
+    "message": "The rate of control plane requests made by this account is too high",
+}
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+    """The pauses between attempts, which nobody waits for."""
+    taken: list[float] = []
+    for name, value in (
+        ("AWS_ACCESS_KEY_ID", "x"),
+        ("AWS_SECRET_ACCESS_KEY", "x"),
+        ("AWS_DEFAULT_REGION", "us-east-1"),
+    ):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("botocore.endpoint.time.sleep", taken.append)
+    clients.control_plane.cache_clear()
+    yield taken
+    clients.control_plane.cache_clear()
+
+
+class _Raw:
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def stream(self, *_: Any, **__: Any) -> Iterator[bytes]:
+        yield self._body
+
+
+def answering(refusals: int) -> DynamoTables:
+    """The adapter, whose service refuses so many CreateTables before it takes one."""
+    client, left = clients.control_plane(), [refusals]
+
+    def answer(request: Any, **_: Any) -> Any:
+        refused = left[0] > 0
+        left[0] -= 1
+        document: dict[str, Any] = TOO_MANY if refused else {"TableDescription": {}}
+        if request.headers["X-Amz-Target"].endswith(b"DescribeTable"):
+            refused, document = True, {"__type": "x#ResourceNotFoundException", "message": ""}
+        body = json.dumps(document).encode()
+        headers: Any = {}
+        return AWSResponse(request.url, 400 if refused else 200, headers, _Raw(body))
+
+    client.meta.events.register("before-send.dynamodb", answer)
+    return DynamoTables(client)
+
+
+def test_a_creation_is_tried_eight_times_with_pauses_that_differ(pauses: list[float]) -> None:
+    assert answering(7).create(SPEC)
+    assert len(pauses) == 7
+    assert len(set(pauses)) == 7, "jitter"
+    assert all(pause <= 2**number for number, pause in enumerate(pauses))
+
+
+def test_what_is_still_refused_then_may_be_had_by_fewer_at_once(pauses: list[float]) -> None:
+    with pytest.raises(TableRefused) as refused:
+        answering(99).create(SPEC)
+    assert (refused.value.transient, refused.value.crowded) == (True, True)
+    assert len(pauses) >= 7

@@ -1,0 +1,114 @@
+"""The stack's custom resources, as CloudFormation calls them."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.lifecycle.test_standing import CATALOG, deployed
+from tests.lifecycle.world import World
+from tidetable.config import TableClass
+from tidetable.ports import TableSpec
+
+
+# What is made at noon of the fifteenth: a day of lateness, the day itself and the next two.
+FIRST = {f"tidetable-t.s.2026-03-{day}" for day in (14, 15, 16, 17)}
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    for name, value in {
+        "TIDETABLE_STAGE": "t",
+        "TIDETABLE_CATALOG_TABLE": CATALOG,
+        "POWERTOOLS_METRICS_NAMESPACE": "Tidetable",
+        "POWERTOOLS_SERVICE_NAME": "deployment",
+    }.items():
+        monkeypatch.setenv(name, value)
+    import settings
+    import wiring_control
+    from handlers import deployment
+
+    settings.settings.cache_clear()
+    world = World()
+    world.tables.create(TableSpec(CATALOG, None, None, TableClass.STANDARD, {}))
+    world.clock.sleep(10)
+    monkeypatch.setattr(wiring_control, "reconciler", world.parts)
+    monkeypatch.setattr(deployment, "tell", lambda _: None)
+    yield world
+    settings.settings.cache_clear()
+
+
+def call(request: str, kind: str = "Custom::TidetableTables", **properties: str) -> Any:
+    from handlers.deployment import handler
+
+    context: Any = SimpleNamespace(
+        function_name="f",
+        memory_limit_in_mb=512,
+        invoked_function_arn="arn",
+        aws_request_id="owner",
+        get_remaining_time_in_millis=lambda: 840_000,
+    )
+    return handler({"RequestType": request, "ResourceType": kind, "ResourceProperties": properties}, context)
+
+
+def test_a_first_deployment_that_fails_leaves_no_table(world: World) -> None:
+    world.tables.fails = {"tidetable-t.s.2026-03-15"}
+    with pytest.raises(Exception, match=r"s\.2026-03-15"):
+        call("Create")
+    assert world.tables.names == {CATALOG}
+    world.tables.fails = set()
+    call("Create")
+    assert len(world.tables.names) == 5
+
+
+def test_a_first_deployment_that_fails_later_leaves_no_table_either(world: World) -> None:
+    call("Create")
+    assert len(world.tables.names) == 5
+    call("Delete")
+    assert world.tables.names == {CATALOG}
+
+
+def test_an_update_that_fails_takes_nothing_back(world: World) -> None:
+    call("Create")
+    world.tables.fails = {"tidetable-t.s.2026-03-18"}
+    world.clock.sleep(3 * 86_400)
+    with pytest.raises(Exception, match="2026-03-18"):
+        call("Update", configuration="another")
+    assert world.tables.names >= FIRST
+
+
+def test_destroying_a_stage_that_stands_keeps_what_its_streams_keep(world: World) -> None:
+    call("Create")
+    call("Create", "Custom::TidetableStanding", protected="true")
+    call("Delete", "Custom::TidetableStanding", protected="true")
+    call("Delete")
+    assert len(world.tables.names) == 5
+    catalog = world.tables.describe(CATALOG)
+    assert catalog is not None
+    assert catalog.protected
+
+
+def test_a_catalog_that_is_to_go_is_no_longer_protected_when_it_does(world: World) -> None:
+    call("Create")
+    call("Create", "Custom::TidetableStanding", protected="true")
+    world.clock.sleep(60)
+    call("Delete", "Custom::TidetableStanding", protected="false")
+    catalog = world.tables.describe(CATALOG)
+    assert catalog is not None
+    assert not catalog.protected
+
+
+def test_a_stage_that_takes_its_catalog_back_and_fails_keeps_its_tables(world: World) -> None:
+    call("Create")
+    call("Create", "Custom::TidetableStanding", protected="true")
+    call("Delete")
+    world.tables.fails = {"tidetable-t.s.2026-03-18"}
+    world.clock.sleep(3 * 86_400)
+    with pytest.raises(Exception, match="2026-03-18"):
+        call("Create", configuration="another")
+    assert world.tables.names >= FIRST
+
+
+def test_the_world_of_these_tests_is_that_of_a_deployment() -> None:
+    assert len(deployed().tables.names) == 5

@@ -1,0 +1,273 @@
+"""A deploy: what it makes, what it leaves to the schedule, what fails it, and why no rollback fails."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from strict import Fault, Kind
+from tests.fakes.serial import everywhere
+from tests.fakes.stage import CATALOG, Stage
+from tests.fakes.threads import SharedClock, side_by_side
+from tidetable.catalog import State
+from tidetable.config import parse
+from tidetable.lifecycle.deploy import Deployed, deploy
+
+NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
+# What the function has of its ten minutes.
+SECONDS = 585.0
+CONFIG = """
+[lifecycle]
+delete_expired = true
+delete_grace = "0s"
+stagger = "0s"
+[streams.s]
+period = "day"
+late = "1d"
+retention = 5
+[streams.s.key]
+partition_by = "series"
+[streams.s.capacity]
+mode = "provisioned"
+ladder = [{ age = 0, write = 10, read = 10 }, { age = 1, write = 2, read = 5 }]
+"""
+MORE = """
+[streams.new]
+period = "day"
+late = "1d"
+retention = 5
+[streams.new.key]
+partition_by = "series"
+"""
+INDEX = """
+[[streams.s.index]]
+name = "status"
+partition_by = "status"
+"""
+
+
+@pytest.fixture(autouse=True)
+def _serial() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        everywhere(patch)
+        yield
+
+
+def deployed(stage: Stage, configuration: str = "a", *, first: bool = False) -> Deployed:
+    end = stage.clock.now() + timedelta(seconds=SECONDS)
+    stage.runs += 1
+
+    def remaining() -> float:
+        return (end - stage.clock.now()).total_seconds()
+
+    return deploy(stage.reconciler(), f"deploy-{stage.runs}", remaining, configuration, first=first)
+
+
+def refuse(stage: Stage, *labels: str, stream: str = "s") -> None:
+    """Let no table be made of these periods, for good."""
+    for label in labels:
+        table = f"tidetable-lapse.{stream}.{label}"
+        stage.dynamo.faults.add(Fault(Kind.ACCESS_DENIED, operation="CreateTable", table=table))
+
+
+def test_an_indexed_stream_with_a_long_window_has_its_tables_when_the_deploy_returns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = SharedClock(NOON)
+    side_by_side(monkeypatch, clock)
+    config = CONFIG.replace('late = "1d"', 'late = "34d"').replace("retention = 5", "retention = 40")
+    stage = Stage(NOON, config.replace("[streams.s.key]", INDEX + "[streams.s.key]"), clock=clock)
+    began = clock.now()
+    done = deployed(stage, first=True)
+    assert (done.failure, done.unmade) == (None, [])
+    # 35 of the window, and two ahead.
+    assert [entry.state for entry in stage.catalog.entries("s")] == [State.OPEN] * 37
+    assert clock.now() - began < timedelta(seconds=200), "37 tables of 22 s each, one by one, would take 814 s"
+
+
+def test_a_table_that_is_refused_for_a_moment_is_made_before_the_deploy_returns() -> None:
+    stage = Stage(NOON, CONFIG)
+    stage.dynamo.faults.add(Fault(Kind.SERVER_ERROR, operation="CreateTable", times=3))
+    done = deployed(stage, first=True)
+    assert (done.failure, done.unmade) == (None, [])
+    assert {entry.state for entry in stage.catalog.entries("s")} == {State.OPEN}
+
+
+def test_rights_that_take_half_a_minute_to_hold_do_not_fail_the_first_deploy() -> None:
+    stage = Stage(NOON, CONFIG)
+    # Two runs of four tables each.
+    stage.dynamo.faults.add(Fault(Kind.ACCESS_DENIED, operation="CreateTable", times=8))
+    assert deployed(stage, first=True).failure is None
+    assert {entry.state for entry in stage.catalog.entries("s")} == {State.OPEN}
+
+
+def test_a_deploy_makes_and_raises_tables_and_leaves_archives_to_the_schedule() -> None:
+    stage = Stage(NOON, CONFIG)
+    assert deployed(stage, first=True).failure is None
+    stage.clock.time = datetime(2026, 3, 21, 23, 50, tzinfo=UTC)
+    calls = dict(stage.dynamo.calls)
+    done = deployed(stage)
+    actions = {(one.action.name, one.action.entry.period.label) for report in done.reports for one in report.done}
+    # What closed days ago stood by at 1/1 and never rose; what was lowered, closed or archived waits.
+    creates = {("create", f"2026-03-{day}") for day in (20, 21, 22, 23)}
+    assert actions == creates | {("capacity", "2026-03-16"), ("capacity", "2026-03-17")}
+    assert stage.dynamo.calls.get("Scan", 0) == calls.get("Scan", 0)
+    assert stage.dynamo.calls.get("DeleteTable", 0) == 0
+    stage.run_lifecycle()
+    assert next(iter(stage.catalog.entries("s"))).state is State.DELETED
+
+
+def test_units_that_rise_do_so_in_the_deploy_and_those_that_fall_wait_for_the_schedule() -> None:
+    stage = Stage(NOON, CONFIG)
+    deployed(stage, first=True)
+
+    def units() -> tuple[int, int]:
+        stage.clock.sleep(10)
+        table = stage.dynamo.account.tables["tidetable-lapse.s.2026-03-15"]
+        stage.dynamo.account.settle()
+        return table.write, table.read
+
+    stage.config = parse(CONFIG.replace("write = 10, read = 10", "write = 40, read = 10"))
+    deployed(stage, "more")
+    assert units() == (40, 10)
+    stage.config = parse(CONFIG.replace("write = 10, read = 10", "write = 20, read = 10"))
+    deployed(stage, "less")
+    assert units() == (40, 10)
+    stage.run_lifecycle()
+    assert units() == (20, 10)
+
+
+def test_a_later_periods_table_fails_no_deploy_and_is_named() -> None:
+    stage = Stage(NOON, CONFIG)
+    refuse(stage, "2026-03-17")
+    done = deployed(stage, first=True)
+    assert done.failure is None
+    (left,) = done.unmade
+    assert (left.table, left.needed) == ("tidetable-lapse.s.2026-03-17", False)
+    assert "AccessDenied" in left.why
+    assert stage.clock.now() - NOON < timedelta(minutes=3), "a refusal that stays is not waited for"
+
+
+def test_a_period_that_begins_within_the_lead_time_is_needed() -> None:
+    stage = Stage(datetime(2026, 3, 15, 23, 30, tzinfo=UTC), CONFIG)
+    refuse(stage, "2026-03-16")
+    failure = deployed(stage, first=True).failure
+    assert failure is not None
+    assert failure.startswith(
+        "1 tables that events need now could not be made; tidetable-lapse.s.2026-03-16: AccessDenied"
+    )
+
+
+@pytest.mark.parametrize("label", ["2026-03-14", "2026-03-15"])
+def test_a_first_deploy_fails_for_a_table_of_the_writable_window(label: str) -> None:
+    stage = Stage(NOON, CONFIG)
+    refuse(stage, label)
+    failure = deployed(stage, first=True).failure
+    assert failure is not None
+    assert label in failure
+
+
+def test_an_update_fails_for_a_new_streams_tables_and_its_rollback_does_not() -> None:
+    stage = Stage(NOON, CONFIG)
+    assert deployed(stage, "a", first=True).failure is None
+    stage.config = parse(CONFIG + MORE)
+    refuse(stage, *(f"2026-03-{day}" for day in range(14, 21)), stream="new")
+    failure = deployed(stage, "b").failure
+    assert failure is not None
+    assert "tidetable-lapse.new.2026-03-14" in failure
+    # CloudFormation rolls back. Meanwhile the configuration from before cannot have its tables either.
+    stage.config = parse(CONFIG)
+    stage.clock.sleep(3 * 86_400)
+    refuse(stage, "2026-03-17", "2026-03-18")
+    done = deployed(stage, "a")
+    assert done.failure is None
+    assert "tidetable-lapse.s.2026-03-18" in [one.table for one in done.unmade if one.needed]
+    # The same update without a mended cause fails again.
+    stage.config = parse(CONFIG + MORE)
+    assert deployed(stage, "b").failure is not None
+
+
+def test_a_rollback_does_not_fail_though_nothing_answers() -> None:
+    stage = Stage(NOON, CONFIG)
+    assert deployed(stage, "a", first=True).failure is None
+    stage.dynamo.faults.add(Fault(Kind.ACCESS_DENIED, operation="DescribeTable"))
+    stage.dynamo.faults.add(Fault(Kind.ACCESS_DENIED, operation="CreateTable"))
+    stage.clock.sleep(5 * 86_400)
+    stage.dynamo.faults.add(Fault(Kind.ACCESS_DENIED, operation="Query"))
+    stage.catalog.backfills = None  # type: ignore[method-assign, assignment]
+    done = deployed(stage, "a")
+    assert done.failure is None
+    assert done.troubles
+
+
+def test_at_the_quota_a_shorter_retention_can_be_deployed() -> None:
+    """The tables of today were missing before the deploy, which is what mends it."""
+    stage = Stage(NOON, CONFIG)
+    assert deployed(stage, "a", first=True).failure is None
+    refuse(stage, "2026-03-18", "2026-03-19", "2026-03-20")
+    for _ in range(4):
+        stage.clock.sleep(86_400)
+        stage.run_lifecycle()
+    stage.config = parse(CONFIG.replace("retention = 5", "retention = 2"))
+    done = deployed(stage, "shorter")
+    assert done.failure is None
+    assert [one.table[-10:] for one in done.unmade if one.needed] == ["2026-03-18", "2026-03-19"]
+
+
+def test_a_wider_window_fails_if_its_tables_cannot_be_made() -> None:
+    stage = Stage(NOON, CONFIG)
+    assert deployed(stage, "a", first=True).failure is None
+    stage.clock.sleep(60)
+    stage.config = parse(CONFIG.replace('late = "1d"', 'late = "3d"'))
+    refuse(stage, "2026-03-12")
+    failure = deployed(stage, "wider").failure
+    assert failure is not None
+    assert "2026-03-12" in failure
+
+
+def test_a_first_deploy_on_a_catalog_that_was_kept_is_held_to_the_same() -> None:
+    stage = Stage(NOON, CONFIG)
+    assert deployed(stage, "a", first=True).failure is None
+    stage.clock.sleep(3 * 86_400)
+    refuse(stage, "2026-03-18")
+    assert deployed(stage, "a", first=True).failure is not None
+
+
+def test_a_deploy_waits_for_a_run_and_for_a_dead_runs_lease_five_minutes_at_the_most() -> None:
+    stage = Stage(NOON, CONFIG)
+    release = stage.catalog.release
+    # The run dies: nobody gives its lease back.
+    stage.catalog.release = lambda *_: None  # type: ignore[method-assign]
+    began = stage.clock.now()
+    stage.run_lifecycle()
+    stage.catalog.release = release  # type: ignore[method-assign]
+    done = deployed(stage, first=True)
+    assert done.reports[0].skipped is not None
+    assert (done.reports[-1].skipped, done.failure) == (None, None)
+    assert timedelta(minutes=4) < stage.clock.now() - began <= timedelta(minutes=5, seconds=10)
+
+
+def test_a_dead_deploys_lease_is_no_longer_than_that_of_a_run() -> None:
+    stage = Stage(NOON, CONFIG)
+    release = stage.catalog.release
+    stage.catalog.release = lambda *_: None  # type: ignore[method-assign]
+    deployed(stage, first=True)
+    stage.catalog.release = release  # type: ignore[method-assign]
+    assert stage.run_lifecycle().skipped is not None
+    stage.clock.sleep(300)
+    assert stage.run_lifecycle().skipped is None
+
+
+def test_a_deploy_whose_schedule_made_everything_does_nothing() -> None:
+    stage = Stage(NOON, CONFIG)
+    stage.run_lifecycle()
+    done = deployed(stage, "a")
+    assert [report.done for report in done.reports] == [[]]
+    assert set(stage.dynamo.account.tables) == {one.table for one in stage.catalog.entries("s")} | {CATALOG}
+
+
+def test_a_catalog_that_does_not_answer_for_a_moment_fails_no_deploy() -> None:
+    stage = Stage(NOON, CONFIG)
+    stage.dynamo.faults.add(Fault(Kind.RESET, table=CATALOG, times=2))
+    done = deployed(stage, first=True)
+    assert (done.failure, done.unmade, done.troubles) == (None, [], [])
