@@ -73,13 +73,14 @@ def _stream(name: str, table: Any, problems: list[str]) -> Stream | None:
 
 def _convert(table: Any, kind: type[_Group], path: str, problems: list[str]) -> _Group | None:
     try:
-        return msgspec.convert(table, kind, dec_hook=_duration)
+        return msgspec.convert(table, kind, dec_hook=read_duration)
     except msgspec.ValidationError as error:
         problems.append(_explain(str(error), path, kind))
         return None
 
 
-def _duration(kind: type, value: Any) -> Any:
+def read_duration(kind: type, value: Any) -> Any:
+    """Read a duration where the model has one."""
     if kind is not Duration:
         raise TypeError(f"no rule to read a {kind.__name__}")
     if not isinstance(value, str):

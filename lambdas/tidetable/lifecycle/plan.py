@@ -27,7 +27,7 @@ from tidetable.lifecycle.budget import next_decrease
 from tidetable.lifecycle.expiry import closes_at, deletable_at, is_closed, is_leaving, leaves_at
 from tidetable.lifecycle.ladder import RAISED, Level, age_of, level_for
 from tidetable.lifecycle.observe import Observed
-from tidetable.lifecycle.premake import periods_to_exist
+from tidetable.lifecycle.premake import opening, periods_to_exist
 from tidetable.names import table_name
 from tidetable.ports import Table, TableSpec
 from tidetable.times import to_text
@@ -60,7 +60,8 @@ def table_tags(stage: str, stream: str, label: str) -> dict[str, str]:
 
 
 def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: Observed) -> Iterator[Action]:
-    for period, opened in periods_to_exist(stream, now, observed.entries, observed.backfills):
+    missing = periods_to_exist(stream, now, observed.entries, observed.backfills) if observed.removed is None else []
+    for period, opened in missing:
         table = table_name(stage, stream.name, period)
         entry = Entry(stream.name, period, table, stream.layout, State.CREATING, now, opened=opened)
         why = "a backfill asks for it" if opened else "it meets the writable window or is among the next periods"
@@ -105,11 +106,10 @@ def _pair(units: Units | None) -> tuple[int, int] | None:
 
 def _reopen(entry: Entry, stream: Stream, backfills: Sequence[Backfill], now: datetime) -> Iterator[Action]:
     """What a backfill asks of a period that is recorded and has left the writable window."""
-    asked = [one for one in backfills if one.start < entry.period.end and entry.period.start < one.end]
-    if not asked or not is_closed(entry.period, stream, now):
+    opened = opening(entry.period, backfills)
+    if opened is None or not is_closed(entry.period, stream, now):
         return
-    opened = max((one.opened for one in asked), key=lambda one: one.until)
-    if entry.opened == opened:
+    if entry.opened == opened and entry.state is not State.CLOSED:
         return
     until = f"a backfill asks for it until {to_text(opened.until)}"
     if entry.writable:
@@ -137,9 +137,17 @@ def _tend(
         yield from _level(entry, table, level, now)
     if table is not None:
         yield from _scaling(entry, level)
-    if closed and entry.state in (State.CREATING, State.OPEN):
-        yield Close(entry, f"its latest event could come until {to_text(closes_at(entry.period, stream))}")
+    if closed and entry.state in (State.CREATING, State.OPEN) and not entry.is_open(now):
+        yield Close(entry, _why_closed(entry, stream))
     yield from goes
+
+
+def _why_closed(entry: Entry, stream: Stream) -> str:
+    """A backfill's end, or that of the writable window, whichever came later."""
+    end = closes_at(entry.period, stream)
+    if entry.opened is not None and entry.opened.until > end:
+        return f"it was open for a backfill until {to_text(entry.opened.until)}"
+    return f"its latest event could come until {to_text(end)}"
 
 
 def _scaling(entry: Entry, level: Level) -> Iterator[Action]:

@@ -13,8 +13,9 @@ from tidetable.catalog import Backfill
 from tidetable.config import Config
 from tidetable.errors import ArchiveBusy, StaleEntry, TidetableError
 from tidetable.leases import leased
-from tidetable.lifecycle.actions import Action, Archive, Create, Finding
+from tidetable.lifecycle.actions import Action, Archive, Create, Delete, Finding
 from tidetable.lifecycle.apply import NotReady, World, apply
+from tidetable.lifecycle.known import remember_policies
 from tidetable.lifecycle.observe import CONCURRENCY, observe, remember_horizons, remember_tables, said
 from tidetable.lifecycle.outlook import Outlook, outlook
 from tidetable.lifecycle.plan import plan
@@ -49,7 +50,10 @@ class Done:
 
 @dataclass(slots=True)
 class Report:
-    """What a run found and did; ``troubles`` are what it could not look at, ``skipped`` why it did nothing at all."""
+    """What a run found and did; ``troubles`` are what it could not look at, ``skipped`` why it did nothing at all.
+
+    ``tables`` counts the tables that exist after the run. ``only`` names the stream of a run that looked at no other.
+    """
 
     now: datetime
     dry_run: bool
@@ -58,6 +62,7 @@ class Report:
     troubles: list[str] = field(default_factory=list)
     outlook: Outlook = field(default_factory=Outlook)
     skipped: str | None = None
+    only: str | None = None
 
     def count(self, outcome: str) -> int:
         """How many actions ended so."""
@@ -80,6 +85,8 @@ class Report:
             "without_next_table": list(self.outlook.without_next),
             "archives_overdue": list(self.outlook.overdue),
             "changes": list(self.outlook.changes),
+            "backfills": [{"stream": one.stream, **one.document()} for one in self.outlook.backfills],
+            "removed_streams": [one.document() for one in self.outlook.removed],
             "actions": [one.document() for one in self.done],
         }
 
@@ -105,15 +112,16 @@ def reconcile(
     at: datetime | None = None,
     dry_run: bool = False,
     planned: Sequence[Backfill] = (),
+    only: str | None = None,
 ) -> Report:
     """Bring the tables to what the configuration asks for at an instant (now, unless told otherwise).
 
-    A dry run may be told of backfills that are only ``planned``.
+    A dry run may be told of backfills that are only ``planned``. With ``only`` it is that one stream's run.
 
     One run at a time: the lease lasts as long as this run can, so a run that was killed does not block the ones after it.
     """
     real = parts.clock.now()
-    report = Report(now=at or real, dry_run=dry_run)
+    report = Report(now=at or real, dry_run=dry_run, only=only)
     if dry_run:
         _run(parts, report, remaining, planned)
         return report
@@ -126,23 +134,38 @@ def reconcile(
 
 
 def _run(parts: Reconciler, report: Report, remaining: Callable[[], float], planned: Sequence[Backfill] = ()) -> None:
-    observation = observe(parts.config, parts.catalog, parts.tables, report.now, planned)
+    observation = observe(parts.config, parts.catalog, parts.tables, report.now, planned, report.only)
+    config = observation.config
     report.troubles = observation.troubles
-    report.outlook = outlook(parts.config, observation.streams, report.now)
-    report.tables = sum(entry.live for stream in observation.streams.values() for entry in stream.entries)
-    actions = plan(parts.config, parts.stage, report.now, observation.streams)
+    report.outlook = outlook(config, observation.streams, report.now)
+    there = {name for found in observation.streams.values() for name in found.table_names}
+    report.tables = len(there)
+    actions = plan(config, parts.stage, report.now, observation.streams)
     if report.dry_run:
         report.done = [_found(action) or Done(action, "planned") for action in actions]
         return
+    remember_policies(parts.catalog, observation.known)
     world = World(parts.stage, parts.catalog, parts.tables, parts.scaling, parts.archiver, parts.clock, remaining)
     for _, ranked in groupby(actions, key=lambda action: action.rank):
         report.done += _attempt_all(list(ranked), world, report.now)
+    report.tables = len(_tables_after(there, report.done))
     remember_tables(parts.catalog, observation)
     remember_horizons(parts.catalog, observation)
     try:
         parts.catalog.ensure_secret()
     except Exception as error:  # the next run makes it; until then no page ends in a cursor
         observation.troubles.append(f"the secret of cursors could not be made: {said(error)}")
+
+
+def _tables_after(there: set[str], done: Sequence[Done]) -> set[str]:
+    """The tables that exist once a run's creations and deletions are done."""
+    tables = set(there)
+    for one in done:
+        if one.outcome == "done" and isinstance(one.action, Create):
+            tables |= {spec.name for spec in one.action.specs}
+        elif one.outcome == "done" and isinstance(one.action, Delete):
+            tables -= set(one.action.entry.tables)
+    return tables
 
 
 def _attempt_all(actions: Sequence[Action], world: World, now: datetime) -> list[Done]:

@@ -7,6 +7,7 @@ from datetime import datetime
 from tidetable.catalog import LIVE, State
 from tidetable.config import Config
 from tidetable.lifecycle.apply import World, remove_table
+from tidetable.lifecycle.known import known_streams
 
 
 def remove(config: Config, world: World, now: datetime) -> list[str]:
@@ -15,7 +16,8 @@ def remove(config: Config, world: World, now: datetime) -> list[str]:
     May be repeated: what is gone already is only marked so.
     """
     removed: list[str] = []
-    for stream in config.streams.values():
+    # A removed stream's last policy decides, too.
+    for stream in known_streams(config, world.catalog, now).config.streams.values():
         if stream.removal != "delete":
             continue
         for entry in world.catalog.entries(stream.name, consistent=True):
