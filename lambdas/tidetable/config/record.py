@@ -22,7 +22,5 @@ def policy_of(stream: str, text: str) -> Stream:
         found: Any = msgspec.json.decode(text, type=Stream, dec_hook=read_duration)
     except (msgspec.DecodeError, ValueError) as error:
         problem = f"the recorded policy of the removed stream {stream} cannot be read: {error}"
-        raise ConfigError(
-            [f"{problem}; add the stream to the configuration again, so that its tables are looked after"]
-        ) from error
+        raise ConfigError([f"{problem}; add [streams.{stream}] again, so that its tables are looked after"]) from error
     return msgspec.structs.replace(found, name=stream)

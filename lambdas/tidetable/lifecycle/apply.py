@@ -64,9 +64,7 @@ def apply(action: Action, world: World, now: datetime) -> None:
         case SetCapacity() | SetClass() | Scale() | Unscale():
             _tune(action, world)
         case Reopen():
-            # Open, so that nobody archives it meanwhile; a table that is still being made is opened by what makes it.
-            state = State.OPEN if entry.state is State.CLOSED else entry.state
-            world.catalog.move(entry, state, expected=(entry.state,), opened=action.opened)
+            world.catalog.move(entry, action.state, expected=(entry.state,), opened=action.opened)
         case Close():
             world.catalog.move(entry, State.CLOSED, expected=(State.CREATING, State.OPEN, State.CLOSED))
         case Archive():

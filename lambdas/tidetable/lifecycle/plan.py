@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from tidetable.catalog import Backfill, Entry, State
@@ -67,7 +68,14 @@ def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: O
         why = "a backfill asks for it" if opened else "it meets the writable window or is among the next periods"
         yield _create(config, stage, stream, entry, now, why)
     for entry in observed.entries:
-        yield from _reopen(entry, stream, observed.backfills, now)
+        for reopening in _reopen(entry, stream, observed.backfills, now):
+            yield reopening
+            # What follows is planned for the open period: it gets its units, and is neither closed nor archived.
+            entry = (
+                replace(entry, state=reopening.state, opened=reopening.opened)
+                if isinstance(reopening, Reopen)
+                else entry
+            )
         table_now = observed.tables.get(entry.table)
         if entry.table in observed.unseen:
             yield Unseen(entry, observed.unseen[entry.table])
