@@ -94,6 +94,25 @@ def test_an_end_that_stopped_in_between_is_finished_by_the_next(stage: Any, monk
     assert stage.catalog.backfills("s") == []
 
 
+def test_the_answer_to_an_import_tells_the_open_backfills(stage: Any) -> None:
+    request = asked(stage, *SECOND)
+    opened(stage, request)
+    window = send(stage, [EVENT]).document()["window"]
+    (told,) = window["backfills"]
+    assert (told["from"], told["to"]) == ("2026-02-20T00:00:00.000000Z", "2026-02-21T00:00:00.000000Z")
+    assert from_text(told["until"]) == request.opened.until
+    now = [{**EVENT, "time": stage.clock.now().isoformat()}]
+    assert "backfills" not in send(stage, now).document()["window"], "nobody looked: it costs a read"
+
+
+def test_what_is_too_old_names_the_way_to_import_it(stage: Any) -> None:
+    with pytest.raises(ProblemError) as refused:
+        send(stage, [EVENT])
+    (error,) = refused.value.problem.more["errors"]
+    assert error["code"] == "too_old"
+    assert error["detail"].endswith("; to import history, open its time with `tidetable backfill s FROM TO`")
+
+
 def test_the_reason_for_closing_is_the_backfills_end(stage: Any) -> None:
     opened(stage, asked(stage, *SECOND, hours=2))
     report = later(stage, 2 * 3600 + 1)

@@ -243,6 +243,7 @@ def test_a_restored_table_is_counted() -> None:
     deleted = next(one for one in world.catalog.entries("s") if one.state is State.DELETED)
     restoring = world.catalog.move(deleted, State.RESTORING, expected=[State.DELETED])
     world.tables.create(_spec(restoring.table))
+    world.catalog.set_horizon("s", restoring.period.start)
     world.clock.sleep(60)
     assert world.run().tables == 9
 
