@@ -17,6 +17,7 @@ from cdk_nag import AwsSolutionsChecks
 from infra.assets import Assets
 from infra.stack import TidetableStack
 from tidetable.config import load
+from tidetable.config.demand import advice, tables_line
 from tidetable.errors import ConfigError
 from tidetable.names import STAGE
 
@@ -32,6 +33,9 @@ def main() -> None:
         config = load(file)
     except ConfigError as error:
         sys.exit(f"{file.name}: {error}")
+    # Not on stdout, where the CLI may print the template.
+    told = [tables_line(config), *(f"warning: {one}" for one in advice(config))]
+    sys.stderr.writelines(f"{file.name}: {line}\n" for line in told)
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     TidetableStack(app, f"Tidetable-{stage}", stage=stage, config=config, assets=Assets(ROOT, file, stage))
     app.synth()

@@ -10,18 +10,17 @@ from infra.api import Api
 from infra.function import own_metric
 from infra.ingest import Ingest
 from infra.lifecycle import EVERY_MINUTES, Lifecycle
-
-# AWS: 2,500 tables in an account and Region, until the quota is raised.
-_TABLES_NEAR = 2000
+from tidetable.config.demand import NEAR
 
 
 class Alarms(Construct):
     """Alarms without actions: subscribe to them as the account's other alarms are."""
 
     def __init__(
-        self, scope: Construct, id: str, *, stage: str, ingest: Ingest, lifecycle: Lifecycle, api: Api
+        self, scope: Construct, id: str, *, stage: str, ingest: Ingest, lifecycle: Lifecycle, api: Api, quota: int
     ) -> None:
         super().__init__(scope, id)
+        near = int(NEAR * quota)
         minute, five = Duration.minutes(1), Duration.minutes(5)
         self._alarm(
             "DeadLetters",
@@ -76,8 +75,8 @@ class Alarms(Construct):
         self._alarm(
             "TableQuotaNear",
             own_metric(stage, "lifecycle", "PeriodTables", "Maximum").with_(period=five),
-            f"This stage alone has {_TABLES_NEAR} tables; an account has 2,500 in a Region until AWS raises it.",
-            threshold=_TABLES_NEAR,
+            f"This stage alone has {near:,} tables; the account may have {quota:,} in the Region until AWS raises that.",
+            threshold=near,
         )
         self._alarm(
             "ArchiveOverdue",

@@ -33,7 +33,8 @@ class TidetableStack(Stack):
         lifecycle = Lifecycle(self, "Lifecycle", common, slim=slim, archive=archive, storage=storage)
         lake = Lake(self, "Lake", stage=stage, config=config, bucket=storage.bucket)
         api = Api(self, "Api", common, ingest=ingest.function.entry, query=query.function.entry)
-        Alarms(self, "Alarms", stage=stage, ingest=ingest, lifecycle=lifecycle, api=api)
+        quota = config.lifecycle.table_quota
+        Alarms(self, "Alarms", stage=stage, ingest=ingest, lifecycle=lifecycle, api=api, quota=quota)
         Dashboard(self, "Dashboard", stage=stage, ingest=ingest, query=query, lifecycle=lifecycle, api=api)
         Tags.of(self).add("project", "tidetable")
         Tags.of(self).add("stage", stage)
