@@ -33,6 +33,7 @@ class Account:
     overflow: str = ""
     dead_letters: str = ""
     sweeper: str = ""
+    metrics: Any = None
 
     def run_lifecycle(self, **payload: Any) -> dict[str, Any]:
         """Invoke the lifecycle and return its report."""
@@ -73,6 +74,7 @@ def connect(
         stacks = session.client("cloudformation", endpoint_url=endpoint).describe_stacks(StackName=f"Tidetable-{stage}")
         functions = session.client("lambda", endpoint_url=endpoint, config=patient)
         queues = session.client("sqs", endpoint_url=endpoint)
+        metrics = session.client("cloudwatch", endpoint_url=endpoint)
         dynamodb: Any = session.client("dynamodb", endpoint_url=endpoint)
     except NoRegionError as error:
         raise AccountError("no Region is known: add --region, or set AWS_REGION") from error
@@ -97,4 +99,5 @@ def connect(
         outputs["OverflowQueueUrl"],
         outputs["DeadLetterQueueUrl"],
         outputs.get("SweeperFunction", ""),
+        metrics,
     )
