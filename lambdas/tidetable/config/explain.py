@@ -128,7 +128,7 @@ def _words_of(kind: Any) -> list[str]:
     words: list[str] = []
     for one in _members(kind):
         if isinstance(one, EnumMeta):
-            words += [str(member) for member in one]
+            words += list(map(str, one))
         elif get_origin(one) is Literal:
             words += [str(word) for word in get_args(one)]
     return words
