@@ -17,7 +17,7 @@ from cdk_nag import AwsSolutionsChecks
 from infra.assets import Assets
 from infra.stack import TidetableStack
 from tidetable.config import load
-from tidetable.config.demand import advice, tables_line
+from tidetable.config.demand import remarks
 from tidetable.errors import ConfigError
 from tidetable.names import STAGE
 
@@ -34,8 +34,7 @@ def main() -> None:
     except ConfigError as error:
         sys.exit(f"{file.name}: {error}")
     # Not on stdout, where the CLI may print the template.
-    told = [tables_line(config), *(f"warning: {one}" for one in advice(config))]
-    sys.stderr.writelines(f"{file.name}: {line}\n" for line in told)
+    sys.stderr.writelines(f"{file.name}: {line}\n" for line in remarks(config))
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     TidetableStack(app, f"Tidetable-{stage}", stage=stage, config=config, assets=Assets(ROOT, file, stage))
     app.synth()

@@ -34,9 +34,10 @@ class Function:
         monkeypatch.setattr("wiring_control.reconciler", stage.reconciler)
         monkeypatch.setattr("wiring_control.clock", lambda: stage.clock)
         monkeypatch.setattr("wiring_control.event_bus", Bus)
-        monkeypatch.setattr(
-            lifecycle.metrics, "add_metric", lambda name, unit, value: self.measured.update({name: value})
-        )
+        monkeypatch.setattr(lifecycle.metrics, "add_metric", self._measure)
+
+    def _measure(self, name: str, unit: Any, value: float) -> None:
+        self.measured[name] = value
 
     def __call__(self, **payload: Any) -> Any:
         self.measured.clear()

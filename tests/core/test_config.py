@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tidetable.config import load, parse
-from tidetable.config.demand import advice, demand, tables_line
+from tidetable.config.demand import advice, demand, remarks, tables_line
 from tidetable.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
@@ -259,6 +259,12 @@ def test_what_is_hardly_meant_is_advised_against(name: str, text: str, message: 
     found = advice(parse(text))
     assert (len(found), message or "") == (0 if message is None else 1, message or "")
     assert message is None or message in found[0]
+
+
+def test_synthesis_tells_the_tables_first_and_then_what_is_hardly_meant() -> None:
+    first, second = remarks(parse(SWITCHED + "[api]\nrate = 50\nburst = 10\n" + GOOD))
+    assert first == "tables at once: 8 of 2,500 (s 8)"
+    assert second.startswith("warning: api.burst: 10 is less than the rate of 50")
 
 
 def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:

@@ -48,15 +48,3 @@ def test_a_configuration_that_is_not_there(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "none.toml does not exist" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_a_configuration_that_can_be_deployed_tells_its_tables_and_what_is_hardly_meant(tmp_path: Path) -> None:
-    file = tmp_path / "good.toml"
-    file.write_text(
-        "[api]\nrate = 50\nburst = 10\n[lifecycle]\ndelete_expired = true\n"
-        '[streams.s]\nperiod = "day"\nlate = "1d"\nretention = 3\nkey = { partition_by = "series" }\n'
-    )
-    done = _run(tmp_path, config=str(file))
-    assert done.returncode == 0, done.stderr
-    assert "good.toml: tables at once: 8 of 2,500 (s 8)\n" in done.stderr
-    assert "good.toml: warning: api.burst: 10 is less than the rate of 50" in done.stderr

@@ -6,6 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.crash import test_crash as crash
+from tests.fakes.stage import Stage
 from tests.lifecycle.world import NOON, World, configuration, outcomes
 from tidetable.catalog import RecordedPolicy, State
 from tidetable.config import Config, parse
@@ -213,6 +215,17 @@ def test_a_policy_reads_back_as_it_was_written() -> None:
         (2, 4, {}, "infrequent-access"),
     ]
     assert lowest.autoscaling is None
+
+
+def test_its_tables_are_archived_with_the_columns_that_were_recorded() -> None:
+    text = crash.CONFIG.replace("[streams.s.key]", '[streams.s.archive]\ncolumns = { n = "integer" }\n[streams.s.key]')
+    stage = Stage(crash.NOON, text)
+    stage.run_lifecycle()
+    stage.config = parse(OTHER)
+    stage.run_lifecycle()
+    exporter = stage._exporter()
+    assert exporter.policy("s").columns == {"n": "integer"}
+    assert exporter.policy("nobody").columns == {}
 
 
 def test_every_table_that_exists_is_counted() -> None:

@@ -61,6 +61,11 @@ def tables_line(config: Config) -> str:
     return f"tables at once: {sum(one.tables for one in needed):,} of {config.lifecycle.table_quota:,} ({each})"
 
 
+def remarks(config: Config) -> list[str]:
+    """What to tell when the configuration is synthesised, one line each."""
+    return [tables_line(config), *(f"warning: {one}" for one in advice(config))]
+
+
 def advice(config: Config) -> list[str]:
     """What can be deployed but is hardly meant, each with its key and what to do."""
     return list(_advise(config))
