@@ -20,12 +20,13 @@ from settings import settings
 from tidetable.catalog import Backfill, Opened
 from tidetable.errors import InvalidTime, TidetableError
 from tidetable.lifecycle import Report, reconcile
-from tidetable.lifecycle.backfill import end_backfills, open_backfill
+from tidetable.lifecycle.backfill import LONGEST_OPEN, end_backfills, open_backfill
 from tidetable.lifecycle.notices import notices_of
 from tidetable.times import parse_instant
 
 # Kept back for the report and for giving the lease back.
 _RESERVE_SECONDS = 10.0
+_MOST_HOURS = int(LONGEST_OPEN.total_seconds()) // 3600
 _KEYS = frozenset({"dry_run", "at", "source", "backfill", "end_backfill"})
 
 
@@ -87,6 +88,8 @@ def _backfill(asked: Any) -> Backfill:
         start, end = _instant(found.start), _instant(found.end)
     except (msgspec.ValidationError, InvalidTime) as error:
         raise BadInvocation(f"backfill: {error}") from error
+    if not 1 <= found.hours <= _MOST_HOURS:
+        raise BadInvocation(f"backfill: hours must be within 1 to {_MOST_HOURS}; the same request again prolongs it")
     until = wiring_control.clock().now() + timedelta(hours=found.hours)
     return Backfill(found.stream, start, end, Opened(until, found.write, found.read))
 

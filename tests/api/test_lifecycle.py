@@ -93,6 +93,15 @@ def test_an_end_that_is_not_understood_ends_nothing(function: Function, given: A
     assert function.backfills() == ["2026-02-10"]
 
 
+@pytest.mark.parametrize("hours", [0, 721, 10**12])
+def test_hours_that_nobody_can_mean_open_nothing(function: Function, hours: int) -> None:
+    from handlers.lifecycle import BadInvocation
+
+    with pytest.raises(BadInvocation, match="hours must be within 1 to 720"):
+        function(backfill={**JANUARY, "hours": hours})
+    assert function.backfills() == []
+
+
 def test_a_run_for_one_stream_does_not_measure_the_whole_stage(function: Function) -> None:
     function()
     # On the 15th at noon, late by a day: the 14th, the 15th and two ahead, each with its table of parts.

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.crash.test_crash import CONFIG
 from tests.lifecycle.test_backfill import HISTORY, LABELS, asked, ended, entries, opened, send, stage, write_units
 from tests.lifecycle.world import NOON, World
 from tidetable.catalog import Backfill, Entry, Opened, State
@@ -231,6 +232,20 @@ def test_backfills_that_meet_get_the_later_end_and_the_greater_units() -> None:
     assert opening(period, [one, two, elsewhere]) == Opened(NOON + second, 7, 9)
     assert opening(period, [one, demand]) == Opened(NOON, None, None)
     assert opening(period, [elsewhere]) is None
+
+
+def test_backfills_leave_room_for_the_next_tables_within_the_quota(stage: Any) -> None:
+    # Days of five with a table of parts each: at most (5 + 1 + 2 + 1) x 2 = 18 of the stream itself.
+    stage.config = parse(CONFIG.replace("[lifecycle]", "[lifecycle]\ntable_quota = 30"))
+    opened(stage)  # three days, counted as four: 8
+    stage.config = parse(CONFIG.replace("[lifecycle]", "[lifecycle]\ntable_quota = 29"))
+    with pytest.raises(
+        BadBackfill, match=r"needs up to 12 tables, and the configuration 18: together more than .* = 29"
+    ):
+        opened(stage, asked(stage, *SECOND))
+    stage.config = parse(CONFIG.replace("[lifecycle]", "[lifecycle]\ntable_quota = 30"))
+    opened(stage, asked(stage, *SECOND))
+    assert opened(stage, asked(stage, *SECOND)).healthy, "the same again is no more tables"
 
 
 def test_events_of_a_closed_period_that_a_backfill_asked_for_wait_until_it_is_open(stage: Any) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 
 from tidetable.catalog import Backfill
-from tidetable.config import Config
+from tidetable.config import Config, Stream
 from tidetable.config.check import MAX_OPEN_TABLES
 from tidetable.config.check_capacity import MAX_UNITS
+from tidetable.config.demand import SHORTEST, demand
 from tidetable.errors import TidetableError
 from tidetable.leases import leased
 from tidetable.lifecycle.premake import opening
@@ -129,6 +130,28 @@ def _problems(backfill: Backfill, parts: Reconciler) -> Iterator[str]:
     ]
     if gone:
         yield f"{', '.join(gone[:5])}{' and others' if len(gone) > 5 else ''} are archived or gone: restore them first"
+
+    yield from _beyond_quota(backfill, parts)
+
+
+def _beyond_quota(backfill: Backfill, parts: Reconciler) -> Iterator[str]:
+    """At the quota the next period's table cannot be made, so that imports must leave room for it."""
+    now, config = parts.clock.now(), parts.config
+    spans = {(backfill.stream, backfill.start, backfill.end)}
+    for name in config.streams:
+        spans |= {(name, one.start, one.end) for one in parts.catalog.backfills(name) if now < one.opened.until}
+    opened = sum(_tables(config.streams[name], start, end) for name, start, end in spans)
+    always, quota = sum(one.tables for one in demand(config)), config.lifecycle.table_quota
+    if opened + always > quota:
+        yield (
+            f"with the backfills that are open it needs up to {opened} tables, and the configuration {always}: together more than"
+            f" lifecycle.table_quota = {quota}; end a backfill first, or import the history in pieces"
+        )
+
+
+def _tables(stream: Stream, start: datetime, end: datetime) -> int:
+    periods = -(-(end - start) // SHORTEST[stream.period]) + 1
+    return periods * (2 if stream.layout.parts else 1)
 
 
 def _unknown(stream: str, config: Config) -> str:
