@@ -76,7 +76,7 @@ def status(
 
 
 def _look(known: Known, account: Account, stream: str | None, *, every: bool) -> list[Seen]:
-    """The periods of one stream or of all, those that left the configuration included."""
+    """The periods of one stream or of all streams, removed streams included."""
     policies = known.config.streams
     if stream is not None and stream not in policies:
         fail(f"there is no stream {stream!r}; there are {', '.join(policies)}")

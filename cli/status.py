@@ -86,7 +86,7 @@ class Seen:
 def look(
     stream: Stream, catalog: Catalog, tables: Tables, *, all_periods: bool, removed: datetime | None = None
 ) -> list[Seen]:
-    """The stream's periods, newest first; those that are deleted only if wanted."""
+    """The stream's periods, newest first; deleted periods only if ``all_periods``."""
     # Before the horizon there are only deleted periods, in a long life very many.
     start = None if all_periods else catalog.horizon(stream.name)
     found = [one for one in catalog.entries(stream.name, start) if all_periods or one.state is not State.DELETED]

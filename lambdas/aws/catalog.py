@@ -120,15 +120,15 @@ class DynamoCatalog:
         keep_until: datetime | None = None,
         opened: Opened | None = None,
     ) -> Entry:
-        """A conditional update of the state and of what is given.
+        """A conditional update of the state and of the facts that the caller passes.
 
         Nothing else is written: what the caller read may be older than what another function has set meanwhile.
         """
         expected = sorted(expected)
         facts = {"archive": archive, "deleted_at": deleted_at, "keep_until": keep_until, "opened": opened}
-        given: dict[str, Any] = {name: fact for name, fact in facts.items() if fact is not None}
-        moved = replace(entry, state=to, **given)
-        changes = {name: value for name, value in attributes(moved).items() if name == "state" or name in given}
+        passed: dict[str, Any] = {name: fact for name, fact in facts.items() if fact is not None}
+        moved = replace(entry, state=to, **passed)
+        changes = {name: value for name, value in attributes(moved).items() if name == "state" or name in passed}
         names = {f"#{name}": name for name in changes} | {"#state": "state"}
         values = {f":{name}": value for name, value in changes.items()}
         states = {f":s{index}": state.value for index, state in enumerate(expected)}

@@ -158,7 +158,7 @@ def backfill_of(item: Item) -> Backfill:
     return Backfill(stream, from_text(start), from_text(end), _opened(item["opened"]))
 
 
-# The policies of all streams are one partition, so that one Query finds those that the configuration no longer has.
+# The policies of all streams are one partition, so that one Query finds the removed streams.
 POLICIES = "policies"
 
 

@@ -94,10 +94,10 @@ def _backfill(asked: Any) -> Backfill:
     return Backfill(found.stream, start, end, Opened(until, found.write, found.read))
 
 
-def _ending(given: Any) -> tuple[str, tuple[datetime, datetime] | None]:
+def _ending(payload: Any) -> tuple[str, tuple[datetime, datetime] | None]:
     """The stream whose backfills are to end, and the span of time if only that backfill is meant."""
     try:
-        found = msgspec.convert({"stream": given} if isinstance(given, str) else given, _Ending)
+        found = msgspec.convert({"stream": payload} if isinstance(payload, str) else payload, _Ending)
         if found.start is None and found.end is None:
             return found.stream, None
         if found.start is None or found.end is None:

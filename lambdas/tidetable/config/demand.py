@@ -31,7 +31,7 @@ class Demand:
 
 
 def demand_of(stream: Stream, policy: LifecyclePolicy) -> Demand:
-    """The periods made ahead, the present one, those that are kept, and the one that is leaving while the next begins."""
+    """The periods made ahead, the present period, the kept periods, and one that leaves while the next begins."""
     length = SHORTEST[stream.period]
     beside = 2 if stream.layout.parts else 1
     tables = (-(-kept_for(stream, policy) // length) + 1 + stream.premake + 1) * beside

@@ -58,7 +58,7 @@ def end_backfills(
     span: tuple[datetime, datetime] | None = None,
     dry_run: bool = False,
 ) -> list[Backfill]:
-    """Take back the backfill of a ``span`` of time, or every backfill of a stream, and return those that were open.
+    """Take back the backfill of a ``span`` of time, or every backfill of a stream, and return the backfills that were open.
 
     Their periods close now, unless another backfill holds them open. BadBackfill if no backfill of that span is open.
     """
@@ -88,7 +88,7 @@ def end_backfills(
 
 
 def _ending(stream: str, catalog: Catalog, span: tuple[datetime, datetime] | None, now: datetime) -> list[Backfill]:
-    """The backfills to take back: all, those that are over included, or the open backfill of exactly that span."""
+    """The backfills to take back: all, ended backfills included, or the open backfill of exactly that span."""
     requests = catalog.backfills(stream)
     if span is None:
         return list(requests)

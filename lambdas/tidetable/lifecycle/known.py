@@ -1,6 +1,6 @@
-"""The streams that a run looks at: those of the configuration, and those that left it and may still have tables.
+"""The streams that a run looks at: the configured streams, and removed streams, which may still have tables.
 
-A removed stream takes no events and gets no new tables. Its tables age, are archived and are deleted as its last policy says,
+A removed stream is recorded in the catalog and no longer configured. It takes no events and gets no new tables. Its tables age, are archived and are deleted as its last policy says,
 under the switches of the present ``[lifecycle]``.
 """
 

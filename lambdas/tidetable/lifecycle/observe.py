@@ -27,7 +27,7 @@ class Observed:
     """A stream as it is: the catalog's entries, oldest first, and the tables that there are, by name.
 
     A table that needs no change stands as it was last seen. ``unseen`` holds those that could not be described, with
-    the reason, ``backfills`` those that are under way. ``removed`` is the time since which the stream is no longer configured.
+    the reason, ``backfills`` the backfills under way. ``removed`` is the time since which the stream is no longer configured.
     """
 
     entries: Sequence[Entry]

@@ -116,7 +116,7 @@ def reconcile(
 ) -> Report:
     """Bring the tables to what the configuration asks for at an instant (now, unless told otherwise).
 
-    A dry run may be told of backfills that are only ``planned``. With ``only`` it is that one stream's run.
+    A dry run may have backfills that are only ``planned``. With ``only`` it is a run for that stream alone.
 
     One run at a time: the lease lasts as long as this run can, so a run that was killed does not block the ones after it.
     """

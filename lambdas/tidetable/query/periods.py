@@ -51,32 +51,32 @@ class PeriodsQuery:
 
 def parse_periods(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> PeriodsQuery:
     """Read the query string; ProblemError says what to change."""
-    given = single(parameters, KNOWN, where=False)
-    limit = parse_limit(given.get("limit"), MAX_LIMIT, DEFAULT_LIMIT)
-    if "cursor" in given:
-        return _continued(stream, given, limit, seal)
-    oldest, before = (parse_instant_of(given, name, now) if name in given else None for name in ("from", "to"))
+    values = single(parameters, KNOWN, where=False)
+    limit = parse_limit(values.get("limit"), MAX_LIMIT, DEFAULT_LIMIT)
+    if "cursor" in values:
+        return _continued(stream, values, limit, seal)
+    oldest, before = (parse_instant_of(values, name, now) if name in values else None for name in ("from", "to"))
     if oldest is not None and before is not None and oldest >= before:
         raise refuse(400, "bad_parameter", "from must lie before to: the range is [from, to)")
-    return PeriodsQuery(limit, before, oldest, _states(given))
+    return PeriodsQuery(limit, before, oldest, _states(values))
 
 
-def _continued(stream: Stream, given: Mapping[str, str], limit: int, seal: Seal) -> PeriodsQuery:
-    extra = sorted(given.keys() - {"cursor", "limit"})
+def _continued(stream: Stream, values: Mapping[str, str], limit: int, seal: Seal) -> PeriodsQuery:
+    extra = sorted(values.keys() - {"cursor", "limit"})
     if extra:
         detail = f"a cursor holds its query's {' and '.join(extra)}: leave them out, or begin without a cursor"
         raise refuse(400, "invalid_cursor", detail)
-    cursor = opened(given["cursor"], PeriodsCursor, seal)
+    cursor = opened(values["cursor"], PeriodsCursor, seal)
     if cursor.stream != stream.name:
         raise refuse(400, "invalid_cursor", f"this cursor belongs to stream {cursor.stream}: begin without it")
     oldest = from_micros(cursor.oldest) if cursor.oldest is not None else None
     return PeriodsQuery(limit, from_micros(cursor.before), oldest, cursor.states)
 
 
-def _states(given: Mapping[str, str]) -> tuple[str, ...]:
-    if "state" not in given:
+def _states(values: Mapping[str, str]) -> tuple[str, ...]:
+    if "state" not in values:
         return ()
-    states, known = tuple(given["state"].split(",")), [state.value for state in State]
+    states, known = tuple(values["state"].split(",")), [state.value for state in State]
     if not set(states) <= set(known):
         raise refuse(400, "bad_parameter", f"state must be one or more of {', '.join(known)}, with commas between them")
     return states
