@@ -1,7 +1,7 @@
 """The streams that a run looks at: the configured streams, and removed streams, which may still have tables.
 
-A removed stream is recorded in the catalog and no longer configured. It takes no events and gets no new tables. Its tables age, are archived and are deleted as its last policy says,
-under the switches of the present ``[lifecycle]``.
+A removed stream is recorded in the catalog and no longer configured. It takes no events and gets no new tables. Its tables
+age, are archived and are deleted as its last policy says, under the switches of the present ``[lifecycle]``.
 """
 
 from __future__ import annotations
