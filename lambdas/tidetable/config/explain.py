@@ -19,7 +19,7 @@ _FIXES: dict[type, str] = {
     int: "write a whole number without quotes",
     float: "write a number without quotes",
     bool: "write true or false, without quotes",
-    str: 'write a text in quotes, such as "1h"',
+    str: "write a text in quotes",
 }
 _FORMS = {list: "[...]", dict: "{ key = value }"}
 
