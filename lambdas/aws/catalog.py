@@ -86,12 +86,12 @@ class DynamoCatalog:
 
     def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
         """A Query from the newest on, eventually consistent."""
+        options: Any = {"ScanIndexForward": False, "Limit": limit}
         pages = self._client.get_paginator("query").paginate(
             TableName=self._table,
             KeyConditionExpression="pk = :pk AND sk < :end",
             ExpressionAttributeValues={":pk": {"S": stream_key(stream)}, ":end": {"S": before(end)}},
-            ScanIndexForward=False,
-            Limit=limit,
+            **options,
         )
         return list(islice((entry_of(from_wire(item)) for page in pages for item in page["Items"]), limit))
 

@@ -34,14 +34,15 @@ class Function:
         monkeypatch.setattr("wiring_control.reconciler", stage.reconciler)
         monkeypatch.setattr("wiring_control.clock", lambda: stage.clock)
         monkeypatch.setattr("wiring_control.event_bus", Bus)
-        monkeypatch.setattr(lifecycle.metrics, "add_metric", self._measure)
+        monkeypatch.setattr("handlers.lifecycle.metrics.add_metric", self._measure)
 
     def _measure(self, name: str, unit: Any, value: float) -> None:
         self.measured[name] = value
 
     def __call__(self, **payload: Any) -> Any:
         self.measured.clear()
-        return self._handler(payload, Context())
+        context: Any = Context()
+        return self._handler(payload, context)
 
     def backfills(self) -> list[str]:
         return [one.document()["from"][:10] for one in self.stage.catalog.backfills("s")]

@@ -138,7 +138,7 @@ def test_the_policy_is_recorded_before_a_table_is_made() -> None:
     def dies(*_: Any) -> bool:
         raise Dead
 
-    world.tables.create = dies  # type: ignore[method-assign]
+    world.tables.create = dies  # type: ignore[method-assign, assignment]
     with pytest.raises(Dead):
         world.run()
     assert [one.stream for one in world.catalog.policies()] == ["s"]

@@ -23,4 +23,5 @@ def policy_of(stream: str, text: str) -> Stream:
     except (msgspec.DecodeError, ValueError) as error:
         problem = f"the recorded policy of the removed stream {stream} cannot be read: {error}"
         raise ConfigError([f"{problem}; add [streams.{stream}] again, so that its tables are looked after"]) from error
-    return msgspec.structs.replace(found, name=stream)
+    policy: Stream = msgspec.structs.replace(found, name=stream)
+    return policy
