@@ -17,6 +17,7 @@ from cdk_nag import AwsSolutionsChecks
 from infra.assets import Assets
 from infra.stack import TidetableStack
 from tidetable.config import load
+from tidetable.config.demand import remarks
 from tidetable.errors import ConfigError
 from tidetable.names import STAGE
 
@@ -44,6 +45,7 @@ def main() -> None:
         sys.exit(f"{file.name}: {error}")
     # To stderr: the template goes to stdout.
     sys.stderr.write(f"configuration: {name}, streams: {', '.join(config.streams)}\n")
+    sys.stderr.writelines(f"{name}: {line}\n" for line in remarks(config))
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     assets = Assets(ROOT, file, stage)
     TidetableStack(app, f"Tidetable-{stage}", stage=stage, config=config, assets=assets, env=environment())

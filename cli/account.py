@@ -39,6 +39,7 @@ class Account:
     overflow: str = ""
     dead_letters: str = ""
     sweeper: str = ""
+    metrics: Any = None
 
     def run_lifecycle(self, **payload: Any) -> dict[str, Any]:
         """Invoke the lifecycle and return its report."""
@@ -80,6 +81,7 @@ def connect(
         stacks = session.client("cloudformation", endpoint_url=endpoint).describe_stacks(StackName=f"Tidetable-{stage}")
         functions = session.client("lambda", endpoint_url=endpoint, config=patient)
         queues = session.client("sqs", endpoint_url=endpoint)
+        metrics = session.client("cloudwatch", endpoint_url=endpoint)
         # A local stage may keep its tables in an engine of its own.
         tables = os.environ.get("AWS_ENDPOINT_URL_DYNAMODB") or endpoint
         dynamodb: Any = session.client("dynamodb", endpoint_url=tables)
@@ -109,6 +111,7 @@ def connect(
         outputs["OverflowQueueUrl"],
         outputs["DeadLetterQueueUrl"],
         outputs.get("SweeperFunction", ""),
+        metrics,
     )
 
 

@@ -169,23 +169,42 @@ def backfill(
     hours: Annotated[int, typer.Option(help="How long the periods stay open.", min=1, max=720)] = 24,
     write: Annotated[int | None, typer.Option(help="Write units of each table; on demand if not given.", min=1)] = None,
     read: Annotated[int | None, typer.Option(help="Read units of each table.", min=1)] = None,
-    close: Annotated[bool, typer.Option("--end", help="Close every backfill of the stream now.")] = False,
+    close: Annotated[bool, typer.Option("--end", help="Close the backfill of this range, or all of them.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
     as_json: AsJson = False,
     endpoint: Endpoint = None,
     profile: Profile = None,
     region: Region = None,
 ) -> None:
-    """Open past periods for importing history; they close by themselves, and are archived if they have expired."""
-    if close is (start is not None) or (start is None) is not (end is None):
-        fail("give from and to, or --end alone")
+    """Open past periods for importing history; they close by themselves. Without from and to, list the open backfills."""
+    if (start is None) is not (end is None):
+        fail("give both from and to, or neither")
     account = find_account(stage, endpoint, profile, region)
-    asked = {"stream": stream, "from": start, "to": end, "hours": hours, "write": write, "read": read}
-    payload = {"end_backfill": stream} if close else {"backfill": asked}
-    report = working("opening", lambda: account.run_lifecycle(dry_run=dry_run, **payload))
+    span = {"stream": stream, "from": start, "to": end}
+    if start is None and not close:
+        _list_backfills(stream, account, as_json=as_json)
+        return
+    if close:
+        payload: dict[str, Any] = {"end_backfill": span if start is not None else stream}
+    else:
+        payload = {"backfill": {**span, "hours": hours, "write": write, "read": read}}
+    doing = "closing" if close else "opening"
+    report = working(doing, lambda: account.run_lifecycle(dry_run=dry_run, **payload))
     show_report(report, as_json=as_json)
     if not report["healthy"]:
         raise typer.Exit(1)
+
+
+def _list_backfills(stream: str, account: Account, *, as_json: bool) -> None:
+    now = clock.read_clock()
+    running = [one.document() for one in account.catalog.backfills(stream) if now < one.opened.until]
+    if as_json:
+        print_json(running)
+        return
+    for one in running:
+        out.print(f"{stream}: {one['from']} to {one['to']} is open until {one['until']}", soft_wrap=True)
+    if not running:
+        out.print(f"{stream} has no open backfill; to open one: backfill {stream} FROM TO", soft_wrap=True)
 
 
 @app.command()

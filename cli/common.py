@@ -112,6 +112,12 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
         out.print(f"[red]{trouble}")
     for change in report.get("changes", []):
         out.print(f"not in force yet: {change}", markup=False)
+    for one in report.get("backfills", []):
+        span = f"{one['stream']} from {one['from']} to {one['to']}"
+        out.print(f"open for a backfill: {span}, until {one['until']}", markup=False, soft_wrap=True)
+    for one in report.get("removed_streams", []):
+        line = f"{one['stream']} left the configuration: its {one['tables']} tables go as its last policy says"
+        out.print(line, markup=False, soft_wrap=True)
     if report["skipped"]:
         out.print(f"nothing was done: {report['skipped']}")
     elif not report["actions"]:

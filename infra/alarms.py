@@ -11,19 +11,27 @@ from infra.function import own_metric
 from infra.ingest import Ingest
 from infra.lifecycle import EVERY_MINUTES, Lifecycle
 from infra.targets import Targets
-
-# AWS: 2,500 tables in an account and Region, until the quota is raised.
-_TABLES_NEAR = 2000
+from tidetable.config.demand import NEAR
 
 
 class Alarms(Construct):
     """Every alarm notifies the targets of the configuration when it begins and when it ends."""
 
     def __init__(
-        self, scope: Construct, id: str, *, stage: str, ingest: Ingest, lifecycle: Lifecycle, api: Api, targets: Targets
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        stage: str,
+        ingest: Ingest,
+        lifecycle: Lifecycle,
+        api: Api,
+        targets: Targets,
+        quota: int,
     ) -> None:
         super().__init__(scope, id)
         self._targets = targets
+        near = int(NEAR * quota)
         minute, five = Duration.minutes(1), Duration.minutes(5)
         self._alarm(
             "DeadLetters",
@@ -80,8 +88,8 @@ class Alarms(Construct):
         self._alarm(
             "TableQuotaNear",
             own_metric(stage, "lifecycle", "PeriodTables", "Maximum").with_(period=five),
-            f"This stage alone has {_TABLES_NEAR} tables; an account has 2,500 in a Region until AWS raises it.",
-            threshold=_TABLES_NEAR,
+            f"This stage alone has {near:,} tables; the account may have {quota:,} in the Region until AWS raises that.",
+            threshold=near,
         )
         self._alarm(
             "ArchiveOverdue",

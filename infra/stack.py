@@ -52,7 +52,16 @@ class TidetableStack(Stack):
         # Events are accepted once their tables are there, and no longer when those go.
         api.node.add_dependency(lifecycle.tables)
         targets = Targets(self, "Notify", common)
-        Alarms(self, "Alarms", stage=stage, ingest=ingest, lifecycle=lifecycle, api=api, targets=targets)
+        Alarms(
+            self,
+            "Alarms",
+            stage=stage,
+            ingest=ingest,
+            lifecycle=lifecycle,
+            api=api,
+            targets=targets,
+            quota=config.lifecycle.table_quota,
+        )
         Dashboard(self, "Dashboard", stage=stage, ingest=ingest, query=query, lifecycle=lifecycle, api=api)
         Standing(self, "Standing", common, lifecycle=lifecycle, after=self.node.children)
         Tags.of(self).add("project", "tidetable")

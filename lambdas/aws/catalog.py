@@ -16,16 +16,20 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from aws.catalog_items import (
+    POLICIES,
     SECRET_KEY,
     STANDING_KEY,
     attributes,
     backfill_key,
     backfill_of,
+    before,
     entry_of,
     horizon_item,
     lease_item,
     opened_item,
     period_key,
+    policy_item,
+    policy_of,
     ranges,
     secret_of,
     seen_item,
@@ -34,7 +38,7 @@ from aws.catalog_items import (
 from aws.codec import from_wire, to_wire
 from aws.codes import CONDITION_FAILED
 from aws.errors import error_code
-from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, Seen, State
+from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
 from tidetable.errors import StaleEntry, StoreUnavailable
 from tidetable.periods import Period
 from tidetable.times import from_text, to_text
@@ -46,9 +50,6 @@ if TYPE_CHECKING:
 def catalog_key(stream: str, period: Period) -> dict[str, Any]:
     """The primary key of a period's entry, as attribute values."""
     return to_wire(period_key(stream, period))
-
-
-_MUTABLE = frozenset({"state", "archive", "deleted_at", "keep_until", "opened"})
 
 
 class DynamoCatalog:
@@ -84,6 +85,17 @@ class DynamoCatalog:
         found = (entry_of(from_wire(item)) for page in pages for item in page["Items"])
         return islice(found, 1) if last else found
 
+    def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
+        """A Query from the newest on, eventually consistent."""
+        options: Any = {"ScanIndexForward": False, "Limit": limit}
+        pages = self._client.get_paginator("query").paginate(
+            TableName=self._table,
+            KeyConditionExpression="pk = :pk AND sk < :end",
+            ExpressionAttributeValues={":pk": {"S": stream_key(stream)}, ":end": {"S": before(end)}},
+            **options,
+        )
+        return list(islice((entry_of(from_wire(item)) for page in pages for item in page["Items"]), limit))
+
     def add(self, entry: Entry) -> bool:
         """A conditional put: the first to record a period decides its layout."""
         try:
@@ -109,17 +121,15 @@ class DynamoCatalog:
         keep_until: datetime | None = None,
         opened: Opened | None = None,
     ) -> Entry:
-        """A conditional update of the state."""
+        """A conditional update of the state and of the facts that the caller passes.
+
+        Nothing else is written: what the caller read may be older than what another function has set meanwhile.
+        """
         expected = sorted(expected)
-        moved = replace(
-            entry,
-            state=to,
-            archive=archive or entry.archive,
-            deleted_at=deleted_at or entry.deleted_at,
-            keep_until=keep_until or entry.keep_until,
-            opened=opened or entry.opened,
-        )
-        changes = {name: value for name, value in attributes(moved).items() if name in _MUTABLE}
+        facts = {"archive": archive, "deleted_at": deleted_at, "keep_until": keep_until, "opened": opened}
+        passed: dict[str, Any] = {name: fact for name, fact in facts.items() if fact is not None}
+        moved = replace(entry, state=to, **passed)
+        changes = {name: value for name, value in attributes(moved).items() if name == "state" or name in passed}
         names = {f"#{name}": name for name in changes} | {"#state": "state"}
         values = {f":{name}": value for name, value in changes.items()}
         states = {f":s{index}": state.value for index, state in enumerate(expected)}
@@ -212,6 +222,20 @@ class DynamoCatalog:
     def forget(self, entry: Entry) -> None:
         """A DeleteItem."""
         self._client.delete_item(TableName=self._table, Key=catalog_key(entry.stream, entry.period))
+
+    def policies(self) -> Sequence[RecordedPolicy]:
+        """A Query, consistent: a stream that has just come back must not be taken for a removed stream."""
+        pages = self._client.get_paginator("query").paginate(
+            TableName=self._table,
+            KeyConditionExpression="pk = :pk",
+            ExpressionAttributeValues={":pk": {"S": POLICIES}},
+            ConsistentRead=True,
+        )
+        return [policy_of(from_wire(item)) for page in pages for item in page["Items"]]
+
+    def put_policy(self, recorded: RecordedPolicy) -> None:
+        """A PutItem."""
+        self._client.put_item(TableName=self._table, Item=to_wire(policy_item(recorded)))
 
     def horizon(self, stream: str) -> datetime | None:
         """A GetItem, eventually consistent: an older horizon only costs a longer look."""

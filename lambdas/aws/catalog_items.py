@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, Seen, State
+from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
 from tidetable.config import TableClass
 from tidetable.errors import StoreUnavailable
 from tidetable.events import Item
@@ -37,6 +37,11 @@ def ranges(start: datetime | None, end: datetime | None) -> tuple[str, str, str]
     high = (to_text(end) if end is not None else "9999") + "~"
     # A range of keys that ends before it begins is refused; there are no periods before the first of all.
     return to_text(EPOCH), to_text(max(start, EPOCH)) if start is not None else "", max(high, to_text(EPOCH))
+
+
+def before(end: datetime | None) -> str:
+    """The sort key below which the entries of periods that begin before an instant lie."""
+    return to_text(max(end, EPOCH)) if end is not None else "~"
 
 
 def lease_item(name: str) -> Item:
@@ -154,6 +159,19 @@ def backfill_of(item: Item) -> Backfill:
     start, end = item["sk"].split("#")
     stream = item["pk"].removeprefix("backfill#")
     return Backfill(stream, from_text(start), from_text(end), _opened(item["opened"]))
+
+
+# The policies of all streams are one partition, so that one Query finds the removed streams.
+POLICIES = "policies"
+
+
+def policy_item(recorded: RecordedPolicy) -> Item:
+    removed = {"removed": to_text(recorded.removed)} if recorded.removed is not None else {}
+    return {"pk": POLICIES, "sk": recorded.stream, "policy": recorded.policy, **removed}
+
+
+def policy_of(item: Item) -> RecordedPolicy:
+    return RecordedPolicy(item["sk"], item["policy"], from_text(item["removed"]) if "removed" in item else None)
 
 
 def opened_item(opened: Opened) -> Item:

@@ -1,12 +1,13 @@
 """The scheduled run of the lifecycle, and the same by hand: {}, {"dry_run": true} or {"at": "2026-12-01T00:00:00Z"}.
 
 {"backfill": {"stream": "quakes", "from": "2026-01-01", "to": "2026-02-01", "hours": 24}} opens past periods first, with
-"write" and "read" units or else on demand; {"end_backfill": "quakes"} closes them again.
+"write" and "read" units or else on demand; {"end_backfill": "quakes"} closes all of them again, and {"end_backfill": {"stream":
+"quakes", "from": "2026-01-01", "to": "2026-02-01"}} the backfill of that span. Both are runs for their stream alone.
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -19,12 +20,13 @@ from settings import settings
 from tidetable.catalog import Backfill, Opened
 from tidetable.errors import InvalidTime, TidetableError
 from tidetable.lifecycle import Report, reconcile
-from tidetable.lifecycle.backfill import end_backfills, open_backfill
+from tidetable.lifecycle.backfill import LONGEST_OPEN, end_backfills, open_backfill
 from tidetable.lifecycle.notices import notices_of
 from tidetable.times import parse_instant
 
 # Kept back for the report and for giving the lease back.
 _RESERVE_SECONDS = 10.0
+_MOST_HOURS = int(LONGEST_OPEN.total_seconds()) // 3600
 _KEYS = frozenset({"dry_run", "at", "source", "backfill", "end_backfill"})
 
 
@@ -35,6 +37,12 @@ class _Asked(msgspec.Struct, forbid_unknown_fields=True):
     hours: int = 24
     write: int | None = None
     read: int | None = None
+
+
+class _Ending(msgspec.Struct, forbid_unknown_fields=True):
+    stream: str
+    start: str | None = msgspec.field(name="from", default=None)
+    end: str | None = msgspec.field(name="to", default=None)
 
 
 class BadInvocation(TidetableError):
@@ -59,10 +67,12 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     parts, owner = wiring_control.reconciler(), context.aws_request_id
     if "backfill" in event:
         report = open_backfill(_backfill(event["backfill"]), parts, owner, remaining, dry_run=dry_run)
+    elif "end_backfill" in event:
+        stream, span = _ending(event["end_backfill"])
+        ended = end_backfills(stream, parts, owner, remaining, span=span, dry_run=dry_run)
+        logger.info("backfills end", stream=stream, dry_run=dry_run, backfills=[one.document() for one in ended])
+        report = reconcile(parts, owner, remaining, dry_run=dry_run, only=stream)
     else:
-        if "end_backfill" in event and not dry_run:
-            ended = end_backfills(event["end_backfill"], parts)
-            logger.info("backfills ended", stream=event["end_backfill"], count=len(ended))
         report = reconcile(parts, owner, remaining, at=at, dry_run=dry_run)
     if not dry_run:
         _measure(report)
@@ -75,12 +85,31 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
 def _backfill(asked: Any) -> Backfill:
     try:
         found = msgspec.convert(asked, _Asked)
-        # A date alone is its midnight.
-        start, end = (parse_instant(f"{one}T00:00:00Z" if len(one) == 10 else one) for one in (found.start, found.end))
+        start, end = _instant(found.start), _instant(found.end)
     except (msgspec.ValidationError, InvalidTime) as error:
         raise BadInvocation(f"backfill: {error}") from error
+    if not 1 <= found.hours <= _MOST_HOURS:
+        raise BadInvocation(f"backfill: hours must be within 1 to {_MOST_HOURS}; the same request again prolongs it")
     until = wiring_control.clock().now() + timedelta(hours=found.hours)
     return Backfill(found.stream, start, end, Opened(until, found.write, found.read))
+
+
+def _ending(payload: Any) -> tuple[str, tuple[datetime, datetime] | None]:
+    """The stream whose backfills are to end, and the span of time if only that backfill is meant."""
+    try:
+        found = msgspec.convert({"stream": payload} if isinstance(payload, str) else payload, _Ending)
+        if found.start is None and found.end is None:
+            return found.stream, None
+        if found.start is None or found.end is None:
+            raise BadInvocation("end_backfill: name both from and to, or neither to end every backfill of the stream")
+        return found.stream, (_instant(found.start), _instant(found.end))
+    except (msgspec.ValidationError, InvalidTime) as error:
+        raise BadInvocation(f"end_backfill: {error}") from error
+
+
+def _instant(text: str) -> datetime:
+    """A time; a date alone is its midnight."""
+    return parse_instant(f"{text}T00:00:00Z" if len(text) == 10 else text)
 
 
 def tell(report: Report) -> None:
@@ -98,8 +127,10 @@ def _measure(report: Report) -> None:
         return
     metrics.add_metric("LifecycleRuns", MetricUnit.Count, 1)
     metrics.add_metric("LifecycleHealthy", MetricUnit.Count, int(report.healthy is True))
-    metrics.add_metric("PeriodTables", MetricUnit.Count, report.tables)
-    metrics.add_metric("StreamsWithoutNextTable", MetricUnit.Count, len(report.outlook.without_next))
-    metrics.add_metric("ArchivesOverdue", MetricUnit.Count, len(report.outlook.overdue))
+    if report.only is None:  # the others measure the whole stage
+        metrics.add_metric("PeriodTables", MetricUnit.Count, report.tables)
+        metrics.add_metric("StreamsWithoutNextTable", MetricUnit.Count, len(report.outlook.without_next))
+        metrics.add_metric("ArchivesOverdue", MetricUnit.Count, len(report.outlook.overdue))
+        metrics.add_metric("RemovedStreams", MetricUnit.Count, len(report.outlook.removed))
     for outcome in ("done", "deferred", "failed", "lost"):
         metrics.add_metric(f"LifecycleActions_{outcome}", MetricUnit.Count, report.count(outcome))

@@ -30,6 +30,7 @@ from tidetable.query import (
     fits,
     form_of,
     get_event,
+    parse_periods,
     parse_query,
     rendered,
     run_query,
@@ -56,8 +57,10 @@ def streams() -> HttpResponse[str]:
 
 @app.get("/v1/streams/<stream>/periods")
 def periods(stream: str) -> HttpResponse[str]:
-    """Every period of a stream."""
-    return _ok(describe_periods(_stream(stream), wiring.catalog(), wiring.tables()))
+    """A page of a stream's periods."""
+    now, policy, seal = wiring.clock().now(), _stream(stream), wiring.reader().seal
+    query = parse_periods(policy, _parameters(), now, seal)
+    return _ok(describe_periods(query, policy, wiring.catalog(), wiring.tables(), now, seal))
 
 
 @app.get("/v1/streams/<stream>/events")

@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 from tidetable.config import TableClass
 from tidetable.keys import Layout
+from tidetable.names import parts_table
 from tidetable.periods import Period
+from tidetable.times import to_text
 
 
 class State(StrEnum):
@@ -57,6 +59,26 @@ class Opened(NamedTuple):
     write: int | None
     read: int | None
 
+    def joined(self, other: Opened) -> Opened:
+        """What suits both of two backfills that meet in one period: the later end and the greater units."""
+        units = [
+            None if one is None or two is None else max(one, two)
+            for one, two in ((self.write, other.write), (self.read, other.read))
+        ]
+        return Opened(max(self.until, other.until), *units)
+
+
+class RecordedPolicy(NamedTuple):
+    """A stream's policy as the configuration last had it.
+
+    ``policy`` is the text that ``config.record`` writes and reads. ``removed`` is the time at which the stream was first seen
+    to have left the configuration; None while the configuration has it.
+    """
+
+    stream: str
+    policy: str
+    removed: datetime | None = None
+
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
@@ -66,6 +88,14 @@ class Backfill:
     start: datetime
     end: datetime
     opened: Opened
+
+    def meets(self, period: Period) -> bool:
+        """Whether the backfill opens the period, or a part of it."""
+        return self.start < period.end and period.start < self.end
+
+    def document(self) -> dict[str, str]:
+        """The backfill as the API and the reports show it."""
+        return {"from": to_text(self.start), "to": to_text(self.end), "until": to_text(self.opened.until)}
 
     def holds(self, time: datetime, now: datetime) -> bool:
         """Whether an event of that time may be imported at an instant."""
@@ -104,6 +134,11 @@ class Entry:
     def writable(self) -> bool:
         """Whether writes may go to the table."""
         return self.state in WRITABLE
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of the period table and of the table beside it, if the layout has that."""
+        return (self.table, parts_table(self.table)) if self.layout.parts else (self.table,)
 
     def is_open(self, now: datetime) -> bool:
         """Whether a backfill may write to the table."""

@@ -18,6 +18,7 @@ from tidetable.conditions import OPERATORS
 from tidetable.ingest.verdicts import Code
 from tidetable.periods import Kind
 from tidetable.query import params
+from tidetable.query import periods as listing
 from tidetable.query.aggregates import asked as aggregation
 from tidetable.query.rankings import asked as ranking
 
@@ -79,6 +80,7 @@ def test_the_parameters_are_those_of_the_code() -> None:
     for path, known, most in (
         ("events", params.KNOWN, params.MAX_LIMIT),
         ("top", ranking.KNOWN, ranking.MAX_LIMIT),
+        ("periods", listing.KNOWN, listing.MAX_LIMIT),
         ("aggregate", aggregation.KNOWN, aggregation.MAX_ROWS),
     ):
         described = _parameters(f"/v1/streams/{{stream}}/{path}")

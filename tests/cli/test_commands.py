@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from typer.testing import CliRunner, Result
 
 from cli import clock, common
@@ -15,7 +16,9 @@ from cli.app import app
 from tests.fakes.serial import everywhere
 from tests.fakes.stage import Stage
 from tests.lifecycle.test_outages import CONFIG
+from tidetable.catalog import Backfill, Opened
 from tidetable.config import parse
+from tidetable.times import to_text
 
 ROOT = Path(__file__).parents[2]
 # No test reads the real clock; at this minute no step of the ladder is due.
@@ -61,6 +64,34 @@ class FakeFunctions:
         return {"Payload": Body()}
 
 
+class FakeMetrics:
+    """CloudWatch, which answers in two pages what tables and indexes took."""
+
+    def __init__(self, taken: dict[tuple[str, str, str], float]) -> None:
+        self.taken = taken
+        self.asked: list[Any] = []
+        self.fails = False
+
+    def get_paginator(self, name: str) -> Any:
+        assert name == "get_metric_data"
+        return self
+
+    def paginate(self, *, MetricDataQueries: Any, StartTime: Any, EndTime: Any) -> Any:  # noqa: N803 - boto3's names
+        if self.fails:
+            raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "GetMetricData")
+        assert len(MetricDataQueries) <= 500
+        assert EndTime - StartTime == timedelta(days=30)
+        self.asked.append(MetricDataQueries)
+        results = []
+        for one in MetricDataQueries:
+            metric = one["MetricStat"]["Metric"]
+            places = {place["Name"]: place["Value"] for place in metric["Dimensions"]}
+            kind = "write" if metric["MetricName"] == "ConsumedWriteCapacityUnits" else "read"
+            units = self.taken.get((places["TableName"], places.get("GlobalSecondaryIndexName", ""), kind), 0.0)
+            results.append({"Id": one["Id"], "Values": [units / 4, units / 4]})
+        return iter([{"MetricDataResults": results}, {"MetricDataResults": results}])
+
+
 @pytest.fixture
 def functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeFunctions:
     everywhere(monkeypatch)
@@ -74,7 +105,8 @@ def functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeFunctions:
         stage.run_lifecycle()
     stage.clock.time = NOW
     monkeypatch.setattr(clock, "read_clock", stage.clock.now)
-    account = Account("t", stage.catalog, stage.tables, "lifecycle", "archiver", "restorer", functions)
+    names = "lifecycle", "archiver", "restorer"
+    account = Account("t", stage.catalog, stage.tables, *names, functions, metrics=FakeMetrics({}))
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
     return functions
 
@@ -148,10 +180,94 @@ def test_backfill_asks_for_what_was_said(functions: FakeFunctions) -> None:
     assert functions.asked[-1] == {"dry_run": False, "backfill": asked}
     assert run("backfill", "s", "--end").exit_code == 0
     assert functions.asked[-1] == {"dry_run": False, "end_backfill": "s"}
-    for wrong in ([], ["2026-01-01"], ["2026-01-01", "2026-02-01", "--end"]):
+    assert run("backfill", "s", "2026-01-01", "2026-02-01", "--end").exit_code == 0
+    span = {"stream": "s", "from": "2026-01-01", "to": "2026-02-01"}
+    assert functions.asked[-1] == {"dry_run": False, "end_backfill": span}
+    for wrong in (["2026-01-01"], ["2026-01-01", "--end"]):
         result = run("backfill", "s", *wrong)
         assert result.exit_code == 1
-        assert "give from and to, or --end alone" in result.output
+        assert "give both from and to, or neither" in result.output
+
+
+def test_open_backfills_are_listed_and_shown_in_plan_and_status(stage: Stage) -> None:
+    assert "s has no open backfill; to open one: backfill s FROM TO" in run("backfill", "s").output
+    start = (stage.clock.now() - timedelta(hours=3)).replace(minute=0, second=0, microsecond=0)
+    until = stage.clock.now() + timedelta(hours=5)
+    request = Backfill("s", start, start + timedelta(hours=1), Opened(until, None, None))
+    stage.catalog.put_backfill(request)
+    listed = run("backfill", "s").output
+    assert f"s: {to_text(start)} to {to_text(request.end)} is open until {to_text(until)}" in listed
+    assert json.loads(run("backfill", "s", "--json").output) == [request.document()]
+    assert f"open for a backfill: s from {to_text(start)}" in run("plan").output
+    stage.run_lifecycle()
+    (row,) = [row for row in json.loads(run("status", "--json").output) if row["backfill_until"]]
+    assert (row["period"], row["state"]) == (to_text(start)[:13], "open")
+    assert row["backfill_until"] == to_text(until)
+
+
+ON_DEMAND = """
+[streams.d]
+period = "day"
+late = "1h"
+retention = 3
+cold = ["raw"]
+[streams.d.key]
+partition_by = "series"
+[[streams.d.index]]
+name = "by_kind"
+partition_by = "kind"
+"""
+
+
+@pytest.fixture
+def on_demand(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> FakeMetrics:
+    Path("tidetable.toml").write_text(ON_DEMAND)
+    stage.config = parse(ON_DEMAND)
+    for _ in range(2):
+        stage.run_lifecycle()
+        stage.clock.sleep(60)
+    table = f"tidetable-lapse.d.{stage.clock.now():%Y-%m-%d}"
+    metrics = FakeMetrics(
+        {
+            (table, "", "write"): 4_000_000.0,
+            (table, "", "read"): 8_000_000.0,
+            (table, "by_kind", "write"): 2_000_000.0,
+            (f"{table}.parts", "", "write"): 1_000_000.0,
+        }
+    )
+    account = Account("t", stage.catalog, stage.tables, "lifecycle", "", "", None, metrics=metrics)
+    monkeypatch.setattr(common, "connect", lambda *_, **__: account)
+    return metrics
+
+
+def test_on_demand_tables_are_priced_by_what_they_and_their_indexes_took(on_demand: FakeMetrics) -> None:
+    listed = json.loads(run("status", "--json", "--stream", "d").output)
+    row = next(row for row in listed if row["taken_write"])
+    assert (row["taken_write"], row["taken_read"]) == (7_000_000.0, 8_000_000.0)
+    # Seven million write units at $0.625 a million, eight million read units at $0.125.
+    assert row["dollars"] == pytest.approx(7 * 0.625 + 8 * 0.125)
+    assert "priced by what they took in the last 30 days" in run("status").output
+
+
+def test_what_tables_took_need_not_be_asked_for(on_demand: FakeMetrics) -> None:
+    result = run("status", "--no-metrics")
+    assert "on-demand tables are priced by their storage alone" in result.output
+    assert on_demand.asked == []
+    on_demand.fails = True
+    result = run("status")
+    assert result.exit_code == 0
+    assert "allow cloudwatch:GetMetricData, or add --no-metrics" in result.output
+
+
+def test_a_removed_stream_is_shown_and_priced_until_its_tables_are_gone(on_demand: FakeMetrics, stage: Stage) -> None:
+    listed = json.loads(run("status", "--json").output)
+    mine = [row for row in listed if row["stream"] == "s"]
+    assert mine
+    assert all(row["removed_since"] for row in mine)
+    assert sum(row["dollars"] for row in mine) > 0
+    assert re.search(
+        r"s is since \S+ no longer in tidetable.toml: its \d+ tables go as its last policy says", run("status").output
+    )
 
 
 def test_status_draws_each_streams_line_of_time(stage: Stage) -> None:

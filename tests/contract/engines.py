@@ -47,6 +47,9 @@ class LeanReading(DynamoCatalog):
     def entries(self, *given: Any, **options: Any) -> Sequence[Entry]:
         return self._lean.entries(*given, **options)
 
+    def entries_before(self, *given: Any) -> Sequence[Entry]:
+        return self._lean.entries_before(*given)
+
     def backfills(self, stream: str) -> Sequence[Backfill]:
         return self._lean.backfills(stream)
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.contract.conftest import ENGINES, LEAN, build
 from tests.contract.engines import Engine
-from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, Seen, State
+from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
 from tidetable.config import TableClass
 from tidetable.errors import StaleEntry
 from tidetable.keys import Index, Layout
@@ -50,6 +50,43 @@ def test_entries_of_a_range_are_those_whose_periods_meet_it(engine: Engine) -> N
     assert list(found(engine.stream, day.period.start, day.period.start)) == [day]
     assert list(found(engine.stream, NOW, hour.period.start)) == [day, hour]
     assert list(found(engine.stream, hour.period.end, hour.period.end + timedelta(days=9))) == []
+
+
+def test_entries_before_an_instant_come_newest_first_and_no_more_than_asked(engine: Engine) -> None:
+    days = [entry(engine, at=NOW + number * DAY) for number in range(5)]
+    for one in days:
+        engine.catalog.add(one)
+    before = engine.catalog.entries_before
+    assert list(before(engine.stream, None, 2)) == [days[4], days[3]]
+    assert list(before(engine.stream, days[3].period.start, 2)) == [days[2], days[1]]
+    assert list(before(engine.stream, days[3].period.start + MICROSECOND, 9)) == days[3::-1]
+    assert list(before(engine.stream, days[0].period.start, 9)) == []
+    assert list(before(engine.stream, None, 9)) == days[::-1]
+    assert list(before(engine.stream + "-b", None, 9)) == []
+
+
+def test_policies_are_recorded_for_each_stream_and_replaced(engine: Engine) -> None:
+    first, second = f"{engine.stream}a", f"{engine.stream}b"
+
+    def mine() -> list[RecordedPolicy]:
+        return [one for one in engine.catalog.policies() if one.stream in (first, second)]
+
+    engine.catalog.put_policy(RecordedPolicy(second, "two"))
+    engine.catalog.put_policy(RecordedPolicy(first, "one", NOW))
+    assert mine() == [RecordedPolicy(first, "one", NOW), RecordedPolicy(second, "two")]
+    engine.catalog.put_policy(RecordedPolicy(first, "three"))
+    assert mine() == [RecordedPolicy(first, "three"), RecordedPolicy(second, "two")]
+    assert list(engine.catalog.entries(first, consistent=True)) == []
+
+
+def test_a_move_leaves_alone_what_others_set_since_the_entry_was_read(engine: Engine) -> None:
+    first = replace(entry(engine), opened=Opened(NOW + DAY, 5, 6))
+    engine.catalog.add(first)
+    ended = Opened(NOW, 5, 6)
+    engine.catalog.move(first, State.OPEN, expected=[State.CREATING], opened=ended)
+    engine.catalog.move(first, State.CLOSED, expected=[State.OPEN])
+    (held,) = engine.catalog.entries(engine.stream, consistent=True)
+    assert (held.state, held.opened) == (State.CLOSED, ended)
 
 
 def test_one_streams_entries_are_not_anothers(engine: Engine) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tidetable.config import load, parse
+from tidetable.config.demand import advice, demand, remarks, tables_line
 from tidetable.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +45,10 @@ def replica(name: str) -> str:
 
 
 COLD = GOOD.replace("retention = 3", 'retention = 3\ncold = ["raw"]')
+
+
+def month(retention: int) -> str:
+    return GOOD.replace('"day"', '"month"').replace("= 3", f"= {retention}")
 
 
 def ladder(*steps: str) -> str:
@@ -200,6 +205,66 @@ CASES = [
         "at most 5 topics, and all e-mail",
     ),
     ("too many addresses", notify(*(f"a{n}@example.com" for n in range(21))), "21 e-mail addresses are more than 20"),
+    ("all that is missing", "[streams.s]", "streams.s.retention: missing; add it"),
+    (
+        "a retention as a duration",
+        GOOD.replace("= 3", '= "14d"'),
+        "expected `int`, got `str`: write a whole number without",
+    ),
+    ("a retention in quotes", GOOD.replace("= 3", '= "14"'), "it counts whole periods, such as retention = 14"),
+    (
+        "an age in quotes",
+        ladder('age = "1", write = 1, read = 1'),
+        "ladder[0].age: expected `int`, got `str`: write a whole",
+    ),
+    ("an age as a duration", ladder('age = "1d"'), "it counts whole periods since the table closed, such as age = 1"),
+    (
+        "a switch in quotes",
+        '[lifecycle]\ndelete_expired = "yes"' + GOOD,
+        "delete_expired: expected `bool`, got `str`: write true",
+    ),
+    ("a number for a text", GOOD.replace("shards = 4", "shards = 4\nshard_by = 1"), "streams.s.key.shard_by: "),
+    ("a duration without a unit", GOOD.replace('"1d"', "1"), 'streams.s.late: expected a duration such as "15m"'),
+    (
+        "a text for a list",
+        GOOD.replace("= 3", '= 3\ncold = "raw"'),
+        "streams.s.cold: expected `array`, got `str`: write a list",
+    ),
+    ("a number for a table", GOOD + "[streams.s.capacity]\nwarm = 5", "capacity.warm: expected `object"),
+    (
+        "a slip of the pen",
+        GOOD.replace("retention", "retension"),
+        "streams.s.retension: unknown key; known here: ahead",
+    ),
+    ("what was meant", GOOD.replace("retention", "retension"), "; did you mean retention?"),
+    (
+        "a table that was meant",
+        GOOD + "[lifecyle]\n",
+        "lifecyle: unknown key; known here: api, observability, lifecycle",
+    ),
+    ("a word that was meant", GOOD.replace('"day"', '"days"'), '; did you mean "day"?'),
+    ("a retention beyond all calendars", GOOD.replace("= 3", "= 3_000_000"), "choose at most 36525, or on_expiry"),
+    ("a retention of too many digits", GOOD.replace("= 3", "= 99999999999999999999"), "streams.s.retention: "),
+    (
+        "a retention of many months",
+        month(100_000),
+        "retention: 100000 month periods are more than 100 years; choose at most 1178",
+    ),
+    (
+        "a late of years",
+        GOOD.replace('"1d"', '"9999999d"').replace("= 3", "= 30_000"),
+        "raise retention to at least 9999999",
+    ),
+    (
+        "a quota of nothing",
+        "[lifecycle]\ntable_quota = 0\n" + GOOD,
+        "lifecycle.table_quota: 0 is not within 1 to 10000",
+    ),
+    (
+        "more tables than the quota",
+        GOOD.replace("= 3", "= 2500"),
+        "tables at once: 2,505 of 2,500 (s 2,505 and growing); lower",
+    ),
     ("a body too large", "[api]\nmax_body = 5_000_000\n" + GOOD, "api.max_body: 5000000 is not within"),
 ]
 
@@ -229,6 +294,87 @@ def test_origins_are_schemes_hosts_and_ports() -> None:
     assert parse(f"[api]\ncors = {list(origins)}\n" + GOOD).api.cors == origins
     assert parse('[api]\ncors = ["*"]\n' + GOOD).api.cors == ("*",)
     assert parse(GOOD).api.cors == ()
+
+
+def test_every_missing_key_is_told_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse("[streams.s]\nperiod = 'day'\nretension = 3\n[[streams.s.index]]\nshards = '2'\n[streams.t]\nlate = 1\n")
+    assert [problem.partition(": ")[0] for problem in caught.value.problems] == [
+        "streams.s.retension", "streams.s.late", "streams.s.retention", "streams.s.key",
+        "streams.s.index[0].name", "streams.s.index[0].shards",
+        "streams.t.period", "streams.t.late", "streams.t.retention", "streams.t.key",
+    ]  # fmt: skip
+
+
+SWITCHED = '[lifecycle]\ndelete_expired = true\ndelete_grace = "1d"\n'
+DEMANDS = [
+    # Three days that are kept and the day of grace, the present one, two ahead, and one that leaves while the next begins.
+    ("days", SWITCHED + GOOD, [("s", 8, 0)]),
+    ("no grace for what is not archived", SWITCHED + GOOD.replace("= 3", '= 3\non_expiry = "delete"'), [("s", 7, 0)]),
+    ("a table of parts beside each", SWITCHED + GOOD.replace("= 3", '= 3\ncold = ["raw"]'), [("s", 16, 0)]),
+    ("hours", SWITCHED + GOOD.replace('"day"', '"hour"').replace("6h", "1h").replace('"1d"', '"2h"'), [("s", 31, 0)]),
+    # Three months of 28 days and a day: four, the present one, two ahead, one that leaves.
+    ("months", SWITCHED + month(3), [("s", 8, 0)]),
+    ("never deleted", GOOD, [("s", 8, 365)]),
+    ("kept", SWITCHED + GOOD.replace("= 3", '= 3\non_expiry = "keep"'), [("s", 7, 365)]),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "needed"), DEMANDS)
+def test_the_tables_that_a_configuration_needs_at_once(
+    name: str, text: str, needed: list[tuple[str, int, int]]
+) -> None:
+    assert [(one.stream, one.tables, one.yearly) for one in demand(parse(text))] == needed
+
+
+def test_a_raised_quota_lets_more_tables_be() -> None:
+    many = SWITCHED + "table_quota = 2505\n" + GOOD.replace("= 3", "= 2500")
+    assert tables_line(parse(many)) == "tables at once: 2,505 of 2,505 (s 2,505)"
+    with pytest.raises(ConfigError, match="have AWS raise the quota"):
+        parse(many.replace("2505", "2504"))
+
+
+def two_steps(age: int) -> str:
+    return ladder("age = 0, write = 1, read = 1", f"age = {age}, write = 1, read = 1")
+
+
+KEPT = two_steps(99).replace("= 3", '= 3\non_expiry = "keep"')
+ADVICE = [
+    ("nothing to say", SWITCHED + GOOD, None),
+    ("a burst below the rate", SWITCHED + "[api]\nrate = 50\nburst = 10\n" + GOOD, "api.burst: 10 is less than the rate of 50"),
+    ("no grace", SWITCHED.replace("1d", "0s") + GOOD, 'lifecycle.delete_grace: with "0s" a table is deleted by the run'),
+    ("a step that no table reaches", SWITCHED + two_steps(5), "(age = 5): no table gets so old"),
+    ("a step that the oldest reaches", SWITCHED + two_steps(4), None),
+    ("a step that tables reach as none goes", SWITCHED + KEPT, "never deleted"),
+    ("tables that never go", GOOD, "365 more per year, so that the quota of 2,500 is reached in about 2,492 days"),
+    ("near the quota", SWITCHED + GOOD.replace("= 3", "= 2000"), "2,005 tables at once are near the quota of 2,500"),
+    ("an index for nothing", SWITCHED + GOOD + index('partition_by = "*"'), 'own: a stream partitioned by "time" answers'),
+    ("a ranking", SWITCHED + GOOD + index('partition_by = "*"\nsort_by = "mag"'), None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text", "message"), ADVICE)
+def test_what_is_hardly_meant_is_advised_against(name: str, text: str, message: str | None) -> None:
+    found = advice(parse(text))
+    assert (len(found), message or "") == (0 if message is None else 1, message or "")
+    assert message is None or message in found[0]
+
+
+def test_synthesis_tells_the_tables_first_and_then_what_is_hardly_meant() -> None:
+    first, second = remarks(parse(SWITCHED + "[api]\nrate = 50\nburst = 10\n" + GOOD))
+    assert first == "tables at once: 8 of 2,500 (s 8)"
+    assert second.startswith("warning: api.burst: 10 is less than the rate of 50")
+
+
+def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is a directory: name the file in it"):
+        load(tmp_path)
+    file = tmp_path / "tidetable.toml"
+    file.write_text(GOOD, encoding="utf-16")
+    with pytest.raises(ConfigError, match="is not UTF-8: save it in that encoding"):
+        load(file)
+    file.write_bytes(b"\xef\xbb\xbf" + GOOD.encode())
+    assert list(load(file).streams) == ["s"]
 
 
 def test_the_example_is_valid_and_has_a_stream_of_each_layout() -> None:

@@ -67,6 +67,19 @@ def test_a_backfill_opens_the_past_for_events(tidetable: Any, api: Api) -> None:
     assert api.send("quakes", body).body["accepted"] == 1
     found = list(api.walk("quakes", start="2026-01-15T00:00:00Z", to="2026-01-16T00:00:00Z"))
     assert [one["id"] for one in found] == ["h"]
+    # A second backfill stands beside the first.
+    second = json.loads(tidetable("backfill", "quakes", "2026-01-20", "2026-01-21", "--hours", "1", "--json").stdout)
+    assert [(one["action"], one["period"]) for one in second["actions"]] == [("create", "2026-01-20")]
+    assert tidetable("apply", "--yes").returncode == 0
+    window = api.send("quakes", body).body["window"]
+    assert [one["from"][:10] for one in window["backfills"]] == ["2026-01-15", "2026-01-20"]
+    shown = api.call("/v1/streams/quakes/periods?to=2026-02-01T00:00:00Z&limit=1").body
+    assert [(one["period"], one["state"]) for one in shown["periods"]] == [("2026-01-20", "open")]
+    assert shown["periods"][0]["backfill"]["until"] == window["backfills"][1]["until"]
+    assert [one["from"][:10] for one in shown["backfills"]] == ["2026-01-15", "2026-01-20"]
+    assert shown["next"] is not None
+    assert tidetable("backfill", "quakes", "2026-01-20", "2026-01-21", "--end").returncode == 0
+    assert api.send("quakes", body).body["accepted"] == 1
     assert tidetable("backfill", "quakes", "--end").returncode == 0
     assert api.send("quakes", body).status == 422
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, Seen, State
+from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
 from tidetable.errors import StaleEntry, StoreUnavailable
 from tidetable.periods import Period
 
@@ -20,6 +20,7 @@ class FakeCatalog:
         self.leases: dict[str, tuple[str, datetime]] = {}
         self.horizons: dict[str, datetime] = {}
         self.requests: dict[tuple[str, datetime, datetime], Backfill] = {}
+        self.recorded: dict[str, RecordedPolicy] = {}
         self.key: bytes | None = None
         self.standing = False
 
@@ -37,6 +38,16 @@ class FakeCatalog:
             ),
             key=lambda one: one.period.start,
         )
+
+    def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
+        found = [one for one in self.entries(stream) if end is None or one.period.start < end]
+        return found[::-1][:limit]
+
+    def policies(self) -> Sequence[RecordedPolicy]:
+        return [self.recorded[name] for name in sorted(self.recorded)]
+
+    def put_policy(self, recorded: RecordedPolicy) -> None:
+        self.recorded[recorded.stream] = recorded
 
     def secret(self) -> bytes:
         if self.key is None:

@@ -121,6 +121,17 @@ def test_a_change_of_the_configuration_runs_it_again(dev: Template) -> None:
     assert digest(changed) != digest(dev) == digest(commented)
 
 
+def test_the_quotas_alarm_rings_at_four_fifths_of_the_accounts_quota(dev: Template) -> None:
+    def threshold(made: Template) -> tuple[str, float]:
+        (alarm,) = (
+            one for id, one in made.all("AWS::CloudWatch::Alarm").items() if id.startswith("AlarmsTableQuotaNear")
+        )
+        return alarm["MetricName"], alarm["Threshold"]
+
+    assert threshold(dev) == ("PeriodTables", 2000)
+    assert threshold(template("dev", ("table_quota = 2500", "table_quota = 5000"))) == ("PeriodTables", 4000)
+
+
 @pytest.mark.parametrize("handler, seconds", [("lifecycle", 300), ("deployment", 840), ("archiver", 900)])
 def test_the_slow_functions_have_their_time(dev: Template, handler: str, seconds: int) -> None:
     assert dev.functions()[handler]["Timeout"] == seconds

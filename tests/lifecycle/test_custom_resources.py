@@ -11,7 +11,6 @@ from tests.lifecycle.world import World
 from tidetable.config import TableClass
 from tidetable.ports import TableSpec
 
-
 # What is made at noon of the fifteenth: a day of lateness, the day itself and the next two.
 FIRST = {f"tidetable-t.s.2026-03-{day}" for day in (14, 15, 16, 17)}
 

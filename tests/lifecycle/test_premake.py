@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.lifecycle.world import configuration
@@ -15,6 +15,7 @@ KINDS = {Kind.HOUR: ("3h", 24), Kind.DAY: ("2d", 5), Kind.WEEK: ("7d", 3), Kind.
 instants = st.datetimes(datetime(2024, 1, 1), datetime(2032, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - bounds
 
 
+@settings(deadline=None)
 @given(instants, st.lists(st.tuples(st.sampled_from(list(Kind)), st.integers(0, 40 * 24)), min_size=1, max_size=5))
 def test_whatever_the_changes_of_period_no_instant_is_claimed_twice_or_left_out(
     now: datetime, changes: list[tuple[Kind, int]]

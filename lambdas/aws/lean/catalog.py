@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Any, cast
 
 import msgspec
 
-from aws.catalog_items import SECRET_KEY, backfill_of, entry_of, ranges, secret_of, stream_key
+from aws.catalog_items import SECRET_KEY, backfill_of, before, entry_of, ranges, secret_of, stream_key
 from aws.lean.client import LeanClient, Request
 from aws.lean.reads import answered, read_all
 from aws.wire import item_of
@@ -39,12 +40,18 @@ class LeanCatalog:
         key = stream_key(stream)
         if start is None:
             return [entry_of(item) for item in self._query(self._body(key, first, high, consistent=consistent))]
-        before = self._body(key, first, low, consistent=consistent) | {"ScanIndexForward": False, "Limit": 1}
+        last_before = self._body(key, first, low, consistent=consistent) | {"ScanIndexForward": False, "Limit": 1}
         within = self._body(key, low, high, consistent=consistent)
-        replies = read_all(self._client, [_request(before), _request(within)])
+        replies = read_all(self._client, [_request(last_before), _request(within)])
         last, page = [cast("_Found", answered(reply, self._table)) for reply in replies]
         found = [*map(item_of, last.Items), *self._items(within, page)]
         return [entry for entry in map(entry_of, found) if start < entry.period.end]
+
+    def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
+        """A Query from the newest on."""
+        body = self._body(stream_key(stream), "0", before(end), consistent=False)
+        found = self._query(body | {"ScanIndexForward": False, "Limit": limit})
+        return [entry_of(item) for item in islice(found, limit)]
 
     def backfills(self, stream: str) -> Sequence[Backfill]:
         """A Query, consistent: what was requested holds from the next event on."""

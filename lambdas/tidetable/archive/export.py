@@ -34,6 +34,7 @@ from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import ArchivePolicy, Config
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableMissing, TableThrottled
 from tidetable.leases import leased
+from tidetable.lifecycle.known import recorded_policy
 from tidetable.periods import from_label
 from tidetable.ports import Catalog, Clock, Tables
 from tidetable.times import to_text
@@ -58,8 +59,8 @@ class Exporter:
     part_bytes: int = 32_000_000
 
     def policy(self, stream: str) -> ArchivePolicy:
-        """The stream's policy; the default for a stream that is no longer configured."""
-        found = self.config.streams.get(stream)
+        """The stream's policy; for a stream that is no longer configured, what the catalog recorded of it, or the default."""
+        found = self.config.streams.get(stream) or recorded_policy(stream, self.catalog)
         return found.archive if found is not None else ArchivePolicy()
 
 

@@ -9,13 +9,18 @@ from datetime import timedelta
 from tidetable.config.check_capacity import MAX_UNITS, check_capacity
 from tidetable.config.check_doors import check_doors
 from tidetable.config.check_index import check_index
+from tidetable.config.demand import SHORTEST, demand, tables_line
 from tidetable.config.model import RESERVED_COLUMNS, ArchivePolicy, Config, Stream
 from tidetable.names import STREAM, lake_table
-from tidetable.periods import LONGEST, Kind
+from tidetable.periods import LONGEST
 
 _DAY_SECONDS = 86_400
 # Tables that one stream may hold open at once: each costs at least its minimum capacity, and a Region allows 2,500.
 MAX_OPEN_TABLES = 200
+# AWS raises the quota of tables to 10,000 at the most.
+MAX_QUOTA = 10_000
+# Calendars end somewhere, and so does what anybody means.
+MAX_RETENTION = timedelta(days=36_525)
 # AWS: 50 tags per resource; the pipeline's own are four.
 MAX_TAGS = 40
 MAX_COLD = 20
@@ -77,7 +82,18 @@ def check(config: Config) -> list[str]:
             *_check_archive(stream.archive),
         )
         problems += [f"{path}{problem}" for problem in found]
-    return problems
+    # Numbers that are out of bounds add up to nothing sensible.
+    return problems or list(_check_quota(config))
+
+
+def _check_quota(config: Config) -> Iterator[str]:
+    needed, quota = demand(config), config.lifecycle.table_quota
+    if sum(one.tables for one in needed) > quota:
+        most = max(needed, key=lambda one: one.tables)
+        yield (
+            f"lifecycle.table_quota: {tables_line(config)}; lower retention or choose a longer period, first of {most.stream},"
+            " or have AWS raise the quota (Service Quotas, DynamoDB) and write it here"
+        )
 
 
 def _check_api(config: Config) -> Iterator[str]:
@@ -96,6 +112,8 @@ def _check_lifecycle(config: Config) -> Iterator[str]:
         yield f"lifecycle.delete_grace: {policy.delete_grace} is not within 0s to 365d"
     if not timedelta(0) <= policy.stagger <= timedelta(hours=1):
         yield f"lifecycle.stagger: {policy.stagger} is not within 0s to 1h"
+    if not 1 <= policy.table_quota <= MAX_QUOTA:
+        yield f"lifecycle.table_quota: {policy.table_quota} is not within 1 to {MAX_QUOTA} tables; AWS begins with 2500"
     if not 1 <= policy.max_deletes <= 2_500:
         yield f"lifecycle.max_deletes: {policy.max_deletes} is not within 1 to 2500 tables in a run"
 
@@ -150,8 +168,15 @@ def _check_window(stream: Stream) -> Iterator[str]:
         yield f".retention: {stream.retention} is too few; keep at least 1 whole period"
         return
     length = LONGEST[stream.period]
+    longest = MAX_RETENTION // length
+    if stream.retention > longest:
+        yield (
+            f".retention: {stream.retention} {stream.period} periods are more than 100 years; choose at most {longest}, or"
+            ' on_expiry = "keep" for tables that stay'
+        )
+        return
     # The shortest month is 28 days: what retention promises must hold in February too.
-    shortest = timedelta(days=28) if stream.period is Kind.MONTH else length
+    shortest = SHORTEST[stream.period]
     if stream.late > stream.retention * shortest:
         yield (
             f".retention: {stream.retention} {stream.period} periods end before events up to {stream.late} late have come;"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping
-from enum import EnumMeta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,9 +29,18 @@ def load(path: Path, *, checked: bool = False) -> Config:
     One that was ``checked`` before, as that of a deployment was when it was synthesised, is only read.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        # Editors on Windows may begin a file with a byte order mark.
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
         raise ConfigError([f"{path} does not exist: copy the commented example and change it"]) from error
+    except IsADirectoryError as error:
+        raise ConfigError([f"{path} is a directory: name the file in it, such as {path}/tidetable.toml"]) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            [f"{path} is not UTF-8: save it in that encoding, which TOML asks for ({error.reason})"]
+        ) from error
+    except OSError as error:
+        raise ConfigError([f"{path} cannot be read: {error.strerror}"]) from error
     return parse(text, checked=checked)
 
 
@@ -46,7 +53,8 @@ def parse(text: str, *, checked: bool = False) -> Config:
     problems: list[str] = []
     groups = {name: _convert(document.pop(name, {}), kind, name, problems) for name, kind in _GROUPS.items()}
     tables = document.pop("streams", {})
-    problems += [f"{key}: unknown key; known here: {', '.join([*_GROUPS, 'streams'])}" for key in document]
+    if document:
+        problems += _unknown_tables(document)
     if not isinstance(tables, dict) or not tables:
         problems.append("streams: none is defined; add at least one [streams.NAME]")
         tables = {}
@@ -63,6 +71,12 @@ def parse(text: str, *, checked: bool = False) -> Config:
     return config
 
 
+def _unknown_tables(document: Mapping[str, Any]) -> list[str]:
+    from tidetable.config.explain import explain_key
+
+    return [explain_key(key, key, [*_GROUPS, "streams"]) for key in document]
+
+
 def _stream(name: str, table: Any, problems: list[str]) -> Stream | None:
     path = f"streams.{name}"
     if isinstance(table, dict) and "name" in table:
@@ -74,63 +88,18 @@ def _stream(name: str, table: Any, problems: list[str]) -> Stream | None:
 
 def _convert(table: Any, kind: type[_Group], path: str, problems: list[str]) -> _Group | None:
     try:
-        return msgspec.convert(table, kind, dec_hook=_duration)
+        return msgspec.convert(table, kind, dec_hook=read_duration)
     except msgspec.ValidationError as error:
-        problems.append(_explain(str(error), path, kind))
+        from tidetable.config.explain import explain_table
+
+        problems += list(explain_table(table, kind, path, read_duration)) or [f"{path}: {error}"]
         return None
 
 
-def _duration(kind: type, value: Any) -> Any:
+def read_duration(kind: type, value: Any) -> Any:
+    """Read a duration where the model has one."""
     if kind is not Duration:
         raise TypeError(f"no rule to read a {kind.__name__}")
     if not isinstance(value, str):
         raise ValueError('expected a duration such as "15m"')
     return Duration.parse(value)
-
-
-_UNKNOWN = re.compile(r"Object contains unknown field `([^`]*)")
-_INVALID = re.compile(r"Invalid enum value '([^']*)'")
-_MISSING = re.compile(r"Object missing required field `([^`]*)")
-
-
-def _explain(message: str, path: str, kind: type[msgspec.Struct]) -> str:
-    """The library's message, with the key's full path and what to do about it."""
-    what, _, inside = message.removesuffix("`").partition(" - at `$")
-    where = path + inside
-    if unknown := _UNKNOWN.match(what):
-        return f"{where}.{unknown[1]}: unknown key; known here: {', '.join(_keys_at(kind, inside))}"
-    if missing := _MISSING.match(what):
-        return f"{where}.{missing[1]}: missing; add it (the commented tidetable.toml shows its values)"
-    if invalid := _INVALID.match(what):
-        allowed = _allowed_at(kind, inside)
-        return (
-            f'{where}: "{invalid[1]}" is none of {", ".join(allowed)}'
-            if allowed
-            else f'{where}: "{invalid[1]}" is no value'
-        )
-    return f"{where}: {what[0].lower()}{what[1:]}"
-
-
-def _allowed_at(kind: type[msgspec.Struct], where: str) -> list[str]:
-    """The words that may stand at a path, if those are few."""
-    *path, last = re.findall(r"\.(\w+)", where)
-    for name in path:
-        kind = _group_of(next(field.type for field in msgspec.structs.fields(kind) if field.encode_name == name))
-    found = next(field.type for field in msgspec.structs.fields(kind) if field.encode_name == last)
-    return [
-        str(one)
-        for one in (found if isinstance(found, EnumMeta) else getattr(found, "__args__", ()))
-        if isinstance(one, str)
-    ]
-
-
-def _keys_at(kind: type[msgspec.Struct], where: str) -> list[str]:
-    """The keys that may stand at a path such as ``.capacity.ladder[...]`` below a group."""
-    for name in re.findall(r"\.(\w+)", where):
-        kind = _group_of(next(field.type for field in msgspec.structs.fields(kind) if field.encode_name == name))
-    return sorted(field.encode_name for field in msgspec.structs.fields(kind) if field.name != "name")
-
-
-def _group_of(annotation: Any) -> type[msgspec.Struct]:
-    parts: Mapping[int, Any] = dict(enumerate(getattr(annotation, "__args__", ())))
-    return parts[0] if parts else annotation  # type: ignore[no-any-return]

@@ -75,14 +75,17 @@ class LifecyclePolicy(_Group, frozen=True, kw_only=True):
     """``[lifecycle]``: what holds for every stream. ``delete_expired`` is the switch without which nothing is deleted.
 
     An archived table stays for ``delete_grace`` more, and one run deletes ``max_deletes`` tables at the most: a mistake in the
-    configuration is noticed before it has gone far. Each table steps down by up to ``stagger`` later than the ladder says, and
-    up so much earlier: many tables do not all change at once.
+    configuration is noticed before it has gone far. ``table_quota`` is how many tables the account may have in the Region. Each
+    table steps down by up to ``stagger`` later than the ladder says, and up so much earlier: many tables do not all change at
+    once.
     """
 
     delete_expired: bool = False
     delete_grace: Duration = Duration(days=1)
     max_deletes: int = 100
     stagger: Duration = Duration(minutes=10)
+    # AWS: 2,500 tables per account and Region, until a quota increase is granted.
+    table_quota: int = 2_500
 
 
 class StoragePolicy(_Group, frozen=True, kw_only=True):

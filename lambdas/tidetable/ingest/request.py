@@ -46,7 +46,8 @@ class IngestRequest:
 class Outcome:
     """What became of a request; ``refs`` goes by the index of the events sent, None where one was rejected.
 
-    ``reasons`` counts why DynamoDB throttled it, in DynamoDB's words.
+    ``reasons`` counts why DynamoDB throttled it, in DynamoDB's words. ``backfills`` are those under way, None if they were not
+    looked up, as no event was older than the window.
     """
 
     accepted: int
@@ -58,6 +59,7 @@ class Outcome:
     throttled: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     newest: datetime | None = None
+    backfills: Sequence[Backfill] | None = None
 
     @property
     def status(self) -> int:
@@ -66,12 +68,15 @@ class Outcome:
 
     def document(self) -> dict[str, Any]:
         """The answer's body."""
+        window: dict[str, Any] = {"oldest": to_text(self.window.oldest), "newest": to_text(self.window.newest)}
+        if self.backfills is not None:
+            window["backfills"] = [one.document() for one in self.backfills]
         document: dict[str, Any] = {
             "accepted": self.accepted,
             "queued": self.queued,
             "rejected": len(self.rejections),
             "refs": self.refs,
-            "window": {"oldest": to_text(self.window.oldest), "newest": to_text(self.window.newest)},
+            "window": window,
         }
         if self.rejections:
             document["errors"] = errors_of(self.rejections)
@@ -120,7 +125,9 @@ def ingest(request: IngestRequest, parts: Ingest, remaining: Remaining) -> Outco
     accepted.seal(routed.sealed, stream)
     accepted.refuse_large(routed.oversized)
     _refuse_whole(accepted.rejections, len(candidates), request)
-    return _store(stream, accepted, routed, window, at, parts, remaining)
+    outcome = _store(stream, accepted, routed, window, at, parts, remaining)
+    outcome.backfills = imports.running
+    return outcome
 
 
 def _entries(
@@ -149,12 +156,12 @@ class _Imports:
         self._stream = stream
         self._catalog = catalog
         self._now = now
-        self._found: Sequence[Backfill] | None = None
+        self.running: Sequence[Backfill] | None = None
 
     def __call__(self, time: datetime) -> bool:
-        if self._found is None:
-            self._found = self._catalog.backfills(self._stream)
-        return any(one.holds(time, self._now) for one in self._found)
+        if self.running is None:
+            self.running = [one for one in self._catalog.backfills(self._stream) if self._now < one.opened.until]
+        return any(one.holds(time, self._now) for one in self.running)
 
 
 class _Accepted:

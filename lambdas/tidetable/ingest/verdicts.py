@@ -108,7 +108,8 @@ class Judge:
             return Rejection.of(index, candidate, "too_large", detail)
         oldest, newest = self.window.oldest, self.window.newest
         if event.time < oldest and not self.imported(event.time):
-            late = f"this stream takes events up to {self.stream.late} late"
+            late = f"this stream takes events up to {self.stream.late} late; to import history, open its time with"
+            late += f" `tidetable backfill {self.stream.name} FROM TO`"
             detail = f"{to_text(event.time)} is before {to_text(oldest)}: {late}"
             return Rejection.of(index, candidate, "too_old", detail)
         if event.time > newest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tidetable.catalog import Entry, Opened
+from tidetable.catalog import Entry, Opened, State
 from tidetable.config import Autoscaling, TableClass
 from tidetable.lifecycle.ladder import Level
 from tidetable.period_tables import beside as beside
@@ -58,6 +58,11 @@ class Reopen(Action):
     rank: ClassVar[int] = 2
 
     opened: Opened
+
+    @property
+    def state(self) -> State:
+        """Open, so that nobody archives it meanwhile; a table that is still being made is opened by what makes it."""
+        return State.OPEN if self.entry.state is State.CLOSED else self.entry.state
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ def apply(action: Action, world: World, now: datetime) -> None:
         case SetCapacity() | SetClass() | Scale() | Unscale():
             _tune(action, world)
         case Reopen():
-            world.catalog.move(entry, entry.state, expected=(entry.state,), opened=action.opened)
+            world.catalog.move(entry, action.state, expected=(entry.state,), opened=action.opened)
         case Close():
             world.catalog.move(entry, State.CLOSED, expected=(State.CREATING, State.OPEN, State.CLOSED))
         case Archive():

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from tidetable.catalog import Backfill
-from tidetable.config import Config
+from tidetable.config import Config, Stream
 from tidetable.config.check import MAX_OPEN_TABLES
 from tidetable.config.check_capacity import MAX_UNITS
+from tidetable.config.demand import SHORTEST, demand
 from tidetable.errors import TidetableError
 from tidetable.leases import leased
+from tidetable.lifecycle.premake import opening
 from tidetable.lifecycle.reconcile import LEASE, Reconciler, Report, reconcile
 from tidetable.periods import LONGEST
+from tidetable.ports import Catalog
 from tidetable.times import to_text
 
 LONGEST_OPEN = timedelta(days=30)
@@ -25,39 +28,77 @@ class BadBackfill(TidetableError):
 def open_backfill(
     backfill: Backfill, parts: Reconciler, owner: str, remaining: Callable[[], float], *, dry_run: bool = False
 ) -> Report:
-    """Record the request and make the tables that it needs; BadBackfill says why not.
+    """Record the request and make the tables that it needs, in a run for its stream alone; BadBackfill says why not.
 
-    The same request again, with a later end, prolongs it. What one run cannot finish the next ones do.
+    It stands beside the stream's other backfills. The same request again, with a later end, prolongs it. What one run cannot
+    finish the next ones do.
     """
     problems = list(_problems(backfill, parts))
     if problems:
         raise BadBackfill("; ".join(problems))
     if dry_run:
-        return reconcile(parts, owner, remaining, dry_run=True, planned=[backfill])
+        return reconcile(parts, owner, remaining, dry_run=True, planned=[backfill], only=backfill.stream)
     # Between two runs of the lifecycle: one under way would not know of it, and move the horizon beyond it.
     with leased(parts.catalog, LEASE, owner, parts.clock.now(), timedelta(seconds=remaining())) as held:
         if not held:
-            raise BadBackfill("the lifecycle is at work; ask again in a moment")
+            raise BadBackfill("the lifecycle is at work; try again in a moment")
         parts.catalog.put_backfill(backfill)
         horizon = parts.catalog.horizon(backfill.stream)
         if horizon is not None and horizon > backfill.start:
             parts.catalog.set_horizon(backfill.stream, backfill.start)
-    return reconcile(parts, owner, remaining)
+    return reconcile(parts, owner, remaining, only=backfill.stream)
 
 
-def end_backfills(stream: str, parts: Reconciler) -> list[Backfill]:
-    """Take back every backfill of a stream: its periods close now, and those that have expired go the way of all others."""
+def end_backfills(
+    stream: str,
+    parts: Reconciler,
+    owner: str,
+    remaining: Callable[[], float],
+    *,
+    span: tuple[datetime, datetime] | None = None,
+    dry_run: bool = False,
+) -> list[Backfill]:
+    """Take back the backfill of a ``span`` of time, or every backfill of a stream, and return the backfills that were open.
+
+    Their periods close now, unless another backfill holds them open. BadBackfill if no backfill of that span is open.
+    """
     if stream not in parts.config.streams:
         raise BadBackfill(_unknown(stream, parts.config))
     now = parts.clock.now()
-    ended = [one for one in parts.catalog.backfills(stream) if now < one.opened.until]
-    for one in parts.catalog.backfills(stream):
-        parts.catalog.drop_backfill(one)
-    for entry in parts.catalog.entries(stream, consistent=True):
-        if entry.is_open(now) and entry.opened is not None:
-            closed = entry.opened._replace(until=now)
-            parts.catalog.move(entry, entry.state, expected=(entry.state,), opened=closed)
-    return ended
+    if dry_run:
+        return _ending(stream, parts.catalog, span, now)
+    # A run under way may be making tables for what is taken back here.
+    with leased(parts.catalog, LEASE, owner, now, timedelta(seconds=remaining())) as held:
+        if not held:
+            raise BadBackfill("the lifecycle is at work; try again in a moment")
+        ending = _ending(stream, parts.catalog, span, now)
+        if not ending:
+            return []
+        left = [one for one in parts.catalog.backfills(stream) if one not in ending and now < one.opened.until]
+        start, end = min(one.start for one in ending), max(one.end for one in ending)
+        # The requests last: if this stops in between, doing it again finishes it.
+        for entry in parts.catalog.entries(stream, start, end, consistent=True):
+            if entry.is_open(now) and entry.opened is not None:
+                opened = opening(entry.period, left) or entry.opened._replace(until=now)
+                if opened != entry.opened:
+                    parts.catalog.move(entry, entry.state, expected=(entry.state,), opened=opened)
+        for one in ending:
+            parts.catalog.drop_backfill(one)
+    return [one for one in ending if now < one.opened.until]
+
+
+def _ending(stream: str, catalog: Catalog, span: tuple[datetime, datetime] | None, now: datetime) -> list[Backfill]:
+    """The backfills to take back: all, ended backfills included, or the open backfill of exactly that span."""
+    requests = catalog.backfills(stream)
+    if span is None:
+        return list(requests)
+    ending = [one for one in requests if (one.start, one.end) == span and now < one.opened.until]
+    if not ending:
+        spans = [f"{to_text(one.start)} {to_text(one.end)}" for one in requests if now < one.opened.until]
+        raise BadBackfill(
+            f"no backfill of {stream} from {to_text(span[0])} to {to_text(span[1])} is open; open: {', '.join(spans) or 'none'}"
+        )
+    return ending
 
 
 def _problems(backfill: Backfill, parts: Reconciler) -> Iterator[str]:
@@ -89,6 +130,28 @@ def _problems(backfill: Backfill, parts: Reconciler) -> Iterator[str]:
     ]
     if gone:
         yield f"{', '.join(gone[:5])}{' and others' if len(gone) > 5 else ''} are archived or gone: restore them first"
+
+    yield from _beyond_quota(backfill, parts)
+
+
+def _beyond_quota(backfill: Backfill, parts: Reconciler) -> Iterator[str]:
+    """At the quota the next period's table cannot be made, so that imports must leave room for it."""
+    now, config = parts.clock.now(), parts.config
+    spans = {(backfill.stream, backfill.start, backfill.end)}
+    for name in config.streams:
+        spans |= {(name, one.start, one.end) for one in parts.catalog.backfills(name) if now < one.opened.until}
+    opened = sum(_tables(config.streams[name], start, end) for name, start, end in spans)
+    always, quota = sum(one.tables for one in demand(config)), config.lifecycle.table_quota
+    if opened + always > quota:
+        yield (
+            f"with the backfills that are open it needs up to {opened} tables, and the configuration {always}: together more than"
+            f" lifecycle.table_quota = {quota}; end a backfill first, or import the history in pieces"
+        )
+
+
+def _tables(stream: Stream, start: datetime, end: datetime) -> int:
+    periods = -(-(end - start) // SHORTEST[stream.period]) + 1
+    return periods * (2 if stream.layout.parts else 1)
 
 
 def _unknown(stream: str, config: Config) -> str:

@@ -59,7 +59,7 @@ def deploy(
     refused = 0
     while True:
         try:
-            report = reconcile(parts, owner, remaining, only=is_urgent)
+            report = reconcile(parts, owner, remaining, select=is_urgent)
         except Exception as error:  # such as a catalog that does not answer for a moment
             report = Report(parts.clock.now(), dry_run=False, troubles=[f"a run ended early: {said(error)}"])
         deployed.reports.append(report)

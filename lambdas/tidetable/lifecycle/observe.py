@@ -11,6 +11,7 @@ from itertools import takewhile
 
 from tidetable.catalog import Backfill, Entry, State
 from tidetable.config import Config, Stream
+from tidetable.lifecycle.known import Known, known_streams
 from tidetable.lifecycle.ladder import level_for
 from tidetable.ports import Catalog, Table, Tables
 from tidetable.times import EPOCH
@@ -26,34 +27,61 @@ class Observed:
     """A stream as it is: the catalog's entries, oldest first, and the tables that there are, by name.
 
     A table that needs no change stands as it was last seen. ``unseen`` holds those that could not be described, with
-    the reason, ``backfills`` those that are under way.
+    the reason, ``backfills`` the backfills under way. ``removed`` is the time since which the stream is no longer configured.
     """
 
     entries: Sequence[Entry]
     tables: Mapping[str, Table]
     unseen: Mapping[str, str] = field(default_factory=dict)
     backfills: Sequence[Backfill] = ()
+    removed: datetime | None = None
+
+    @property
+    def table_names(self) -> set[str]:
+        """The names of all tables that exist, those beside period tables included. What could not be described counts."""
+        there = {**self.tables, **self.unseen}
+        return {name for entry in self.entries if entry.table in there for name in entry.tables}
 
 
 @dataclass(slots=True)
 class Observation:
-    """All streams that could be observed; ``troubles`` says which could not, and why."""
+    """All streams that could be observed; ``troubles`` says which could not, and why.
 
+    ``known`` holds the configuration with the policies of removed streams.
+    """
+
+    known: Known
     streams: dict[str, Observed] = field(default_factory=dict)
     troubles: list[str] = field(default_factory=list)
 
+    @property
+    def config(self) -> Config:
+        """The configuration with the policies of removed streams."""
+        return self.known.config
+
 
 def observe(
-    config: Config, catalog: Catalog, tables: Tables, now: datetime, planned: Sequence[Backfill] = ()
+    config: Config,
+    catalog: Catalog,
+    tables: Tables,
+    now: datetime,
+    planned: Sequence[Backfill] = (),
+    only: str | None = None,
 ) -> Observation:
-    """Look at every stream, from the oldest period whose table is not gone. ``planned`` are backfills not yet requested."""
-    observation = Observation()
+    """Look at every stream (or at ``only`` one), from the oldest period whose table is not gone.
+
+    ``planned`` are backfills that are not requested yet; each takes the place of the backfill of the same range.
+    """
+    known = known_streams(config, catalog, now)
+    config = known.config
+    observation = Observation(known, troubles=known.troubles)
     entries: dict[str, Sequence[Entry]] = {}
     backfills: dict[str, list[Backfill]] = {}
     for name, stream in config.streams.items():
+        if only not in (None, name):
+            continue
         try:
-            asked = [*catalog.backfills(name), *(one for one in planned if one.stream == name)]
-            backfills[name] = [one for one in asked if now < one.opened.until]
+            backfills[name] = [] if name in known.removed else _backfills(name, catalog, now, planned)
             oldest = _oldest_of_interest(stream, catalog, now, backfills[name])
             entries[name] = catalog.entries(name, oldest, consistent=True)
         except Exception as error:  # one stream's trouble must not keep the next table of another from being made
@@ -69,8 +97,16 @@ def observe(
                 {name: table for name, table in (believed | looked).items() if isinstance(table, Table)},
                 {name: table for name, table in looked.items() if isinstance(table, str)},
                 backfills[name],
+                known.removed.get(name),
             )
     return observation
+
+
+def _backfills(stream: str, catalog: Catalog, now: datetime, planned: Sequence[Backfill]) -> list[Backfill]:
+    """The backfills that are under way."""
+    requests = {(one.start, one.end): one for one in catalog.backfills(stream)}
+    requests |= {(one.start, one.end): one for one in planned if one.stream == stream}
+    return sorted((one for one in requests.values() if now < one.opened.until), key=lambda one: (one.start, one.end))
 
 
 def remember_tables(catalog: Catalog, observation: Observation) -> None:

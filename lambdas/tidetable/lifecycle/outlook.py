@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
-from tidetable.catalog import Entry, State, entry_at
+from tidetable.catalog import Backfill, Entry, State, entry_at
 from tidetable.config import Config, Stream
 from tidetable.lifecycle.expiry import leaves_at
 from tidetable.lifecycle.observe import Observed
@@ -19,21 +20,37 @@ OVERDUE = timedelta(days=1)
 LEAD_SHARE, LEAD_MOST = 0.25, timedelta(hours=1)
 
 
+class RemovedStream(NamedTuple):
+    """A stream that left the configuration at ``since``, and how many of its tables there are."""
+
+    stream: str
+    since: datetime
+    tables: int
+
+    def document(self) -> dict[str, Any]:
+        """The stream as a report shows it."""
+        return {"stream": self.stream, "since": to_text(self.since), "tables": self.tables}
+
+
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """Streams whose next table is missing though its period is near, periods whose archive is overdue, and what is to change.
 
-    ``changes`` says for each stream whose configured layout or period is not in force yet from when it will be.
+    ``changes`` says for each stream whose configured layout or period is not in force yet from when it will be. ``backfills``
+    are those under way, ``removed`` the streams that left the configuration and still have tables.
     """
 
     without_next: tuple[str, ...] = ()
     overdue: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
+    backfills: tuple[Backfill, ...] = ()
+    removed: tuple[RemovedStream, ...] = ()
 
 
 def outlook(config: Config, observed: Mapping[str, Observed], now: datetime) -> Outlook:
     """Look at what a run found at its beginning: tables are made two periods ahead, so at a good run none is missing."""
-    without_next = [name for name, found in observed.items() if _lacks_next(config.streams[name], found, now)]
+    present = {name: found for name, found in observed.items() if found.removed is None}
+    without_next = [name for name, found in present.items() if _lacks_next(config.streams[name], found, now)]
     overdue = [
         f"{name} {entry.period.label}"
         for name, found in observed.items()
@@ -41,8 +58,19 @@ def outlook(config: Config, observed: Mapping[str, Observed], now: datetime) -> 
         for entry in found.entries
         if entry.state not in (State.ARCHIVED, State.DELETED) and now > leaves_at(entry, config.streams[name]) + OVERDUE
     ]
-    changes = [_change(config.streams[name], found, now) for name, found in observed.items()]
-    return Outlook(tuple(without_next), tuple(overdue), tuple(change for change in changes if change))
+    changes = [_change(config.streams[name], found, now) for name, found in present.items()]
+    removed = [
+        RemovedStream(name, found.removed, len(found.table_names))
+        for name, found in observed.items()
+        if found.removed is not None and found.table_names
+    ]
+    return Outlook(
+        tuple(without_next),
+        tuple(overdue),
+        tuple(change for change in changes if change),
+        tuple(one for found in present.values() for one in found.backfills),
+        tuple(removed),
+    )
 
 
 def lead(period: Period) -> timedelta:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from tidetable.catalog import Backfill, Entry, State
@@ -28,7 +29,7 @@ from tidetable.lifecycle.budget import next_decrease
 from tidetable.lifecycle.expiry import closes_at, deletable_at, is_closed, is_leaving, leaves_at
 from tidetable.lifecycle.ladder import RAISED, Level, age_of, level_for
 from tidetable.lifecycle.observe import Observed
-from tidetable.lifecycle.premake import periods_to_exist
+from tidetable.lifecycle.premake import opening, periods_to_exist
 from tidetable.names import table_name
 from tidetable.period_tables import passes
 from tidetable.period_tables import table_tags as table_tags
@@ -61,13 +62,21 @@ def _capped(actions: Iterable[Action], most: int) -> Iterator[Action]:
 
 
 def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: Observed) -> Iterator[Action]:
-    for period, opened in periods_to_exist(stream, now, observed.entries, observed.backfills):
+    missing = periods_to_exist(stream, now, observed.entries, observed.backfills) if observed.removed is None else []
+    for period, opened in missing:
         table = table_name(stage, stream.name, period)
         entry = Entry(stream.name, period, table, stream.layout, State.CREATING, now, opened=opened)
         why = "a backfill asks for it" if opened else "it meets the writable window or is among the next periods"
         yield _create(config, stage, stream, entry, now, why)
     for entry in observed.entries:
-        yield from _reopen(entry, stream, observed.backfills, now)
+        for reopening in _reopen(entry, stream, observed.backfills, now):
+            yield reopening
+            # What follows is planned for the open period: it gets its units, and is neither closed nor archived.
+            entry = (
+                replace(entry, state=reopening.state, opened=reopening.opened)
+                if isinstance(reopening, Reopen)
+                else entry
+            )
         table_now = observed.tables.get(entry.table)
         if entry.table in observed.unseen:
             yield Unseen(entry, observed.unseen[entry.table])
@@ -106,11 +115,10 @@ def _pair(units: Units | None) -> tuple[int, int] | None:
 
 def _reopen(entry: Entry, stream: Stream, backfills: Sequence[Backfill], now: datetime) -> Iterator[Action]:
     """What a backfill asks of a period that is recorded and has left the writable window."""
-    asked = [one for one in backfills if one.start < entry.period.end and entry.period.start < one.end]
-    if not asked or not is_closed(entry.period, stream, now):
+    opened = opening(entry.period, backfills)
+    if opened is None or not is_closed(entry.period, stream, now):
         return
-    opened = max((one.opened for one in asked), key=lambda one: one.until)
-    if entry.opened == opened:
+    if entry.opened == opened and entry.state is not State.CLOSED:
         return
     until = f"a backfill asks for it until {to_text(opened.until)}"
     if entry.writable:
@@ -128,7 +136,7 @@ def _tend(
     if stuck is not None:
         # What the catalog alone decides goes on, and so does a deletion, which such a table still takes.
         yield stuck
-        if closed and entry.state in (State.CREATING, State.OPEN):
+        if closed and entry.state in (State.CREATING, State.OPEN) and not entry.is_open(now):
             yield _close(entry, stream)
         if is_leaving(entry, stream, now):
             yield from (one for one in _retire(config, stream, entry, now) if not isinstance(one, Archive))
@@ -147,13 +155,17 @@ def _tend(
         yield from _level(entry, table, level, now)
     if table is not None:
         yield from _scaling(entry, level)
-    if closed and entry.state in (State.CREATING, State.OPEN):
+    if closed and entry.state in (State.CREATING, State.OPEN) and not entry.is_open(now):
         yield _close(entry, stream)
     yield from goes
 
 
 def _close(entry: Entry, stream: Stream) -> Close:
-    return Close(entry, f"its latest event could come until {to_text(closes_at(entry.period, stream))}")
+    """The closing of a period, at the end of a backfill or of the writable window, whichever came later."""
+    end = closes_at(entry.period, stream)
+    if entry.opened is not None and entry.opened.until > end:
+        return Close(entry, f"it was open for a backfill until {to_text(entry.opened.until)}")
+    return Close(entry, f"its latest event could come until {to_text(end)}")
 
 
 def _stuck(entry: Entry, table: Table | None, now: datetime) -> Stuck | None:

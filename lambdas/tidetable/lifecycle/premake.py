@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import reduce
 
 from tidetable.catalog import Backfill, Entry, Opened
 from tidetable.config import Stream
@@ -33,7 +34,8 @@ def periods_to_exist(
     taken = sorted(entry.period for entry in entries)
     # The window first: what it needs is no backfill's.
     ranges: list[tuple[datetime, datetime, Opened | None]] = [(now - stream.late, end, None)]
-    ranges += [(one.start, one.end, one.opened) for one in backfills if now < one.opened.until]
+    open_now = [one for one in backfills if now < one.opened.until]
+    ranges += [(one.start, one.end, one.opened) for one in open_now]
     missing: list[tuple[Period, Opened | None]] = []
     for start, stop, opened in ranges:
         at = start
@@ -41,10 +43,16 @@ def periods_to_exist(
             period = next((one for one in taken if at in one), None)
             if period is None:
                 period = _fitting(stream.period, at, taken)
-                missing.append((period, opened))
+                missing.append((period, opening(period, open_now) if opened else None))
                 taken.append(period)
             at = period.end
     return sorted(missing, key=lambda one: one[0].start)
+
+
+def opening(period: Period, backfills: Sequence[Backfill]) -> Opened | None:
+    """What all backfills that meet the period ask of it together; None if there is none."""
+    opened = [one.opened for one in backfills if one.meets(period)]
+    return reduce(Opened.joined, opened) if opened else None
 
 
 def _fitting(kind: Kind, at: datetime, taken: Sequence[Period]) -> Period:

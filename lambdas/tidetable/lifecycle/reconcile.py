@@ -13,8 +13,9 @@ from tidetable.catalog import Backfill
 from tidetable.config import Config
 from tidetable.errors import ArchiveBusy, StaleEntry, TidetableError
 from tidetable.leases import leased
-from tidetable.lifecycle.actions import Action, Archive, Create, Finding
+from tidetable.lifecycle.actions import Action, Archive, Create, Delete, Finding
 from tidetable.lifecycle.apply import World, apply
+from tidetable.lifecycle.known import remember_policies
 from tidetable.lifecycle.observe import CONCURRENCY, observe, remember_horizons, remember_tables, said
 from tidetable.lifecycle.outlook import Outlook, outlook
 from tidetable.lifecycle.plan import plan
@@ -58,7 +59,10 @@ class Done:
 
 @dataclass(slots=True)
 class Report:
-    """What a run found and did; ``troubles`` are what it could not look at, ``skipped`` why it did nothing at all."""
+    """What a run found and did; ``troubles`` are what it could not look at, ``skipped`` why it did nothing at all.
+
+    ``tables`` counts the tables that exist after the run. ``only`` names the stream of a run that looked at no other.
+    """
 
     now: datetime
     dry_run: bool
@@ -67,6 +71,7 @@ class Report:
     troubles: list[str] = field(default_factory=list)
     outlook: Outlook = field(default_factory=Outlook)
     skipped: str | None = None
+    only: str | None = None
 
     def count(self, outcome: str) -> int:
         """How many actions ended so."""
@@ -91,6 +96,8 @@ class Report:
             "without_next_table": list(self.outlook.without_next),
             "archives_overdue": list(self.outlook.overdue),
             "changes": list(self.outlook.changes),
+            "backfills": [{"stream": one.stream, **one.document()} for one in self.outlook.backfills],
+            "removed_streams": [one.document() for one in self.outlook.removed],
             "actions": [one.document() for one in self.done],
         }
 
@@ -116,23 +123,25 @@ def reconcile(
     at: datetime | None = None,
     dry_run: bool = False,
     planned: Sequence[Backfill] = (),
-    only: Callable[[Action], bool] | None = None,
+    only: str | None = None,
+    select: Callable[[Action], bool] | None = None,
 ) -> Report:
     """Bring the tables to what the configuration asks for at an instant (now, unless told otherwise).
 
-    A dry run may be told of backfills that are only ``planned``. ``only`` leaves the other actions to a later run.
+    A dry run may have backfills that are only ``planned``. With ``only`` it is a run for that stream alone. Actions that
+    ``select`` denies are left to a later run.
 
     One run at a time: the lease lasts as long as this run can, so a run that was killed does not block the ones after it.
     """
     remaining = at_most(LEASE_MOST.total_seconds(), parts.clock, remaining)
     real = parts.clock.now()
-    report = Report(now=at or real, dry_run=dry_run)
+    report = Report(now=at or real, dry_run=dry_run, only=only)
     if dry_run:
-        _run(parts, report, remaining, only, planned)
+        _run(parts, report, remaining, select, planned)
         return report
     with leased(parts.catalog, LEASE, owner, real, timedelta(seconds=remaining())) as held:
         if held:
-            _run(parts, report, remaining, only)
+            _run(parts, report, remaining, select)
         else:
             report.skipped = SKIPPED
     return report
@@ -142,29 +151,44 @@ def _run(
     parts: Reconciler,
     report: Report,
     remaining: Callable[[], float],
-    only: Callable[[Action], bool] | None,
+    select: Callable[[Action], bool] | None,
     planned: Sequence[Backfill] = (),
 ) -> None:
-    observation = observe(parts.config, parts.catalog, parts.tables, report.now, planned)
+    observation = observe(parts.config, parts.catalog, parts.tables, report.now, planned, report.only)
+    config = observation.config
     report.troubles = observation.troubles
-    report.outlook = outlook(parts.config, observation.streams, report.now)
-    report.tables = sum(entry.live for stream in observation.streams.values() for entry in stream.entries)
-    actions = plan(parts.config, parts.stage, report.now, observation.streams)
-    if only is not None:
-        actions = [action for action in actions if only(action)]
+    report.outlook = outlook(config, observation.streams, report.now)
+    there = {name for found in observation.streams.values() for name in found.table_names}
+    report.tables = len(there)
+    actions = plan(config, parts.stage, report.now, observation.streams)
+    if select is not None:
+        actions = [action for action in actions if select(action)]
     if report.dry_run:
         report.done = [_found(action) or Done(action, "planned") for action in actions]
         return
+    remember_policies(parts.catalog, observation.known)
     world = World(parts.stage, parts.catalog, parts.tables, parts.scaling, parts.archiver, parts.clock, remaining)
     for _, ranked in groupby(actions, key=lambda action: action.rank):
         world.patience = at_most(RANK_SECONDS, parts.clock, remaining)
         report.done += _attempt_all(list(ranked), world, report.now)
+    report.tables = len(_tables_after(there, report.done))
     remember_tables(parts.catalog, observation)
     remember_horizons(parts.catalog, observation)
     try:
         parts.catalog.ensure_secret()
     except Exception as error:  # the next run makes it; until then no page ends in a cursor
         observation.troubles.append(f"the secret of cursors could not be made: {said(error)}")
+
+
+def _tables_after(there: set[str], done: Sequence[Done]) -> set[str]:
+    """The tables that exist once a run's creations and deletions are done."""
+    tables = set(there)
+    for one in done:
+        if one.outcome == "done" and isinstance(one.action, Create):
+            tables |= {spec.name for spec in one.action.specs}
+        elif one.outcome == "done" and isinstance(one.action, Delete):
+            tables -= set(one.action.entry.tables)
+    return tables
 
 
 def _attempt_all(actions: Sequence[Action], world: World, now: datetime) -> list[Done]:

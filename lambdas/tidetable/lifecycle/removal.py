@@ -13,6 +13,7 @@ from tidetable.config import Config
 from tidetable.errors import TidetableError
 from tidetable.leases import leased
 from tidetable.lifecycle.apply import World, remove_table
+from tidetable.lifecycle.known import known_streams
 from tidetable.lifecycle.observe import said
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
 from tidetable.period_tables import NotOurs, NotReady, PeriodTables
@@ -46,7 +47,7 @@ def remove(config: Config, world: World, now: datetime, owner: str) -> Removed:
     with ExitStack() as held:
         _wait_for_lease(world, LEASE, owner, held)
         removed = Removed()
-        entries = list(_entries(config, world))
+        entries = list(_entries(config, world, now))
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(lambda entry: _attempt(entry, world, now, owner, removed), entries))
     if removed.failed:
@@ -55,9 +56,10 @@ def remove(config: Config, world: World, now: datetime, owner: str) -> Removed:
     return removed
 
 
-def _entries(config: Config, world: World) -> Iterator[Entry]:
+def _entries(config: Config, world: World, now: datetime) -> Iterator[Entry]:
     """The entries whose tables are to go: archived periods have theirs for a time, and restored ones have theirs again."""
-    for stream in config.streams.values():
+    # A removed stream's last policy decides, too.
+    for stream in known_streams(config, world.catalog, now).config.streams.values():
         if stream.removal == "delete":
             entries = world.catalog.entries(stream.name, consistent=True)
             yield from (entry for entry in entries if entry.state is not State.DELETED)

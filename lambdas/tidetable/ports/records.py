@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, Seen, State
+from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
 
 
 class Clock(Protocol):
@@ -23,6 +23,10 @@ class CatalogReader(Protocol):
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
         """The stream's entries whose periods meet ``[start, end]`` (all, if None), oldest first."""
+        ...
+
+    def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
+        """At most ``limit`` of the stream's entries whose periods begin before ``end`` (all, if None), newest first."""
         ...
 
     def backfills(self, stream: str) -> Sequence[Backfill]:
@@ -88,6 +92,14 @@ class Catalog(CatalogReader, Protocol):
 
     def drop_backfill(self, backfill: Backfill) -> None:
         """Take a request back; nothing happens if there is none."""
+        ...
+
+    def policies(self) -> Sequence[RecordedPolicy]:
+        """The recorded policy of every stream that the configuration has or had, by the stream's name."""
+        ...
+
+    def put_policy(self, recorded: RecordedPolicy) -> None:
+        """Record a stream's policy in place of the policy that was recorded before."""
         ...
 
     def horizon(self, stream: str) -> datetime | None:

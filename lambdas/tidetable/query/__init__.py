@@ -9,9 +9,10 @@ from tidetable.query.formats import FORMAT, Form, fits, form_of, rendered
 from tidetable.query.get import get_event
 from tidetable.query.latest import find_latest
 from tidetable.query.params import parse_query
+from tidetable.query.periods import describe_periods, parse_periods
 from tidetable.query.read import Cost, Reader
 from tidetable.query.run import explain_query, run_query
-from tidetable.query.streams import describe_periods, describe_streams
+from tidetable.query.streams import describe_streams
 
 __all__ = [
     "FORMAT",
@@ -27,6 +28,7 @@ __all__ = [
     "fits",
     "form_of",
     "get_event",
+    "parse_periods",
     "parse_query",
     "rendered",
     "run_query",

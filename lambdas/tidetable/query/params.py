@@ -255,6 +255,11 @@ def parse_order(given: Mapping[str, str]) -> bool:
     return order == "asc"
 
 
+def parse_instant_of(given: Mapping[str, str], name: str, now: datetime) -> datetime:
+    """A parameter's instant, not before 1970."""
+    return max(_point(given, name, now), EPOCH)
+
+
 def _point(given: Mapping[str, str], name: str, now: datetime) -> datetime:
     try:
         return parse_point(given[name], now)

@@ -1,0 +1,120 @@
+"""How many tables a configuration needs at once, and what about it is allowed but hardly meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from tidetable.config.model import Config, LifecyclePolicy, Stream
+from tidetable.keys import TIME, WHOLE
+from tidetable.periods import LONGEST, Kind
+
+# The shortest period of each kind: so many fit into a retention at the most. February has 28 days.
+SHORTEST = LONGEST | {Kind.MONTH: timedelta(days=28)}
+_YEAR = timedelta(days=365)
+# The share of the quota at which alarm TableQuotaNear rings.
+NEAR = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """The tables that a stream has at once at the most, those beside period tables included.
+
+    ``yearly`` is how many more there are each year, of a stream whose tables never go; 0 of every other. Backfills and restored
+    periods come on top.
+    """
+
+    stream: str
+    tables: int
+    yearly: int = 0
+
+
+def demand_of(stream: Stream, policy: LifecyclePolicy) -> Demand:
+    """The periods made ahead, the present period, the kept periods, and one that leaves while the next begins."""
+    length = SHORTEST[stream.period]
+    beside = 2 if stream.layout.parts else 1
+    tables = (-(-kept_for(stream, policy) // length) + 1 + stream.premake + 1) * beside
+    return Demand(stream.name, tables, 0 if goes(stream, policy) else -(-_YEAR // length) * beside)
+
+
+def goes(stream: Stream, policy: LifecyclePolicy) -> bool:
+    """Whether the stream's tables are ever deleted."""
+    return policy.delete_expired and stream.on_expiry != "keep"
+
+
+def kept_for(stream: Stream, policy: LifecyclePolicy) -> timedelta:
+    """How long after its end a period has its table."""
+    grace = policy.delete_grace if stream.on_expiry == "archive" else timedelta(0)
+    return max(stream.retention * SHORTEST[stream.period], stream.late) + grace
+
+
+def demand(config: Config) -> list[Demand]:
+    """What each stream needs."""
+    return [demand_of(stream, config.lifecycle) for stream in config.streams.values()]
+
+
+def tables_line(config: Config) -> str:
+    """What the configuration needs, in one line."""
+    needed = demand(config)
+    each = ", ".join(f"{one.stream} {one.tables:,}{' and growing' if one.yearly else ''}" for one in needed)
+    return f"tables at once: {sum(one.tables for one in needed):,} of {config.lifecycle.table_quota:,} ({each})"
+
+
+def remarks(config: Config) -> list[str]:
+    """What to tell when the configuration is synthesised, one line each."""
+    return [tables_line(config), *(f"warning: {one}" for one in advice(config))]
+
+
+def advice(config: Config) -> list[str]:
+    """What can be deployed but is hardly meant, each with its key and what to do."""
+    return list(_advise(config))
+
+
+def _advise(config: Config) -> Iterator[str]:
+    api, policy = config.api, config.lifecycle
+    if api.burst < api.rate:
+        yield (
+            f"api.burst: {api.burst} is less than the rate of {api.rate:g}, which then is never reached by requests that come"
+            " together; choose at least the rate"
+        )
+    if policy.delete_expired and not policy.delete_grace:
+        yield (
+            'lifecycle.delete_grace: with "0s" a table is deleted by the run that archived it; choose such as "1d", so that a'
+            " mistake can be noticed"
+        )
+    needed = demand(config)
+    total, yearly = sum(one.tables for one in needed), sum(one.yearly for one in needed)
+    if yearly:
+        names = ", ".join(one.stream for one in needed if one.yearly)
+        days = max(policy.table_quota - total, 0) * 365 // yearly
+        yield (
+            f"lifecycle.table_quota: tables of {names} are never deleted; {yearly:,} more per year, so that the quota of"
+            f" {policy.table_quota:,} is reached in about {days:,} days; set lifecycle.delete_expired = true and on_expiry"
+            ' = "archive" or "delete"'
+        )
+    elif total > NEAR * policy.table_quota:
+        yield (
+            f"lifecycle.table_quota: {total:,} tables at once are near the quota of {policy.table_quota:,}, and backfills need"
+            " more; alarm TableQuotaNear will ring"
+        )
+    for stream in config.streams.values():
+        yield from _advise_stream(stream, policy)
+
+
+def _advise_stream(stream: Stream, policy: LifecyclePolicy) -> Iterator[str]:
+    path = f"streams.{stream.name}"
+    if goes(stream, policy):
+        oldest = (kept_for(stream, policy) - stream.late) // SHORTEST[stream.period] + 1
+        for step in stream.capacity.ladder:
+            if step.age > oldest:
+                yield (
+                    f"{path}.capacity.ladder (age = {step.age}): no table gets so old; with this retention the oldest is"
+                    f" {oldest}: remove the step or raise retention"
+                )
+    for index in stream.index:
+        if stream.key.partition_by == "time" and (index.partition_by, index.sort_by) == (WHOLE, TIME):
+            yield (
+                f'{path}.index.{index.name}: a stream partitioned by "time" answers by itself what this index would, which'
+                " costs as many write units again; remove it, or set sort_by to a field that holds numbers"
+            )

@@ -1,0 +1,134 @@
+"""What is wrong with a table of the configuration, every problem at once, each with its key and its fix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from enum import EnumMeta
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+import msgspec
+
+# What a whole number counts, where a duration could be expected.
+_COUNTS = {
+    "retention": "it counts whole periods, such as retention = 14",
+    "premake": "it counts whole periods, such as premake = 2",
+    "age": "it counts whole periods since the table closed, such as age = 1",
+}
+_FIXES: dict[type, str] = {
+    int: "write a whole number without quotes",
+    float: "write a number without quotes",
+    bool: "write true or false, without quotes",
+    str: "write a text in quotes",
+}
+_FORMS = {list: "[...]", dict: "{ key = value }"}
+
+DecHook = Callable[[type, Any], Any]
+
+
+def explain_table(value: Any, kind: Any, path: str, hook: DecHook) -> Iterator[str]:
+    """The problems of a value that should be of a kind of the model; ``path`` is its key. None if it is right."""
+    groups = [one for one in _members(kind) if _is_group(one)]
+    if groups and isinstance(value, Mapping):
+        yield from _explain_group(value, groups[0], path, hook)
+        return
+    items = _items_of(kind)
+    if items is not None and isinstance(value, list):
+        for index, one in enumerate(value):
+            yield from explain_table(one, items, f"{path}[{index}]", hook)
+        return
+    values = _values_of(kind)
+    if values is not None and isinstance(value, Mapping):
+        for name, one in value.items():
+            yield from explain_table(one, values, f"{path}.{name}", hook)
+        return
+    yield from _explain_value(value, kind, path, hook)
+
+
+def _explain_group(table: Mapping[str, Any], group: Any, path: str, hook: DecHook) -> Iterator[str]:
+    fields = {
+        field.encode_name: field for field in msgspec.structs.fields(group) if field.name != "name" or field.required
+    }
+    for key in table:
+        if key not in fields:
+            yield explain_key(f"{path}.{key}", key, sorted(fields))
+    for key, field in fields.items():
+        if key in table:
+            yield from explain_table(table[key], field.type, f"{path}.{key}", hook)
+        elif field.required:
+            yield f"{path}.{key}: missing; add it (the commented tidetable.toml shows its values)"
+
+
+def _explain_value(value: Any, kind: Any, path: str, hook: DecHook) -> Iterator[str]:
+    try:
+        msgspec.convert(value, kind, dec_hook=hook)
+    except msgspec.ValidationError as error:
+        words = _words_of(kind)
+        if words and isinstance(value, str):
+            yield f'{path}: "{value}" is none of {", ".join(words)}{_meant(value, words)}'
+            return
+        what = str(error).partition(" - at `$")[0]
+        key = path.rpartition(".")[2].partition("[")[0]
+        yield f"{path}: {what[0].lower()}{what[1:]}{_fix(kind, key)}"
+
+
+def _fix(kind: Any, key: str) -> str:
+    for one in _members(kind):
+        if one in _FIXES:
+            count = f"; {_COUNTS[key]}" if one is int and key in _COUNTS else ""
+            return f": {_FIXES[one]}{count}"
+    if any(_is_group(one) for one in _members(kind)) or _values_of(kind) is not None:
+        return f": write a table, {_FORMS[dict]}"
+    return f": write a list, {_FORMS[list]}" if _items_of(kind) is not None else ""
+
+
+def explain_key(path: str, key: str, known: Collection[str]) -> str:
+    """The problem of a key that the configuration does not have."""
+    meant = close_to(key, known)
+    return f"{path}: unknown key; known here: {', '.join(known)}{f'; did you mean {meant}?' if meant else ''}"
+
+
+def _meant(value: str, words: Collection[str]) -> str:
+    meant = close_to(value, words)
+    return f'; did you mean "{meant}"?' if meant else ""
+
+
+def close_to(word: str, known: Collection[str]) -> str | None:
+    """The known word that was probably meant."""
+    # Imported by those who mistyped only: functions load the configuration at every start.
+    from difflib import get_close_matches
+
+    found = get_close_matches(word, known, n=1, cutoff=0.7)
+    return found[0] if found else None
+
+
+def _members(kind: Any) -> tuple[Any, ...]:
+    """The types that a key's value may have."""
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+
+
+def _is_group(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def _items_of(kind: Any) -> Any:
+    """The type of a list's items; None if it is no list."""
+    found = next((get_args(one) for one in _members(kind) if get_origin(one) is tuple), None)
+    return found[0] if found else None
+
+
+def _values_of(kind: Any) -> Any:
+    """The type of a table's values, where its keys are the user's own; None if it is none."""
+    found = next((get_args(one) for one in _members(kind) if get_origin(one) in (dict, Mapping)), None)
+    return found[1] if found else None
+
+
+def _words_of(kind: Any) -> list[str]:
+    """The words that may stand there, if those are few."""
+    words: list[str] = []
+    for one in _members(kind):
+        if isinstance(one, EnumMeta):
+            words += list(map(str, one))
+        elif get_origin(one) is Literal:
+            words += [str(word) for word in get_args(one)]
+    return words

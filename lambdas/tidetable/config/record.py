@@ -1,0 +1,27 @@
+"""A stream's policy as text, as the catalog keeps it for the time after the stream has left the configuration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tidetable.config.load import read_duration
+from tidetable.config.model import Stream
+from tidetable.errors import ConfigError
+
+
+def policy_text(stream: Stream) -> str:
+    """The policy as JSON, every key written out: a default that changes later does not change what was recorded."""
+    return msgspec.json.encode(stream, enc_hook=str).decode()
+
+
+def policy_of(stream: str, text: str) -> Stream:
+    """The policy that ``policy_text`` wrote; ConfigError if this version of the code cannot read it."""
+    try:
+        found: Any = msgspec.json.decode(text, type=Stream, dec_hook=read_duration)
+    except (msgspec.DecodeError, ValueError) as error:
+        problem = f"the recorded policy of the removed stream {stream} cannot be read: {error}"
+        raise ConfigError([f"{problem}; add [streams.{stream}] again, so that its tables are looked after"]) from error
+    policy: Stream = msgspec.structs.replace(found, name=stream)
+    return policy

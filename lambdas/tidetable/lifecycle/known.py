@@ -1,0 +1,100 @@
+"""The streams that a run looks at: the configured streams, and removed streams, which may still have tables.
+
+A removed stream is recorded in the catalog and no longer configured. It takes no events and gets no new tables. Its tables
+age, are archived and are deleted as its last policy says, under the switches of the present ``[lifecycle]``.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import msgspec
+
+from tidetable.catalog import RecordedPolicy
+from tidetable.config import Capacity, Config, Step, Stream
+from tidetable.config.record import policy_of, policy_text
+from tidetable.errors import ConfigError
+from tidetable.ports import Catalog
+
+# The drain tries a message for about half a day: until then a removed stream's tables need their units.
+DRAINED = timedelta(days=1)
+
+
+@dataclass(slots=True)
+class Known:
+    """``config`` with the policies of removed streams added, ``removed`` since when these are, ``news`` what to record.
+
+    ``troubles`` says which policies could not be read: the tables of these streams are left as they are.
+    """
+
+    config: Config
+    removed: dict[str, datetime] = field(default_factory=dict)
+    news: list[RecordedPolicy] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
+
+
+def known_streams(config: Config, catalog: Catalog, now: datetime) -> Known:
+    """Compare the configuration with what is recorded; nothing is written."""
+    try:
+        recorded = {one.stream: one for one in catalog.policies()}
+    except Exception as error:  # the configured streams' next tables must be made all the same
+        return Known(config, troubles=[f"the recorded policies could not be read: {type(error).__name__}: {error}"])
+    known = Known(config)
+    streams = dict(config.streams)
+    for name, stream in config.streams.items():
+        wanted = RecordedPolicy(name, policy_text(stream))
+        if recorded.get(name) != wanted:
+            known.news.append(wanted)
+    for name, one in recorded.items():
+        if name in config.streams:
+            continue
+        since = one.removed or now
+        if one.removed is None:
+            known.news.append(one._replace(removed=now))
+        try:
+            policy = policy_of(name, one.policy)
+        except ConfigError as error:
+            known.troubles += error.problems
+            continue
+        streams[name] = policy if now < since + DRAINED else at_lowest(policy)
+        known.removed[name] = since
+    known.config = msgspec.structs.replace(config, streams=streams)
+    return known
+
+
+def recorded_policy(stream: str, catalog: Catalog) -> Stream | None:
+    """The policy that a stream had when it left the configuration; None if none is recorded that can be read."""
+    for one in catalog.policies():
+        if one.stream == stream:
+            with suppress(ConfigError):
+                return policy_of(stream, one.policy)
+    return None
+
+
+def remember_policies(catalog: Catalog, known: Known) -> None:
+    """Record what is new. Before tables are made: a table must not outlive the only record of its policy."""
+    for one in known.news:
+        try:
+            catalog.put_policy(one)
+        except Exception as error:  # the next run records it
+            known.troubles.append(f"the policy of {one.stream} could not be recorded: {type(error).__name__}: {error}")
+
+
+def at_lowest(stream: Stream) -> Stream:
+    """The policy with the lowest units of its ladder at every age, as nobody writes or reads any more."""
+    capacity = stream.capacity
+    provisioned = [step for step in capacity.ladder if not capacity.on_demand(step)]
+    if not provisioned:
+        return stream
+    write, read = (
+        min(units or 1 for units in column) for column in zip(*((s.write, s.read) for s in provisioned), strict=True)
+    )
+    ladder = tuple(_lowered(step, write, read) if step in provisioned else step for step in capacity.ladder)
+    lowest: Capacity = msgspec.structs.replace(capacity, ladder=ladder, autoscaling=None, warm=None)
+    return msgspec.structs.replace(stream, capacity=lowest)
+
+
+def _lowered(step: Step, write: int, read: int) -> Step:
+    return msgspec.structs.replace(step, write=write, read=read, index={})

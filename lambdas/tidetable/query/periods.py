@@ -1,0 +1,155 @@
+"""The periods of a stream, in pages: what the catalog records of each, and its table as DynamoDB describes it now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from tidetable.catalog import Entry, State
+from tidetable.config import Stream
+from tidetable.ports import CatalogReader, Table, Tables
+from tidetable.problems import refuse
+from tidetable.query.cursor import Seal
+from tidetable.query.params import opened, parse_instant_of, parse_limit, single
+from tidetable.query.streams import describe_layout
+from tidetable.times import from_micros, to_micros, to_text
+
+KNOWN = ("from", "to", "state", "limit", "cursor")
+DEFAULT_LIMIT = 100
+# A period takes about 700 bytes of an answer, of which Lambda takes 6 MB, and a DescribeTable of some 20 ms.
+MAX_LIMIT = 500
+# Entries that one request reads of the catalog at the most, about 600 bytes each: a rare state is looked for in several pages.
+MAX_LOOKED = 2_000
+_CHUNK = 200
+_CONCURRENCY = 16
+
+
+class PeriodsCursor(msgspec.Struct, frozen=True, array_like=True):
+    """Where a page ended: the next has periods that begin before ``before``. Times are in microseconds."""
+
+    kind: Literal["periods"]
+    stream: str
+    before: int
+    oldest: int | None
+    states: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodsQuery:
+    """The periods to show: those that begin before ``before`` and end after ``oldest``, in one of ``states`` (empty: in any)."""
+
+    limit: int
+    before: datetime | None = None
+    oldest: datetime | None = None
+    states: tuple[str, ...] = ()
+
+
+def parse_periods(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> PeriodsQuery:
+    """Read the query string; ProblemError says what to change."""
+    values = single(parameters, KNOWN, where=False)
+    limit = parse_limit(values.get("limit"), MAX_LIMIT, DEFAULT_LIMIT)
+    if "cursor" in values:
+        return _continued(stream, values, limit, seal)
+    oldest, before = (parse_instant_of(values, name, now) if name in values else None for name in ("from", "to"))
+    if oldest is not None and before is not None and oldest >= before:
+        raise refuse(400, "bad_parameter", "from must lie before to: the range is [from, to)")
+    return PeriodsQuery(limit, before, oldest, _states(values))
+
+
+def _continued(stream: Stream, values: Mapping[str, str], limit: int, seal: Seal) -> PeriodsQuery:
+    extra = sorted(values.keys() - {"cursor", "limit"})
+    if extra:
+        detail = f"a cursor holds its query's {' and '.join(extra)}: leave them out, or begin without a cursor"
+        raise refuse(400, "invalid_cursor", detail)
+    cursor = opened(values["cursor"], PeriodsCursor, seal)
+    if cursor.stream != stream.name:
+        raise refuse(400, "invalid_cursor", f"this cursor belongs to stream {cursor.stream}: begin without it")
+    oldest = from_micros(cursor.oldest) if cursor.oldest is not None else None
+    return PeriodsQuery(limit, from_micros(cursor.before), oldest, cursor.states)
+
+
+def _states(values: Mapping[str, str]) -> tuple[str, ...]:
+    if "state" not in values:
+        return ()
+    states, known = tuple(values["state"].split(",")), [state.value for state in State]
+    if not set(states) <= set(known):
+        raise refuse(400, "bad_parameter", f"state must be one or more of {', '.join(known)}, with commas between them")
+    return states
+
+
+def describe_periods(
+    query: PeriodsQuery, stream: Stream, catalog: CatalogReader, tables: Tables, now: datetime, seal: Seal
+) -> dict[str, Any]:
+    """A page of a stream's periods, newest first, the cursor of the page after it, and the backfills under way.
+
+    A page may hold fewer periods than its limit, even none, before the last: only a ``next`` of null is the end.
+    """
+    entries, reached = _page(query, stream, catalog)
+    with ThreadPoolExecutor(_CONCURRENCY) as pool:
+        described: Iterable[Table | None] = pool.map(
+            lambda entry: tables.describe(entry.table) if entry.state is not State.DELETED else None, entries
+        )
+        periods = [_period(entry, table, now) for entry, table in zip(entries, described, strict=True)]
+    following = None
+    if reached is not None:
+        oldest = to_micros(query.oldest) if query.oldest is not None else None
+        following = seal.seal(PeriodsCursor("periods", stream.name, to_micros(reached), oldest, query.states))
+    running = [one.document() for one in catalog.backfills(stream.name) if now < one.opened.until]
+    return {"periods": periods, "next": following, "backfills": running}
+
+
+def _page(query: PeriodsQuery, stream: Stream, catalog: CatalogReader) -> tuple[list[Entry], datetime | None]:
+    """The entries of a page, and where the next begins; None at the end."""
+    chunk = _CHUNK if query.states else min(query.limit + 1, _CHUNK)
+    found: list[Entry] = []
+    before, looked = query.before, 0
+    while looked < MAX_LOOKED:
+        some = catalog.entries_before(stream.name, before, chunk)
+        for entry in some:
+            if query.oldest is not None and entry.period.end <= query.oldest:
+                return found, None
+            if query.states and entry.state.value not in query.states:
+                continue
+            if len(found) == query.limit:
+                return found, found[-1].period.start
+            found.append(entry)
+        if len(some) < chunk:
+            return found, None
+        looked += len(some)
+        before = some[-1].period.start
+    return found, before
+
+
+def _period(entry: Entry, table: Table | None, now: datetime) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "period": entry.period.label,
+        "start": to_text(entry.period.start),
+        "end": to_text(entry.period.end),
+        "state": entry.state.value,
+        "backfill": None,
+        "table": entry.table,
+        "layout": describe_layout(entry.layout),
+        "capacity": None,
+        "archive": None,
+    }
+    if entry.opened is not None and entry.is_open(now):
+        until, write, read = entry.opened
+        document["backfill"] = {"until": to_text(until), "write": write, "read": read}
+    if table is not None:
+        document["capacity"] = {
+            "mode": "on-demand" if table.on_demand else "provisioned",
+            "write": table.write,
+            "read": table.read,
+            "class": table.table_class.value,
+        }
+        # DynamoDB refreshes these about every six hours.
+        document |= {"status": table.status, "size_bytes": table.size_bytes, "item_count": table.item_count}
+    if entry.archive is not None:
+        facts = entry.archive
+        document["archive"] = {"manifest": facts.manifest, "events": facts.events, "bytes": facts.bytes}
+    return document

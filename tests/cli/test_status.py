@@ -1,0 +1,103 @@
+"""A period's row in `status`: what its price is made of, worked out by hand."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from cli.metrics import Taken, units_taken
+from cli.status import Row, Seen, row_of
+from tests.lifecycle.world import configuration
+from tidetable.catalog import Entry, Opened, State
+from tidetable.config import TableClass
+from tidetable.keys import Index, Layout
+from tidetable.periods import from_label
+from tidetable.ports import Table
+
+NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
+TABLE = "tidetable-t.s.2026-03-15"
+LAYOUT = Layout("series", 1, "id", indexes=(Index("one", "a", 1), Index("two", "b", 1)), parts=True)
+BILLION = 1_000_000_000
+
+
+def row(*tables: Table, taken: dict[tuple[str, str], Taken] | None = None, **changes: Any) -> Row:
+    entry = Entry("s", from_label("2026-03-15"), TABLE, LAYOUT, State.OPEN, NOON, **changes)
+    return row_of(Seen(entry, configuration().streams["s"], {one.name: one for one in tables}), NOON, taken)
+
+
+def provisioned(table_class: TableClass = TableClass.STANDARD) -> Table:
+    sizes = {"one": (5, 2 * BILLION), "two": (5, BILLION)}
+    units = {"one": (10, 4), "two": (20, 6)}
+    return Table(TABLE, "ACTIVE", 100, 50, table_class, size_bytes=BILLION, index_units=units, index_sizes=sizes)
+
+
+def on_demand(name: str, table_class: TableClass = TableClass.STANDARD) -> Table:
+    return Table(name, "ACTIVE", None, None, table_class, size_bytes=BILLION)
+
+
+def test_a_provisioned_table_costs_its_units_and_storage_and_those_of_its_indexes() -> None:
+    found = row(provisioned())
+    # 130 write units at $0.00065 and 60 read units at $0.00013 an hour, for 730 hours; 4 GB at $0.25.
+    assert found.dollars == pytest.approx((130 * 0.00065 + 60 * 0.00013) * 730 + 4 * 0.25)
+    assert (found.bytes, found.taken_write) == (4 * BILLION, None)
+
+
+def test_the_cheap_class_costs_a_quarter_more_per_unit_and_a_tenth_of_a_dollar_per_gigabyte() -> None:
+    expected = (130 * 0.00065 + 60 * 0.00013) * 730 * 1.25 + 4 * 0.10
+    assert row(provisioned(TableClass.INFREQUENT)).dollars == pytest.approx(expected)
+
+
+def test_an_on_demand_table_costs_what_it_its_indexes_and_its_parts_took() -> None:
+    taken = {
+        (TABLE, ""): Taken(1e6, 2e6),
+        (TABLE, "one"): Taken(3e6, 0),
+        (TABLE, "two"): Taken(0, 4e6),
+        (f"{TABLE}.parts", ""): Taken(5e6, 0),
+        ("another", ""): Taken(9e9, 9e9),
+    }
+    tables = on_demand(TABLE, TableClass.INFREQUENT), on_demand(f"{TABLE}.parts")
+    found = row(*tables, taken=taken)
+    # Infrequent: four million writes at $0.78, six million reads at $0.155, a GB at $0.10. Parts: five million at $0.625, $0.25.
+    assert found.dollars == pytest.approx(4 * 0.78 + 6 * 0.155 + 0.10 + 5 * 0.625 + 0.25)
+    assert (found.taken_write, found.taken_read) == (9e6, 6e6)
+    unknown = row(*tables)
+    assert unknown.dollars == pytest.approx(0.35)
+    assert unknown.taken_write is None
+
+
+def test_an_open_backfill_is_part_of_the_state() -> None:
+    found = row(provisioned(), opened=Opened(NOON + timedelta(hours=1), 5, 5))
+    assert found.shown_state == "open for a backfill until 2026-03-15T13:00Z"
+    assert row(provisioned(), opened=Opened(NOON, 5, 5)).shown_state == "open"
+
+
+class Metrics:
+    """CloudWatch with one unit a day for each metric."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def get_paginator(self, name: str) -> Any:
+        return self
+
+    def paginate(self, **given: Any) -> Any:
+        self.calls.append(given)
+        return [{"MetricDataResults": [{"Id": one["Id"], "Values": [1.0] * 30} for one in given["MetricDataQueries"]]}]
+
+
+def test_what_was_taken_is_asked_for_in_days_and_five_hundred_metrics_at_a_time() -> None:
+    client = Metrics()
+    tables = {f"table{number}": ["index"] for number in range(150)}
+    found = units_taken(client, tables, datetime(2026, 3, 15, 12, 34, 56, tzinfo=UTC))
+    assert [len(call["MetricDataQueries"]) for call in client.calls] == [500, 100]
+    assert {(call["StartTime"], call["EndTime"]) for call in client.calls} == {
+        (datetime(2026, 2, 13, 13, tzinfo=UTC), datetime(2026, 3, 15, 13, tzinfo=UTC))
+    }
+    assert len(found) == 300
+    assert set(found.values()) == {Taken(30.0, 30.0)}
+    stat = client.calls[0]["MetricDataQueries"][2]["MetricStat"]
+    assert (stat["Period"], stat["Stat"], stat["Metric"]["MetricName"]) == (86_400, "Sum", "ConsumedWriteCapacityUnits")
+    assert stat["Metric"]["Dimensions"] == [
+        {"Name": "TableName", "Value": "table0"},
+        {"Name": "GlobalSecondaryIndexName", "Value": "index"},
+    ]

@@ -1,0 +1,265 @@
+"""Several backfills of a stream at once: each opens its own time, and what is open is shown."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.crash.test_crash import CONFIG
+from tests.lifecycle.test_backfill import HISTORY, LABELS, asked, ended, entries, opened, send, stage, write_units
+from tests.lifecycle.world import NOON, World
+from tidetable.catalog import Backfill, Entry, Opened, State
+from tidetable.config import parse
+from tidetable.errors import ArchiveFailed, StaleEntry
+from tidetable.keys import Layout
+from tidetable.lifecycle.backfill import BadBackfill
+from tidetable.lifecycle.premake import opening, periods_to_exist
+from tidetable.periods import from_label
+from tidetable.problems import ProblemError
+from tidetable.times import from_text
+
+__all__ = ["stage"]
+
+SECOND = from_text("2026-02-20T00:00:00Z"), from_text("2026-02-21T00:00:00Z")
+EVENT = {"series": "a", "id": "late", "time": "2026-02-20T10:00:00Z", "data": {}}
+EARLY = HISTORY[0]
+
+
+def states(stage: Any) -> dict[str, State]:
+    return {label: entry.state for label, entry in entries(stage).items() if label < "2026-03-01"}
+
+
+def later(stage: Any, seconds: float) -> Any:
+    stage.clock.sleep(seconds)
+    return stage.run_lifecycle()
+
+
+def test_a_second_backfill_stands_beside_the_first(stage: Any) -> None:
+    opened(stage)
+    later(stage, 300)
+    opened(stage, asked(stage, *SECOND))
+    for _ in range(3):
+        later(stage, 300)
+    assert states(stage) == dict.fromkeys([*LABELS, "2026-02-20"], State.OPEN)
+    assert send(stage, [EARLY, EVENT]).accepted == 2
+
+
+def test_the_end_of_the_first_backfill_leaves_the_second(stage: Any) -> None:
+    first = asked(stage)
+    opened(stage, first)
+    opened(stage, asked(stage, *SECOND))
+    assert ended(stage, span=(first.start, first.end)) == [first]
+    later(stage, 60)
+    assert states(stage) == dict.fromkeys(LABELS, State.CLOSED) | {"2026-02-20": State.OPEN}
+    assert send(stage, [EVENT]).accepted == 1
+    with pytest.raises(ProblemError, match="refused"):
+        send(stage, [EARLY])
+    with pytest.raises(BadBackfill, match=r"open: 2026-02-20T00:00:00\.000000Z 2026-02-21T00:00:00\.000000Z"):
+        ended(stage, span=(first.start, first.end))
+    assert len(ended(stage)) == 1
+    assert stage.catalog.backfills("s") == []
+
+
+def test_the_end_of_a_backfill_leaves_a_period_open_that_another_meets(stage: Any) -> None:
+    first = asked(stage, hours=48, write=30, read=9)
+    wider = asked(stage, first.start, first.start + timedelta(hours=5), hours=10, write=20, read=4)
+    opened(stage, first)
+    opened(stage, wider)
+    assert entries(stage)["2026-02-10"].opened == Opened(first.opened.until, 30, 9)
+    ended(stage, span=(first.start, first.end))
+    assert entries(stage)["2026-02-10"].opened == wider.opened
+    assert send(stage, [EARLY]).accepted == 1
+    later(stage, 60)
+    assert states(stage) == {"2026-02-10": State.OPEN, "2026-02-11": State.CLOSED, "2026-02-12": State.CLOSED}
+    assert write_units(stage, "2026-02-10") == 20
+
+
+def test_an_end_that_stopped_in_between_is_finished_by_the_next(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened(stage)
+    move = stage.catalog.move
+
+    def moving(entry: Entry, *args: Any, **kwargs: Any) -> Entry:
+        if entry.period.label == "2026-02-11":
+            raise StaleEntry("s", entry.period.label, [])
+        moved: Entry = move(entry, *args, **kwargs)
+        return moved
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stage.catalog, "move", moving)
+        with pytest.raises(StaleEntry):
+            ended(stage)
+    ended(stage)
+    later(stage, 60)
+    assert states(stage) == dict.fromkeys(LABELS, State.CLOSED)
+    assert stage.catalog.backfills("s") == []
+
+
+def test_the_answer_to_an_import_tells_the_open_backfills(stage: Any) -> None:
+    request = asked(stage, *SECOND)
+    opened(stage, request)
+    window = send(stage, [EVENT]).document()["window"]
+    (told,) = window["backfills"]
+    assert (told["from"], told["to"]) == ("2026-02-20T00:00:00.000000Z", "2026-02-21T00:00:00.000000Z")
+    assert from_text(told["until"]) == request.opened.until
+    now = [{**EVENT, "time": stage.clock.now().isoformat()}]
+    assert "backfills" not in send(stage, now).document()["window"], "nobody looked: it costs a read"
+
+
+def test_what_is_too_old_names_the_way_to_import_it(stage: Any) -> None:
+    with pytest.raises(ProblemError) as refused:
+        send(stage, [EVENT])
+    (error,) = refused.value.problem.more["errors"]
+    assert error["code"] == "too_old"
+    assert error["detail"].endswith("; to import history, open its time with `tidetable backfill s FROM TO`")
+
+
+def test_the_reason_for_closing_is_the_backfills_end(stage: Any) -> None:
+    opened(stage, asked(stage, *SECOND, hours=2))
+    report = later(stage, 2 * 3600 + 1)
+    # 2026-03-15T12:00Z is the fixture's noon; opening took no more than seconds of it.
+    (close,) = [
+        one for one in report.done if one.action.name == "close" and one.action.entry.period.label == "2026-02-20"
+    ]
+    assert close.action.reason.startswith("it was open for a backfill until 2026-03-")
+    assert states(stage) == {"2026-02-20": State.CLOSED}
+
+
+def test_open_backfills_are_in_the_report_of_a_run(stage: Any) -> None:
+    request = asked(stage, *SECOND)
+    shown = {"stream": "s", "from": "2026-02-20T00:00:00.000000Z", "to": "2026-02-21T00:00:00.000000Z"}
+    planned = opened(stage, request, dry_run=True).document()["backfills"]
+    assert [{key: one[key] for key in shown} for one in planned] == [shown]
+    opened(stage, request)
+    (told,) = later(stage, 300).document()["backfills"]
+    assert {key: told[key] for key in shown} == shown
+    assert from_text(told["until"]) == request.opened.until
+    assert later(stage, 25 * 3600).document()["backfills"] == []
+
+
+TWO = """
+[lifecycle]
+delete_expired = true
+[streams.s]
+period = "day"
+late = "1d"
+retention = 5
+[streams.s.key]
+partition_by = "series"
+[streams.other]
+period = "day"
+late = "1d"
+retention = 5
+[streams.other.key]
+partition_by = "series"
+"""
+
+
+def test_a_backfill_does_its_own_streams_work_only(stage: Any) -> None:
+    stage.config = parse(TWO)
+    planned = opened(stage, dry_run=True)
+    assert {one.action.entry.stream for one in planned.done} == {"s"}
+    report = opened(stage)
+    assert {one.action.entry.stream for one in report.done} == {"s"}
+    assert report.only == "s"
+    assert stage.catalog.entries("other") == []
+
+
+def test_an_expired_period_that_is_reopened_is_not_archived_in_the_same_run() -> None:
+    world = World(retention=2)
+    for _ in range(5):
+        world.after(hours=12)
+    world.archiver.fails = True
+    world.after(hours=36)
+    oldest = min(label for label, state in world.states().items() if state is State.CLOSED)
+    world.archiver.fails = False
+    period = from_label(oldest)
+    until = world.clock.now() + timedelta(hours=3)
+    world.catalog.put_backfill(Backfill("s", period.start, period.end, Opened(until, 7, 7)))
+    report = world.after(minutes=5)
+    mine = [one.action.name for one in report.done if one.action.entry.period.label == oldest]
+    assert mine == ["reopen", "capacity"]
+    assert world.states()[oldest] is State.OPEN
+    world.at(until + timedelta(minutes=14))
+    assert world.states()[oldest] is State.CLOSED, "a write that began before the end may still be under way"
+    world.at(until + timedelta(minutes=16))
+    assert world.states()[oldest] in (State.ARCHIVED, State.DELETED)
+
+
+def test_a_period_that_is_open_for_a_backfill_is_not_archived_by_hand(stage: Any) -> None:
+    opened(stage)
+    later(stage, 300)
+    with pytest.raises((ArchiveFailed, StaleEntry)):
+        stage.archive("s", LABELS[0], within=100)
+    assert states(stage)[LABELS[0]] is State.OPEN
+
+
+def test_a_backfill_that_is_over_makes_no_tables() -> None:
+    config = parse(TWO).streams["s"]
+    over = Backfill("s", *SECOND, Opened(NOON, None, None))
+    assert [period.label for period, _ in periods_to_exist(config, NOON, [], [over])] == [
+        "2026-03-14", "2026-03-15", "2026-03-16", "2026-03-17",
+    ]  # fmt: skip
+    running = replace(over, opened=Opened(NOON + timedelta(seconds=1), None, None))
+    labels = [period.label for period, _ in periods_to_exist(config, NOON, [], [running])]
+    assert labels[0] == "2026-02-20"
+
+
+def test_a_backfill_takes_events_until_its_very_end_and_in_its_range_only() -> None:
+    held = Backfill("s", *SECOND, Opened(NOON, None, None))
+    second = timedelta(seconds=1)
+    assert held.holds(SECOND[0], NOON - second)
+    assert not held.holds(SECOND[0], NOON)
+    assert not held.holds(SECOND[1], NOON - second)
+    assert not held.holds(SECOND[0] - second, NOON - second)
+
+
+def test_only_a_table_that_takes_writes_is_open_for_a_backfill() -> None:
+    period = from_label("2026-02-20")
+    entry = Entry("s", period, "t", Layout("series", 1, "id"), State.CLOSED, NOON, opened=Opened(NOON, None, None))
+    second = timedelta(seconds=1)
+    writable = {state for state in State if replace(entry, state=state).is_open(NOON - second)}
+    assert writable == {State.CREATING, State.OPEN, State.CLOSED}
+    assert not entry.is_open(NOON)
+
+
+def test_backfills_that_meet_get_the_later_end_and_the_greater_units() -> None:
+    period, second = from_label("2026-02-20"), timedelta(seconds=1)
+    one = Backfill("s", *SECOND, Opened(NOON, 5, 9))
+    two = Backfill("s", *SECOND, Opened(NOON + second, 7, 3))
+    demand = Backfill("s", *SECOND, Opened(NOON, None, None))
+    elsewhere = Backfill("s", SECOND[1], SECOND[1] + timedelta(days=1), Opened(NOON + 2 * second, 99, 99))
+    assert opening(period, [one, two, elsewhere]) == Opened(NOON + second, 7, 9)
+    assert opening(period, [one, demand]) == Opened(NOON, None, None)
+    assert opening(period, [elsewhere]) is None
+
+
+def test_backfills_leave_room_for_the_next_tables_within_the_quota(stage: Any) -> None:
+    # Days of five with a table of parts each: at most (5 + 1 + 2 + 1) x 2 = 18 of the stream itself.
+    stage.config = parse(CONFIG.replace("[lifecycle]", "[lifecycle]\ntable_quota = 30"))
+    opened(stage)  # three days, counted as four: 8
+    stage.config = parse(CONFIG.replace("[lifecycle]", "[lifecycle]\ntable_quota = 29"))
+    with pytest.raises(
+        BadBackfill, match=r"needs up to 12 tables, and the configuration 18: together more than .* = 29"
+    ):
+        opened(stage, asked(stage, *SECOND))
+    stage.config = parse(CONFIG.replace("[lifecycle]", "[lifecycle]\ntable_quota = 30"))
+    opened(stage, asked(stage, *SECOND))
+    assert opened(stage, asked(stage, *SECOND)).healthy, "the same again is no more tables"
+
+
+def test_events_of_a_closed_period_that_a_backfill_asked_for_wait_until_it_is_open(stage: Any) -> None:
+    for _ in range(3):
+        later(stage, 86_400)
+    label = "2026-03-15"
+    assert entries(stage)[label].state is State.CLOSED
+    start = from_text(f"{label}T00:00:00Z")
+    stage.catalog.put_backfill(asked(stage, start, start + timedelta(days=1)))
+    event = {"series": "a", "id": "late", "time": f"{label}T10:00:00Z", "data": {}}
+    with pytest.raises(ProblemError) as refused:
+        send(stage, [event])
+    assert refused.value.problem.more["errors"][0]["code"] == "too_old"
+    held = stage.dynamo.call("Scan", {"TableName": f"tidetable-lapse.s.{label}"})
+    assert held["Count"] == 0, "a table that is not open may be archived at any moment"
+    stage.run_lifecycle()
+    assert send(stage, [event]).accepted == 1
