@@ -2,14 +2,16 @@
 
 import gc
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
+import settings
 from tests.api.gateway import Context
 from tests.fakes import FakeClock
+from tests.infra.synth import CONFIG
 from tests.ingest.streams import NOW
 from tests.ingest.test_request import World
 from tidetable.catalog import State
@@ -23,10 +25,14 @@ def record(sent: int, body: str) -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the functions' modules look at when they are imported, and the settings as the gateway's tests leave them: unread."""
+def _environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What the functions' modules look at when they are imported, and the example configuration."""
     monkeypatch.setenv("TIDETABLE_STAGE", "lapse")
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
+    monkeypatch.setattr(settings, "CONFIG_FILE", CONFIG)
+    settings.config.cache_clear()
+    yield
+    settings.config.cache_clear()
 
 
 def test_the_drain_takes_the_oldest_message_first(monkeypatch: pytest.MonkeyPatch) -> None:
