@@ -46,8 +46,16 @@ versions = "keep"
 large = { beyond = "s3" }
 key = { partition_by = "time", bucket = "6h", shards = 2 }
 index = [{ name = "by_kind", partition_by = "kind" }]
+[streams.texts]
+period = "day"
+late = "1d"
+retention = 5
+versions = "keep"
+cold = ["raw"]
+large = { compress_above = 1024, beyond = "chunks" }
+key = { partition_by = "series", shards = 2 }
 """
-STREAMS = ("chunked", "stored", "kept")
+STREAMS = ("chunked", "stored", "kept", "texts")
 DAY = "2026-03-15"
 
 
@@ -114,7 +122,7 @@ def test_large_events_come_back_whole_from_table_archive_and_restored_table(stre
     stage = built()
     outcome = send(stage, stream, *SENT)
     assert (outcome.accepted, outcome.rejections, outcome.queued) == (4, [], 0)
-    cold = ["raw"] if stream == "chunked" else []
+    cold = ["raw"] if stream in ("chunked", "texts") else []
 
     def check(state: State) -> None:
         entry = next(one for one in stage.catalog.entries(stream) if one.period.label == DAY)
@@ -174,8 +182,8 @@ def test_a_kill_between_any_two_writes_leaves_nothing_half_visible_and_a_retry_c
         seen.add(found == [after])
         assert send(stage, stream, after).accepted == 1
         assert plain(ask(stage, stream, fields="*")) == [after]
-        if stream == "kept":
-            everything = plain(ask(stage, stream, versions="all"))
+        if stream in ("kept", "texts"):
+            everything = plain(ask(stage, stream, versions="all", fields="*"))
             assert everything == [after, before], "no version twice, and none lost"
     assert False in seen
 
@@ -241,6 +249,41 @@ def test_every_version_stays_and_queries_return_the_newest() -> None:
             parse_query(policy, asked, now, stage.seal), policy, stage.reader(), now, lambda: 100.0
         ).document()
         assert len(answer["events"]) == count, "an index holds the newest only"
+
+
+def test_versions_that_share_a_cold_value_or_a_large_one_are_read_archived_and_restored() -> None:
+    """Versions of the same content refer to the same parts."""
+    stage = built()
+    raw, text = noise(2_000, 5), noise(450_000, 6)
+    one = [{"n": n, "raw": raw} for n in range(3)]
+    two = [{"n": 1, "text": text, "raw": raw}, {"n": 2, "raw": raw}, {"n": 1, "text": text, "raw": raw, "more": 1}]
+    for first, second in zip(one, two, strict=True):
+        assert send(stage, "texts", event(0, first), event(1, second)).accepted == 2
+        stage.clock.sleep(1)
+    ref = send(stage, "texts", event(1, two[2])).refs[0]
+    assert ref is not None
+
+    def check(state: State) -> None:
+        entry = next(one for one in stage.catalog.entries("texts") if one.period.label == DAY)
+        assert entry.state is state
+        found = ask(stage, "texts", versions="all", fields="*")
+        assert [one["data"] for one in found] == [*one[::-1], *two[::-1]]
+        shown = get_event(stage.config.streams["texts"], ref, stage.reader(), {"versions": ["all"], "fields": ["*"]})
+        assert [each["data"] for each in (shown, *shown["versions"])] == two[::-1]
+
+    check(State.OPEN)
+    stage.clock.sleep(7 * 86_400)
+    age(stage)
+    check(State.DELETED)
+    assert stage.restore("texts", DAY).next is None
+    check(State.CLOSED)
+
+
+def age(stage: Stage) -> None:
+    """More than three hours of the lifecycle's runs."""
+    for _ in range(40):
+        stage.run_lifecycle()
+        stage.clock.sleep(300)
 
 
 def test_a_version_that_waited_goes_behind_those_that_were_accepted_after_it() -> None:
