@@ -1,8 +1,10 @@
 """Large events, cold fields and versions through the whole pipeline, on the strict service; and a kill after every call."""
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -53,6 +55,12 @@ retention = 5
 versions = "keep"
 cold = ["raw"]
 large = { compress_above = 1024, beyond = "chunks" }
+key = { partition_by = "series", shards = 2 }
+[streams.history]
+period = "day"
+late = "1d"
+retention = 5
+versions = "keep"
 key = { partition_by = "series", shards = 2 }
 """
 STREAMS = ("chunked", "stored", "kept", "texts")
@@ -277,6 +285,32 @@ def test_versions_that_share_a_cold_value_or_a_large_one_are_read_archived_and_r
     check(State.DELETED)
     assert stage.restore("texts", DAY).next is None
     check(State.CLOSED)
+
+
+@pytest.mark.parametrize("stream", ["kept", "texts", "history"])
+@pytest.mark.parametrize("length", [120_000, 250_000, 330_000, 395_000])
+def test_every_version_of_an_event_of_hundreds_of_kilobytes_is_stored(stream: str, length: int) -> None:
+    """A partition takes 1,000 write units per second, and a transaction costs twice its items."""
+    stage = built()
+    data = [{"n": n, "text": dense(length, n)} for n in range(3)]
+    for one in data:
+        outcome = send(stage, stream, event(0, one))
+        assert (outcome.accepted, outcome.queued) == (1, 0)
+        stage.clock.sleep(1)
+    assert [one["data"] for one in ask(stage, stream, versions="all")] == data[::-1]
+    # And one that waited in the overflow.
+    stage.circuit.tripped([f"tidetable-lapse.{stream}.{DAY}"])
+    last = {"n": 3, "text": dense(length, 3)}
+    assert send(stage, stream, event(0, last)).queued == 1
+    stage.clock.sleep(60)
+    stage.drain()
+    assert stage.queue.messages == []
+    assert [one["data"] for one in ask(stage, stream, versions="all")] == [last, *data[::-1]]
+
+
+def dense(length: int, seed: int) -> str:
+    """Text of so many bytes that takes about three quarters of them when it is compressed."""
+    return b64encode(Random(seed).randbytes(length * 3 // 4)).decode()
 
 
 def age(stage: Stage) -> None:
