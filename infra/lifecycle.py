@@ -79,7 +79,7 @@ class Lifecycle(Construct):
             environment={"TIDETABLE_ARCHIVE_BUCKET": bucket.bucket_name},
         )
         tables = ["CreateTable", "DescribeTable", "TagResource", "ListTagsOfResource"]
-        tables += ["BatchWriteItem", "BatchGetItem", "Scan"]
+        tables += ["BatchWriteItem", "BatchGetItem", "Scan", "UpdateContinuousBackups"]
         reach(function, self._common, tables)
         entries = ["Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem"]
         function.allow([f"dynamodb:{action}" for action in entries], catalog.table_arn)

@@ -25,9 +25,12 @@ from tidetable.ingest.writing import Jitter, write_outside, write_with_retries
 from tidetable.large import Packer, Place
 from tidetable.leases import leased
 from tidetable.lifecycle.actions import beside
+from tidetable.lifecycle.ladder import level_for
 from tidetable.lifecycle.plan import table_tags
 from tidetable.lifecycle.reconcile import LEASE
-from tidetable.ports import EventStore, Tables, TableSpec
+from tidetable.lifecycle.specs import filling_spec
+from tidetable.names import parts_table
+from tidetable.ports import EventStore, TableRefused, Tables, TableSpec
 
 _POLL_SECONDS = 1.0
 # A part is begun only with this much time left, and so is the comparison at the end.
@@ -103,13 +106,14 @@ def restore_period(
         unfinished = _compare(manifest, entry, parts, start, remaining)
         if unfinished is not None:
             return Restored(entry, len(manifest.parts), unfinished)
+        _recover(entry, restorer, remaining)
         return Restored(_open(entry, restorer, owner, parts.clock.now() + keep, remaining), len(manifest.parts), None)
 
 
 def _create(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) -> None:
-    """The period's table, on demand: it is filled as fast as it goes, and the ladder sets its units afterwards."""
+    """The period's table with all that its stream's tables have, on demand while it is filled."""
     tags = table_tags(restorer.stage, entry.stream, entry.period.label)
-    spec = TableSpec(entry.table, None, None, TableClass.STANDARD, tags, entry.layout.indexes)
+    spec = _spec(entry, restorer.archive, tags)
     specs = [spec, beside(spec)] if entry.layout.parts else [spec]
     for one in specs:
         if not restorer.tables.create(one):
@@ -121,6 +125,33 @@ def _create(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) ->
             if remaining() < _POLL_SECONDS:
                 raise ArchiveBusy(f"table {one.name} is not active yet; restore again")
             restorer.archive.clock.sleep(_POLL_SECONDS)
+
+
+def _spec(entry: Entry, parts: Exporter, tags: Mapping[str, str]) -> TableSpec:
+    """What the period's table is made with; the least there is for a stream that is not configured any more."""
+    stream = parts.config.streams.get(entry.stream)
+    if stream is None:
+        return TableSpec(entry.table, None, None, TableClass.STANDARD, tags, entry.layout.indexes)
+    return filling_spec(entry, stream, level_for(entry, stream, parts.clock.now()), tags)
+
+
+def _recover(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) -> None:
+    """Point-in-time recovery, if the stream's tables have it, once the table is whole."""
+    stream = restorer.archive.config.streams.get(entry.stream)
+    if stream is None or not stream.table.point_in_time_recovery:
+        return
+    for name in [entry.table, parts_table(entry.table)] if entry.layout.parts else [entry.table]:
+        while True:
+            try:
+                restorer.tables.enable_recovery(name)
+                break
+            except TableRefused as error:
+                # AWS: backups are available some seconds after a table has become active.
+                if not error.transient:
+                    raise ArchiveFailed(f"point-in-time recovery of {name} is refused: {error}") from error
+                if remaining() < 2 * _POLL_SECONDS:
+                    raise ArchiveBusy(f"table {name} is whole, but {error}; restore again") from error
+                restorer.archive.clock.sleep(_POLL_SECONDS)
 
 
 def _write(part: Part, entry: Entry, restorer: Restorer, remaining: Callable[[], float]) -> None:
@@ -176,7 +207,7 @@ def _open(entry: Entry, restorer: Restorer, owner: str, keep_until: datetime, re
                 if horizon is not None and horizon > entry.period.start:
                     parts.catalog.set_horizon(entry.stream, entry.period.start)
                 # What the lifecycle saw was the table of the time before.
-                parts.catalog.note(entry, Seen(None, None, TableClass.STANDARD))
+                parts.catalog.note(entry, Seen(None, None, _spec(entry, parts, {}).table_class))
                 return parts.catalog.move(entry, State.CLOSED, expected=(State.RESTORING,), keep_until=keep_until)
         if remaining() < 2 * _POLL_SECONDS:
             raise ArchiveBusy("the lifecycle is at work; restore again")
