@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import sleep
 from typing import Annotated, Any
 
 import typer
@@ -83,6 +84,9 @@ def archive(
     answer = working(f"archiving {stream} {period}", lambda: account.archive(stream, period))
     while answer["state"] == "archiving":
         so_far = f"archiving {stream} {period}: {answer['events']:,} events are archived and verified"
+        wait = answer.get("wait", 0.0)
+        if wait:
+            working(f"{so_far}; the table has more to read in {wait:.0f} s", lambda wait=wait: sleep(wait))
         answer = working(so_far, lambda: account.archive(stream, period))
     print_json(answer) if as_json else out.print(f"{answer['stream']} {answer['period']} is {answer['state']}")
 

@@ -45,7 +45,7 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
         {
             *("dynamodb:CreateTable", "dynamodb:DescribeTable", "dynamodb:TagResource"),
             *("dynamodb:ListTagsOfResource", "dynamodb:BatchWriteItem", "dynamodb:Scan"),
-            "dynamodb:BatchGetItem",
+            *("dynamodb:BatchGetItem", "dynamodb:UpdateContinuousBackups"),
         },
         ENTRIES | {"dynamodb:GetItem"},
         {"s3:GetObject", "s3:PutObject", "s3:ListBucket"},

@@ -90,10 +90,14 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What an export was begun with; a later run that goes on with it keeps to it."""
+    """What an export was begun with; a later run that goes on with it keeps to it.
+
+    ``free`` is the instant at which all that was read is paid for at the export's pace, as far as runs have noted it.
+    """
 
     segments: int
     columns: Mapping[str, str]
+    free: str | None = None
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):

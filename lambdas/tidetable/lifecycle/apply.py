@@ -28,6 +28,7 @@ from tidetable.ports import Archiver, Catalog, Clock, Scaling, Table, Tables
 _POLL_SECONDS = 1.0
 # With less time left than this, an archive is left to a later run.
 _ARCHIVE_SECONDS = 20.0
+_CHANGE_POLLS = 30
 
 
 class NotReady(TidetableError):
@@ -131,7 +132,20 @@ def _unscale(entry: Entry, world: World) -> None:
     world.catalog.mark_scaled(entry, scaled=False)
 
 
+def _await_units(entry: Entry, world: World) -> None:
+    """A table that was made faster for its export in this run is so in seconds; the archiver's time costs more than this wait."""
+    for _ in range(_CHANGE_POLLS):
+        table = world.tables.describe(entry.table)
+        if table is None or table.status == "ACTIVE":
+            return
+        if world.remaining() < _ARCHIVE_SECONDS:
+            break
+        world.clock.sleep(_POLL_SECONDS)
+    raise NotReady(f"table {entry.table} is being made faster for its export; a later run archives it")
+
+
 def _archive(entry: Entry, world: World) -> None:
+    _await_units(entry, world)
     within = world.remaining()
     if within < _ARCHIVE_SECONDS:
         raise NotReady("the time of this run is up; a later one archives it")
