@@ -10,8 +10,9 @@ import msgspec
 from tidetable.keys import Index, Layout
 from tidetable.keys.layout import PartitionBy, ShardBy
 
-# Of the manifest and of the parts' columns alike.
-VERSION = 2
+# Of the manifest and of the parts' columns alike. What follows from the data is left out since version 3; a part says so itself.
+VERSION = 3
+_READABLE = (2, 3)
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,8 +85,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     def decode(cls, text: bytes) -> Manifest:
         """Read what ``encode`` wrote; ValueError if it is anything else."""
         found = msgspec.json.decode(text, type=cls)
-        if found.version != VERSION:
-            raise ValueError(f"the manifest is of version {found.version}, this reads version {VERSION}")
+        if found.version not in _READABLE:
+            raise ValueError(f"the manifest is of version {found.version}, this reads versions 2 and 3")
         return found
 
 
