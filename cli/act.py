@@ -196,6 +196,8 @@ def sweep(
     )
     if report["unknown"]:
         out.print(f"{report['unknown']:,} belong to no period that the catalog knows, and stay")
+    for failure in report.get("failures", ()):
+        out.print(f"could not be looked at: {failure}", markup=False, soft_wrap=True)
     if not report["finished"]:
         out.print("The time was up; run it again to go on.")
 

@@ -102,8 +102,9 @@ class Lifecycle(Construct):
             dead_letters=destinations.SqsDestination(self.dead_letters),
         )
         reach(function, self._common, ["BatchGetItem"])
-        function.allow(["dynamodb:Query"], self._storage.catalog.table_arn)
-        function.allow(["s3:GetObject", "s3:DeleteObject"], objects(self._storage, LARGE))
+        # It notes archives that have expired, and how far it is.
+        function.allow(["dynamodb:Query", "dynamodb:UpdateItem"], self._storage.catalog.table_arn)
+        function.allow(["s3:GetObject", "s3:PutObject", "s3:DeleteObject"], objects(self._storage, LARGE))
         function.allow(["s3:ListBucket"], bucket.bucket_arn)
         return function
 

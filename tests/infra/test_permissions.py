@@ -51,7 +51,11 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
         {"s3:GetObject", "s3:PutObject", "s3:ListBucket"},
     ),
     "archive_reader": (set(), set(), {"s3:GetObject"}),
-    "sweeper": ({"dynamodb:BatchGetItem"}, {"dynamodb:Query"}, {"s3:GetObject", "s3:DeleteObject", "s3:ListBucket"}),
+    "sweeper": (
+        {"dynamodb:BatchGetItem"},
+        {"dynamodb:Query", "dynamodb:UpdateItem"},
+        {"s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:ListBucket"},
+    ),
 }
 # Every wildcard in any policy, and why it may stand.
 WILDCARDS = {

@@ -13,9 +13,13 @@ from tests.crash.test_crash import killed_after_every_call
 from tests.fakes.serial import everywhere
 from tests.fakes.stage import Stage
 from tests.large.test_pack import noise
-from tidetable.catalog import State
+from tidetable.catalog import Entry, State
 from tidetable.config import parse
+from tidetable.errors import ArchiveFailed, StoreUnavailable
 from tidetable.ingest.request import Outcome
+from tidetable.keys import Key
+from tidetable.large import sweep as sweeping
+from tidetable.ports import Blob
 from tidetable.problems import ProblemError
 from tidetable.query import get_event, parse_query, run_query
 from tidetable.times import to_text
@@ -401,6 +405,173 @@ def test_the_sweep_removes_what_nothing_refers_to_and_nothing_else() -> None:
     assert stage.sweep().expired == 3
     assert not stage.values.blobs
     assert [one["data"]["text"] for one in ask(stage, "kept", versions="all")] == both, "the archive has them"
+
+
+def test_a_sweep_goes_on_where_the_time_was_up_and_begins_anew_once_it_is_through(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = built()
+    send(stage, "stored", *(event(n, {"text": noise(900_000, n)}) for n in range(3)))
+    send(stage, "kept", *(event(n, {"text": noise(900_000, n)}) for n in range(2)))
+    for n in range(4):
+        stage.values.put(orphan(stage, "kept", n))
+        stage.values.put(orphan(stage, "stored", n))
+    stage.clock.sleep(2 * 86_400)
+    monkeypatch.setattr(sweeping, "_BATCH", 2)
+    looked: list[str] = []
+    owner = stage.values.owner
+    monkeypatch.setattr(stage.values, "owner", lambda key: looked.append(key) or owner(key))  # type: ignore[func-returns-value]
+    everything = sorted(stage.values.blobs)
+    runs = 0
+    while True:
+        # Time for two batches, and for what comes before them.
+        budget = iter([100.0] * (lookups(stage) + 2))
+        swept = stage.sweep(remaining=lambda budget=budget: next(budget, 0.0))  # type: ignore[misc]
+        runs += 1
+        if swept.finished:
+            break
+        assert runs < 10
+    assert sorted(looked) == everything, "each was looked at once"
+    assert runs > 2
+    assert len(stage.values.blobs) == 5
+    looked.clear()
+    assert stage.sweep().finished
+    assert len(looked) == 5, "a new round begins at the beginning"
+
+
+def orphan(stage: Stage, stream: str, number: int) -> Blob:
+    """An object of an item that was never written."""
+    key = f"large/stream={stream}/period={DAY}/{number:x}{number:x}/lost"
+    return Blob(key, b"x", Key("a#0", "2026-03-15T00:00:00.000000Z#never"))
+
+
+def lookups(stage: Stage) -> int:
+    """How often a sweep looks at the time before it comes to objects of live periods: once for each period."""
+    return sum(len(stage.catalog.entries(stream)) for stream in (*STREAMS, "history"))
+
+
+def test_a_killed_sweep_has_noted_how_far_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = built()
+    for n in range(16):
+        stage.values.put(orphan(stage, "stored", n))
+    stage.clock.sleep(2 * 86_400)
+    monkeypatch.setattr(sweeping, "_BATCH", 1)
+    looked: list[str] = []
+
+    def owner(key: str) -> Key | None:
+        """Nobody's, so that all stay."""
+        looked.append(key)
+        if len(looked) == 13:
+            raise KeyboardInterrupt
+        return None
+
+    monkeypatch.setattr(stage.values, "owner", owner)
+    with pytest.raises(KeyboardInterrupt):
+        stage.sweep()
+    assert stage.sweep().finished
+    assert looked[13] == looked[10], "the tenth batch was noted"
+    assert len(looked) == 13 + 6
+
+
+def test_what_cannot_be_looked_at_keeps_nothing_else_from_being_swept(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = built()
+    for n in range(3):
+        stage.values.put(orphan(stage, "stored", n))
+    stage.clock.sleep(2 * 86_400)
+    monkeypatch.setattr(sweeping, "_BATCH", 1)
+    owner = stage.values.owner
+
+    def refusing(key: str) -> Key | None:
+        if "/11/" in key:
+            raise StoreUnavailable("SlowDown", "later")
+        return owner(key)
+
+    monkeypatch.setattr(stage.values, "owner", refusing)
+    swept = stage.sweep()
+    assert (swept.orphans, swept.finished) == (2, True)
+    assert [one.partition(": ")[0] for one in swept.failures] == [orphan(stage, "stored", 1).key]
+
+
+@pytest.mark.parametrize("state", [State.ARCHIVED, State.RESTORING])
+def test_objects_of_a_table_that_waits_or_is_being_restored_are_kept(state: State) -> None:
+    stage = built()
+    stage.config = parse(CONFIG.replace("delete_expired = true", "delete_expired = false"))
+    send(stage, "stored", SENT[2])
+    stage.values.put(orphan(stage, "stored", 0))
+    stage.clock.sleep(7 * 86_400)
+    age(stage)
+    entry = next(one for one in stage.catalog.entries("stored") if one.period.label == DAY)
+    assert entry.state is State.ARCHIVED
+    if state is State.RESTORING:
+        stage.catalog.move(entry, state, expected=(State.ARCHIVED,))
+    before = dict(stage.values.blobs)
+    assert len(before) == 2
+    swept = stage.sweep()
+    assert (swept.orphans, swept.expired, swept.finished) == (0, 0, True)
+    assert stage.values.blobs == before
+
+
+def test_objects_of_deleted_periods_go_first() -> None:
+    stage = built()
+    send(stage, "stored", SENT[2])
+    stage.clock.sleep(7 * 86_400)
+    age(stage)
+    later = stage.clock.now()
+    stage.send(
+        "stored",
+        json.dumps({"series": "a", "id": "new", "time": to_text(later), "data": {"t": noise(900_000)}}).encode(),
+    )
+    assert len(stage.values.blobs) == 2
+    stage.clock.sleep(2 * 86_400)
+    budget = iter([100.0] * (lookups(stage) + 1))
+    swept = stage.sweep(remaining=lambda: next(budget, 0.0))
+    assert (swept.expired, swept.finished) == (1, False)
+    assert len(stage.values.blobs) == 1
+
+
+def test_an_archive_that_has_expired_is_a_gap_with_a_reason_and_the_catalog_is_told() -> None:
+    stage = built()
+    kept = CONFIG.replace("[lifecycle]", '[archive]\nexpire_after = "30d"\n[lifecycle]')
+    stage.config = parse(kept)
+    send(stage, "stored", SENT[0])
+    stage.clock.sleep(7 * 86_400)
+    age(stage)
+    assert plain(ask(stage, "stored")) == plain(SENT[:1])
+    archived = entry_of(stage).archive
+    assert archived is not None
+    stage.clock.time = archived.at + timedelta(days=30) - timedelta(seconds=1)
+    assert plain(ask(stage, "stored")) == plain(SENT[:1])
+    stage.clock.sleep(1)
+
+    def gaps() -> list[str]:
+        policy, now = stage.config.streams["stored"], stage.clock.now()
+        given = {"from": [f"{DAY}T00:00:00Z"], "to": [f"{DAY}T23:00:00Z"], "series": ["a"]}
+        answer: Any = run_query(
+            parse_query(policy, given, now, stage.seal), policy, stage.reader(), now, lambda: 100.0
+        ).document()
+        assert answer["events"] == []
+        return [gap["reason"] for gap in answer["gaps"]]
+
+    assert gaps() == ["archive expired"]
+    with pytest.raises(ArchiveFailed, match="expired at 2026-04-2"):
+        stage.restore("stored", DAY)
+    assert stage.sweep().lapsed == 0, "the bucket has not deleted it yet"
+    assert entry_of(stage).archived is not None
+    stage.bucket.objects = {key: body for key, body in stage.bucket.objects.items() if "stored" not in key}
+    assert stage.sweep(dry_run=True).lapsed >= 1
+    assert entry_of(stage).archived is not None
+    assert stage.sweep().lapsed >= 1
+    # Keeping longer from now on does not bring it back.
+    stage.config = parse(CONFIG)
+    told = entry_of(stage).archive
+    assert told is not None
+    assert told.expired_at == archived.at + timedelta(days=30)
+    assert gaps() == ["archive expired"]
+    assert stage.sweep().lapsed == 0
+
+
+def entry_of(stage: Stage) -> Entry:
+    return next(one for one in stage.catalog.entries("stored") if one.period.label == DAY)
 
 
 def test_a_dangling_object_is_told_and_stops_the_archive() -> None:

@@ -20,6 +20,7 @@ from tidetable.archive.manifest import Manifest, Part
 from tidetable.catalog import Entry, Seen, State
 from tidetable.config import TableClass
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableThrottled
+from tidetable.expired import as_of
 from tidetable.ingest.routing import Outside
 from tidetable.ingest.writing import Jitter, write_outside, write_with_retries
 from tidetable.large import Packer, Place
@@ -31,6 +32,7 @@ from tidetable.lifecycle.reconcile import LEASE
 from tidetable.lifecycle.specs import filling_spec
 from tidetable.names import parts_table
 from tidetable.ports import EventStore, TableRefused, Tables, TableSpec
+from tidetable.times import to_text
 
 _POLL_SECONDS = 1.0
 # A part is begun only with this much time left, and so is the comparison at the end.
@@ -87,11 +89,13 @@ def restore_period(
     why a period cannot be restored, ArchiveMismatch that the table is not what the manifest says.
     """
     parts = restorer.archive
-    entry = find_entry(stream, label, parts.catalog)
+    entry = as_of(find_entry(stream, label, parts.catalog), parts.config, parts.clock.now())
     if entry.state in (State.OPEN, State.CREATING, State.CLOSED, State.ARCHIVING):
         raise ArchiveFailed(f"period {label} of {stream} is {entry.state}: it has its table")
     if entry.archive is None:
         raise ArchiveFailed(f"period {label} of {stream} was deleted without an archive")
+    if entry.archive.expired_at is not None:
+        raise ArchiveFailed(f"the archive of period {label} of {stream} expired at {to_text(entry.archive.expired_at)}")
     length = timedelta(seconds=remaining())
     with leased(parts.catalog, f"archive#{stream}#{label}", owner, parts.clock.now(), length) as held:
         if not held:

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from tidetable.config.check_capacity import MAX_UNITS, check_capacity
 from tidetable.config.check_index import check_index
+from tidetable.config.check_keeping import check_keeping
 from tidetable.config.model import RESERVED_COLUMNS, ArchivePolicy, Config, Stream
 from tidetable.names import STREAM
 from tidetable.periods import LONGEST, Kind
@@ -59,6 +60,7 @@ def check(config: Config) -> list[str]:
         days = ", ".join(map(str, LOG_RETENTION_DAYS))
         problems.append(f"observability.log_retention_days: CloudWatch Logs keeps for one of {days} days")
     problems += _check_lifecycle(config)
+    problems += check_keeping(config)
     for stream in config.streams.values():
         path = f"streams.{stream.name}"
         found = (
@@ -69,6 +71,7 @@ def check(config: Config) -> list[str]:
             *_check_large(stream),
             *check_capacity(stream),
             *_check_archive(stream.archive),
+            *check_keeping(config, stream.name),
         )
         problems += [f"{path}{problem}" for problem in found]
     return problems

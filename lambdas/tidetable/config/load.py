@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tidetable.config.model import ApiPolicy, Config, LifecyclePolicy, Observability, Stream
+from tidetable.config.model import ApiPolicy, Config, Keeping, LifecyclePolicy, Observability, Stream
 from tidetable.durations import Duration
 from tidetable.errors import ConfigError
 
@@ -21,6 +21,7 @@ _GROUPS: dict[str, type[msgspec.Struct]] = {
     "api": ApiPolicy,
     "observability": Observability,
     "lifecycle": LifecyclePolicy,
+    "archive": Keeping,
 }
 
 
