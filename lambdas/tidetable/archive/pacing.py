@@ -16,7 +16,7 @@ PAGE_UNITS = 256.0
 BURST_SECONDS = 300.0
 # Below this rate the function that waits costs more than the units: 3 GB at $0.0000133 a GB-second are $0.04 per 1,000 seconds,
 # in which 600 units a second are worth $0.075 on demand.
-_WORTH_WAITING = 600.0
+WORTH_WAITING = 600.0
 # A wait as short as this is no reason to end a run.
 _SHORT = 0.5
 # On demand there is no burst: a page should not cost more than is granted in this time.
@@ -57,7 +57,7 @@ class Pacer:
     def pause(self) -> float | None:
         """Seconds to wait before the next page; None if they are not worth waiting for."""
         pause = max(0.0, (self.free - self._clock.now()).total_seconds())
-        return pause if pause <= _SHORT or self._rate >= _WORTH_WAITING else None
+        return pause if pause <= _SHORT or self._rate >= WORTH_WAITING else None
 
     def limit(self) -> int | None:
         """How many items to ask for, None for a whole page: no more than is granted until now, and at least one."""
