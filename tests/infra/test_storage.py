@@ -100,8 +100,8 @@ def _archive_rules(*changes: tuple[str, str]) -> list[tuple[object, ...]]:
     return found
 
 
-LIFECYCLE = "[lifecycle]"
-KEPT = (LIFECYCLE, '[archive]\nexpire_after = "365d"\nstorage_class = "infrequent-access"\n\n[lifecycle]')
+EXPIRES = ('expire_after = "0s" ', 'expire_after = "365d" ')
+MOVED = ('storage_class = "standard" ', 'storage_class = "infrequent-access" ')
 OWN = ("[streams.quakes.archive]", '[streams.quakes.archive]\nexpire_after = "730d"\nstorage_class = "standard"')
 FOREVER = ("[streams.quakes.archive]", '[streams.quakes.archive]\nexpire_after = "0s"')
 COLD = ("[streams.quakes.archive]", '[streams.quakes.archive]\nstorage_class = "glacier-instant-retrieval"')
@@ -111,9 +111,9 @@ COLD = ("[streams.quakes.archive]", '[streams.quakes.archive]\nstorage_class = "
     ("changes", "rules"),
     [
         ((), []),
-        ((KEPT,), [("stream=", 365, ("STANDARD_IA", 30))]),
+        ((EXPIRES, MOVED), [("stream=", 365, ("STANDARD_IA", 30))]),
         (
-            (KEPT, OWN),
+            (EXPIRES, MOVED, OWN),
             [
                 ("stream=quakes/", 730),
                 ("stream=stations/", 365, ("STANDARD_IA", 30)),
@@ -121,7 +121,7 @@ COLD = ("[streams.quakes.archive]", '[streams.quakes.archive]\nstorage_class = "
             ],
         ),
         (
-            (KEPT, FOREVER),
+            (EXPIRES, MOVED, FOREVER),
             [
                 ("stream=quakes/", None, ("STANDARD_IA", 30)),
                 ("stream=stations/", 365, ("STANDARD_IA", 30)),
@@ -141,7 +141,7 @@ def test_archives_expire_and_change_class_as_configured(
 
 def test_what_has_expired_is_gone_after_thirty_days_more() -> None:
     """The bucket is versioned: what a rule deletes becomes a noncurrent version first."""
-    made = template("dev", KEPT)
+    made = template("dev", EXPIRES)
     bucket = next(one for id, one in made.all(BUCKET).items() if "StorageArchive" in id)
     everywhere = [one for one in bucket["LifecycleConfiguration"]["Rules"] if "Prefix" not in one]
     assert [one["NoncurrentVersionExpiration"]["NoncurrentDays"] for one in everywhere] == [30]

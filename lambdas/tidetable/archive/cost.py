@@ -1,6 +1,6 @@
 """What it costs to archive a table: the reads, the function, the requests, and the storage afterwards.
 
-Prices are those of us-east-1 as published in November 2026. Lambda: $0.0000133334 per GB-second on arm64, $0.20 per million requests.
+Prices of us-east-1 as published in November 2026. Lambda on arm64: $0.0000133334 per GB-second, $0.20 per million calls.
 DynamoDB: on demand $0.125 per million read units ($0.155 in the class infrequent-access), provisioned $0.00013 per read unit and
 hour (a quarter more). S3: $0.005 per thousand writes, $0.0004 per thousand reads.
 """
@@ -21,7 +21,8 @@ _GB_SECOND, _INVOCATION = 0.0000133334, 0.2e-6
 _WRITE, _READ = 5e-6, 0.4e-6
 # As it is deployed; a run begins with the import of pyarrow.
 FUNCTION_GB, START_SECONDS, RUN_SECONDS = 3008 / 1024, 4.0, 860.0
-# Of table bytes, which the function scans, writes and reads back: `make bench` measures 25 MB per second and core.
+# Of table bytes, which the function scans, writes and reads back: `make bench` measures 19 MB per second and core, and the
+# function has 1.7 cores.
 BYTES_PER_SECOND = 15e6
 _PART_BYTES = 32e6
 
