@@ -105,8 +105,9 @@ class S3Values:
 
     def stored(self, prefix: str, after: str = "") -> Iterator[Stored]:
         """ListObjectsV2, a page at a time."""
+        options: Any = {"StartAfter": after} if after else {}
         pages = self._client.get_paginator("list_objects_v2")
-        for page in pages.paginate(Bucket=self._bucket, Prefix=prefix, **({"StartAfter": after} if after else {})):
+        for page in pages.paginate(Bucket=self._bucket, Prefix=prefix, **options):
             for one in page.get("Contents", []):
                 yield Stored(one["Key"], one["Size"], one["LastModified"])
 

@@ -87,7 +87,7 @@ def test_a_table_is_archived_once_it_has_become_fast() -> None:
 
     def noting(stream: str, label: str, *, within: float) -> None:
         table = world.tables.describe(f"tidetable-t.s.{label}")
-        called.append(table and f"{table.status} {table.write}")
+        called.append(None if table is None else f"{table.status} {table.write}")
         archive(stream, label, within=within)
 
     world.archiver.archive = noting  # type: ignore[method-assign]

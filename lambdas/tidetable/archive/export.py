@@ -29,7 +29,7 @@ from tidetable.archive.manifest import (
     progress_key,
     progress_prefix,
 )
-from tidetable.archive.pacing import BURST_SECONDS, Pacer, rate_of, segments_of
+from tidetable.archive.pacing import BURST_SECONDS, SMOOTH_SECONDS, Pacer, rate_of, segments_of
 from tidetable.archive.ports import Completer, Format, Objects, PartWriter, RawPage, Source
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import ArchivePolicy, Config
@@ -142,8 +142,8 @@ def _export(entry: Entry, parts: Exporter, remaining: Callable[[], float]) -> tu
         parts.objects.put(key, msgspec.json.encode(plan))
     else:
         plan = msgspec.json.decode(found, type=Plan)
-    burst = {} if table.on_demand else {"burst": BURST_SECONDS}
-    pacer = Pacer(rate, parts.clock, **burst, free=from_text(plan.free) if plan.free else None)
+    burst = SMOOTH_SECONDS if table.on_demand else BURST_SECONDS
+    pacer = Pacer(rate, parts.clock, burst=burst, free=from_text(plan.free) if plan.free else None)
     segments = [Segment(entry, number, plan, parts, pacer, remaining) for number in range(plan.segments)]
     with ThreadPoolExecutor(plan.segments) as pool:
         progress = list(pool.map(Segment.run, segments))

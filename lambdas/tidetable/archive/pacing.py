@@ -20,7 +20,7 @@ WORTH_WAITING = 600.0
 # A wait as short as this is no reason to end a run.
 _SHORT = 0.5
 # On demand there is no burst: a page should not cost more than is granted in this time.
-_SMOOTH_SECONDS = 1.0
+SMOOTH_SECONDS = 1.0
 _ITEM_BYTES = 4096
 
 
@@ -45,7 +45,7 @@ class Pacer:
     """
 
     def __init__(
-        self, rate: float, clock: Clock, *, burst: float = _SMOOTH_SECONDS, free: datetime | None = None
+        self, rate: float, clock: Clock, *, burst: float = SMOOTH_SECONDS, free: datetime | None = None
     ) -> None:
         self._rate = rate
         self._clock = clock
@@ -63,7 +63,7 @@ class Pacer:
         """How many items to ask for, None for a whole page: no more than is granted until now, and at least one."""
         with self._lock:
             self._forget()
-            granted = self._rate * max((self._clock.now() - self.free).total_seconds(), _SMOOTH_SECONDS)
+            granted = self._rate * max((self._clock.now() - self.free).total_seconds(), SMOOTH_SECONDS)
         return None if granted >= PAGE_UNITS else max(1, int(granted / self._units_an_item))
 
     def spent(self, units: float, items: int) -> None:
