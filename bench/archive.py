@@ -138,10 +138,10 @@ def main() -> None:
             f"  peak memory   {peak / 1024:.0f} MB, {max(0, peak - before) / 1024:.0f} MB above what the baseline needed"
         )
     for name, policy in (("default", ArchivePolicy()), ("read_units = 400", ArchivePolicy(read_units=400))):
-        for size in (1e7, 1e9, 1e11):
-            cost = archive_cost(size, policy, provisioned=2)
+        for gigabytes in (0.01, 1, 100):
+            cost = archive_cost(gigabytes * 1e9, policy, provisioned=2)
             print(
-                f"{size / 1e9:g} GB, {name}: ${cost.total:.4f} in {cost.hours:.2f} hours: reads ${cost.reads:.4f}, function"
+                f"{gigabytes:g} GB, {name}: ${cost.total:.4f} in {cost.hours:.2f} hours: reads ${cost.reads:.4f}, function"
                 f" ${cost.function:.4f}, requests ${cost.requests:.4f}; {cost.over_reads:.2f} times its reads"
             )
     ours /= 20 * PAGE

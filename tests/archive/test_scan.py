@@ -37,13 +37,15 @@ class Wire:
             aws_secret_access_key="test",
             config=Config(retries={"total_max_attempts": 1}),
         )
-        client.meta.events.register("before-send.dynamodb.Scan", self._send)
+        events: Any = client.meta.events
+        events.register("before-send.dynamodb.Scan", self._send)
         self.scan = RawScan(client)
 
     def _send(self, request: Any, **_: Any) -> AWSResponse:
         self.requests.append(json.loads(request.body))
         body, status, crc = self._answer
-        return AWSResponse(request.url, status, {"x-amz-crc32": str(crc)}, _Raw(body))
+        headers: Any = {"x-amz-crc32": str(crc)}
+        return AWSResponse(request.url, status, headers, _Raw(body))
 
     def page(self, limit: int | None = None) -> Any:
         return self.scan.page("t", segment=1, segments=4, after={"pk": {"S": "x"}}, limit=limit)
