@@ -152,14 +152,14 @@ class _Run:
                     return False
                 self._attempt(f"archive {stream} {entry.period.label}", partial(self._note_lapsed, entry))
             for label in self._labels(stream):
-                entry = entries.get(label)
-                if entry is not None and entry.state is not State.DELETED:
+                owner = entries.get(label)
+                if owner is not None and owner.state is not State.DELETED:
                     continue
                 for group in _groups(self._parts.objects.stored(blob_prefix(stream, label))):
                     if self._is_up():
                         return False
                     self.swept.seen += len(group)
-                    if entry is None:
+                    if owner is None:
                         self.swept.unknown += len(group)
                     else:
                         self._attempt(group[0].key, partial(self._expire, group))
