@@ -28,7 +28,10 @@ import pyarrow.parquet as pq
 from boto3.dynamodb.types import TypeDeserializer
 
 from aws.archive.parquet import Parquet
+from strict.units import item_size
 from tidetable.archive import Facts
+from tidetable.archive.cost import archive_cost
+from tidetable.config import ArchivePolicy
 from tidetable.keys import Layout
 from tidetable.times import to_text
 
@@ -114,6 +117,7 @@ def main() -> None:
         len(gzip.compress(b"\n".join(b'{"Item":' + msgspec.json.encode(item) + b"}" for item in json.loads(page))))
         for page in pages(ITEMS // 10)
     ) / (ITEMS // 10)
+    size_of = sum(item_size(item) for item in json.loads(baseline[0])) / PAGE
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for name, columns in (("declared columns", COLUMNS), ("columns as found", {})):
         # One page at a time exists: what grows is the part.
@@ -128,9 +132,18 @@ def main() -> None:
             f"  reading back  {facts.items / verify:>10,.0f} items a second and core, {verify / facts.items * 1e6:.2f} us each"
         )
         print(f"  {each:.1f} bytes an item; gzip'd DynamoDB JSON {exported:.1f}: ratio {each / exported:.2f}")
+        mine = facts.items * size_of / (export + verify) / 1e6
+        print(f"  {mine:.0f} MB of table per second and core, of {size_of:.0f} bytes an item")
         print(
             f"  peak memory   {peak / 1024:.0f} MB, {max(0, peak - before) / 1024:.0f} MB above what the baseline needed"
         )
+    for name, policy in (("default", ArchivePolicy()), ("read_units = 400", ArchivePolicy(read_units=400))):
+        for gigabytes in (0.01, 1, 100):
+            cost = archive_cost(gigabytes * 1e9, policy, provisioned=2)
+            print(
+                f"{gigabytes:g} GB, {name}: ${cost.total:.4f} in {cost.hours:.2f} hours: reads ${cost.reads:.4f}, function"
+                f" ${cost.function:.4f}, requests ${cost.requests:.4f}; {cost.over_reads:.2f} times its reads"
+            )
     ours /= 20 * PAGE
     print(f"from_pylist {plain * 1e6:.1f} us an item, our export {ours * 1e6:.2f}: ratio {plain / ours:.1f}")
 

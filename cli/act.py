@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import sleep
 from typing import Annotated, Any
 
 import typer
@@ -127,6 +128,9 @@ def _archive_one(account: Account, entry: Entry, place: str) -> dict[str, Any]:
     )
     while answer["state"] == "archiving":
         so_far = f"{place}archiving {name}: {answer['events']:,} events are archived and verified"
+        wait = answer.get("wait", 0.0)
+        if wait:
+            attempt(f"{so_far}; the table has more to read in {wait:.0f} s", lambda wait=wait: sleep(wait))
         answer = attempt(so_far, lambda: account.archive(entry.stream, entry.period.label))
     return answer
 
@@ -257,6 +261,8 @@ def sweep(
     )
     if report["unknown"]:
         out.print(f"{report['unknown']:,} belong to no period that the catalog knows, and stay")
+    for failure in report.get("failures", ()):
+        out.print(f"could not be looked at: {failure}", markup=False, soft_wrap=True)
     if not report["finished"]:
         out.print("The time was up; run it again to go on.")
 

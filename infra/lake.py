@@ -97,7 +97,7 @@ def projection(kind: Kind) -> dict[str, str]:
 
 def columns(stream: Stream) -> dict[str, str]:
     """The columns of a stream's files and Athena's types for them: the pipeline's own, the indexes' keys, those declared."""
-    indexes = {f"pk_{index.name}": "string" for index in stream.index if index.index.timely}
+    indexes = {f"pk_{index.name}": "string" for index in stream.index if not index.replica}
     declared = {name.lower(): _glue(kind) for name, kind in sorted(stream.archive.columns.items())}
     own = {**_OWN, "version": "int"} if stream.versions == "keep" else _OWN
     return {**own, **indexes, **declared, **_LEFT_OVER}

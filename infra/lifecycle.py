@@ -90,7 +90,7 @@ class Lifecycle(Construct):
             environment={"TIDETABLE_ARCHIVE_BUCKET": bucket.bucket_name},
         )
         tables = ["CreateTable", "DescribeTable", "TagResource", "ListTagsOfResource"]
-        tables += ["BatchWriteItem", "BatchGetItem", "Scan"]
+        tables += ["BatchWriteItem", "BatchGetItem", "Scan", "UpdateContinuousBackups"]
         reach(function, self._common, tables)
         entries = ["Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem"]
         function.allow([f"dynamodb:{action}" for action in entries], catalog.table_arn)
@@ -113,8 +113,9 @@ class Lifecycle(Construct):
             dead_letters=destinations.SqsDestination(self.dead_letters),
         )
         reach(function, self._common, ["BatchGetItem"])
-        function.allow(["dynamodb:Query"], self._storage.catalog.table_arn)
-        self._storage.allow_objects(function, ["GetObject", "DeleteObject"], LARGE)
+        # It notes archives that have expired, and how far it is.
+        function.allow(["dynamodb:Query", "dynamodb:UpdateItem"], self._storage.catalog.table_arn)
+        self._storage.allow_objects(function, ["GetObject", "PutObject", "DeleteObject"], LARGE)
         self._storage.allow_listing(function, LARGE)
         return function
 

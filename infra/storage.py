@@ -12,10 +12,38 @@ from constructs import Construct
 from infra.function import Function
 from infra.keys import READS, WRITES, customer_key, key_statements
 from infra.naming import archive_bucket, catalog_table, log_bucket
-from tidetable.config import Config
+from tidetable.config import Config, Keeping
 
 # Prefixes of the bucket: archives, large values, and messages that were too large for their queue.
 ARCHIVES, LARGE, OVERFLOW = "stream=", "large/", "overflow/"
+
+
+_CLASSES = {
+    "infrequent-access": s3.StorageClass.INFREQUENT_ACCESS,
+    "intelligent-tiering": s3.StorageClass.INTELLIGENT_TIERING,
+    "glacier-instant-retrieval": s3.StorageClass.GLACIER_INSTANT_RETRIEVAL,
+}
+
+
+def archive_rules(config: Config) -> list[s3.LifecycleRule]:
+    """How long archives are kept, and in which class: one rule for all or, if streams differ, one for each.
+
+    Of rules that overlap S3 follows the one that deletes first, so there is none for all beside those of streams.
+    """
+    kept = {f"{ARCHIVES}{name}/": config.keeping_of(name) for name in config.streams}
+    if set(kept.values()) == {config.archive}:
+        kept = {ARCHIVES: config.archive}
+    return [_rule(prefix, one) for prefix, one in kept.items() if one.expire_after or one.storage_class != "standard"]
+
+
+def _rule(prefix: str, kept: Keeping) -> s3.LifecycleRule:
+    moved = _CLASSES.get(kept.storage_class)
+    after = Duration.days(kept.storage_class_after.days)
+    return s3.LifecycleRule(
+        prefix=prefix,
+        expiration=Duration.days(kept.expire_after.days) if kept.expire_after else None,
+        transitions=[s3.Transition(storage_class=moved, transition_after=after)] if moved is not None else None,
+    )
 
 
 class Storage(Construct):
@@ -83,6 +111,7 @@ class Storage(Construct):
                 ),
                 # Messages that were too large for the overflow queue, which keeps its own for 14 days.
                 s3.LifecycleRule(prefix=OVERFLOW, expiration=Duration.days(15)),
+                *archive_rules(config),
             ],
             removal_policy=keep if kept else RemovalPolicy.DESTROY,
             auto_delete_objects=not kept,

@@ -127,10 +127,12 @@ def unpacker() -> Unpacker:
 @cache
 def reader() -> Reader:
     from aws.sketches import DDSketches
+    from tidetable.expired import PresentCatalog
     from tidetable.query import Reader, Seal
 
+    present = PresentCatalog(catalog(), config(), clock())
     return Reader(
-        catalog(), store(), _LateReader(_archive_reader), unpacker(), Seal(cache(catalog().secret)), DDSketches()
+        present, store(), _LateReader(_archive_reader), unpacker(), Seal(cache(catalog().secret)), DDSketches()
     )
 
 

@@ -8,7 +8,7 @@ from aws import clients
 from aws.archive.clients import LambdaArchiver
 from aws.catalog import DynamoCatalog
 from aws.notices import EventBus
-from aws.objects import S3Values
+from aws.objects import S3Objects, S3Values
 from aws.scaling import ApplicationScaling
 from aws.tables import DynamoTables
 from settings import config, settings
@@ -44,5 +44,6 @@ def reconciler() -> Reconciler:
 
 @cache
 def sweeper() -> Sweeper:
-    values = S3Values(clients.s3, settings().archive_bucket)
-    return Sweeper(config(), catalog(), store(), values, clock())
+    bucket = settings().archive_bucket
+    values, notes = S3Values(clients.s3, bucket), S3Objects(clients.s3(), bucket)
+    return Sweeper(config(), catalog(), store(), values, notes, clock())

@@ -19,6 +19,7 @@ Request = Mapping[str, Any]
 
 PAGE_BYTES = 1024 * 1024
 BATCH_KEYS = 100
+BATCH_BYTES = 16 * 1024 * 1024
 KEY_BYTES = 2048
 _BETWEEN = re.compile(r"BETWEEN\s+(:\w+)\s+AND\s+(:\w+)")
 _EQUALS = re.compile(r"(#?\w+)\s*=\s*(:\w+)")
@@ -48,10 +49,10 @@ class Reads:
         return self._paid(request, table, Charge(table, "Read", units, key), answer)
 
     def batch_get_item(self, request: Request) -> Document:
-        """BatchGetItem: what the tables' throughput does not allow comes back as unprocessed keys."""
+        """BatchGetItem: what the tables' throughput or an answer's size does not allow comes back as unprocessed keys."""
         account, given = self._account, request["RequestItems"]
-        if sum(len(one["Keys"]) for one in given.values()) > BATCH_KEYS and account.enforces(Rule.BATCH_ITEMS):
-            raise invalid(f"Too many items requested for the BatchGetItem call, at most {BATCH_KEYS}")
+        self._check_batch(given)
+        size = 0
         answers: dict[str, list[Wire]] = {}
         left: dict[str, Document] = {}
         reasons: list[Reason] = []
@@ -69,6 +70,10 @@ class Reads:
                     continue
                 bare = {"TableName": name, "Key": key, "ConsistentRead": consistent}
                 item = account.engine.call("GetItem", bare).get("Item")
+                size += item_size(item or {})
+                if size > BATCH_BYTES and account.enforces(Rule.ANSWER_BYTES):
+                    left.setdefault(name, {**one, "Keys": []})["Keys"].append(key)
+                    continue
                 charge = Charge(table, "Read", read_units(item_size(item or {}), consistent=consistent), text)
                 self._meter.take(table, [charge])
                 paid.append((table, charge))
@@ -79,6 +84,14 @@ class Reads:
         consumed = self._meter.consumed(request, paid)
         answer: Document = {"Responses": answers, "UnprocessedKeys": left}
         return answer | ({"ConsumedCapacity": consumed} if consumed else {})
+
+    def _check_batch(self, requested: Mapping[str, Any]) -> None:
+        account = self._account
+        keys = [(name, str(sorted(key.items()))) for name, one in requested.items() for key in one["Keys"]]
+        if len(keys) > BATCH_KEYS and account.enforces(Rule.BATCH_ITEMS):
+            raise invalid(f"Too many items requested for the BatchGetItem call, at most {BATCH_KEYS}")
+        if len(set(keys)) < len(keys) and account.enforces(Rule.BATCH_REPEATED_KEY):
+            raise invalid("Provided list of item keys contains duplicates")
 
     def transact_get_items(self, request: Request) -> Document:
         """TransactGetItems: strongly consistent, at twice the price."""

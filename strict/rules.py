@@ -49,6 +49,7 @@ class Rule(StrEnum):
     BATCH_REPEATED_KEY = "a repeated key refuses the batch"
     BATCH_ITEMS = "items in a batch"
     REQUEST_BYTES = "bytes in a request"
+    ANSWER_BYTES = "bytes in an answer"
     ITEM_BYTES = "bytes in an item"
     TRANSACTION_SIZE = "actions and bytes in a transaction"
     PAGE_BYTES = "bytes in a page"

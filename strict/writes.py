@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -218,7 +219,12 @@ class Writes:
 def _wire_size(ones: list[_One]) -> int:
     """Bytes of a batch as JSON; escapes make it larger than its items, so small ones need not be counted."""
     small = sum(item_size(one.new) for one in ones if one.new) < BATCH_BYTES / 12
-    return 0 if small else sum(len(json.dumps(one.request)) for one in ones)
+    return 0 if small else sum(len(json.dumps(one.request, default=_base64)) for one in ones)
+
+
+def _base64(raw: Any) -> str:
+    """Binary values as they are sent."""
+    return b64encode(bytes(raw)).decode()
 
 
 def _key(table: Table, item: Mapping[str, Any]) -> Document:

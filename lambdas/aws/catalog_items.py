@@ -90,6 +90,8 @@ def attributes(entry: Entry) -> Item:
             "bytes": facts.bytes,
             "at": to_text(facts.at),
         }
+        if facts.expired_at is not None:
+            item["archive"]["expired_at"] = to_text(facts.expired_at)
     if entry.deleted_at is not None:
         item["deleted_at"] = to_text(entry.deleted_at)
     if entry.keep_until is not None:
@@ -195,4 +197,5 @@ def _seen(item: Mapping[str, Any]) -> Seen:
 
 
 def _archive(item: Mapping[str, Any]) -> ArchiveFacts:
-    return ArchiveFacts(item["manifest"], int(item["events"]), int(item["bytes"]), from_text(item["at"]))
+    expired = from_text(item["expired_at"]) if "expired_at" in item else None
+    return ArchiveFacts(item["manifest"], int(item["events"]), int(item["bytes"]), from_text(item["at"]), expired)

@@ -103,12 +103,20 @@ class S3Values:
         except BotoCoreError as error:
             raise StoreUnavailable("no answer", str(error)) from error
 
-    def stored(self, prefix: str) -> Iterator[Stored]:
+    def stored(self, prefix: str, after: str = "") -> Iterator[Stored]:
         """ListObjectsV2, a page at a time."""
-        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix)
-        for page in pages:
+        options: Any = {"StartAfter": after} if after else {}
+        pages = self._client.get_paginator("list_objects_v2")
+        for page in pages.paginate(Bucket=self._bucket, Prefix=prefix, **options):
             for one in page.get("Contents", []):
                 yield Stored(one["Key"], one["Size"], one["LastModified"])
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        """ListObjectsV2 with a delimiter: a page names up to 1,000 of them, however many objects each holds."""
+        pages = self._client.get_paginator("list_objects_v2")
+        for page in pages.paginate(Bucket=self._bucket, Prefix=prefix, Delimiter="/"):
+            for one in page.get("CommonPrefixes", []):
+                yield one["Prefix"].removeprefix(prefix).rstrip("/")
 
     def owner(self, key: str) -> Key | None:
         """HeadObject: the key of the item that an object belongs to; None if it does not say."""

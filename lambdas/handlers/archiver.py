@@ -1,6 +1,7 @@
 """Archives one period: {"stream": "quakes", "period": "2026-01-31"}. Called by the lifecycle, or by hand.
 
-What does not fit into one run goes on in the next: as long as the answer's state is "archiving", call again.
+What does not fit into one run goes on in the next: as long as the answer's state is "archiving", call again, best after ``wait``
+seconds: earlier there is less to read.
 """
 
 from __future__ import annotations
@@ -34,4 +35,5 @@ def handler(event: dict[str, str], context: LambdaContext) -> dict[str, Any]:
         "period": entry.period.label,
         "state": entry.state.value,
         "events": done.events,
+        "wait": round(done.wait, 1),
     }

@@ -19,6 +19,10 @@ class BadSweep(TidetableError):
     """The function was invoked with a payload that it does not understand; nothing was done."""
 
 
+class SweepIncomplete(TidetableError):
+    """Everything else was swept, and is noted; somebody should look at what is in the log."""
+
+
 @observed
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Remove large values that no event refers to; answer what was found."""
@@ -31,4 +35,6 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         metrics.add_metric("BytesSwept", MetricUnit.Bytes, swept.bytes)
     report = swept.document()
     logger.info("swept", report=report)
+    if swept.failures and event.get("source") == "schedule":
+        raise SweepIncomplete(f"{len(swept.failures)} could not be looked at, such as {swept.failures[0]}")
     return report

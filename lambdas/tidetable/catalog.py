@@ -35,12 +35,16 @@ WRITABLE = frozenset({State.CREATING, State.OPEN, State.CLOSED})
 
 @dataclass(frozen=True, slots=True)
 class ArchiveFacts:
-    """What the catalog keeps of a verified archive: where its manifest is, its size, and when it was verified."""
+    """What the catalog keeps of a verified archive: where its manifest is, its size, and when it was verified.
+
+    ``expired_at`` says since when its files may be gone by the bucket's rules.
+    """
 
     manifest: str
     events: int
     bytes: int
     at: datetime
+    expired_at: datetime | None = None
 
 
 class Seen(NamedTuple):
@@ -129,6 +133,16 @@ class Entry:
     def live(self) -> bool:
         """Whether reads go to the table."""
         return self.state in LIVE
+
+    @property
+    def archived(self) -> ArchiveFacts | None:
+        """The archive that reads may go to; None if there is none, or it has expired."""
+        return self.archive if self.archive is not None and self.archive.expired_at is None else None
+
+    @property
+    def absence(self) -> str:
+        """Why nothing can be read of a period without table and archive."""
+        return "deleted" if self.archive is None else "archive expired"
 
     @property
     def writable(self) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,13 +22,14 @@ from aws.archive.render import canonical
 from aws.codec import to_wire
 from tests.fakes import FakeCatalog, FakeClock
 from tests.lifecycle.world import configuration
-from tidetable.archive import Archived, Exporter, Manifest, archive_period
+from tidetable.archive import Archived, Exporter, Facts, Manifest, archive_period
 from tidetable.archive.manifest import Part
+from tidetable.archive.pacing import rate_of
 from tidetable.archive.ports import RawPage
 from tidetable.archive.reading import Kept, read_archive
 from tidetable.catalog import Entry, State
-from tidetable.config import TableClass
-from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableMissing, TableThrottled
+from tidetable.config import ArchivePolicy, TableClass
+from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, StaleEntry, TableMissing, TableThrottled
 from tidetable.events import Event
 from tidetable.keys import Layout
 from tidetable.periods import Kind, containing
@@ -59,7 +62,11 @@ class World:
         self.clock = FakeClock(NOW)
         self.calls = 10**9
         self.throttles = 0
-        self.read = 100
+        self.read: int | None = 100
+        self.units: float | None = None
+        self.page_seconds = 0.0
+        self.status = "ACTIVE"
+        self.slept: list[float] = []
         self.seconds = 1e9
         self.policy = ""
         self.catalog.add(Entry("s", containing(START, Kind.DAY), "t", LAYOUT, State.CLOSED, START))
@@ -71,13 +78,15 @@ class World:
 
     def describe(self, name: str) -> Table | None:
         found = name in self.held
-        return Table(name, "ACTIVE", 1, self.read, TableClass.STANDARD) if found else None
+        write = None if self.read is None else 1
+        return Table(name, self.status, write, self.read, TableClass.STANDARD) if found else None
 
     def page(
         self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
     ) -> RawPage:
         """Seven items a page at the most."""
         self._call()
+        self.clock.time += timedelta(seconds=self.page_seconds)
         if table not in self.held:
             raise TableMissing(table)
         if self.throttles:
@@ -87,7 +96,17 @@ class World:
         start = after["at"] if after is not None else 0
         items = mine[start : start + min(limit or 7, 7)]
         end = start + len(items)
-        return RawPage(json.dumps(items).encode(), len(items), len(items), {"at": end} if end < len(mine) else None)
+        units = float(len(items)) if self.units is None else self.units
+        return RawPage(json.dumps(items).encode(), len(items), units, {"at": end} if end < len(mine) else None)
+
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    def sleep(self, seconds: float) -> None:
+        """The clock's, noted."""
+        if seconds:
+            self.slept.append(seconds)
+        self.clock.sleep(seconds)
 
     def put(self, key: str, body: bytes) -> None:
         self._call()
@@ -111,7 +130,7 @@ class World:
 
     def run(self, owner: str = "one") -> Archived:
         config = configuration(more=self.policy)
-        parts: Any = Exporter(config, self.catalog, self, self, self, Parquet(), self.clock, self, part_bytes=8000)  # type: ignore[arg-type]
+        parts: Any = Exporter(config, self.catalog, self, self, self, Parquet(), self, self, part_bytes=8000)  # type: ignore[arg-type]
         end = self.clock.now() + timedelta(seconds=self.seconds)
         return archive_period("s", "2026-03-01", parts, owner, lambda: (end - self.clock.now()).total_seconds())
 
@@ -197,32 +216,99 @@ def test_killed_after_any_call_it_is_finished_by_the_next_with_one_copy() -> Non
 
 def test_it_goes_on_where_the_time_was_up_and_keeps_the_parts_that_are_verified() -> None:
     world = World(some(100))
-    world.read, world.seconds = 2, 60  # one unit a second
+    world.seconds, world.page_seconds = 33, 1
     first = world.run()
     assert not first.done
-    assert 0 < first.events < 100
+    assert first.events == 7 * 4, "no page is begun with less than 30 seconds left"
     before = {key: world.bucket[key] for key in world.parts}
     runs = 1
     while not world.run().done:
         runs += 1
-    assert runs > 1
+    assert runs == 3
     assert before.items() <= world.bucket.items()
     assert world.state is State.ARCHIVED
 
 
-def test_it_reads_no_faster_than_its_share_and_in_pages_that_fit() -> None:
-    world = World(some(100))
+def test_of_a_slow_table_a_run_reads_what_was_left_unused_and_ends_instead_of_sleeping() -> None:
+    """8 units, a quarter of them: 2 per second, and five minutes of those unused are 600. An item is a unit here."""
+    world = World(some(1500))
     world.read, world.policy = 8, "archive = { read_share = 0.25 }"
     begun = world.clock.now()
-    world.archive()
-    assert world.clock.now() - begun >= timedelta(seconds=(100 - 10) / 2)
+    first = world.run()
+    assert (first.done, first.events) == (False, 602)
+    assert world.clock.now() == begun, "nothing was slept"
+    assert first.wait == pytest.approx(301, abs=1)
+    again = world.run()
+    assert (again.done, again.events) == (False, 602), "a run that comes too early finds nothing to read, and says so"
+    assert again.wait == pytest.approx(301, abs=1)
+    world.clock.sleep(100)
+    assert world.run().events == pytest.approx(602 + 200, abs=7)
+    world.clock.sleep(10_000)
+    assert world.run().events == pytest.approx(802 + 600, abs=14), "what is unused for longer is lost"
+    world.clock.sleep(300)
+    assert world.run().done
+    assert world.slept == []
 
 
-def test_what_throttles_it_only_delays_it() -> None:
+def test_a_table_that_was_switched_to_on_demand_is_read_at_once() -> None:
+    world = World(some(100))
+    world.read = None
+    assert world.run().done
+    assert world.clock.now() == NOW
+
+
+def test_a_table_that_is_fast_enough_is_read_at_its_pace() -> None:
+    """At 1,000 units per second a run may wait: that costs less than what it reads."""
+    world = World(some(1500))
+    world.read, world.units = 2000, 2000.0
+    begun = world.clock.now()
+    assert world.run().done
+    # 215 pages of 2,000 units, of which 300,000 were unused before.
+    assert (world.clock.now() - begun).total_seconds() == pytest.approx((215 * 2000 - 300_000) / 1000, abs=10)
+
+
+def test_what_a_table_on_demand_may_take_at_the_most_holds_for_its_export() -> None:
+    table = Table("t", "ACTIVE", None, None, TableClass.STANDARD)
+    assert rate_of(table, ArchivePolicy()) == 6000
+    assert rate_of(table, ArchivePolicy(), 50) == 25
+    assert rate_of(table, ArchivePolicy(), 50_000) == 6000
+
+
+def test_a_table_that_is_changing_is_not_begun_with() -> None:
+    world = World(some(10))
+    world.status = "UPDATING"
+    with pytest.raises(ArchiveBusy, match="UPDATING"):
+        world.run()
+    assert (world.state, world.bucket) == (State.CLOSED, {})
+    world.status = "ACTIVE"
+    assert world.run().done
+
+
+def test_what_throttles_it_only_delays_it_and_ever_longer() -> None:
     world = World(some(100))
     world.throttles = 3
     world.archive()
     assert world.state is State.ARCHIVED
+    assert world.slept == [1.0, 2.0, 4.0]
+
+
+def test_a_table_that_throttles_on_is_left_to_a_later_run() -> None:
+    world = World(some(100))
+    world.throttles = 10**6
+    assert not world.run().done
+    assert sum(world.slept) == 7.0
+    world.throttles = 0
+    assert world.run().done
+
+
+@pytest.mark.parametrize("state", [State.CREATING, State.OPEN])
+def test_a_table_that_takes_events_is_not_archived(state: State) -> None:
+    world = World(some(10))
+    entry = world.catalog.entries("s")[0]
+    world.catalog.move(entry, state, expected=[State.CLOSED])
+    with pytest.raises(StaleEntry):
+        world.archive()
+    assert world.state is state
 
 
 def test_a_restored_period_is_archived_anew_not_from_what_was_left_of_the_first_time() -> None:
@@ -271,6 +357,31 @@ def test_a_format_that_loses_an_event_is_seen(monkeypatch: pytest.MonkeyPatch) -
 
     with pytest.raises(ArchiveMismatch, match="read back but"):
         world.archive()
+
+
+def test_a_format_that_changes_one_value_is_seen_though_the_count_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(some(100))
+    whole = ParquetWriter.finish
+
+    def changing(writer: ParquetWriter) -> bytes:
+        page = writer._pages[0]
+        column = page.column_names.index("field n")
+        values = page.column("field n").to_pylist()
+        writer._pages[0] = page.set_column(column, "field n", pa.array(["999", *values[1:]]))
+        return whole(writer)
+
+    monkeypatch.setattr(ParquetWriter, "finish", changing)
+    with pytest.raises(ArchiveMismatch, match="digests differ"):
+        world.archive()
+    assert world.state is State.ARCHIVING
+
+
+def test_facts_tell_partitions_apart_that_hold_as_many_items() -> None:
+    one, other = Facts(), Facts()
+    one.add([b"x"], Counter(["a"]), "1", "1")
+    other.add([b"x"], Counter(["b"]), "1", "1")
+    assert (one.items, one.digest) == (other.items, other.digest)
+    assert one.same != other.same
 
 
 @pytest.mark.parametrize(

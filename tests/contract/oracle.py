@@ -170,13 +170,14 @@ class DynamoStore:
 
     def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:
         """BatchGetItem, 100 keys at a time."""
-        names = [{"pk": {"S": key.pk}, "sk": {"S": key.sk}} for key in keys]
+        # AWS refuses a batch in which a key is repeated.
+        names = [{"pk": {"S": key.pk}, "sk": {"S": key.sk}} for key in dict.fromkeys(keys)]
         items = [from_wire(found) for found in self._get_all(table, names, _GET, consistent=consistent)]
         return {Key(item["pk"], item["sk"]): item for item in items}
 
     def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
         """BatchGetItem, as many keys at a time as 16 MB may hold."""
-        found = self._get_all(table, [{"pk": {"S": key}} for key in keys], _GET_PARTS)
+        found = self._get_all(table, [{"pk": {"S": key}} for key in dict.fromkeys(keys)], _GET_PARTS)
         return {item["pk"]["S"]: bytes(item["b"]["B"]) for item in found}
 
     def _get_all(self, table: str, keys: list[Any], most: int, *, consistent: bool = True) -> Iterator[Any]:

@@ -104,7 +104,9 @@ def test_a_move_from_an_expected_state_changes_the_entry_and_keeps_its_facts(eng
     assert deleted.archive == facts
     restored = engine.catalog.move(deleted, State.CLOSED, expected=[State.DELETED], keep_until=NOW + timedelta(days=7))
     assert (restored.archive, restored.keep_until) == (facts, NOW + timedelta(days=7))
-    deleted = engine.catalog.move(restored, State.DELETED, expected=[State.CLOSED])
+    expired = replace(facts, expired_at=NOW + timedelta(days=365))
+    deleted = engine.catalog.move(restored, State.DELETED, expected=[State.CLOSED], archive=expired)
+    assert (deleted.archived, deleted.absence) == (None, "archive expired")
     assert list(engine.catalog.entries(engine.stream, consistent=True)) == [deleted]
 
 

@@ -59,6 +59,10 @@ def ladder(*steps: str) -> str:
     )
 
 
+def keeping(text: str) -> str:
+    return f"[archive]\n{text}\n{GOOD}"
+
+
 CASES = [
     (
         "storage by no key",
@@ -86,6 +90,32 @@ CASES = [
         "s.table.tags.team: AWS takes letters, digits, spaces and + - = . _ : / @",
     ),
     ("a tag's key that AWS refuses", GOOD + '[streams.s.table]\ntags = { "a;b" = "x" }', "tags.a;b: AWS takes letters"),
+    (
+        "archives kept for hours",
+        keeping('expire_after = "36h"'),
+        "archive.expire_after: 36h is not a whole number of days",
+    ),
+    ("an archive gone before its table", keeping('expire_after = "1d"'), "more than lifecycle.delete_grace, 1d"),
+    (
+        "a class that is not read at once",
+        keeping('storage_class = "glacier"'),
+        '"glacier" is none of standard, infrequ',
+    ),
+    (
+        "a class too early",
+        keeping('storage_class = "infrequent-access"\nstorage_class_after = "10d"'),
+        "archive.storage_class_after: 10d is too early; S3 takes infrequent-access from 30d on",
+    ),
+    (
+        "a class after the end",
+        keeping('storage_class = "intelligent-tiering"\nexpire_after = "30d"'),
+        "archive.expire_after: 30d is not after storage_class_after, 30d",
+    ),
+    (
+        "a stream's archives gone before its table",
+        GOOD + '[streams.s.archive]\nexpire_after = "1d"',
+        "streams.s.archive.expire_after: 1d is not more than lifecycle.delete_grace",
+    ),
     ("no TOML", "[", "the file is no TOML"),
     ("no streams", "", "streams: none is defined; add"),
     ("an unknown table", GOOD + "[nonsense]\nx = 1", "nonsense: unknown key; known here: api"),

@@ -25,6 +25,7 @@ from tidetable.archive import Exporter, Restored, Restorer, archive_period, rest
 from tidetable.archive.restore import Position
 from tidetable.config import Config, TableClass, parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed
+from tidetable.expired import PresentCatalog
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.drain import Drain, Pace, drain_message
 from tidetable.ingest.known import KnownPeriods
@@ -176,15 +177,16 @@ class Stage:
             remaining=self._remaining(within),
         )
 
-    def sweep(self, *, dry_run: bool = False) -> Swept:
+    def sweep(self, *, dry_run: bool = False, remaining: Callable[[], float] | None = None) -> Swept:
         """What the sweeper function does."""
-        parts = Sweeper(self.config, self.catalog, self.store, self.values, self.clock)
-        return sweep(parts, self._remaining(800), dry_run=dry_run)
+        parts = Sweeper(self.config, self.catalog, self.store, self.values, self.bucket, self.clock)
+        return sweep(parts, remaining or self._remaining(800), dry_run=dry_run)
 
     def reader(self) -> Reader:
         """For queries."""
         archive = FakeBucketReader(self.bucket)
-        return Reader(self.reading, self.store, archive, unpacker(self.store, self.values), self.seal, DDSketches())
+        catalog = PresentCatalog(self.reading, self.config, self.clock)
+        return Reader(catalog, self.store, archive, unpacker(self.store, self.values), self.seal, DDSketches())
 
     def _exporter(self) -> Exporter:
         return Exporter(

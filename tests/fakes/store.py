@@ -201,12 +201,16 @@ class FakeValues:
         self._strike()
         return self.blobs[key].body if key in self.blobs else None
 
-    def stored(self, prefix: str) -> list[Stored]:
+    def stored(self, prefix: str, after: str = "") -> list[Stored]:
         return [
             Stored(key, len(blob.body), self.written[key])
             for key, blob in sorted(self.blobs.items())
-            if key.startswith(prefix)
+            if key.startswith(prefix) and key > after
         ]
+
+    def folders(self, prefix: str) -> list[str]:
+        names = (key.removeprefix(prefix).partition("/")[0] for key in self.blobs if key.startswith(prefix))
+        return sorted(set(names))
 
     def owner(self, key: str) -> Key | None:
         return self.blobs[key].owner

@@ -15,7 +15,11 @@ period = "{period}"
 late = "1h"
 retention = 400
 archive = {{ columns = {{ Price = "decimal(12, 2)", n = "integer", ok = "boolean" }} }}
-index = [{{ name = "status", partition_by = "status" }}]
+index = [
+    {{ name = "status", partition_by = "status" }},
+    {{ name = "top", partition_by = "*", sort_by = "n" }},
+    {{ name = "again", replica = true }},
+]
 [streams.a-b.key]
 partition_by = "series"
 """
@@ -40,6 +44,7 @@ def test_the_columns_are_those_of_the_files_and_in_athenas_types() -> None:
         "shard": "smallint",
         "accepted_at": "timestamp",
         "pk_status": "string",
+        "pk_top": "string",
         "n": "bigint",
         "ok": "boolean",
         "price": "decimal(12,2)",

@@ -49,13 +49,17 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
         {
             *("dynamodb:CreateTable", "dynamodb:DescribeTable", "dynamodb:TagResource"),
             *("dynamodb:ListTagsOfResource", "dynamodb:BatchWriteItem", "dynamodb:Scan"),
-            "dynamodb:BatchGetItem",
+            *("dynamodb:BatchGetItem", "dynamodb:UpdateContinuousBackups"),
         },
         ENTRIES | {"dynamodb:GetItem"},
         {"s3:GetObject", "s3:PutObject", "s3:ListBucket"},
     ),
     "archive_reader": (set(), set(), {"s3:GetObject"}),
-    "sweeper": ({"dynamodb:BatchGetItem"}, {"dynamodb:Query"}, {"s3:GetObject", "s3:DeleteObject", "s3:ListBucket"}),
+    "sweeper": (
+        {"dynamodb:BatchGetItem"},
+        {"dynamodb:Query", "dynamodb:UpdateItem"},
+        {"s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:ListBucket"},
+    ),
 }
 # Per function: what it may do with the bucket's objects, by prefix. Listing goes for the bucket itself.
 OBJECTS: dict[str, dict[str, set[str]]] = {

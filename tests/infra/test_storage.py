@@ -228,3 +228,65 @@ def test_the_drain_reports_single_failures(dev: Template) -> None:
     assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert source["FunctionName"] == {"Ref": dev.id_of("drain")}
     assert source["ScalingConfig"]["MaximumConcurrency"] <= 5
+
+
+def _archive_rules(*changes: tuple[str, str]) -> list[tuple[object, ...]]:
+    """Prefix, days until deletion, class and days until it, of each rule about archives."""
+    made = template("dev", *changes)
+    bucket = next(one for id, one in made.all(BUCKET).items() if "StorageArchive" in id)
+    found = []
+    for rule in bucket["LifecycleConfiguration"]["Rules"]:
+        if not str(rule.get("Prefix", "")).startswith("stream="):
+            continue
+        assert rule["Status"] == "Enabled"
+        moves = [(one["StorageClass"], one["TransitionInDays"]) for one in rule.get("Transitions", [])]
+        found.append((rule["Prefix"], rule.get("ExpirationInDays"), *moves))
+    return found
+
+
+EXPIRES = ('expire_after = "0s" ', 'expire_after = "365d" ')
+MOVED = ('storage_class = "standard" ', 'storage_class = "infrequent-access" ')
+OWN = ("[streams.quakes.archive]", '[streams.quakes.archive]\nexpire_after = "730d"\nstorage_class = "standard"')
+FOREVER = ("[streams.quakes.archive]", '[streams.quakes.archive]\nexpire_after = "0s"')
+COLD = ("[streams.quakes.archive]", '[streams.quakes.archive]\nstorage_class = "glacier-instant-retrieval"')
+
+
+@pytest.mark.parametrize(
+    ("changes", "rules"),
+    [
+        ((), []),
+        ((EXPIRES, MOVED), [("stream=", 365, ("STANDARD_IA", 30))]),
+        (
+            (EXPIRES, MOVED, OWN),
+            [
+                ("stream=quakes/", 730),
+                ("stream=stations/", 365, ("STANDARD_IA", 30)),
+                ("stream=reports/", 365, ("STANDARD_IA", 30)),
+            ],
+        ),
+        (
+            (EXPIRES, MOVED, FOREVER),
+            [
+                ("stream=quakes/", None, ("STANDARD_IA", 30)),
+                ("stream=stations/", 365, ("STANDARD_IA", 30)),
+                ("stream=reports/", 365, ("STANDARD_IA", 30)),
+            ],
+        ),
+        ((COLD,), [("stream=quakes/", None, ("GLACIER_IR", 30))]),
+    ],
+    ids=["for ever", "all alike", "a stream longer", "a stream for ever", "a stream in another class"],
+)
+def test_archives_expire_and_change_class_as_configured(
+    changes: tuple[tuple[str, str], ...], rules: list[tuple[object, ...]]
+) -> None:
+    """Of rules that overlap S3 follows the one that deletes first, so no archive may meet two."""
+    assert _archive_rules(*changes) == rules
+
+
+def test_what_has_expired_is_gone_after_thirty_days_more() -> None:
+    """The bucket is versioned: what a rule deletes becomes a noncurrent version first."""
+    made = template("dev", EXPIRES)
+    bucket = next(one for id, one in made.all(BUCKET).items() if "StorageArchive" in id)
+    everywhere = [one for one in bucket["LifecycleConfiguration"]["Rules"] if "Prefix" not in one]
+    assert [one["NoncurrentVersionExpiration"]["NoncurrentDays"] for one in everywhere] == [30]
+    assert everywhere[0]["ExpiredObjectDeleteMarker"] is True

@@ -16,7 +16,7 @@ from tests.fakes import FakeCatalog, FakeStore, FakeValues, unpacker
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json
 from tidetable.ingest.versions import first_version
-from tidetable.keys import Layout
+from tidetable.keys import Index, Layout
 from tidetable.large import Packer, Place
 from tidetable.large.forms import MAX_EVENT_BYTES, part_keys
 from tidetable.names import parts_table
@@ -194,3 +194,36 @@ def test_a_part_that_is_gone_or_damaged_is_told_and_the_others_are_whole() -> No
     wholes = world.unpacker.whole(read, TABLE, cold=False)
     assert wholes.missing.keys() == {0, 2}
     assert wholes.items[1]["data"] == {"text": noise(900_000, 1)}
+
+
+@pytest.mark.parametrize(
+    ("beyond", "parts", "marker"),
+    [("refuse", False, "o"), ("refuse", True, "v"), ("s3", False, "o"), ("chunks", True, "v"), ("chunks", False, "o")],
+)
+@pytest.mark.parametrize("length", [101_000, 399_000])
+def test_a_version_beyond_100_kb_keeps_its_data_outside_of_the_item(
+    beyond: str, parts: bool, marker: str, length: int
+) -> None:
+    """A transaction of two such items would exceed what one partition can write in a second."""
+    world = World(Layout("series", 2, "id", versioned=True, parts=parts))
+    data = {"text": noise(length)}
+    put = world.packer(None, beyond).put(world.item(data), world.place)
+    assert put is not None
+    assert item_bytes(put.item) <= 100_000
+    if length > 200_000:
+        # A shorter text is small enough once it is compressed.
+        assert marker in put.item["out"]
+    read = world.write(put)
+    assert world.unpacker.whole([read], TABLE, cold=False).items[0]["data"] == data
+
+
+def test_a_version_beyond_400_kb_is_refused_where_the_policy_says_so() -> None:
+    world = World(Layout("series", 2, "id", versioned=True))
+    assert world.packer(None, "refuse").put(world.item({"text": noise(420_000)}), world.place) is None
+
+
+def test_a_version_whose_copies_in_indexes_are_too_large_to_be_superseded_is_refused() -> None:
+    index = Index("copy", "*", project=("text",))
+    world = World(Layout("series", 2, "id", 0, (index,), versioned=True))
+    assert world.packer(None, "s3").put(world.item({"text": noise(170_000)}), world.place) is None
+    assert world.packer(None, "s3").put(world.item({"text": noise(120_000)}), world.place) is not None

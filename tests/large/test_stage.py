@@ -1,8 +1,10 @@
 """Large events, cold fields and versions through the whole pipeline, on the strict service; and a kill after every call."""
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,9 +13,13 @@ from tests.crash.test_crash import killed_after_every_call
 from tests.fakes.serial import everywhere
 from tests.fakes.stage import Stage
 from tests.large.test_pack import noise
-from tidetable.catalog import State
+from tidetable.catalog import Entry, State
 from tidetable.config import parse
+from tidetable.errors import ArchiveFailed, StoreUnavailable
 from tidetable.ingest.request import Outcome
+from tidetable.keys import Key
+from tidetable.large import sweep as sweeping
+from tidetable.ports import Blob
 from tidetable.problems import ProblemError
 from tidetable.query import get_event, parse_query, run_query
 from tidetable.times import to_text
@@ -46,8 +52,22 @@ versions = "keep"
 large = { beyond = "s3" }
 key = { partition_by = "time", bucket = "6h", shards = 2 }
 index = [{ name = "by_kind", partition_by = "kind" }]
+[streams.texts]
+period = "day"
+late = "1d"
+retention = 5
+versions = "keep"
+cold = ["raw"]
+large = { compress_above = 1024, beyond = "chunks" }
+key = { partition_by = "series", shards = 2 }
+[streams.history]
+period = "day"
+late = "1d"
+retention = 5
+versions = "keep"
+key = { partition_by = "series", shards = 2 }
 """
-STREAMS = ("chunked", "stored", "kept")
+STREAMS = ("chunked", "stored", "kept", "texts")
 DAY = "2026-03-15"
 
 
@@ -114,7 +134,7 @@ def test_large_events_come_back_whole_from_table_archive_and_restored_table(stre
     stage = built()
     outcome = send(stage, stream, *SENT)
     assert (outcome.accepted, outcome.rejections, outcome.queued) == (4, [], 0)
-    cold = ["raw"] if stream == "chunked" else []
+    cold = ["raw"] if stream in ("chunked", "texts") else []
 
     def check(state: State) -> None:
         entry = next(one for one in stage.catalog.entries(stream) if one.period.label == DAY)
@@ -174,8 +194,8 @@ def test_a_kill_between_any_two_writes_leaves_nothing_half_visible_and_a_retry_c
         seen.add(found == [after])
         assert send(stage, stream, after).accepted == 1
         assert plain(ask(stage, stream, fields="*")) == [after]
-        if stream == "kept":
-            everything = plain(ask(stage, stream, versions="all"))
+        if stream in ("kept", "texts"):
+            everything = plain(ask(stage, stream, versions="all", fields="*"))
             assert everything == [after, before], "no version twice, and none lost"
     assert False in seen
 
@@ -241,6 +261,67 @@ def test_every_version_stays_and_queries_return_the_newest() -> None:
             parse_query(policy, asked, now, stage.seal), policy, stage.reader(), now, lambda: 100.0
         ).document()
         assert len(answer["events"]) == count, "an index holds the newest only"
+
+
+def test_versions_that_share_a_cold_value_or_a_large_one_are_read_archived_and_restored() -> None:
+    """Versions of the same content refer to the same parts."""
+    stage = built()
+    raw, text = noise(2_000, 5), noise(450_000, 6)
+    one = [{"n": n, "raw": raw} for n in range(3)]
+    two = [{"n": 1, "text": text, "raw": raw}, {"n": 2, "raw": raw}, {"n": 1, "text": text, "raw": raw, "more": 1}]
+    for first, second in zip(one, two, strict=True):
+        assert send(stage, "texts", event(0, first), event(1, second)).accepted == 2
+        stage.clock.sleep(1)
+    ref = send(stage, "texts", event(1, two[2])).refs[0]
+    assert ref is not None
+
+    def check(state: State) -> None:
+        entry = next(one for one in stage.catalog.entries("texts") if one.period.label == DAY)
+        assert entry.state is state
+        found = ask(stage, "texts", versions="all", fields="*")
+        assert [one["data"] for one in found] == [*one[::-1], *two[::-1]]
+        shown = get_event(stage.config.streams["texts"], ref, stage.reader(), {"versions": ["all"], "fields": ["*"]})
+        assert [each["data"] for each in (shown, *shown["versions"])] == two[::-1]
+
+    check(State.OPEN)
+    stage.clock.sleep(7 * 86_400)
+    age(stage)
+    check(State.DELETED)
+    assert stage.restore("texts", DAY).next is None
+    check(State.CLOSED)
+
+
+@pytest.mark.parametrize("stream", ["kept", "texts", "history"])
+@pytest.mark.parametrize("length", [120_000, 250_000, 330_000, 395_000])
+def test_every_version_of_an_event_of_hundreds_of_kilobytes_is_stored(stream: str, length: int) -> None:
+    """A partition takes 1,000 write units per second, and a transaction costs twice its items."""
+    stage = built()
+    data = [{"n": n, "text": dense(length, n)} for n in range(3)]
+    for one in data:
+        outcome = send(stage, stream, event(0, one))
+        assert (outcome.accepted, outcome.queued) == (1, 0)
+        stage.clock.sleep(1)
+    assert [one["data"] for one in ask(stage, stream, versions="all")] == data[::-1]
+    # And one that waited in the overflow.
+    stage.circuit.tripped([f"tidetable-lapse.{stream}.{DAY}"])
+    last = {"n": 3, "text": dense(length, 3)}
+    assert send(stage, stream, event(0, last)).queued == 1
+    stage.clock.sleep(60)
+    stage.drain()
+    assert stage.queue.messages == []
+    assert [one["data"] for one in ask(stage, stream, versions="all")] == [last, *data[::-1]]
+
+
+def dense(length: int, seed: int) -> str:
+    """Text of so many bytes that takes about three quarters of them when it is compressed."""
+    return b64encode(Random(seed).randbytes(length * 3 // 4)).decode()
+
+
+def age(stage: Stage) -> None:
+    """More than three hours of the lifecycle's runs."""
+    for _ in range(40):
+        stage.run_lifecycle()
+        stage.clock.sleep(300)
 
 
 def test_a_version_that_waited_goes_behind_those_that_were_accepted_after_it() -> None:
@@ -324,6 +405,173 @@ def test_the_sweep_removes_what_nothing_refers_to_and_nothing_else() -> None:
     assert stage.sweep().expired == 3
     assert not stage.values.blobs
     assert [one["data"]["text"] for one in ask(stage, "kept", versions="all")] == both, "the archive has them"
+
+
+def test_a_sweep_goes_on_where_the_time_was_up_and_begins_anew_once_it_is_through(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = built()
+    send(stage, "stored", *(event(n, {"text": noise(900_000, n)}) for n in range(3)))
+    send(stage, "kept", *(event(n, {"text": noise(900_000, n)}) for n in range(2)))
+    for n in range(4):
+        stage.values.put(orphan(stage, "kept", n))
+        stage.values.put(orphan(stage, "stored", n))
+    stage.clock.sleep(2 * 86_400)
+    monkeypatch.setattr(sweeping, "_BATCH", 2)
+    looked: list[str] = []
+    owner = stage.values.owner
+    monkeypatch.setattr(stage.values, "owner", lambda key: looked.append(key) or owner(key))  # type: ignore[func-returns-value]
+    everything = sorted(stage.values.blobs)
+    runs = 0
+    while True:
+        # Time for two batches, and for what comes before them.
+        budget = iter([100.0] * (lookups(stage) + 2))
+        swept = stage.sweep(remaining=lambda budget=budget: next(budget, 0.0))  # type: ignore[misc]
+        runs += 1
+        if swept.finished:
+            break
+        assert runs < 10
+    assert sorted(looked) == everything, "each was looked at once"
+    assert runs > 2
+    assert len(stage.values.blobs) == 5
+    looked.clear()
+    assert stage.sweep().finished
+    assert len(looked) == 5, "a new round begins at the beginning"
+
+
+def orphan(stage: Stage, stream: str, number: int) -> Blob:
+    """An object of an item that was never written."""
+    key = f"large/stream={stream}/period={DAY}/{number:x}{number:x}/lost"
+    return Blob(key, b"x", Key("a#0", "2026-03-15T00:00:00.000000Z#never"))
+
+
+def lookups(stage: Stage) -> int:
+    """How often a sweep looks at the time before it comes to objects of live periods: once for each period."""
+    return sum(len(stage.catalog.entries(stream)) for stream in (*STREAMS, "history"))
+
+
+def test_a_killed_sweep_has_noted_how_far_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = built()
+    for n in range(16):
+        stage.values.put(orphan(stage, "stored", n))
+    stage.clock.sleep(2 * 86_400)
+    monkeypatch.setattr(sweeping, "_BATCH", 1)
+    looked: list[str] = []
+
+    def owner(key: str) -> Key | None:
+        """Nobody's, so that all stay."""
+        looked.append(key)
+        if len(looked) == 13:
+            raise KeyboardInterrupt
+        return None
+
+    monkeypatch.setattr(stage.values, "owner", owner)
+    with pytest.raises(KeyboardInterrupt):
+        stage.sweep()
+    assert stage.sweep().finished
+    assert looked[13] == looked[10], "the tenth batch was noted"
+    assert len(looked) == 13 + 6
+
+
+def test_what_cannot_be_looked_at_keeps_nothing_else_from_being_swept(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = built()
+    for n in range(3):
+        stage.values.put(orphan(stage, "stored", n))
+    stage.clock.sleep(2 * 86_400)
+    monkeypatch.setattr(sweeping, "_BATCH", 1)
+    owner = stage.values.owner
+
+    def refusing(key: str) -> Key | None:
+        if "/11/" in key:
+            raise StoreUnavailable("SlowDown", "later")
+        return owner(key)
+
+    monkeypatch.setattr(stage.values, "owner", refusing)
+    swept = stage.sweep()
+    assert (swept.orphans, swept.finished) == (2, True)
+    assert [one.partition(": ")[0] for one in swept.failures] == [orphan(stage, "stored", 1).key]
+
+
+@pytest.mark.parametrize("state", [State.ARCHIVED, State.RESTORING])
+def test_objects_of_a_table_that_waits_or_is_being_restored_are_kept(state: State) -> None:
+    stage = built()
+    stage.config = parse(CONFIG.replace("delete_expired = true", "delete_expired = false"))
+    send(stage, "stored", SENT[2])
+    stage.values.put(orphan(stage, "stored", 0))
+    stage.clock.sleep(7 * 86_400)
+    age(stage)
+    entry = next(one for one in stage.catalog.entries("stored") if one.period.label == DAY)
+    assert entry.state is State.ARCHIVED
+    if state is State.RESTORING:
+        stage.catalog.move(entry, state, expected=(State.ARCHIVED,))
+    before = dict(stage.values.blobs)
+    assert len(before) == 2
+    swept = stage.sweep()
+    assert (swept.orphans, swept.expired, swept.finished) == (0, 0, True)
+    assert stage.values.blobs == before
+
+
+def test_objects_of_deleted_periods_go_first() -> None:
+    stage = built()
+    send(stage, "stored", SENT[2])
+    stage.clock.sleep(7 * 86_400)
+    age(stage)
+    later = stage.clock.now()
+    stage.send(
+        "stored",
+        json.dumps({"series": "a", "id": "new", "time": to_text(later), "data": {"t": noise(900_000)}}).encode(),
+    )
+    assert len(stage.values.blobs) == 2
+    stage.clock.sleep(2 * 86_400)
+    budget = iter([100.0] * (lookups(stage) + 1))
+    swept = stage.sweep(remaining=lambda: next(budget, 0.0))
+    assert (swept.expired, swept.finished) == (1, False)
+    assert len(stage.values.blobs) == 1
+
+
+def test_an_archive_that_has_expired_is_a_gap_with_a_reason_and_the_catalog_is_told() -> None:
+    stage = built()
+    kept = CONFIG.replace("[lifecycle]", '[archive]\nexpire_after = "30d"\n[lifecycle]')
+    stage.config = parse(kept)
+    send(stage, "stored", SENT[0])
+    stage.clock.sleep(7 * 86_400)
+    age(stage)
+    assert plain(ask(stage, "stored")) == plain(SENT[:1])
+    archived = entry_of(stage).archive
+    assert archived is not None
+    stage.clock.time = archived.at + timedelta(days=30) - timedelta(seconds=1)
+    assert plain(ask(stage, "stored")) == plain(SENT[:1])
+    stage.clock.sleep(1)
+
+    def gaps() -> list[str]:
+        policy, now = stage.config.streams["stored"], stage.clock.now()
+        given = {"from": [f"{DAY}T00:00:00Z"], "to": [f"{DAY}T23:00:00Z"], "series": ["a"]}
+        answer: Any = run_query(
+            parse_query(policy, given, now, stage.seal), policy, stage.reader(), now, lambda: 100.0
+        ).document()
+        assert answer["events"] == []
+        return [gap["reason"] for gap in answer["gaps"]]
+
+    assert gaps() == ["archive expired"]
+    with pytest.raises(ArchiveFailed, match="expired at 2026-04-2"):
+        stage.restore("stored", DAY)
+    assert stage.sweep().lapsed == 0, "the bucket has not deleted it yet"
+    assert entry_of(stage).archived is not None
+    stage.bucket.objects = {key: body for key, body in stage.bucket.objects.items() if "stored" not in key}
+    assert stage.sweep(dry_run=True).lapsed >= 1
+    assert entry_of(stage).archived is not None
+    assert stage.sweep().lapsed >= 1
+    # Keeping longer from now on does not bring it back.
+    stage.config = parse(CONFIG)
+    told = entry_of(stage).archive
+    assert told is not None
+    assert told.expired_at == archived.at + timedelta(days=30)
+    assert gaps() == ["archive expired"]
+    assert stage.sweep().lapsed == 0
+
+
+def entry_of(stage: Stage) -> Entry:
+    return next(one for one in stage.catalog.entries("stored") if one.period.label == DAY)
 
 
 def test_a_dangling_object_is_told_and_stops_the_archive() -> None:

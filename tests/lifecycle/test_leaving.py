@@ -61,6 +61,44 @@ def test_a_table_is_raised_for_its_export_and_lowered_again_if_it_stays() -> Non
     assert world.after(minutes=5).done == []
 
 
+def test_a_table_is_switched_to_on_demand_for_its_export() -> None:
+    """It is read once, at once, and never again: on demand that costs what is read, and no function waits for units."""
+    world = World(delete="false")
+    world.run()
+    seen: list[tuple[object, object]] = []
+    while world.states()[OLDEST] is not State.ARCHIVED:
+        world.after(minutes=55)
+        seen.append((world.states()[OLDEST].value, world.levels()[OLDEST]))
+        assert len(seen) < 400, seen[-3:]
+    assert seen[-1] == ("archived", (None, None, "infrequent-access"))
+    assert {level for state, level in seen if state == "closed"} == {
+        (2, 5, "standard"),
+        (1, 1, "infrequent-access"),
+    }, "never before it is due"
+    for _ in range(30):
+        world.after(hours=1)
+    assert world.levels()[OLDEST] == (None, None, "infrequent-access"), "and stays so: it costs its storage alone"
+    mine = [change for change in world.tables.changes if OLDEST in change]
+    assert len([change for change in mine if change.startswith("capacity")]) == 3, "the ladder's two steps and this"
+
+
+def test_a_table_is_archived_once_it_has_become_fast() -> None:
+    world = World()
+    world.run()
+    called: list[str | None] = []
+    archive = world.archiver.archive
+
+    def noting(stream: str, label: str, *, within: float) -> None:
+        table = world.tables.describe(f"tidetable-t.s.{label}")
+        called.append(None if table is None else f"{table.status} {table.write}")
+        archive(stream, label, within=within)
+
+    world.archiver.archive = noting  # type: ignore[method-assign]
+    for _ in range(9):
+        world.after(days=1)
+    assert set(called) == {"ACTIVE None"}
+
+
 def test_a_table_that_already_has_the_units_is_not_raised() -> None:
     world = World(more="archive = { read_units = 1 }")
     world.run()

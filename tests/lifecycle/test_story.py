@@ -225,7 +225,10 @@ def test_without_the_switch_nothing_is_ever_deleted() -> None:
     assert world.levels()["2026-03-14"][:2] != LAST[:2], "it was archived as it was"
     for _ in range(2):
         assert world.after(minutes=5).healthy
-    assert world.levels()["2026-03-14"] == LAST, "an archived table that stays descends the ladder like any other"
+    level = (None, None, "infrequent-access")
+    assert world.levels()["2026-03-14"] == level, (
+        "an archived table that stays is on demand: it costs its storage alone"
+    )
     assert world.after(minutes=5).done == []
 
 

@@ -58,6 +58,11 @@ class Console:
         requests = [{"PutRequest": {"Item": one}} for one in items]
         return self("BatchWriteItem", RequestItems={name: requests}, ReturnConsumedCapacity="TOTAL")
 
+    def get_batch(self, sks: Iterable[str], name: str = "t") -> Any:
+        """BatchGetItem of the partition "a"."""
+        keys = [{"pk": {"S": "a"}, "sk": {"S": sk}} for sk in sks]
+        return self("BatchGetItem", RequestItems={name: {"Keys": keys}})
+
     def query(self, pk: str = "a", name: str = "t", **more: Any) -> Any:
         """Query of a partition."""
         asked = {"KeyConditionExpression": "pk = :pk", "ExpressionAttributeValues": {":pk": {"S": pk}}}

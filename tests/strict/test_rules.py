@@ -400,10 +400,12 @@ def batch_missing_table(console: Console) -> tuple[str, int]:
     return outcome(lambda: console("BatchWriteItem", RequestItems=requests)), console.query()["Count"]
 
 
-@shows(Rule.BATCH_REPEATED_KEY, ("ValidationException", 0))
-def batch_repeated_key(console: Console) -> tuple[str, int]:
+@shows(Rule.BATCH_REPEATED_KEY, ("ValidationException", 0, "done", "ValidationException"))
+def batch_repeated_key(console: Console) -> tuple[str, int, str, str]:
     console.table()
-    return outcome(lambda: console.batch([item(size=100), item(size=200)])), console.query()["Count"]
+    written = outcome(lambda: console.batch([item(size=100), item(size=200)]))
+    count = console.query()["Count"]
+    return (written, count, *(outcome(lambda sks=sks: console.get_batch(sks)) for sks in ("12", "121")))  # type: ignore[misc]
 
 
 @shows(Rule.BATCH_ITEMS, ["done", "ValidationException"])
@@ -424,6 +426,22 @@ def request_bytes(console: Console) -> list[str]:
         items = [item(pk=f"{number:02}") | {"f": {"S": filling * 390 * KB}} for number in range(25)]
         console.wait(minutes=1)
         seen.append(outcome(lambda items=items: console.batch(items)))  # type: ignore[misc]
+    return seen
+
+
+@shows(Rule.ANSWER_BYTES, [(40, 0), (40, 2)])
+def answer_bytes(console: Console) -> list[tuple[int, int]]:
+    console.table(WarmThroughput={"WriteUnitsPerSecond": 40_000, "ReadUnitsPerSecond": 12_000})
+    seen = []
+    # 40 items of 400 KB are 16,384,000 bytes, 41 are 16,793,600, and 16 MB are 16,777,216.
+    for count in (40, 42):
+        for number in range(count):
+            console.put(pk=f"{number:02}", size=400 * KB)
+            console.wait(seconds=1)
+        keys = [{"pk": {"S": f"{number:02}"}, "sk": {"S": "1"}} for number in range(count)]
+        answer = console("BatchGetItem", RequestItems={"t": {"Keys": keys}})
+        left = answer["UnprocessedKeys"].get("t", {"Keys": []})["Keys"]
+        seen.append((len(answer["Responses"]["t"]), len(left)))
     return seen
 
 
@@ -521,6 +539,13 @@ def test_the_rule_is_enforced(rule: Rule) -> None:
 def test_without_the_rule_it_goes_unnoticed(rule: Rule) -> None:
     scenario, expected = SCENARIOS[rule]
     assert scenario(Console(without={rule})) != expected
+
+
+def test_a_large_batch_of_binary_values_is_weighed_as_it_is_sent() -> None:
+    console = Console()
+    console.table(WarmThroughput={"WriteUnitsPerSecond": 40_000, "ReadUnitsPerSecond": 12_000})
+    bodies = [{"pk": {"S": f"{n:02}"}, "sk": {"S": "1"}, "b": {"B": bytes(390_000)}} for n in range(25)]
+    assert outcome(lambda: console.batch(bodies)) == "done"
 
 
 def test_every_rule_names_its_source() -> None:

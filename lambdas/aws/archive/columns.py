@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -51,12 +52,29 @@ class Column:
         """The column of what was scanned, and which rows would not come back exactly as they were."""
         if self.letter != "N":
             return wire, pa.array([False] * len(wire))
-        texts = wire
-        if self.type != "double":
-            texts = pc.if_else(pc.match_substring_regex(wire, self._fitting), wire, pa.scalar(None, pa.string()))
-        column = pc.cast(texts, self.arrow)
+        column = pc.cast(wire if self.type == "double" else self._spelled(wire), self.arrow)
         back = pc.coalesce(self.text(column), pa.scalar("", pa.string()))
         return column, pc.fill_null(pc.not_equal(back, wire), fill_value=False)
+
+    def _spelled(self, wire: pa.Array) -> pa.Array:
+        """Numbers as Arrow reads them into the column, however they are written; null for those that it cannot say."""
+        plain = pc.match_substring_regex(wire, self._fitting)
+        texts = pc.if_else(plain, wire, pa.scalar(None, pa.string()))
+        odd = pc.fill_null(pc.invert(plain), fill_value=False)
+        if not pc.any(odd).as_py():
+            return texts
+        # Few numbers are written so, or the same again and again.
+        held = wire.filter(odd).dictionary_encode()
+        spelled = pa.array([self._spell(text) for text in held.dictionary.to_pylist()], pa.string())
+        return pc.replace_with_mask(texts, odd, spelled.take(held.indices))
+
+    def _spell(self, text: str) -> str | None:
+        """A number without exponent and needless zeros; None if the column cannot say it exactly."""
+        plain = format(Decimal(text), "f")
+        plain = plain.rstrip("0").rstrip(".") if "." in plain else plain
+        if self.type == "integer":
+            return plain if "." not in plain and -(2**63) <= int(plain) < 2**63 else None
+        return plain if re.fullmatch(self._fitting, plain) else None
 
     def text(self, column: pa.Array) -> pa.Array:
         """What the column holds, as DynamoDB has it."""
@@ -79,7 +97,7 @@ class Column:
             return _INTEGER
         whole = kind.precision - kind.scale
         fraction = rf"(\.\d{{1,{kind.scale}}})?" if kind.scale else ""
-        return rf"^-?\d{{1,{max(whole, 1)}}}{fraction}$"
+        return rf"^-?{rf'[0-9]{{1,{whole}}}' if whole else '0'}{fraction}$"
 
 
 def infer(declared: Mapping[str, str], data: pa.StructArray) -> list[Column]:

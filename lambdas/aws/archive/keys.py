@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from aws.archive.render import holds, together
 from tidetable.errors import ArchiveFailed
-from tidetable.keys import Layout
+from tidetable.keys import Index, Layout
 
 _TIME = 27
 _TIME_PATTERN = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$"
@@ -21,13 +21,18 @@ _ZONE = pa.timestamp("us", tz="UTC")
 
 
 class Keys:
-    """The keys of a period's items, by its layout."""
+    """The keys of a period's items, by its layout.
 
-    def __init__(self, layout: Layout) -> None:
+    Of rankings the partition key is a column if their sort keys are ``derived`` from the data; else both keys are left to the
+    other attributes. A replica has none.
+    """
+
+    def __init__(self, layout: Layout, derived: Iterable[Index]) -> None:
         self._layout = layout
-        # Rankings' keys are left to the other attributes; a replica has none.
         self._indexes = tuple(index for index in layout.indexes if index.timely)
-        self.index_names = frozenset(name for one in self._indexes for name in (one.pk, one.sk))
+        self._ranking_pks = tuple(index.pk for index in derived if index.ranks)
+        timely = {name for one in self._indexes for name in (one.pk, one.sk)}
+        self.index_names = frozenset({*timely, *self._ranking_pks})
 
     def indexed(self, wire: Mapping[str, pa.Array], found: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
         """The partition keys in indexes, whose sort keys follow; ArchiveFailed if one does not."""
@@ -40,7 +45,7 @@ class Keys:
             if not sk.equals(wanted):
                 raise ArchiveFailed(f"the table holds an item whose key in the index {index.name} is not an event's")
             columns[index.pk] = pk
-        return columns
+        return columns | {name: found.get(name, pa.nulls(count, _TEXT)) for name in self._ranking_pks}
 
     def columns(self, arrays: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
         """The columns that stand for an item's keys; ArchiveFailed names one that they do not give back."""
@@ -70,7 +75,7 @@ class Keys:
         columns = {"time": time, "series": series, "id": id_text, "id_hex": id_hex, "shard": shard}
         if version is not None:
             columns["version"] = version
-        columns |= {index.pk: arrays[index.pk] for index in self._indexes}
+        columns |= {name: arrays[name] for name in (*(index.pk for index in self._indexes), *self._ranking_pks)}
         back = self.restored(columns)
         _refuse_others(pc.and_(pc.equal(back["pk"], pk), pc.equal(back["sk"], arrays["sk"])), pk, arrays["sk"])
         return columns
@@ -103,7 +108,7 @@ class Keys:
             long = together(stamp, series, id, "#")
             keys[index.pk] = pk
             keys[index.sk] = pc.if_else(pk.is_valid(), long, pa.scalar(None, _TEXT))
-        return keys
+        return keys | {name: columns[name] for name in self._ranking_pks}
 
     def _long_sort_key(self, pk: pa.Array, sk: pa.Array) -> pa.Array:
         if self._layout.partition_by == "time":

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from aws.archive.columns import Column, infer
+from aws.archive.derived import attributes_of, derived_indexes, follows, follows_wire
 from aws.archive.keys import Keys
 from aws.archive.render import canonical, leaf, listed, members, quoted, together, value
 from aws.archive.rows import NOTE, Note, Rows, array_of, counted
@@ -33,6 +34,7 @@ _ENCODE = msgspec.json.Encoder().encode
 _PAGE = msgspec.json.Decoder(list[dict[str, dict[str, Any]]]).decode
 _TEXT = pa.string()
 _NULL = pa.scalar(None, _TEXT)
+_KEY = Column("", "string")
 _ACCEPTED = pa.timestamp("ms", tz="UTC")
 _MILLIS = r"^(0|[1-9]\d{0,14})$"
 
@@ -43,7 +45,8 @@ class ParquetWriter:
     def __init__(self, layout: Layout, declared: Mapping[str, str]) -> None:
         self.facts = Facts()
         self.size = 0
-        self._keys = Keys(layout)
+        self._derived = derived_indexes(layout)
+        self._keys = Keys(layout, self._derived)
         self._declared = declared
         self._columns: list[Column] | None = None
         self._names: dict[str, Shape] = {}
@@ -83,7 +86,8 @@ class ParquetWriter:
             "data": together("{", listed(rest, len(table)), "}", ""),
             "attributes": together("{", arrays["attributes"], "}", ""),
         }
-        note = Note({column.name: column.type for column in self._columns or ()})
+        derived = tuple(index.name for index in self._derived)
+        note = Note({column.name: column.type for column in self._columns or ()}, derived)
         result = pa.table(stored).replace_schema_metadata({NOTE: _ENCODE(note)})
         sink = BytesIO()
         encoded = {"time": "DELTA_BINARY_PACKED", "id": "PLAIN", "id_hex": "PLAIN"}
@@ -136,9 +140,8 @@ class ParquetWriter:
                 letters = [letter for letter in letters if letter != columns[name].letter]
             if letters:
                 rest.append(together(f"{quoted(name)}:", value(field, letters), ""))
-        indexed = {name: items.field(name).field("S") for name in names if name in keys.index_names}
-        others = [name for name in names if name not in {"pk", "sk", "at", "data", *indexed}]
-        attributes = listed(members(items, others), len(items))
+        indexed = {name: _letter(items, name, _KEY) for name in names if name in keys.index_names}
+        attributes = self._leave_out(items, given, indexed)
         self._pages.append(
             pa.table(
                 {
@@ -150,6 +153,26 @@ class ParquetWriter:
                 }
             )
         )
+
+    def _leave_out(self, items: pa.StructArray, data: pa.StructArray, indexed: dict[str, pa.Array]) -> pa.Array:
+        """What items hold besides keys and data, without what follows from those; keys that do not leave ``indexed``."""
+        names = [items.type.field(index).name for index in range(items.type.num_fields)]
+        others: dict[str, pa.Array | None] = dict.fromkeys(
+            name for name in names if name not in {"pk", "sk", "at", "data", *indexed}
+        )
+        for index in self._derived:
+            fine = follows(index, items, data)
+            for name in attributes_of(index):
+                others.pop(name, None)
+                if name in names and not pc.all(fine).as_py():
+                    others[name] = fine
+                    if name in indexed:
+                        indexed[name] = pc.if_else(fine, indexed[name], _NULL)
+        kept = []
+        for name in sorted(others):
+            (piece,) = members(items, [name])
+            kept.append(piece if others[name] is None else pc.if_else(others[name], _NULL, piece))
+        return listed(kept, len(items))
 
     def _add_slowly(self, items: list[dict[str, dict[str, Any]]]) -> None:
         """The same, item by item."""
@@ -165,6 +188,9 @@ class ParquetWriter:
         rest, attributes = [], []
         indexed: dict[str, list[str | None]] = {name: [] for name in self._keys.index_names}
         for item in items:
+            odd = {name for index in self._derived if not follows_wire(index, item) for name in attributes_of(index)}
+            left_out = {name for index in self._derived for name in attributes_of(index)} - odd
+            left_out |= {"pk", "sk", "at", "data", *(indexed.keys() - odd)}
             data = dict(item["data"]["M"])
             for column in self._columns:
                 held = data.get(column.name, {})
@@ -173,10 +199,8 @@ class ParquetWriter:
                     del data[column.name]
             rest.append(_inner(data))
             for name, values in indexed.items():
-                values.append(item.get(name, {}).get("S"))
-            attributes.append(
-                _inner({name: one for name, one in item.items() if name not in {"pk", "sk", "at", "data", *indexed}})
-            )
+                values.append(None if name in odd else item.get(name, {}).get("S"))
+            attributes.append(_inner({name: one for name, one in item.items() if name not in left_out}))
         self._pages.append(
             pa.table(
                 {

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from aws.archive.columns import Column
+from aws.archive.derived import derived_indexes, derived_wire, pieces
 from aws.archive.keys import Keys, ids_of
 from aws.archive.render import canonical, escaped, leaf, listed, quoted, together
 from aws.wire import plain
@@ -27,9 +28,13 @@ _TEXT = pa.string()
 
 
 class Note(msgspec.Struct, frozen=True):
-    """What a file says of itself in its metadata: the fields of ``data`` that are columns, and their types."""
+    """What a file says of itself in its metadata: the fields of ``data`` that are columns, and their types.
+
+    ``derived`` are the indexes of which it leaves out what follows from the data (files of the format 2: none).
+    """
 
     columns: dict[str, str]
+    derived: tuple[str, ...] = ()
 
     def all(self) -> list[Column]:
         """The columns in the order of their names."""
@@ -44,11 +49,12 @@ class Rows:
         self._arrays = {name: array_of(table.column(name)) for name in table.column_names}
         self._count = len(table)
         self._layout = layout
+        self._derived = derived_indexes(layout, self._note.derived)
         self._versioned = layout.versioned
 
     @cached_property
     def _keys(self) -> Mapping[str, pa.Array]:
-        return Keys(self._layout).restored(self._arrays)
+        return Keys(self._layout, self._derived).restored(self._arrays)
 
     @cached_property
     def _fields(self) -> Mapping[str, tuple[Column, pa.Array]]:
@@ -65,20 +71,25 @@ class Rows:
         arrays, keys = self._arrays, self._keys
         plain = pc.and_(pc.equal(arrays["data"], "{}"), arrays["attributes"].is_null())
         chosen = pc.indices_nonzero(plain)
-        fields = []
+        fields, numbers = {}, {}
         for name, (column, texts) in self._fields.items():
             held = texts.take(chosen)
+            if column.letter == "N":
+                numbers[name] = held
             held = escaped(held) if column.letter == "S" else held
-            fields.append(together(f"{quoted(name)}:", leaf(column.letter, held), ""))
+            fields[name] = together(f"{quoted(name)}:", leaf(column.letter, held), "")
         count = len(chosen)
-        pieces = [
-            together('"at":', leaf("N", self._at.take(chosen)), ""),
-            together('"data":{"M":{', listed(fields, count), "}}", ""),
-        ]
-        for name in sorted(keys):
-            held = escaped(keys[name].take(chosen))
-            pieces.append(together(f'"{name}":', leaf("S", held), ""))
-        texts = together("{", listed(pieces, count), "}", "").cast(pa.binary()).to_pylist()
+        said = {
+            "at": together('"at":', leaf("N", self._at.take(chosen)), ""),
+            "data": together('"data":{"M":{', listed(fields.values(), count), "}}", ""),
+        }
+        held_keys = {name: array.take(chosen) for name, array in keys.items()}
+        for name, held in held_keys.items():
+            said[name] = together(f'"{name}":', leaf("S", escaped(held)), "")
+        for index in self._derived:
+            said |= pieces(index, held_keys[index.pk], fields, lambda name: numbers.get(name, pa.nulls(count, _TEXT)))
+        texts = listed([said[name] for name in sorted(said)], count)
+        texts = together("{", texts, "}", "").cast(pa.binary()).to_pylist()
         others = pc.indices_nonzero(pc.invert(plain)).to_pylist()
         if others:
             rows = list(self.wire(set(others)))
@@ -98,6 +109,9 @@ class Rows:
             if at[row] is not None:
                 item["at"] = {"N": at[row]}
             item["data"] = {"M": data}
+            for index in self._derived:
+                if index.pk in item:
+                    item |= derived_wire(index, data) or {}
             if attributes[row] is not None:
                 item |= msgspec.json.decode(attributes[row])
             yield item

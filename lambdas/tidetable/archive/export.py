@@ -1,7 +1,8 @@
 """The use case of archiving: fence, scan, write, read back, compare, mark. Stopped anywhere, it is simply run again.
 
 A table is scanned in segments side by side. Each part is read back and compared as soon as it is written, and only then
-noted in its segment's progress, so that a run goes on where the one before it ended, however long the whole takes.
+noted in its segment's progress, so that a run goes on where the one before it ended, however long the whole takes. Of a slow
+table a run reads what was left unused for it, and ends: the function's time costs more than what it would wait for.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tidetable.archive.manifest import (
     progress_key,
     progress_prefix,
 )
-from tidetable.archive.pacing import Pacer, rate_of, segments_of
+from tidetable.archive.pacing import BURST_SECONDS, SMOOTH_SECONDS, Pacer, rate_of, segments_of
 from tidetable.archive.ports import Completer, Format, Objects, PartWriter, RawPage, Source
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import ArchivePolicy, Config
@@ -36,12 +37,12 @@ from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableM
 from tidetable.leases import leased
 from tidetable.lifecycle.known import recorded_policy
 from tidetable.periods import from_label
-from tidetable.ports import Catalog, Clock, Tables
-from tidetable.times import to_text
+from tidetable.ports import Catalog, Clock, Table, Tables
+from tidetable.times import from_text, to_text
 
 # With less time left than this no page is fetched: the open part must still be written, read back and noted.
 _PART_SECONDS = 30.0
-_LONGEST_PAUSE = 8.0
+_LONGEST_PAUSE = 4.0
 
 
 @dataclass(slots=True)
@@ -63,13 +64,22 @@ class Exporter:
         found = self.config.streams.get(stream) or recorded_policy(stream, self.catalog)
         return found.archive if found is not None else ArchivePolicy()
 
+    def most(self, stream: str) -> int | None:
+        """The read units that the stream's tables may take at the most on demand, if there is such a limit."""
+        found = self.config.streams.get(stream)
+        return found.capacity.most.read if found is not None and found.capacity.most is not None else None
+
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """What a run of archiving came to; ``events`` are those that are archived and verified so far."""
+    """What a run of archiving came to; ``events`` are those that are archived and verified so far.
+
+    ``wait`` is after how many seconds another run finds as much to read as one run can.
+    """
 
     entry: Entry
     events: int
+    wait: float = 0.0
 
     @property
     def done(self) -> bool:
@@ -85,6 +95,7 @@ def archive_period(stream: str, label: str, parts: Exporter, owner: str, remaini
     entry = find_entry(stream, label, parts.catalog)
     if entry.state in (State.ARCHIVED, State.DELETED, State.RESTORING):
         return Archived(entry, entry.archive.events if entry.archive is not None else 0)
+    _settled(entry, parts)
     length = timedelta(seconds=remaining())
     with leased(parts.catalog, f"archive#{stream}#{label}", owner, parts.clock.now(), length) as held:
         if not held:
@@ -94,11 +105,11 @@ def archive_period(stream: str, label: str, parts: Exporter, owner: str, remaini
             parts.objects.clear(prefix_of(stream, label))
         # From here on no write can land: the drain's are fenced by this very state, and the window is long past.
         entry = parts.catalog.move(entry, State.ARCHIVING, expected=(State.CLOSED, State.ARCHIVING))
-        plan, found = _export(entry, parts, remaining)
+        plan, found, wait = _export(entry, parts, remaining)
         written = [part for progress in found for part in progress.parts]
         events = sum(part.events for part in written)
         if not all(progress.done for progress in found):
-            return Archived(entry, events)
+            return Archived(entry, events, wait)
         return Archived(_finish(entry, plan, written, parts), events)
 
 
@@ -111,13 +122,20 @@ def find_entry(stream: str, label: str, catalog: Catalog) -> Entry:
     raise ArchiveFailed(f"the catalog has no period {label} of {stream}")
 
 
-def _export(entry: Entry, parts: Exporter, remaining: Callable[[], float]) -> tuple[Plan, list[Progress]]:
-    """Bring every segment as far as the time goes."""
+def _settled(entry: Entry, parts: Exporter) -> Table:
+    """The table; ArchiveBusy while it changes, as it mostly becomes faster, and everything is planned by how fast it is."""
     table = parts.tables.describe(entry.table)
     if table is None:
         raise ArchiveFailed(f"table {entry.table} does not exist, so there is nothing to archive")
-    policy = parts.policy(entry.stream)
-    rate = rate_of(table, policy)
+    if table.status != "ACTIVE":
+        raise ArchiveBusy(f"table {entry.table} is {table.status}, perhaps to be made faster; a later run goes on")
+    return table
+
+
+def _export(entry: Entry, parts: Exporter, remaining: Callable[[], float]) -> tuple[Plan, list[Progress], float]:
+    """Bring every segment as far as the time and the table's pace go."""
+    table, policy = _settled(entry, parts), parts.policy(entry.stream)
+    rate = rate_of(table, policy, parts.most(entry.stream))
     key = plan_key(entry.stream, entry.period.label)
     found = parts.objects.find(key)
     if found is None:
@@ -125,10 +143,16 @@ def _export(entry: Entry, parts: Exporter, remaining: Callable[[], float]) -> tu
         parts.objects.put(key, msgspec.json.encode(plan))
     else:
         plan = msgspec.json.decode(found, type=Plan)
-    pacer = Pacer(rate, parts.clock)
+    burst = SMOOTH_SECONDS if table.on_demand else BURST_SECONDS
+    pacer = Pacer(rate, parts.clock, burst=burst, free=from_text(plan.free) if plan.free else None)
     segments = [Segment(entry, number, plan, parts, pacer, remaining) for number in range(plan.segments)]
     with ThreadPoolExecutor(plan.segments) as pool:
-        return plan, list(pool.map(Segment.run, segments))
+        progress = list(pool.map(Segment.run, segments))
+    if all(one.done for one in progress):
+        return plan, progress, 0.0
+    # If this run ends before it is noted, the next one reads a little too much and is throttled.
+    parts.objects.put(key, msgspec.json.encode(msgspec.structs.replace(plan, free=to_text(pacer.free))))
+    return plan, progress, pacer.rested()
 
 
 @dataclass(slots=True)
@@ -172,11 +196,11 @@ class Segment:
         return after, False
 
     def _page(self, after: Mapping[str, object] | None) -> RawPage | None:
-        """The next page at its turn; None if the time does not suffice."""
+        """The next page at its turn; None if the time does not suffice, or the wait is left to a later run."""
         backoff = 1.0
         pause = self.pacer.pause()
         while True:
-            if self.remaining() - pause < _PART_SECONDS:
+            if pause is None or self.remaining() - pause < _PART_SECONDS:
                 return None
             self.parts.clock.sleep(pause)
             try:
@@ -188,8 +212,9 @@ class Segment:
                     limit=self.pacer.limit(),
                 )
             except TableThrottled:
-                pause = backoff
-                backoff = min(2 * backoff, _LONGEST_PAUSE)
+                # A table that refuses so often has nothing left for this run; others read it, or it has no burst.
+                pause = backoff if backoff <= _LONGEST_PAUSE else None
+                backoff *= 2
                 continue
             except TableMissing as error:
                 raise ArchiveFailed(f"table {self.entry.table} went away while it was archived") from error

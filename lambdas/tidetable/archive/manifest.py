@@ -10,8 +10,9 @@ import msgspec
 from tidetable.keys import Index, Layout
 from tidetable.keys.layout import PartitionBy, ShardBy
 
-# Of the manifest and of the parts' columns alike.
-VERSION = 2
+# Of the manifest and of the parts' columns alike. What follows from the data is left out since version 3; a part says so itself.
+VERSION = 3
+_READABLE = (2, 3)
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,16 +85,20 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     def decode(cls, text: bytes) -> Manifest:
         """Read what ``encode`` wrote; ValueError if it is anything else."""
         found = msgspec.json.decode(text, type=cls)
-        if found.version != VERSION:
-            raise ValueError(f"the manifest is of version {found.version}, this reads version {VERSION}")
+        if found.version not in _READABLE:
+            raise ValueError(f"the manifest is of version {found.version}, this reads versions 2 and 3")
         return found
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What an export was begun with; a later run that goes on with it keeps to it."""
+    """What an export was begun with; a later run that goes on with it keeps to it.
+
+    ``free`` is the instant at which all that was read is paid for at the export's pace, as far as runs have noted it.
+    """
 
     segments: int
     columns: Mapping[str, str]
+    free: str | None = None
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):

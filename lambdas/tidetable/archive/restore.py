@@ -18,15 +18,21 @@ from tidetable.archive.export import Exporter, find_entry
 from tidetable.archive.facts import joined
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.catalog import Entry, Seen, State
-from tidetable.config import TableClass
+from tidetable.config import Stream, TableClass
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableThrottled
+from tidetable.expired import as_of
 from tidetable.ingest.routing import Outside
 from tidetable.ingest.writing import Jitter, write_outside, write_with_retries
 from tidetable.large import Packer, Place
 from tidetable.leases import leased
-from tidetable.lifecycle.reconcile import LEASE
+from tidetable.lifecycle.known import known_streams
+from tidetable.lifecycle.ladder import level_for
+from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
+from tidetable.lifecycle.specs import filling_spec
+from tidetable.names import parts_table
 from tidetable.period_tables import NotOurs, NotReady, PeriodTables, TableUnusable, beside, table_tags
-from tidetable.ports import EventStore, Tables, TableSpec
+from tidetable.ports import EventStore, TableRefused, Tables, TableSpec
+from tidetable.times import to_text
 
 _POLL_SECONDS = 1.0
 # A part is begun only with this much time left, and so is the comparison at the end.
@@ -83,11 +89,13 @@ def restore_period(
     why a period cannot be restored, ArchiveMismatch that the table is not what the manifest says.
     """
     parts = restorer.archive
-    entry = find_entry(stream, label, parts.catalog)
+    entry = as_of(find_entry(stream, label, parts.catalog), parts.config, parts.clock.now())
     if entry.state in (State.OPEN, State.CREATING, State.CLOSED, State.ARCHIVING):
         raise ArchiveFailed(f"period {label} of {stream} is {entry.state}: it has its table")
     if entry.archive is None:
         raise ArchiveFailed(f"period {label} of {stream} was deleted without an archive")
+    if entry.archive.expired_at is not None:
+        raise ArchiveFailed(f"the archive of period {label} of {stream} expired at {to_text(entry.archive.expired_at)}")
     length = timedelta(seconds=remaining())
     with leased(parts.catalog, f"archive#{stream}#{label}", owner, parts.clock.now(), length) as held:
         if not held:
@@ -102,13 +110,14 @@ def restore_period(
         unfinished = _compare(manifest, entry, parts, start, remaining)
         if unfinished is not None:
             return Restored(entry, len(manifest.parts), unfinished)
+        _recover(entry, restorer, remaining)
         return Restored(_open(entry, restorer, owner, parts.clock.now() + keep, remaining), len(manifest.parts), None)
 
 
 def _create(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) -> None:
-    """The period's table, on demand: it is filled as fast as it goes, and the ladder sets its units afterwards."""
+    """The period's table with all that its stream's tables have, on demand while it is filled."""
     tags = table_tags(restorer.stage, entry.stream, entry.period.label)
-    spec = TableSpec(entry.table, None, None, TableClass.STANDARD, tags, entry.layout.indexes)
+    spec = _spec(entry, restorer.archive, tags)
     specs = [spec, beside(spec)] if entry.layout.parts else [spec]
     tables = PeriodTables(restorer.stage, restorer.tables, restorer.archive.clock, remaining)
     try:
@@ -121,6 +130,38 @@ def _create(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) ->
         raise ArchiveBusy(f"{error}; restore again") from error
     except (NotOurs, TableUnusable) as error:
         raise ArchiveFailed(str(error)) from error
+
+
+def _spec(entry: Entry, parts: Exporter, tags: Mapping[str, str]) -> TableSpec:
+    """What the period's table is made with; the least there is for a stream of which no policy is recorded."""
+    stream = _policy(entry, parts)
+    if stream is None:
+        return TableSpec(entry.table, None, None, TableClass.STANDARD, tags, entry.layout.indexes)
+    return filling_spec(entry, stream, level_for(entry, stream, parts.clock.now()), tags)
+
+
+def _policy(entry: Entry, parts: Exporter) -> Stream | None:
+    """The stream's policy, or the last one of a stream that left the configuration."""
+    return known_streams(parts.config, parts.catalog, parts.clock.now()).config.streams.get(entry.stream)
+
+
+def _recover(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) -> None:
+    """Point-in-time recovery, if the stream's tables have it, once the table is whole."""
+    stream = _policy(entry, restorer.archive)
+    if stream is None or not stream.table.point_in_time_recovery:
+        return
+    for name in [entry.table, parts_table(entry.table)] if entry.layout.parts else [entry.table]:
+        while True:
+            try:
+                restorer.tables.enable_recovery(name)
+                break
+            except TableRefused as error:
+                # AWS: backups are available some seconds after a table has become active.
+                if not error.transient:
+                    raise ArchiveFailed(f"point-in-time recovery of {name} is refused: {error}") from error
+                if remaining() < 2 * _POLL_SECONDS:
+                    raise ArchiveBusy(f"table {name} is whole, but {error}; restore again") from error
+                restorer.archive.clock.sleep(_POLL_SECONDS)
 
 
 def _write(part: Part, entry: Entry, restorer: Restorer, remaining: Callable[[], float]) -> None:
@@ -169,14 +210,14 @@ def _open(entry: Entry, restorer: Restorer, owner: str, keep_until: datetime, re
     """Give the period to the lifecycle again, between two of its runs: one under way would not know of it."""
     parts = restorer.archive
     while True:
-        length = timedelta(seconds=max(remaining(), _POLL_SECONDS))
+        length = min(timedelta(seconds=max(remaining(), _POLL_SECONDS)), LEASE_MOST)
         with leased(parts.catalog, LEASE, owner, parts.clock.now(), length) as held:
             if held:
                 horizon = parts.catalog.horizon(entry.stream)
                 if horizon is not None and horizon > entry.period.start:
                     parts.catalog.set_horizon(entry.stream, entry.period.start)
                 # What the lifecycle saw was the table of the time before.
-                parts.catalog.note(entry, Seen(None, None, TableClass.STANDARD))
+                parts.catalog.note(entry, Seen(None, None, _spec(entry, parts, {}).table_class))
                 return parts.catalog.move(entry, State.CLOSED, expected=(State.RESTORING,), keep_until=keep_until)
         if remaining() < 2 * _POLL_SECONDS:
             raise ArchiveBusy("the lifecycle is at work; restore again")

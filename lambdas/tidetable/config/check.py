@@ -9,6 +9,7 @@ from datetime import timedelta
 from tidetable.config.check_capacity import MAX_UNITS, check_capacity
 from tidetable.config.check_doors import check_doors
 from tidetable.config.check_index import check_index
+from tidetable.config.check_keeping import check_keeping
 from tidetable.config.demand import SHORTEST, demand, tables_line
 from tidetable.config.model import RESERVED_COLUMNS, ArchivePolicy, Config, Stream
 from tidetable.names import STREAM, lake_table
@@ -70,6 +71,7 @@ def check(config: Config) -> list[str]:
     problems += _check_lifecycle(config)
     problems += _check_storage(config)
     problems += _check_lake_names(config)
+    problems += check_keeping(config)
     for stream in config.streams.values():
         path = f"streams.{stream.name}"
         found = (
@@ -80,6 +82,7 @@ def check(config: Config) -> list[str]:
             *_check_large(stream),
             *check_capacity(stream),
             *_check_archive(stream.archive),
+            *check_keeping(config, stream.name),
         )
         problems += [f"{path}{problem}" for problem in found]
     # Numbers that are out of bounds add up to nothing sensible.

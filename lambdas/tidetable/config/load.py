@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tidetable.config.model import ApiPolicy, Config, LifecyclePolicy, Observability, StoragePolicy, Stream
+from tidetable.config.model import ApiPolicy, Config, Keeping, LifecyclePolicy, Observability, StoragePolicy, Stream
 from tidetable.durations import Duration
 from tidetable.errors import ConfigError
 
@@ -20,6 +20,7 @@ _GROUPS: dict[str, type[msgspec.Struct]] = {
     "observability": Observability,
     "lifecycle": LifecyclePolicy,
     "storage": StoragePolicy,
+    "archive": Keeping,
 }
 
 

@@ -20,6 +20,7 @@ Mode = Literal["provisioned", "on-demand"]
 Versions = Literal["overwrite", "keep"]
 LoggingRole = Literal["stage", "account"]
 Beyond = Literal["refuse", "chunks", "s3"]
+StorageClass = Literal["standard", "infrequent-access", "intelligent-tiering", "glacier-instant-retrieval"]
 ChangeStream = Literal["none", "keys-only", "new-image", "old-image", "new-and-old-images"]
 
 
@@ -162,17 +163,33 @@ RESERVED_COLUMNS = frozenset(
 )  # fmt: skip
 
 
+class Keeping(_Group, frozen=True, kw_only=True):
+    """``[archive]``: how long archives are kept after they were written (zero: for ever), and in which class of S3's.
+
+    They are put into ``storage_class`` after ``storage_class_after``. Only classes that are read at once can be chosen: a query
+    of an archived period must not wait for hours.
+    """
+
+    expire_after: Duration = Duration(0)
+    storage_class: StorageClass = "standard"
+    storage_class_after: Duration = Duration(days=30)
+
+
 class ArchivePolicy(_Group, frozen=True, kw_only=True):
     """``[streams.NAME.archive]``: how an expired table is exported, and what its files look like.
 
-    ``read_share`` of the table's read units are used, by so many ``segments`` side by side; with ``read_units`` the table is
-    raised to so many for the export. ``columns`` are fields of ``data`` with the type of their column.
+    A provisioned table is switched to on-demand for its export; with ``read_units`` it is raised to so many instead.
+    ``read_share`` of the table's read units are used, by so many ``segments`` side by side. ``columns`` are fields of ``data``
+    with the type of their column. The others are the stream's own of ``[archive]``.
     """
 
     read_share: float = 0.5
     read_units: int | None = None
     segments: int = 4
     columns: Mapping[str, str] = msgspec.field(default_factory=dict)
+    expire_after: Duration | None = None
+    storage_class: StorageClass | None = None
+    storage_class_after: Duration | None = None
 
 
 class LargePolicy(_Group, frozen=True, kw_only=True):
@@ -298,6 +315,7 @@ class Config(_Group, frozen=True, kw_only=True):
     observability: Observability = Observability()
     lifecycle: LifecyclePolicy = LifecyclePolicy()
     storage: StoragePolicy = StoragePolicy()
+    archive: Keeping = Keeping()
     streams: Mapping[str, Stream]
 
     @property
@@ -320,3 +338,11 @@ class Config(_Group, frozen=True, kw_only=True):
     def keeps_catalog(self) -> bool:
         """Whether the catalog stays when the stack is destroyed: tables and archives are found by it."""
         return self.keeps_tables or self.storage.removal == "keep"
+
+    def keeping_of(self, stream: str) -> Keeping:
+        """How archives of a stream are kept: as it says itself, and else as ``[archive]`` says."""
+        found = self.streams.get(stream)
+        own = found.archive if found is not None else ArchivePolicy()
+        names = ("expire_after", "storage_class", "storage_class_after")
+        changes = {name: getattr(own, name) for name in names if getattr(own, name) is not None}
+        return msgspec.structs.replace(self.archive, **changes) if changes else self.archive

@@ -19,6 +19,11 @@ from tidetable.values import MAX_ITEM_BYTES, item_bytes
 _UNIT = 1024
 # What a version kept may still gain: its number, and the digests of those before it.
 _GROWTH = 1_024
+# A second version of N KB is one transaction that writes both items under one partition key: 4 N units, after the N of the
+# condition that failed. A partition takes 1,000 units per second, so beyond 200 KB it would never be written.
+_VERSION_BYTES = 100_000
+# What stays in the item although its data is outside: keys, and what indexes hold once more.
+_VERSION_BARE_BYTES = 160_000
 
 
 class Place(NamedTuple):
@@ -59,11 +64,12 @@ class Packer:
         """An item that has all of its data as a put that may be sent; None if it is too large for the policy."""
         packed, parts = self._without_cold(item, place, self.cold)
         size = item_bytes(packed)
-        limit = MAX_ITEM_BYTES - (_GROWTH if place.layout.versioned else 0)
+        versioned = place.layout.versioned
+        limit = _VERSION_BYTES if versioned else MAX_ITEM_BYTES
         above = self.compress_above
         if size <= limit and (above is None or size <= max(above, _UNIT)):
             return Put(place.table, packed, parts)
-        if above is None and self.beyond == "refuse":
+        if above is None and self.beyond == "refuse" and not (versioned and size <= MAX_ITEM_BYTES):
             return None
         text = encode_json(packed["data"])
         if len(text) > MAX_EVENT_BYTES:
@@ -79,8 +85,11 @@ class Packer:
         if size <= limit:
             return Put(place.table, packed, parts)
         beyond = self.beyond if place.layout.parts or self.beyond != "chunks" else "refuse"
+        if versioned and beyond == "refuse" and min(size, after) <= MAX_ITEM_BYTES - _GROWTH:
+            # It would fit an item, so it is not what the policy refuses.
+            beyond = "chunks" if place.layout.parts else "s3"
         # What indexes hold of it stays in the item, whatever becomes of its data.
-        if beyond == "refuse" or item_bytes(_dataless(packed)) > limit - _UNIT:
+        if beyond == "refuse" or item_bytes(_dataless(packed)) > (_VERSION_BARE_BYTES if versioned else limit) - _UNIT:
             return None
         return self._outside(packed, text, payload, place, parts, beyond)
 

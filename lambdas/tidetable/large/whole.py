@@ -88,15 +88,18 @@ class Unpacker:
         return {**whole, "packed": packed}
 
     def _bodies(self, items: Iterable[Item], table: str, *, cold: bool) -> Mapping[str, bytes]:
-        """The bodies of all parts that these items refer to."""
-        keys = [
-            key
+        """The bodies of all parts that these items refer to.
+
+        A part's key is calculated from its content, so versions of an event that have the same content share their parts.
+        """
+        keys = {
+            key: None
             for item in items
             for marker in _markers(item, cold=cold)
             if "v" in marker
             for key in part_keys(item, marker)
-        ]
-        return self.store.get_parts(parts_table(table), keys) if keys else {}
+        }
+        return self.store.get_parts(parts_table(table), list(keys)) if keys else {}
 
     def _one(self, item: Item, bodies: Mapping[str, bytes], *, cold: bool) -> Item:
         whole = dict(self.inflated(item))

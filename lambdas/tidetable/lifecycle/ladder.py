@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 
-from tidetable.catalog import Entry, Seen
+from tidetable.catalog import Entry, Seen, State
 from tidetable.config import Autoscaling, Stream, TableClass
 from tidetable.lifecycle.expiry import closes_at, is_leaving
 from tidetable.periods import Period, containing
@@ -97,7 +97,12 @@ def level_for(entry: Entry, stream: Stream, now: datetime, stagger: timedelta = 
         most = stream.capacity.maxima if write is None else None
         return Level(write, read, level.table_class, f"open for a backfill until {to_text(until)}", most=most)
     units = stream.archive.read_units
-    if level.read is None or units is None or units <= level.read or not is_exported(entry, stream, now):
+    if level.read is None or not is_exported(entry, stream, now):
+        return level
+    if units is None:
+        # A table that is read once, and then no more, costs what is read of it and its storage; decision 31.
+        return Level(None, None, level.table_class, RAISED)
+    if units <= level.read or not entry.live:
         return level
     return replace(level, read=units, reason=RAISED)
 
@@ -108,9 +113,10 @@ def _share(table: str) -> float:
 
 
 def is_exported(entry: Entry, stream: Stream, now: datetime) -> bool:
-    """Whether the entry's table is to be archived, and is not yet."""
-    archives = stream.on_expiry == "archive" and entry.live
-    return archives and is_leaving(entry, stream, now)
+    """Whether the entry's table is being archived, is to be, or was and is still there."""
+    if entry.state in (State.ARCHIVING, State.ARCHIVED):
+        return True
+    return stream.on_expiry == "archive" and entry.live and is_leaving(entry, stream, now)
 
 
 def level_of(period: Period, stream: Stream, now: datetime, delay: timedelta = timedelta(0)) -> Level:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from tidetable.catalog import Backfill, Entry, State
-from tidetable.config import Config, Stream, TableClass, Units
+from tidetable.config import Config, Stream, TableClass
 from tidetable.lifecycle.actions import (
     Action,
     Archive,
@@ -30,10 +30,11 @@ from tidetable.lifecycle.expiry import closes_at, deletable_at, is_closed, is_le
 from tidetable.lifecycle.ladder import RAISED, Level, age_of, level_for
 from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.premake import opening, periods_to_exist
+from tidetable.lifecycle.specs import table_spec
 from tidetable.names import table_name
 from tidetable.period_tables import passes
 from tidetable.period_tables import table_tags as table_tags
-from tidetable.ports import Table, TableSpec
+from tidetable.ports import Table
 from tidetable.times import to_text
 
 # A table is made in seconds. If its key is lost meanwhile, DynamoDB drops it after an hour (measured).
@@ -90,27 +91,10 @@ def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: O
 
 def _create(config: Config, stage: str, stream: Stream, entry: Entry, now: datetime, reason: str) -> Create:
     level = level_for(entry, stream, now, config.lifecycle.stagger)
-    table, capacity = stream.table, stream.capacity
-    spec = TableSpec(
-        entry.table,
-        level.write,
-        level.read,
-        level.table_class,
-        {**table.tags, **table_tags(stage, stream.name, entry.period.label)},
-        entry.layout.indexes,
-        table.deletion_protection,
-        level.index_units,
-        # A table that is made late, for an age at which nothing is written any more, needs no head start.
-        warm=_pair(capacity.warm) if age_of(entry.period, stream, now) == 0 else None,
-        most=_pair(capacity.most) if level.write is None else None,
-        encryption=table.encryption,
-        stream=table.stream,
-    )
-    return Create(entry, reason, spec, table.point_in_time_recovery)
-
-
-def _pair(units: Units | None) -> tuple[int, int] | None:
-    return None if units is None else (units.write, units.read)
+    # A table that is made late, for an age at which nothing is written any more, needs no head start.
+    young = age_of(entry.period, stream, now) == 0
+    spec = table_spec(entry, stream, level, table_tags(stage, stream.name, entry.period.label), young=young)
+    return Create(entry, reason, spec, stream.table.point_in_time_recovery)
 
 
 def _reopen(entry: Entry, stream: Stream, backfills: Sequence[Backfill], now: datetime) -> Iterator[Action]:

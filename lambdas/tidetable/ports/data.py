@@ -180,11 +180,14 @@ class EventStore(Protocol):
         ...
 
     def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:
-        """The items of these keys as far as they are there; TableMissing if there is no such table."""
+        """The items of these keys as far as they are there; a key may be repeated. TableMissing if there is no such table."""
         ...
 
     def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
-        """The bodies of these parts, strongly consistent, as far as they are there; TableMissing if there is no such table."""
+        """The bodies of these parts, strongly consistent, as far as they are there; a key may be repeated.
+
+        TableMissing if there is no such table.
+        """
         ...
 
 

@@ -76,14 +76,14 @@ def _read(entry: Entry, ref: Ref, reader: Reader, shape: Shape, *, consistent: b
 
 
 def _read_archive(entry: Entry, ref: Ref, reader: Reader, shape: Shape) -> Row | None:
-    if entry.archive is None:
+    if entry.archived is None:
         return None
     try:
         time, series, id = entry.layout.names_of({"pk": ref.key.pk, "sk": ref.key.sk})
         place = entry.layout.across(None).sort_key(from_text(time), series, id)
     except ValueError:
         return None  # no event has such a key
-    keys = ArchiveRange(entry.archive.manifest, place, place, versions=shape.versions)
+    keys = ArchiveRange(entry.archived.manifest, place, place, versions=shape.versions)
     page = reader.archive.read(keys, limit=100, ascending=True)
     rows = archived_rows(page.events, page.versions, entry)
     return next((row for row in rows if entry.layout.key_of(row.event) == ref.key), None)

@@ -152,4 +152,6 @@ def _period(entry: Entry, table: Table | None, now: datetime) -> dict[str, Any]:
     if entry.archive is not None:
         facts = entry.archive
         document["archive"] = {"manifest": facts.manifest, "events": facts.events, "bytes": facts.bytes}
+        if facts.expired_at is not None:
+            document["archive"]["expired_at"] = to_text(facts.expired_at)
     return document

@@ -129,8 +129,8 @@ def plan_query(query: Query, entries: Sequence[Entry]) -> Plan:
     gaps: list[Gap] = []
     parts = []
     for entry, start, end in covered(query.start, query.end, entries, gaps):
-        if not entry.live and entry.archive is None:
-            gaps.append(Gap(start, end, "deleted"))
+        if not entry.live and entry.archived is None:
+            gaps.append(Gap(start, end, entry.absence))
         elif entry.live and _access(query, entry.layout) is None:
             gaps.append(Gap(start, end, "no index"))
         else:
@@ -163,10 +163,10 @@ def _access(query: Query, layout: Layout) -> Access | None:
 def _stages(query: Query, access: Access | None, entry: Entry, start: datetime, end: datetime) -> Iterator[Stage]:
     """A period's stages, as far as they lie ahead."""
     layout = entry.layout
-    if not entry.live and entry.archive is not None:
+    if not entry.live and entry.archived is not None:
         if _ahead(start, end, query):
             low, high, after = _edges(query, layout.across(query.series), start, end)
-            facts, versions = entry.archive, query.shape.versions
+            facts, versions = entry.archived, query.shape.versions
             keys = ArchiveRange(facts.manifest, low, high, query.series, after, versions, query.conditions)
             yield Stage(entry, start, end, archive=keys)
     elif access is not None and access.index is not None and not access.index.replica:

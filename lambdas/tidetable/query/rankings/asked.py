@@ -179,11 +179,11 @@ def plan_ranking(ranking: Ranking, entries: Sequence[Entry], gaps: list[Gap]) ->
         whole = (start, end) == (entry.period.start, entry.period.end)
         edges = layout.edge(start), layout.edge(end)
         index = _same(ranking.index, layout.indexes)
-        if not entry.live and entry.archive is not None:
-            keys = ArchiveRange(entry.archive.manifest, *edges, conditions=ranking.asked(), rank=ranking.archived())
+        if not entry.live and entry.archived is not None:
+            keys = ArchiveRange(entry.archived.manifest, *edges, conditions=ranking.asked(), rank=ranking.archived())
             stages.append(Stage(entry, start, end, archive=keys, conditions=ranking.conditions))
         elif not entry.live:
-            gaps.append(Gap(start, end, "deleted"))
+            gaps.append(Gap(start, end, entry.absence))
         elif index is None:
             gaps.append(Gap(start, end, "no index"))
         else:

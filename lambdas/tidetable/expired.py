@@ -1,0 +1,60 @@
+"""Archives that have had their time: the bucket deletes their files by its own rules, and readers must not look for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from tidetable.catalog import Backfill, Entry
+from tidetable.config import Config
+from tidetable.ports import CatalogReader, Clock
+
+
+def expiry_of(entry: Entry, config: Config) -> datetime | None:
+    """From when on the bucket may have deleted an entry's archive; None if it is kept for ever, or there is none.
+
+    AWS: a lifecycle rule deletes an object at the first midnight (UTC) that lies so many days after it was written, or later.
+    """
+    kept = config.keeping_of(entry.stream).expire_after
+    return entry.archive.at + kept if kept and entry.archive is not None else None
+
+
+def as_of(entry: Entry, config: Config, now: datetime) -> Entry:
+    """The entry with its archive said to have expired if it has; what the catalog says of that stands."""
+    expires = expiry_of(entry, config)
+    if entry.archive is None or entry.archive.expired_at is not None or expires is None or now < expires:
+        return entry
+    return replace(entry, archive=replace(entry.archive, expired_at=expires))
+
+
+@dataclass(frozen=True, slots=True)
+class PresentCatalog:
+    """The catalog as readers of events see it now: an archive expires at its instant, not when the catalog is told."""
+
+    catalog: CatalogReader
+    config: Config
+    clock: Clock
+
+    def entries(
+        self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
+    ) -> Sequence[Entry]:
+        """The catalog's, of this instant."""
+        found = self.catalog.entries(stream, start, end, consistent=consistent)
+        if not self.config.keeping_of(stream).expire_after:
+            return found
+        now = self.clock.now()
+        return [as_of(entry, self.config, now) for entry in found]
+
+    def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
+        """The catalog's, of this instant."""
+        now = self.clock.now()
+        return [as_of(entry, self.config, now) for entry in self.catalog.entries_before(stream, end, limit)]
+
+    def backfills(self, stream: str) -> Sequence[Backfill]:
+        """The catalog's."""
+        return self.catalog.backfills(stream)
+
+    def secret(self) -> bytes:
+        """The catalog's."""
+        return self.catalog.secret()

@@ -1,0 +1,47 @@
+"""What a period table is made with: the one place for tables that are new and for those that are restored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tidetable.catalog import Entry
+from tidetable.config import Stream, Units
+from tidetable.lifecycle.ladder import Level
+from tidetable.ports import TableSpec
+
+
+def table_spec(entry: Entry, stream: Stream, level: Level, own_tags: Mapping[str, str], *, young: bool) -> TableSpec:
+    """The specification of an entry's table at a level of its stream's ladder.
+
+    ``own_tags`` prove that the table is the pipeline's; they come before the stream's. Only a ``young`` table, whose events are
+    still to come, is made warm. What a table has besides its key and its capacity follows from the stream's configuration.
+    """
+    table, capacity = stream.table, stream.capacity
+    return TableSpec(
+        entry.table,
+        level.write,
+        level.read,
+        level.table_class,
+        {**table.tags, **own_tags},
+        entry.layout.indexes,
+        table.deletion_protection,
+        level.index_units,
+        warm=_pair(capacity.warm) if young else None,
+        most=_pair(capacity.most) if level.write is None else None,
+        encryption=table.encryption,
+        stream=table.stream,
+    )
+
+
+def filling_spec(entry: Entry, stream: Stream, level: Level, own_tags: Mapping[str, str]) -> TableSpec:
+    """The same for a table that is filled from its archive: on demand, as fast as that goes, whatever the level.
+
+    The ladder sets the units afterwards, of the indexes too. The maximum of an on-demand level holds for the filling as well.
+    """
+    spec = table_spec(entry, stream, level, own_tags, young=False)
+    return replace(spec, write=None, read=None, index_units={})
+
+
+def _pair(units: Units | None) -> tuple[int, int] | None:
+    return None if units is None else (units.write, units.read)

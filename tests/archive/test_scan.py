@@ -1,0 +1,90 @@
+"""The scan of an export: what is asked of DynamoDB, and that a damaged page is no page."""
+
+import json
+from io import BytesIO
+from typing import Any
+from zlib import crc32
+
+import boto3
+import pytest
+from botocore.awsrequest import AWSResponse
+from botocore.config import Config
+
+from aws.archive.scan import RawScan
+from tidetable.errors import ArchiveFailed, TableMissing, TableThrottled
+
+PAGE = json.dumps(
+    {
+        "Items": [{"pk": {"S": "a#0"}}],
+        "Count": 1,
+        "ScannedCount": 1,
+        "LastEvaluatedKey": {"pk": {"S": "a#0"}},
+        "ConsumedCapacity": {"TableName": "t", "CapacityUnits": 256.0},
+    }
+).encode()
+
+
+class Wire:
+    """What DynamoDB answers, and what it was asked."""
+
+    def __init__(self, body: bytes = PAGE, status: int = 200, crc: int | None = None) -> None:
+        self.requests: list[Any] = []
+        self._answer = body, status, crc32(body) if crc is None else crc
+        client = boto3.client(
+            "dynamodb",
+            region_name="us-east-1",
+            aws_access_key_id="test",
+            aws_secret_access_key="test",
+            config=Config(retries={"total_max_attempts": 1}),
+        )
+        events: Any = client.meta.events
+        events.register("before-send.dynamodb.Scan", self._send)
+        self.scan = RawScan(client)
+
+    def _send(self, request: Any, **_: Any) -> AWSResponse:
+        self.requests.append(json.loads(request.body))
+        body, status, crc = self._answer
+        headers: Any = {"x-amz-crc32": str(crc)}
+        return AWSResponse(request.url, status, headers, _Raw(body))
+
+    def page(self, limit: int | None = None) -> Any:
+        return self.scan.page("t", segment=1, segments=4, after={"pk": {"S": "x"}}, limit=limit)
+
+
+class _Raw(BytesIO):
+    def stream(self, **_: Any) -> Any:
+        yield self.read()
+
+
+def test_a_page_is_read_consistently_and_is_given_as_it_came() -> None:
+    """The completeness of an archive rests on it: the last write before the fence must be in it."""
+    wire = Wire()
+    page = wire.page(limit=7)
+    assert wire.requests == [
+        {
+            "TableName": "t",
+            "ConsistentRead": True,
+            "Segment": 1,
+            "TotalSegments": 4,
+            "ReturnConsumedCapacity": "TOTAL",
+            "ExclusiveStartKey": {"pk": {"S": "x"}},
+            "Limit": 7,
+        }
+    ]
+    assert (page.items, page.count, page.units) == (b'[{"pk": {"S": "a#0"}}]', 1, 256.0)
+    assert page.after == {"pk": {"S": "a#0"}}
+
+
+def test_a_page_that_was_damaged_on_its_way_is_refused() -> None:
+    with pytest.raises(ArchiveFailed, match="damaged on its way"):
+        Wire(crc=1).page()
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [("ProvisionedThroughputExceededException", TableThrottled), ("ResourceNotFoundException", TableMissing)],
+)
+def test_a_refusal_is_told_by_its_kind(code: str, error: type[Exception]) -> None:
+    body = json.dumps({"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": "no"}).encode()
+    with pytest.raises(error):
+        Wire(body, 400).page()
