@@ -31,8 +31,10 @@ from tidetable.query import (
     form_of,
     get_event,
     parse_query,
+    refuse_unwritable,
     rendered,
     run_query,
+    unavailable,
 )
 
 if TYPE_CHECKING:
@@ -126,21 +128,25 @@ def no_route(_: NotFoundError) -> HttpResponse[str]:
 
 
 @app.exception_handler(Exception)  # type: ignore[untyped-decorator]
-def failed(_: Exception) -> HttpResponse[str]:
-    """Whatever it was, the caller may ask again and learns nothing of the inside."""
-    logger.exception("query failed")
-    metrics.add_metric("QueryFailures", MetricUnit.Count, 1)
-    problem = Problem(
-        503, "unavailable", "the query could not be answered now; ask again", headers={"Retry-After": "2"}
-    )
-    return _http(problem_response(problem))
+def failed(error: Exception) -> HttpResponse[str]:
+    """Whatever it was, the caller may ask again, and learns which part gave no answer and nothing of the inside."""
+    return _http(_failure(error))
 
 
 @uncollected
 @observed
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
-    """Route one request."""
-    return app.resolve(event, context)
+    """Route one request; nothing leaves as an exception, which the gateway would answer without a word of why."""
+    try:
+        return app.resolve(event, context)
+    except Exception as error:
+        return _failure(error)
+
+
+def _failure(error: Exception) -> dict[str, Any]:
+    logger.exception("query failed")
+    metrics.add_metric("QueryFailures", MetricUnit.Count, 1)
+    return problem_response(unavailable(error))
 
 
 def _stream(name: str) -> Stream:
@@ -152,7 +158,9 @@ def _stream(name: str) -> Stream:
 
 
 def _parameters() -> dict[str, list[str]]:
-    return app.current_event.raw_event.get("multiValueQueryStringParameters") or {}
+    parameters: dict[str, list[str]] = app.current_event.raw_event.get("multiValueQueryStringParameters") or {}
+    refuse_unwritable(parameters)
+    return parameters
 
 
 def _told(cost: Cost) -> dict[str, str]:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.fakes import SEAL
 from tests.query.test_walk import NOW, STREAM
+from tidetable.conditions import Names
 from tidetable.config import parse
 from tidetable.problems import ProblemError
 from tidetable.query import Seal, parse_query
@@ -20,14 +21,14 @@ BEFORE = NOW - timedelta(days=1)
 
 def cursor(stream: str = "s", series: str | None = "a", *, consistent: bool = False) -> str:
     """What a page of a query ended with."""
-    query = Query(stream, BEFORE, NOW, series, ascending=True, limit=1, consistent=consistent)
+    query = Query(stream, BEFORE, NOW, Names(() if series is None else (series,)), ascending=True, limit=1, consistent=consistent)
     return SEAL.seal(query.cursor(Position(NOW)))
 
 
 CURSOR = cursor()
 OTHER = cursor("other", None)
 TOUCHED = CURSOR.replace(CURSOR[40], "A" if CURSOR[40] != "A" else "B", 1)
-FORGED = Seal(lambda: b"a guess").seal(Query("s", BEFORE, NOW, "a", ascending=True, limit=1).cursor(Position(NOW)))
+FORGED = Seal(lambda: b"a guess").seal(Query("s", BEFORE, NOW, Names(("a",)), ascending=True, limit=1).cursor(Position(NOW)))
 
 REFUSED = [
     ("an unknown parameter", {"form": ["-1h"]}, "unknown_parameter", "known are from, to"),

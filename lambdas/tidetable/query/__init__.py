@@ -8,10 +8,11 @@ from tidetable.query.cursor import Seal
 from tidetable.query.formats import FORMAT, Form, fits, form_of, rendered
 from tidetable.query.get import get_event
 from tidetable.query.latest import find_latest
-from tidetable.query.params import parse_query
+from tidetable.query.params import parse_query, refuse_unwritable
 from tidetable.query.read import Cost, Reader
 from tidetable.query.run import explain_query, run_query
 from tidetable.query.streams import describe_periods, describe_streams
+from tidetable.query.unavailable import unavailable
 
 __all__ = [
     "FORMAT",
@@ -28,6 +29,8 @@ __all__ = [
     "form_of",
     "get_event",
     "parse_query",
+    "refuse_unwritable",
     "rendered",
     "run_query",
+    "unavailable",
 ]

@@ -21,10 +21,12 @@ from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.events import Event, Item
 from tidetable.keys import number_at
 from tidetable.ports import Asked, KeyRange, Page, Tables
+from tidetable.problems import ProblemError, refuse
 from tidetable.query.answer import MAX_ANSWER_BYTES, Table
-from tidetable.query.explain import estimate_top, shown_plan, where_of
+from tidetable.query.estimate import estimate_top
+from tidetable.query.explain import shown_plan, where_of
 from tidetable.query.fetch import share
-from tidetable.query.plan import Gap, Stage
+from tidetable.query.plan import Gap, Stage, cut_gap
 from tidetable.query.rankings.asked import Place, Ranking, plan_ranking
 from tidetable.query.read import ARCHIVES, RESERVE, Cost, Reader, Remaining, Vanished, got
 from tidetable.query.rows import Row, complete, row_of, shown
@@ -77,7 +79,7 @@ class _Range:
 
 
 def find_top(ranking: Ranking, stream: Stream, reader: Reader, now: datetime, remaining: Remaining) -> Top:
-    """The first events of a ranking; StoreUnavailable if the time does not suffice."""
+    """The first events of a ranking; ProblemError, with what to change, if the time does not suffice."""
     for consistent in (False, True):
         gaps: list[Gap] = []
         entries = reader.catalog.entries(stream.name, ranking.start, ranking.end, consistent=consistent)
@@ -106,6 +108,12 @@ def explain_top(ranking: Ranking, stream: Stream, reader: Reader, tables: Tables
     }
     filtered = ((stage, _filtered_by(stage)) for stage in stages)
     return shown_plan(asked, filtered, told_gaps(gaps, now), found)
+
+
+def _too_much(what: str) -> ProblemError:
+    """422 for a ranking that takes longer than an answer may, however often it is queried."""
+    narrower = "narrow from and to, lower limit, or add a condition on the ranked number, which narrows what is read"
+    return refuse(422, "too_much", f"{what} longer than an answer may: {narrower}")
 
 
 def _filtered_by(stage: Stage) -> list[str]:
@@ -162,7 +170,7 @@ class _Run:
         due, least = ranges, limit
         while due:
             if self._remaining() < RESERVE:
-                raise StoreUnavailable("no answer", "the ranking takes longer than an answer may: ask for fewer")
+                raise _too_much("the ranking takes")
             for one in due:
                 filtered = bool(one.keys.times or one.stage.conditions)
                 one.limit = max(share(least, len(due)), 2 * one.limit if filtered else 0)
@@ -194,7 +202,7 @@ class _Run:
                 raise Vanished
             if page is None:
                 period = one.stage.entry.period
-                self._gaps.append(Gap(period.start, period.end, "table missing"))
+                self._gaps.append(cut_gap(period, self._ranking.start, self._ranking.end))
             self._take(one, page or Page((), more=False))
 
     def _take(self, one: _Range, page: Page) -> None:
@@ -238,7 +246,7 @@ class _Run:
             for reading in [pool.submit(self._read_archive, stage) for stage in stages]:
                 reading.result(timeout=max(self._remaining() - RESERVE, 0.1))
         except TimeoutError as error:
-            raise StoreUnavailable("no answer", "the archives of the range take longer than an answer may") from error
+            raise _too_much(f"ranking the range's {len(stages)} archived periods takes") from error
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -260,7 +268,7 @@ class _Run:
             if not page.more or page.reached is None:
                 return
             keys = replace(keys, after=page.reached)
-        raise StoreUnavailable("no answer", "the archives of the range take longer than an answer may")
+        raise _too_much(f"ranking the archived period {stage.entry.period.label} takes")
 
     def _rows(self, first: Sequence[_Found]) -> tuple[list[dict[str, Any]], int]:
         """The first events as they are shown, as many as an answer holds, and how many of those found they are."""
