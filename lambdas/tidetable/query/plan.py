@@ -9,7 +9,7 @@ from typing import Literal
 
 from tidetable.catalog import Entry
 from tidetable.conditions import ANY, Condition, Names
-from tidetable.keys import Index, Layout, escape, suffix_of, unescape
+from tidetable.keys import Index, Layout, escape, unescape
 from tidetable.keys.layout import NEWEST
 from tidetable.periods import Period
 from tidetable.ports import ArchiveRange, KeyRange
@@ -17,10 +17,8 @@ from tidetable.query.access import Access, access_to
 from tidetable.query.cursor import Position
 from tidetable.query.params import Query
 from tidetable.query.rows import Shape
+from tidetable.query.spread import spread_over_series, suffixes_of, suffixes_of_hashes
 from tidetable.times import from_text, to_text
-
-# Times are whole microseconds.
-_MOMENT = timedelta(microseconds=1)
 
 Source = Literal["table", "index", "replica", "archive"]
 
@@ -193,53 +191,10 @@ def _stages(query: Query, access: Access | None, entry: Entry, start: datetime, 
                 whole = KeyRange(entry.table, "", low, high, after, access.index, access.conditions)
                 table = Stage(entry, first, last, whole, index=access.index, conditions=access.conditions)
                 if layout.partition_by == "series" and query.series is None:
-                    yield replace(table, spread=_spread(query, layout, whole))
+                    yield replace(table, spread=spread_over_series(query, layout, whole))
                 else:
                     partition = layout.logical(first, query.series or "")
-                    yield replace(table, partitions=[partition], suffixes=_suffixes(query.names, layout))
-
-
-def _suffixes(names: Names, layout: Layout) -> Sequence[int]:
-    """The suffixes of a logical partition that can hold events of these names."""
-    hashed = names.ids if layout.shard_by == "id" else names.series
-    return _suffixes_of(hashed, layout.shards)
-
-
-def _suffixes_of(hashed: Sequence[str], shards: int) -> Sequence[int]:
-    return sorted({suffix_of(name, shards) for name in hashed}) if hashed else range(shards)
-
-
-def _spread(query: Query, layout: Layout, whole: KeyRange) -> list[KeyRange]:
-    """The ranges of several series of a table that is partitioned by series, each from its own place after the query's."""
-    across = replace(whole, after=None)
-    return [
-        replace(keys, pk=f"{escape(series)}#{suffix}")
-        for series in query.names.series
-        if (keys := _of_series(query, layout, across, series)) is not None
-        for suffix in _suffixes(query.names._replace(series=(series,)), layout)
-    ]
-
-
-def _of_series(query: Query, layout: Layout, keys: KeyRange, series: str) -> KeyRange | None:
-    """What lies after the query's place in one series of several; None if nothing can.
-
-    In a partition of a series, sort keys are time and id. At the place's own time the series decide: those before it, in the
-    order of the answer, have been read to the end of that time, and the others not begun.
-    """
-    after = query.after
-    if after is None or not after.id:
-        place = None if after is None else layout.edge(after.time)
-    elif series == after.series:
-        place = layout.sort_key(after.time, series, after.id)
-    else:
-        # As in keys, where a separator follows each name.
-        follows = f"{escape(series)}#" > f"{escape(after.series)}#"
-        place = layout.edge(after.time if follows else after.time + _MOMENT)
-    if place is None or (place < keys.low if query.ascending else place > keys.high):  # type: ignore[operator]
-        return keys
-    if place > keys.high if query.ascending else place < keys.low:  # type: ignore[operator]
-        return None
-    return replace(keys, after=place)
+                    yield replace(table, partitions=[partition], suffixes=suffixes_of(query.names, layout))
 
 
 def _slices(query: Query, layout: Layout, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
@@ -263,7 +218,7 @@ def _index_stage(query: Query, access: Access, index: Index, entry: Entry, start
     conditions = access.conditions
     keys = KeyRange(entry.table, "", low, high, after, index, told_by(index, conditions))
     fetches = fetches_from(index, query.shape, conditions)
-    suffixes = _suffixes_of(query.names.ids, index.shards)
+    suffixes = suffixes_of_hashes(query.names.ids, index.shards)
     return Stage(
         entry, start, end, keys, access.partitions, suffixes, index=index, conditions=conditions, fetches=fetches
     )
