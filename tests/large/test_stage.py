@@ -324,6 +324,22 @@ def test_every_kept_version_is_read_by_its_number_before_and_after_its_archive()
     all_are_read()
 
 
+def test_an_event_of_very_many_versions_is_read_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidetable.query.get.MAX_VERSIONS", 2)
+    stage = built()
+    for n in range(1, 8):
+        (ref,) = send(stage, "kept", event(0, {"n": n})).refs
+        stage.clock.sleep(1)
+    asked, found = {"versions": ["all"]}, []
+    for _ in range(5):
+        page = get_event(stage.config.streams["kept"], ref or "", stage.reader(), asked)
+        found.append([one["data"]["n"] for one in (page, *page["versions"])])
+        if "versions_left_out" not in page:
+            break
+        asked = {"versions": ["all"], "version": [str(page["versions_left_out"])]}
+    assert found == [[7, 6, 5], [4, 3, 2], [1]]
+
+
 @pytest.mark.parametrize("version", ["0", "-1", "one", "1.0", "9" * 5000])
 def test_a_version_that_is_no_number_is_refused(version: str) -> None:
     stage = built()

@@ -1,18 +1,23 @@
 """Conditions on series and id: several series in one walk, ids, prefixes; what they cost, and what is refused."""
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aws.archive.clients import decode_range
 from tests.fakes import SEAL
 from tests.query.held import BY_SERIES, DAYS, NOW, SERIAL, START, TIMELY, Held, stream
 from tests.query.places import place
+from tidetable.conditions import Names
 from tidetable.events import Event
 from tidetable.keys import Layout
+from tidetable.ports import ArchiveRange
 from tidetable.problems import ProblemError
 from tidetable.query import parse_query, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
@@ -136,6 +141,12 @@ def test_a_cursor_takes_the_same_names_in_any_order_and_no_others() -> None:
     for other in ({"series": ["a"]}, {"series": ["a", "b#1", "ab"]}, {"id": ["x"]}, {"series:prefix": ["a"]}):
         with pytest.raises(ProblemError, match="another query"):
             parse_query(BARE, {"cursor": [following], **other}, NOW, SEAL)
+
+
+def test_a_range_of_an_archive_is_the_same_on_its_way_to_the_reader() -> None:
+    names = Names(("a", "ü%"), ("1",), "a", "\x01")
+    keys = ArchiveRange("m", "low", "high", None, "after", versions=True, names=names, version=3)
+    assert decode_range(json.loads(json.dumps(msgspec.to_builtins(keys)))) == keys
 
 
 @pytest.mark.parametrize(

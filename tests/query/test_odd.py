@@ -273,6 +273,44 @@ def test_the_newest_version_decides_for_all_of_an_archived_event(kept: Stream) -
             assert [row["newest"] for row in document["events"]] == [True] + [False] * (len(wanted) - 1)
 
 
+def test_an_archived_event_of_many_large_versions_shows_as_many_as_a_page_of_the_archive_holds(
+    kept: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page of the archive is an answer of a function, which has at most 6 MB: versions were never left out of one before."""
+    monkeypatch.setattr(reading, "MAX_PAGE_BYTES", 1300)
+    placed = []
+    for number in range(2):
+        event = made(0, number)
+        for version in range(5, 0, -1):
+            one = Event(event.series, event.time, event.id, {"text": "x" * 400, "version": version})
+            placed.append((one, Version(version, 1, newest=version == 5)))
+    base = Held(kept, [], [kept.layout] * DAYS)
+    archive: Any = base.reader.archive
+    pages: list[int] = []
+
+    class Versions:
+        def manifest(self, key: str) -> Any:
+            manifest = archive.manifest(key)
+            return msgspec.structs.replace(manifest, parts=manifest.parts[:1])
+
+        def events(self, *_: Any, **__: Any) -> Any:
+            return iter(sorted(placed, key=lambda one: (one[0].time, one[1].number)))
+
+        def read(self, keys: ArchiveRange, *, limit: int, ascending: bool) -> ArchivePage:
+            reader: Any = self
+            page = reading.read_archive(keys, reader, limit=limit, ascending=ascending)
+            pages.append(len(page.events))
+            return page
+
+    base.reader.archive = Versions()
+    span = {"from": to_text(START), "to": to_text(START + timedelta(days=1))}
+    rows = ask(base, None, **span, versions="all", order="asc", limit="50").document()["events"]
+    assert [(row["id"], row["version"], row.get("versions_left_out")) for row in rows] == [
+        ("0-0", 5, 3), ("0-0", 4, None), ("0-1", 5, 3), ("0-1", 4, None),
+    ]  # fmt: skip
+    assert pages == [2, 2]
+
+
 @pytest.mark.parametrize("parameters", [{"fill": "previous"}, {"fill": "zero", "by": "status"}])
 def test_filled_steps_that_depend_on_others_are_not_parted(parameters: dict[str, str]) -> None:
     base = timely([made(day, n, mag=n) for day in range(DAYS) for n in range(3)])
