@@ -170,7 +170,7 @@ def test_a_value_is_taken_for_all_that_its_index_holds_which_is_little_if_few_ev
 def test_fetching_what_an_index_does_not_hold_is_estimated_too(stage: Stage) -> None:
     plan, pages = both(stage, "d", **WHOLE, limit="10", **{"where.kind": "k7"})
     assert {(one["index"], one["fetches"], one["ranges"]) for one in plan["stages"]} == {("by_kind", True, 2)}
-    # Each suffix of each day is half a unit at the least, and so is each of the 10 events that are got from the table.
+    # Each suffix of each day is half a unit at the least, and so is each of the 10 events that are fetched from the table.
     assert pages[0].cost.units >= 2 * 0.5 + 10 * 0.5
     assert pages[0].cost.units / 1.6 <= plan["estimate"]["page"]["read_units"] <= pages[0].cost.units * 1.6
 

@@ -303,8 +303,10 @@ def test_an_archived_event_of_many_large_versions_shows_as_many_as_a_page_of_the
             return page
 
     base.reader.archive = Versions()
-    span = {"from": to_text(START), "to": to_text(START + timedelta(days=1))}
-    rows = ask(base, None, **span, versions="all", order="asc", limit="50").document()["events"]
+    span = {"from": [to_text(START)], "to": [to_text(START + timedelta(days=1))]}
+    asked = span | {"series": ["s0", "s1"], "versions": ["all"], "order": ["asc"], "limit": ["50"]}
+    answer: Any = run_query(parse_query(kept, asked, NOW, SEAL), kept, base.reader, NOW, lambda: 100.0)
+    rows = answer.document()["events"]
     assert [(row["id"], row["version"], row.get("versions_left_out")) for row in rows] == [
         ("0-0", 5, 3), ("0-0", 4, None), ("0-1", 5, 3), ("0-1", 4, None),
     ]  # fmt: skip

@@ -1,7 +1,7 @@
 """Estimating a query: about how many read units and requests it takes, without reading anything.
 
-The events of a period are taken as evenly spread over its time and its suffixes, at the sizes that DynamoDB tells of its tables
-and indexes about every six hours. Of a table that has told nothing yet the estimate says so.
+The events of a period are taken as evenly spread over its time and its suffixes, at the sizes of tables
+and indexes that DynamoDB counts about every six hours. The estimate says how many it has not counted yet.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class Spent:
 class Estimate:
     """Read units and requests of a page and of all pages, and how many pages there are.
 
-    ``unknown`` are tables that have told no size yet, ``guessed`` stages of a series or a value whose share nobody knows.
+    ``unknown`` are tables and indexes that DynamoDB has not counted yet, ``guessed`` stages of a series or a value whose share
+    nobody has counted.
     """
 
     page: Spent = field(default_factory=Spent)
@@ -201,7 +202,7 @@ def estimate_top(stages: Sequence[Stage], limit: int, tables: Mapping[str, Table
 
 
 def _density(stage: Stage, table: Table | None, now: datetime) -> tuple[float, float | None]:
-    """How many events a stage holds if they are evenly spread, and the bytes of one, if its table has told them."""
+    """How many events a stage holds if they are evenly spread, and the bytes of each, if they have been counted."""
     period = stage.entry.period
     # Of the period under way only what has passed has events.
     passed = min(period.end, now) - period.start
@@ -214,7 +215,7 @@ def _density(stage: Stage, table: Table | None, now: datetime) -> tuple[float, f
     if stage.index is not None:
         count, size = table.index_sizes.get(stage.index.name, (count, size))
     if not count:
-        # It is empty, or has told nothing yet: an index is counted apart from its table.
+        # It is empty, or has not been counted yet: an index is counted apart from its table.
         return 0.0, None
     return count * part * _share_of(stage), size / count
 
@@ -222,8 +223,8 @@ def _density(stage: Stage, table: Table | None, now: datetime) -> tuple[float, f
 def _share_of(stage: Stage) -> float:
     """Which share of a table's or an index's events a stage is taken to hold, besides its time.
 
-    Nobody has counted the values of an index: one value may be all that the index holds, which DynamoDB tells, and is taken for
-    that, the most that it can be. Of a table's series there is no such bound below the whole table.
+    Nobody has counted the values of an index: one value may be all that the index holds, which DynamoDB counts, and is
+    taken for that, the most that it can be. Of a table's series there is no such bound below the whole table.
     """
     if stage.source == "index" and stage.index is not None:
         return len(stage.suffixes) / stage.index.shards

@@ -265,7 +265,7 @@ def single(parameters: Mapping[str, Sequence[str]], known: Collection[str], *, w
 
 def _unknown(name: str, known: Collection[str], *, where: bool) -> ProblemError:
     """400 for a parameter that there is not, with what may have been meant."""
-    from difflib import get_close_matches  # whoever needs it has time
+    from difflib import get_close_matches  # only a refusal needs it
 
     close = get_close_matches(name[:64].lower(), known, 1, 0.75)
     meant = f"; did you mean {close[0]}?" if close else ""
