@@ -167,7 +167,8 @@ def test_half_of_a_surrogate_pair_in_a_query_is_refused(
 def test_a_request_that_is_none_is_answered_all_the_same(app: Gateway, event: dict[str, Any]) -> None:
     from handlers import query
 
-    answer = query.handler(event, Context())
+    context: Any = Context()
+    answer = query.handler(event, context)
     assert answer["statusCode"] in (404, 503)
     assert json.loads(answer["body"])["code"] in ("not_found", "unavailable")
 
@@ -216,4 +217,5 @@ def called(path: str, parameters: dict[str, list[str]]) -> Any:
         "body": None,
         "isBase64Encoded": False,
     }
-    return query.handler(event, Context())
+    context: Any = Context()
+    return query.handler(event, context)
