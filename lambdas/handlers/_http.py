@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from urllib.parse import quote, unquote
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
@@ -21,32 +20,18 @@ def complete_answers(handler: Handler) -> Handler:
     """Give every answer the headers that all answers have, and the function's log lines the request's id."""
 
     def entry(event: dict[str, Any], context: LambdaContext) -> Response:
-        request_id = (event.get("requestContext") or {}).get("requestId")
+        request_id = (event.get("requestContext") or {}).get("requestId") if isinstance(event, dict) else None
         logger.append_keys(api_request_id=request_id)
         answer = handler(event, context)
         headers = {"X-Content-Type-Options": "nosniff"}
         if request_id:
             # The gateway's id, which its access log has, too.
             headers["Tidetable-Request-Id"] = request_id
-        headers |= _permissions(event.get("headers") or {}, config().api.cors)
-        if "multiValueHeaders" in answer:
-            answer["multiValueHeaders"] |= {name: [value] for name, value in headers.items()}
-        else:
-            answer["headers"] |= headers
+        headers |= _permissions((event.get("headers") if isinstance(event, dict) else None) or {}, config().api.cors)
+        answer["headers"] |= headers
         return answer
 
     return entry
-
-
-def path_of(event: Mapping[str, Any]) -> str:
-    """The path of a request below the API's root.
-
-    ``path`` itself begins with the base path of a custom domain; ``resource`` and ``pathParameters`` do not.
-    """
-    path: str = event["resource"]
-    for name, value in (event.get("pathParameters") or {}).items():
-        path = path.replace(f"{{{name}}}", quote(unquote(value), safe=""))
-    return path
 
 
 def _permissions(sent: Mapping[str, str], origins: Sequence[str]) -> dict[str, str]:

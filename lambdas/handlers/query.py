@@ -1,20 +1,17 @@
-"""The GET routes."""
+"""The GET routes. API Gateway has found the route already: its resource says which, and its path parameters are decoded here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
-from aws_lambda_powertools.event_handler import APIGatewayRestResolver
-from aws_lambda_powertools.event_handler import Response as HttpResponse
-from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
-from handlers._http import complete_answers, json_response, path_of, problem_response, text_response
+from handlers._http import Response, complete_answers, json_response, problem_response, text_response
 from handlers._observe import logger, metrics, observed, seconds_left, uncollected
 from settings import config, settings
 from tidetable.config import Stream
@@ -32,134 +29,148 @@ from tidetable.query import (
     get_event,
     parse_periods,
     parse_query,
+    refuse_unwritable,
     rendered,
     run_query,
+    unavailable,
 )
 
 if TYPE_CHECKING:
     from tidetable.query.aggregates import Aggregate
     from tidetable.query.rankings import Top
 
-app = APIGatewayRestResolver()
+
+class Request(NamedTuple):
+    """A request: the parameters of its path and of its query, its Accept header, and the seconds that are left for it."""
+
+    path: Mapping[str, str]
+    parameters: dict[str, list[str]]
+    accept: str
+    remaining: Callable[[], float]
+
+    @property
+    def stream(self) -> Stream:
+        """The stream of the path; 404 if there is none of that name."""
+        name, known = unquote(self.path["stream"]), config().streams
+        if name not in known:
+            raise unknown_stream(name, known)
+        return known[name]
 
 
-@app.get("/v1/health")
-def health() -> HttpResponse[str]:
+def get_health(_: Request) -> Response:
     """The function runs, and its configuration can be read."""
-    return _ok({"status": "ok", "stage": settings().stage, "streams": len(config().streams)})
+    return json_response(200, {"status": "ok", "stage": settings().stage, "streams": len(config().streams)})
 
 
-@app.get("/v1/streams")
-def streams() -> HttpResponse[str]:
+def list_streams(_: Request) -> Response:
     """Every stream."""
-    return _ok(describe_streams(config(), wiring.clock().now()))
+    return json_response(200, describe_streams(config(), wiring.clock().now()))
 
 
-@app.get("/v1/streams/<stream>/periods")
-def periods(stream: str) -> HttpResponse[str]:
+def list_periods(request: Request) -> Response:
     """A page of a stream's periods."""
-    now, policy, seal = wiring.clock().now(), _stream(stream), wiring.reader().seal
-    query = parse_periods(policy, _parameters(), now, seal)
-    return _ok(describe_periods(query, policy, wiring.catalog(), wiring.tables(), now, seal))
+    now, policy, seal = wiring.clock().now(), request.stream, wiring.reader().seal
+    query = parse_periods(policy, request.parameters, now, seal)
+    return json_response(200, describe_periods(query, policy, wiring.catalog(), wiring.tables(), now, seal))
 
 
-@app.get("/v1/streams/<stream>/events")
-def events(stream: str) -> HttpResponse[str]:
+def list_events(request: Request) -> Response:
     """A page of events."""
-    now, policy, parameters, reader = wiring.clock().now(), _stream(stream), _parameters(), wiring.reader()
-    query = parse_query(policy, parameters, now, reader.seal)
-    if "explain" in parameters:
+    now, policy, reader = wiring.clock().now(), request.stream, wiring.reader()
+    query = parse_query(policy, request.parameters, now, reader.seal)
+    if "explain" in request.parameters:
         # Sizes are the control plane's to tell, so this is slower than most of what it explains.
-        return _ok(explain_query(query, policy, reader, wiring.tables(), now))
-    left = seconds_left(app.lambda_context)
-    return _page(query.limit, lambda limit: run_query(replace(query, limit=limit), policy, reader, now, left))
+        return json_response(200, explain_query(query, policy, reader, wiring.tables(), now))
+
+    def run(limit: int) -> Answer:
+        return run_query(replace(query, limit=limit), policy, reader, now, request.remaining)
+
+    return _render_page(request, query.limit, run)
 
 
-@app.get("/v1/streams/<stream>/top")
-def top(stream: str) -> HttpResponse[str]:
+def rank_events(request: Request) -> Response:
     """The first events of a ranking."""
-    # Those who ask for it wait for its import, and not every cold start.
+    # Only the callers of this route wait for its import, and not every cold start.
     from tidetable.query.rankings import explain_top, find_top, parse_ranking
 
-    now, policy, reader = wiring.clock().now(), _stream(stream), wiring.reader()
-    ranking = parse_ranking(policy, _parameters(), now, reader.seal)
-    if "explain" in _parameters():
-        return _ok(explain_top(ranking, policy, reader, wiring.tables(), now))
-    left = seconds_left(app.lambda_context)
-    return _page(ranking.limit, lambda limit: find_top(replace(ranking, limit=limit), policy, reader, now, left))
+    now, policy, reader = wiring.clock().now(), request.stream, wiring.reader()
+    ranking = parse_ranking(policy, request.parameters, now, reader.seal)
+    if "explain" in request.parameters:
+        return json_response(200, explain_top(ranking, policy, reader, wiring.tables(), now))
+
+    def run(limit: int) -> Top:
+        return find_top(replace(ranking, limit=limit), policy, reader, now, request.remaining)
+
+    return _render_page(request, ranking.limit, run)
 
 
-@app.get("/v1/streams/<stream>/aggregate")
-def aggregate(stream: str) -> HttpResponse[str]:
+def aggregate_events(request: Request) -> Response:
     """Statistics over steps and groups."""
     from tidetable.query.aggregates import find_aggregate, parse_aggregation
 
-    now, policy, parameters, reader = wiring.clock().now(), _stream(stream), _parameters(), wiring.reader()
-    asked = parse_aggregation(policy, parameters, now, reader.seal)
-    if "explain" in parameters:
-        return _ok(explain_query(asked.query, policy, reader, wiring.tables(), now, whole=True))
-    left = seconds_left(app.lambda_context)
-    return _page(asked.limit, lambda limit: find_aggregate(replace(asked, limit=limit), policy, reader, now, left))
+    now, policy, reader = wiring.clock().now(), request.stream, wiring.reader()
+    aggregation = parse_aggregation(policy, request.parameters, now, reader.seal)
+    if "explain" in request.parameters:
+        return json_response(200, explain_query(aggregation.query, policy, reader, wiring.tables(), now, whole=True))
+
+    def run(limit: int) -> Aggregate:
+        return find_aggregate(replace(aggregation, limit=limit), policy, reader, now, request.remaining)
+
+    return _render_page(request, aggregation.limit, run)
 
 
-@app.get("/v1/streams/<stream>/latest")
-def latest(stream: str) -> HttpResponse[str]:
+def list_latest(request: Request) -> Response:
     """The latest event of each of some series."""
-    now, left = wiring.clock().now(), seconds_left(app.lambda_context)
-    found = find_latest(_stream(stream), _parameters(), wiring.reader(), now, left)
-    return _ok(found.document(), _told(found.cost))
+    now = wiring.clock().now()
+    found = find_latest(request.stream, request.parameters, wiring.reader(), now, request.remaining)
+    return json_response(200, found.document(), _count_cost(found.cost))
 
 
-@app.get("/v1/streams/<stream>/events/<ref>")
-def event(stream: str, ref: str) -> HttpResponse[str]:
+def show_event(request: Request) -> Response:
     """One event."""
-    return _ok(get_event(_stream(stream), unquote(ref), wiring.reader(), _parameters()))
+    ref = unquote(request.path["ref"])
+    return json_response(200, get_event(request.stream, ref, wiring.reader(), request.parameters))
 
 
-@app.exception_handler(ProblemError)  # type: ignore[untyped-decorator]
-def refused(error: ProblemError) -> HttpResponse[str]:
-    """What the caller should change."""
-    return _http(problem_response(error.problem))
-
-
-@app.not_found
-def no_route(_: NotFoundError) -> HttpResponse[str]:
-    """A route that the API does not have."""
-    return _http(problem_response(Problem(404, "not_found", "there is no such route; see docs/api.md")))
-
-
-@app.exception_handler(Exception)  # type: ignore[untyped-decorator]
-def failed(_: Exception) -> HttpResponse[str]:
-    """Whatever it was, the caller may ask again and learns nothing of the inside."""
-    logger.exception("query failed")
-    metrics.add_metric("QueryFailures", MetricUnit.Count, 1)
-    problem = Problem(
-        503, "unavailable", "the query could not be answered now; ask again", headers={"Retry-After": "2"}
-    )
-    return _http(problem_response(problem))
+ROUTES: Mapping[str, Callable[[Request], Response]] = {
+    "/v1/health": get_health,
+    "/v1/streams": list_streams,
+    "/v1/streams/{stream}/periods": list_periods,
+    "/v1/streams/{stream}/events": list_events,
+    "/v1/streams/{stream}/events/{ref}": show_event,
+    "/v1/streams/{stream}/latest": list_latest,
+    "/v1/streams/{stream}/top": rank_events,
+    "/v1/streams/{stream}/aggregate": aggregate_events,
+}
 
 
 @uncollected
 @observed
 @complete_answers
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Route one request."""
-    return app.resolve(event | {"path": path_of(event)}, context)
+def handler(event: dict[str, Any], context: LambdaContext) -> Response:
+    """Route one request; nothing leaves as an exception, which the gateway would answer without a word of why."""
+    try:
+        return _route(event, context)
+    except ProblemError as error:
+        return problem_response(error.problem)
+    except Exception as error:
+        logger.exception("query failed")
+        metrics.add_metric("QueryFailures", MetricUnit.Count, 1)
+        return problem_response(unavailable(error))
 
 
-def _stream(name: str) -> Stream:
-    known = config().streams
-    stream = known.get(unquote(name))
-    if stream is None:
-        raise unknown_stream(unquote(name), known)
-    return stream
+def _route(event: dict[str, Any], context: LambdaContext) -> Response:
+    route = ROUTES.get(event["resource"])
+    if route is None:
+        return problem_response(Problem(404, "not_found", "there is no such route; see docs/api.md"))
+    parameters: dict[str, list[str]] = event.get("multiValueQueryStringParameters") or {}
+    refuse_unwritable(parameters)
+    headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+    path = event.get("pathParameters") or {}
+    return route(Request(path, parameters, headers.get("accept", ""), seconds_left(context)))
 
 
-def _parameters() -> dict[str, list[str]]:
-    return app.current_event.raw_event.get("multiValueQueryStringParameters") or {}
-
-
-def _told(cost: Cost) -> dict[str, str]:
+def _count_cost(cost: Cost) -> dict[str, str]:
     """What an answer took, in its headers and in the function's metrics."""
     metrics.add_metric("ReadUnits", MetricUnit.Count, cost.units)
     metrics.add_metric("EventsRead", MetricUnit.Count, cost.read)
@@ -170,11 +181,9 @@ def _told(cost: Cost) -> dict[str, str]:
     }
 
 
-def _page(limit: int, run: Callable[[int], Answer | Top | Aggregate]) -> HttpResponse[str]:
+def _render_page(request: Request, limit: int, run: Callable[[int], Answer | Top | Aggregate]) -> Response:
     """A page in the form asked for; one that a function cannot answer in that form is asked for again, half as long."""
-    headers = {name.lower(): value for name, value in (app.current_event.raw_event.get("headers") or {}).items()}
-    given = {name: values[0] for name, values in _parameters().items() if name in FORMAT}
-    form = form_of(given, headers.get("accept", ""))
+    form = form_of({name: values[0] for name, values in request.parameters.items() if name in FORMAT}, request.accept)
     rows: int | None = None
     while True:
         answer = run(limit)
@@ -187,17 +196,7 @@ def _page(limit: int, run: Callable[[int], Answer | Top | Aggregate]) -> HttpRes
                 422, "too_much", "what cannot be parted is more than an answer holds in this form: ask for less of it"
             )
         limit = max(min(limit, rows) // 2, 1)
-    told = _told(answer.cost) | {"Tidetable-Gaps": str(len(answer.gaps))}
+    headers = _count_cost(answer.cost) | {"Tidetable-Gaps": str(len(answer.gaps))}
     if answer.next is not None:
-        told["Tidetable-Next"] = answer.next
-    return _http(text_response(200, content_type, body, told))
-
-
-def _ok(body: Any, headers: dict[str, str] | None = None) -> HttpResponse[str]:
-    return _http(json_response(200, body, headers))
-
-
-def _http(answer: dict[str, Any]) -> HttpResponse[str]:
-    headers = dict(answer["headers"])
-    content_type = headers.pop("Content-Type")
-    return HttpResponse(answer["statusCode"], content_type=content_type, body=answer["body"], headers=headers)
+        headers["Tidetable-Next"] = answer.next
+    return text_response(200, content_type, body, headers)

@@ -1,4 +1,4 @@
-"""Conditions on fields of ``data``: what a query asks for besides its range."""
+"""Conditions on an event: on fields of its ``data``, and on its series and id."""
 
 from __future__ import annotations
 
@@ -66,6 +66,36 @@ class Condition(NamedTuple):
                 return isinstance(value, str) and value.startswith(self.values[0])
             case operator:
                 return any(_ORDERED[operator](value, other) for other in others)
+
+
+class Names(NamedTuple):
+    """Conditions on an event's series and id: each is among those that are listed, and begins with the prefix.
+
+    What is empty says nothing.
+    """
+
+    series: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    series_prefix: str = ""
+    id_prefix: str = ""
+
+    def hold(self, series: str, id: str) -> bool:
+        """Whether an event with these names meets them."""
+        return (
+            (not self.series or series in self.series)
+            and (not self.ids or id in self.ids)
+            and series.startswith(self.series_prefix)
+            and id.startswith(self.id_prefix)
+        )
+
+    @property
+    def parameters(self) -> list[str]:
+        """The parameters of the API that they were given by."""
+        named = zip(("series", "id", "series:prefix", "id:prefix"), self, strict=True)
+        return [name for name, value in named if value]
+
+
+ANY = Names()
 
 
 def numbers_of(text: str) -> list[Decimal]:

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _PATTERN = re.compile(r"([0-9]{1,7})([smhd])")
+_WEEKS = re.compile(r"([0-9]{1,7})w")
 
 
 class Duration(timedelta):
@@ -26,3 +27,14 @@ class Duration(timedelta):
             if seconds and seconds % size == 0:
                 return f"{seconds // size}{unit}"
         return f"{seconds}s"
+
+
+def parse_length(text: str) -> timedelta:
+    """Read a duration, or whole weeks such as ``2w``; ValueError says what they look like."""
+    weeks = _WEEKS.fullmatch(text)
+    if weeks is not None:
+        return timedelta(weeks=int(weeks[1]))
+    try:
+        return Duration.parse(text)
+    except ValueError as error:
+        raise ValueError(f"{error}; or weeks, such as 2w") from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from tidetable.durations import Duration
+from tidetable.durations import parse_length
 from tidetable.errors import InvalidTime
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -17,6 +17,7 @@ LATEST = datetime(9998, 12, 31, tzinfo=UTC)
 
 _MOST_DIGITS = 32
 _MICROSECOND = timedelta(microseconds=1)
+_DAYS = {"today": timedelta(0), "yesterday": timedelta(days=1)}
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
@@ -34,14 +35,19 @@ def parse_instant(value: object) -> datetime:
 
 
 def parse_point(text: str, now: datetime) -> datetime:
-    """Read a query's edge: an instant, epoch milliseconds as digits, ``now``, or an age such as ``-15m``."""
+    """Read a query's edge: an instant, epoch milliseconds as digits, ``now``, or an age such as ``-15m``.
+
+    ``today`` and ``yesterday`` are where those days begin in UTC.
+    """
     if text == "now":
         return now
+    if text in _DAYS:
+        return max(now.replace(hour=0, minute=0, second=0, microsecond=0) - _DAYS[text], EPOCH)
     if text.startswith("-"):
         try:
-            age = Duration.parse(text[1:])
+            age = parse_length(text[1:])
         except ValueError as error:
-            raise InvalidTime(f"{text!r} is no age: write such as -15m, -6h or -7d") from error
+            raise InvalidTime(f"{text!r} is no age: write such as -15m, -6h, -7d or -2w") from error
         return now - age if age < now - EPOCH else EPOCH
     if text.isascii() and text.isdigit():
         # Python reads no number of thousands of digits; no instant has more than these.

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.api.gateway import Gateway, gateway
+from tests.api.gateway import Context, Gateway, gateway
+from tidetable.errors import ArchiveBusy, ArchiveFailed, StoreUnavailable
 
 SECRET = "tell-nobody-4711"
 DEEP = b'{"series": "tell-nobody-4711", "data": {"a": ' + b"[" * 10_000 + b"]" * 10_000 + b"}}"
@@ -134,3 +135,87 @@ def test_a_failure_inside_tells_neither_the_caller_nor_the_log_what_was_sent(
     text = logged(caplog, capfd)
     assert "RuntimeError: inside" in text
     assert SECRET not in text
+
+
+@pytest.mark.parametrize("path", ["events", "top", "aggregate", "latest", "periods"])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"where.\ud800": ["1"]},
+        {"where.\ud800": ["1", "2"]},
+        {"where.a": ["\udfff"]},
+        {"series": ["\ud800"]},
+        {"\ud800": ["x"]},
+        {"cursor": ["\ud800"]},
+        {"format": ["\ud800"]},
+    ],
+)
+def test_half_of_a_surrogate_pair_in_a_query_is_refused(
+    app: Gateway, path: str, parameters: dict[str, list[str]]
+) -> None:
+    """As a Lambda event made by hand may have it."""
+    answer = called(path, parameters)
+    document = json.loads(answer["body"])
+    if path == "periods":
+        assert answer["statusCode"] in (200, 400)
+    else:
+        assert (answer["statusCode"], document["code"]) == (400, "bad_parameter"), document
+        assert "surrogate" in document["detail"]
+
+
+@pytest.mark.parametrize("event", [{}, {"httpMethod": "GET"}, {"httpMethod": "GET", "path": None}])
+def test_a_request_that_is_none_is_answered_all_the_same(app: Gateway, event: dict[str, Any]) -> None:
+    from handlers import query
+
+    context: Any = Context()
+    answer = query.handler(event, context)
+    assert answer["statusCode"] in (404, 503)
+    assert json.loads(answer["body"])["code"] in ("not_found", "unavailable")
+
+
+@pytest.mark.parametrize(
+    ("error", "detail"),
+    [
+        (StoreUnavailable("ProvisionedThroughputExceededException", "table x"), "throttled the reads"),
+        (StoreUnavailable("throttled", "5 items of table x could not be read"), "throttled the reads"),
+        (StoreUnavailable("no answer", "timed out at 10.0.0.1"), "DynamoDB did not answer in time"),
+        (StoreUnavailable("no secret", "table x"), "the stage is new"),
+        (ArchiveBusy("the function x is at work"), "archived period of the range did not answer in time"),
+        (ArchiveFailed("the bucket x is gone"), "archived period of the range could not be read"),
+        (RuntimeError("x"), "the query could not be answered now; ask again"),
+    ],
+)
+def test_a_503_says_what_gave_no_answer_and_nothing_of_the_inside(
+    app: Gateway, monkeypatch: pytest.MonkeyPatch, error: Exception, detail: str
+) -> None:
+    def failing(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("handlers.query.run_query", failing)
+    answer = called("events", {})
+    document = json.loads(answer["body"])
+    assert (answer["statusCode"], document["code"]) == (503, "unavailable")
+    assert detail in document["detail"]
+    assert not {"x", "10.0.0.1"} & set(document["detail"].split())
+
+
+def called(path: str, parameters: dict[str, list[str]]) -> Any:
+    """What the query function answers to a Lambda event."""
+    from handlers import query
+
+    resource, path = f"/v1/streams/{{stream}}/{path}", f"/v1/streams/quakes/{path}"
+    event = {
+        "httpMethod": "GET",
+        "path": path,
+        "resource": resource,
+        "headers": {},
+        "multiValueHeaders": {},
+        "pathParameters": {"stream": "quakes"},
+        "queryStringParameters": None,
+        "multiValueQueryStringParameters": parameters or None,
+        "requestContext": {"requestId": "test", "stage": "v1", "path": path, "httpMethod": "GET"},
+        "body": None,
+        "isBase64Encoded": False,
+    }
+    context: Any = Context()
+    return query.handler(event, context)

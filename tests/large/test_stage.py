@@ -362,6 +362,75 @@ def test_pages_never_part_an_event_from_its_versions() -> None:
     assert [one["data"]["n"] for one in ask(stage, "kept", limit="2")] == [f"{number}.3" for number in range(5)]
 
 
+def test_every_kept_version_is_read_by_its_number_before_and_after_its_archive() -> None:
+    """Six versions of 1.5 MB, of which no answer holds all: by pages over versions, each of one at the least, and one by one."""
+    stage = built()
+    policy, texts = stage.config.streams["kept"], [f"{n}" + "x" * 1_500_000 for n in range(1, 7)]
+    for text in texts:
+        (ref,) = send(stage, "kept", event(0, {"text": text})).refs
+        stage.clock.sleep(1)
+    assert ref is not None
+
+    def get(**parameters: str) -> Any:
+        return get_event(policy, ref or "", stage.reader(), {name: [value] for name, value in parameters.items()})
+
+    def all_are_read() -> None:
+        for number in range(1, 7):
+            one = get(version=str(number))
+            assert (one["version"], one["newest"], one["data"]["text"]) == (number, number == 6, texts[number - 1])
+        with pytest.raises(ProblemError, match="no version 7 of this event"):
+            get(version="7")
+        numbers, asked, pages = [], {"versions": "all"}, 0
+        for _ in range(10):
+            page = get(**asked)
+            pages += 1
+            for one in (page, *page["versions"]):
+                numbers.append(one["version"])
+                assert one["data"]["text"] == texts[one["version"] - 1]
+            if not page.get("versions_left_out"):
+                break
+            asked = {"versions": "all", "version": str(page["versions_left_out"])}
+        assert numbers == [6, 5, 4, 3, 2, 1]
+        assert 2 <= pages <= 6
+        # A range says how many it has no room for, and so where to go on.
+        shown = ask(stage, "kept", versions="all")
+        assert [one["version"] for one in shown] == list(range(6, 6 - len(shown), -1))
+        assert shown[0]["versions_left_out"] == 6 - len(shown)
+
+    all_are_read()
+    stage.clock.sleep(7 * 86_400)
+    for _ in range(20):
+        stage.run_lifecycle()
+        stage.clock.sleep(300)
+    all_are_read()
+
+
+def test_an_event_of_very_many_versions_is_read_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidetable.query.get.MAX_VERSIONS", 2)
+    stage = built()
+    for n in range(1, 8):
+        (ref,) = send(stage, "kept", event(0, {"n": n})).refs
+        stage.clock.sleep(1)
+    asked, found = {"versions": ["all"]}, []
+    for _ in range(5):
+        page = get_event(stage.config.streams["kept"], ref or "", stage.reader(), asked)
+        found.append([one["data"]["n"] for one in (page, *page["versions"])])
+        if "versions_left_out" not in page:
+            break
+        asked = {"versions": ["all"], "version": [str(page["versions_left_out"])]}
+    assert found == [[7, 6, 5], [4, 3, 2], [1]]
+
+
+@pytest.mark.parametrize("version", ["0", "-1", "one", "1.0", "9" * 5000])
+def test_a_version_that_is_no_number_is_refused(version: str) -> None:
+    stage = built()
+    (ref,) = send(stage, "kept", event(0, {"n": "one"})).refs
+    with pytest.raises(ProblemError, match="from 1, the oldest"):
+        get_event(stage.config.streams["kept"], ref or "", stage.reader(), {"version": [version]})
+    with pytest.raises(ProblemError, match="keeps no earlier versions"):
+        get_event(stage.config.streams["chunked"], ref or "", stage.reader(), {"version": ["1"]})
+
+
 @pytest.mark.parametrize("stream", ["chunked", "kept"])
 def test_a_period_of_before_takes_what_its_layout_allows(stream: str) -> None:
     """Chunks and versions begin with the next period; compression and S3 hold at once."""

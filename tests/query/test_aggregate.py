@@ -41,6 +41,8 @@ REFUSED = [
     ("a percentile beyond all", {"stat": "p101", "field": "mag"}, "p95"),
     ("a statistic twice", {"stat": "max,max", "field": "mag"}, "each once"),
     ("a sum of nothing", {"stat": "sum"}, "add field="),
+    ("a field as CSV calls it", {"stat": "max", "field": "data.mag"}, "so write mag"),
+    ("a group as CSV calls it", {"by": "series,data.place.state"}, "so write place.state"),
     ("a path with a hole", {"stat": "sum", "field": "a..b"}, "path"),
     ("groups by nothing", {"by": "series,"}, "by is a list"),
     ("groups by too much", {"by": "a,b,c,d,e"}, "4 at the most"),
@@ -202,17 +204,32 @@ def test_groups_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         ask(base, by="series", step="6h", top="1")
 
 
-def test_a_step_of_more_groups_than_a_page_has_rows_is_shown_whole() -> None:
+def test_a_page_never_has_more_rows_than_limit_and_a_refusal_says_how_many_it_takes() -> None:
+    """Ten groups in each of three steps."""
     base = held([reading(number / 10, number, f"s{number}") for number in range(30)])
-    page = ask(base, by="series", step="1h", limit="4")
-    assert (len(page.rows), page.next is None) == (10, False)
-    rows = page.rows
+    with pytest.raises(ProblemError) as caught:
+        ask(base, by="series", step="1h", limit="4")
+    assert (caught.value.problem.status, caught.value.problem.code) == (422, "too_much")
+    assert "one step has 10 rows, more than limit=4: set limit=10" in caught.value.problem.detail
+    page = ask(base, by="series", step="1h", limit="15")
+    counts, rows = [len(page.rows)], list(page.rows)
     while page.next is not None:
-        page = ask(base, cursor=page.next, limit="4")
+        page = ask(base, cursor=page.next, limit="15")
+        counts.append(len(page.rows))
         rows += page.rows
-    assert [row["group"]["series"] for row in sorted(rows, key=lambda one: int(one["group"]["series"][1:]))] == [
-        f"s{number}" for number in range(30)
-    ]
+    assert counts == [10, 10, 10]
+    names = [f"s{number}" for number in range(30)]
+    assert sorted(row["group"]["series"] for row in rows) == sorted(names)
+
+
+def test_a_large_step_in_the_middle_of_a_walk_is_refused_there_and_the_cursor_takes_a_higher_limit() -> None:
+    events = [reading(0.5, 1, "s0")] + [reading(1 + number / 10, number, f"s{number}") for number in range(9)]
+    base = held(events)
+    page = ask(base, by="series", step="1h", limit="2")
+    assert (len(page.rows), page.next is not None) == (1, True)
+    with pytest.raises(ProblemError, match="set limit=9"):
+        ask(base, cursor=page.next or "", limit="2")
+    assert len(ask(base, cursor=page.next or "", limit="9").rows) == 9
 
 
 def test_a_cursor_of_another_stream_is_refused() -> None:

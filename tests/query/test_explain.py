@@ -38,6 +38,10 @@ partition_by = "kind"
 shards = 2
 project = "keys"
 [[streams.d.index]]
+name = "by_rare"
+partition_by = "rare"
+shards = 2
+[[streams.d.index]]
 name = "best"
 partition_by = "*"
 sort_by = "n"
@@ -48,6 +52,11 @@ name = "again"
 replica = true
 """
 EVENTS = 1200
+
+
+def rare(number: int) -> dict[str, str]:
+    """One event of ten has a field of two values."""
+    return {"rare": "yes" if number % 20 else "no"} if number % 10 == 0 else {}
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +79,7 @@ def stage() -> Iterator[Stage]:
             some = events[start : start + 100]
             assert made.send("s", json.dumps(some).encode()).accepted == 100
             indexed: list[dict[str, Any]] = [
-                {**one, "data": {"text": "x" * 400, "n": start + n, "kind": f"k{(start + n) % 100}"}}
+                {**one, "data": {"text": "x" * 400, "n": start + n, "kind": f"k{(start + n) % 100}"} | rare(start + n)}
                 for n, one in enumerate(some)
             ]
             assert made.send("d", json.dumps(indexed).encode()).accepted == 100
@@ -145,17 +154,44 @@ def test_an_index_is_estimated_by_its_own_size(stage: Stage, limit: str, more: d
     assert least <= pages[0].cost.units <= estimate["page"]["read_units"] * 1.6
 
 
-def test_a_value_is_taken_for_one_of_a_hundred_and_fetching_is_estimated_too(stage: Stage) -> None:
-    plan, pages = both(stage, "d", **WHOLE, limit="1000", **{"where.kind": "k7"})
-    assert {(one["index"], one["fetches"], one["ranges"]) for one in plan["stages"]} == {("by_kind", True, 2)}
+def test_a_value_is_taken_for_all_that_its_index_holds_which_is_little_if_few_events_have_the_field(
+    stage: Stage,
+) -> None:
+    """One event of ten has the field, half of them each of its values: the estimate is twice what is read, not a fifth of it."""
+    plan, pages = both(stage, "d", **WHOLE, limit="1000", **{"where.rare": "yes"})
+    assert {(one["index"], one["fetches"], one["ranges"]) for one in plan["stages"]} == {("by_rare", False, 2)}
     assert plan["estimate"]["guessed_shares"] == len(plan["stages"]) == 2
     (page,) = pages
-    assert page.count == 11
-    # Each suffix of each day is half a unit at the least, and so is each event that is got from the table.
-    assert page.cost.units == 2 * 2 * 0.5 + 11 * 0.5
-    assert (
-        plan["estimate"]["page"]["read_units"] / 1.6 <= page.cost.units <= plan["estimate"]["page"]["read_units"] * 1.6
-    )
+    assert (page.count, plan["estimate"]["pages"]) == (52, 1)
+    for estimated in (plan["estimate"]["page"], plan["estimate"]["all_pages"]):
+        assert page.cost.units <= estimated["read_units"] <= 2.5 * page.cost.units
+
+
+def test_fetching_what_an_index_does_not_hold_is_estimated_too(stage: Stage) -> None:
+    plan, pages = both(stage, "d", **WHOLE, limit="10", **{"where.kind": "k7"})
+    assert {(one["index"], one["fetches"], one["ranges"]) for one in plan["stages"]} == {("by_kind", True, 2)}
+    # Each suffix of each day is half a unit at the least, and so is each of the 10 events that are fetched from the table.
+    assert pages[0].cost.units >= 2 * 0.5 + 10 * 0.5
+    assert pages[0].cost.units / 1.6 <= plan["estimate"]["page"]["read_units"] <= pages[0].cost.units * 1.6
+
+
+@pytest.mark.parametrize(("limit", "more"), [("20", {}), ("20", {"where.n:ge": "0"}), ("7", {"where.n:lt": "900"})])
+def test_all_pages_are_counted_as_pages(stage: Stage, limit: str, more: dict[str, str]) -> None:
+    """Each page reads every suffix ahead again, so a walk of small pages costs more than one of a large page."""
+    plan, pages = both(stage, "s" if not more else "d", **HALF_DAY, limit=limit, **more)
+    estimate = plan["estimate"]
+    units, requests = sum(page.cost.units for page in pages), sum(page.cost.requests for page in pages)
+    assert len(pages) / 1.6 <= estimate["pages"] <= len(pages) * 1.6
+    assert estimate["all_pages"]["read_units"] / 2 <= units <= estimate["all_pages"]["read_units"] * 2
+    assert estimate["all_pages"]["requests"] / 2.5 <= requests <= estimate["all_pages"]["requests"] * 2.5
+
+
+def test_an_id_is_estimated_by_its_own_suffix(stage: Stage) -> None:
+    plan, pages = both(stage, **HALF_DAY, id="e3", limit="1000")
+    assert {one["ranges"] for one in plan["stages"]} == {1}
+    assert {tuple(one["filtered_by"]) for one in plan["stages"]} == {("id",)}
+    assert plan["query"]["id"] == ["e3"]
+    assert pages[0].cost.units / 1.6 <= plan["estimate"]["page"]["read_units"] <= pages[0].cost.units * 1.6
 
 
 def test_the_replica_takes_what_the_table_would(stage: Stage) -> None:

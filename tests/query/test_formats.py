@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -50,6 +51,26 @@ def test_csv_has_a_column_for_each_path() -> None:
     assert first["ref"]
 
 
+DANGEROUS = ["=1+1", "+1+1", "-1+1", "@SUM(1)", "\t=1", "\r=1", "\uff1d1", "=cmd|' /C calc'!A0"]
+HARMLESS = ["-5", "+5.25", "-1e9", "a=1", "'quoted'", "", "1-2", "é"]
+
+
+@pytest.mark.parametrize("escape", [True, False])
+@pytest.mark.parametrize("text", DANGEROUS + HARMLESS)
+def test_no_cell_of_csv_is_a_formula_and_numbers_stay_numbers(text: str, escape: bool) -> None:
+    """In values, series, ids and the names of fields."""
+    name = text.replace(".", "") or "n"
+    data = {name: text, "low": -5, "exact": Decimal("-1.50"), "list": [-1]}
+    event = Event(name, from_text("2026-03-01T00:00:01.000000Z"), name, data)
+    query = parse_query(STREAM, {"from": ["2026-03-01T00:00:00Z"], "to": ["2026-03-02T00:00:00Z"]}, NOW, SEAL)
+    found = run_query(query, STREAM, Fixture([event]).reader, NOW, lambda: 100.0)
+    (row,) = csv.DictReader(io.StringIO(rendered(found, Form("csv", escape=escape))[1], newline=""))
+    mark = "'" if escape and text in DANGEROUS else ""
+    assert (row["series"], row["id"]) == (mark + name, mark + name)
+    assert row[f"data.{name}"] == mark + text
+    assert (row["data.low"], row["data.exact"], row["data.list"]) == ("-5", "-1.50", "[-1]")
+
+
 @pytest.mark.parametrize(
     ("asked", "accept", "kind"),
     [
@@ -64,7 +85,7 @@ def test_the_parameter_comes_before_the_header(asked: str | None, accept: str, k
     assert form_of({} if asked is None else {"format": asked}, accept).kind == kind
 
 
-@pytest.mark.parametrize("given", [{"format": "xml"}, {"flat": "yes"}])
+@pytest.mark.parametrize("given", [{"format": "xml"}, {"flat": "yes"}, {"escape": "no"}])
 def test_an_unknown_form_is_refused(given: dict[str, str]) -> None:
     with pytest.raises(ProblemError, match="bad_parameter"):
         form_of(given, "")

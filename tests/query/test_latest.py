@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from aws.sketches import DDSketches
 from tests.fakes import SEAL, FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
+from tests.query.places import place
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, parse
 from tidetable.events import Event
@@ -66,11 +67,8 @@ def reader_of(held: list[Event], *, archived: int | None = None) -> Reader:
 def test_the_latest_is_the_last_in_the_order_of_answers(held: list[Event]) -> None:
     asked = ["c%", "a", "nobody", "b#"]
     found = find_latest(STREAM, {"series": asked}, reader_of(held), NOW, lambda: 100.0).document()["latest"]
-    order = LAYOUTS[0]
     for name, one in zip(asked, found, strict=True):
-        mine = sorted(
-            (event for event in held if event.series == name), key=lambda e: order.sort_key(e.time, e.series, e.id)
-        )
+        mine = sorted((event for event in held if event.series == name), key=place)
         assert one["series"] == name
         assert (one["event"]["id"] if one["event"] else None) == (mine[-1].id if mine else None)
 

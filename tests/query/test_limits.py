@@ -58,7 +58,7 @@ def test_a_range_that_ends_with_the_beginning_of_time_is_empty_or_refused(app: G
 def test_a_ref_of_a_period_that_never_was_finds_nothing(app: Gateway, label: str) -> None:
     ref = urlsafe_b64encode(json.dumps([1, "quakes", label, "x#0", "y"]).encode()).decode().rstrip("=")
     status, body = get(app, f"/v1/streams/quakes/events/{ref}")
-    assert (status, body["code"]) in ((404, "unknown_event"), (400, "bad_ref"))
+    assert (status, body["code"]) == (404, "unknown_event")
 
 
 def test_the_latest_events_are_refused_if_no_answer_holds_them(app: Gateway) -> None:
@@ -143,4 +143,3 @@ def test_fields_are_shown_by_their_paths(fields: str, wanted: dict[str, Any], da
     query = parse_query(TIMELY, SPAN | {"fields": [fields]}, NOW, SEAL)
     (row,) = run_query(query, TIMELY, base.reader, NOW, lambda: 100.0).document()["events"]
     assert row["data"] == wanted
-    assert base.sql("SELECT count(*) FROM e") == [(1,)]

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from aws.sketches import DDSketches
 from tests.fakes import SEAL, FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
+from tests.query.places import place
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, parse
-from tidetable.errors import StoreUnavailable
+from tidetable.errors import ArchiveBusy
 from tidetable.events import Event
 from tidetable.keys import Index, Layout
 from tidetable.periods import Kind, Period, containing
@@ -103,7 +104,7 @@ def expected(
 ) -> list[Event]:
     gap = containing(START + timedelta(days=3), Kind.DAY)
     kept = {
-        LAYOUTS[0].sort_key(event.time, event.series, event.id): event
+        place(event): event
         for event in held
         if start <= event.time < end
         and event.time not in gap
@@ -169,6 +170,20 @@ def test_what_has_no_table_is_a_gap_and_not_an_error() -> None:
     page = run(fixture, **{"from": START.isoformat(), "to": NOW.isoformat()})
     assert [(gap.start.day, gap.reason) for gap in page.gaps] == [(3, "table missing"), (4, "no table")]
     assert page.count == 10
+    # A gap is no longer than the range.
+    page = run(fixture, **{"from": "2026-03-03T10:00:00Z", "to": "2026-03-03T10:02:00Z"})
+    (gap,) = page.gaps
+    assert (gap.start.isoformat(), gap.end.isoformat()) == ("2026-03-03T10:00:00+00:00", "2026-03-03T10:02:00+00:00")
+
+
+@pytest.mark.parametrize("limit", [1, 7, 50])
+def test_a_page_that_is_not_the_last_has_as_many_events_as_were_queried(limit: int) -> None:
+    page = run(Fixture(many(51)), **{"from": START.isoformat(), "to": NOW.isoformat(), "limit": str(limit)})
+    assert (page.count, page.next is None) == (limit, False)
+    by_rows = run(
+        Fixture(many(51)), **{"from": START.isoformat(), "to": NOW.isoformat(), "limit": str(limit), "fields": "n"}
+    )
+    assert (by_rows.count, by_rows.next is None) == (limit, False)
 
 
 def test_when_the_time_is_up_the_answer_is_a_cursor_that_goes_on() -> None:
@@ -191,32 +206,48 @@ def test_plain_events_beside_a_large_one_are_shown_whole() -> None:
 
 
 class SlowArchive:
-    """An archive whose reader does not come up."""
+    """An archive whose reader does not come up: the time is up when it is waited for."""
 
     def __init__(self) -> None:
         self.up = Signal()
+        self.begun = False
 
     def read(self, *_: Any, **__: Any) -> Any:
-        self.up.wait(5)
+        self.begun = True
+        self.up.wait()
         raise AssertionError("nobody waits so long")
 
 
-def test_an_archive_that_does_not_answer_in_time_ends_the_page_or_is_asked_for_again() -> None:
-    fixture = Fixture([Event("a", START + timedelta(hours=n), str(n), {}) for n in (1, 30, 50)])
+@pytest.mark.parametrize(("order", "before"), [("asc", ["1", "2"]), ("desc", ["50"])])
+def test_an_archive_that_does_not_answer_in_time_ends_the_page_before_it(order: str, before: list[str]) -> None:
+    """What was read before it is the page."""
+    fixture = Fixture([Event("a", START + timedelta(hours=n), str(n), {}) for n in (1, 2, 30, 50)])
     slow = SlowArchive()
     fixture.reader.archive = slow
-    for order, found in (("asc", ["1"]), ("desc", ["50"])):
-        parameters = {"from": [START.isoformat()], "to": [(START + timedelta(hours=60)).isoformat()], "order": [order]}
-        answer = run_query(parse_query(STREAM, parameters, NOW, SEAL), STREAM, fixture.reader, NOW, lambda: 3.05)
-        shown = [one["id"] for one in answer.document()["events"]]
-        assert set(shown) <= set(found)
-        assert answer.next is not None, "the cursor stands before the archive"
-    # Where the archive is the first that is read there is nothing to show yet, and the caller asks again.
+    # All the time there is until the archive's reader was called, none after.
+    parameters = {"from": [START.isoformat()], "to": [(START + timedelta(hours=60)).isoformat()], "order": [order]}
+    query = parse_query(STREAM, parameters, NOW, SEAL)
+    try:
+        answer = run_query(query, STREAM, fixture.reader, NOW, lambda: 0.0 if slow.begun else 100.0)
+    finally:
+        slow.up.set()
+    shown = [one["id"] for one in answer.document()["events"]]
+    assert answer.next is not None
+    assert shown == before
+
+
+def test_an_archive_that_is_the_first_and_does_not_answer_is_said_to_be_slow() -> None:
+    """There is nothing to show yet, and the caller asks again."""
+    fixture = Fixture([Event("a", START + timedelta(hours=30), "30", {})])
+    slow = SlowArchive()
+    fixture.reader.archive = slow
     parameters = {
         "from": [(START + timedelta(hours=25)).isoformat()],
         "to": [(START + timedelta(hours=47)).isoformat()],
     }
     query = parse_query(STREAM, parameters, NOW, SEAL)
-    with pytest.raises(StoreUnavailable, match="slow"):
-        run_query(query, STREAM, fixture.reader, NOW, lambda: 3.05)
-    slow.up.set()
+    try:
+        with pytest.raises(ArchiveBusy, match="slow"):
+            run_query(query, STREAM, fixture.reader, NOW, lambda: 0.0)
+    finally:
+        slow.up.set()

@@ -69,6 +69,8 @@ def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascendin
             continue
         read += 1
         earlier = bool(page) and one.place == page[-1].place
+        if keys.version is not None and one.version is not None and one.version.number > keys.version:
+            continue
         # What the newest version of an event is decides for all of them.
         if one.place == skipped or (not earlier and not _wanted(one, keys)):
             skipped = one.place
@@ -80,6 +82,12 @@ def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascendin
         full = len(page) >= limit or (page and size > MAX_PAGE_BYTES)
         if full and not earlier:
             return _page(page, keys, more=True)
+        if earlier and size > MAX_PAGE_BYTES:
+            if page[0].place != one.place:
+                return _page([held for held in page if held.place != one.place], keys, more=True)
+            # No page holds all versions of this event: the oldest are left out, and can be read by their numbers.
+            skipped = one.place
+            continue
         page.append(one._replace(event=event))
     return _page(page, keys, more=False)
 
@@ -155,7 +163,9 @@ def _shortened(keys: ArchiveRange, *, ascending: bool) -> ArchiveRange:
 
 def _wanted(one: _Placed, keys: ArchiveRange) -> bool:
     """Whether the newest version of an event is of the series and meets the conditions."""
-    return keys.series in (None, one.event.series) and all(kept.holds(one.event.data) for kept in keys.conditions)
+    event = one.event
+    named = keys.series in (None, event.series) and keys.names.hold(event.series, event.id)
+    return named and all(kept.holds(event.data) for kept in keys.conditions)
 
 
 def _cut(event: Event, fields: Sequence[str]) -> Event:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from tidetable.conditions import Condition
+from tidetable.conditions import ANY, Condition, Names
 from tidetable.events import Event
 
 
@@ -34,7 +34,8 @@ class ArchiveRange:
 
     Over all series, sort keys are those of a table that is partitioned by time, whatever the period's table was.
 
-    With ``versions`` the earlier versions of each event follow it. Only events that meet all ``conditions`` are answered;
+    With ``versions`` the earlier versions of each event follow it, as many as a page holds; with ``version`` those that came
+    after that one are left out. Only events that meet all ``conditions`` and ``names`` are answered;
     with ``fields`` of their data only those, given by their paths. With ``rank`` the page holds the first of them by a number;
     more pages may hold others that come before those.
     """
@@ -48,6 +49,8 @@ class ArchiveRange:
     conditions: tuple[Condition, ...] = ()
     fields: tuple[str, ...] = ()
     rank: Rank | None = None
+    names: Names = ANY
+    version: int | None = None
 
 
 class Version(NamedTuple):

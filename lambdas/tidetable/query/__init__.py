@@ -8,11 +8,12 @@ from tidetable.query.cursor import Seal
 from tidetable.query.formats import FORMAT, Form, fits, form_of, rendered
 from tidetable.query.get import get_event
 from tidetable.query.latest import find_latest
-from tidetable.query.params import parse_query
+from tidetable.query.params import parse_query, refuse_unwritable
 from tidetable.query.periods import describe_periods, parse_periods
 from tidetable.query.read import Cost, Reader
 from tidetable.query.run import explain_query, run_query
 from tidetable.query.streams import describe_streams
+from tidetable.query.unavailable import unavailable
 
 __all__ = [
     "FORMAT",
@@ -30,6 +31,8 @@ __all__ = [
     "get_event",
     "parse_periods",
     "parse_query",
+    "refuse_unwritable",
     "rendered",
     "run_query",
+    "unavailable",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tidetable.conditions import Condition
+from tidetable.conditions import Condition, Names
 from tidetable.keys import WHOLE, Index, Layout
 from tidetable.keys.index import MAX_VALUE_BYTES
 
@@ -26,23 +26,23 @@ class Access:
 
 
 def access_to(
-    layout: Layout, series: str | None, conditions: tuple[Condition, ...], *, consistent: bool, low: bool
+    layout: Layout, names: Names, conditions: tuple[Condition, ...], *, consistent: bool, low: bool
 ) -> Access | None:
     """The cheapest way into a period that is not a scan; None if there is none.
 
-    A table partitioned by series is read by series, if one is asked for; else the index over what is asked for; a table
+    A table partitioned by series is read by series, if any are named; else the index over what is asked for; a table
     partitioned by time as it is. DynamoDB reads indexes eventually, so a ``consistent`` query takes none; one of ``low``
     priority takes the read replica where it would take the table.
     """
     by_series = layout.partition_by == "series"
-    if not (by_series and series is not None) and not consistent:
+    if not (by_series and names.series) and not consistent:
         found = next(_indexed(layout.indexes, conditions), None)
         if found is not None:
             return found
         whole = next((index for index in layout.indexes if index.timely and index.partition_by == WHOLE), None)
         if by_series and whole is not None:
             return Access(whole, [whole.logical(WHOLE)], conditions)
-    if by_series and series is None:
+    if by_series and not names.series:
         return None
     return Access(layout.replica if low and not consistent else None, (), conditions)
 

@@ -20,6 +20,8 @@ from tidetable.ports import Asked, KeyRange, Page
 AHEAD = 8
 # A query costs half a unit at the least, which is four events of 1 KB.
 _LEAST = 4
+# What holds an item's place in the order of all series, where its sort key does not. No attribute of an item is called so.
+ACROSS = "#place"
 
 Fetch = Callable[[Sequence[Asked]], Sequence[Page]]
 
@@ -37,6 +39,7 @@ class _Partition:
     keys: KeyRange
     place: str
     limit: int
+    spread: bool = False
     more: bool = True
     quick: bool = True
     waiting: list[Item] = field(default_factory=list)
@@ -45,12 +48,21 @@ class _Partition:
     def take_in(self, page: Page) -> None:
         self.more = page.more
         self.quick = self.quick and (page.quick or not page.items)
-        self.waiting += page.items
         # A filter may have left out what was read last.
         last = page.last or (page.items[-1] if page.items else None)
+        if self.spread:
+            self.waiting += [{**item, self.place: self._across(item["sk"])} for item in page.items]
+        else:
+            self.waiting += page.items
         if last is not None:
-            self.edge = last[self.place]
-            self.keys = replace(self.keys, after=self.edge)
+            after = last["sk" if self.spread else self.place]
+            self.edge = self._across(after) if self.spread else after
+            self.keys = replace(self.keys, after=after)
+
+    def _across(self, sk: str) -> str:
+        """A sort key of a table that is partitioned by series as it is in the order of all series."""
+        stamp, _, id = sk.rpartition("#")
+        return f"{stamp}#{self.keys.pk.rpartition('#')[0]}#{id}"
 
     def up_to(self, edge: str | None, *, ascending: bool) -> list[Item]:
         """What may be handed on, because no other partition can have anything before it."""
@@ -88,10 +100,22 @@ def first_asked(ranges: Sequence[KeyRange], wanted: int) -> list[Asked]:
 
 
 def batches(
-    asked: Sequence[Asked], pages: Sequence[Page], fetch: Fetch, wanted: Wanted, *, ascending: bool
+    asked: Sequence[Asked],
+    pages: Sequence[Page],
+    fetch: Fetch,
+    wanted: Wanted,
+    *,
+    ascending: bool,
+    spread: bool = False,
 ) -> Iterator[Batch]:
-    """The items of a stage in order, a batch at a time, from its first pages on; more is read only when a batch was used up."""
-    partitions = [_Partition(keys, keys.index.sk if keys.index is not None else "sk", limit) for keys, limit in asked]
+    """The items of a stage in order, a batch at a time, from its first pages on; more is read only when a batch was used up.
+
+    Ranges that are ``spread`` are of several series, whose sort keys do not name them: items then have their place in ``ACROSS``.
+    """
+    partitions = [
+        _Partition(keys, ACROSS if spread else keys.index.sk if keys.index is not None else "sk", limit, spread)
+        for keys, limit in asked
+    ]
     for partition, page in zip(partitions, pages, strict=True):
         partition.take_in(page)
     while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from io import StringIO
@@ -12,13 +13,17 @@ from tidetable.exact import decode_json, encode_json
 from tidetable.problems import refuse
 from tidetable.query.rows import escaped_bytes
 
-FORMAT = ("format", "flat")
+FORMAT = ("format", "flat", "escape")
 _TYPES = {"json": "application/json", "ndjson": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
 _ACCEPTED = {"application/x-ndjson": "ndjson", "application/ndjson": "ndjson", "text/csv": "csv"}
 # AWS: a Lambda answers at most 6 MB. Pages are cut well before; rows may take more room flat than they do nested.
 _MOST_BYTES = 6_000_000
 # What comes after everything else in a row.
 _LAST = "ref"
+# What spreadsheets take for the beginning of a formula, in some languages also in its wide form; they skip white space before it.
+# https://owasp.org/www-community/attacks/CSV_Injection
+_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 
 
 class Rows(Protocol):
@@ -53,30 +58,34 @@ class Rows(Protocol):
 
 
 class Form(NamedTuple):
-    """How an answer is written; ``flat`` rows have no objects in them, but fields by their paths."""
+    """How an answer is written; ``flat`` rows have no objects in them, but fields by their paths.
+
+    With ``escape`` no cell of CSV is a formula to a spreadsheet.
+    """
 
     kind: str = "json"
     flat: bool = False
+    escape: bool = True
 
 
 def form_of(given: Mapping[str, str], accept: str) -> Form:
     """The form asked for, or that the Accept header names first; JSON if neither says anything that is known."""
-    flat = given.get("flat", "false")
-    if flat not in ("true", "false"):
-        raise refuse(400, "bad_parameter", "flat must be true or false")
-    asked = given.get("format")
-    if asked is not None:
-        if asked not in _TYPES:
-            raise refuse(400, "bad_parameter", f"format must be one of {', '.join(_TYPES)}")
-        return Form(asked, flat == "true")
-    kinds = (one.partition(";")[0].strip().lower() for one in accept.split(","))
-    return Form(next((_ACCEPTED[kind] for kind in kinds if kind in _ACCEPTED), "json"), flat == "true")
+    for name in ("flat", "escape"):
+        if given.get(name, "true") not in ("true", "false"):
+            raise refuse(400, "bad_parameter", f"{name} must be true or false")
+    kind = given.get("format")
+    if kind is not None and kind not in _TYPES:
+        raise refuse(400, "bad_parameter", f"format must be one of {', '.join(_TYPES)}")
+    if kind is None:
+        accepted = (one.partition(";")[0].strip().lower() for one in accept.split(","))
+        kind = next((_ACCEPTED[name] for name in accepted if name in _ACCEPTED), "json")
+    return Form(kind, given.get("flat") == "true", given.get("escape") != "false")
 
 
 def rendered(answer: Rows, form: Form) -> tuple[str, str]:
     """An answer's content type and body. Where there is no place for them, cursor and gaps are in the headers alone."""
     if form.kind == "csv":
-        return _TYPES["csv"], _csv(answer)
+        return _TYPES["csv"], _csv(answer, escape=form.escape)
     if form.kind == "json" and not form.flat:
         return _TYPES["json"], _json(answer, answer.joined())
     texts = answer.texts()
@@ -93,7 +102,7 @@ def _json(answer: Rows, rows: str) -> str:
 
 def fits(answer: Rows, form: Form, body: str) -> bool:
     """Whether an answer can be given in a form."""
-    if answer.bounded and form == Form():
+    if answer.bounded and form.kind == "json" and not form.flat:
         return True
     return escaped_bytes(body) + body.count("\n") <= _MOST_BYTES
 
@@ -117,7 +126,7 @@ def _cells(row: JsonObject, path: str) -> Iterator[tuple[str, Any]]:
             yield f"{path}{name}", value
 
 
-def _csv(answer: Rows) -> str:
+def _csv(answer: Rows, *, escape: bool) -> str:
     """A header, and a line for each row; arrays are JSON."""
     import csv  # the few who ask for it wait for it
 
@@ -128,9 +137,18 @@ def _csv(answer: Rows) -> str:
     names.sort(key=lambda name: (name == _LAST, name.startswith("data.")))
     out = StringIO()
     writer = csv.writer(out)
-    writer.writerow(names)
-    writer.writerows([_text(row.get(name)) for name in names] for row in rows)
+    cell = _escaped if escape else _text
+    writer.writerow(map(cell, names))
+    writer.writerows([cell(row.get(name)) for name in names] for row in rows)
     return out.getvalue()
+
+
+def _escaped(value: Any) -> str:
+    """A cell that no spreadsheet executes: text that would be a formula has an apostrophe in front, numbers are as they are."""
+    text = _text(value)
+    if isinstance(value, str) and text.startswith(_FORMULA) and not _NUMBER.fullmatch(text):
+        return f"'{text}"
+    return text
 
 
 def _text(value: Any) -> str:

@@ -9,21 +9,22 @@ from typing import TypeVar
 
 import msgspec
 
-from tidetable.conditions import Condition
+from tidetable.conditions import ANY, Condition, Names
 from tidetable.config import Stream
 from tidetable.errors import InvalidCursor, InvalidTime
-from tidetable.keys import MAX_NAME_BYTES
-from tidetable.problems import refuse
+from tidetable.problems import ProblemError, refuse
 from tidetable.query.access import access_to, needed_index
-from tidetable.query.cursor import Cursor, Position, Seal
+from tidetable.query.cursor import Cursor, Position, Seal, refuse_long
+from tidetable.query.names import REPEATED, parse_names
 from tidetable.query.rows import EVERYTHING, Shape
-from tidetable.query.where import WHERE, is_condition, parse_conditions
+from tidetable.query.where import WHERE, is_condition, parse_conditions, parse_path
 from tidetable.times import EPOCH, from_micros, parse_point, to_micros
 
 _Kind = TypeVar("_Kind", bound=msgspec.Struct)
 
 KNOWN = (
-    "from", "to", "series", "order", "limit", "fields", "versions", "consistent", "priority", "format", "flat", "explain",
+    "from", "to", "series", "series:prefix", "id", "id:prefix", "order", "limit", "fields", "versions", "consistent",
+    "priority", "format", "flat", "escape", "explain",
     "cursor",
 )  # fmt: skip
 DEFAULT_LIMIT = 100
@@ -36,7 +37,7 @@ _DEFAULT_SPAN = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Events of a stream in ``[start, end)``, of one series if given, newest first unless ``ascending``.
+    """Events of a stream in ``[start, end)`` whose series and ids meet ``names``, newest first unless ``ascending``.
 
     ``after`` is where an earlier page ended; events meet all ``conditions``. ``shape`` says what of the events is shown,
     ``consistent`` that everything acknowledged before is among them, ``low_priority`` that a read replica may answer.
@@ -45,7 +46,7 @@ class Query:
     stream: str
     start: datetime
     end: datetime
-    series: str | None
+    names: Names
     ascending: bool
     limit: int
     after: Position | None = None
@@ -54,11 +55,16 @@ class Query:
     consistent: bool = False
     low_priority: bool = False
 
+    @property
+    def series(self) -> str | None:
+        """The series, if the query is of one alone."""
+        return self.names.series[0] if len(self.names.series) == 1 else None
+
     def cursor(self, position: Position) -> Cursor:
         """The cursor of a page that ended there."""
         return Cursor(
             self.stream,
-            self.series,
+            self.names,
             self.ascending,
             to_micros(self.start),
             to_micros(self.end),
@@ -83,21 +89,19 @@ def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: da
 
 def parse_range_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Query:
     """The same, without a look at whether it would need a scan."""
+    names = parse_names(parameters)
     given = single(parameters, KNOWN)
     limit = parse_limit(given.get("limit"), MAX_LIMIT)
     if given.get("explain", "true") != "true":
         raise refuse(400, "bad_parameter", "explain must be true, or left out")
     if "cursor" in given:
-        return _continued(stream, given, limit, seal)
+        return _continued(stream, given, names, limit, seal)
     start, end = parse_range(stream, given, now)
-    series = given.get("series")
-    if series is not None and not 0 < len(series.encode()) <= MAX_NAME_BYTES:
-        raise refuse(400, "bad_parameter", f"series must have 1 to {MAX_NAME_BYTES} bytes")
     query = Query(
         stream.name,
         start,
         end,
-        series,
+        names,
         parse_order(given),
         limit,
         conditions=parse_conditions(stream, given),
@@ -107,21 +111,24 @@ def parse_range_query(stream: Stream, parameters: Mapping[str, Sequence[str]], n
     )
     if query.consistent and query.low_priority:
         raise refuse(400, "bad_parameter", "a read replica is read eventually: leave out consistent, or priority")
+    refuse_long(query.cursor(Position(start)))
     return query
 
 
 def refuse_scan(stream: Stream, query: Query) -> None:
     """ProblemError for a query that would need a scan of tables as they are made now, with the index that would serve it."""
     layout, conditions = stream.layout, query.conditions
-    if access_to(layout, query.series, conditions, consistent=query.consistent, low=query.low_priority) is not None:
+    if access_to(layout, query.names, conditions, consistent=query.consistent, low=query.low_priority) is not None:
         return
-    if query.consistent and access_to(layout, query.series, conditions, consistent=False, low=False) is not None:
+    if query.consistent and access_to(layout, query.names, conditions, consistent=False, low=False) is not None:
         detail = (
             "only an index answers this, and DynamoDB reads indexes eventually: leave consistent out, or add series="
         )
         raise refuse(400, "bad_parameter", detail)
     indexed = any(one.equals for one in conditions)
     why = f"{stream.name} is partitioned by series, so a query without one would scan whole tables"
+    if query.names.series_prefix:
+        why = f"{why}, and series:prefix names none"
     detail = f"add series=: {why}; or {needed_index(stream.name, layout, conditions)}"
     raise refuse(400, "needs_index" if indexed else "needs_series", detail)
 
@@ -158,7 +165,7 @@ def _low_priority(given: Mapping[str, str]) -> bool:
     return priority == "low"
 
 
-def _continued(stream: Stream, given: Mapping[str, str], limit: int, seal: Seal) -> Query:
+def _continued(stream: Stream, given: Mapping[str, str], names: Names, limit: int, seal: Seal) -> Query:
     extra = {"from", "to"} & given.keys()
     if extra:
         detail = f"a cursor holds its query's {' and '.join(sorted(extra))}: leave them out, or begin without a cursor"
@@ -168,7 +175,7 @@ def _continued(stream: Stream, given: Mapping[str, str], limit: int, seal: Seal)
         cursor.stream,
         from_micros(cursor.start),
         from_micros(cursor.end),
-        cursor.series,
+        cursor.names,
         cursor.ascending,
         limit,
         cursor.position,
@@ -178,7 +185,7 @@ def _continued(stream: Stream, given: Mapping[str, str], limit: int, seal: Seal)
         cursor.low_priority,
     )
     conditions = parse_conditions(stream, given)
-    same = given.get("series", query.series) == query.series and conditions in ((), query.conditions)
+    same = names in (ANY, query.names) and conditions in ((), query.conditions)
     if {"fields", "versions"} & given.keys():
         same = same and parse_shape(stream, given) == query.shape
     for name, asked, kept in (
@@ -196,7 +203,7 @@ def _continued(stream: Stream, given: Mapping[str, str], limit: int, seal: Seal)
 
 def opened_alone(given: Mapping[str, str], kind: type[_Kind], seal: Seal) -> _Kind:
     """A cursor's content, of an answer whose cursor holds all but what a page looks like."""
-    extra = given.keys() - {"cursor", "limit", "format", "flat"}
+    extra = given.keys() - {"cursor", "limit", "format", "flat", "escape"}
     if extra:
         detail = f"a cursor holds its query's {' and '.join(sorted(extra))}: leave them out, or begin without a cursor"
         raise refuse(400, "invalid_cursor", detail)
@@ -213,7 +220,7 @@ def opened(text: str, kind: type[_Kind], seal: Seal) -> _Kind:
 
 def parse_shape(stream: Stream, given: Mapping[str, str]) -> Shape:
     """What of the events is asked for."""
-    fields = tuple(given["fields"].split(",")) if "fields" in given else ()
+    fields = tuple(map(parse_path, given["fields"].split(","))) if "fields" in given else ()
     if "" in fields or len(fields) > MAX_FIELDS:
         raise refuse(400, "bad_parameter", f"fields is a list such as mag,place: 1 to {MAX_FIELDS} names, or *")
     if len(given.get("fields", "").encode()) > MAX_FIELDS_BYTES:
@@ -221,21 +228,51 @@ def parse_shape(stream: Stream, given: Mapping[str, str]) -> Shape:
     versions = given.get("versions", "newest")
     if versions not in ("newest", "all"):
         raise refuse(400, "bad_parameter", "versions must be newest or all")
-    if versions == "all" and stream.versions != "keep":
-        detail = f'{stream.name} keeps no earlier versions: versions = "keep" in its configuration would'
-        raise refuse(400, "bad_parameter", detail)
+    if versions == "all":
+        refuse_versions(stream)
     return Shape.of(stream, fields, versions=versions == "all")
 
 
+def refuse_versions(stream: Stream) -> None:
+    """ProblemError for a query of earlier versions where the stream keeps none."""
+    if stream.versions != "keep":
+        detail = f'{stream.name} keeps no earlier versions: versions = "keep" in its configuration would'
+        raise refuse(400, "bad_parameter", detail)
+
+
+def refuse_unwritable(parameters: Mapping[str, Sequence[str]]) -> None:
+    """ProblemError for text that is no Unicode: half of a surrogate pair, which no event can have and no answer can say."""
+    for name, values in parameters.items():
+        for text in (name, *values):
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                detail = f"{name[:64]!a} or its value has half of a surrogate pair: percent-encode text as UTF-8"
+                raise refuse(400, "bad_parameter", detail) from None
+
+
 def single(parameters: Mapping[str, Sequence[str]], known: Collection[str], *, where: bool = True) -> dict[str, str]:
-    """Each parameter with its one value; ProblemError names one that is not known, or not given once."""
+    """Each parameter with its one value, the first of those that may have several; ProblemError names one that is not known, or
+    is given more than once.
+    """
     for name, values in parameters.items():
         if name not in known and not (where and is_condition(name)):
-            names = ", ".join([*known, f"{WHERE}FIELD", f"{WHERE}FIELD:OPERATOR"] if where else sorted(known))
-            raise refuse(400, "unknown_parameter", f"unknown parameter {name[:64]!r}; known are {names}")
-        if len(values) != 1:
+            raise _unknown(name, known, where=where)
+        if len(values) != 1 and name not in REPEATED:
             raise refuse(400, "bad_parameter", f"{name} is given {len(values)} times; give it once")
     return {name: values[0] for name, values in parameters.items()}
+
+
+def _unknown(name: str, known: Collection[str], *, where: bool) -> ProblemError:
+    """400 for a parameter that there is not, with what may have been meant."""
+    from difflib import get_close_matches  # only a refusal needs it
+
+    close = get_close_matches(name[:64].lower(), known, 1, 0.75)
+    meant = f"; did you mean {close[0]}?" if close else ""
+    if not close and where and name not in ("series", "time", "id") and is_condition(WHERE + name):
+        meant = f"; a condition on a field of data is {WHERE}{name[:64]}="
+    names = ", ".join([*known, f"{WHERE}FIELD", f"{WHERE}FIELD:OPERATOR"] if where else sorted(known))
+    return refuse(400, "unknown_parameter", f"unknown parameter {name[:64]!r}{meant}; known are {names}")
 
 
 def parse_limit(text: str | None, most: int, default: int = DEFAULT_LIMIT) -> int:
@@ -264,5 +301,5 @@ def _point(given: Mapping[str, str], name: str, now: datetime) -> datetime:
     try:
         return parse_point(given[name], now)
     except InvalidTime as error:
-        detail = f"{name}: {error}; or an age such as -15m, epoch milliseconds, or now"
+        detail = f"{name}: {error}; or an age such as -15m, epoch milliseconds, now, today or yesterday"
         raise refuse(400, "bad_parameter", detail) from error

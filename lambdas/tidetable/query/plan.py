@@ -8,14 +8,16 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from tidetable.catalog import Entry
-from tidetable.conditions import Condition
+from tidetable.conditions import ANY, Condition, Names
 from tidetable.keys import Index, Layout, escape, unescape
 from tidetable.keys.layout import NEWEST
+from tidetable.periods import Period
 from tidetable.ports import ArchiveRange, KeyRange
 from tidetable.query.access import Access, access_to
 from tidetable.query.cursor import Position
 from tidetable.query.params import Query
 from tidetable.query.rows import Shape
+from tidetable.query.spread import spread_over_series, suffixes_of, suffixes_of_hashes
 from tidetable.times import from_text, to_text
 
 Source = Literal["table", "index", "replica", "archive"]
@@ -27,6 +29,7 @@ class Stage:
 
     There is a range like ``keys`` for each suffix of each of the logical ``partitions``. ``index`` is the index that they are
     of; ``conditions`` are those that the ranges do not answer by themselves, of which the service leaves out what it can tell.
+    Where the partitions are several series each range begins at a place of its own: these are ``spread``.
     ``fetches`` says that the index does not hold what the query shows or asks.
     """
 
@@ -35,23 +38,24 @@ class Stage:
     end: datetime
     keys: KeyRange | None = None
     partitions: Sequence[str] = ()
-    suffixes: range = range(0)
+    suffixes: Sequence[int] = ()
     archive: ArchiveRange | None = None
     index: Index | None = None
     conditions: tuple[Condition, ...] = ()
     fetches: bool = False
+    spread: Sequence[KeyRange] = ()
 
     @property
     def count(self) -> int:
         """How many ranges there are."""
-        return len(self.partitions) * len(self.suffixes)
+        return len(self.spread) or len(self.partitions) * len(self.suffixes)
 
     @property
     def ranges(self) -> list[KeyRange]:
         """Its ranges, made anew."""
         keys = self.keys
-        if keys is None:
-            return []
+        if keys is None or self.spread:
+            return list(self.spread)
         return [replace(keys, pk=f"{one}#{suffix}") for one in self.partitions for suffix in self.suffixes]
 
     @property
@@ -77,21 +81,23 @@ class Stage:
         if self.source == "index":
             time, series, id = place.split("#")
             return Position(from_text(time), unescape(series), unescape(id))
-        layout = self.entry.layout if self.archive is None else self.entry.layout.across(query.series)
+        layout = self.entry.layout.across(query.series)
         if "#" not in place.removeprefix(NEWEST):
             return Position(from_text(place.removeprefix(NEWEST)))
         time, series, id = layout.names_of({"pk": f"{escape(query.series or '')}#0", "sk": place})
         return Position(from_text(time), series, id)
 
-    def by_series(self, query: Query) -> bool:
-        """Whether other series are read than the one asked for; an archive's reader leaves those out."""
-        mixed = self.archive is None and (self.source == "index" or self.entry.layout.partition_by == "time")
-        return query.series is not None and mixed
+    def names_left(self, query: Query) -> Names:
+        """The conditions on names that the ranges do not answer by themselves; an archive's reader answers them all."""
+        if self.archive is not None:
+            return ANY
+        by_series = self.source != "index" and self.entry.layout.partition_by == "series"
+        return query.names._replace(series=()) if by_series else query.names
 
     def filtered_by(self, query: Query) -> list[str]:
         """What more is read than the query asks for, by what is left out of it again."""
         conditions = [f"where.{one.field}" for one in self.conditions]
-        return ["series", *conditions] if self.by_series(query) else conditions
+        return [*self.names_left(query).parameters, *conditions]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +107,11 @@ class Gap:
     start: datetime
     end: datetime
     reason: str
+
+
+def cut_gap(period: Period, start: datetime, end: datetime) -> Gap:
+    """The gap of a period whose table is missing, as far as a range meets it."""
+    return Gap(max(period.start, start), min(period.end, end), "table missing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +168,7 @@ def covered(
 
 
 def _access(query: Query, layout: Layout) -> Access | None:
-    return access_to(layout, query.series, query.conditions, consistent=query.consistent, low=query.low_priority)
+    return access_to(layout, query.names, query.conditions, consistent=query.consistent, low=query.low_priority)
 
 
 def _stages(query: Query, access: Access | None, entry: Entry, start: datetime, end: datetime) -> Iterator[Stage]:
@@ -167,7 +178,8 @@ def _stages(query: Query, access: Access | None, entry: Entry, start: datetime, 
         if _ahead(start, end, query):
             low, high, after = _edges(query, layout.across(query.series), start, end)
             facts, versions = entry.archived, query.shape.versions
-            keys = ArchiveRange(facts.manifest, low, high, query.series, after, versions, query.conditions)
+            conditions, names = query.conditions, query.names
+            keys = ArchiveRange(facts.manifest, low, high, query.series, after, versions, conditions, names=names)
             yield Stage(entry, start, end, archive=keys)
     elif access is not None and access.index is not None and not access.index.replica:
         if _ahead(start, end, query):
@@ -177,11 +189,12 @@ def _stages(query: Query, access: Access | None, entry: Entry, start: datetime, 
             if _ahead(first, last, query):
                 low, high, after = _edges(query, layout, first, last)
                 whole = KeyRange(entry.table, "", low, high, after, access.index, access.conditions)
-                partition = layout.logical(first, query.series or "")
-                suffixes = layout.suffixes(query.series)
-                yield Stage(
-                    entry, first, last, whole, [partition], suffixes, index=access.index, conditions=access.conditions
-                )
+                table = Stage(entry, first, last, whole, index=access.index, conditions=access.conditions)
+                if layout.partition_by == "series" and query.series is None:
+                    yield replace(table, spread=spread_over_series(query, layout, whole))
+                else:
+                    partition = layout.logical(first, query.series or "")
+                    yield replace(table, partitions=[partition], suffixes=suffixes_of(query.names, layout))
 
 
 def _slices(query: Query, layout: Layout, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
@@ -205,7 +218,7 @@ def _index_stage(query: Query, access: Access, index: Index, entry: Entry, start
     conditions = access.conditions
     keys = KeyRange(entry.table, "", low, high, after, index, told_by(index, conditions))
     fetches = fetches_from(index, query.shape, conditions)
-    suffixes = range(index.shards)
+    suffixes = suffixes_of_hashes(query.names.ids, index.shards)
     return Stage(
         entry, start, end, keys, access.partitions, suffixes, index=index, conditions=conditions, fetches=fetches
     )

@@ -10,7 +10,8 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-from tidetable.errors import StoreUnavailable, TableMissing
+from tidetable.conditions import ANY
+from tidetable.errors import ArchiveBusy, TableMissing
 from tidetable.events import Item
 from tidetable.exact import decode_json
 from tidetable.keys import Index, Key
@@ -20,12 +21,14 @@ from tidetable.ports import ArchivePage, ArchiveRange, ArchiveReader, Asked, Cat
 from tidetable.query.cursor import Position, Seal
 from tidetable.query.fetch import AHEAD, Wanted, batches, first_asked
 from tidetable.query.params import Query
-from tidetable.query.plan import Gap, Stage
+from tidetable.query.plan import Gap, Stage, cut_gap
 from tidetable.values import item_bytes
 
 # So many archives are read at once: each is a function of its own, with pyarrow to load.
 ARCHIVES = 2
 _SLIM_PAGE = 50_000
+# So many ranges are begun at once, where a stage of many series does not have more itself.
+_RANGES = 512
 # Seconds kept for merging and encoding.
 RESERVE = 3.0
 
@@ -137,12 +140,12 @@ class StageReader:
                     return
                 if not begun:
                     begun.extend(self._begin(following, pool))
-                    ahead = min(2 * ahead, AHEAD)
+                    ahead = min(2 * ahead, AHEAD, max(_RANGES // max(stage.count, 1), 1))
                 one = begun.popleft()
                 first = None if one.archived is None else self._awaited(one.archived)
                 if one.archived is not None and first is None:
                     if not number:
-                        raise StoreUnavailable("no answer", f"the archive of {stage.entry.period.label} is slow")
+                        raise ArchiveBusy(f"the archive of {stage.entry.period.label} is slow")
                     yield Batch(stage, None, None, edge)
                     return
                 number += 1
@@ -175,7 +178,7 @@ class StageReader:
                 raise Vanished
             if page is None:
                 period = self._periods[one.keys.table]
-                self.missing[one.keys.table] = Gap(period.start, period.end, "table missing")
+                self.missing[one.keys.table] = cut_gap(period, query.start, query.end)
             else:
                 self.cost.page(page)
             found.append(page or Page((), more=False))
@@ -186,7 +189,14 @@ class StageReader:
         if not begun.asked:
             return
         wanted.filtered = bool(stage.filtered_by(query))
-        for items, edge, quick in batches(begun.asked, begun.pages, self._fetch, wanted, ascending=query.ascending):
+        names, names_of = stage.names_left(query), stage.entry.layout.names_of
+        found = batches(
+            begun.asked, begun.pages, self._fetch, wanted, ascending=query.ascending, spread=bool(stage.spread)
+        )
+        for items, edge, quick in found:
+            if names != ANY:
+                # AWS: a filter takes no attribute of the primary key, and an event's names are nowhere else.
+                items = [item for item in items if names.hold(*names_of(item)[1:])]
             if len(stage.partitions) > 1:
                 # For a moment an index may hold an event under its old value and its new one.
                 items = list({(item["pk"], item["sk"]): item for item in items}.values())

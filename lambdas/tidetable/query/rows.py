@@ -139,7 +139,7 @@ class Row(msgspec.Struct, gc=False):
         """Leave out the oldest versions until what is left fits into an answer of so many bytes."""
         sizes = accumulate([self.own_size(shape), *(row.size(shape) for row in self.earlier)])
         kept = max(sum(size <= most for size in sizes) - 1, 0)
-        self.left_out = len(self.earlier) - kept
+        self.left_out += len(self.earlier) - kept
         self.earlier = self.earlier[:kept]
 
 
@@ -168,11 +168,6 @@ class Quick(NamedTuple):
                 f'{{"series":"{series}","time":"{time}","id":"{id}","data":{item["json"]},"ref":"{heads[item["pk"]]}{tail}"}}'
             )
         return texts
-
-    def of_series(self, series: str) -> Quick:
-        """Those of one series: partitioned by time, a series is a residual filter."""
-        names_of = self.entry.layout.names_of
-        return Quick(self.entry, [item for item in self.items if names_of(item)[1] == series])
 
     def position(self, index: int) -> Position:
         """The place of an item in the order of events."""
@@ -285,4 +280,7 @@ def archived_rows(events: Sequence[Event], versions: Sequence[Version] | None, e
 def _with_earlier(rows: Sequence[Row]) -> Row:
     newest, *earlier = rows
     newest.earlier = tuple(earlier)
+    # Versions are counted from 1 without a hole: what a page of the archive had no room for is the oldest.
+    last = rows[-1].version
+    newest.left_out = 0 if last is None else last.number - 1
     return newest

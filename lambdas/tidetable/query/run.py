@@ -77,15 +77,11 @@ class _Run:
         query, wanted = self._query, self._stages.wanted
         page = AnswerPage(query)
         for batch in self._stages.batches(plan.stages):
-            stage, reached = batch.stage, batch.reached
+            reached = batch.reached
             if batch.items is None and batch.archived is None:
                 return self._finish(page, plan, now, reached)
             rows = self._rows(batch)
-            by_series = query.series is not None and stage.by_series(query)
-            if isinstance(rows, Quick):
-                full = page.take_quick(rows.of_series(query.series or "") if by_series else rows)
-            else:
-                full = page.take(row for row in rows if not by_series or row.names[1] == query.series)
+            full = page.take_quick(rows) if isinstance(rows, Quick) else page.take(rows)
             if full:
                 return self._finish(page, plan, now, page.position)
             # An event with its versions may be more than the limit, all by itself.

@@ -9,6 +9,7 @@ from tidetable.config import Stream
 from tidetable.problems import refuse
 
 WHERE = "where."
+DATA = "data"
 MAX_CONDITIONS = 10
 # Each value may be compared as text, as a number and as truth; AWS: IN takes 100 operands.
 MAX_VALUES = 30
@@ -24,6 +25,25 @@ _OPERATORS = ", ".join(OPERATORS)
 def is_condition(name: str) -> bool:
     """Whether a parameter is a condition."""
     return name.startswith(WHERE) and all(name.removeprefix(WHERE).split("."))
+
+
+def parse_path(path: str) -> str:
+    """The path of a field of ``data``, as the API takes it; ProblemError if no event can have such a field.
+
+    CSV and flat rows call the field ``mag`` ``data.mag``, which as a path is a field of an object that is itself called ``data``:
+    nearly always a mistake, and one that finds nothing. Such a field is meant by ``data.data.mag``.
+    """
+    front, *names = path.split(".")
+    if front == DATA and names[:1] == [DATA] and len(names) > 1:
+        front, *names = names
+    elif front == DATA and names and names[0]:
+        inner = ".".join(names)
+        detail = f"{path[:64]}: paths begin within data, so write {inner[:64]}"
+        inside = f"the field {inner[:64]} of an object that is itself called data is data.{path[:64]}"
+        raise refuse(400, "bad_parameter", f"{detail}; {inside}")
+    if len(names) >= MAX_DEPTH:
+        raise refuse(400, "bad_parameter", f"{path[:64]}: a path has at most {MAX_DEPTH} names, as deep as events are")
+    return ".".join([front, *names])
 
 
 def parse_conditions(stream: Stream, given: Mapping[str, str]) -> tuple[Condition, ...]:
@@ -63,8 +83,7 @@ def _condition(name: str, value: str) -> Condition:
         )
     elif not field or not all(field.split(".")):
         raise refuse(400, "bad_parameter", f"{name[:64]}: write {WHERE}FIELD:{operator}=VALUE")
-    if field.count(".") >= MAX_DEPTH:
-        raise refuse(400, "bad_parameter", f"{name[:64]}: a path has at most {MAX_DEPTH} names")
+    field = parse_path(field)
     kind: Operator = operator  # type: ignore[assignment]
     values = tuple(dict.fromkeys(value.split(","))) if kind == "in" else (value,)
     if len(values) > MAX_VALUES:

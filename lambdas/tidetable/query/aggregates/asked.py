@@ -9,12 +9,12 @@ from typing import Literal
 
 import msgspec
 
-from tidetable.conditions import Condition
+from tidetable.conditions import Condition, Names
 from tidetable.config import Stream
-from tidetable.durations import Duration
+from tidetable.durations import parse_length
 from tidetable.problems import refuse
 from tidetable.query.aggregates.stats import PLAIN, is_stat, percentile_of
-from tidetable.query.cursor import Position, Seal
+from tidetable.query.cursor import Position, Seal, refuse_long
 from tidetable.query.params import (
     MAX_FIELDS_BYTES,
     Query,
@@ -26,11 +26,11 @@ from tidetable.query.params import (
     single,
 )
 from tidetable.query.rows import Shape
-from tidetable.query.where import is_condition
+from tidetable.query.where import is_condition, parse_path
 from tidetable.times import EPOCH, from_micros, to_micros
 
-_RANGE = ("from", "to", "series", "consistent", "priority", "explain")
-_OWN = ("step", "stat", "field", "by", "top", "order", "fill", "limit", "format", "flat", "cursor")
+_RANGE = ("from", "to", "series", "series:prefix", "id", "id:prefix", "consistent", "priority", "explain")
+_OWN = ("step", "stat", "field", "by", "top", "order", "fill", "limit", "format", "flat", "escape", "cursor")
 KNOWN = (*_RANGE, *_OWN)
 Fill = Literal["none", "null", "zero", "previous"]
 FILLS: tuple[Fill, ...] = ("none", "null", "zero", "previous")
@@ -48,6 +48,8 @@ class Aggregation:
 
     ``step`` is None for one step that is the whole range. ``by`` are ``series`` and fields of data; of the groups only the first
     ``top`` are shown, by the first statistic over the whole range, the highest first unless ``ascending``.
+
+    A page ends where a step would bring it beyond ``limit`` rows; one step alone may have more, up to ``most``.
     """
 
     query: Query
@@ -59,6 +61,7 @@ class Aggregation:
     ascending: bool = False
     fill: Fill = "none"
     limit: int = MAX_ROWS
+    most: int = MAX_ROWS
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -95,7 +98,7 @@ class Aggregation:
         query = self.query
         return AggregateCursor(
             query.stream,
-            query.series,
+            query.names,
             to_micros(query.start),
             to_micros(query.end),
             query.conditions,
@@ -114,7 +117,7 @@ class AggregateCursor(msgspec.Struct, frozen=True, array_like=True):
     """An aggregate, and the step at which to go on."""
 
     stream: str
-    series: str | None
+    names: Names
     start: int
     end: int
     conditions: tuple[Condition, ...]
@@ -136,9 +139,10 @@ def parse_aggregation(
     limit = parse_limit(given.get("limit"), MAX_ROWS, MAX_ROWS)
     if "cursor" in given:
         return _continued(stream, opened_alone(given, AggregateCursor, seal), limit)
-    asked = {name: [value] for name, value in given.items() if name in _RANGE or is_condition(name)}
+    asked = {name: values for name, values in parameters.items() if name in _RANGE or is_condition(name)}
     query = parse_range_query(stream, asked | {"order": ["asc"]}, now, seal)
-    stats, field, by = _stats(given), given.get("field"), _groups(given)
+    stats, by = _stats(given), _groups(given)
+    field = parse_path(given["field"]) if "field" in given else None
     if field is None and stats != ("count",):
         raise refuse(400, "bad_parameter", "add field=: only count needs no field of data that holds numbers")
     if field is not None and not all(field.split(".")):
@@ -156,8 +160,9 @@ def parse_aggregation(
             400, "bad_parameter", "order is that of top groups: add top=, or leave it out; steps come oldest first"
         )
     ascending = top is not None and parse_order(given)
-    asked_for = Aggregation(query, stats, field, step, by, top, ascending, _fill(given), limit)
+    asked_for = Aggregation(query, stats, field, step, by, top, ascending, _fill(given), limit, limit)
     refuse_scan(stream, query)
+    refuse_long(asked_for.cursor(query.start))
     return replace(asked_for, query=replace(query, shape=asked_for.shape))
 
 
@@ -170,7 +175,7 @@ def _stats(given: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _groups(given: Mapping[str, str]) -> tuple[str, ...]:
-    by = tuple(given["by"].split(",")) if "by" in given else ()
+    by = tuple(map(parse_path, given["by"].split(","))) if "by" in given else ()
     if not all(all(one.split(".")) for one in by) or len(by) > MAX_GROUPS_BY or len(set(by)) < len(by):
         raise refuse(400, "bad_parameter", f"by is a list of series and fields of data, {MAX_GROUPS_BY} at the most")
     return by
@@ -180,7 +185,7 @@ def _step(given: Mapping[str, str], query: Query) -> timedelta | None:
     if "step" not in given:
         return None
     try:
-        step: timedelta = Duration.parse(given["step"])
+        step = parse_length(given["step"])
     except ValueError as error:
         raise refuse(400, "bad_parameter", f"step: {error}") from error
     if step < timedelta(seconds=1):
@@ -206,7 +211,7 @@ def _continued(stream: Stream, cursor: AggregateCursor, limit: int) -> Aggregati
         stream.name,
         from_micros(cursor.start),
         from_micros(cursor.end),
-        cursor.series,
+        cursor.names,
         ascending=True,
         limit=1,
         after=Position(from_micros(cursor.time)),
@@ -215,5 +220,5 @@ def _continued(stream: Stream, cursor: AggregateCursor, limit: int) -> Aggregati
         low_priority=cursor.low_priority,
     )
     step = None if cursor.step is None else timedelta(microseconds=cursor.step)
-    asked = Aggregation(query, cursor.stats, cursor.field, step, cursor.by, None, False, cursor.fill, limit)
+    asked = Aggregation(query, cursor.stats, cursor.field, step, cursor.by, None, False, cursor.fill, limit, limit)
     return replace(asked, query=replace(query, shape=asked.shape))

@@ -16,7 +16,7 @@ from tidetable.config import Stream
 from tidetable.keys import number_at, value_at
 from tidetable.ports import Sketches
 from tidetable.problems import refuse
-from tidetable.query.aggregates.asked import SERIES, Aggregation
+from tidetable.query.aggregates.asked import MAX_ROWS, SERIES, Aggregation
 from tidetable.query.aggregates.stats import EXACT, Cell, adder
 from tidetable.query.answer import Table
 from tidetable.query.cursor import Position
@@ -130,18 +130,16 @@ class _Run:
             detail = "filled steps of groups, or with what was before, are answered in one page: ask for fewer steps"
             raise refuse(422, "too_much", detail)
 
-    def _events(self, batch: Batch) -> Iterator[_Event]:
-        """The events of a batch that are of the series asked for."""
-        query, stage = self._asked.query, batch.stage
+    @staticmethod
+    def _events(batch: Batch) -> Iterator[_Event]:
+        """The events of a batch."""
         if batch.archived is not None:
             yield from ((one.series, to_text(one.time), one.data) for one in batch.archived.events)
             return
-        names_of = stage.entry.layout.names_of
-        only = query.series if stage.by_series(query) else None
+        names_of = batch.stage.entry.layout.names_of
         for item in batch.items or ():
             time, series, _ = names_of(item)
-            if only is None or series == only:
-                yield series, time, item.get("data", {})
+            yield series, time, item.get("data", {})
 
     def _take(self, events: Iterable[_Event]) -> bool:
         """Take events into account; tells whether to go on."""
@@ -198,12 +196,16 @@ class _Run:
         return True
 
     def _show(self, window: tuple[datetime, datetime], cells: dict[Group, Cell]) -> bool:
-        """The rows of a step, if the page holds them all; the first step's are shown in any case."""
+        """The rows of a step, if the page holds them all; the first step's are shown in any case, if the caller takes so many."""
         groups: Sequence[Group] = list(cells)
         if self._asked.fill != "none":
             groups = list(self._groups) if self._asked.by else [()]
         if self.result and len(self.result) + len(groups) > self._asked.limit:
             return False
+        if len(groups) > self._asked.most:
+            detail = f"one step has {len(groups)} rows, more than limit={self._asked.most}"
+            more = f"set limit={len(groups)}, or " if len(groups) <= MAX_ROWS else ""
+            raise refuse(422, "too_much", f"{detail}: {more}group by less, or narrow it down with where")
         for group in sorted(groups, key=_order):
             self.result.append(self._row(window, group, cells.get(group)))
         return True

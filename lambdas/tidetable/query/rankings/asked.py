@@ -18,14 +18,28 @@ from tidetable.periods import containing
 from tidetable.ports import ArchiveRange, KeyRange, Rank
 from tidetable.problems import refuse
 from tidetable.query.access import logical_partitions
-from tidetable.query.cursor import Seal
+from tidetable.query.cursor import Seal, refuse_long
 from tidetable.query.params import opened_alone, parse_limit, parse_order, parse_range, parse_shape, single
 from tidetable.query.plan import Gap, Stage, covered, fetches_from, told_by
 from tidetable.query.rows import EVERYTHING, Shape
 from tidetable.query.where import MAX_VALUE_BYTES, parse_conditions
 from tidetable.times import from_micros, to_micros, to_text
 
-KNOWN = ("index", "value", "kind", "from", "to", "order", "limit", "fields", "format", "flat", "explain", "cursor")
+KNOWN = (
+    "index",
+    "value",
+    "kind",
+    "from",
+    "to",
+    "order",
+    "limit",
+    "fields",
+    "format",
+    "flat",
+    "escape",
+    "explain",
+    "cursor",
+)
 DEFAULT_LIMIT, MAX_LIMIT = 10, 1_000
 
 
@@ -130,7 +144,9 @@ def parse_ranking(stream: Stream, parameters: Mapping[str, Sequence[str]], now: 
         why = f"one of {kinds}, of the index {index.name}" if index.kind else "left out: the index has no kinds"
         raise refuse(400, "bad_parameter", f"kind must be {why}")
     shape, conditions = parse_shape(stream, given), parse_conditions(stream, given)
-    return Ranking(stream.name, index, value, kind, start, end, parse_order(given), limit, conditions, shape)
+    ranking = Ranking(stream.name, index, value, kind, start, end, parse_order(given), limit, conditions, shape)
+    refuse_long(ranking.cursor(Place(Decimal(0), start, "", "")))
+    return ranking
 
 
 def _continued(stream: Stream, cursor: RankCursor, limit: int) -> Ranking:

@@ -20,16 +20,16 @@ from tidetable.config import Stream
 from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.events import Event, Item
 from tidetable.keys import number_at
-from tidetable.ports import Asked, KeyRange, Page, Tables
+from tidetable.ports import Asked, KeyRange, Page
+from tidetable.problems import ProblemError, refuse
 from tidetable.query.answer import MAX_ANSWER_BYTES, Table
-from tidetable.query.explain import estimate_top, shown_plan, where_of
 from tidetable.query.fetch import share
-from tidetable.query.plan import Gap, Stage
+from tidetable.query.plan import Gap, Stage, cut_gap
 from tidetable.query.rankings.asked import Place, Ranking, plan_ranking
 from tidetable.query.read import ARCHIVES, RESERVE, Cost, Reader, Remaining, Vanished, got
 from tidetable.query.rows import Row, complete, row_of, shown
-from tidetable.query.run import described, told_gaps
-from tidetable.times import from_text, to_text
+from tidetable.query.run import told_gaps
+from tidetable.times import from_text
 
 # So many items more than wanted are read for the sake of ties, for each item wanted, and at least.
 _TIES_EACH, _TIES_LEAST = 4, 1_000
@@ -77,7 +77,7 @@ class _Range:
 
 
 def find_top(ranking: Ranking, stream: Stream, reader: Reader, now: datetime, remaining: Remaining) -> Top:
-    """The first events of a ranking; StoreUnavailable if the time does not suffice."""
+    """The first events of a ranking; ProblemError, with what to change, if the time does not suffice."""
     for consistent in (False, True):
         gaps: list[Gap] = []
         entries = reader.catalog.entries(stream.name, ranking.start, ranking.end, consistent=consistent)
@@ -89,29 +89,10 @@ def find_top(ranking: Ranking, stream: Stream, reader: Reader, now: datetime, re
     raise StoreUnavailable("no answer", "tables of the range went while they were read")
 
 
-def explain_top(ranking: Ranking, stream: Stream, reader: Reader, tables: Tables, now: datetime) -> dict[str, Any]:
-    """What ``find_top`` would read, and about how much."""
-    gaps: list[Gap] = []
-    stages = plan_ranking(ranking, reader.catalog.entries(stream.name, ranking.start, ranking.end), gaps)
-    found = estimate_top(stages, ranking.limit, described(stages, tables), now)
-    asked = {
-        "stream": ranking.stream,
-        "index": ranking.index.name,
-        "value": ranking.value,
-        "from": to_text(ranking.start),
-        "to": to_text(ranking.end),
-        "where": where_of(ranking.conditions),
-        "order": "asc" if ranking.ascending else "desc",
-        "limit": ranking.limit,
-    }
-    filtered = ((stage, _filtered_by(stage)) for stage in stages)
-    return shown_plan(asked, filtered, told_gaps(gaps, now), found)
-
-
-def _filtered_by(stage: Stage) -> list[str]:
-    """What more is read than a ranking asks for, by what is left out of it again."""
-    times = ["time"] if stage.keys is not None and stage.keys.times is not None else []
-    return [*times, *(f"where.{one.field}" for one in stage.conditions)]
+def _too_much(what: str) -> ProblemError:
+    """422 for a ranking that takes longer than an answer may, however often it is queried."""
+    narrower = "narrow from and to, lower limit, or add a condition on the ranked number, which narrows what is read"
+    return refuse(422, "too_much", f"{what} longer than an answer may: {narrower}")
 
 
 class _Run:
@@ -122,7 +103,7 @@ class _Run:
         self._forgiving = forgiving
         self._found: list[_Found] = []
         self._cost = Cost()
-        self._gaps: list[Gap] = []
+        self._missing: dict[str, Gap] = {}
         # The last events of pages of archives that had no room for all that were asked for.
         self._floors: list[Place] = []
 
@@ -137,7 +118,7 @@ class _Run:
         cut = bool(rows) and tied is not None and first[last - 1].place.number == tied
         goes_on = last < len(first) or (bool(rows) and bool(self._floors))
         following = self._reader.seal.seal(ranking.cursor(first[last - 1].place)) if goes_on and not cut else None
-        gaps = told_gaps([*gaps, *self._gaps], now)
+        gaps = told_gaps([*gaps, *self._missing.values()], now)
         columns = ["rank", "value", "series", "time", "id", "ref"]
         return Top(rows=rows, next=following, tied=cut, gaps=gaps, cost=self._cost, sources=stages, columns=columns)
 
@@ -162,7 +143,7 @@ class _Run:
         due, least = ranges, limit
         while due:
             if self._remaining() < RESERVE:
-                raise StoreUnavailable("no answer", "the ranking takes longer than an answer may: ask for fewer")
+                raise _too_much("the ranking takes")
             for one in due:
                 filtered = bool(one.keys.times or one.stage.conditions)
                 one.limit = max(share(least, len(due)), 2 * one.limit if filtered else 0)
@@ -194,7 +175,7 @@ class _Run:
                 raise Vanished
             if page is None:
                 period = one.stage.entry.period
-                self._gaps.append(Gap(period.start, period.end, "table missing"))
+                self._missing[one.keys.table] = cut_gap(period, self._ranking.start, self._ranking.end)
             self._take(one, page or Page((), more=False))
 
     def _take(self, one: _Range, page: Page) -> None:
@@ -238,7 +219,7 @@ class _Run:
             for reading in [pool.submit(self._read_archive, stage) for stage in stages]:
                 reading.result(timeout=max(self._remaining() - RESERVE, 0.1))
         except TimeoutError as error:
-            raise StoreUnavailable("no answer", "the archives of the range take longer than an answer may") from error
+            raise _too_much(f"ranking the range's {len(stages)} archived periods takes") from error
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -260,7 +241,7 @@ class _Run:
             if not page.more or page.reached is None:
                 return
             keys = replace(keys, after=page.reached)
-        raise StoreUnavailable("no answer", "the archives of the range take longer than an answer may")
+        raise _too_much(f"ranking the archived period {stage.entry.period.label} takes")
 
     def _rows(self, first: Sequence[_Found]) -> tuple[list[dict[str, Any]], int]:
         """The first events as they are shown, as many as an answer holds, and how many of those found they are."""
