@@ -117,7 +117,8 @@ class Lifecycle(Construct):
         function.allow(["dynamodb:Query", "dynamodb:UpdateItem"], self._storage.catalog.table_arn)
         self._storage.allow_objects(function, ["GetObject", "DeleteObject"], LARGE)
         self._storage.allow_object(function, "PutObject", f"{LARGE}_sweep.json")
-        self._storage.allow_listing(function, LARGE)
+        # Whether an archive that has had its time is gone, its listing says.
+        self._storage.allow_listing(function, ARCHIVES, LARGE)
         return function
 
     def _reconciling(

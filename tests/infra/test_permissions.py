@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from typing import Any
 
 import pytest
 
+from tests.fakes.stage import Stage
 from tests.infra import synth
 from tests.infra.synth import ENCRYPTED, FORMER, FORMER_KEY, KEY, SCALED, Template, actions, resources
+from tests.large.test_pack import noise
 
 TABLES = ":table/tidetable-dev.*"
+# A stream whose archives expire, with values in the bucket.
+SWEPT = """
+[archive]
+expire_after = "7d"
+[streams.s]
+period = "day"
+late = "1d"
+retention = 3
+large = { beyond = "s3" }
+key = { partition_by = "series" }
+"""
 RECONCILE = {
     *("dynamodb:CreateTable", "dynamodb:DescribeTable", "dynamodb:UpdateTable"),
     *("dynamodb:DeleteTable", "dynamodb:TagResource", "dynamodb:ListTagsOfResource"),
@@ -249,7 +265,7 @@ def test_only_who_makes_tables_may_let_dynamodb_keep_using_a_key() -> None:
         ("drain", ["overflow/*"]),
         ("archiver", ["stream=*", "large/*"]),
         ("restorer", ["stream=*", "large/*"]),
-        ("sweeper", ["large/*"]),
+        ("sweeper", ["stream=*", "large/*"]),
     ],
 )
 def test_the_bucket_is_listed_under_a_functions_own_prefixes(dev: Template, name: str, prefixes: list[str]) -> None:
@@ -257,6 +273,39 @@ def test_the_bucket_is_listed_under_a_functions_own_prefixes(dev: Template, name
     # CloudFormation takes a list of one as its element.
     expected = {"StringLike": {"s3:prefix": prefixes if len(prefixes) > 1 else prefixes[0]}}
     assert [_unlisted(one["Condition"]) for one in listing] == [expected]
+
+
+def test_the_sweeper_may_list_what_it_lists(dev: Template) -> None:
+    """S3 denies a listing whose prefix the condition does not know, and the emulator does not."""
+    stage = Stage(datetime(2026, 3, 15, 12, tzinfo=UTC), SWEPT)
+    while stage.run_lifecycle().done:
+        pass
+    stage.send("s", json.dumps([{"series": "a", "data": {"text": noise(500_000)}}]).encode())
+    listed: list[str] = []
+    for store, name in ((stage.values, "stored"), (stage.values, "folders"), (stage.bucket, "sizes")):
+        _note_prefixes(store, name, listed)
+    for _ in range(40):
+        stage.clock.sleep(86_400)
+        stage.run_lifecycle()
+    listed.clear()
+    assert stage.sweep().failures == []
+    (statement,) = [one for one in dev.statements("sweeper") if "s3:ListBucket" in actions(one)]
+    patterns = statement["Condition"]["StringLike"]["s3:prefix"]
+    assert {pattern: any(fnmatchcase(one, pattern) for one in listed) for pattern in patterns} == {
+        "stream=*": True,
+        "large/*": True,
+    }
+    assert [one for one in listed if not any(fnmatchcase(one, pattern) for pattern in patterns)] == []
+
+
+def _note_prefixes(store: Any, name: str, listed: list[str]) -> None:
+    lists = getattr(store, name)
+
+    def note(prefix: str, *more: Any) -> Any:
+        listed.append(prefix)
+        return lists(prefix, *more)
+
+    setattr(store, name, note)
 
 
 def _unlisted(condition: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:

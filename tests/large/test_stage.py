@@ -639,6 +639,20 @@ def test_an_archive_that_has_expired_is_a_gap_with_a_reason_and_the_catalog_is_t
     assert stage.sweep().lapsed == 0
 
 
+def test_objects_of_a_stream_that_left_the_configuration_are_swept_too() -> None:
+    stage = built()
+    send(stage, "stored", SENT[2])
+    send(stage, "stored", event(2, {"text": noise(900_000, 9)}))
+    assert len(stage.values.blobs) == 2
+    head, _, tail = CONFIG.partition("[streams.stored]")
+    stage.config = parse(head + tail[tail.index("[streams.kept]") :])
+    stage.clock.sleep(2 * 86_400)
+    ready(stage)
+    swept = stage.sweep()
+    assert (swept.orphans, swept.failures) == (1, [])
+    assert len(stage.values.blobs) == 1, "what the newest version refers to stays"
+
+
 def entry_of(stage: Stage) -> Entry:
     return next(one for one in stage.catalog.entries("stored") if one.period.label == DAY)
 
