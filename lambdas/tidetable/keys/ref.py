@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from json.encoder import encode_basestring as quoted
+from operator import add
 from typing import Self
 
 import msgspec
@@ -30,6 +31,14 @@ _BETWEEN_KEYS = [f'"]{_FILL[length % 3]}{_BETWEEN}"' for length in range(_LONGES
 def ref_text(stream: str, label: str, pk: str, sk: str) -> str:
     """A ref as URL-safe text without padding."""
     return ref_head(stream, label, pk) + ref_tail(sk)
+
+
+def ref_texts(stream: str, labels: Sequence[str], pks: Sequence[str], sks: Sequence[str]) -> list[str]:
+    """The same of several events, given as columns: their periods' labels, their partition keys, their sort keys."""
+    heads = {place: ref_head(stream, *place) for place in set(zip(labels, pks, strict=True))}
+    whole = "".join(sks)
+    tails = ref_tails(sks, plain=whole.isascii() and is_plain(whole))
+    return list(map(add, map(heads.__getitem__, zip(labels, pks, strict=True)), tails))
 
 
 @lru_cache(maxsize=1024)
