@@ -46,7 +46,7 @@ def gone() -> Stage:
 
 
 def entry(stage: Stage) -> Entry:
-    return next(one for one in stage.catalog.entries("s") if one.period.label == LABEL)
+    return next(one for one in stage.catalog.entries("s", consistent=True) if one.period.label == LABEL)
 
 
 def items(stage: Stage) -> list[Any]:

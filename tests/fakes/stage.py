@@ -37,6 +37,8 @@ from tidetable.query import Reader, Seal
 
 STAGE = "lapse"
 CATALOG = "tidetable-lapse-catalog"
+# Reads that are not strongly consistent answer what was so long ago, or down to half of it, by the seed.
+STALE_SECONDS = 2.0
 # What the functions may take, as they are deployed.
 INGEST_SECONDS, DRAIN_SECONDS, LIFECYCLE_SECONDS = 20.0, 50.0, 280.0
 
@@ -92,7 +94,7 @@ class Stage:
         seed: int = 0,
         clock: ManualClock | None = None,
         *,
-        stale_seconds: float = 0.0,
+        stale_seconds: float = STALE_SECONDS,
     ) -> None:
         self.clock = clock or ManualClock(start)
         self.chance = random.Random(seed)
@@ -117,6 +119,10 @@ class Stage:
         self.runs = 0
         self.part_bytes = 100_000
         self.seal = Seal(self.reading.secret)
+
+    def settle(self) -> None:
+        """Let a moment pass, after which every read answers what was written before it."""
+        self.clock.sleep(STALE_SECONDS)
 
     def restart(self) -> None:
         """What a process remembers is gone: the next request is served by a new one."""

@@ -100,7 +100,7 @@ class Lapse:
     def __init__(self, seed: int, days: int) -> None:
         self.days = days
         self._hourly, self._daily = dict(HOURLY), dict(DAILY)
-        self.stage = Stage(START, configuration(self._hourly, self._daily), seed, stale_seconds=2.0)
+        self.stage = Stage(START, configuration(self._hourly, self._daily), seed)
         self.sent = Acknowledged()
         self.outcomes: Counter[str] = Counter()
         self.complaints: list[Complaint] = []
