@@ -50,7 +50,7 @@ def entry(stage: Stage) -> Entry:
 
 
 def items(stage: Stage) -> list[Any]:
-    found: list[Any] = stage.dynamo.account.engine.call("Scan", {"TableName": TABLE})["Items"]
+    found: list[Any] = stage.dynamo.account.engine.call("Scan", {"TableName": TABLE, "ConsistentRead": True})["Items"]
     return found
 
 
