@@ -7,6 +7,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError
 
+from aws.archive.scan import RawScan
 from aws.archive.whole import PageCompleter
 from aws.catalog import DynamoCatalog
 from aws.lean.catalog import LeanCatalog
@@ -16,7 +17,7 @@ from aws.tables import DynamoTables
 from strict import ManualClock, StrictDynamo
 from strict.client import StrictClient
 from strict.memory import MemoryEngine
-from tests.fakes.bucket import ClientScan, FakeBucket, FakeBucketReader, FakeFormat
+from tests.fakes.bucket import FakeBucket, FakeBucketReader, FakeFormat
 from tests.fakes.queue import FakeQueue
 from tests.fakes.scaling import FakeScaling
 from tests.fakes.store import FakeValues, outside, unpacker
@@ -54,6 +55,11 @@ class Mortal:
         self._target = target
         self.allowance: int | None = None
         self.calls = 0
+
+    @property
+    def meta(self) -> Any:
+        """The client's, where handlers of its events register."""
+        return self._target.meta
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._target, name)
@@ -108,6 +114,7 @@ class Stage:
         self.tables = DynamoTables(client)
         self.tables.create(TableSpec(CATALOG, None, None, TableClass.STANDARD, {}))
         self.clock.sleep(60)
+        self.scan = RawScan(client)
         self.bucket_fails = 0.0
         self.bucket = FakeBucket(self._strike_bucket)
         self.queue = FakeQueue(self.clock.now)
@@ -199,7 +206,7 @@ class Stage:
             self.config,
             self.catalog,
             self.tables,
-            ClientScan(self.client),
+            self.scan,
             self.bucket,
             FakeFormat(),
             self.clock,
