@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from aws.archive.scan import RawScan
 from tests.crash.test_crash import CONFIG, EVENTS, IDS, NOON, built, ids, killed_after_every_call
-from tests.fakes.bucket import ClientScan
 from tests.fakes.serial import everywhere
 from tests.fakes.stage import Stage
 from tidetable.archive.ports import RawPage
@@ -46,11 +46,11 @@ def gone() -> Stage:
 
 
 def entry(stage: Stage) -> Entry:
-    return next(one for one in stage.catalog.entries("s") if one.period.label == LABEL)
+    return next(one for one in stage.catalog.entries("s", consistent=True) if one.period.label == LABEL)
 
 
 def items(stage: Stage) -> list[Any]:
-    found: list[Any] = stage.dynamo.account.engine.call("Scan", {"TableName": TABLE})["Items"]
+    found: list[Any] = stage.dynamo.account.engine.call("Scan", {"TableName": TABLE, "ConsistentRead": True})["Items"]
     return found
 
 
@@ -264,7 +264,7 @@ def test_recovery_that_comes_later_is_waited_for(monkeypatch: pytest.MonkeyPatch
 def test_a_table_of_as_many_events_with_one_changed_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the digest tells them apart."""
     stage = gone()
-    page = ClientScan.page
+    page = RawScan.page
     original, changed = b'"n": {"N": "7"}', b'"n": {"N": "8"}'
 
     def other(*arguments: Any, **options: Any) -> RawPage:
@@ -272,7 +272,7 @@ def test_a_table_of_as_many_events_with_one_changed_is_not_opened(monkeypatch: p
         assert original in found.items
         return replace(found, items=found.items.replace(original, changed))
 
-    monkeypatch.setattr(ClientScan, "page", other)
+    monkeypatch.setattr(RawScan, "page", other)
     with pytest.raises(ArchiveMismatch, match="its manifest"):
         stage.restore("s", LABEL)
     assert entry(stage).state is State.RESTORING

@@ -62,6 +62,7 @@ def built() -> Stage:
 
 def ids(stage: Stage) -> list[str]:
     """The ids of everything that a query over all time finds."""
+    stage.settle()
     policy, now = stage.config.streams["s"], stage.clock.now()
     asked = {"from": [to_text(NOON - timedelta(days=3))], "to": [to_text(now)], "limit": ["1000"]}
     answer: Any = run_query(
@@ -76,7 +77,7 @@ def state(stage: Stage) -> Any:
     stage.dynamo.account.settle()
     entries = {
         entry.period.label: (entry.state, entry.archive and replace(entry.archive, at=NOON))
-        for entry in stage.catalog.entries("s")
+        for entry in stage.catalog.entries("s", consistent=True)
     }
     tables = {
         name: (table.status, table.write, table.read, table.infrequent)
@@ -154,7 +155,7 @@ def test_an_archive_is_finished_by_the_next_one() -> None:
     def closed() -> Stage:
         stage = built()
         stage.clock.sleep(6 * 86_400)
-        for entry in stage.catalog.entries("s"):
+        for entry in stage.catalog.entries("s", consistent=True):
             if entry.period.label == "2026-03-15":
                 stage.catalog.move(entry, State.CLOSED, expected=[State.OPEN])
         return stage

@@ -162,7 +162,7 @@ def test_a_backfill_does_its_own_streams_work_only(stage: Any) -> None:
     report = opened(stage)
     assert {one.action.entry.stream for one in report.done} == {"s"}
     assert report.only == "s"
-    assert stage.catalog.entries("other") == []
+    assert stage.catalog.entries("other", consistent=True) == []
 
 
 def test_an_expired_period_that_is_reopened_is_not_archived_in_the_same_run() -> None:
@@ -276,7 +276,7 @@ def test_events_of_a_closed_period_that_a_backfill_asked_for_wait_until_it_is_op
     with pytest.raises(ProblemError) as refused:
         send(stage, [event])
     assert refused.value.problem.more["errors"][0]["code"] == "too_old"
-    held = stage.dynamo.call("Scan", {"TableName": f"tidetable-lapse.s.{label}"})
+    held = stage.dynamo.call("Scan", {"TableName": f"tidetable-lapse.s.{label}", "ConsistentRead": True})
     assert held["Count"] == 0, "a table that is not open may be archived at any moment"
     stage.run_lifecycle()
     assert send(stage, [event]).accepted == 1

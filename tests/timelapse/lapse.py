@@ -100,7 +100,7 @@ class Lapse:
     def __init__(self, seed: int, days: int) -> None:
         self.days = days
         self._hourly, self._daily = dict(HOURLY), dict(DAILY)
-        self.stage = Stage(START, configuration(self._hourly, self._daily), seed, stale_seconds=2.0)
+        self.stage = Stage(START, configuration(self._hourly, self._daily), seed)
         self.sent = Acknowledged()
         self.outcomes: Counter[str] = Counter()
         self.complaints: list[Complaint] = []
@@ -308,13 +308,13 @@ class Lapse:
         table = account.tables.get(name)
         if table is None or table.status == "DELETING":
             return
-        entries = account.engine.call("Scan", {"TableName": CATALOG})["Items"]
+        entries = account.engine.call("Scan", {"TableName": CATALOG, "ConsistentRead": True})["Items"]
         entry = next(one for one in entries if one.get("table", {}).get("S") == name)
         if entry["state"]["S"] != "archived":
             self.complaints.append(f"{name} is to be deleted while its entry is {entry['state']['S']}")
             return
         manifest = json.loads(bucket.objects[entry["archive"]["M"]["manifest"]["S"]])
-        held = account.engine.call("Scan", {"TableName": name})["Items"]
+        held = account.engine.call("Scan", {"TableName": name, "ConsistentRead": True})["Items"]
         if manifest["events"] != len(held):
             self.complaints.append(f"{name} holds {len(held)} items, its archive {manifest['events']}")
         self.outcomes["deletions checked"] += 1

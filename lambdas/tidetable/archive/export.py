@@ -44,6 +44,8 @@ from tidetable.times import from_text, to_text
 # With less time left than this no page is fetched: the open part must still be written, read back and noted.
 _PART_SECONDS = 30.0
 _LONGEST_PAUSE = 4.0
+# Nothing is left to archive: there is an archive, the table is gone, or it is being filled from its archive.
+_DONE = frozenset({State.ARCHIVED, State.DELETED, State.RESTORING})
 
 
 @dataclass(slots=True)
@@ -103,13 +105,17 @@ def archive_period(stream: str, label: str, parts: Exporter, owner: str, remaini
     ArchiveFailed or ArchiveMismatch leave the table as it is.
     """
     entry = find_entry(stream, label, parts.catalog)
-    if entry.state in (State.ARCHIVED, State.DELETED, State.RESTORING):
-        return Archived(entry, entry.archive.events if entry.archive is not None else 0)
+    if entry.state in _DONE:
+        return _archived(entry)
     _settled(entry, parts)
     length = timedelta(seconds=remaining())
     with leased(parts.catalog, f"archive#{stream}#{label}", owner, parts.clock.now(), length) as held:
         if not held:
             raise ArchiveBusy(f"period {label} of {stream} is being archived by another run")
+        # Read again: a run that held the lease until now may have finished the archive, which must not be cleared.
+        entry = find_entry(stream, label, parts.catalog)
+        if entry.state in _DONE:
+            return _archived(entry)
         if entry.state is not State.ARCHIVING:
             _await_writes(entry, parts)
             # What an earlier archive of this period left must neither be gone on with nor be read beside the new one.
@@ -122,6 +128,10 @@ def archive_period(stream: str, label: str, parts: Exporter, owner: str, remaini
         if not all(progress.done for progress in found):
             return Archived(entry, events, wait)
         return Archived(_finish(entry, plan, written, parts), events)
+
+
+def _archived(entry: Entry) -> Archived:
+    return Archived(entry, entry.archive.events if entry.archive is not None else 0)
 
 
 def find_entry(stream: str, label: str, catalog: Catalog) -> Entry:
