@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from aws.archive.scan import RawScan
-from tests.crash.test_crash import CONFIG, EVENTS, IDS, NOON, built, ids, killed_after_every_call
 from tests.fakes.serial import everywhere
 from tests.fakes.stage import Stage
+from tests.worlds.killed import CONFIG, EVENTS, IDS, NOON, built, ids, killed_after_every_call
 from tidetable.archive.ports import RawPage
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import parse

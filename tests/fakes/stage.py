@@ -117,6 +117,7 @@ class Stage:
         self.scan = RawScan(client)
         self.bucket_fails = 0.0
         self.bucket = FakeBucket(self._strike_bucket)
+        self.scaling = FakeScaling(self.client.count)
         self.queue = FakeQueue(self.clock.now)
         self.config: Config = parse(config)
         self.circuit = Circuit(self.clock)
@@ -163,7 +164,7 @@ class Stage:
 
     def reconciler(self) -> Reconciler:
         """What the lifecycle works with."""
-        return Reconciler(self.config, STAGE, self.catalog, self.tables, FakeScaling(), self, self.clock)
+        return Reconciler(self.config, STAGE, self.catalog, self.tables, self.scaling, self, self.clock)
 
     def archive(self, stream: str, label: str, *, within: float) -> None:
         """What the archiver function does when the lifecycle calls it."""

@@ -201,6 +201,7 @@ class FakeValues:
         return self.blobs[key].body if key in self.blobs else None
 
     def stored(self, prefix: str, after: str = "") -> list[Stored]:
+        self._strike()
         return [
             Stored(key, len(blob.body), self.written[key])
             for key, blob in sorted(self.blobs.items())
@@ -208,15 +209,18 @@ class FakeValues:
         ]
 
     def folders(self, prefix: str) -> list[str]:
+        self._strike()
         names = (key.removeprefix(prefix).partition("/")[0] for key in self.blobs if key.startswith(prefix))
         return sorted(set(names))
 
     def owner(self, key: str) -> Key | None:
+        self._strike()
         return self.blobs[key].owner
 
     def delete(self, keys: Sequence[str]) -> None:
         for key in keys:
-            del self.blobs[key]
+            self.blobs.pop(key, None)
+        self._strike()
 
 
 def outside(values: FakeValues) -> Outside:
