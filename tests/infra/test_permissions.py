@@ -259,6 +259,16 @@ def test_the_bucket_is_listed_under_a_functions_own_prefixes(dev: Template, name
     assert [_unlisted(one["Condition"]) for one in listing] == [expected]
 
 
+@pytest.mark.parametrize("name", RIGHTS)
+def test_the_local_stages_rights_are_those_of_any_stage(dev: Template, local: Template, name: str) -> None:
+    """What the end-to-end tests try under IAM is what is deployed to AWS."""
+
+    def without_stage(template: Template, stage: str) -> str:
+        return json.dumps(template.statements(name), sort_keys=True).replace(f"tidetable-{stage}", "tidetable-STAGE")
+
+    assert without_stage(local, "local") == without_stage(dev, "dev")
+
+
 def _unlisted(condition: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
     return {
         test: {key: value[0] if isinstance(value, list) and len(value) == 1 else value for key, value in keys.items()}
