@@ -19,7 +19,7 @@ from tidetable.exact import decode_json
 from tidetable.ingest.versions import first_version
 from tidetable.keys import Index, Layout
 from tidetable.large import Packer, Place
-from tidetable.large.forms import MAX_EVENT_BYTES, part_keys
+from tidetable.large.forms import MAX_EVENT_BYTES, part_keys, version_of
 from tidetable.names import parts_table
 from tidetable.ports import Put
 from tidetable.values import MAX_ITEM_BYTES, item_bytes
@@ -219,3 +219,9 @@ def test_a_version_whose_copies_in_indexes_are_too_large_to_be_superseded_is_ref
     world = World(Layout("series", 2, "id", 0, (index,), versioned=True))
     assert world.packer(None, "s3").put(world.item({"text": noise(170_000)}), world.place) is None
     assert world.packer(None, "s3").put(world.item({"text": noise(120_000)}), world.place) is not None
+
+
+def test_the_versions_of_payloads_are_told_apart_and_are_the_same_for_the_same_bytes() -> None:
+    """FIPS 180: SHA-256 of "abc"; its first 96 bits."""
+    assert version_of(b"abc") == "ba7816bf8f01cfea414140de"
+    assert len({version_of(str(number).encode()) for number in range(2_000)}) == 2_000

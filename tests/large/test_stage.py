@@ -582,8 +582,47 @@ def test_objects_of_a_table_that_waits_or_is_being_restored_are_kept(state: Stat
     before = dict(stage.values.blobs)
     assert len(before) == 2
     swept = stage.sweep()
-    assert (swept.orphans, swept.expired, swept.finished) == (0, 0, True)
+    assert (swept.seen, swept.orphans, swept.expired, swept.finished) == (0, 0, 0, True)
     assert stage.values.blobs == before
+
+
+def test_objects_of_a_table_that_is_archived_while_they_are_swept_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its items go with the table, and would no longer say which objects are needed."""
+    stage = built()
+    for number in range(3):
+        stage.values.put(orphan(stage, "stored", number))
+    stage.clock.sleep(2 * 86_400)
+    monkeypatch.setattr(sweeping, "_BATCH", 1)
+    owner = stage.values.owner
+
+    def archived_meanwhile(key: str) -> Key | None:
+        entry = entry_of(stage)
+        stage.catalog.move(entry, State.ARCHIVED, expected=(entry.state,))
+        return owner(key)
+
+    monkeypatch.setattr(stage.values, "owner", archived_meanwhile)
+    assert stage.sweep().orphans == 1
+    assert len(stage.values.blobs) == 2
+
+
+def test_objects_of_a_deleted_period_stay_for_a_day_and_those_of_an_unknown_period_stay() -> None:
+    stage = built()
+    entry = entry_of(stage)
+    stage.catalog.move(entry, State.DELETED, expected=(entry.state,))
+    stage.values.put(orphan(stage, "stored", 0))
+    for label in ("1999-01-01", "no-period"):
+        stage.values.put(Blob(f"large/stream=stored/period={label}/ab/1", b"x", Key("a#0", "x")))
+    swept = stage.sweep()
+    assert (swept.expired, swept.unknown, len(stage.values.blobs)) == (0, 2, 3)
+    stage.clock.sleep(86_400 - 1)
+    assert stage.sweep().expired == 0
+    stage.clock.sleep(1)
+    swept = stage.sweep()
+    assert (swept.expired, swept.unknown, swept.bytes) == (1, 2, 1)
+    assert sorted(stage.values.blobs) == [
+        "large/stream=stored/period=1999-01-01/ab/1",
+        "large/stream=stored/period=no-period/ab/1",
+    ]
 
 
 def test_objects_of_deleted_periods_go_first() -> None:

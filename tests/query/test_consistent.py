@@ -1,5 +1,4 @@
-"""What ``consistent=true`` is for: a service whose other reads answer the state of some time ago; and tables that
-go meanwhile."""
+"""What ``consistent=true`` is for, on a service whose other reads answer the state of before; and tables that go meanwhile."""
 
 import json
 from collections.abc import Mapping
