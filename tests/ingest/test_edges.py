@@ -1,5 +1,6 @@
 """The write path at its edges: periods that are not open yet, entries that were kept, what waited, what repeats, what is long."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,8 +15,10 @@ from tests.ingest.test_request import World, event
 from tests.ingest.test_writing import numbered, versions, world
 from tests.lean.test_store import Script
 from tidetable.catalog import Backfill, Entry, Opened, State
+from tidetable.config.model import IndexPolicy
 from tidetable.events import Event
 from tidetable.ingest.overflow import decode_message, encode_message
+from tidetable.keys import ATTRIBUTES
 from tidetable.periods import Kind, containing
 from tidetable.problems import ProblemError
 
@@ -103,6 +106,21 @@ def test_a_repeat_of_one_of_the_last_thirty_two_versions_before_the_newest_adds_
         assert len(versions(stage)) == 34, number
     stage.send(numbered(0))
     assert len(versions(stage)) == 35
+
+
+def test_only_the_newest_version_is_in_the_indexes() -> None:
+    """A query by index would find an event that no longer is what it was."""
+    stage = world(versions="keep", index=(IndexPolicy(name="by_n", partition_by="n"),))
+    for entry in list(stage.catalog.items.values()):
+        stage.catalog.items[entry.stream, entry.period] = replace(entry, layout=stage.config.streams["quakes"].layout)
+    for value in ("old", "new"):
+        assert stage.send(numbered(value)).accepted == 1
+    attributes = {
+        item["sk"].partition("#")[0]: sorted(name for name in item if name.startswith(ATTRIBUTES))
+        for item in stage.table(LABEL)
+    }
+    assert attributes["v1"] == []
+    assert len(attributes["v0"]) == 2
 
 
 def test_a_batch_of_messages_is_no_longer_than_sqs_takes() -> None:

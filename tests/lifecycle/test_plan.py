@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes import FakeCatalog, FakeClock, FakeStore, FakeTables
 from tests.lifecycle.test_capacity import INDEXED
-from tests.lifecycle.world import configuration
+from tests.lifecycle.world import World, configuration, outcomes
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, State
 from tidetable.config import Config, TableClass
 from tidetable.lifecycle.actions import Action, Create, Deferred, SetCapacity
@@ -150,6 +150,28 @@ def test_a_closed_period_is_opened_until_the_backfill_ends_and_closed_after_it()
     assert names(planned(config, opened, table(None, None), until)) == ["capacity", "close"]
 
 
+def test_a_backfill_that_still_runs_leaves_the_units_of_a_table_that_is_young_again() -> None:
+    """A longer window has made the period open for live events, too."""
+    longer = configuration(late="5d")
+    opened = Opened(CLOSES + 5 * HOUR, 1, 1)
+    entry = recorded(longer, State.OPEN, opened=opened)
+    assert planned(longer, entry, table(10, 10), CLOSES + HOUR, [Backfill("s", START, CLOSES, opened)]) == []
+
+
+def test_a_backfill_is_seen_though_all_before_a_later_time_was_noted_as_deleted() -> None:
+    """A run that was under way when it was requested may have noted so."""
+    world = World(on_expiry="keep")
+    world.run()
+    world.after(days=3)
+    assert world.states()[DAY] is State.CLOSED
+    world.catalog.put_backfill(backfill(world.clock.now() + timedelta(days=1)))
+    world.catalog.set_horizon("s", START + timedelta(days=2))
+    report = world.after(minutes=5)
+    assert ("reopen", DAY, "done") in outcomes(report)
+    assert ("create", DAY) not in [one[:2] for one in outcomes(report)]
+    assert world.states()[DAY] is State.OPEN
+
+
 @pytest.mark.parametrize("state", [State.ARCHIVING, State.ARCHIVED, State.DELETED, State.RESTORING])
 def test_a_period_without_a_table_of_its_own_is_not_opened_and_says_what_to_do(state: State) -> None:
     config = configuration(delete="false")
@@ -178,6 +200,15 @@ def test_a_planned_backfill_is_looked_at_for_its_own_stream_only() -> None:
 
 
 # The end
+
+
+@pytest.mark.parametrize(("units", "expected"), [(4, []), (5, []), (6, [(2, 6)])])
+def test_an_export_never_lowers_what_a_table_can_be_read_with(units: int, expected: list[tuple[int, int]]) -> None:
+    ladder = 'mode = "provisioned"\nladder = [{ age = 0, write = 10, read = 10 }, { age = 1, write = 2, read = 5 }]'
+    config = configuration(capacity=ladder, more=f"archive = {{ read_units = {units} }}")
+    actions = planned(config, recorded(config, State.CLOSED), table(2, 5), EXPIRES + HOUR)
+    assert [(one.level.write, one.level.read) for one in actions if isinstance(one, SetCapacity)] == expected
+    assert names(actions)[-2:] == ["archive", "delete"]
 
 
 @pytest.mark.parametrize(("hours", "expected"), [(0, []), (1, []), (24, ["delete"]), (25, ["delete"])])
