@@ -10,7 +10,7 @@ import typer
 from rich.table import Table as Grid
 
 from cli import clock
-from cli.advice import TABLE_QUOTA, count_tables, describe_stream, warn_about
+from cli.advice import describe_stream, warn_about
 from cli.bill import Bill
 from cli.common import DEFAULT, USAGE, AsJson, ConfigFile, app, fail, out, print_json, read_config
 from cli.timeline import Day
@@ -19,6 +19,7 @@ from cli.timeline import svg as timeline_svg
 from cli.whole import Line, advise, name_unpriced, whole_bill
 from cli.workload import Workload, by_hour, choose_stream, read, read_shares
 from tidetable.config import Stream
+from tidetable.config.demand import demand, tables_line
 from tidetable.errors import ConfigError
 
 Rate = Annotated[float | None, typer.Option(help="Events per second.", min=0)]
@@ -42,8 +43,7 @@ def check(
 ) -> None:
     """Check a configuration: its mistakes (exit code 1), or its streams, the tables that they need, and warnings."""
     config = read_config(file)
-    grace = config.lifecycle.delete_grace
-    tables = {name: count_tables(stream, grace) for name, stream in config.streams.items()}
+    tables = {one.stream: one.tables for one in demand(config)}
     warnings = warn_about(config)
     if as_json:
         print_json({"configuration": str(file), "tables": tables, "warnings": warnings})
@@ -51,9 +51,7 @@ def check(
     out.print(f"configuration: {file}, streams: {', '.join(config.streams)}", markup=False, soft_wrap=True)
     for name, stream in config.streams.items():
         out.print(f"  {name}: {describe_stream(stream)}; up to {tables[name]:,} tables", markup=False, soft_wrap=True)
-    out.print(
-        f"{sum(tables.values()):,} tables at the most, and the catalog; an account may have {TABLE_QUOTA:,} per Region"
-    )
+    out.print(tables_line(config), markup=False, soft_wrap=True)
     for warning in warnings:
         out.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
 

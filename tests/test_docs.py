@@ -2,7 +2,7 @@
 
 import re
 import subprocess
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,8 +10,14 @@ import pytest
 from bench import bill, suffixes
 from cli.bill import bills, read
 from cli.timeline import Day, simulate
+from tests.fakes import SEAL
+from tidetable.catalog import Entry, State
 from tidetable.config import Stream, load, parse
 from tidetable.keys import suffix_of
+from tidetable.periods import Kind, containing
+from tidetable.query import parse_query
+from tidetable.query.plan import plan_query
+from tidetable.times import to_text
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -111,3 +117,31 @@ def test_the_published_rates_are_what_the_bench_prints(layout: str, count: int) 
     )
     column = [one.strip() for one in header.split("|")].index(layout)
     assert row.split("|")[column].strip() == f"{suffixes.sustained(layout, count):,}"
+
+
+def test_the_published_requests_by_bucket_and_shards_are_those_of_the_planner() -> None:
+    rows = (ROOT / "docs" / "choose.md").read_text().splitlines()
+    published = {
+        (cells[1].strip(' `"'), int(cells[2])): [int(cell.replace(",", "")) for cell in cells[3:6]]
+        for cells in (row.split("|") for row in rows)
+        if len(cells) == 7 and cells[2].strip().isdigit()
+    }
+    assert published == {
+        (bucket, shards): _requests(bucket, shards) for bucket in ("1h", "6h", "24h") for shards in (1, 4)
+    }
+    assert published["6h", 4] == [16, 112, 496]
+
+
+def _requests(bucket: str, shards: int) -> list[int]:
+    """The fewest requests for a day, a week and a month of 31 days, each read to its end, of tables by day."""
+    key = f'key = {{ partition_by = "time", bucket = "{bucket}", shards = {shards} }}'
+    stream = parse(f'[streams.s]\nperiod = "day"\nlate = "1h"\nretention = 40\n{key}').streams["s"]
+    end = datetime(2026, 11, 1, tzinfo=UTC)
+    days = [containing(end - timedelta(days=day), Kind.DAY) for day in range(31, 0, -1)]
+    entries = [Entry("s", day, f"t.{day.label}", stream.layout, State.OPEN, day.start) for day in days]
+    found = []
+    for length in (1, 7, 31):
+        given = {"from": [to_text(end - timedelta(days=length))], "to": [to_text(end)]}
+        plan = plan_query(parse_query(stream, given, end, SEAL), entries)
+        found.append(sum(stage.count for stage in plan.stages))
+    return found

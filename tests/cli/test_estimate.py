@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from cli import clock
-from cli.advice import count_tables
 from cli.bill import existing
 from tests.cli.test_commands import ROOT, run
-from tidetable.config import parse
+from tidetable.config import LifecyclePolicy, parse
+from tidetable.config.demand import demand_of
+from tidetable.durations import Duration
 
 ON_DEMAND = """
 [lifecycle]
@@ -206,8 +207,8 @@ def test_check_prints_streams_tables_and_warnings(file: Path) -> None:
     result = run("check", str(file))
     assert result.exit_code == 0
     assert f"configuration: {file}, streams: access" in result.output
-    # Two ahead, the one of five minutes ahead, today's, ten kept, two that wait for their archive's grace.
-    assert "up to 16 tables" in result.output
+    # Two ahead, today's, ten kept, one in its archive's day of grace, and one that leaves.
+    assert "up to 15 tables" in result.output
     assert "warning" not in result.output
 
 
@@ -224,14 +225,18 @@ def test_check_refuses_what_the_deploy_would_refuse(file: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "warning"),
     [
-        ("delete_expired = true", "", "lifecycle.delete_expired is false"),
+        ("delete_expired = true", "", "lifecycle.table_quota: tables of access are never deleted; 365 more per year"),
         (
             'sort_by = "ms"',
             'sort_by = "time"',
-            "streams.access.index slowest: all events by time is the order that the table",
+            'streams.access.index.slowest: a stream partitioned by "time" answers by itself what this index would',
         ),
         ('bucket = "6h"', 'bucket = "1h"\nshards = 4', "streams.access.key: a query over a day asks 96 partitions"),
-        ("retention = 10", "retention = 2100", "2,106 tables are close to or above DynamoDB's quota of 2,500"),
+        (
+            "retention = 10",
+            "retention = 2100",
+            "lifecycle.table_quota: 2,105 tables at once are near the quota of 2,500",
+        ),
     ],
 )
 def test_check_warns_of_what_is_rarely_meant(file: Path, old: str, new: str, warning: str) -> None:
@@ -244,13 +249,26 @@ def test_check_warns_of_what_is_rarely_meant(file: Path, old: str, new: str, war
 
 def test_check_warns_of_a_slow_export_and_of_many_open_tables(file: Path) -> None:
     file.write_text(
-        PROVISIONED.replace("read_units = 400", "segments = 1").replace('late = "1h"', 'late = "4d"\npremake = 1')
+        PROVISIONED.replace("read_units = 400", "read_units = 1").replace('late = "1h"', 'late = "4d"\npremake = 1')
     )
     file.write_text(file.read_text().replace("retention = 1", "retention = 9"))
     shown = run("check", str(file)).output
     # A unit of 4 KB, half of it: 2,048 bytes a second are 5.7 days for a gigabyte.
-    assert "archive: 1 read units at read_share = 0.5 export a gigabyte in 5.7 days" in shown
+    assert (
+        "archive.read_units: 1 read units at read_share = 0.5 export a gigabyte in 5.7 days: remove read_units" in shown
+    )
     assert "late: 5 tables are open at once" in shown
+    file.write_text(file.read_text().replace("read_units = 1", "segments = 1"))
+    assert "export a gigabyte" not in run("check", str(file)).output, "without it tables are switched to on-demand"
+
+
+def test_check_counts_as_synthesis_does(file: Path) -> None:
+    """Tables of parts are tables, and the quota is the configuration's."""
+    text = ON_DEMAND.replace("retention = 10", 'retention = 2100\nlarge = { beyond = "chunks" }')
+    file.write_text(text.replace("delete_expired = true", "delete_expired = true\ntable_quota = 9000"))
+    result = run("check", str(file))
+    assert "tables at once: 4,210 of 9,000 (access 4,210)" in result.output
+    assert "table_quota" not in result.output.partition("tables at once")[2]
 
 
 @pytest.mark.parametrize("period", ["hour", "day", "week", "month"])
@@ -259,7 +277,7 @@ def test_never_more_tables_exist_than_are_counted(period: str, late: str) -> Non
     text = ON_DEMAND.replace('period = "day"', f'period = "{period}"').replace('late = "1h"', f'late = "{late}"')
     text = text.replace("retention = 10", "retention = 1000" if period == "hour" else "retention = 50")
     stream = parse(text.replace('bucket = "6h"', 'bucket = "15m"')).streams["access"]
-    counted = count_tables(stream, timedelta(0))
+    counted = demand_of(stream, LifecyclePolicy(delete_expired=True, delete_grace=Duration(0))).tables
     start = datetime(2026, 2, 27, tzinfo=UTC)
     most = max(len(list(existing(stream, start + timedelta(minutes=97 * number)))) for number in range(100))
     assert most <= counted <= most + 4

@@ -426,6 +426,65 @@ def test_an_event_of_very_many_versions_is_read_some_at_a_time(monkeypatch: pyte
     assert found == [[7, 6, 5], [4, 3, 2], [1]]
 
 
+def test_a_range_fetches_no_more_versions_than_its_page_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each version has 20 KB: 30 events of six versions are 3.6 MB, of which a page of half a megabyte shows four events."""
+    monkeypatch.setattr("tidetable.query.answer.MAX_ANSWER_BYTES", 500_000)
+    stage = built()
+    for n in range(6):
+        stage.clock.sleep(1)
+        for first in range(0, 30, 10):
+            send(
+                stage,
+                "history",
+                *(event(i, {"n": n, "text": noise(20_000, n * 100 + i)}) for i in range(first, first + 10)),
+            )
+    fetched: list[int] = []
+    get_many = stage.store.get_many
+
+    def count(table: str, keys: Any) -> Any:
+        fetched.append(len(keys))
+        return get_many(table, keys)
+
+    monkeypatch.setattr(stage.store, "get_many", count)
+    policy, now = stage.config.streams["history"], stage.clock.now()
+    given = {"from": ["-1d"], "to": ["now"], "series": ["a"], "versions": ["all"], "limit": ["1000"]}
+    answer: Any = run_query(
+        parse_query(policy, given, now, stage.seal), policy, stage.reader(), now, lambda: 100.0
+    ).document()
+    assert [(one["id"], one["data"]["n"]) for one in answer["events"]] == [
+        (id, n) for id in ("e0", "e1", "e2", "e3") for n in (5, 4, 3, 2, 1, 0)
+    ]
+    assert fetched == [100], "twenty events have a hundred earlier versions; of the other ten nothing is fetched"
+    fetched.clear()
+    found = ask(stage, "history", versions="all", limit="1000")
+    assert [(one["id"], one["data"]["n"]) for one in found] == [
+        (f"e{i}", n) for i in range(30) for n in (5, 4, 3, 2, 1, 0)
+    ]
+
+
+def test_of_an_event_with_very_many_versions_a_range_fetches_what_an_answer_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tidetable.query.versions.BATCH", 3)
+    monkeypatch.setattr("tidetable.query.versions.MAX_ANSWER_BYTES", 150_000)
+    stage = built()
+    for n in range(1, 31):
+        stage.clock.sleep(1)
+        send(stage, "history", event(0, {"n": n, "text": noise(20_000, n)}))
+    fetched: list[int] = []
+    get_many = stage.store.get_many
+
+    def count(table: str, keys: Any) -> Any:
+        fetched.append(len(keys))
+        return get_many(table, keys)
+
+    monkeypatch.setattr(stage.store, "get_many", count)
+    found = ask(stage, "history", versions="all", limit="1000")
+    assert [one["data"]["n"] for one in found] == [30, 29, 28, 27, 26, 25, 24]
+    assert found[0]["versions_left_out"] == 23, "version 23 is the latest that is not shown"
+    assert fetched == [3, 3, 3]
+
+
 @pytest.mark.parametrize("version", ["0", "-1", "one", "1.0", "9" * 5000])
 def test_a_version_that_is_no_number_is_refused(version: str) -> None:
     stage = built()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -14,10 +14,9 @@ from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.events import Event, Item, JsonObject
 from tidetable.exact import encode_json
-from tidetable.keys import Key, Ref
-from tidetable.large.forms import earlier_keys
+from tidetable.keys import Ref
 from tidetable.large.whole import Unpacker, is_partial, size_outside
-from tidetable.ports import EventStore, Version
+from tidetable.ports import Version
 from tidetable.query.cursor import Position
 from tidetable.times import from_micros, from_text, to_text
 
@@ -187,13 +186,6 @@ def row_of(item: Item, entry: Entry, shape: Shape, earlier: Sequence[Item] = ())
 def version_of(item: Item) -> Version:
     """Which version of its event an item is, in a table that keeps them."""
     return Version(int(item.get("version", 1)), int(item.get("at", 0)), newest=item["sk"].startswith("v0#"))
-
-
-def earlier_items(items: Sequence[Item], table: str, store: EventStore) -> Mapping[Key, Sequence[Item]]:
-    """The earlier versions of some events, latest first, by the key of the newest."""
-    keys = {Key(item["pk"], item["sk"]): earlier_keys(item) for item in items if int(item.get("version", 1)) > 1}
-    found = store.get_many(table, [key for some in keys.values() for key in some]) if keys else {}
-    return {newest: [found[key] for key in some if key in found] for newest, some in keys.items()}
 
 
 def complete(rows: Sequence[Row], unpacker: Unpacker, shape: Shape) -> None:

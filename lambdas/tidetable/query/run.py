@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any, TypeVar
@@ -11,7 +11,6 @@ from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.errors import TableMissing
 from tidetable.events import Item
-from tidetable.keys import Key
 from tidetable.ports import Table, Tables
 from tidetable.query.answer import Answer, AnswerPage, Texts
 from tidetable.query.cursor import Position
@@ -21,7 +20,8 @@ from tidetable.query.params import Query
 from tidetable.query.plain import PlainRows
 from tidetable.query.plan import Gap, Plan, Stage, plan_query
 from tidetable.query.read import RESERVE, Batch, Reader, Remaining, StageReader, Vanished
-from tidetable.query.rows import Row, archived_rows, complete, earlier_items, row_of, shown
+from tidetable.query.rows import Row, archived_rows, complete, row_of, shown
+from tidetable.query.versions import rows_with_versions
 
 _Found = TypeVar("_Found")
 
@@ -104,21 +104,23 @@ class _Run:
         gaps = told_gaps([*plan.gaps, *stages.missing.values()], now)
         return Answer(parts, following, gaps, stages.cost, stages.sources, query.shape.fields)
 
-    def _rows(self, batch: Batch) -> list[Row]:
+    def _rows(self, batch: Batch) -> Iterable[Row]:
         """The rows of a batch, with the earlier versions of its events if they are asked for."""
         query, stage = self._query, batch.stage
-        entry, unpacker = stage.entry, self._reader.unpacker
+        entry = stage.entry
         if batch.archived is not None:
             return list(archived_rows(batch.archived.events, batch.archived.versions, entry))
         items = batch.items or ()
         if not (query.shape.versions and entry.layout.versioned):
             return [row_of(item, entry, query.shape) for item in items]
-        earlier = earlier_items(items, entry.table, self._reader.store)
+        return self._with_versions(items, entry)
 
-        def before(item: Item) -> list[Item]:
-            return [unpacker.eased(one) for one in earlier.get(Key(item["pk"], item["sk"]), ())]
-
-        return [row_of(item, entry, query.shape, before(item)) for item in items]
+    def _with_versions(self, items: Sequence[Item], entry: Entry) -> Iterator[Row]:
+        reader = self._reader
+        try:
+            yield from rows_with_versions(items, entry, self._query.shape, reader.store, reader.unpacker)
+        except TableMissing as error:
+            raise Vanished from error
 
 
 def told_gaps(gaps: Sequence[Gap], now: datetime) -> list[Gap]:
