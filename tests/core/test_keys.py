@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tidetable.errors import InvalidRef
 from tidetable.events import Event
-from tidetable.keys import MAX_NAME_BYTES, Index, Key, Layout, Ref, escape, ref_texts, suffix_of, unescape
+from tidetable.keys import MAX_NAME_BYTES, Index, Key, Layout, Ref, escape, is_plain, ref_texts, suffix_of, unescape
 from tidetable.periods import Kind, containing
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20) | st.sampled_from(
@@ -95,6 +95,15 @@ def test_a_ref_says_where_its_event_is(event: Event, layout: Layout) -> None:
     ref = Ref("s", containing(event.time, Kind.DAY), layout.key_of(event))
     assert Ref.decode(ref.encode()) == ref
     assert ref.encode().replace("-", "").replace("_", "").isalnum()
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [("", True), ("a~ #%", True), ("é", True), ('a"', False), ("a\\", False), ("a\n", False), ("\x7f", False)]
+    + [('é"', False), ("é\\", False), ("é\x00", False)],
+)
+def test_what_stands_in_json_as_it_is_has_no_quote_backslash_or_control_character(text: str, plain: bool) -> None:
+    assert is_plain(text) is plain
 
 
 def test_refs_that_are_encoded_together_are_each_events_own() -> None:

@@ -21,6 +21,7 @@ _VERSION = 1
 _FILL = ("", "  ", " ")
 # AWS: a sort key has 1,024 bytes at the most.
 _LONGEST_KEY = 1024
+_PLAIN_ASCII = bytes(code for code in range(ord(" "), ord("~") + 1) if chr(code) not in '"\\')
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _BETWEEN, _ENCODED_BETWEEN = "\xff\xff\xff", "____"
 # The end of a key of each length, filled up, and the beginning of the next. Two quotes and a bracket are a group, so the key
@@ -75,6 +76,9 @@ def ref_tails(sks: Sequence[str], *, plain: bool) -> list[str]:
 
 def is_plain(text: str) -> bool:
     """Whether text stands in JSON as it is; some may that this denies."""
+    if text.isascii():
+        # In a fifth of the time.
+        return not text.encode().translate(None, _PLAIN_ASCII)
     return text.isprintable() and '"' not in text and "\\" not in text
 
 
