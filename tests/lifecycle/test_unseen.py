@@ -93,8 +93,8 @@ def test_tables_that_cannot_be_seen_yet_are_waited_for_and_made_once(seed: int) 
 def test_tables_that_cannot_be_seen_yet_go_with_the_stage(seed: int) -> None:
     """Where a first deploy fails and is rolled back within seconds, nothing else would ever delete them."""
     stage = made_unanswered(seed, Timings(seen=8, tagged=40))
-    assert len(stage.dynamo.account.tables) == 1 + 4
-    assert len(removing(stage).tables) == 4
+    assert len(stage.dynamo.account.tables) == 1 + 5
+    assert len(removing(stage).tables) == 5
     stage.dynamo.account.settle()
     assert set(stage.dynamo.account.tables) == {CATALOG}
 
@@ -203,13 +203,27 @@ def test_what_was_written_a_moment_before_the_archive_is_in_it() -> None:
     assert manifest["events"] == 9 + 7
 
 
+def test_an_event_that_is_sent_back_a_moment_after_the_restore_is_taken() -> None:
+    stage = archived()
+    entry = entry_of(stage)
+    stage.client.delete_table(TableName=TABLE)
+    stage.clock.sleep(60)
+    stage.catalog.move(entry, State.DELETED, expected=(State.ARCHIVED,))
+    stage.settle()
+    assert stage.restore("s", DAY).entry.state is State.CLOSED
+    stage.queue.send("s", [Event("a", NOON - timedelta(minutes=5), "late", {})], 0)
+    stage.drain()
+    held = stage.dynamo.call("Scan", {"TableName": TABLE, "ConsistentRead": True})
+    assert held["Count"] == 9 + 1
+
+
 def test_a_stage_that_has_stood_since_a_moment_ago_is_not_taken_back() -> None:
     stage = Stage(NOON, CONFIG)
     stage.run_lifecycle()
     stage.clock.sleep(60)
     stage.catalog.mark_standing()
     assert take_back(stage.config, world(stage), CATALOG) == []
-    assert len(stage.dynamo.account.tables) == 1 + 4
+    assert len(stage.dynamo.account.tables) == 1 + 5
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -221,12 +235,8 @@ def test_an_object_of_a_version_that_moved_a_moment_ago_is_not_swept(seed: int) 
     for text in ("one", "two"):
         stage.clock.time = NOON if text == "one" else NOON + timedelta(hours=30)
         for number, time in enumerate(times):
-            event = {
-                "series": "a",
-                "id": f"e{number}",
-                "time": time,
-                "data": {"text": b64encode(Random(number).randbytes(525_000)).decode(), "n": text},
-            }
+            data = {"text": b64encode(Random(number).randbytes(525_000)).decode(), "n": text}
+            event = {"series": "a", "id": f"e{number}", "time": time, "data": data}
             stage.send("s", json.dumps(event).encode())
         if text == "one":
             assert len(stage.values.blobs) == 4
