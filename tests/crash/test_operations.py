@@ -182,13 +182,25 @@ def test_a_sweep_is_finished_by_the_next() -> None:
 
 
 START, END = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)
-UNTIL = NOON + timedelta(hours=24)
+LATER = datetime(2026, 5, 15, 12, tzinfo=UTC)
+UNTIL = LATER + timedelta(hours=24)
 HISTORY = [
     {"series": "a", "id": f"h{day}", "time": to_text(START + timedelta(days=day)), "data": {"n": day}}
     for day in range(20)
 ]
 IDS = [f"h{day}" for day in range(19, -1, -1)]
 BEFORE = START - timedelta(days=1)
+
+
+def grown() -> Stage:
+    """A stage that looks at no period before April any more, as its first months were deleted."""
+    stage = built(now=datetime(2026, 2, 10, 12, tzinfo=UTC))
+    stage.clock.time = LATER - timedelta(hours=1)
+    settle(stage, 6)
+    assert states(stage) == {
+        "2026-02": "deleted", "2026-03": "deleted", "2026-05": "open", "2026-06": "open",
+    }  # fmt: skip
+    return stage
 
 
 def begin(stage: Stage) -> None:
@@ -217,7 +229,7 @@ def ages(stage: Stage) -> None:
 
 
 def test_the_begin_of_a_backfill_is_finished_by_the_next_request() -> None:
-    for calls, stage in killed_after_every_call(built, begin):
+    for calls, stage in killed_after_every_call(grown, begin):
         begin(stage)
         stage.clock.sleep(60)
         assert imports(stage), f"killed after {calls} calls"
@@ -229,7 +241,7 @@ def test_the_begin_of_a_backfill_is_finished_by_the_next_request() -> None:
 
 def test_a_backfill_that_was_stopped_is_finished_by_the_lifecycle_or_never_was() -> None:
     recorded = set()
-    for calls, stage in killed_after_every_call(built, begin):
+    for calls, stage in killed_after_every_call(grown, begin):
         settle(stage, 2)
         requested = bool(stage.catalog.backfills("s"))
         recorded.add(requested)
@@ -243,7 +255,7 @@ def test_a_backfill_that_was_stopped_is_finished_by_the_lifecycle_or_never_was()
 
 def test_the_end_of_a_backfill_is_finished_by_the_next_request() -> None:
     def imported() -> Stage:
-        stage = built()
+        stage = grown()
         begin(stage)
         stage.clock.sleep(60)
         assert imports(stage)
