@@ -13,7 +13,7 @@ settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 SEED = int(os.environ.get("TIDETABLE_SEED", "1"))
-DAYS = int(os.environ.get("TIDETABLE_DAYS", "60"))
+DAYS = int(os.environ.get("TIDETABLE_DAYS", "34"))
 LONGEST = ("e2e", "timelapse", "iam", "infra", "strict", "contract")
 
 

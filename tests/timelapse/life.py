@@ -22,7 +22,8 @@ from tidetable.config import Stream, parse
 from tidetable.errors import ArchiveMismatch
 from tidetable.lifecycle.backfill import BadBackfill, end_backfills, open_backfill
 
-STEP = timedelta(minutes=5)
+# Half as often as the schedule: a stage must live with runs that do not come, and a life takes half the time.
+STEP = timedelta(minutes=10)
 # No fault of the service looks like these.
 BUGS = ("AssertionError", "AttributeError", "KeyError", "NotImplementedError", "TypeError", "ValueError")
 BACKFILL_SECONDS = 280.0
@@ -91,12 +92,12 @@ class Life:
         stage = self.stage
         stage.dynamo.faults.clear()
         stage.queue.refuses, stage.values.refuses, stage.bucket_fails = False, False, 0.0
-        for step in range(2 * 288):
+        for step in range(2 * 144):
             self._lifecycle()
             self._work()
             stage.drain()
             stage.clock.sleep(STEP.total_seconds())
-            if step >= 60 and not (stage.queue.messages or self._restores or self._pending):
+            if step >= 30 and not (stage.queue.messages or self._restores or self._pending):
                 break
         self.checks.check_expired()
         stage.clock.sleep(2 * 86_400)

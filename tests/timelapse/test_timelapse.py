@@ -63,8 +63,8 @@ def test_the_life_was_full_enough_to_prove_something(life: Life) -> None:
     """By its days: at least so much of everything, and every change that the course has for them."""
     least: dict[str, float] = {
         "accepted": 80 * DAYS,
-        "ladder checked": 10 * DAYS,
-        "tables checked": 100 * DAYS,
+        "ladder checked": 5 * DAYS,
+        "tables checked": 50 * DAYS,
         "create done": 24 * DAYS,
         # Six hours until the first hour has had its time, and a day on which nothing is deleted.
         "deletions checked": 24 * (DAYS - 2),
@@ -72,7 +72,7 @@ def test_the_life_was_full_enough_to_prove_something(life: Life) -> None:
         "large in weekly": DAYS // 4,
         "corrected in texts": DAYS // 2,
         "corrected in weekly": DAYS // 4,
-        "lifecycle killed": DAYS // 2,
+        "lifecycle killed": DAYS // 4,
         "ingest failed": DAYS // 10,
         "archive failed": DAYS // 10,
         "rejected": DAYS // 4,

@@ -20,10 +20,10 @@ from tidetable.times import to_text
 # What an event may have in the field that is indexed later.
 KINDS: list[dict[str, Any]] = [{}, {"kind": "calm"}, {"kind": "storm"}, {"kind": ["calm"]}]
 SERIES = [f"station/{number}#" for number in range(1, 7)]
-# Events in five minutes, at mean tide.
-MEANS = {"hourly": 0.3, "daily": 0.2, "texts": 0.12, "weekly": 0.05, "monthly": 0.05, "leaving": 0.1}
-# Whose events are sent again with other content, how often in five minutes.
-CORRECTED = {"texts": 0.04, "weekly": 0.015, "monthly": 0.02}
+# Events in a step, at mean tide.
+MEANS = {"hourly": 0.5, "daily": 0.4, "texts": 0.2, "weekly": 0.1, "monthly": 0.1, "leaving": 0.2}
+# Whose events are sent again with other content, how often in a step.
+CORRECTED = {"texts": 0.08, "weekly": 0.03, "monthly": 0.04}
 # 120 KB compressed, which a stream that keeps versions keeps outside; and 450 KB, which no item holds.
 LONG, LONGER = noise(240_000, 1), noise(900_000, 2)
 # No sender tries for longer.
@@ -48,13 +48,13 @@ class Traffic:
             count = int(chance.expovariate(1) * 2 * MEANS[stream] * tide + chance.random())
             if stream in ("hourly", "daily") and chance.random() < 0.0003:
                 count += chance.randint(500, 1000)
-            if stream == "hourly" and is_storm(now) and now.minute < 5:
+            if stream == "hourly" and is_storm(now) and now.minute < 10:
                 count += 1000
             events = [self._event(stream, policy, now) for _ in range(count)]
             if stream in CORRECTED and chance.random() < CORRECTED[stream]:
                 events += self._corrected(stream, policy, now)
             refused = {}
-            if chance.random() < 0.01:
+            if chance.random() < 0.02:
                 event, code = self._outside(stream, policy, now)
                 refused[len(events)] = code
                 events.append(event)
@@ -88,7 +88,7 @@ class Traffic:
         data = {"n": next(self._numbers), "text": "~" * chance.choice([1, 50, 900]), **chance.choice(KINDS)}
         if stream in ("texts", "monthly"):
             data["raw"] = "raw " * chance.choice([1, 300])
-        if stream in ("texts", "weekly") and chance.random() < (0.05 if stream == "texts" else 0.15):
+        if stream in ("texts", "weekly") and chance.random() < (0.04 if stream == "texts" else 0.1):
             data["text"] = LONG if stream == "texts" else LONGER
             self.outcomes[f"large in {stream}"] += 1
         return data

@@ -32,10 +32,11 @@ from tidetable.archive.manifest import (
 from tidetable.archive.pacing import BURST_SECONDS, SMOOTH_SECONDS, Pacer, rate_of, segments_of
 from tidetable.archive.ports import Completer, Format, Objects, PartWriter, RawPage, Source
 from tidetable.catalog import ArchiveFacts, Entry, State
-from tidetable.config import ArchivePolicy, Config
+from tidetable.config import ArchivePolicy, Config, Stream
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableMissing, TableThrottled
 from tidetable.leases import leased
 from tidetable.lifecycle.expiry import settled_at
+from tidetable.lifecycle.known import recorded_policy
 from tidetable.periods import from_label
 from tidetable.ports import Catalog, Clock, Table, Tables
 from tidetable.times import from_text, to_text
@@ -70,6 +71,15 @@ class Exporter:
         """The read units that the stream's tables may take at the most on demand, if there is such a limit."""
         found = self.stream(stream)
         return found.capacity.most.read if found is not None and found.capacity.most is not None else None
+
+    def late(self, stream: str) -> timedelta:
+        """How long after a period's end its events are taken; nothing for a stream of which no policy is recorded."""
+        found = self.stream(stream)
+        return found.late if found is not None else timedelta()
+
+    def stream(self, name: str) -> Stream | None:
+        """The stream's configuration or, if it was removed, the last that the catalog recorded."""
+        return self.config.streams.get(name) or recorded_policy(name, self.catalog)
 
 
 @dataclass(frozen=True, slots=True)
