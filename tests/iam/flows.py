@@ -35,9 +35,9 @@ def found(api: Api, stream: str, series: str, **more: Any) -> dict[str, Any]:
 
 def write_and_read(api: Api, series: str) -> None:
     """Ingest and query: small events, and rankings, aggregates, the latest, and an event by its ref."""
+    data = [{"mag": n + 0.5, "status": "new", "place": "x"} for n in range(3)]
     events = [
-        {"series": series, "id": f"{series}-{n}", "data": {"mag": n + 0.5, "status": "new", "place": "x"}}
-        for n in range(3)
+        {"series": series, "id": f"{series}-{n}", "time": NOW.isoformat(), "data": one} for n, one in enumerate(data)
     ]
     refs = send(api, "quakes", *events)["refs"]
     send(api, "stations", *events)
@@ -45,9 +45,9 @@ def write_and_read(api: Api, series: str) -> None:
     assert api.get("quakes", refs[1]).body["data"] == events[1]["data"]
     found_by_index = found(api, "stations", series, **{"where.status": "new"})
     assert found_by_index.keys() == {one["id"] for one in events}
-    top = api.query("stations", "top", start="-1h", index="strongest", limit=100).body["top"]
+    top = api.query("stations", "top", start="-1d", index="strongest", limit=100).body["top"]
     assert 2.5 in [row["value"] for row in top]
-    answer = api.query("quakes", "aggregate", start="-1h", series=series, field="mag", stat="count,max")
+    answer = api.query("quakes", "aggregate", start="-1d", series=series, field="mag", stat="count,max")
     assert [(row["count"], row["max"]) for row in answer.body["aggregates"]] == [(3, 2.5)]
     (latest,) = api.query("stations", "latest", series=series).body["latest"]
     assert latest["event"]["series"] == series
@@ -109,9 +109,10 @@ def be_laid_aside(deployed: Deployed, tidetable: Any) -> None:
     def dead() -> Any:
         return json.loads(tidetable("replay", "--dry-run", "--json"))["dead"]
 
-    assert [row["events"] for row in eventually(dead, bool)] == [1]
-    assert "1 events are on their way again" in tidetable("replay", "--yes")
-    assert [row["events"] for row in eventually(dead, bool)] == [1]
+    # A slow answer of the queue is taken for none: a message may be laid aside twice.
+    assert [row["stream"] for row in eventually(dead, bool)] == ["?"]
+    assert "on their way again" in tidetable("replay", "--yes")
+    assert [row["stream"] for row in eventually(dead, bool)] == ["?"]
     queues.purge_queue(QueueUrl=deployed.outputs["DeadLetterQueueUrl"])
 
 
