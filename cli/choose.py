@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
 from tidetable.errors import InvalidName
-from tidetable.lifecycle.expiry import closes_at
+from tidetable.lifecycle.expiry import closes_at, settled_at
 from tidetable.periods import Kind, Period, containing, from_label
 from tidetable.ports import Catalog
 from tidetable.times import to_text
@@ -49,9 +49,12 @@ def why_open(entry: Entry, config: Config | None, now: datetime) -> str:
         return f"{name} is open for a backfill until {until}Z: close it with `backfill {entry.stream} --end`, or wait"
     if entry.state is State.RESTORING:
         return f"{name} is being restored: `restore` goes on with it"
-    if entry.state not in (State.OPEN, State.CREATING):
-        return ""
     policy = config.streams.get(entry.stream) if config is not None else None
+    if entry.state not in (State.OPEN, State.CREATING):
+        settled = settled_at(entry, policy.late if policy is not None else timedelta())
+        if entry.state is State.CLOSED and now <= settled:
+            return f"{name} has just closed, and writes may still land: archive it after {to_text(settled)[:16]}Z"
+        return ""
     if policy is None:
         return f"{name} is open: it closes `late` after its end, {to_text(entry.period.end)[:16]}Z, and can be archived then"
     closes = closes_at(entry.period, policy)

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.crash.test_crash import CONFIG, EVENTS, IDS, NOON, built, ids, killed_after_every_call
-from tests.fakes.bucket import ClientScan
+from aws.archive.scan import RawScan
 from tests.fakes.serial import everywhere
 from tests.fakes.stage import Stage
+from tests.worlds.killed import CONFIG, EVENTS, IDS, NOON, built, ids, killed_after_every_call
 from tidetable.archive.ports import RawPage
-from tidetable.catalog import Entry, State
+from tidetable.catalog import Entry, Opened, State
 from tidetable.config import parse
-from tidetable.errors import ArchiveFailed, ArchiveMismatch
+from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch
 from tidetable.events import Event
 from tidetable.ports import TableRefused
 from tidetable.times import from_text
@@ -46,11 +46,11 @@ def gone() -> Stage:
 
 
 def entry(stage: Stage) -> Entry:
-    return next(one for one in stage.catalog.entries("s") if one.period.label == LABEL)
+    return next(one for one in stage.catalog.entries("s", consistent=True) if one.period.label == LABEL)
 
 
 def items(stage: Stage) -> list[Any]:
-    found: list[Any] = stage.dynamo.account.engine.call("Scan", {"TableName": TABLE})["Items"]
+    found: list[Any] = stage.dynamo.account.engine.call("Scan", {"TableName": TABLE, "ConsistentRead": True})["Items"]
     return found
 
 
@@ -264,7 +264,7 @@ def test_recovery_that_comes_later_is_waited_for(monkeypatch: pytest.MonkeyPatch
 def test_a_table_of_as_many_events_with_one_changed_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the digest tells them apart."""
     stage = gone()
-    page = ClientScan.page
+    page = RawScan.page
     original, changed = b'"n": {"N": "7"}', b'"n": {"N": "8"}'
 
     def other(*arguments: Any, **options: Any) -> RawPage:
@@ -272,7 +272,7 @@ def test_a_table_of_as_many_events_with_one_changed_is_not_opened(monkeypatch: p
         assert original in found.items
         return replace(found, items=found.items.replace(original, changed))
 
-    monkeypatch.setattr(ClientScan, "page", other)
+    monkeypatch.setattr(RawScan, "page", other)
     with pytest.raises(ArchiveMismatch, match="its manifest"):
         stage.restore("s", LABEL)
     assert entry(stage).state is State.RESTORING
@@ -298,3 +298,23 @@ def test_a_strangers_table_of_our_name_is_not_restored_into() -> None:
         stage.restore("s", LABEL)
     assert items(stage) == []
     assert ids(stage) == IDS, "it is still read from its archive"
+
+
+def test_a_period_whose_backfill_has_just_ended_is_not_archived_on_request() -> None:
+    stage = built()
+    stage.clock.time = from_text("2026-03-18T12:00:00Z")
+    stage.run_lifecycle()
+    until = from_text("2026-03-18T12:30:00Z")
+    stage.catalog.move(entry(stage), State.CLOSED, expected=(State.CLOSED,), opened=Opened(until, None, None))
+    for now, refused in (
+        ("2026-03-18T12:29:00Z", True),
+        ("2026-03-18T12:44:59Z", True),
+        ("2026-03-18T12:45:01Z", False),
+    ):
+        stage.clock.time = from_text(now)
+        if refused:
+            with pytest.raises(ArchiveBusy, match=r"after 2026-03-18T12:45:00"):
+                stage.archive("s", LABEL, within=240)
+        else:
+            stage.archive("s", LABEL, within=240)
+    assert entry(stage).state is State.ARCHIVED

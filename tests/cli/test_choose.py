@@ -1,16 +1,22 @@
 """`archive` and `restore` name periods in the user's words, and say what is wrong with them."""
 
 import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
+from cli.choose import why_open
 from tests.cli.test_commands import FakeFunctions, run
 from tests.fakes.stage import Stage
-from tidetable.catalog import State
+from tidetable.catalog import Entry, Opened, State
+from tidetable.config import parse
+from tidetable.keys import Layout
+from tidetable.periods import from_label
 
 # The stage lives at 12:20; its periods are hours, late by one hour: 12 and 11 are open, 13 and 14 are ahead.
 
 
 def states(stage: Stage) -> dict[str, State]:
-    return {entry.period.label[-3:]: entry.state for entry in stage.catalog.entries("s")}
+    return {entry.period.label[-3:]: entry.state for entry in stage.catalog.entries("s", consistent=True)}
 
 
 def test_a_stream_that_is_not_there_is_refused_with_those_that_are(stage: Stage) -> None:
@@ -42,6 +48,20 @@ def test_an_open_period_says_when_it_closes_and_its_function_is_not_called(funct
     assert result.exit_code == 1
     assert "s 2026-03-15T12 is open: it closes at 2026-03-15T14:00Z" in result.output
     assert functions.archiver_calls == 0
+
+
+def test_a_period_that_has_just_closed_says_from_when_on_it_can_be_archived() -> None:
+    at = datetime(2026, 3, 15, 12, tzinfo=UTC)
+    entry = Entry("s", from_label("2026-03-15T10"), "t", Layout("series", 1, "id"), State.CLOSED, at)
+    config = parse('[streams.s]\nperiod = "hour"\nlate = "1h"\nretention = 5\nkey = { partition_by = "series" }')
+    assert why_open(entry, config, at + timedelta(minutes=15)) == (
+        "s 2026-03-15T10 has just closed, and writes may still land: archive it after 2026-03-15T12:15Z"
+    )
+    assert why_open(entry, config, at + timedelta(minutes=15, seconds=1)) == ""
+    ended = replace(entry, opened=Opened(at + timedelta(hours=5), None, None))
+    assert "archive it after 2026-03-15T17:15Z" in why_open(ended, config, at + timedelta(hours=5, minutes=1))
+    archiving = replace(entry, state=State.ARCHIVING)
+    assert why_open(archiving, config, at) == "", "what has begun goes on"
 
 
 def test_a_range_is_archived_in_order_and_what_is_open_is_named(functions: FakeFunctions) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tidetable.errors import InvalidRef
 from tidetable.events import Event
-from tidetable.keys import MAX_NAME_BYTES, Index, Layout, Ref, escape, suffix_of, unescape
+from tidetable.keys import MAX_NAME_BYTES, Index, Layout, Ref, escape, ref_texts, suffix_of, unescape
 from tidetable.periods import Kind, containing
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20) | st.sampled_from(
@@ -93,6 +93,22 @@ def test_a_ref_says_where_its_event_is(event: Event, layout: Layout) -> None:
     ref = Ref("s", containing(event.time, Kind.DAY), layout.key_of(event))
     assert Ref.decode(ref.encode()) == ref
     assert ref.encode().replace("-", "").replace("_", "").isalnum()
+
+
+def test_refs_that_are_encoded_together_are_each_events_own() -> None:
+    labels, pks, sks = ["2026-01-01"] * 3, ["p#0"] * 3, ["t#a#1", "t#a#22", "t#a#333"]
+    head = "WzEsInMiLCIyMDI2LTAxLTAxIiwicCMwIiwg"
+    assert ref_texts("s", labels, pks, sks) == [f"{head}InQjYSMxIl0g", f"{head}InQjYSMyMiJd", f"{head}InQjYSMzMzMiXSAg"]
+    assert ref_texts("s", [], [], []) == []
+
+
+@given(st.lists(st.tuples(events, layouts), max_size=5))
+def test_a_ref_does_not_depend_on_the_refs_beside_it(placed: list[tuple[Event, Layout]]) -> None:
+    refs = [Ref("s", containing(event.time, Kind.DAY), layout.key_of(event)) for event, layout in placed]
+    columns = [[ref.period.label for ref in refs], [ref.key.pk for ref in refs], [ref.key.sk for ref in refs]]
+    texts = ref_texts("s", *columns)
+    assert [Ref.decode(text) for text in texts] == refs
+    assert texts == [ref.encode() for ref in refs]
 
 
 @pytest.mark.parametrize(

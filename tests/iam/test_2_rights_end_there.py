@@ -72,7 +72,7 @@ MAY: dict[str, tuple[set[str], set[str], dict[str, set[str]]]] = {
     "sweeper": (
         {"BatchGetItem"},
         {"Query", "UpdateItem"},
-        {"large/stream=probe/": {"GetObject", "DeleteObject", "ListBucket"}},
+        {"stream=probe/": {"ListBucket"}, "large/stream=probe/": {"GetObject", "DeleteObject", "ListBucket"}},
     ),
 }
 # Per function: which queues it may send to, and which functions it may call.
@@ -174,6 +174,9 @@ def test_a_role_reaches_objects_of_its_own_prefixes_only(stage: Stage, role: tup
         passed |= {(operation, bucket, prefix) for operation, call in calls.items() if let_through(call)}
     expected = {(operation, own, prefix) for prefix, operations in MAY[name][2].items() for operation in operations}
     assert passed == expected
+    # Where the sweep is, it writes down; those who may write there, too, write large values.
+    writes = let_through(lambda: s3.put_object(Bucket=own, Key="large/_sweep.json", Body=b""))
+    assert writes == (name in {"sweeper", "ingest", "drain", "restorer"})
     assert not let_through(lambda: s3.list_objects_v2(Bucket=own))
     assert not let_through(lambda: s3.delete_bucket(Bucket=own))
 

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from typing import Any
 
 import pytest
 
+from tests.fakes.stage import Stage
 from tests.infra import synth
 from tests.infra.synth import ENCRYPTED, FORMER, FORMER_KEY, KEY, SCALED, Template, actions, resources
+from tests.large.test_pack import noise
 
 TABLES = ":table/tidetable-dev.*"
+# A stream whose archives expire, with values in the bucket.
+SWEPT = """
+[archive]
+expire_after = "7d"
+[streams.s]
+period = "day"
+late = "1d"
+retention = 3
+large = { beyond = "s3" }
+key = { partition_by = "series" }
+"""
 RECONCILE = {
     *("dynamodb:CreateTable", "dynamodb:DescribeTable", "dynamodb:UpdateTable"),
     *("dynamodb:DeleteTable", "dynamodb:TagResource", "dynamodb:ListTagsOfResource"),
@@ -69,7 +85,7 @@ OBJECTS: dict[str, dict[str, set[str]]] = {
     "archive_reader": {"stream=": {"GetObject"}},
     "archiver": {"stream=": {"GetObject", "PutObject", "DeleteObject"}, "large/": {"GetObject"}},
     "restorer": {"stream=": {"GetObject"}, "large/": {"GetObject", "PutObject"}},
-    "sweeper": {"large/": {"GetObject", "DeleteObject"}},
+    "sweeper": {"large/": {"GetObject", "DeleteObject"}, "large/_sweep.json": {"PutObject"}},
     "lifecycle": {},
     "deployment": {},
 }
@@ -104,7 +120,7 @@ def test_a_function_may_read_and_write_objects_of_its_own_prefixes_only(dev: Tem
     for statement in dev.statements(name):
         does = {action.removeprefix("s3:") for action in actions(statement) if action.startswith("s3:")}
         for text in resources(statement) if does - {"ListBucket"} else []:
-            prefix = re.search(r'"StorageArchive\w+", "Arn"\]\}, "/([^"]*)\*"', text)
+            prefix = re.search(r'"StorageArchive\w+", "Arn"\]\}, "/([^"]*?)\*?"', text)
             assert prefix is not None, text
             found.setdefault(prefix[1], set()).update(does)
     assert found == OBJECTS[name]
@@ -249,7 +265,7 @@ def test_only_who_makes_tables_may_let_dynamodb_keep_using_a_key() -> None:
         ("drain", ["overflow/*"]),
         ("archiver", ["stream=*", "large/*"]),
         ("restorer", ["stream=*", "large/*"]),
-        ("sweeper", ["large/*"]),
+        ("sweeper", ["stream=*", "large/*"]),
     ],
 )
 def test_the_bucket_is_listed_under_a_functions_own_prefixes(dev: Template, name: str, prefixes: list[str]) -> None:
@@ -267,6 +283,39 @@ def test_the_local_stages_rights_are_those_of_any_stage(dev: Template, local: Te
         return json.dumps(template.statements(name), sort_keys=True).replace(f"tidetable-{stage}", "tidetable-STAGE")
 
     assert without_stage(local, "local") == without_stage(dev, "dev")
+
+
+def test_the_sweeper_may_list_what_it_lists(dev: Template) -> None:
+    """S3 denies a listing whose prefix the condition does not know, and the emulator does not."""
+    stage = Stage(datetime(2026, 3, 15, 12, tzinfo=UTC), SWEPT)
+    while stage.run_lifecycle().done:
+        pass
+    stage.send("s", json.dumps([{"series": "a", "data": {"text": noise(500_000)}}]).encode())
+    listed: list[str] = []
+    for store, name in ((stage.values, "stored"), (stage.values, "folders"), (stage.bucket, "sizes")):
+        _note_prefixes(store, name, listed)
+    for _ in range(40):
+        stage.clock.sleep(86_400)
+        stage.run_lifecycle()
+    listed.clear()
+    assert stage.sweep().failures == []
+    (statement,) = [one for one in dev.statements("sweeper") if "s3:ListBucket" in actions(one)]
+    patterns = statement["Condition"]["StringLike"]["s3:prefix"]
+    assert {pattern: any(fnmatchcase(one, pattern) for one in listed) for pattern in patterns} == {
+        "stream=*": True,
+        "large/*": True,
+    }
+    assert [one for one in listed if not any(fnmatchcase(one, pattern) for pattern in patterns)] == []
+
+
+def _note_prefixes(store: Any, name: str, listed: list[str]) -> None:
+    lists = getattr(store, name)
+
+    def note(prefix: str, *more: Any) -> Any:
+        listed.append(prefix)
+        return lists(prefix, *more)
+
+    setattr(store, name, note)
 
 
 def _unlisted(condition: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.crash.test_crash import CONFIG
 from tests.lifecycle.test_backfill import HISTORY, LABELS, asked, ended, entries, opened, send, stage, write_units
 from tests.lifecycle.world import NOON, World
+from tests.worlds.killed import CONFIG
 from tidetable.catalog import Backfill, Entry, Opened, State
 from tidetable.config import parse
-from tidetable.errors import ArchiveFailed, StaleEntry
+from tidetable.errors import ArchiveBusy, ArchiveFailed, StaleEntry
 from tidetable.keys import Layout
 from tidetable.lifecycle.backfill import BadBackfill
 from tidetable.lifecycle.premake import opening, periods_to_exist
@@ -162,7 +162,7 @@ def test_a_backfill_does_its_own_streams_work_only(stage: Any) -> None:
     report = opened(stage)
     assert {one.action.entry.stream for one in report.done} == {"s"}
     assert report.only == "s"
-    assert stage.catalog.entries("other") == []
+    assert stage.catalog.entries("other", consistent=True) == []
 
 
 def test_an_expired_period_that_is_reopened_is_not_archived_in_the_same_run() -> None:
@@ -189,9 +189,26 @@ def test_an_expired_period_that_is_reopened_is_not_archived_in_the_same_run() ->
 def test_a_period_that_is_open_for_a_backfill_is_not_archived_by_hand(stage: Any) -> None:
     opened(stage)
     later(stage, 300)
-    with pytest.raises((ArchiveFailed, StaleEntry)):
+    with pytest.raises((ArchiveBusy, ArchiveFailed, StaleEntry)):
         stage.archive("s", LABELS[0], within=100)
     assert states(stage)[LABELS[0]] is State.OPEN
+
+
+def test_what_an_import_writes_as_its_backfill_ends_is_not_left_out_of_an_archive_by_hand(stage: Any) -> None:
+    opened(stage)
+    later(stage, 300)
+    send(stage, [EARLY])
+    ended(stage)
+    later(stage, 60)
+    stage.clock.sleep(300)
+    assert states(stage)[LABELS[0]] is State.CLOSED
+    # A request that ingest took a second before the end writes for up to half a minute after it.
+    with pytest.raises(ArchiveBusy, match="writes that began before may still land; archive it after"):
+        stage.archive("s", LABELS[0], within=100)
+    assert states(stage)[LABELS[0]] is State.CLOSED
+    stage.clock.sleep(15 * 60)
+    stage.archive("s", LABELS[0], within=100)
+    assert states(stage)[LABELS[0]] is State.ARCHIVED
 
 
 def test_a_backfill_that_is_over_makes_no_tables() -> None:
@@ -259,7 +276,7 @@ def test_events_of_a_closed_period_that_a_backfill_asked_for_wait_until_it_is_op
     with pytest.raises(ProblemError) as refused:
         send(stage, [event])
     assert refused.value.problem.more["errors"][0]["code"] == "too_old"
-    held = stage.dynamo.call("Scan", {"TableName": f"tidetable-lapse.s.{label}"})
+    held = stage.dynamo.call("Scan", {"TableName": f"tidetable-lapse.s.{label}", "ConsistentRead": True})
     assert held["Count"] == 0, "a table that is not open may be archived at any moment"
     stage.run_lifecycle()
     assert send(stage, [event]).accepted == 1

@@ -72,7 +72,7 @@ def lived(clock: SharedClock | None = None) -> Stage:
         stage.clock.sleep(300)
         stage.run_lifecycle()
         stage.clock.time = stage.clock.time.replace(hour=12, minute=0, second=0) + timedelta(days=1)
-    entries = {one.period.label: one for one in stage.catalog.entries("s")}
+    entries = {one.period.label: one for one in stage.catalog.entries("s", consistent=True)}
     assert [one.state.value for one in entries.values()] == ["archived"] * 2 + ["closed"] * 2 + ["open"] * 4
     for label, to in (("2026-03-15", State.RESTORING), ("2026-03-16", State.ARCHIVING)):
         stage.catalog.move(entries[label], to, expected=State)
@@ -85,7 +85,7 @@ def lived(clock: SharedClock | None = None) -> Stage:
 
 def test_every_table_that_is_there_goes_whatever_its_state_but_no_strangers() -> None:
     stage = lived()
-    kept = {one.table for one in stage.catalog.entries("kept")}
+    kept = {one.table for one in stage.catalog.entries("kept", consistent=True)}
     # Eight periods with a table of parts each.
     assert len(stage.dynamo.account.tables) == 1 + 16 + len(kept)
     removed = removing(stage)
@@ -95,7 +95,7 @@ def test_every_table_that_is_there_goes_whatever_its_state_but_no_strangers() ->
     assert sorted(removed.tables) == [f"tidetable-lapse.s.2026-03-{day}" for day in (14, 15, 16, 17, 18, 19, 21)]
     assert list(removed.left) == [STRANGER]
     assert "not tagged as ours" in removed.left[STRANGER]
-    states = {one.period.label: one.state.value for one in stage.catalog.entries("s")}
+    states = {one.period.label: one.state.value for one in stage.catalog.entries("s", consistent=True)}
     assert states.pop("2026-03-20") == "open"
     assert set(states.values()) == {"deleted"}
     assert len([key for key in stage.bucket.objects if key.endswith("manifest.json")]) == 2, "archives stay"
@@ -214,7 +214,7 @@ def test_tables_are_kept_unless_their_stream_says_otherwise() -> None:
 def test_a_table_that_is_still_in_the_making_is_waited_for_and_deleted() -> None:
     stage = Stage(NOON, CONFIG)
     stage.run_lifecycle()
-    entry = stage.catalog.entries("s")[0]
+    entry = stage.catalog.entries("s", consistent=True)[0]
     stage.clock.sleep(60)
     removing(stage)
     stage.catalog.move(entry, State.CREATING, expected=State)

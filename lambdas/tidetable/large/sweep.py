@@ -25,6 +25,7 @@ from tidetable.errors import StaleEntry, TableMissing
 from tidetable.expired import expiry_of
 from tidetable.keys import Key
 from tidetable.large.forms import blob_prefix, earlier_keys
+from tidetable.lifecycle.known import known_streams
 from tidetable.periods import from_label
 from tidetable.ports import Catalog, Clock, EventStore
 
@@ -142,10 +143,12 @@ class _Run:
         self.swept = swept
         self._edge = parts.clock.now() - GRACE
         self._last: Position | None = None
+        # Removed streams have tables, archives and objects for a long time yet.
+        self._streams = sorted(known_streams(parts.config, parts.catalog, parts.clock.now()).config.streams)
 
     def remove_expired(self) -> bool:
         """Remove the objects of deleted periods, and note archives that are gone; False if the time is up."""
-        for stream in self._parts.config.streams:
+        for stream in self._streams:
             entries = {entry.period.label: entry for entry in self._parts.catalog.entries(stream, consistent=True)}
             for entry in entries.values():
                 if self._is_up():
@@ -168,9 +171,8 @@ class _Run:
     def remove_orphans(self) -> None:
         """Remove the objects of live periods that no item refers to, from where the last run ended."""
         start = Position() if self.swept.dry_run else self._noted()
-        streams = sorted(self._parts.config.streams)
         numbers = count(1)
-        for stream in [name for name in streams if name >= start.stream]:
+        for stream in [name for name in self._streams if name >= start.stream]:
             after = start.key if stream == start.stream else ""
             for label in self._labels(stream):
                 prefix = blob_prefix(stream, label)

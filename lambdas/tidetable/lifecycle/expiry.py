@@ -27,13 +27,17 @@ def expires_at(period: Period, stream: Stream) -> datetime:
     return max(period.shift(stream.retention).end, closes_at(period, stream) + SETTLE)
 
 
+def settled_at(entry: Entry, late: timedelta) -> datetime:
+    """From when on no write into the entry's table can be under way: it took its last event that long ago."""
+    closed = entry.period.end + late
+    return (closed if entry.opened is None else max(closed, entry.opened.until)) + SETTLE
+
+
 def leaves_at(entry: Entry, stream: Stream) -> datetime:
     """When the entry's table has had its time: it has expired, and is neither kept nor open for a backfill any longer."""
-    ends = [expires_at(entry.period, stream)]
+    ends = [expires_at(entry.period, stream), settled_at(entry, stream.late)]
     if entry.keep_until is not None:
         ends.append(entry.keep_until)
-    if entry.opened is not None:
-        ends.append(entry.opened.until + SETTLE)
     return max(ends)
 
 
