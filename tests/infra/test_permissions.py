@@ -275,16 +275,6 @@ def test_the_bucket_is_listed_under_a_functions_own_prefixes(dev: Template, name
     assert [_unlisted(one["Condition"]) for one in listing] == [expected]
 
 
-@pytest.mark.parametrize("name", RIGHTS)
-def test_the_local_stages_rights_are_those_of_any_stage(dev: Template, local: Template, name: str) -> None:
-    """What the end-to-end tests try under IAM is what is deployed to AWS."""
-
-    def without_stage(template: Template, stage: str) -> str:
-        return json.dumps(template.statements(name), sort_keys=True).replace(f"tidetable-{stage}", "tidetable-STAGE")
-
-    assert without_stage(local, "local") == without_stage(dev, "dev")
-
-
 def test_the_sweeper_may_list_what_it_lists(dev: Template) -> None:
     """S3 denies a listing whose prefix the condition does not know, and the emulator does not."""
     stage = Stage(datetime(2026, 3, 15, 12, tzinfo=UTC), SWEPT)
@@ -316,6 +306,16 @@ def _note_prefixes(store: Any, name: str, listed: list[str]) -> None:
         return lists(prefix, *more)
 
     setattr(store, name, note)
+
+
+@pytest.mark.parametrize("name", RIGHTS)
+def test_the_local_stages_rights_are_those_of_any_stage(dev: Template, local: Template, name: str) -> None:
+    """What the end-to-end tests try under IAM is what is deployed to AWS."""
+
+    def without_stage(template: Template, stage: str) -> str:
+        return json.dumps(template.statements(name), sort_keys=True).replace(f"tidetable-{stage}", "tidetable-STAGE")
+
+    assert without_stage(local, "local") == without_stage(dev, "dev")
 
 
 def _unlisted(condition: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
