@@ -33,6 +33,22 @@ def found(api: Api, stream: str, series: str, **more: Any) -> dict[str, Any]:
     return {one["id"]: one["data"] for one in api.walk(stream, **given)}
 
 
+def run_lifecycle(deployed: Deployed, **payload: Any) -> dict[str, Any]:
+    """Run the lifecycle, which the schedule may be running at the moment; its report is healthy."""
+
+    def tried() -> dict[str, Any]:
+        try:
+            return invoke_lifecycle(deployed, **payload)
+        except RuntimeError as error:
+            if "try again in a moment" not in str(error):
+                raise
+            return {"skipped": str(error)}
+
+    report = eventually(tried, lambda report: report["skipped"] is None)
+    assert report["healthy"], report
+    return report
+
+
 def write_and_read(api: Api, series: str) -> None:
     """Ingest and query: small events, and rankings, aggregates, the latest, and an event by its ref."""
     data = [{"mag": n + 0.5, "status": "new", "place": "x"} for n in range(3)]
@@ -121,7 +137,7 @@ def live_through_a_past_day(api: Api, deployed: Deployed, ago: int, *, large: bo
     day = (NOW - ago * DAY).date()
     span = {"stream": "quakes", "from": str(day), "to": str(day + DAY)}
     time = f"{day}T12:00:00Z"
-    opened = invoke_lifecycle(deployed, backfill={**span, "hours": 1})
+    opened = run_lifecycle(deployed, backfill={**span, "hours": 1})
     assert ("create", "done") in [(one["action"], one["outcome"]) for one in opened["actions"]], opened
     events = [
         {"series": "past", "id": f"p{n}", "time": time, "data": {"mag": n / 2, "place": f"place {n}"}} for n in range(5)
@@ -131,12 +147,11 @@ def live_through_a_past_day(api: Api, deployed: Deployed, ago: int, *, large: bo
     asked = {"series": "past", "start": f"{day}T00:00:00Z", "to": f"{day + DAY}T00:00:00Z"}
     expected = {one["id"]: one["data"] for one in events}
     assert found(api, "quakes", **asked) == expected
-    assert invoke_lifecycle(deployed, end_backfill=span)["healthy"]
+    run_lifecycle(deployed, end_backfill=span)
 
     def state() -> str:
         # No table expires within a quarter of an hour of its closing.
-        run = invoke_lifecycle(deployed, at=(NOW + timedelta(hours=2)).isoformat())
-        assert run["healthy"], run
+        run_lifecycle(deployed, at=(NOW + timedelta(hours=2)).isoformat())
         periods = api.call(f"/v1/streams/quakes/periods?to={day + DAY}T00:00:00Z&limit=1").body["periods"]
         return {one["period"]: one["state"] for one in periods}[str(day)]
 
