@@ -33,11 +33,27 @@ def found(api: Api, stream: str, series: str, **more: Any) -> dict[str, Any]:
     return {one["id"]: one["data"] for one in api.walk(stream, **given)}
 
 
+def run_lifecycle(deployed: Deployed, **payload: Any) -> dict[str, Any]:
+    """Run the lifecycle, which the schedule may be running at the moment; its report is healthy."""
+
+    def tried() -> dict[str, Any]:
+        try:
+            return invoke_lifecycle(deployed, **payload)
+        except RuntimeError as error:
+            if "try again in a moment" not in str(error):
+                raise
+            return {"skipped": str(error)}
+
+    report = eventually(tried, lambda report: report["skipped"] is None)
+    assert report["healthy"], report
+    return report
+
+
 def write_and_read(api: Api, series: str) -> None:
     """Ingest and query: small events, and rankings, aggregates, the latest, and an event by its ref."""
+    data = [{"mag": n + 0.5, "status": "new", "place": "x"} for n in range(3)]
     events = [
-        {"series": series, "id": f"{series}-{n}", "data": {"mag": n + 0.5, "status": "new", "place": "x"}}
-        for n in range(3)
+        {"series": series, "id": f"{series}-{n}", "time": NOW.isoformat(), "data": one} for n, one in enumerate(data)
     ]
     refs = send(api, "quakes", *events)["refs"]
     send(api, "stations", *events)
@@ -45,9 +61,9 @@ def write_and_read(api: Api, series: str) -> None:
     assert api.get("quakes", refs[1]).body["data"] == events[1]["data"]
     found_by_index = found(api, "stations", series, **{"where.status": "new"})
     assert found_by_index.keys() == {one["id"] for one in events}
-    top = api.query("stations", "top", start="-1h", index="strongest", limit=100).body["top"]
+    top = api.query("stations", "top", start="-1d", index="strongest", limit=100).body["top"]
     assert 2.5 in [row["value"] for row in top]
-    answer = api.query("quakes", "aggregate", start="-1h", series=series, field="mag", stat="count,max")
+    answer = api.query("quakes", "aggregate", start="-1d", series=series, field="mag", stat="count,max")
     assert [(row["count"], row["max"]) for row in answer.body["aggregates"]] == [(3, 2.5)]
     (latest,) = api.query("stations", "latest", series=series).body["latest"]
     assert latest["event"]["series"] == series
@@ -109,9 +125,10 @@ def be_laid_aside(deployed: Deployed, tidetable: Any) -> None:
     def dead() -> Any:
         return json.loads(tidetable("replay", "--dry-run", "--json"))["dead"]
 
-    assert [row["events"] for row in eventually(dead, bool)] == [1]
-    assert "1 events are on their way again" in tidetable("replay", "--yes")
-    assert [row["events"] for row in eventually(dead, bool)] == [1]
+    # A slow answer of the queue is taken for none: a message may be laid aside twice.
+    assert [row["stream"] for row in eventually(dead, bool)] == ["?"]
+    assert "on their way again" in tidetable("replay", "--yes")
+    assert [row["stream"] for row in eventually(dead, bool)] == ["?"]
     queues.purge_queue(QueueUrl=deployed.outputs["DeadLetterQueueUrl"])
 
 
@@ -120,7 +137,7 @@ def live_through_a_past_day(api: Api, deployed: Deployed, ago: int, *, large: bo
     day = (NOW - ago * DAY).date()
     span = {"stream": "quakes", "from": str(day), "to": str(day + DAY)}
     time = f"{day}T12:00:00Z"
-    opened = invoke_lifecycle(deployed, backfill={**span, "hours": 1})
+    opened = run_lifecycle(deployed, backfill={**span, "hours": 1})
     assert ("create", "done") in [(one["action"], one["outcome"]) for one in opened["actions"]], opened
     events = [
         {"series": "past", "id": f"p{n}", "time": time, "data": {"mag": n / 2, "place": f"place {n}"}} for n in range(5)
@@ -130,11 +147,11 @@ def live_through_a_past_day(api: Api, deployed: Deployed, ago: int, *, large: bo
     asked = {"series": "past", "start": f"{day}T00:00:00Z", "to": f"{day + DAY}T00:00:00Z"}
     expected = {one["id"]: one["data"] for one in events}
     assert found(api, "quakes", **asked) == expected
-    assert invoke_lifecycle(deployed, end_backfill=span)["healthy"]
+    run_lifecycle(deployed, end_backfill=span)
 
     def state() -> str:
-        run = invoke_lifecycle(deployed)
-        assert run["healthy"], run
+        # No table expires within a quarter of an hour of its closing.
+        run_lifecycle(deployed, at=(NOW + timedelta(hours=2)).isoformat())
         periods = api.call(f"/v1/streams/quakes/periods?to={day + DAY}T00:00:00Z&limit=1").body["periods"]
         return {one["period"]: one["state"] for one in periods}[str(day)]
 

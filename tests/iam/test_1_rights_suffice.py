@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from local.emulator import ROOT, clean_environment
-from local.http import Api, invoke_lifecycle
+from local.http import Api
 from tests.e2e.clock import NOW, TODAY
 from tests.iam import flows
 from tests.iam.conftest import PLAIN, Stage
@@ -46,7 +46,7 @@ def test_with_every_feature_on(stage: Stage, api: Api, tidetable: Any) -> None:
     flows.be_laid_aside(stage.deployed, tidetable)
     flows.live_through_a_past_day(api, stage.deployed, 300, large=True)
     flows.be_swept(stage.deployed)
-    assert invoke_lifecycle(stage.deployed)["healthy"]
+    flows.run_lifecycle(stage.deployed)
     assert "SCALING PutScalingPolicy table/tidetable-local.quakes" in stage.log()
 
 
@@ -68,7 +68,7 @@ def test_with_features_off_whose_tables_live_on(stage: Stage, api: Api) -> None:
     # A day that was written under the first key, read from its archive after the key was changed, and restored with the second.
     later = NOW + timedelta(days=31)
     for _ in range(4):
-        assert invoke_lifecycle(stage.deployed, at=later.isoformat())["healthy"]
+        flows.run_lifecycle(stage.deployed, at=later.isoformat())
     assert key_of(str(later.date())) == stage.keys["second"]
     assert f"SCALING DeregisterScalableTarget table/tidetable-local.quakes.{TODAY}" in stage.log()
     states = {one["period"]: one["state"] for one in api.query("quakes", "periods", limit=100).body["periods"]}
