@@ -15,6 +15,7 @@ import yaml
 import settings
 import wiring
 import wiring_control
+from tests.fakes.serial import Serial
 from tests.fakes.stage import Stage
 from tests.infra.synth import CONFIG, ROOT
 from tidetable.ingest.request import Ingest
@@ -132,6 +133,7 @@ def serving(stage: Stage, config: Path) -> Iterator[Gateway]:
         }.items():  # fmt: skip
             patch.setattr(wiring, name, lambda value=value: value)
         patch.setattr(wiring_control, "tables", lambda: stage.tables)
+        patch.setattr(wiring, "pools", Serial)
         yield Gateway(stage)
     settings.settings.cache_clear()
     settings.config.cache_clear()

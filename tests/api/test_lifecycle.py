@@ -7,7 +7,6 @@ import pytest
 
 from tests.api.gateway import Context
 from tests.crash.test_crash import CONFIG, NOON
-from tests.fakes.serial import everywhere
 from tests.fakes.stage import Stage
 from tidetable.config import parse
 from tidetable.lifecycle.backfill import BadBackfill
@@ -55,7 +54,6 @@ def function(monkeypatch: pytest.MonkeyPatch) -> Iterator[Function]:
     import settings
 
     settings.settings.cache_clear()
-    everywhere(monkeypatch)
     stage = Stage(NOON, CONFIG)
     stage.run_lifecycle()
     yield Function(stage, monkeypatch)

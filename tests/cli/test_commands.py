@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from cli import clock, common
 from cli.account import Account, AccountError
 from cli.app import app
-from tests.fakes.serial import everywhere
+from tests.fakes.serial import Serial
 from tests.fakes.stage import Stage
 from tests.lifecycle.test_outages import CONFIG
 from tidetable.catalog import Backfill, Opened
@@ -94,7 +94,6 @@ class FakeMetrics:
 
 @pytest.fixture
 def functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeFunctions:
-    everywhere(monkeypatch)
     (tmp_path / "tidetable.toml").write_text(CONFIG)
     monkeypatch.chdir(tmp_path)
     stage = Stage(NOW - timedelta(hours=8, minutes=5), CONFIG)
@@ -106,7 +105,7 @@ def functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeFunctions:
     stage.clock.time = NOW
     monkeypatch.setattr(clock, "read_clock", stage.clock.now)
     names = "lifecycle", "archiver", "restorer"
-    account = Account("t", stage.catalog, stage.tables, *names, functions, metrics=FakeMetrics({}))
+    account = Account("t", stage.catalog, stage.tables, *names, functions, metrics=FakeMetrics({}), pools=Serial)
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
     return functions
 
@@ -235,7 +234,7 @@ def on_demand(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> FakeMetrics:
             (f"{table}.parts", "", "write"): 1_000_000.0,
         }
     )
-    account = Account("t", stage.catalog, stage.tables, "lifecycle", "", "", None, metrics=metrics)
+    account = Account("t", stage.catalog, stage.tables, "lifecycle", "", "", None, metrics=metrics, pools=Serial)
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
     return metrics
 

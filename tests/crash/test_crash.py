@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.serial import everywhere
 from tests.fakes.stage import Killed, Stage
 from tidetable.catalog import State
 from tidetable.events import Event
@@ -43,13 +42,6 @@ EVENTS = [
     for number in range(20)
 ]
 IDS = sorted(str(event["id"]) for event in EVENTS)
-
-
-@pytest.fixture(autouse=True)
-def _serial() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        everywhere(patch)
-        yield
 
 
 def built() -> Stage:

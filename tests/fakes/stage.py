@@ -19,6 +19,7 @@ from strict.memory import MemoryEngine
 from tests.fakes.bucket import ClientScan, FakeBucket, FakeBucketReader, FakeFormat
 from tests.fakes.queue import FakeQueue
 from tests.fakes.scaling import FakeScaling
+from tests.fakes.serial import Serial
 from tests.fakes.store import FakeValues, outside, unpacker
 from tests.fakes.transport import StrictTransport
 from tidetable.archive import Exporter, Restored, Restorer, archive_period, restore_period
@@ -32,7 +33,7 @@ from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.request import Ingest, IngestRequest, Outcome, ingest
 from tidetable.large.sweep import Sweeper, Swept, sweep
 from tidetable.lifecycle import Reconciler, Report, reconcile
-from tidetable.ports import TableSpec
+from tidetable.ports import Pools, TableSpec
 from tidetable.query import Reader, Seal
 
 STAGE = "lapse"
@@ -92,9 +93,12 @@ class Stage:
         seed: int = 0,
         clock: ManualClock | None = None,
         *,
+        pools: Pools = Serial,
         stale_seconds: float = 0.0,
     ) -> None:
         self.clock = clock or ManualClock(start)
+        # Of the lifecycle; all else works serially.
+        self.pools = pools
         self.chance = random.Random(seed)
         self.dynamo = StrictDynamo(MemoryEngine(), self.clock, seed=seed, stale_seconds=stale_seconds)
         self.client = Mortal(StrictClient(self.dynamo))
@@ -150,7 +154,7 @@ class Stage:
 
     def reconciler(self) -> Reconciler:
         """What the lifecycle works with."""
-        return Reconciler(self.config, STAGE, self.catalog, self.tables, FakeScaling(), self, self.clock)
+        return Reconciler(self.config, STAGE, self.catalog, self.tables, FakeScaling(), self, self.clock, self.pools)
 
     def archive(self, stream: str, label: str, *, within: float) -> None:
         """What the archiver function does when the lifecycle calls it."""
@@ -179,14 +183,14 @@ class Stage:
 
     def sweep(self, *, dry_run: bool = False, remaining: Callable[[], float] | None = None) -> Swept:
         """What the sweeper function does."""
-        parts = Sweeper(self.config, self.catalog, self.store, self.values, self.bucket, self.clock)
+        parts = Sweeper(self.config, self.catalog, self.store, self.values, self.bucket, self.clock, Serial)
         return sweep(parts, remaining or self._remaining(800), dry_run=dry_run)
 
     def reader(self) -> Reader:
         """For queries."""
         archive = FakeBucketReader(self.bucket)
         catalog = PresentCatalog(self.reading, self.config, self.clock)
-        return Reader(catalog, self.store, archive, unpacker(self.store, self.values), self.seal, DDSketches())
+        return Reader(catalog, self.store, archive, unpacker(self.store, self.values), self.seal, DDSketches(), Serial)
 
     def _exporter(self) -> Exporter:
         return Exporter(
@@ -198,6 +202,7 @@ class Stage:
             FakeFormat(),
             self.clock,
             PageCompleter(unpacker(self.store, self.values)),
+            Serial,
             part_bytes=self.part_bytes,
         )
 

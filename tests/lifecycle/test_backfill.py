@@ -1,14 +1,12 @@
 """A backfill: past periods open, take history, close by themselves, and go the way of all periods."""
 
 import json
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from tests.crash.test_crash import CONFIG, NOON
-from tests.fakes.serial import everywhere
 from tests.fakes.stage import Stage
 from tidetable.catalog import Backfill, Entry, Opened, State
 from tidetable.lifecycle.backfill import BadBackfill, end_backfills, open_backfill
@@ -21,13 +19,6 @@ HISTORY = [
     {"series": "a", "id": f"h{hour}", "time": to_text(START + timedelta(hours=hour)), "data": {"n": hour}}
     for hour in range(72)
 ]
-
-
-@pytest.fixture(autouse=True)
-def _serial() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        everywhere(patch)
-        yield
 
 
 @pytest.fixture

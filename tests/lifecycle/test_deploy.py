@@ -1,12 +1,10 @@
 """A deploy: what it makes, what it leaves to the schedule, what fails it, and why no rollback fails."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from strict import Fault, Kind
-from tests.fakes.serial import everywhere
 from tests.fakes.stage import CATALOG, Stage
 from tests.fakes.threads import SharedClock, side_by_side
 from tidetable.catalog import State
@@ -46,13 +44,6 @@ partition_by = "status"
 """
 
 
-@pytest.fixture(autouse=True)
-def _serial() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        everywhere(patch)
-        yield
-
-
 def deployed(stage: Stage, configuration: str = "a", *, first: bool = False) -> Deployed:
     end = stage.clock.now() + timedelta(seconds=SECONDS)
     stage.runs += 1
@@ -70,13 +61,12 @@ def refuse(stage: Stage, *labels: str, stream: str = "s") -> None:
         stage.dynamo.faults.add(Fault(Kind.ACCESS_DENIED, operation="CreateTable", table=table))
 
 
-def test_an_indexed_stream_with_a_long_window_has_its_tables_when_the_deploy_returns(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_indexed_stream_with_a_long_window_has_its_tables_when_the_deploy_returns() -> None:
     clock = SharedClock(NOON)
-    side_by_side(monkeypatch, clock)
     config = CONFIG.replace('late = "1d"', 'late = "34d"').replace("retention = 5", "retention = 40")
-    stage = Stage(NOON, config.replace("[streams.s.key]", INDEX + "[streams.s.key]"), clock=clock)
+    stage = Stage(
+        NOON, config.replace("[streams.s.key]", INDEX + "[streams.s.key]"), clock=clock, pools=side_by_side(clock)
+    )
     began = clock.now()
     done = deployed(stage, first=True)
     assert (done.failure, done.unmade) == (None, [])

@@ -1,14 +1,12 @@
 """The lifecycle under the service's rules while something is missing: permissions, tables, time."""
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
 
 from strict import Fault, Kind
-from tests.fakes.serial import everywhere
 from tests.fakes.stage import CATALOG, Stage
 from tidetable.catalog import State
 from tidetable.config import parse
@@ -38,12 +36,10 @@ ladder = [
 
 
 @pytest.fixture
-def stage() -> Iterator[Stage]:
-    with pytest.MonkeyPatch.context() as patch:
-        everywhere(patch)
-        stage = Stage(START, CONFIG)
-        live(stage, hours=6)
-        yield stage
+def stage() -> Stage:
+    stage = Stage(START, CONFIG)
+    live(stage, hours=6)
+    return stage
 
 
 def live(stage: Stage, hours: float) -> list[str]:

@@ -24,7 +24,7 @@ def deployed(**changes: object) -> World:
 
 
 def applied(world: World) -> Applied:
-    return Applied("t", world.catalog, world.tables, world.scaling, world.archiver, world.clock, lambda: 1000.0)
+    return world.parts().world(lambda: 1000.0)
 
 
 def taken(world: World) -> list[str]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from aws.sketches import DDSketches
 from tests.fakes import SEAL, FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
+from tests.fakes.serial import Serial
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, parse
 from tidetable.events import Event, Item
@@ -106,7 +107,9 @@ class Held:
                     layout.key_of(event): self._packed(layout.item_of(event), number)
                     for number, event in enumerate(mine)
                 }
-        self.reader = Reader(catalog, self.store, archive, unpacker(self.store, FakeValues()), SEAL, DDSketches())
+        self.reader = Reader(
+            catalog, self.store, archive, unpacker(self.store, FakeValues()), SEAL, DDSketches(), Serial
+        )
 
     def _packed(self, item: Item, number: int) -> Item:
         """Every tenth event's data is compressed."""

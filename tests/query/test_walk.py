@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from threading import Event as Signal
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from aws.sketches import DDSketches
 from tests.fakes import SEAL, FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
+from tests.fakes.serial import Serial, Silent
 from tests.query.places import place
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, parse
@@ -70,7 +70,7 @@ class Fixture:
             mine = [event for event in held if event.time in period]
             self._period(period, LAYOUTS[day % 4], mine, archived=day == 1)
         self.reader = Reader(
-            self.catalog, self.store, self.archive, unpacker(self.store, FakeValues()), SEAL, DDSketches()
+            self.catalog, self.store, self.archive, unpacker(self.store, FakeValues()), SEAL, DDSketches(), Serial
         )
 
     def _period(self, period: Period, layout: Layout, mine: list[Event], *, archived: bool) -> None:
@@ -205,32 +205,13 @@ def test_plain_events_beside_a_large_one_are_shown_whole() -> None:
     assert sorted(event.data["n"] for event in found) == list(range(40))
 
 
-class SlowArchive:
-    """An archive whose reader does not come up: the time is up when it is waited for."""
-
-    def __init__(self) -> None:
-        self.up = Signal()
-        self.begun = False
-
-    def read(self, *_: Any, **__: Any) -> Any:
-        self.begun = True
-        self.up.wait()
-        raise AssertionError("nobody waits so long")
-
-
 @pytest.mark.parametrize(("order", "before"), [("asc", ["1", "2"]), ("desc", ["50"])])
 def test_an_archive_that_does_not_answer_in_time_ends_the_page_before_it(order: str, before: list[str]) -> None:
     """What was read before it is the page."""
     fixture = Fixture([Event("a", START + timedelta(hours=n), str(n), {}) for n in (1, 2, 30, 50)])
-    slow = SlowArchive()
-    fixture.reader.archive = slow
-    # All the time there is until the archive's reader was called, none after.
+    fixture.reader.pools = Silent
     parameters = {"from": [START.isoformat()], "to": [(START + timedelta(hours=60)).isoformat()], "order": [order]}
-    query = parse_query(STREAM, parameters, NOW, SEAL)
-    try:
-        answer = run_query(query, STREAM, fixture.reader, NOW, lambda: 0.0 if slow.begun else 100.0)
-    finally:
-        slow.up.set()
+    answer = run_query(parse_query(STREAM, parameters, NOW, SEAL), STREAM, fixture.reader, NOW, lambda: 100.0)
     shown = [one["id"] for one in answer.document()["events"]]
     assert answer.next is not None
     assert shown == before
@@ -239,15 +220,11 @@ def test_an_archive_that_does_not_answer_in_time_ends_the_page_before_it(order: 
 def test_an_archive_that_is_the_first_and_does_not_answer_is_said_to_be_slow() -> None:
     """There is nothing to show yet, and the caller asks again."""
     fixture = Fixture([Event("a", START + timedelta(hours=30), "30", {})])
-    slow = SlowArchive()
-    fixture.reader.archive = slow
+    fixture.reader.pools = Silent
     parameters = {
         "from": [(START + timedelta(hours=25)).isoformat()],
         "to": [(START + timedelta(hours=47)).isoformat()],
     }
     query = parse_query(STREAM, parameters, NOW, SEAL)
-    try:
-        with pytest.raises(ArchiveBusy, match="slow"):
-            run_query(query, STREAM, fixture.reader, NOW, lambda: 0.0)
-    finally:
-        slow.up.set()
+    with pytest.raises(ArchiveBusy, match="slow"):
+        run_query(query, STREAM, fixture.reader, NOW, lambda: 100.0)

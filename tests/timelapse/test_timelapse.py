@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tests.conftest import DAYS, SEED
-from tests.fakes.serial import everywhere
 from tests.timelapse.lapse import START, Lapse
 from tidetable.errors import StoreUnavailable
 from tidetable.query import Reader, get_event, parse_query, run_query
@@ -22,14 +21,12 @@ BEGINNING = to_text(START - timedelta(days=2))
 
 
 @pytest.fixture(scope="module")
-def lapse() -> Iterator[Lapse]:
+def lapse() -> Lapse:
     print(f"time-lapse of {DAYS} days with seed {SEED}")
-    with pytest.MonkeyPatch.context() as patch:
-        everywhere(patch)
-        lapse = Lapse(SEED, DAYS)
-        lapse.run()
-        print(dict(sorted(lapse.outcomes.items())))
-        yield lapse
+    lapse = Lapse(SEED, DAYS)
+    lapse.run()
+    print(dict(sorted(lapse.outcomes.items())))
+    return lapse
 
 
 def walk(lapse: Lapse, reader: Reader, stream: str, **parameters: str) -> Iterator[dict[str, Any]]:

@@ -18,6 +18,7 @@ from tidetable.ports.data import (
     Values,
     Written,
 )
+from tidetable.ports.pools import Pools
 from tidetable.ports.records import Catalog, CatalogReader, Clock
 from tidetable.ports.tables import Scaling, Table, TableRefused, Tables, TableSpec
 
@@ -38,6 +39,7 @@ __all__ = [
     "KeyRange",
     "Overflow",
     "Page",
+    "Pools",
     "Put",
     "Rank",
     "Scaling",

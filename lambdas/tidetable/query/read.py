@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -17,7 +17,17 @@ from tidetable.exact import decode_json
 from tidetable.keys import Index, Key
 from tidetable.large.whole import Unpacker, grouped
 from tidetable.periods import Period
-from tidetable.ports import ArchivePage, ArchiveRange, ArchiveReader, Asked, CatalogReader, EventStore, Page, Sketches
+from tidetable.ports import (
+    ArchivePage,
+    ArchiveRange,
+    ArchiveReader,
+    Asked,
+    CatalogReader,
+    EventStore,
+    Page,
+    Pools,
+    Sketches,
+)
 from tidetable.query.cursor import Position, Seal
 from tidetable.query.fetch import AHEAD, Wanted, batches, first_asked
 from tidetable.query.params import Query
@@ -45,6 +55,7 @@ class Reader:
     unpacker: Unpacker
     seal: Seal
     sketches: Sketches
+    pools: Pools
 
 
 @dataclass(slots=True)
@@ -130,7 +141,7 @@ class StageReader:
         """
         begun: deque[_Begun] = deque()
         coming, ahead, number = iter(stages), 1, 0
-        pool = ThreadPoolExecutor(ARCHIVES)
+        pool = self._reader.pools(ARCHIVES)
         try:
             while following := [begun[0].stage] if begun else list(islice(coming, ahead)):
                 stage = following[0]
@@ -155,7 +166,7 @@ class StageReader:
             # A full page does not wait for what was read ahead.
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _begin(self, stages: Sequence[Stage], pool: ThreadPoolExecutor) -> list[_Begun]:
+    def _begin(self, stages: Sequence[Stage], pool: Executor) -> list[_Begun]:
         """The first pages of some stages, all at once."""
         self._periods |= {stage.entry.table: stage.entry.period for stage in stages}
         archived = [pool.submit(self._read, stage.archive) if stage.archive is not None else None for stage in stages]
@@ -254,7 +265,7 @@ class StageReader:
         except TimeoutError:
             return None
 
-    def _archived(self, stage: Stage, first: ArchivePage, pool: ThreadPoolExecutor) -> Iterator[Batch]:
+    def _archived(self, stage: Stage, first: ArchivePage, pool: Executor) -> Iterator[Batch]:
         keys, layout = stage.archive, stage.entry.layout.across(self._query.series)
         page = first
         while keys is not None:
