@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.crash.test_crash import CONFIG, EVENTS, IDS, NOON, built, ids, killed_after_every_call
 from tests.fakes.bucket import ClientScan
 from tests.fakes.stage import Stage
+from tests.worlds.killed import CONFIG, EVENTS, IDS, NOON, built, ids, killed_after_every_call
 from tidetable.archive.ports import RawPage
 from tidetable.catalog import Entry, State
 from tidetable.config import parse

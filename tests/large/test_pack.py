@@ -13,6 +13,7 @@ from aws.archive.whole import PageCompleter
 from aws.wire import item_of, item_text
 from aws.zstd import Zstd
 from tests.fakes import FakeCatalog, FakeStore, FakeValues, unpacker
+from tests.fakes.noise import noise
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json
 from tidetable.ingest.versions import first_version
@@ -29,15 +30,6 @@ PLAIN = Layout("time", 4, "id", 21_600)
 WITH_PARTS = Layout("time", 4, "id", 21_600, parts=True)
 VERSIONED = Layout("series", 2, "id", versioned=True, parts=True)
 LAYOUTS = st.sampled_from([PLAIN, WITH_PARTS, VERSIONED])
-
-
-def noise(length: int, seed: int = 0) -> str:
-    """Text that does not compress to less than half."""
-    state, letters = seed * 7919 + 1, []
-    for _ in range(length // 6):
-        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
-        letters.append(f"{state >> 40:06x}")
-    return "".join(letters)
 
 
 texts = st.builds(lambda length, seed: noise(length, seed), st.sampled_from([0, 60, 1500, 30_000]), st.integers(0, 5))

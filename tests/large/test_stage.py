@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.crash.test_crash import killed_after_every_call
+from tests.fakes.noise import noise
 from tests.fakes.stage import Stage
-from tests.large.test_pack import noise
+from tests.worlds.killed import killed_after_every_call
 from tidetable.catalog import Entry, State
 from tidetable.config import parse
 from tidetable.errors import ArchiveFailed, StoreUnavailable

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.crash.test_crash import CONFIG, NOON
 from tests.fakes.stage import Stage
+from tests.worlds.killed import CONFIG, NOON
 from tidetable.catalog import Backfill, Entry, Opened, State
 from tidetable.lifecycle.backfill import BadBackfill, end_backfills, open_backfill
 from tidetable.problems import ProblemError

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.crash.test_crash import CONFIG
 from tests.lifecycle.test_backfill import HISTORY, LABELS, asked, ended, entries, opened, send, stage, write_units
 from tests.lifecycle.world import NOON, World
+from tests.worlds.killed import CONFIG
 from tidetable.catalog import Backfill, Entry, Opened, State
 from tidetable.config import parse
 from tidetable.errors import ArchiveFailed, StaleEntry
