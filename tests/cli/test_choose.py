@@ -2,8 +2,8 @@
 
 import json
 
-from tests.cli.test_commands import FakeFunctions, run
 from tests.fakes.stage import Stage
+from tests.worlds.commands import FakeFunctions, run
 from tidetable.catalog import State
 
 # The stage lives at 12:20; its periods are hours, late by one hour: 12 and 11 are open, 13 and 14 are ahead.

@@ -10,7 +10,7 @@ import pytest
 from cli import clock
 from cli.advice import count_tables
 from cli.bill import existing
-from tests.cli.test_commands import ROOT, run
+from tests.worlds.commands import ROOT, run
 from tidetable.config import parse
 
 ON_DEMAND = """

@@ -7,28 +7,13 @@ import pytest
 from strict import Fault, Kind
 from tests.fakes.stage import CATALOG, Stage
 from tests.fakes.threads import SharedClock, side_by_side
+from tests.worlds.deploys import CONFIG, NOON
 from tidetable.catalog import State
 from tidetable.config import parse
 from tidetable.lifecycle.deploy import Deployed, deploy
 
-NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 # What the function has of its ten minutes.
 SECONDS = 585.0
-CONFIG = """
-[lifecycle]
-delete_expired = true
-delete_grace = "0s"
-stagger = "0s"
-[streams.s]
-period = "day"
-late = "1d"
-retention = 5
-[streams.s.key]
-partition_by = "series"
-[streams.s.capacity]
-mode = "provisioned"
-ladder = [{ age = 0, write = 10, read = 10 }, { age = 1, write = 2, read = 5 }]
-"""
 MORE = """
 [streams.new]
 period = "day"

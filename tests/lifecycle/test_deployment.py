@@ -9,7 +9,7 @@ from settings import settings
 from strict import Fault, Kind
 from tests.api.gateway import Context
 from tests.fakes.stage import CATALOG, Stage
-from tests.lifecycle.test_deploy import CONFIG, NOON
+from tests.worlds.deploys import CONFIG, NOON
 from tidetable.config import parse
 from tidetable.lifecycle.removal import RemovalFailed
 

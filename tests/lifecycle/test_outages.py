@@ -8,31 +8,13 @@ import pytest
 
 from strict import Fault, Kind
 from tests.fakes.stage import CATALOG, Stage
+from tests.worlds.hours import CONFIG
 from tidetable.catalog import State
 from tidetable.config import parse
 from tidetable.ports import TableSpec
 from tidetable.times import to_text
 
 START = datetime(2026, 12, 30, 0, 1, tzinfo=UTC)
-CONFIG = """
-[lifecycle]
-delete_expired = true
-delete_grace = "0s"
-stagger = "0s"
-[streams.s]
-period = "hour"
-late = "1h"
-retention = 4
-[streams.s.key]
-partition_by = "series"
-[streams.s.capacity]
-mode = "provisioned"
-ladder = [
-    { age = 0, write = 10, read = 10 },
-    { age = 1, write = 2, read = 5 },
-    { age = 2, write = 1, read = 1, class = "infrequent-access" },
-]
-"""
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.fakes import SEAL
-from tests.query.test_walk import NOW, STREAM
+from tests.worlds.days import NOW, STREAM
 from tidetable.conditions import Names
 from tidetable.config import parse
 from tidetable.problems import ProblemError
