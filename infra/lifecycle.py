@@ -115,7 +115,8 @@ class Lifecycle(Construct):
         reach(function, self._common, ["BatchGetItem"])
         # It notes archives that have expired, and how far it is.
         function.allow(["dynamodb:Query", "dynamodb:UpdateItem"], self._storage.catalog.table_arn)
-        self._storage.allow_objects(function, ["GetObject", "PutObject", "DeleteObject"], LARGE)
+        self._storage.allow_objects(function, ["GetObject", "DeleteObject"], LARGE)
+        self._storage.allow_object(function, "PutObject", f"{LARGE}_sweep.json")
         self._storage.allow_listing(function, LARGE)
         return function
 

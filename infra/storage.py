@@ -119,8 +119,15 @@ class Storage(Construct):
 
     def allow_objects(self, function: Function, actions: Sequence[str], *prefixes: str) -> None:
         """Let the function do these S3 actions, such as ``GetObject``, on objects under the prefixes, by every key of theirs."""
+        self._allow(function, actions, [f"{prefix}*" for prefix in prefixes])
+
+    def allow_object(self, function: Function, action: str, key: str) -> None:
+        """Let the function do this S3 action on one object, by every key of its."""
+        self._allow(function, [action], [key])
+
+    def _allow(self, function: Function, actions: Sequence[str], patterns: Sequence[str]) -> None:
         owned = {"StringEquals": {"aws:ResourceAccount": Stack.of(self).account}}
-        objects = [self.bucket.arn_for_objects(f"{prefix}*") for prefix in prefixes]
+        objects = [self.bucket.arn_for_objects(pattern) for pattern in patterns]
         function.allow([f"s3:{action}" for action in actions], *objects, conditions=owned)
         uses = WRITES if "PutObject" in actions else READS if "GetObject" in actions else ()
         if uses:

@@ -10,7 +10,7 @@ from tests.fakes.bucket import ClientScan
 from tests.fakes.stage import Stage
 from tests.worlds.killed import CONFIG, EVENTS, IDS, NOON, built, ids, killed_after_every_call
 from tidetable.archive.ports import RawPage
-from tidetable.catalog import Entry, State
+from tidetable.catalog import Entry, Opened, State
 from tidetable.config import parse
 from tidetable.errors import ArchiveFailed, ArchiveMismatch
 from tidetable.events import Event
@@ -289,3 +289,41 @@ def test_a_strangers_table_of_our_name_is_not_restored_into() -> None:
         stage.restore("s", LABEL)
     assert items(stage) == []
     assert ids(stage) == IDS, "it is still read from its archive"
+
+
+def test_a_period_that_may_still_be_written_to_is_not_archived_on_request() -> None:
+    """A request that was routed before the closing may write behind the scan, and the table is deleted after it."""
+    stage = built()
+    # The window of the fifteenth ends with the sixteenth; whoever wrote then may do so for fifteen minutes.
+    stage.clock.time = from_text("2026-03-17T00:01:00Z")
+    stage.run_lifecycle()
+    assert entry(stage).state is State.CLOSED
+    stage.clock.time = from_text("2026-03-17T00:14:59Z")
+    with pytest.raises(
+        ArchiveFailed, match=r"may still be written to; archive it from 2026-03-17T00:15:00\.000000Z on"
+    ):
+        stage.archive("s", LABEL, within=240)
+    assert entry(stage).state is State.CLOSED
+    stage.clock.time = from_text("2026-03-17T00:15:00Z")
+    stage.archive("s", LABEL, within=240)
+    assert entry(stage).state is State.ARCHIVED
+
+
+def test_a_period_whose_backfill_has_just_ended_is_not_archived_on_request() -> None:
+    stage = built()
+    stage.clock.time = from_text("2026-03-18T12:00:00Z")
+    stage.run_lifecycle()
+    until = from_text("2026-03-18T12:30:00Z")
+    stage.catalog.move(entry(stage), State.CLOSED, expected=(State.CLOSED,), opened=Opened(until, None, None))
+    for now, refused in (
+        ("2026-03-18T12:29:00Z", True),
+        ("2026-03-18T12:44:59Z", True),
+        ("2026-03-18T12:45:00Z", False),
+    ):
+        stage.clock.time = from_text(now)
+        if refused:
+            with pytest.raises(ArchiveFailed, match=r"from 2026-03-18T12:45:00\.000000Z on"):
+                stage.archive("s", LABEL, within=240)
+        else:
+            stage.archive("s", LABEL, within=240)
+    assert entry(stage).state is State.ARCHIVED

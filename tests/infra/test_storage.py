@@ -189,7 +189,7 @@ WRITE, READ = {"kms:GenerateDataKey", "kms:Decrypt"}, {"kms:Decrypt"}
         ("archive_reader", READ, set()),
         ("archiver", WRITE, set()),
         ("restorer", WRITE, set()),
-        ("sweeper", READ, set()),
+        ("sweeper", WRITE, set()),
         ("lifecycle", set(), set()),
     ],
 )

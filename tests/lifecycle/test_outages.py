@@ -74,13 +74,19 @@ def settled(stage: Stage) -> None:
 def test_a_role_without_one_permission_says_so_and_does_the_rest(stage: Stage, operation: str, action: str) -> None:
     stage.dynamo.faults.add(Fault(Kind.ACCESS_DENIED, operation=operation))
     stage.clock.sleep(3600)
-    report = stage.run_lifecycle()
-    assert not report.healthy
-    failed = [one for one in report.done if one.outcome == "failed"]
+    # The first run makes the tables that have had their time faster, the second archives them, the third deletes.
+    reports = [stage.run_lifecycle()]
+    for _ in range(2):
+        stage.clock.sleep(180)
+        reports.append(stage.run_lifecycle())
+    done = [one for report in reports for one in report.done]
+    failed = [one for one in done if one.outcome == "failed"]
     assert action in {one.action.name for one in failed}
     assert all("AccessDenied" in one.detail for one in failed), [one.detail for one in failed]
-    others = {one.action.name for one in report.done if one.outcome == "done"}
-    assert others >= {"create", "close"} - {action} if operation != "DescribeTable" else True
+    assert [report.healthy for report in reports if any(one in failed for one in report.done)].count(True) == 0
+    # Without a look at the tables nothing can be done to them.
+    others = set() if operation == "DescribeTable" else {"create", "close"} - {action}
+    assert {one.action.name for one in done if one.outcome == "done"} >= others
     settled(stage)
 
 

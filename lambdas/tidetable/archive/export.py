@@ -31,9 +31,10 @@ from tidetable.archive.manifest import (
 from tidetable.archive.pacing import BURST_SECONDS, SMOOTH_SECONDS, Pacer, rate_of, segments_of
 from tidetable.archive.ports import Completer, Format, Objects, PartWriter, RawPage, Source
 from tidetable.catalog import ArchiveFacts, Entry, State
-from tidetable.config import ArchivePolicy, Config
+from tidetable.config import ArchivePolicy, Config, Stream
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableMissing, TableThrottled
 from tidetable.leases import leased
+from tidetable.lifecycle.expiry import settles_at
 from tidetable.lifecycle.known import recorded_policy
 from tidetable.periods import from_label
 from tidetable.ports import Catalog, Clock, Pools, Table, Tables
@@ -59,9 +60,13 @@ class Exporter:
     pools: Pools
     part_bytes: int = 32_000_000
 
+    def find_stream(self, stream: str) -> Stream | None:
+        """The stream's policy; for a stream that is no longer configured, what the catalog recorded of it."""
+        return self.config.streams.get(stream) or recorded_policy(stream, self.catalog)
+
     def policy(self, stream: str) -> ArchivePolicy:
-        """The stream's policy; for a stream that is no longer configured, what the catalog recorded of it, or the default."""
-        found = self.config.streams.get(stream) or recorded_policy(stream, self.catalog)
+        """How the stream's tables are archived; for a stream of which nothing is known, the default."""
+        found = self.find_stream(stream)
         return found.archive if found is not None else ArchivePolicy()
 
     def most(self, stream: str) -> int | None:
@@ -95,6 +100,7 @@ def archive_period(stream: str, label: str, parts: Exporter, owner: str, remaini
     entry = find_entry(stream, label, parts.catalog)
     if entry.state in (State.ARCHIVED, State.DELETED, State.RESTORING):
         return Archived(entry, entry.archive.events if entry.archive is not None else 0)
+    _refuse_unsettled(entry, parts)
     _settled(entry, parts)
     length = timedelta(seconds=remaining())
     with leased(parts.catalog, f"archive#{stream}#{label}", owner, parts.clock.now(), length) as held:
@@ -120,6 +126,21 @@ def find_entry(stream: str, label: str, catalog: Catalog) -> Entry:
         if entry.period.label == label:
             return entry
     raise ArchiveFailed(f"the catalog has no period {label} of {stream}")
+
+
+def _refuse_unsettled(entry: Entry, parts: Exporter) -> None:
+    """A period may be archived on request as soon as it has closed, and no sooner than its last write has ended.
+
+    A request that was routed in the window's last second may write for as long as a function runs. What landed behind the scan
+    would be deleted with the table.
+    """
+    now = parts.clock.now()
+    stream = parts.find_stream(entry.stream)
+    if stream is not None and now < settles_at(entry, stream):
+        raise ArchiveFailed(
+            f"period {entry.period.label} of {entry.stream} may still be written to; archive it from"
+            f" {to_text(settles_at(entry, stream))} on"
+        )
 
 
 def _settled(entry: Entry, parts: Exporter) -> Table:

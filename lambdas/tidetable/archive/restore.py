@@ -18,14 +18,13 @@ from tidetable.archive.export import Exporter, find_entry
 from tidetable.archive.facts import joined
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.catalog import Entry, Seen, State
-from tidetable.config import Stream, TableClass
+from tidetable.config import TableClass
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableThrottled
 from tidetable.expired import as_of
 from tidetable.ingest.routing import Outside
 from tidetable.ingest.writing import Jitter, write_outside, write_with_retries
 from tidetable.large import Packer, Place
 from tidetable.leases import leased
-from tidetable.lifecycle.known import known_streams
 from tidetable.lifecycle.ladder import level_for
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
 from tidetable.lifecycle.specs import filling_spec
@@ -134,20 +133,15 @@ def _create(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) ->
 
 def _spec(entry: Entry, parts: Exporter, tags: Mapping[str, str]) -> TableSpec:
     """What the period's table is made with; the least there is for a stream of which no policy is recorded."""
-    stream = _policy(entry, parts)
+    stream = parts.find_stream(entry.stream)
     if stream is None:
         return TableSpec(entry.table, None, None, TableClass.STANDARD, tags, entry.layout.indexes)
     return filling_spec(entry, stream, level_for(entry, stream, parts.clock.now()), tags)
 
 
-def _policy(entry: Entry, parts: Exporter) -> Stream | None:
-    """The stream's policy, or the last one of a stream that left the configuration."""
-    return known_streams(parts.config, parts.catalog, parts.clock.now()).config.streams.get(entry.stream)
-
-
 def _recover(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) -> None:
     """Point-in-time recovery, if the stream's tables have it, once the table is whole."""
-    stream = _policy(entry, restorer.archive)
+    stream = restorer.archive.find_stream(entry.stream)
     if stream is None or not stream.table.point_in_time_recovery:
         return
     for name in [entry.table, parts_table(entry.table)] if entry.layout.parts else [entry.table]:

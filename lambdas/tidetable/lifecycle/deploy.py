@@ -10,6 +10,7 @@ from tidetable.catalog import State
 from tidetable.config import Stream
 from tidetable.leases import is_marked, mark
 from tidetable.lifecycle.actions import Action, Create, Finding, Open, Reopen, SetCapacity
+from tidetable.lifecycle.ladder import RAISED
 from tidetable.lifecycle.observe import said
 from tidetable.lifecycle.outlook import lead
 from tidetable.lifecycle.premake import periods_to_exist
@@ -79,7 +80,8 @@ def deploy(
 def is_urgent(action: Action) -> bool:
     """Whether an action makes, opens or raises a table, or only says something. The schedule does the others."""
     if isinstance(action, SetCapacity):
-        return not action.lowers
+        # What is raised for its export is left to the run that archives it.
+        return not action.lowers and action.level.reason != RAISED
     return isinstance(action, Create | Open | Reopen | Finding)
 
 

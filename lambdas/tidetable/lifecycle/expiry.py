@@ -22,6 +22,14 @@ def is_closed(period: Period, stream: Stream, now: datetime) -> bool:
     return now > closes_at(period, stream)
 
 
+def settles_at(entry: Entry, stream: Stream) -> datetime:
+    """From when on no write to the entry's table can be under way: neither of the window nor of a backfill."""
+    ends = [closes_at(entry.period, stream)]
+    if entry.opened is not None:
+        ends.append(entry.opened.until)
+    return max(ends) + SETTLE
+
+
 def expires_at(period: Period, stream: Stream) -> datetime:
     """When the period has been kept for ``retention`` whole periods and every write has settled."""
     return max(period.shift(stream.retention).end, closes_at(period, stream) + SETTLE)
@@ -29,11 +37,9 @@ def expires_at(period: Period, stream: Stream) -> datetime:
 
 def leaves_at(entry: Entry, stream: Stream) -> datetime:
     """When the entry's table has had its time: it has expired, and is neither kept nor open for a backfill any longer."""
-    ends = [expires_at(entry.period, stream)]
+    ends = [expires_at(entry.period, stream), settles_at(entry, stream)]
     if entry.keep_until is not None:
         ends.append(entry.keep_until)
-    if entry.opened is not None:
-        ends.append(entry.opened.until + SETTLE)
     return max(ends)
 
 

@@ -1,0 +1,242 @@
+"""The functions of the archiver, the restorer and the sweeper: their payloads, their time, and what they answer and measure."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.api.gateway import Context
+from tests.fakes.serial import everywhere
+from tests.fakes.stage import Stage
+from tidetable.archive import Restorer
+from tidetable.catalog import Entry, State
+from tidetable.errors import ArchiveBusy, ArchiveFailed
+from tidetable.keys import Key
+from tidetable.large.sweep import Sweeper
+from tidetable.ports import Blob
+
+NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
+DAY = "2026-03-15"
+CONFIG = """
+[lifecycle]
+delete_expired = false
+stagger = "0s"
+[streams.s]
+period = "day"
+late = "1d"
+retention = 30
+large = { beyond = "s3" }
+[streams.s.key]
+partition_by = "series"
+"""
+
+
+class Functions:
+    """The handlers on a stage in memory. ``seconds`` is the time that Lambda leaves them, ``measured`` what they count."""
+
+    def __init__(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.stage = stage
+        self.seconds = 900.0
+        self.measured: dict[str, float] = {}
+        exporter, outside = stage._exporter(), stage.outside
+        restorer = Restorer("lapse", exporter, stage.tables, stage.store, lambda pause: pause, outside)
+        sweeper = Sweeper(stage.config, stage.catalog, stage.store, stage.values, stage.bucket, stage.clock)
+        monkeypatch.setattr("wiring_archive.exporter", lambda: exporter)
+        monkeypatch.setattr("wiring_archive.restorer", lambda: restorer)
+        monkeypatch.setattr("wiring_control.sweeper", lambda: sweeper)
+        monkeypatch.setattr("handlers._observe.metrics.add_metric", self._measure)
+
+    def _measure(self, name: str, unit: Any, value: float) -> None:
+        self.measured[name] = value
+
+    def _call(self, handler: Any, payload: dict[str, Any]) -> Any:
+        context: Any = Context()
+        end = self.stage.clock.now() + timedelta(seconds=self.seconds)
+        left = lambda: int((end - self.stage.clock.now()).total_seconds() * 1000)  # noqa: E731
+        context.get_remaining_time_in_millis = left
+        return handler(payload, context)
+
+    def archive(self, **payload: Any) -> Any:
+        from handlers.archiver import handler
+
+        return self._call(handler, {"stream": "s", "period": DAY, **payload})
+
+    def restore(self, **payload: Any) -> Any:
+        from handlers.restorer import handler
+
+        return self._call(handler, {"stream": "s", "period": DAY, **payload})
+
+    def sweep(self, **payload: Any) -> Any:
+        from handlers.sweeper import handler
+
+        return self._call(handler, payload)
+
+    @property
+    def entry(self) -> Entry:
+        return next(one for one in self.stage.catalog.entries("s") if one.period.label == DAY)
+
+
+@pytest.fixture
+def functions(monkeypatch: pytest.MonkeyPatch) -> Iterator[Functions]:
+    """A stage with 40 events of a day that is closed."""
+    monkeypatch.setenv("TIDETABLE_STAGE", "lapse")
+    monkeypatch.setenv("TIDETABLE_CATALOG_TABLE", "tidetable-lapse-catalog")
+    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
+    import settings
+
+    settings.settings.cache_clear()
+    everywhere(monkeypatch)
+    stage = Stage(NOON, CONFIG)
+    stage.run_lifecycle()
+    events = [{"series": "a", "id": str(number), "data": {"n": number}} for number in range(40)]
+    assert stage.send("s", json.dumps(events).encode()).accepted == 40
+    stage.clock.sleep(3 * 86_400)
+    stage.run_lifecycle()
+    yield Functions(stage, monkeypatch)
+    settings.settings.cache_clear()
+
+
+def test_the_archiver_answers_what_it_archived_and_counts_it_once(functions: Functions) -> None:
+    answer = functions.archive()
+    assert answer == {"stream": "s", "period": DAY, "state": "archived", "events": 40, "wait": 0.0}
+    facts = functions.entry.archive
+    assert facts is not None
+    size = sum(len(body) for key, body in functions.stage.bucket.objects.items() if key.endswith(".parquet"))
+    assert functions.measured == {"EventsArchived": 40, "BytesArchived": size}
+
+
+def test_the_archiver_ends_in_time_for_its_answer_and_says_that_there_is_more(functions: Functions) -> None:
+    # Of 39 s ten are kept for the answer, and with 29 no part is begun.
+    functions.seconds = 39
+    answer = functions.archive()
+    assert (answer["state"], answer["events"], functions.measured) == ("archiving", 0, {})
+    functions.seconds = 41
+    assert functions.archive()["state"] == "archived"
+
+
+def test_the_archivers_errors_are_the_functions(functions: Functions) -> None:
+    with pytest.raises(ArchiveFailed, match="has no period 2026-02-01"):
+        functions.archive(period="2026-02-01")
+    stage = functions.stage
+    assert stage.catalog.acquire(f"archive#s#{DAY}", "another", stage.clock.now(), timedelta(minutes=5))
+    with pytest.raises(ArchiveBusy, match="is being archived by another run"):
+        functions.archive()
+    assert functions.entry.state is State.CLOSED
+
+
+def gone(functions: Functions) -> None:
+    """Archive the period, and delete its table."""
+    functions.archive()
+    stage = functions.stage
+    stage.tables.delete(functions.entry.table)
+    stage.clock.sleep(60)
+    stage.catalog.move(functions.entry, State.DELETED, expected=(State.ARCHIVED,), deleted_at=stage.clock.now())
+
+
+def test_the_restorer_makes_the_table_again_and_keeps_it_for_a_week(functions: Functions) -> None:
+    gone(functions)
+    answer = functions.restore()
+    assert answer == {"stream": "s", "period": DAY, "state": "closed", "parts": answer["parts"], "next": None}
+    entry = functions.entry
+    assert (entry.state, entry.keep_until) == (State.CLOSED, functions.stage.clock.now() + timedelta(days=7))
+    table = functions.stage.dynamo.account.tables[entry.table]
+    assert table.tags["tidetable:period"] == DAY
+
+
+def test_the_restorer_keeps_it_as_long_as_it_is_told_to(functions: Functions) -> None:
+    gone(functions)
+    functions.restore(keep_days=3650)
+    assert functions.entry.keep_until == functions.stage.clock.now() + timedelta(days=3650)
+
+
+def test_a_restore_goes_on_where_the_answer_before_it_says(functions: Functions) -> None:
+    gone(functions)
+    # 71 s less ten for the answer; the table takes some seconds to be made.
+    functions.seconds = 71
+    first = functions.restore()
+    assert (first["state"], first["next"]["part"]) == ("restoring", 0)
+    functions.seconds = 900
+    last = functions.restore(start=first["next"])
+    assert (last["state"], last["next"]) == ("closed", None)
+
+
+BAD_RESTORES: list[tuple[dict[str, Any], str]] = [
+    ({"period": ...}, "the payload has stream and period"),
+    ({"stream": ...}, "the payload has stream and period"),
+    ({"days": 7}, "the payload has stream and period"),
+    ({"keep_days": 0}, "a whole number from 1 to 3650"),
+    ({"keep_days": 3651}, "a whole number from 1 to 3650"),
+    ({"keep_days": 1.5}, "a whole number from 1 to 3650"),
+    ({"keep_days": True}, "a whole number from 1 to 3650"),
+    ({"start": {"page": 3}}, "start is what an earlier answer called next"),
+    ({"start": 3}, "start is what an earlier answer called next"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BAD_RESTORES, ids=[str(change) for change, _ in BAD_RESTORES])
+def test_a_restore_that_is_not_understood_does_nothing(
+    functions: Functions, change: dict[str, Any], message: str
+) -> None:
+    from handlers.restorer import BadRestore, handler
+
+    gone(functions)
+    payload = {"stream": "s", "period": DAY, **change}
+    context: Any = Context()
+    with pytest.raises(BadRestore, match=message):
+        handler({name: value for name, value in payload.items() if value is not ...}, context)
+    assert functions.entry.state is State.DELETED
+
+
+def orphans(functions: Functions) -> None:
+    """Objects of two live periods to which no event refers."""
+    for number, label in enumerate(("2026-03-17", "2026-03-18")):
+        owner = Key("a", f"{label}T00:00:00.000000Z#{number}")
+        functions.stage.values.put(Blob(f"large/stream=s/period={label}/{number}/x", b"12345", owner))
+    functions.stage.clock.sleep(2 * 86_400)
+
+
+def test_the_sweeper_removes_what_nothing_refers_to_and_counts_it(functions: Functions) -> None:
+    orphans(functions)
+    report = functions.sweep(source="schedule")
+    assert (report["orphans"], report["bytes"], report["finished"], report["failures"]) == (2, 10, True, [])
+    assert functions.measured == {"ObjectsSwept": 2, "BytesSwept": 10}
+    assert functions.stage.values.blobs == {}
+
+
+def test_a_dry_sweep_only_tells(functions: Functions) -> None:
+    orphans(functions)
+    report = functions.sweep(dry_run=True)
+    assert (report["dry_run"], report["orphans"]) == (True, 2)
+    assert functions.measured == {}
+    assert len(functions.stage.values.blobs) == 2
+
+
+@pytest.mark.parametrize("payload", [{"stream": "s"}, {"dry_run": "yes"}, {"dry_run": 1}])
+def test_a_sweep_that_is_not_understood_does_nothing(functions: Functions, payload: dict[str, Any]) -> None:
+    from handlers.sweeper import BadSweep
+
+    orphans(functions)
+    with pytest.raises(BadSweep, match="the payload may have dry_run, true or false"):
+        functions.sweep(**payload)
+    assert len(functions.stage.values.blobs) == 2
+
+
+def test_what_a_scheduled_sweep_could_not_look_at_is_an_error_after_all_else_was_swept(functions: Functions) -> None:
+    from handlers.sweeper import SweepIncomplete
+
+    orphans(functions)
+    owner = functions.stage.values.owner
+
+    def failing(key: str) -> Key | None:
+        if key.endswith("/0/x"):
+            raise ConnectionError("no answer")
+        return owner(key)
+
+    functions.stage.values.owner = failing  # type: ignore[method-assign]
+    with pytest.raises(SweepIncomplete, match="1 could not be looked at, such as large/stream=s"):
+        functions.sweep(source="schedule")
+    assert list(functions.stage.values.blobs) == ["large/stream=s/period=2026-03-17/0/x"]
+    # By hand the report is the answer.
+    assert len(functions.sweep()["failures"]) == 1

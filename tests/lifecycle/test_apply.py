@@ -1,0 +1,240 @@
+"""One action at a time, on a world that is no longer what it was when the action was planned, or that fails midway."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.fakes import FakeTables
+from tests.lifecycle.test_capacity import SCALED
+from tests.lifecycle.world import NOON, World
+from tidetable.catalog import Entry, Opened, State
+from tidetable.config import TableClass
+from tidetable.errors import StaleEntry
+from tidetable.lifecycle.actions import Archive, Close, Delete, Reopen, SetCapacity, SetClass
+from tidetable.lifecycle.apply import World as Applied
+from tidetable.lifecycle.apply import apply
+from tidetable.lifecycle.ladder import Level
+from tidetable.period_tables import NotOurs, NotReady, PeriodTables, beside, table_tags
+from tidetable.ports import TableRefused, TableSpec
+
+TODAY = "2026-03-15"
+TABLE = f"tidetable-t.s.{TODAY}"
+
+
+def lived(**changes: Any) -> World:
+    world = World(**changes)
+    world.run()
+    world.clock.sleep(60)
+    return world
+
+
+def entry(world: World, label: str = TODAY) -> Entry:
+    return next(one for one in world.catalog.entries("s") if one.period.label == label)
+
+
+def acting(world: World, seconds: float = 1000.0) -> Applied:
+    """What actions act upon, with so many seconds left of the run."""
+    return Applied("t", world.catalog, world.tables, world.scaling, world.archiver, world.clock, lambda: seconds)
+
+
+def act(world: World, action: Any, seconds: float = 1000.0) -> None:
+    apply(action, acting(world, seconds), world.clock.now())
+
+
+def held(world: World) -> PeriodTables:
+    return acting(world).period_tables()
+
+
+@pytest.mark.parametrize("state", [State.ARCHIVING, State.ARCHIVED, State.DELETED, State.RESTORING])
+def test_a_period_that_was_archived_since_the_plan_is_not_opened_for_a_backfill(state: State) -> None:
+    world = lived()
+    closed = world.catalog.move(entry(world), State.CLOSED, expected=State)
+    world.catalog.move(closed, state, expected=State)
+    opened = Opened(NOON + timedelta(days=1), None, None)
+    with pytest.raises(StaleEntry):
+        act(world, Reopen(closed, "", opened))
+    assert (entry(world).state, entry(world).opened) == (state, None)
+
+
+@pytest.mark.parametrize("state", [State.ARCHIVING, State.ARCHIVED, State.DELETED, State.RESTORING])
+def test_a_period_that_was_archived_since_the_plan_is_not_closed_again(state: State) -> None:
+    world = lived()
+    planned = entry(world)
+    world.catalog.move(planned, state, expected=State)
+    with pytest.raises(StaleEntry):
+        act(world, Close(planned, ""))
+    assert entry(world).state is state
+
+
+@pytest.mark.parametrize("state", [State.OPEN, State.CLOSED, State.ARCHIVING, State.RESTORING])
+def test_a_table_that_is_no_longer_archived_is_not_deleted(state: State) -> None:
+    world = lived()
+    planned = world.catalog.move(entry(world), State.ARCHIVED, expected=State)
+    world.catalog.move(planned, state, expected=State)
+    with pytest.raises(NotReady, match=f"period {TODAY} is {state}, not archived"):
+        act(world, Delete(planned, "", unarchived=False))
+    assert TABLE in world.tables.names
+    assert entry(world).state is state
+
+
+def test_what_may_be_deleted_is_read_consistently() -> None:
+    world = lived()
+    planned = world.catalog.move(entry(world), State.ARCHIVED, expected=State)
+    # A reader of a moment ago still sees it archived, though its restore has begun.
+    world.catalog.stale = dict(world.catalog.items)
+    world.catalog.move(planned, State.RESTORING, expected=State)
+    with pytest.raises(NotReady, match="restoring"):
+        act(world, Delete(planned, "", unarchived=False))
+    assert TABLE in world.tables.names
+
+
+def test_a_period_is_marked_deleted_only_when_its_table_is_gone() -> None:
+    world = lived()
+    planned = world.catalog.move(entry(world), State.ARCHIVED, expected=State)
+
+    def refuse(_: str) -> None:
+        raise TableRefused("AccessDeniedException: no", transient=False)
+
+    world.tables.delete = refuse  # type: ignore[method-assign]
+    with pytest.raises(TableRefused):
+        act(world, Delete(planned, "", unarchived=False))
+    assert entry(world).state is State.ARCHIVED
+
+
+def test_a_change_of_class_that_was_made_meanwhile_is_not_asked_for_again() -> None:
+    """AWS counts changes of class: two in 30 days."""
+    world = lived(more='cold = ["raw"]')
+    for _ in range(2):
+        act(world, SetClass(entry(world), "", TableClass.INFREQUENT))
+        world.clock.sleep(60)
+    changes = [change for change in world.tables.changes if change.startswith("class")]
+    assert changes == [f"class {TABLE}.parts", f"class {TABLE}"]
+
+
+def test_a_change_of_units_that_was_made_meanwhile_is_not_asked_for_again() -> None:
+    """AWS refuses a change that changes nothing, and the run would report a failure."""
+    world = lived()
+    level = Level(7, 8, TableClass.STANDARD, "")
+    for _ in range(2):
+        act(world, SetCapacity(entry(world), "", level))
+        world.clock.sleep(60)
+    assert [change for change in world.tables.changes if change.startswith("capacity")] == [f"capacity {TABLE}"]
+    assert world.levels()[TODAY][:2] == (7, 8)
+
+
+def test_a_table_that_is_switched_to_on_demand_has_its_maxima_from_the_first_moment() -> None:
+    world = lived()
+    act(world, SetCapacity(entry(world), "", Level(None, None, TableClass.STANDARD, "", most=(500, 600))))
+    world.clock.sleep(60)
+    table = world.tables.describe(TABLE)
+    assert table is not None
+    assert (table.write, table.most) == (None, (500, 600))
+
+
+def test_a_table_is_noted_as_scaled_before_it_is_and_so_is_taken_back_whatever_happens() -> None:
+    world = World(capacity=SCALED)
+    world.run()
+    noted: list[bool] = []
+
+    def registering(table: str, *given: Any) -> None:
+        noted.append(entry(world, table[-10:]).scaled)
+        raise KeyboardInterrupt  # the function ends here
+
+    world.scaling.register = registering  # type: ignore[method-assign, assignment]
+    with pytest.raises(KeyboardInterrupt):
+        world.after(minutes=5)
+    assert noted
+    assert all(noted)
+
+
+def test_an_archive_is_not_begun_in_the_last_seconds_of_a_run() -> None:
+    world = lived()
+    world.catalog.move(entry(world), State.CLOSED, expected=State)
+    with pytest.raises(NotReady, match="the time of this run is up"):
+        act(world, Archive(entry(world), ""), seconds=19.9)
+    assert entry(world).state is State.CLOSED
+    act(world, Archive(entry(world), ""), seconds=20.0)
+    assert entry(world).state is State.ARCHIVED
+
+
+def test_an_archive_may_take_what_is_left_of_the_run_and_no_more() -> None:
+    world = lived()
+    given: list[float] = []
+    world.archiver.archive = lambda *_, within: given.append(within)  # type: ignore[method-assign, misc]
+    act(world, Archive(entry(world), ""), seconds=123.0)
+    assert given == [123.0]
+
+
+# The proof that a table is ours
+
+
+def test_a_table_is_no_table_of_an_entry_that_does_not_name_it_whatever_its_tags() -> None:
+    world = lived()
+    tags = table_tags("t", "s", TODAY)
+    for name in (f"{TABLE}.parts", "tidetable-t.s.2026-03-99"):
+        world.tables.create(TableSpec(name, None, None, TableClass.STANDARD, tags))
+        world.clock.sleep(10)
+        with pytest.raises(NotOurs, match=f"table {name} is no table of period {TODAY} of s"):
+            held(world).owned(entry(world), name)
+    assert held(world).owned(entry(world)).name == TABLE
+
+
+def test_a_table_of_another_stages_name_is_never_ours() -> None:
+    world = lived()
+    name = f"tidetable-other.s.{TODAY}"
+    world.tables.create(TableSpec(name, None, None, TableClass.STANDARD, table_tags("t", "s", TODAY)))
+    world.clock.sleep(10)
+    with pytest.raises(Exception, match="tidetable-other"):
+        held(world).delete(replace(entry(world), table=name))
+    assert name in world.tables.names
+
+
+# Point-in-time recovery
+
+
+def refusing(tables: FakeTables, *refusals: TableRefused) -> list[str]:
+    """Let the first calls for recovery be refused; the list notes every call."""
+    calls: list[str] = []
+    left = list(refusals)
+
+    def enable(name: str) -> None:
+        calls.append(name)
+        if left:
+            raise left.pop(0)
+
+    tables.enable_recovery = enable  # type: ignore[method-assign]
+    return calls
+
+
+def test_recovery_that_is_refused_for_good_is_not_waited_for() -> None:
+    world = lived()
+    calls = refusing(world.tables, TableRefused("AccessDeniedException: no", transient=False))
+    began = world.clock.now()
+    with pytest.raises(TableRefused, match="AccessDenied"):
+        held(world).make_recoverable(TABLE)
+    assert (calls, world.clock.now()) == ([TABLE], began)
+
+
+def test_recovery_that_is_not_there_yet_is_waited_for() -> None:
+    world = lived()
+    later = TableRefused("ContinuousBackupsUnavailableException: later", transient=True)
+    calls = refusing(world.tables, later, later)
+    held(world).make_recoverable(TABLE)
+    assert calls == [TABLE] * 3
+
+
+# The table beside a period table
+
+
+def test_the_table_of_parts_has_the_tags_and_the_key_of_its_period_table_and_nothing_that_costs_by_itself() -> None:
+    world = lived()
+    indexes = entry(world).layout.indexes
+    tags = {**table_tags("t", "s", TODAY), "team": "x"}
+    spec = TableSpec(
+        TABLE, 10, 20, TableClass.INFREQUENT, tags, indexes, True, {"i": (1, 1)}, (9000, 9000), (5, 5), "arn:key", "keys-only"
+    )  # fmt: skip
+    assert beside(spec) == TableSpec(
+        f"{TABLE}.parts", None, None, TableClass.INFREQUENT, tags, (), True, {}, None, None, "arn:key", "none", False
+    )

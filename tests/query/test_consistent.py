@@ -1,0 +1,133 @@
+"""What ``consistent=true`` is for: a service whose other reads answer the state of some time ago; and tables that go meanwhile."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.fakes.stage import Stage
+from tests.query.test_walk import NOW, START, STREAM, Fixture, many, run
+from tidetable.catalog import ArchiveFacts, State
+from tidetable.events import Event
+from tidetable.keys import Ref
+from tidetable.problems import ProblemError
+from tidetable.query import find_latest, get_event, parse_query, run_query
+from tidetable.times import to_text
+
+NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
+CONFIG = """
+[streams.s]
+period = "day"
+late = "1d"
+retention = 9
+key = { partition_by = "series", shards = 2 }
+"""
+EVENT = {"series": "a", "id": "1", "time": to_text(NOON), "data": {"n": 1}}
+SPAN = {"from": [to_text(NOON - timedelta(hours=1))], "to": [to_text(NOON + timedelta(hours=1))], "series": ["a"]}
+
+
+def lagging(*, settled: bool) -> tuple[Stage, str]:
+    """A stage whose reads that are not consistent lag by up to ten minutes, with an event that was stored just now.
+
+    The catalog's entries were made just now as well, or are ``settled``.
+    """
+    stage = Stage(NOON, CONFIG, seed=5, stale_seconds=600.0)
+    stage.run_lifecycle()
+    if settled:
+        stage.clock.sleep(700)
+    outcome = stage.send("s", json.dumps(EVENT).encode())
+    assert (outcome.accepted, outcome.queued) == (1, 0)
+    (ref,) = outcome.refs
+    return stage, ref or ""
+
+
+def events(stage: Stage, **more: str) -> list[str]:
+    given = {**SPAN, **{name: [value] for name, value in more.items()}}
+    policy, now = stage.config.streams["s"], stage.clock.now()
+    query = parse_query(policy, given, now, stage.seal)
+    return [one["id"] for one in run_query(query, policy, stage.reader(), now, lambda: 100.0).document()["events"]]
+
+
+def latest(stage: Stage, **more: str) -> Any:
+    given = {"series": ["a"], **{name: [value] for name, value in more.items()}}
+    policy = stage.config.streams["s"]
+    return find_latest(policy, given, stage.reader(), stage.clock.now(), lambda: 100.0).document()["latest"][0]["event"]
+
+
+def test_a_consistent_query_has_what_was_stored_just_now_and_another_has_it_later() -> None:
+    stage, _ = lagging(settled=True)
+    assert events(stage) == []
+    assert events(stage, consistent="true") == ["1"]
+    stage.clock.sleep(700)
+    assert events(stage) == ["1"]
+
+
+def test_so_has_the_latest_event_of_a_series() -> None:
+    stage, _ = lagging(settled=True)
+    assert latest(stage) is None
+    assert latest(stage, consistent="true")["id"] == "1"
+
+
+def test_so_has_an_event_by_its_ref() -> None:
+    stage, ref = lagging(settled=True)
+    policy = stage.config.streams["s"]
+    with pytest.raises(ProblemError, match="no event of this ref"):
+        get_event(policy, ref, stage.reader(), {})
+    assert get_event(policy, ref, stage.reader(), {"consistent": ["true"]})["data"] == {"n": 1}
+
+
+def test_a_consistent_query_knows_of_a_period_that_was_recorded_just_now() -> None:
+    stage, ref = lagging(settled=False)
+    policy = stage.config.streams["s"]
+    assert events(stage, consistent="true") == ["1"]
+    assert latest(stage, consistent="true")["id"] == "1"
+    assert get_event(policy, ref, stage.reader(), {"consistent": ["true"]})["id"] == "1"
+
+
+def archived_meanwhile(fixture: Fixture) -> None:
+    """The first day was archived and its table deleted, which reads of the catalog that are not consistent do not see yet."""
+    catalog = fixture.catalog
+    catalog.stale = dict(catalog.items)
+    ((key, entry),) = [(key, one) for key, one in catalog.items.items() if one.period.start == START]
+    held = fixture.store.tables.pop(entry.table)
+    fixture.archive.keep(entry.table, entry.layout, [entry.layout.event_of(item) for item in held.values()])
+    facts = ArchiveFacts(entry.table, len(held), 0, NOW)
+    catalog.items[key] = replace(entry, state=State.DELETED, archive=facts)
+
+
+SPAN_OF_FIXTURE: Mapping[str, str] = {"from": START.isoformat(), "to": (START + timedelta(days=1)).isoformat()}
+
+
+def test_a_table_that_was_archived_while_it_was_read_is_read_from_its_archive() -> None:
+    fixture = Fixture(many(10))
+    archived_meanwhile(fixture)
+    page = run(fixture, **SPAN_OF_FIXTURE)
+    assert (page.count, page.gaps) == (10, [])
+    assert [stage.source for stage in page.sources] == ["archive"]
+
+
+def test_an_event_of_a_table_that_was_archived_just_now_is_found_by_its_ref() -> None:
+    fixture = Fixture([Event("a", START, "1", {"n": 1})])
+    ((key, entry),) = [(key, one) for key, one in fixture.catalog.items.items() if one.period.start == START]
+    ref = Ref("s", key[1], entry.layout.key_of(Event("a", START, "1", {}))).encode()
+    archived_meanwhile(fixture)
+    assert get_event(STREAM, ref, fixture.reader, {})["data"] == {"n": 1}
+
+
+def test_what_is_yet_to_come_is_no_gap() -> None:
+    """The range goes on for two days after now, for which there is no table."""
+    fixture = Fixture(many(10))
+    page = run(fixture, **{"from": (NOW - timedelta(hours=12)).isoformat(), "to": (NOW + timedelta(days=2)).isoformat()})
+    assert [(to_text(gap.start), to_text(gap.end)) for gap in page.gaps] == [
+        ("2026-03-06T00:00:00.000000Z", "2026-03-08T00:00:00.000000Z")
+    ]
+    page = run(fixture, **{"from": NOW.isoformat(), "to": (NOW + timedelta(days=2)).isoformat()})
+    assert len(page.gaps) == 1, "it begins now"
+    page = run(
+        fixture,
+        **{"from": (NOW + timedelta(seconds=1)).isoformat(), "to": (NOW + timedelta(days=2)).isoformat()},
+    )
+    assert page.gaps == []
