@@ -129,7 +129,11 @@ class Stage:
 
     def send(self, stream: str, body: bytes) -> Outcome:
         """What the ingest function does with a request."""
-        parts = Ingest(
+        return ingest(IngestRequest(stream, body), self.serving(), self._remaining(INGEST_SECONDS))
+
+    def serving(self) -> Ingest:
+        """What the ingest function works with."""
+        return Ingest(
             self.config,
             self.reading,
             self.store,
@@ -140,7 +144,6 @@ class Stage:
             self.outside,
             self.known,
         )
-        return ingest(IngestRequest(stream, body), parts, self._remaining(INGEST_SECONDS))
 
     def drain(self) -> None:
         """Give the drain function every message that is visible."""
@@ -159,7 +162,7 @@ class Stage:
     def archive(self, stream: str, label: str, *, within: float) -> None:
         """What the archiver function does when the lifecycle calls it."""
         try:
-            done = archive_period(stream, label, self._exporter(), f"archive-{self.runs}", self._remaining(within))
+            done = archive_period(stream, label, self.exporter(), f"archive-{self.runs}", self._remaining(within))
         except (BotoCoreError, ClientError) as error:
             raise ArchiveFailed(str(error)) from error
         if not done.done:
@@ -170,21 +173,27 @@ class Stage:
     ) -> Restored:
         """What the restorer function does."""
         self.runs += 1
-        restorer = Restorer(STAGE, self._exporter(), self.tables, self.store, self._jitter, self.outside)
         return restore_period(
             stream,
             label,
-            restorer,
+            self.restorer(),
             f"restore-{self.runs}",
             keep=timedelta(days=keep_days),
             start=start or Position(),
             remaining=self._remaining(within),
         )
 
+    def restorer(self) -> Restorer:
+        """What the restorer function works with."""
+        return Restorer(STAGE, self.exporter(), self.tables, self.store, self._jitter, self.outside)
+
     def sweep(self, *, dry_run: bool = False, remaining: Callable[[], float] | None = None) -> Swept:
         """What the sweeper function does."""
-        parts = Sweeper(self.config, self.catalog, self.store, self.values, self.bucket, self.clock, Serial)
-        return sweep(parts, remaining or self._remaining(800), dry_run=dry_run)
+        return sweep(self.sweeper(), remaining or self._remaining(800), dry_run=dry_run)
+
+    def sweeper(self) -> Sweeper:
+        """What the sweeper function works with."""
+        return Sweeper(self.config, self.catalog, self.store, self.values, self.bucket, self.clock, Serial)
 
     def reader(self) -> Reader:
         """For queries."""
@@ -192,7 +201,8 @@ class Stage:
         catalog = PresentCatalog(self.reading, self.config, self.clock)
         return Reader(catalog, self.store, archive, unpacker(self.store, self.values), self.seal, DDSketches(), Serial)
 
-    def _exporter(self) -> Exporter:
+    def exporter(self) -> Exporter:
+        """What the archiver function works with."""
         return Exporter(
             self.config,
             self.catalog,

@@ -222,7 +222,7 @@ def test_its_tables_are_archived_with_the_columns_that_were_recorded() -> None:
     stage.run_lifecycle()
     stage.config = parse(OTHER)
     stage.run_lifecycle()
-    exporter = stage._exporter()
+    exporter = stage.exporter()
     assert exporter.policy("s").columns == {"n": "integer"}
     assert exporter.policy("nobody").columns == {}
 

@@ -22,6 +22,15 @@ LADDER = """
         ]
 """
 
+SCALED = """
+        mode = "provisioned"
+        autoscaling = { write = { min = 5, max = 100 } }
+        ladder = [
+            { age = 0, write = 10, read = 10 },
+            { age = 1, write = 2, read = 5 },
+        ]
+"""
+
 
 def configuration(**changes: Any) -> Config:
     values = {"period": "day", "late": "1d", "retention": 5, "premake": 2, "on_expiry": "archive", "delete": "true"}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.fakes import SEAL
 from tests.fakes.serial import Silent
 from tests.query.places import place
-from tests.worlds.days import LAYOUTS, NOW, START, STREAM, Fixture
+from tests.worlds.days import LAYOUTS, NOW, START, STREAM, Fixture, many, run
 from tidetable.errors import ArchiveBusy
 from tidetable.events import Event
 from tidetable.periods import Kind, containing
@@ -69,15 +69,6 @@ def test_walking_a_cursor_gives_every_event_once_and_in_order(
     # The last event of a key is the one that is held, whatever its kind.
     last = list({(event.time, event.series, event.id): event for event in held}.values())
     assert Fixture(held).walk(limit, **parameters) == expected(last, start, end, series, order, kind)
-
-
-def run(fixture: Fixture, **parameters: str):  # type: ignore[no-untyped-def]
-    query = parse_query(STREAM, {name: [value] for name, value in parameters.items()}, NOW, SEAL)
-    return run_query(query, STREAM, fixture.reader, NOW, lambda: 100.0)
-
-
-def many(count: int) -> list[Event]:
-    return [Event("a", START + timedelta(minutes=i), str(i), {}) for i in range(count)]
 
 
 def test_events_that_arrive_while_a_cursor_is_walked_neither_repeat_nor_hide_others() -> None:

@@ -76,3 +76,12 @@ class Fixture:
                 return found
             assert answer.count, "a page that is not the last holds something"
             given = {"cursor": [answer.next]}
+
+
+def run(fixture: Fixture, **parameters: str):  # type: ignore[no-untyped-def]
+    query = parse_query(STREAM, {name: [value] for name, value in parameters.items()}, NOW, SEAL)
+    return run_query(query, STREAM, fixture.reader, NOW, lambda: 100.0)
+
+
+def many(count: int) -> list[Event]:
+    return [Event("a", START + timedelta(minutes=i), str(i), {}) for i in range(count)]
