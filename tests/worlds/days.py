@@ -1,5 +1,6 @@
-"""Five days of a stream to query, on fakes: one is archived, one was never made, each has another layout."""
+"""Days of a stream to query, on fakes; and five of them: one is archived, one was never made, each has another layout."""
 
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -8,8 +9,8 @@ from tests.fakes import SEAL, FakeArchive, FakeCatalog, FakeStore, FakeValues, u
 from tests.fakes.serial import Serial
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, parse
-from tidetable.events import Event
-from tidetable.keys import Index, Layout
+from tidetable.events import Event, Item
+from tidetable.keys import Index, Key, Layout
 from tidetable.periods import Kind, Period, containing
 from tidetable.query import Reader, parse_query, run_query
 from tidetable.times import from_text
@@ -37,31 +38,43 @@ def event_of(shown: dict[str, Any]) -> Event:
     return Event(shown["series"], from_text(shown["time"]), shown["id"], shown["data"])
 
 
-class Fixture:
+class Days:
+    """Days of a stream on fakes, to be queried: each is a table or an archive; a day that is not added was never made."""
+
+    def __init__(self) -> None:
+        self.catalog, self.archive, self.values = FakeCatalog(), FakeArchive(), FakeValues()
+        self.store = FakeStore(self.catalog)
+        whole = unpacker(self.store, self.values)
+        self.reader = Reader(self.catalog, self.store, self.archive, whole, SEAL, DDSketches(), Serial)
+
+    def add_table(self, period: Period, layout: Layout, items: Iterable[Item]) -> None:
+        """A period whose table holds some items."""
+        table = self._record(period, layout, State.OPEN, None)
+        self.store.tables[table] = {Key(item["pk"], item["sk"]): item for item in items}
+
+    def add_archive(self, period: Period, layout: Layout, events: Sequence[Event]) -> None:
+        """A period whose events are archived; its table is gone."""
+        facts = ArchiveFacts(f"tidetable-t.s.{period.label}", len(events), 0, period.end)
+        self.archive.keep(self._record(period, layout, State.DELETED, facts), layout, list(events))
+
+    def _record(self, period: Period, layout: Layout, state: State, facts: ArchiveFacts | None) -> str:
+        table = f"tidetable-t.s.{period.label}"
+        self.catalog.add(Entry("s", period, table, layout, state, START, archive=facts))
+        return table
+
+
+class Fixture(Days):
     """Five days: day 1 is archived, day 3 was never made, and each day has another layout."""
 
     def __init__(self, held: list[Event]) -> None:
-        self.catalog = FakeCatalog()
-        self.store = FakeStore(self.catalog)
-        self.archive = FakeArchive()
+        super().__init__()
         for day in (0, 1, 2, 4):
-            period = containing(START + timedelta(days=day), Kind.DAY)
-            mine = [event for event in held if event.time in period]
-            self._period(period, LAYOUTS[day % 4], mine, archived=day == 1)
-        self.reader = Reader(
-            self.catalog, self.store, self.archive, unpacker(self.store, FakeValues()), SEAL, DDSketches(), Serial
-        )
-
-    def _period(self, period: Period, layout: Layout, mine: list[Event], *, archived: bool) -> None:
-        table = f"tidetable-t.s.{period.label}"
-        state = State.DELETED if archived else State.OPEN
-        facts = ArchiveFacts(table, len(mine), 0, period.end) if archived else None
-        self.catalog.add(Entry("s", period, table, layout, state, START, archive=facts))
-        items = {layout.key_of(event): layout.item_of(event) for event in mine}
-        if archived:
-            self.archive.keep(table, layout, [layout.event_of(item) for item in items.values()])
-        else:
-            self.store.tables[table] = items
+            period, layout = containing(START + timedelta(days=day), Kind.DAY), LAYOUTS[day % 4]
+            items = {layout.key_of(event): layout.item_of(event) for event in held if event.time in period}
+            if day == 1:
+                self.add_archive(period, layout, [layout.event_of(item) for item in items.values()])
+            else:
+                self.add_table(period, layout, items.values())
 
     def walk(self, limit: int, **parameters: str) -> list[Event]:
         found: list[Event] = []
