@@ -73,7 +73,7 @@ test: setup $(JAR) ## every test, the deployed stack's among them
 	$(PY) -m pytest
 
 # What needs no server, no synthesised stack and no deployed stage, a folder per process.
-QUICK := tests/core tests/ingest tests/lifecycle tests/query tests/test_imports.py
+QUICK := tests/core tests/ingest tests/lean tests/lifecycle tests/query tests/test_imports.py --ignore=tests/query/test_duckdb.py
 
 quick: setup ## the pure core on the fakes, in less than a minute
 	$(PY) -m pytest -q $(QUICK)
