@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, 
 
 from aws.catalog import DynamoCatalog
 from aws.tables import DynamoTables
+from tidetable.ports import Pools
 
 # A NAT gateway drops a connection that is still for 350 seconds
 # (docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-troubleshooting.html).
@@ -40,6 +42,7 @@ class Account:
     dead_letters: str = ""
     sweeper: str = ""
     metrics: Any = None
+    pools: Pools = ThreadPoolExecutor
 
     def run_lifecycle(self, **payload: Any) -> dict[str, Any]:
         """Invoke the lifecycle and return its report."""

@@ -82,7 +82,14 @@ def _look(known: Known, account: Account, stream: str | None, *, every: bool) ->
         one
         for name, policy in policies.items()
         if stream in (None, name)
-        for one in look(policy, account.catalog, account.tables, all_periods=every, removed=known.removed.get(name))
+        for one in look(
+            policy,
+            account.catalog,
+            account.tables,
+            account.pools,
+            all_periods=every,
+            removed=known.removed.get(name),
+        )
     ]
 
 

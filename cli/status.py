@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -13,7 +12,7 @@ from cli.metrics import Taken
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream
 from tidetable.lifecycle.ladder import Level, age_of
-from tidetable.ports import Catalog, Table, Tables
+from tidetable.ports import Catalog, Pools, Table, Tables
 from tidetable.times import to_text
 
 _CONCURRENCY = 16
@@ -84,14 +83,20 @@ class Seen:
 
 
 def look(
-    stream: Stream, catalog: Catalog, tables: Tables, *, all_periods: bool, removed: datetime | None = None
+    stream: Stream,
+    catalog: Catalog,
+    tables: Tables,
+    pools: Pools,
+    *,
+    all_periods: bool,
+    removed: datetime | None = None,
 ) -> list[Seen]:
     """The stream's periods, newest first; deleted periods only if ``all_periods``."""
     # Before the horizon there are only deleted periods, in a long life very many.
     start = None if all_periods else catalog.horizon(stream.name)
     found = [one for one in catalog.entries(stream.name, start) if all_periods or one.state is not State.DELETED]
     names = [name for one in found if one.state is not State.DELETED for name in one.tables]
-    with ThreadPoolExecutor(_CONCURRENCY) as pool:
+    with pools(_CONCURRENCY) as pool:
         described = dict(zip(names, pool.map(tables.describe, names), strict=True))
     there = {name: table for name, table in described.items() if table is not None}
     return [

@@ -34,6 +34,8 @@ from tidetable.ports import (
 )
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from aws.overflow import DeadLetters
     from tidetable.ingest.drain import Drain
     from tidetable.ingest.request import Ingest
@@ -58,6 +60,13 @@ def jitter(pause: float) -> float:
     """A random share of a pause."""
     # From the system's own source: functions that start from one snapshot would draw the same numbers.
     return random.SystemRandom().uniform(0, pause)
+
+
+def pools(width: int) -> Executor:
+    """A pool of so many threads."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(width)
 
 
 @cache
@@ -131,9 +140,8 @@ def reader() -> Reader:
     from tidetable.query import Reader, Seal
 
     present = PresentCatalog(catalog(), config(), clock())
-    return Reader(
-        present, store(), _LateReader(_archive_reader), unpacker(), Seal(cache(catalog().secret)), DDSketches()
-    )
+    seal = Seal(cache(catalog().secret))
+    return Reader(present, store(), _LateReader(_archive_reader), unpacker(), seal, DDSketches(), pools)
 
 
 class _LateOverflow:

@@ -33,6 +33,7 @@ def exporter() -> Exporter:
         Parquet(),
         SystemClock(),
         PageCompleter(wiring.unpacker()),
+        wiring.pools,
     )
 
 

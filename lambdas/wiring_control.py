@@ -15,7 +15,7 @@ from settings import config, settings
 from tidetable.large.sweep import Sweeper
 from tidetable.lifecycle import Reconciler
 from tidetable.ports import Catalog, Tables
-from wiring import clock, store
+from wiring import clock, pools, store
 
 __all__ = ["catalog", "clock", "event_bus", "reconciler", "sweeper", "tables"]
 
@@ -39,11 +39,11 @@ def event_bus() -> EventBus:
 def reconciler() -> Reconciler:
     archiver = LambdaArchiver(clients.functions, settings().archiver_function)
     scaling = ApplicationScaling(clients.scaling)
-    return Reconciler(config(), settings().stage, catalog(), tables(), scaling, archiver, clock())
+    return Reconciler(config(), settings().stage, catalog(), tables(), scaling, archiver, clock(), pools)
 
 
 @cache
 def sweeper() -> Sweeper:
     bucket = settings().archive_bucket
     values, notes = S3Values(clients.s3, bucket), S3Objects(clients.s3(), bucket)
-    return Sweeper(config(), catalog(), store(), values, notes, clock())
+    return Sweeper(config(), catalog(), store(), values, notes, clock(), pools)

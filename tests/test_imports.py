@@ -43,6 +43,20 @@ def test_the_core_reads_no_clock_and_no_environment_and_draws_no_lots(file: Path
     assert "datetime.now(" not in file.read_text()
 
 
+@pytest.mark.parametrize("file", CORE, ids=name)
+def test_the_core_works_side_by_side_in_pools_that_are_handed_in(file: Path) -> None:
+    """A pool or a thread of its own would make simulations differ from run to run."""
+    taken = {
+        f"{node.module}.{alias.name}"
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    allowed = {"concurrent.futures.Executor", "concurrent.futures.Future", "threading.Lock"}
+    assert {one for one in taken if one.startswith(("concurrent", "threading"))} <= allowed
+    assert not {"asyncio", "multiprocessing"} & tops(file)
+
+
 @pytest.mark.parametrize("file", sorted((LAMBDAS / "handlers").glob("*.py")), ids=name)
 def test_handlers_reach_aws_through_the_wiring_only(file: Path) -> None:
     assert not {"aws", "boto3", "botocore", "pyarrow"} & tops(file)
@@ -94,3 +108,9 @@ def test_infrastructure_knows_of_the_lambdas_no_more_than_the_core(file: Path) -
 @pytest.mark.parametrize("file", sorted((ROOT / "strict").glob("*.py")), ids=name)
 def test_the_tests_dynamodb_shares_no_code_with_what_it_tests(file: Path) -> None:
     assert tops(file) - sys.stdlib_module_names <= {"strict", "botocore", "urllib3"}
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "tests").rglob("*.py")), ids=name)
+def test_no_test_module_imports_another(file: Path) -> None:
+    """What several of them need is in tests/fakes and tests/worlds."""
+    assert [module for module in imports(file) if module.startswith("tests.") and ".test_" in module] == []

@@ -37,7 +37,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answer the CDK provider framework: make the tables on create and update, remove them on delete."""
     remaining = seconds_left(context, _RESERVE_SECONDS)
     parts, owner = wiring_control.reconciler(), context.aws_request_id
-    world = World(parts.stage, parts.catalog, parts.tables, parts.scaling, parts.archiver, parts.clock, remaining)
+    world = parts.world(remaining)
     if event.get("ResourceType") == _STANDING:
         return _stand(event, world)
     answer: dict[str, Any] = {"PhysicalResourceId": f"tidetable-{parts.stage}-tables"}

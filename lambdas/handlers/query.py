@@ -71,7 +71,9 @@ def list_periods(request: Request) -> Response:
     """A page of a stream's periods."""
     now, policy, seal = wiring.clock().now(), request.stream, wiring.reader().seal
     query = parse_periods(policy, request.parameters, now, seal)
-    return json_response(200, describe_periods(query, policy, wiring.catalog(), wiring.tables(), now, seal))
+    return json_response(
+        200, describe_periods(query, policy, wiring.catalog(), wiring.tables(), now, seal, wiring.pools)
+    )
 
 
 def list_events(request: Request) -> Response:

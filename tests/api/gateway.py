@@ -15,9 +15,9 @@ import yaml
 import settings
 import wiring
 import wiring_control
+from tests.fakes.serial import Serial
 from tests.fakes.stage import Stage
 from tests.infra.synth import CONFIG, ROOT
-from tidetable.ingest.request import Ingest
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 DESCRIPTION: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "openapi.yaml").read_text())
@@ -119,22 +119,17 @@ def serving(stage: Stage, config: Path) -> Iterator[Gateway]:
         patch.setattr(settings, "CONFIG_FILE", config)
         settings.settings.cache_clear()
         settings.config.cache_clear()
-        parts = Ingest(
-            stage.config,
-            stage.catalog,
-            stage.store,
-            stage.queue,
-            stage.clock,
-            lambda pause: pause,
-            stage.circuit,
-            stage.outside,
-            stage.known,
-        )
-        for name, value in {
-            "ingest": parts, "reader": stage.reader(), "catalog": stage.catalog, "tables": stage.tables, "clock": stage.clock,
-        }.items():  # fmt: skip
+        built = {
+            "ingest": stage.serving(),
+            "reader": stage.reader(),
+            "catalog": stage.reading,
+            "tables": stage.tables,
+            "clock": stage.clock,
+        }
+        for name, value in built.items():
             patch.setattr(wiring, name, lambda value=value: value)
         patch.setattr(wiring_control, "tables", lambda: stage.tables)
+        patch.setattr(wiring, "pools", Serial)
         yield Gateway(stage)
     settings.settings.cache_clear()
     settings.config.cache_clear()

@@ -13,7 +13,7 @@ from tests.api.gateway import Context
 from tests.fakes import FakeClock
 from tests.infra.synth import CONFIG
 from tests.ingest.streams import NOW
-from tests.ingest.test_request import World
+from tests.worlds.intake import World
 from tidetable.catalog import State
 from tidetable.errors import StoreUnavailable
 from tidetable.events import Event

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from tests.api.gateway import Context
-from tests.fakes.serial import everywhere
 from tests.fakes.stage import Stage
 from tests.worlds.killed import CONFIG, NOON
 from tidetable.config import parse
@@ -55,7 +54,6 @@ def function(monkeypatch: pytest.MonkeyPatch) -> Iterator[Function]:
     import settings
 
     settings.settings.cache_clear()
-    everywhere(monkeypatch)
     stage = Stage(NOON, CONFIG)
     stage.run_lifecycle()
     yield Function(stage, monkeypatch)

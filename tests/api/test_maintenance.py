@@ -8,13 +8,10 @@ from typing import Any
 import pytest
 
 from tests.api.gateway import Context
-from tests.fakes.serial import everywhere
 from tests.fakes.stage import Stage
-from tidetable.archive import Restorer
 from tidetable.catalog import Entry, State
 from tidetable.errors import ArchiveBusy, ArchiveFailed
 from tidetable.keys import Key
-from tidetable.large.sweep import Sweeper
 from tidetable.ports import Blob
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
@@ -40,9 +37,7 @@ class Functions:
         self.stage = stage
         self.seconds = 900.0
         self.measured: dict[str, float] = {}
-        exporter, outside = stage._exporter(), stage.outside
-        restorer = Restorer("lapse", exporter, stage.tables, stage.store, lambda pause: pause, outside)
-        sweeper = Sweeper(stage.config, stage.catalog, stage.store, stage.values, stage.bucket, stage.clock)
+        exporter, restorer, sweeper = stage.exporter(), stage.restorer(), stage.sweeper()
         monkeypatch.setattr("wiring_archive.exporter", lambda: exporter)
         monkeypatch.setattr("wiring_archive.restorer", lambda: restorer)
         monkeypatch.setattr("wiring_control.sweeper", lambda: sweeper)
@@ -87,7 +82,6 @@ def functions(monkeypatch: pytest.MonkeyPatch) -> Iterator[Functions]:
     import settings
 
     settings.settings.cache_clear()
-    everywhere(monkeypatch)
     stage = Stage(NOON, CONFIG)
     stage.run_lifecycle()
     events = [{"series": "a", "id": str(number), "data": {"n": number}} for number in range(40)]

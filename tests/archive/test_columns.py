@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from aws.archive.between import between
 from aws.archive.columns import Column
 from aws.archive.parquet import Parquet
-from tests.archive.test_parquet import RANKED, made, names, round_trip, values
+from tests.worlds.parts import RANKED, made, names, round_trip, values
 from tidetable.archive import Manifest
 from tidetable.archive.manifest import StoredLayout
 from tidetable.keys import Index, Layout

@@ -21,6 +21,7 @@ from aws.archive.parquet import Parquet, ParquetWriter
 from aws.archive.render import canonical
 from aws.codec import to_wire
 from tests.fakes import FakeCatalog, FakeClock
+from tests.fakes.serial import Serial
 from tests.lifecycle.world import configuration
 from tidetable.archive import Archived, Exporter, Facts, Manifest, archive_period
 from tidetable.archive.manifest import Part
@@ -130,7 +131,7 @@ class World:
 
     def run(self, owner: str = "one") -> Archived:
         config = configuration(more=self.policy)
-        parts: Any = Exporter(config, self.catalog, self, self, self, Parquet(), self, self, part_bytes=8000)  # type: ignore[arg-type]
+        parts: Any = Exporter(config, self.catalog, self, self, self, Parquet(), self, self, Serial, part_bytes=8000)  # type: ignore[arg-type]
         end = self.clock.now() + timedelta(seconds=self.seconds)
         return archive_period("s", "2026-03-01", parts, owner, lambda: (end - self.clock.now()).total_seconds())
 

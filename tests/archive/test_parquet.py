@@ -1,7 +1,6 @@
 """The format of an archive: every item comes back exactly as it was, by whichever way it went."""
 
 import json
-from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from typing import Any
 
@@ -12,64 +11,32 @@ from hypothesis import strategies as st
 
 from aws.archive.between import between
 from aws.archive.parquet import Parquet, ParquetWriter
-from aws.wire import item_of, plain, value_text
+from tests.worlds.parts import (
+    NUMBERS,
+    RANKED,
+    awkward,
+    made,
+    names,
+    round_trip,
+    text,
+    values,
+)
 from tidetable.archive import Facts
 from tidetable.errors import ArchiveFailed
-from tidetable.events import Event
-from tidetable.keys import ATTRIBUTES, Index, Layout
-from tidetable.large.forms import stem
+from tidetable.keys import Index, Layout
 from tidetable.ports import ArchiveRange
 
-START = datetime(2026, 3, 1, tzinfo=UTC)
 BY_TIME = Layout("time", 4, "id", 21_600)
 BY_SERIES = Layout("series", 16, "id")
 INDEXED = Layout("time", 2, "id", 3600, (Index("status", "status", 3), Index("deep", "a.b")))
-RANKED = Layout(
-    "series",
-    2,
-    "id",
-    0,
-    (
-        Index("status", "status", 3, project=("n", "a")),
-        Index("ranking", "*", 2, "n"),
-        Index("kinds", kind="status", kinds=(("new", "n"), ("x", "a.b")), project=()),
-        Index("again", replica=True),
-    ),
-)
 INDEXED_SERIES = Layout("series", 2, "id", 0, (Index("status", "status", 3),))
 KEPT = Layout("time", 2, "id", 3600, (Index("status", "status", 3),), versioned=True)
 KEPT_SERIES = Layout("series", 2, "id", 0, (Index("status", "status", 3),), versioned=True)
 LAYOUTS = [BY_TIME, BY_SERIES, INDEXED, INDEXED_SERIES, RANKED, KEPT, KEPT_SERIES]
 
-NUMBERS = ["0", "-1", "3.14", "100", "0.1", "1E+125", "-1E-130", "9007199254740993", "1700000000000000", "2.50"]
 NUMBERS += ["12345678901234567890123456789012345678", "0.12345678901234567890123456789012345678"]
-TEXTS = ["", "a", 'é#%"\\\n\u2028\x00\x1f\x7f', "😀", "2026-03-01", "2026-03-01T00:00:00Z", '{"S":"x"}', "null", "1"]
-text = st.sampled_from(TEXTS) | st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-leaves = st.one_of(
-    st.sampled_from(NUMBERS).map(lambda one: {"N": one}),
-    st.integers(-(10**37), 10**37).map(lambda one: {"N": str(one)}),
-    st.floats(-1e9, 1e9).map(lambda one: {"N": f"{one:.6f}"}),
-    text.map(lambda one: {"S": one}),
-    st.booleans().map(lambda one: {"BOOL": one}),
-    st.just({"NULL": True}),
-    st.sampled_from(["", "AAEC", "/+8="]).map(lambda one: {"B": one}),
-)
-sets = st.one_of(
-    st.sets(st.sampled_from(TEXTS), min_size=1).map(lambda one: {"SS": list(one)}),
-    st.sets(st.sampled_from(NUMBERS), min_size=1).map(lambda one: {"NS": list(one)}),
-    st.sets(st.sampled_from(["AAEC", "/+8="]), min_size=1).map(lambda one: {"BS": list(one)}),
-)
-names = st.sampled_from(["a", "b", "status", "time", "Status", "n", "é", "", "a b", 'q"', "pk_x", "data"])
 
 
-def nested(inner: Any) -> Any:
-    return st.lists(inner, max_size=3).map(lambda one: {"L": one}) | st.dictionaries(names, inner, max_size=3).map(
-        lambda one: {"M": one}
-    )
-
-
-values = st.recursive(leaves, nested, max_leaves=6)
-awkward = st.recursive(leaves | sets, nested, max_leaves=6)
 datas = st.dictionaries(names, values, max_size=4) | st.fixed_dictionaries(
     {"n": st.sampled_from(NUMBERS).map(lambda one: {"N": one}), "status": text.map(lambda one: {"S": one})}
 )
@@ -78,22 +45,6 @@ extras = st.tuples(st.dictionaries(st.sampled_from(["note", "ttl"]), awkward, ma
     lambda both: {**both[0], **both[1]}
 )
 hexes = st.integers(0, 16**32 - 1).map(lambda one: f"{one:032x}")
-
-
-def made(
-    layout: Layout, series: str, micros: int, id: str, data: dict[str, Any], more: dict[str, Any], version: int = 0
-) -> Any:
-    """An item in DynamoDB JSON: the key of an event, any data, and attributes that no event has."""
-    values = {name: plain(value) for name, value in data.items()}
-    event = Event(series, START + timedelta(microseconds=micros), id, values)
-    keys = {
-        name: json.loads(value_text(value))
-        for name, value in layout.item_of(event).items()
-        if name in ("pk", "sk") or name.startswith(ATTRIBUTES)
-    }
-    if layout.versioned and version:
-        keys = {"pk": keys["pk"], "sk": {"S": f"v{version}#{stem(keys['sk']['S'])}"}, "version": {"N": str(version)}}
-    return {**more, **keys, "data": {"M": data}}
 
 
 @st.composite
@@ -111,36 +62,6 @@ def tables(draw: Any, values: Any, ids: Any) -> tuple[Layout, list[Any]]:
 
 
 DECLARED = {"n": "decimal(20,4)", "a": "string", "b": "integer"}
-
-
-def native(item: Any) -> Any:
-    """The item in an order of its own, sets too."""
-    if isinstance(item, dict):
-        return {name: native(item[name]) for name in sorted(item)}
-    if isinstance(item, list):
-        return [native(one) for one in item]
-    return sorted(map(repr, item)) if isinstance(item, set) else item
-
-
-def round_trip(layout: Layout, items: list[Any], columns: dict[str, str], pages: int = 2) -> bytes:
-    """Write the items in pages, and check all that can be checked of the part."""
-    form = Parquet()
-    writer = form.writer(layout, columns)
-    for start in range(0, len(items), pages):
-        writer.add(json.dumps(items[start : start + pages], ensure_ascii=start % 4 == 0).encode())
-    body = writer.finish()
-    whole = form.page_facts(json.dumps(items).encode())
-    assert writer.facts.same == whole.same
-    assert form.facts(body, layout).same == whole.same
-    held = list(form.items(body, layout))
-    assert sorted(map(native, held), key=repr) == sorted(map(native, map(item_of, items)), key=repr)
-    assert [item["sk"] for item in held] == sorted(item["sk"]["S"] for item in items)
-    events = [event for event, _ in between(BytesIO(body), ArchiveRange("", "", "~"), layout)]
-    places = [item["sk"] for item in held]
-    if layout.versioned:
-        places = [f"v0#{stem(place)}" for place in places]
-    assert [layout.sort_key(one.time, one.series, one.id) for one in events] == places
-    return body
 
 
 @settings(max_examples=150, deadline=None)

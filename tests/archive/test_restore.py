@@ -1,14 +1,12 @@
 """A restored period is a table again, with everything in it, until its own date."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from aws.archive.scan import RawScan
-from tests.fakes.serial import everywhere
 from tests.fakes.stage import Stage
 from tests.worlds.killed import CONFIG, EVENTS, IDS, NOON, built, ids, killed_after_every_call
 from tidetable.archive.ports import RawPage
@@ -22,13 +20,6 @@ from tidetable.times import from_text
 LABEL = "2026-03-15"
 COUNT = sum(str(event["time"]) >= LABEL for event in EVENTS)
 TABLE = f"tidetable-lapse.s.{LABEL}"
-
-
-@pytest.fixture(autouse=True)
-def _serial() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        everywhere(patch)
-        yield
 
 
 def gone() -> Stage:

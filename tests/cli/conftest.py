@@ -1,5 +1,5 @@
 """The stage in memory, for every test of the commands."""
 
-from tests.cli.test_commands import functions, stage
+from tests.worlds.commands import functions, stage
 
 __all__ = ["functions", "stage"]

@@ -5,8 +5,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from cli.choose import why_open
-from tests.cli.test_commands import FakeFunctions, run
 from tests.fakes.stage import Stage
+from tests.worlds.commands import FakeFunctions, run
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import parse
 from tidetable.keys import Layout

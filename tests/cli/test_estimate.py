@@ -9,7 +9,7 @@ import pytest
 
 from cli import clock
 from cli.bill import existing
-from tests.cli.test_commands import ROOT, run
+from tests.worlds.commands import ROOT, run
 from tidetable.config import LifecyclePolicy, parse
 from tidetable.config.demand import demand_of
 from tidetable.durations import Duration

@@ -10,8 +10,8 @@ import pytest
 
 from cli import common
 from cli.account import Account, AccountError, connect
-from tests.cli.test_commands import run
 from tests.fakes.stage import Stage
+from tests.worlds.commands import run
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from aws.lean import client as lean_client
 from aws.lean.client import LeanClient
 from aws.lean.credentials import Provider
 from local.dynamodb_local import DynamoDBLocal
@@ -49,6 +50,15 @@ def strict_emulator(emulator: str) -> Iterator[str]:
 def strict_local(local: str) -> Iterator[str]:
     with Proxy(StrictDynamo(HttpEngine(local, unknown=LOCAL_UNKNOWN), CLOCK)) as proxy:
         yield proxy.endpoint
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _patient() -> Iterator[None]:
+    """The engines share this machine with all other tests: an answer that takes long is no answer that is lost."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lean_client, "CONNECT_SECONDS", 60.0)
+        patch.setattr(lean_client, "READ_SECONDS", 60.0)
+        yield
 
 
 def build(name: str, request: pytest.FixtureRequest) -> Engine:

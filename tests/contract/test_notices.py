@@ -20,7 +20,7 @@ def test_notices_reach_a_rule_of_the_default_bus(emulator: str) -> None:
     events.put_targets(Rule="tidetable", Targets=[{"Id": "queue", "Arn": arn}])
     assert EventBus(events).publish(NOTICES) == 0
     found: list[Any] = []
-    for _ in range(10):
+    for _ in range(120):
         answer = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10, WaitTimeSeconds=1)
         found += [json.loads(one["Body"]) for one in answer.get("Messages", [])]
         if len(found) >= 12:

@@ -1,23 +1,15 @@
 """Every function stopped after every single call that it makes to AWS, in turn, and run again."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from tests.fakes.serial import everywhere
 from tests.fakes.stage import Stage
 from tests.worlds.killed import CONFIG, EVENTS, IDS, NOON, built, ids, killed_after_every_call, state
 from tidetable.catalog import State
 from tidetable.events import Event
 from tidetable.times import from_text
-
-
-@pytest.fixture(autouse=True)
-def _serial() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        everywhere(patch)
-        yield
 
 
 def later(days: float) -> Callable[[], Stage]:

@@ -1,18 +1,13 @@
 """Restores, sweeps, backfills and removals stopped after every single call that they make, in turn, and run again."""
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
-
 from tests.fakes.noise import noise
-from tests.fakes.serial import everywhere
-from tests.fakes.stage import CATALOG, STAGE, Stage
+from tests.fakes.stage import CATALOG, Stage
 from tests.worlds.killed import NOON, killed_after_every_call
 from tidetable.catalog import Backfill, Opened, State
-from tidetable.lifecycle.apply import World
 from tidetable.lifecycle.backfill import end_backfills, open_backfill
 from tidetable.lifecycle.removal import Removed, remove
 from tidetable.ports import Blob
@@ -44,13 +39,6 @@ ladder = [{{ age = 0, write = 100, read = 100 }}, {{ age = 1, write = 2, read = 
 WHOLE = CONFIG.format(versions="keep", cold='["raw"]', beyond="chunks")
 STORED = CONFIG.format(versions="overwrite", cold="[]", beyond="s3")
 LONG = noise(900_000, 1)
-
-
-@pytest.fixture(autouse=True)
-def _serial() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        everywhere(patch)
-        yield
 
 
 def event(id: str, **data: Any) -> dict[str, Any]:
@@ -282,7 +270,7 @@ def removing(stage: Stage) -> Removed:
     def remaining() -> float:
         return (end_of_time - stage.clock.now()).total_seconds()
 
-    world = World(STAGE, parts.catalog, parts.tables, parts.scaling, parts.archiver, parts.clock, remaining)
+    world = parts.world(remaining)
     return remove(stage.config, world, stage.clock.now(), f"removal {stage.clock.now()}")
 
 

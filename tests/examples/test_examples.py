@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.api.gateway import Gateway, serving
-from tests.fakes.serial import everywhere
 from tests.fakes.stage import Stage
 from tests.infra.synth import ROOT
 from tidetable.exact import decode_json
@@ -66,11 +65,9 @@ class Example:
 @pytest.fixture(scope="module", params=NAMES)
 def served(request: pytest.FixtureRequest) -> Iterator[tuple[str, Example, Gateway]]:
     """Each example behind a gateway."""
-    with pytest.MonkeyPatch.context() as patch:
-        everywhere(patch)
-        example = Example(request.param)
-        for gateway in serving(example.stage, example.config):
-            yield request.param, example, gateway
+    example = Example(request.param)
+    for gateway in serving(example.stage, example.config):
+        yield request.param, example, gateway
 
 
 def answer(gateway: Gateway, request: str) -> Any:

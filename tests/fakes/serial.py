@@ -1,47 +1,41 @@
-"""An executor that does everything at once in the caller's thread, so that a simulation repeats itself exactly."""
+"""A pool that does everything at once in the caller's thread, so that a simulation repeats itself exactly."""
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
-from importlib import import_module
+from concurrent.futures import Executor, Future
 from typing import Any
 
-import pytest
 
+class Serial(Executor):
+    """Of any width."""
 
-class Serial:
-    def __init__(self, *_: Any) -> None:
-        pass
+    def __init__(self, width: int) -> None:
+        self.width = width
 
-    def __enter__(self) -> "Serial":
-        return self
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Nothing is under way."""
 
-    def __exit__(self, *_: Any) -> None:
-        pass
-
-    def shutdown(self, **_: Any) -> None:
-        pass
-
-    def submit(self, act: Callable[..., Any], *args: Any) -> "Future[Any]":
+    def submit(self, act: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         future: Future[Any] = Future()
         try:
-            future.set_result(act(*args))
+            future.set_result(act(*args, **kwargs))
         except Exception as error:
             future.set_exception(error)
         return future
 
-    def map(self, act: Callable[..., Any], *arguments: Iterable[Any]) -> Iterator[Any]:
+    def map(self, act: Callable[..., Any], *arguments: Iterable[Any], **_: Any) -> Iterator[Any]:
         return iter([act(*given) for given in zip(*arguments, strict=True)])
 
 
-def everywhere(patch: pytest.MonkeyPatch) -> None:
-    """Let every part of the pipeline that works side by side work serially."""
-    for module in (
-        "tidetable.lifecycle.reconcile",
-        "tidetable.lifecycle.observe",
-        "tidetable.lifecycle.removal",
-        "tidetable.archive.export",
-        "tidetable.query.read",
-        "tidetable.query.run",
-        "tidetable.query.rankings.run",
-    ):
-        patch.setattr(import_module(module), "ThreadPoolExecutor", Serial)
+class Silent(Serial):
+    """Whose work never comes to an end: whoever waits for it waits until the time is up, which is at once."""
+
+    def submit(self, act: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
+        return Unanswered()
+
+
+class Unanswered(Future[Any]):
+    """What never comes."""
+
+    def result(self, timeout: float | None = None) -> Any:
+        assert timeout is not None, "whoever waits without an end waits for ever"
+        raise TimeoutError

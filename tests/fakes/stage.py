@@ -20,6 +20,7 @@ from strict.memory import MemoryEngine
 from tests.fakes.bucket import FakeBucket, FakeBucketReader, FakeFormat
 from tests.fakes.queue import FakeQueue
 from tests.fakes.scaling import FakeScaling
+from tests.fakes.serial import Serial
 from tests.fakes.store import FakeValues, outside, unpacker
 from tests.fakes.transport import StrictTransport
 from tidetable.archive import Exporter, Restored, Restorer, archive_period, restore_period
@@ -33,7 +34,7 @@ from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.request import Ingest, IngestRequest, Outcome, ingest
 from tidetable.large.sweep import Sweeper, Swept, sweep
 from tidetable.lifecycle import Reconciler, Report, reconcile
-from tidetable.ports import TableSpec
+from tidetable.ports import Pools, TableSpec
 from tidetable.query import Reader, Seal
 
 STAGE = "lapse"
@@ -100,9 +101,12 @@ class Stage:
         seed: int = 0,
         clock: ManualClock | None = None,
         *,
+        pools: Pools = Serial,
         stale_seconds: float = STALE_SECONDS,
     ) -> None:
         self.clock = clock or ManualClock(start)
+        # Of the lifecycle; all else works serially.
+        self.pools = pools
         self.chance = random.Random(seed)
         self.dynamo = StrictDynamo(MemoryEngine(), self.clock, seed=seed, stale_seconds=stale_seconds)
         self.client = Mortal(StrictClient(self.dynamo))
@@ -139,7 +143,11 @@ class Stage:
 
     def send(self, stream: str, body: bytes) -> Outcome:
         """What the ingest function does with a request."""
-        parts = Ingest(
+        return ingest(IngestRequest(stream, body), self.serving(), self._remaining(INGEST_SECONDS))
+
+    def serving(self) -> Ingest:
+        """What the ingest function works with."""
+        return Ingest(
             self.config,
             self.reading,
             self.store,
@@ -150,7 +158,6 @@ class Stage:
             self.outside,
             self.known,
         )
-        return ingest(IngestRequest(stream, body), parts, self._remaining(INGEST_SECONDS))
 
     def drain(self) -> None:
         """Give the drain function every message that is visible."""
@@ -164,12 +171,12 @@ class Stage:
 
     def reconciler(self) -> Reconciler:
         """What the lifecycle works with."""
-        return Reconciler(self.config, STAGE, self.catalog, self.tables, self.scaling, self, self.clock)
+        return Reconciler(self.config, STAGE, self.catalog, self.tables, self.scaling, self, self.clock, self.pools)
 
     def archive(self, stream: str, label: str, *, within: float) -> None:
         """What the archiver function does when the lifecycle calls it."""
         try:
-            done = archive_period(stream, label, self._exporter(), f"archive-{self.runs}", self._remaining(within))
+            done = archive_period(stream, label, self.exporter(), f"archive-{self.runs}", self._remaining(within))
         except (BotoCoreError, ClientError) as error:
             raise ArchiveFailed(str(error)) from error
         if not done.done:
@@ -180,29 +187,36 @@ class Stage:
     ) -> Restored:
         """What the restorer function does."""
         self.runs += 1
-        restorer = Restorer(STAGE, self._exporter(), self.tables, self.store, self._jitter, self.outside)
         return restore_period(
             stream,
             label,
-            restorer,
+            self.restorer(),
             f"restore-{self.runs}",
             keep=timedelta(days=keep_days),
             start=start or Position(),
             remaining=self._remaining(within),
         )
 
+    def restorer(self) -> Restorer:
+        """What the restorer function works with."""
+        return Restorer(STAGE, self.exporter(), self.tables, self.store, self._jitter, self.outside)
+
     def sweep(self, *, dry_run: bool = False, remaining: Callable[[], float] | None = None) -> Swept:
         """What the sweeper function does."""
-        parts = Sweeper(self.config, self.catalog, self.store, self.values, self.bucket, self.clock)
-        return sweep(parts, remaining or self._remaining(800), dry_run=dry_run)
+        return sweep(self.sweeper(), remaining or self._remaining(800), dry_run=dry_run)
+
+    def sweeper(self) -> Sweeper:
+        """What the sweeper function works with."""
+        return Sweeper(self.config, self.catalog, self.store, self.values, self.bucket, self.clock, Serial)
 
     def reader(self) -> Reader:
         """For queries."""
         archive = FakeBucketReader(self.bucket)
         catalog = PresentCatalog(self.reading, self.config, self.clock)
-        return Reader(catalog, self.store, archive, unpacker(self.store, self.values), self.seal, DDSketches())
+        return Reader(catalog, self.store, archive, unpacker(self.store, self.values), self.seal, DDSketches(), Serial)
 
-    def _exporter(self) -> Exporter:
+    def exporter(self) -> Exporter:
+        """What the archiver function works with."""
         return Exporter(
             self.config,
             self.catalog,
@@ -212,6 +226,7 @@ class Stage:
             FakeFormat(),
             self.clock,
             PageCompleter(unpacker(self.store, self.values)),
+            Serial,
             part_bytes=self.part_bytes,
         )
 

@@ -4,13 +4,10 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
-from importlib import import_module
 from typing import Any
 
-import pytest
-
 from strict import ManualClock
-from tests.fakes.serial import everywhere
+from tidetable.ports import Pools
 
 
 class SharedClock(ManualClock):
@@ -46,8 +43,8 @@ class SharedClock(ManualClock):
             self._turn.notify_all()
 
 
-def side_by_side(patch: pytest.MonkeyPatch, clock: SharedClock) -> None:
-    """Let the lifecycle's runs and removals work in threads that share the clock, and all else serially."""
+def side_by_side(clock: SharedClock) -> Pools:
+    """Pools of threads that share the clock."""
 
     class Pool(ThreadPoolExecutor):
         def __init__(self, width: int) -> None:
@@ -69,6 +66,4 @@ def side_by_side(patch: pytest.MonkeyPatch, clock: SharedClock) -> None:
             clock.expect(min(self._width, len(tasks)))
             return iter(list(super().map(work, tasks)))
 
-    everywhere(patch)
-    for module in ("tidetable.lifecycle.reconcile", "tidetable.lifecycle.removal"):
-        patch.setattr(import_module(module), "ThreadPoolExecutor", Pool)
+    return Pool

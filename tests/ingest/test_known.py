@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from tests.ingest.streams import CONFIG, NOW
-from tests.ingest.test_request import World, event
+from tests.worlds.intake import World, event
 from tidetable.catalog import Backfill, Entry, Opened, State
 from tidetable.ingest.known import KEPT, KnownPeriods
 from tidetable.ingest.request import Outcome

@@ -10,7 +10,7 @@ from aws.overflow import SqsOverflow
 from aws.zstd import Zstd
 from tests.fakes import FakeValues, unpacker
 from tests.ingest.streams import CONFIG, NOW
-from tests.ingest.test_request import World
+from tests.worlds.intake import World
 from tidetable.config.model import LargePolicy
 from tidetable.events import Event
 from tidetable.ingest.drain import Undrainable

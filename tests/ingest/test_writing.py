@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.fakes.noise import noise
 from tests.ingest.streams import CONFIG, NOW
-from tests.ingest.test_request import World, event
+from tests.worlds.intake import World, event
 from tidetable.catalog import State
 from tidetable.config.model import LargePolicy
 from tidetable.events import Event, Item

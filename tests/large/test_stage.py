@@ -2,7 +2,6 @@
 
 import json
 from base64 import b64encode
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.fakes.noise import noise
-from tests.fakes.serial import everywhere
 from tests.fakes.stage import Stage
 from tests.worlds.killed import killed_after_every_call
 from tidetable.catalog import Entry, State
@@ -69,13 +67,6 @@ key = { partition_by = "series", shards = 2 }
 """
 STREAMS = ("chunked", "stored", "kept", "texts")
 DAY = "2026-03-15"
-
-
-@pytest.fixture(autouse=True)
-def _serial() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        everywhere(patch)
-        yield
 
 
 def built() -> Stage:

@@ -21,8 +21,16 @@ from aws.lean.credentials import Provider
 from aws.lean.roots import AMAZON_ROOTS
 
 KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)
 # What the server does with one request: the bytes that it sends, and whether it closes the connection then.
 Step = tuple[bytes, bool]
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server is in this process, on a machine that may be busy."""
+    monkeypatch.setattr(lean, "CONNECT_SECONDS", 60.0)
+    monkeypatch.setattr(lean, "READ_SECONDS", 60.0)
 
 
 def answer(body: bytes = b"{}", status: int = 200, *headers: str, crc: int | None = None) -> bytes:
@@ -83,9 +91,7 @@ class Server:
 
 
 @contextmanager
-def served(
-    *steps: Step, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
-) -> Iterator[tuple[Server, LeanClient]]:
+def served(*steps: Step, clock: Callable[[], datetime] = lambda: NOW) -> Iterator[tuple[Server, LeanClient]]:
     server = Server(list(steps))
     try:
         yield server, LeanClient(server.endpoint, "us-east-1", Provider(KEYS, clock, lambda *_: b""), clock)
@@ -103,7 +109,7 @@ def test_answers_come_in_the_order_of_the_requests_over_few_connections() -> Non
 
 def test_all_are_sent_before_the_first_answer_is_read() -> None:
     """Otherwise this would wait for ever: nobody answers before eight have come."""
-    gate = threading.Barrier(lean.CONNECTIONS, timeout=10)
+    gate = threading.Barrier(lean.CONNECTIONS, timeout=60)
     with served() as (server, client):
         whole = server._head
 
@@ -182,7 +188,7 @@ def test_nobody_there_is_no_answer() -> None:
 
 def test_no_credentials_are_no_answer() -> None:
     with served() as (server, _):
-        client = LeanClient(server.endpoint, "us-east-1", Provider({}, lambda: datetime.now(UTC), lambda *_: b""))
+        client = LeanClient(server.endpoint, "us-east-1", Provider({}, lambda: NOW, lambda *_: b""))
         reply = client.call("Query", b"{}")
     assert isinstance(reply, NoAnswer)
     assert "AWS_ACCESS_KEY_ID" in reply.why
@@ -203,19 +209,19 @@ def test_a_refusal_is_told_by_code_message_and_body() -> None:
 
 @pytest.mark.parametrize("hours", [-3, 5])
 def test_a_clock_that_is_wrong_is_set_by_the_services_and_the_request_sent_again(hours: int) -> None:
-    wrong = datetime.now(UTC) + timedelta(hours=hours)
-    now = f"Date: {datetime.now(UTC):%a, %d %b %Y %H:%M:%S} GMT"
+    wrong = NOW + timedelta(hours=hours)
+    now = f"Date: {NOW:%a, %d %b %Y %H:%M:%S} GMT"
     with served((refusal("InvalidSignatureException", now), False), clock=lambda: wrong) as (server, client):
         assert client.call("Query", b"one") == b"one"
         assert client.call("Query", b"two") == b"two"
     lines = [line for head in server.heads for line in head.splitlines() if line.startswith("X-Amz-Date")]
     stamps = [datetime.strptime(line, "X-Amz-Date: %Y%m%dT%H%M%SZ").replace(tzinfo=UTC) for line in lines]
-    far = [abs(stamp - datetime.now(UTC)) > timedelta(minutes=5) for stamp in stamps]
+    far = [abs(stamp - NOW) > timedelta(minutes=5) for stamp in stamps]
     assert far == [True, False, False], "it stays set"
 
 
 def test_a_signature_that_is_wrong_for_another_reason_is_refused_once() -> None:
-    now = f"Date: {datetime.now(UTC):%a, %d %b %Y %H:%M:%S} GMT"
+    now = f"Date: {NOW:%a, %d %b %Y %H:%M:%S} GMT"
     with served((refusal("InvalidSignatureException", now), False)) as (server, client):
         assert isinstance(client.call("Query", b"one"), Refused)
     assert len(server.seen) == 1
@@ -243,7 +249,7 @@ class Moving:
     """A clock that stands until it is moved."""
 
     def __init__(self) -> None:
-        self.time = datetime.now(UTC)
+        self.time = NOW
 
     def __call__(self) -> datetime:
         return self.time
@@ -317,7 +323,7 @@ def test_the_roots_are_those_of_amazon_trust_services() -> None:
 
 
 def tls_client(endpoint: str) -> LeanClient:
-    return LeanClient(endpoint, "us-east-1", Provider(KEYS, lambda: datetime.now(UTC), lambda *_: b""))
+    return LeanClient(endpoint, "us-east-1", Provider(KEYS, lambda: NOW, lambda *_: b""))
 
 
 def roots_of(client: LeanClient) -> int:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from aws.lean.rows import PlainItem, object_text, texts_of
 from aws.wire import NAMED, plain
-from tests.archive.test_parquet import awkward, names
+from tests.worlds.parts import awkward, names
 from tidetable.exact import decode_json
 
 DECODE = msgspec.json.Decoder(list[PlainItem]).decode

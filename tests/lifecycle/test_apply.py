@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from tests.fakes import FakeTables
-from tests.lifecycle.test_capacity import SCALED
-from tests.lifecycle.world import NOON, World
+from tests.lifecycle.world import NOON, SCALED, World
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import TableClass
 from tidetable.errors import StaleEntry
@@ -36,7 +35,7 @@ def entry(world: World, label: str = TODAY) -> Entry:
 
 def acting(world: World, seconds: float = 1000.0) -> Applied:
     """What actions act upon, with so many seconds left of the run."""
-    return Applied("t", world.catalog, world.tables, world.scaling, world.archiver, world.clock, lambda: seconds)
+    return world.parts().world(lambda: seconds)
 
 
 def act(world: World, action: Any, seconds: float = 1000.0) -> None:

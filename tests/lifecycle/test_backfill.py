@@ -1,57 +1,20 @@
 """A backfill: past periods open, take history, close by themselves, and go the way of all periods."""
 
-import json
-from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from tests.fakes.serial import everywhere
 from tests.fakes.stage import Stage
-from tests.worlds.killed import CONFIG, NOON
-from tidetable.catalog import Backfill, Entry, Opened, State
-from tidetable.lifecycle.backfill import BadBackfill, end_backfills, open_backfill
+from tests.worlds.backfills import END, HISTORY, LABELS, START, asked, ended, entries, opened, send, stage, write_units
+from tests.worlds.killed import NOON
+from tidetable.catalog import Backfill, State
+from tidetable.lifecycle.backfill import BadBackfill
 from tidetable.problems import ProblemError
 from tidetable.query import parse_query, run_query
 from tidetable.times import from_text, to_text
 
-START, END = from_text("2026-02-10T00:00:00Z"), from_text("2026-02-13T00:00:00Z")
-HISTORY = [
-    {"series": "a", "id": f"h{hour}", "time": to_text(START + timedelta(hours=hour)), "data": {"n": hour}}
-    for hour in range(72)
-]
-
-
-@pytest.fixture(autouse=True)
-def _serial() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        everywhere(patch)
-        yield
-
-
-@pytest.fixture
-def stage() -> Stage:
-    made = Stage(NOON, CONFIG)
-    made.run_lifecycle()
-    return made
-
-
-def asked(stage: Stage, start: datetime = START, end: datetime = END, hours: int = 24, **units: Any) -> Backfill:
-    until = stage.clock.now() + timedelta(hours=hours)
-    return Backfill("s", start, end, Opened(until, units.get("write"), units.get("read")))
-
-
-def opened(stage: Stage, request: Backfill | None = None, *, dry_run: bool = False) -> Any:
-    return open_backfill(request or asked(stage), stage.reconciler(), "b", lambda: 280.0, dry_run=dry_run)
-
-
-def ended(stage: Stage, stream: str = "s", span: Any = None) -> list[Backfill]:
-    return end_backfills(stream, stage.reconciler(), "e", lambda: 280.0, span=span)
-
-
-def send(stage: Stage, events: list[dict[str, Any]] = HISTORY) -> Any:
-    return stage.send("s", json.dumps(events).encode())
+__all__ = ["stage"]
 
 
 def found(stage: Stage) -> list[str]:
@@ -64,18 +27,7 @@ def found(stage: Stage) -> list[str]:
     return sorted(event["id"] for event in answer["events"])
 
 
-def entries(stage: Stage) -> dict[str, Entry]:
-    return {entry.period.label: entry for entry in stage.catalog.entries("s", consistent=True)}
-
-
-def write_units(stage: Stage, label: str) -> int | None:
-    stage.clock.sleep(60)
-    stage.dynamo.account.settle()
-    return stage.dynamo.account.tables[f"tidetable-lapse.s.{label}"].write
-
-
 IDS = sorted(str(event["id"]) for event in HISTORY)
-LABELS = ["2026-02-10", "2026-02-11", "2026-02-12"]
 
 
 def test_history_is_refused_before_taken_meanwhile_and_archived_afterwards(stage: Stage) -> None:

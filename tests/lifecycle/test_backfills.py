@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.lifecycle.test_backfill import HISTORY, LABELS, asked, ended, entries, opened, send, stage, write_units
 from tests.lifecycle.world import NOON, World
+from tests.worlds.backfills import HISTORY, LABELS, asked, ended, entries, opened, send, stage, write_units
 from tests.worlds.killed import CONFIG
 from tidetable.catalog import Backfill, Entry, Opened, State
 from tidetable.config import parse

@@ -9,7 +9,7 @@ import pytest
 from botocore.stub import Stubber
 
 from aws.scaling import ApplicationScaling
-from tests.lifecycle.world import NOON, World, configuration, outcomes
+from tests.lifecycle.world import NOON, SCALED, World, configuration, outcomes
 from tidetable.config import Autoscaling, Range
 from tidetable.errors import ConfigError
 from tidetable.lifecycle.ladder import level_for
@@ -32,14 +32,6 @@ INDEXED = """
         [[streams.s.index]]
         name = "status"
         partition_by = "status"
-"""
-SCALED = """
-        mode = "provisioned"
-        autoscaling = { write = { min = 5, max = 100 } }
-        ladder = [
-            { age = 0, write = 10, read = 10 },
-            { age = 1, write = 2, read = 5 },
-        ]
 """
 
 

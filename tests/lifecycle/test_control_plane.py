@@ -1,13 +1,11 @@
 """The lifecycle against the control plane as it was measured: backups that come late, lost keys, limits, billing switches."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from strict import Fault, Kind, Timings
-from tests.fakes.serial import everywhere
 from tests.fakes.stage import CATALOG, Stage
 from tests.fakes.threads import SharedClock, side_by_side
 from tests.lifecycle.world import outcomes
@@ -44,13 +42,6 @@ partition_by = "series"
 [streams.{name}.capacity]
 {capacity}
 """
-
-
-@pytest.fixture(autouse=True)
-def _serial() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        everywhere(patch)
-        yield
 
 
 def tables(stage: Stage, name: str = "s") -> dict[str, Any]:
@@ -101,10 +92,14 @@ def test_recovery_that_is_not_to_be_had_is_reported_and_had_later() -> None:
 # Tables that are of no use for a time
 
 
-def test_a_lost_key_stops_its_own_tables_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_key_stops_its_own_tables_and_no_others() -> None:
     clock = SharedClock(NOON)
-    side_by_side(monkeypatch, clock)
-    stage = Stage(NOON, LIFECYCLE + stream("s", table=f'encryption = "{KEY}"') + stream("other"), clock=clock)
+    stage = Stage(
+        NOON,
+        LIFECYCLE + stream("s", table=f'encryption = "{KEY}"') + stream("other"),
+        clock=clock,
+        pools=side_by_side(clock),
+    )
     stage.run_lifecycle()
     stage.dynamo.account.lost_keys.add(KEY)
     # Both streams have a table to archive, to lower and to close.
@@ -381,13 +376,12 @@ def _looked_at(stage: Stage, name: str) -> Any:
 
 @pytest.mark.parametrize(("most", "runs"), [(250, 1), (3, 1), (1, 2)])
 def test_tables_with_indexes_are_made_side_by_side_and_fewer_at_a_time_where_the_service_wants_it(
-    most: int, runs: int, monkeypatch: pytest.MonkeyPatch
+    most: int, runs: int
 ) -> None:
     """Eleven tables of 22 s each take 242 s one by one; a run waits two minutes for them."""
     clock = SharedClock(NOON)
-    side_by_side(monkeypatch, clock)
     config = LIFECYCLE + stream("s", more=INDEX_AFTER).replace('"1d"', '"8d"').replace("= 3", "= 9")
-    stage = Stage(NOON, config, clock=clock)
+    stage = Stage(NOON, config, clock=clock, pools=side_by_side(clock))
     stage.dynamo.account.indexed_at_once = most
     began = stage.clock.now()
     reports = [stage.run_lifecycle()]
@@ -397,7 +391,9 @@ def test_tables_with_indexes_are_made_side_by_side_and_fewer_at_a_time_where_the
     assert len(reports) == runs
     assert {one.state for one in stage.catalog.entries("s", consistent=True)} == {State.OPEN}
     assert len(tables(stage)) == 11
-    assert set(stage.dynamo.account.tables) == {one.table for one in stage.catalog.entries("s", consistent=True)} | {CATALOG}
+    assert set(stage.dynamo.account.tables) == {one.table for one in stage.catalog.entries("s", consistent=True)} | {
+        CATALOG
+    }
     if most == 250:
         assert stage.clock.now() - began < timedelta(seconds=75), "two waves of eight, and what was throttled of them"
 

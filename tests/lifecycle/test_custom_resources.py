@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.lifecycle.test_standing import CATALOG, deployed
 from tests.lifecycle.world import World
+from tests.worlds.standing import CATALOG, deployed
 from tidetable.config import TableClass
 from tidetable.ports import TableSpec
 

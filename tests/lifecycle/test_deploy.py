@@ -1,36 +1,19 @@
 """A deploy: what it makes, what it leaves to the schedule, what fails it, and why no rollback fails."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from strict import Fault, Kind
-from tests.fakes.serial import everywhere
 from tests.fakes.stage import CATALOG, Stage
 from tests.fakes.threads import SharedClock, side_by_side
+from tests.worlds.deploys import CONFIG, NOON
 from tidetable.catalog import State
 from tidetable.config import parse
 from tidetable.lifecycle.deploy import Deployed, deploy
 
-NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 # What the function has of its ten minutes.
 SECONDS = 585.0
-CONFIG = """
-[lifecycle]
-delete_expired = true
-delete_grace = "0s"
-stagger = "0s"
-[streams.s]
-period = "day"
-late = "1d"
-retention = 5
-[streams.s.key]
-partition_by = "series"
-[streams.s.capacity]
-mode = "provisioned"
-ladder = [{ age = 0, write = 10, read = 10 }, { age = 1, write = 2, read = 5 }]
-"""
 MORE = """
 [streams.new]
 period = "day"
@@ -44,13 +27,6 @@ INDEX = """
 name = "status"
 partition_by = "status"
 """
-
-
-@pytest.fixture(autouse=True)
-def _serial() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        everywhere(patch)
-        yield
 
 
 def deployed(stage: Stage, configuration: str = "a", *, first: bool = False) -> Deployed:
@@ -70,13 +46,12 @@ def refuse(stage: Stage, *labels: str, stream: str = "s") -> None:
         stage.dynamo.faults.add(Fault(Kind.ACCESS_DENIED, operation="CreateTable", table=table))
 
 
-def test_an_indexed_stream_with_a_long_window_has_its_tables_when_the_deploy_returns(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_indexed_stream_with_a_long_window_has_its_tables_when_the_deploy_returns() -> None:
     clock = SharedClock(NOON)
-    side_by_side(monkeypatch, clock)
     config = CONFIG.replace('late = "1d"', 'late = "34d"').replace("retention = 5", "retention = 40")
-    stage = Stage(NOON, config.replace("[streams.s.key]", INDEX + "[streams.s.key]"), clock=clock)
+    stage = Stage(
+        NOON, config.replace("[streams.s.key]", INDEX + "[streams.s.key]"), clock=clock, pools=side_by_side(clock)
+    )
     began = clock.now()
     done = deployed(stage, first=True)
     assert (done.failure, done.unmade) == (None, [])
@@ -265,7 +240,9 @@ def test_a_deploy_whose_schedule_made_everything_does_nothing() -> None:
     stage.run_lifecycle()
     done = deployed(stage, "a")
     assert [report.done for report in done.reports] == [[]]
-    assert set(stage.dynamo.account.tables) == {one.table for one in stage.catalog.entries("s", consistent=True)} | {CATALOG}
+    assert set(stage.dynamo.account.tables) == {one.table for one in stage.catalog.entries("s", consistent=True)} | {
+        CATALOG
+    }
 
 
 def test_a_catalog_that_does_not_answer_for_a_moment_fails_no_deploy() -> None:

@@ -8,9 +8,8 @@ import pytest
 from settings import settings
 from strict import Fault, Kind
 from tests.api.gateway import Context
-from tests.fakes.serial import everywhere
 from tests.fakes.stage import CATALOG, Stage
-from tests.lifecycle.test_deploy import CONFIG, NOON
+from tests.worlds.deploys import CONFIG, NOON
 from tidetable.config import parse
 from tidetable.lifecycle.removal import RemovalFailed
 
@@ -31,9 +30,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     monkeypatch.setattr("wiring_control.reconciler", stage.reconciler)
     monkeypatch.setattr(lifecycle, "tell", told.append)
     monkeypatch.setattr(deployment, "tell", told.append)
-    with pytest.MonkeyPatch.context() as patch:
-        everywhere(patch)
-        yield stage
+    yield stage
     settings.cache_clear()
 
 

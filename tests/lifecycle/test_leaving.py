@@ -181,11 +181,11 @@ def test_without_the_switch_no_stream_loses_a_table_whatever_it_says(on_expiry: 
     assert f"tidetable-t.s.{OLDEST}" in world.tables.names
 
 
-def test_four_archives_are_written_at_once_however_many_are_due(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_four_archives_are_written_at_once_however_many_are_due() -> None:
     clock = SharedClock(NOON)
     world = World(retention=5)
     world.run()
-    side_by_side(monkeypatch, clock)
+    world.pools = side_by_side(clock)
     world.clock.time = clock.time = NOON + timedelta(days=4)
     world.run()
     world.clock.time = NOON + timedelta(days=30)

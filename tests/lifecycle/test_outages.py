@@ -1,49 +1,27 @@
 """The lifecycle under the service's rules while something is missing: permissions, tables, time."""
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
 
 from strict import Fault, Kind
-from tests.fakes.serial import everywhere
 from tests.fakes.stage import CATALOG, Stage
+from tests.worlds.hours import CONFIG
 from tidetable.catalog import State
 from tidetable.config import parse
 from tidetable.ports import TableSpec
 from tidetable.times import to_text
 
 START = datetime(2026, 12, 30, 0, 1, tzinfo=UTC)
-CONFIG = """
-[lifecycle]
-delete_expired = true
-delete_grace = "0s"
-stagger = "0s"
-[streams.s]
-period = "hour"
-late = "1h"
-retention = 4
-[streams.s.key]
-partition_by = "series"
-[streams.s.capacity]
-mode = "provisioned"
-ladder = [
-    { age = 0, write = 10, read = 10 },
-    { age = 1, write = 2, read = 5 },
-    { age = 2, write = 1, read = 1, class = "infrequent-access" },
-]
-"""
 
 
 @pytest.fixture
-def stage() -> Iterator[Stage]:
-    with pytest.MonkeyPatch.context() as patch:
-        everywhere(patch)
-        stage = Stage(START, CONFIG)
-        live(stage, hours=6)
-        yield stage
+def stage() -> Stage:
+    stage = Stage(START, CONFIG)
+    live(stage, hours=6)
+    return stage
 
 
 def live(stage: Stage, hours: float) -> list[str]:
@@ -182,6 +160,8 @@ def test_a_change_of_configuration_in_the_last_minute_of_the_year(stage: Stage) 
         CONFIG.replace('"hour"', '"day"').replace('"1h"', '"1d"').replace("retention = 4", "retention = 2")
     )
     assert set(live(stage, hours=30)) == {"stored"}
-    periods = sorted(entry.period for entry in stage.catalog.entries("s", consistent=True) if entry.period.end > settled_at)
+    periods = sorted(
+        entry.period for entry in stage.catalog.entries("s", consistent=True) if entry.period.end > settled_at
+    )
     assert all(earlier.end == later.start for earlier, later in pairwise(periods))
     assert "2027-01-02" in {period.label for period in periods}

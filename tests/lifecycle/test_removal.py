@@ -1,19 +1,16 @@
 """What becomes of the tables when the stack is destroyed."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from strict import Fault, Kind
-from tests.fakes.serial import everywhere
 from tests.fakes.stage import CATALOG, STAGE, Killed, Stage
 from tests.fakes.threads import SharedClock, side_by_side
 from tests.lifecycle.world import World as FakeWorld
 from tidetable.catalog import State
 from tidetable.config import TableClass
-from tidetable.lifecycle.apply import World
 from tidetable.lifecycle.removal import RemovalFailed, Removed, remove
 from tidetable.period_tables import NotReady, table_tags
 from tidetable.ports import TableSpec
@@ -46,13 +43,6 @@ partition_by = "series"
 STRANGER = "tidetable-lapse.s.2026-03-20"
 
 
-@pytest.fixture(autouse=True)
-def _serial() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        everywhere(patch)
-        yield
-
-
 def removing(stage: Stage, seconds: float = 585, owner: str = "destroy") -> Removed:
     end = stage.clock.now() + timedelta(seconds=seconds)
     parts = stage.reconciler()
@@ -60,8 +50,7 @@ def removing(stage: Stage, seconds: float = 585, owner: str = "destroy") -> Remo
     def remaining() -> float:
         return (end - stage.clock.now()).total_seconds()
 
-    world = World(STAGE, parts.catalog, parts.tables, parts.scaling, parts.archiver, parts.clock, remaining)
-    return remove(stage.config, world, stage.clock.now(), owner)
+    return remove(stage.config, parts.world(remaining), stage.clock.now(), owner)
 
 
 def lived(clock: SharedClock | None = None) -> Stage:
@@ -125,7 +114,7 @@ def test_a_removal_that_was_stopped_after_any_call_is_finished_by_the_next() -> 
         assert ours == [STRANGER], f"stopped after {calls} calls"
 
 
-def test_a_hundred_tables_go_side_by_side_within_the_functions_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hundred_tables_go_side_by_side_within_the_functions_time() -> None:
     clock = SharedClock(NOON)
     config = CONFIG.replace(
         'period = "day"\nlate = "1d"\nretention = 3', 'period = "day"\nlate = "97d"\nretention = 99'
@@ -134,7 +123,7 @@ def test_a_hundred_tables_go_side_by_side_within_the_functions_time(monkeypatch:
     stage = Stage(NOON, config, clock=clock)
     while stage.run_lifecycle().done:
         stage.clock.sleep(300)
-    side_by_side(monkeypatch, clock)
+    stage.pools = side_by_side(clock)
     began = clock.now()
     assert len(removing(stage).tables) == 100
     assert clock.now() - began < timedelta(seconds=120), "eight seconds each, one after another, would be 800"
@@ -248,8 +237,7 @@ def test_no_scalable_target_is_left_of_a_table_that_was_removed_while_it_was_sca
     world.after(minutes=5)
     assert len(world.scaling.tended) == 2
     parts = world.parts()
-    acting = World("t", parts.catalog, parts.tables, parts.scaling, parts.archiver, parts.clock, lambda: 500.0)
-    assert len(remove(world.config, acting, world.clock.now(), "destroy").tables) == 4
+    assert len(remove(world.config, parts.world(lambda: 500.0), world.clock.now(), "destroy").tables) == 4
     assert (world.scaling.tended, world.tables.names) == ({}, set())
 
 
@@ -266,7 +254,7 @@ def test_no_run_begins_while_a_removal_goes_on_however_long_that_takes() -> None
         others.append(world.catalog.acquire("lifecycle", "a run", world.clock.now(), timedelta(minutes=5)))
 
     world.tables.delete = slowly  # type: ignore[method-assign]
-    acting = World("t", parts.catalog, parts.tables, parts.scaling, parts.archiver, parts.clock, lambda: 5000.0)
+    acting = parts.world(lambda: 5000.0)
     assert len(remove(world.config, acting, world.clock.now(), "destroy").tables) == 4
     assert others == [False] * 4
     assert world.catalog.acquire("lifecycle", "a run", world.clock.now(), timedelta(minutes=5)), "it is given back"

@@ -12,7 +12,6 @@ from tests.worlds import killed as crash
 from tidetable.catalog import RecordedPolicy, State
 from tidetable.config import Config, parse
 from tidetable.config.record import policy_of, policy_text
-from tidetable.lifecycle.apply import World as Applied
 from tidetable.lifecycle.known import at_lowest
 from tidetable.lifecycle.removal import remove
 
@@ -182,7 +181,7 @@ def test_a_catalog_that_cannot_tell_its_policies_keeps_no_table_from_being_made(
 
 
 def removing(world: World, config: Config) -> list[str]:
-    parts = Applied("t", world.catalog, world.tables, world.scaling, world.archiver, world.clock, lambda: 1000.0)
+    parts = world.parts().world(lambda: 1000.0)
     return remove(config, parts, world.clock.now(), "owner").tables
 
 
@@ -223,7 +222,7 @@ def test_its_tables_are_archived_with_the_columns_that_were_recorded() -> None:
     stage.run_lifecycle()
     stage.config = parse(OTHER)
     stage.run_lifecycle()
-    exporter = stage._exporter()
+    exporter = stage.exporter()
     assert exporter.policy("s").columns == {"n": "integer"}
     assert exporter.policy("nobody").columns == {}
 

@@ -6,25 +6,15 @@ import msgspec
 import pytest
 
 from tests.lifecycle.world import NOON, World
+from tests.worlds.standing import CATALOG, deployed
 from tidetable.config import Config, TableClass
 from tidetable.lifecycle.apply import World as Applied
 from tidetable.lifecycle.standing import protect, stand, take_back
 from tidetable.ports import TableRefused, TableSpec
 
-CATALOG = "tidetable-t-catalog"
-
-
-def deployed(**changes: object) -> World:
-    """A world whose catalog was made just before its first run."""
-    world = World(**changes)
-    world.tables.create(TableSpec(CATALOG, None, None, TableClass.STANDARD, {}))
-    world.clock.sleep(10)
-    world.run()
-    return world
-
 
 def applied(world: World) -> Applied:
-    return Applied("t", world.catalog, world.tables, world.scaling, world.archiver, world.clock, lambda: 1000.0)
+    return world.parts().world(lambda: 1000.0)
 
 
 def taken(world: World) -> list[str]:

@@ -2,7 +2,6 @@
 
 import json
 from base64 import b64encode
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 
 from strict import Fault, Kind, Timings
-from tests.fakes.serial import everywhere
 from tests.fakes.stage import CATALOG, STAGE, Stage
 from tidetable.catalog import Entry, State
 from tidetable.config import TableClass
@@ -45,20 +43,13 @@ SLOW = Timings(seen=20, tagged=40)
 SEEDS = range(8)
 
 
-@pytest.fixture(autouse=True)
-def _serial() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        everywhere(patch)
-        yield
-
-
 def world(stage: Stage, seconds: float = 500) -> World:
     parts, end = stage.reconciler(), stage.clock.now() + timedelta(seconds=seconds)
 
     def remaining() -> float:
         return (end - stage.clock.now()).total_seconds()
 
-    return World(STAGE, parts.catalog, parts.tables, parts.scaling, parts.archiver, parts.clock, remaining)
+    return parts.world(remaining)
 
 
 def removing(stage: Stage) -> Removed:

@@ -4,9 +4,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.fakes import FakeArchive, FakeArchiver, FakeCatalog, FakeClock, FakeScaling, FakeStore, FakeTables
+from tests.fakes.serial import Serial
 from tidetable.catalog import State
 from tidetable.config import Config, parse
 from tidetable.lifecycle import Reconciler, Report, reconcile
+from tidetable.ports import Pools
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 
@@ -17,6 +19,15 @@ LADDER = """
             { age = 0, write = 10, read = 10 },
             { age = 1, write = 2, read = 5 },
             { age = 3, write = 1, read = 1, class = "infrequent-access" },
+        ]
+"""
+
+SCALED = """
+        mode = "provisioned"
+        autoscaling = { write = { min = 5, max = 100 } }
+        ladder = [
+            { age = 0, write = 10, read = 10 },
+            { age = 1, write = 2, read = 5 },
         ]
 """
 
@@ -58,9 +69,12 @@ class World:
         self.archive = FakeArchive()
         self.archiver = FakeArchiver(self.catalog, self.store, self.archive, self.clock)
         self.config = configuration(**changes)
+        self.pools: Pools = Serial
 
     def parts(self) -> Reconciler:
-        return Reconciler(self.config, "t", self.catalog, self.tables, self.scaling, self.archiver, self.clock)
+        return Reconciler(
+            self.config, "t", self.catalog, self.tables, self.scaling, self.archiver, self.clock, self.pools
+        )
 
     def run(self, *, dry_run: bool = False) -> Report:
         # A run may take long by the fake clock, as every wait moves it; what a run may take is its own business.

@@ -9,9 +9,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from aws.sketches import DDSketches
-from tests.fakes import SEAL, FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
-from tidetable.catalog import ArchiveFacts, Entry, State
+from aws.zstd import Zstd
+from tests.fakes import FakeStore
+from tests.worlds.days import Days
 from tidetable.config import Stream, parse
 from tidetable.events import Event, Item
 from tidetable.exact import encode_json
@@ -89,37 +89,22 @@ class Held:
     reader: Reader = field(init=False)
 
     def __post_init__(self) -> None:
-        catalog, archive = FakeCatalog(), FakeArchive()
-        self.store = FakeStore(catalog)
+        days = Days()
+        self.store, self.reader = days.store, days.reader
         for day in range(DAYS):
-            period = containing(START + timedelta(days=day), Kind.DAY)
+            period, layout = containing(START + timedelta(days=day), Kind.DAY), self.layouts[day]
             mine = [event for event in self.events if event.time in period]
-            layout, table = self.layouts[day], f"tidetable-t.s.{period.label}"
-            archived = day in ARCHIVED
-            facts = ArchiveFacts(table, len(mine), 0, period.end) if archived else None
-            state = State.DELETED if archived else State.OPEN
-            catalog.add(Entry("s", period, table, layout, state, START, archive=facts))
-            if archived:
-                archive.keep(table, layout, mine)
+            if day in ARCHIVED:
+                days.add_archive(period, layout, mine)
             else:
-                self.store.tables[table] = {
-                    layout.key_of(event): self._packed(layout.item_of(event), number)
-                    for number, event in enumerate(mine)
-                }
-        self.reader = Reader(catalog, self.store, archive, unpacker(self.store, FakeValues()), SEAL, DDSketches())
+                days.add_table(period, layout, [self._packed(layout.item_of(one), n) for n, one in enumerate(mine)])
 
     def _packed(self, item: Item, number: int) -> Item:
         """Every tenth event's data is compressed."""
         if number % 10:
             return item
-        packed = self.reader_compressor.compress(encode_json(item["data"]))
+        packed = Zstd().compress(encode_json(item["data"]))
         return {**{name: value for name, value in item.items() if name != "data"}, "z": packed}
-
-    @property
-    def reader_compressor(self) -> Any:
-        from aws.zstd import Zstd
-
-        return Zstd()
 
     def sql(self, query: str) -> list[tuple[Any, ...]]:
         """The same events, asked in SQL as the table ``e``."""

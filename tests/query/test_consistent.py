@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.stage import Stage
-from tests.query.test_walk import NOW, START, STREAM, Fixture, many, run
+from tests.worlds.days import NOW, START, STREAM, Fixture, many, run
 from tidetable.catalog import ArchiveFacts, State
 from tidetable.events import Event
 from tidetable.keys import Ref

@@ -1,13 +1,11 @@
 """Cursors walked while everything moves: writers write, tables descend and are archived, and the configuration changes."""
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from tests.fakes.serial import everywhere
 from tests.fakes.stage import Stage
 from tidetable.config import parse
 from tidetable.problems import ProblemError
@@ -42,20 +40,18 @@ project = "keys"
 
 
 @pytest.fixture
-def stage() -> Iterator[Stage]:
+def stage() -> Stage:
     """Ten hours of events, a minute apart; the layout changes in the middle."""
-    with pytest.MonkeyPatch.context() as patch:
-        everywhere(patch)
-        made = Stage(START, CONFIG.format(bucket="15m", shards=3))
-        for hour in range(HOURS):
-            if hour == HOURS // 2:
-                made.config = parse(CONFIG.format(bucket="1h", shards=5))
-            settle(made)
-            made.clock.time = max(made.clock.now(), START + timedelta(hours=hour, minutes=59))
-            send(made, [START + timedelta(hours=hour, minutes=minute) for minute in range(60)])
-        made.clock.time = START + timedelta(hours=HOURS)
+    made = Stage(START, CONFIG.format(bucket="15m", shards=3))
+    for hour in range(HOURS):
+        if hour == HOURS // 2:
+            made.config = parse(CONFIG.format(bucket="1h", shards=5))
         settle(made)
-        yield made
+        made.clock.time = max(made.clock.now(), START + timedelta(hours=hour, minutes=59))
+        send(made, [START + timedelta(hours=hour, minutes=minute) for minute in range(60)])
+    made.clock.time = START + timedelta(hours=HOURS)
+    settle(made)
+    return made
 
 
 def settle(stage: Stage) -> None:
@@ -191,36 +187,32 @@ key = {{ partition_by = "series", shards = {shards} }}
 @pytest.mark.parametrize("order", ["asc", "desc"])
 def test_several_series_are_walked_in_one_order_on_the_strict_service(order: str) -> None:
     """Three of four series, all with an event at the same moments; pages end between events of one moment."""
-    with pytest.MonkeyPatch.context() as patch:
-        everywhere(patch)
-        stage = Stage(START, SERIES_CONFIG.format(shards=2))
-        for hour in range(4):
-            settle(stage)
-            moments = [START + timedelta(hours=hour, minutes=minute) for minute in (0, 20, 40)]
-            stage.clock.time = START + timedelta(hours=hour, minutes=50)
-            events = [
-                {"series": series, "time": to_text(moment), "id": f"{hour}{number}"}
-                for number, moment in enumerate(moments)
-                for series in ("a", "b#", "c", "d")
-            ]
-            assert stage.send("s", json.dumps(events).encode()).accepted == 12
-        stage.clock.time = START + timedelta(hours=7)
+    stage = Stage(START, SERIES_CONFIG.format(shards=2))
+    for hour in range(4):
         settle(stage)
-        span = {"from": [to_text(START)], "to": [to_text(START + timedelta(hours=5))]}
-        given = span | {"series": ["c", "b#", "a"], "order": [order], "limit": ["4"]}
-        found: list[tuple[str, str]] = []
-        sources: set[str] = set()
-        for _ in range(30):
-            policy, now = stage.config.streams["s"], stage.clock.now()
-            answer: Any = run_query(
-                parse_query(policy, given, now, stage.seal), policy, stage.reader(), now, lambda: 100.0
-            )
-            document = answer.document()
-            found += [(row["id"], row["series"]) for row in document["events"]]
-            sources |= {one["from"] for one in document["sources"]}
-            if answer.next is None:
-                break
-            given = {"cursor": [answer.next], "limit": ["4"]}
+        moments = [START + timedelta(hours=hour, minutes=minute) for minute in (0, 20, 40)]
+        stage.clock.time = START + timedelta(hours=hour, minutes=50)
+        events = [
+            {"series": series, "time": to_text(moment), "id": f"{hour}{number}"}
+            for number, moment in enumerate(moments)
+            for series in ("a", "b#", "c", "d")
+        ]
+        assert stage.send("s", json.dumps(events).encode()).accepted == 12
+    stage.clock.time = START + timedelta(hours=7)
+    settle(stage)
+    span = {"from": [to_text(START)], "to": [to_text(START + timedelta(hours=5))]}
+    given = span | {"series": ["c", "b#", "a"], "order": [order], "limit": ["4"]}
+    found: list[tuple[str, str]] = []
+    sources: set[str] = set()
+    for _ in range(30):
+        policy, now = stage.config.streams["s"], stage.clock.now()
+        answer: Any = run_query(parse_query(policy, given, now, stage.seal), policy, stage.reader(), now, lambda: 100.0)
+        document = answer.document()
+        found += [(row["id"], row["series"]) for row in document["events"]]
+        sources |= {one["from"] for one in document["sources"]}
+        if answer.next is None:
+            break
+        given = {"cursor": [answer.next], "limit": ["4"]}
     wanted = [(f"{hour}{number}", series) for hour in range(4) for number in range(3) for series in ("a", "b#", "c")]
     assert found == (wanted if order == "asc" else wanted[::-1])
     assert sources == {"table", "archive"}

@@ -1,14 +1,12 @@
 """Explained queries against what they then consumed, on the strict service."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from tests.fakes.serial import everywhere
 from tests.fakes.stage import Stage
 from tidetable.query import explain_query, parse_query, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
@@ -60,31 +58,29 @@ def rare(number: int) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
+def stage() -> Stage:
     """Two days of events of half a kilobyte, evenly spread; a day later DynamoDB has told the sizes."""
-    with pytest.MonkeyPatch.context() as patch:
-        everywhere(patch)
-        made = Stage(MIDNIGHT, CONFIG)
-        made.run_lifecycle()
-        events = [
-            {
-                "series": f"s{number % 5}",
-                "id": f"e{number}",
-                "time": to_text(MIDNIGHT - timedelta(minutes=2.3 * number + 0.1)),
-                "data": {"text": "x" * 400},
-            }
-            for number in range(EVENTS)
+    made = Stage(MIDNIGHT, CONFIG)
+    made.run_lifecycle()
+    events = [
+        {
+            "series": f"s{number % 5}",
+            "id": f"e{number}",
+            "time": to_text(MIDNIGHT - timedelta(minutes=2.3 * number + 0.1)),
+            "data": {"text": "x" * 400},
+        }
+        for number in range(EVENTS)
+    ]
+    for start in range(0, EVENTS, 100):
+        some = events[start : start + 100]
+        assert made.send("s", json.dumps(some).encode()).accepted == 100
+        indexed: list[dict[str, Any]] = [
+            {**one, "data": {"text": "x" * 400, "n": start + n, "kind": f"k{(start + n) % 100}"} | rare(start + n)}
+            for n, one in enumerate(some)
         ]
-        for start in range(0, EVENTS, 100):
-            some = events[start : start + 100]
-            assert made.send("s", json.dumps(some).encode()).accepted == 100
-            indexed: list[dict[str, Any]] = [
-                {**one, "data": {"text": "x" * 400, "n": start + n, "kind": f"k{(start + n) % 100}"} | rare(start + n)}
-                for n, one in enumerate(some)
-            ]
-            assert made.send("d", json.dumps(indexed).encode()).accepted == 100
-        made.clock.sleep(12 * 3600)
-        yield made
+        assert made.send("d", json.dumps(indexed).encode()).accepted == 100
+    made.clock.sleep(12 * 3600)
+    return made
 
 
 def both(stage: Stage, stream: str = "s", **parameters: str) -> tuple[dict[str, Any], list[Any]]:

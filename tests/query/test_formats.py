@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.fakes import SEAL
-from tests.query.test_walk import NOW, STREAM, Fixture
+from tests.worlds.days import NOW, STREAM, Fixture
 from tidetable.events import Event
 from tidetable.exact import decode_json
 from tidetable.problems import ProblemError

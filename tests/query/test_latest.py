@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from aws.sketches import DDSketches
 from tests.fakes import SEAL, FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
+from tests.fakes.serial import Serial
 from tests.query.places import place
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, parse
@@ -59,7 +60,7 @@ def reader_of(held: list[Event], *, archived: int | None = None) -> Reader:
         items = [layout.item_of(event, at=1) for event in held if event.time in period]
         items = [first_version(item, {}) if layout.versioned else item for item in items]
         store.tables[table] = {Key(item["pk"], item["sk"]): item for item in items}
-    return Reader(catalog, store, FakeArchive(), unpacker(store, FakeValues()), SEAL, DDSketches())
+    return Reader(catalog, store, FakeArchive(), unpacker(store, FakeValues()), SEAL, DDSketches(), Serial)
 
 
 @settings(max_examples=100, deadline=None)

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from tests.fakes import SEAL
-from tests.query.test_walk import NOW, STREAM
+from tests.worlds.days import NOW, STREAM
 from tidetable.conditions import Condition, Names, Operator, numbers_of
 from tidetable.config import parse
 from tidetable.problems import ProblemError

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from tests.fakes.catalog import FakeCatalog
+from tests.fakes.serial import Serial
 from tests.lifecycle.world import configuration
 from tidetable.catalog import Backfill, Entry, Opened, State
 from tidetable.keys import Layout
@@ -60,7 +61,7 @@ def hours(count: int, state: State = State.DELETED) -> Catalog:
 def page(catalog: Catalog, tables: Any, **given: str) -> dict[str, Any]:
     parameters = {name.rstrip("_"): [value] for name, value in given.items()}
     query = parse_periods(POLICY, parameters, NOON, SEAL)
-    return describe_periods(query, POLICY, catalog, tables, NOON, SEAL)
+    return describe_periods(query, POLICY, catalog, tables, NOON, SEAL, Serial)
 
 
 def walk(catalog: Catalog, tables: Any, **given: str) -> list[list[str]]:

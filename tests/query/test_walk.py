@@ -1,43 +1,21 @@
 """Cursors walked to the end give every event exactly once, in order, whatever is in between."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
-from threading import Event as Signal
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aws.sketches import DDSketches
-from tests.fakes import SEAL, FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
+from tests.fakes import SEAL
+from tests.fakes.serial import Silent
 from tests.query.places import place
-from tidetable.catalog import ArchiveFacts, Entry, State
-from tidetable.config import Stream, parse
+from tests.worlds.days import LAYOUTS, NOW, START, STREAM, Fixture, many, run
 from tidetable.errors import ArchiveBusy
 from tidetable.events import Event
-from tidetable.keys import Index, Layout
-from tidetable.periods import Kind, Period, containing
-from tidetable.query import Reader, parse_query, run_query
-from tidetable.times import from_text
+from tidetable.periods import Kind, containing
+from tidetable.query import parse_query, run_query
 
-START = datetime(2026, 3, 1, tzinfo=UTC)
-NOW = datetime(2026, 3, 6, tzinfo=UTC)
-STREAM: Stream = parse(
-    """
-    [streams.s]
-    period = "day"
-    late = "5d"
-    retention = 9
-    key = { partition_by = "time", bucket = "6h", shards = 4 }
-    """
-).streams["s"]
-LAYOUTS = [
-    Layout("time", 4, "id", 21_600),
-    Layout("time", 1, "id", 3_600, (Index("by_kind", "kind", 3),)),
-    Layout("time", 16, "series", 86_400, (Index("by_kind", "kind", 1),)),
-    Layout("time", 3, "id", 900),
-]
 # The values that events may have, as a query names them.
 KINDS = {"x": "x", "y#": "y#", "True": "true", "1.50": "1.5"}
 SERIES = ["a", "a!", "b#1", "ü%"]
@@ -52,51 +30,6 @@ events = st.builds(
         [{}, {"kind": "x"}, {"kind": "y#"}, {"kind": True}, {"kind": Decimal("1.50")}, {"kind": ["x"]}]
     ),
 )
-
-
-def event_of(shown: dict[str, Any]) -> Event:
-    return Event(shown["series"], from_text(shown["time"]), shown["id"], shown["data"])
-
-
-class Fixture:
-    """Five days: day 1 is archived, day 3 was never made, and each day has another layout."""
-
-    def __init__(self, held: list[Event]) -> None:
-        self.catalog = FakeCatalog()
-        self.store = FakeStore(self.catalog)
-        self.archive = FakeArchive()
-        for day in (0, 1, 2, 4):
-            period = containing(START + timedelta(days=day), Kind.DAY)
-            mine = [event for event in held if event.time in period]
-            self._period(period, LAYOUTS[day % 4], mine, archived=day == 1)
-        self.reader = Reader(
-            self.catalog, self.store, self.archive, unpacker(self.store, FakeValues()), SEAL, DDSketches()
-        )
-
-    def _period(self, period: Period, layout: Layout, mine: list[Event], *, archived: bool) -> None:
-        table = f"tidetable-t.s.{period.label}"
-        state = State.DELETED if archived else State.OPEN
-        facts = ArchiveFacts(table, len(mine), 0, period.end) if archived else None
-        self.catalog.add(Entry("s", period, table, layout, state, START, archive=facts))
-        items = {layout.key_of(event): layout.item_of(event) for event in mine}
-        if archived:
-            self.archive.keep(table, layout, [layout.event_of(item) for item in items.values()])
-        else:
-            self.store.tables[table] = items
-
-    def walk(self, limit: int, **parameters: str) -> list[Event]:
-        found: list[Event] = []
-        given = {name: [value] for name, value in parameters.items()}
-        while True:
-            answer = run_query(
-                parse_query(STREAM, given | {"limit": [str(limit)]}, NOW, SEAL), STREAM, self.reader, NOW, lambda: 100.0
-            )
-            assert answer.count <= limit
-            found += [event_of(one) for one in answer.document()["events"]]
-            if answer.next is None:
-                return found
-            assert answer.count, "a page that is not the last holds something"
-            given = {"cursor": [answer.next]}
 
 
 def expected(
@@ -136,15 +69,6 @@ def test_walking_a_cursor_gives_every_event_once_and_in_order(
     # The last event of a key is the one that is held, whatever its kind.
     last = list({(event.time, event.series, event.id): event for event in held}.values())
     assert Fixture(held).walk(limit, **parameters) == expected(last, start, end, series, order, kind)
-
-
-def run(fixture: Fixture, **parameters: str):  # type: ignore[no-untyped-def]
-    query = parse_query(STREAM, {name: [value] for name, value in parameters.items()}, NOW, SEAL)
-    return run_query(query, STREAM, fixture.reader, NOW, lambda: 100.0)
-
-
-def many(count: int) -> list[Event]:
-    return [Event("a", START + timedelta(minutes=i), str(i), {}) for i in range(count)]
 
 
 def test_events_that_arrive_while_a_cursor_is_walked_neither_repeat_nor_hide_others() -> None:
@@ -205,32 +129,13 @@ def test_plain_events_beside_a_large_one_are_shown_whole() -> None:
     assert sorted(event.data["n"] for event in found) == list(range(40))
 
 
-class SlowArchive:
-    """An archive whose reader does not come up: the time is up when it is waited for."""
-
-    def __init__(self) -> None:
-        self.up = Signal()
-        self.begun = False
-
-    def read(self, *_: Any, **__: Any) -> Any:
-        self.begun = True
-        self.up.wait()
-        raise AssertionError("nobody waits so long")
-
-
 @pytest.mark.parametrize(("order", "before"), [("asc", ["1", "2"]), ("desc", ["50"])])
 def test_an_archive_that_does_not_answer_in_time_ends_the_page_before_it(order: str, before: list[str]) -> None:
     """What was read before it is the page."""
     fixture = Fixture([Event("a", START + timedelta(hours=n), str(n), {}) for n in (1, 2, 30, 50)])
-    slow = SlowArchive()
-    fixture.reader.archive = slow
-    # All the time there is until the archive's reader was called, none after.
+    fixture.reader.pools = Silent
     parameters = {"from": [START.isoformat()], "to": [(START + timedelta(hours=60)).isoformat()], "order": [order]}
-    query = parse_query(STREAM, parameters, NOW, SEAL)
-    try:
-        answer = run_query(query, STREAM, fixture.reader, NOW, lambda: 0.0 if slow.begun else 100.0)
-    finally:
-        slow.up.set()
+    answer = run_query(parse_query(STREAM, parameters, NOW, SEAL), STREAM, fixture.reader, NOW, lambda: 100.0)
     shown = [one["id"] for one in answer.document()["events"]]
     assert answer.next is not None
     assert shown == before
@@ -239,15 +144,11 @@ def test_an_archive_that_does_not_answer_in_time_ends_the_page_before_it(order: 
 def test_an_archive_that_is_the_first_and_does_not_answer_is_said_to_be_slow() -> None:
     """There is nothing to show yet, and the caller asks again."""
     fixture = Fixture([Event("a", START + timedelta(hours=30), "30", {})])
-    slow = SlowArchive()
-    fixture.reader.archive = slow
+    fixture.reader.pools = Silent
     parameters = {
         "from": [(START + timedelta(hours=25)).isoformat()],
         "to": [(START + timedelta(hours=47)).isoformat()],
     }
     query = parse_query(STREAM, parameters, NOW, SEAL)
-    try:
-        with pytest.raises(ArchiveBusy, match="slow"):
-            run_query(query, STREAM, fixture.reader, NOW, lambda: 0.0)
-    finally:
-        slow.up.set()
+    with pytest.raises(ArchiveBusy, match="slow"):
+        run_query(query, STREAM, fixture.reader, NOW, lambda: 100.0)

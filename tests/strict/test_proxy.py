@@ -1,5 +1,6 @@
 """The strict service over HTTP: what boto3 and the adapters make of it, in front of DynamoDB Local."""
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ from local.dynamodb_local import DynamoDBLocal
 from local.stack import aws_client
 from strict import Fault, Kind, ManualClock, StrictDynamo
 from strict.engines import LOCAL_UNKNOWN, HttpEngine
-from strict.proxy import Proxy
+from strict.proxy import Proxy, _Handler
 from tests.strict.console import KB, KEYS, NOON, billing, item
 
 
@@ -32,7 +33,7 @@ def proxy(local: str) -> Iterator[Proxy]:
             service.account.engine.call("DeleteTable", {"TableName": name})
 
 
-def client(endpoint: str, timeout: float = 5, attempts: int = 1) -> Any:
+def client(endpoint: str, timeout: float = 60, attempts: int = 1) -> Any:
     return boto3.client(
         "dynamodb",
         endpoint_url=endpoint,
@@ -82,13 +83,23 @@ def test_boto3_sees_reasons_and_times(proxy: Proxy) -> None:
     ]
 
 
-def test_a_time_out_before_and_one_after_the_write(proxy: Proxy) -> None:
+def test_a_time_out_before_and_one_after_the_write(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller gives up soon; what the service did by then is looked at once it has done it."""
+    lost, lose = threading.Event(), _Handler._lose
+
+    def losing(handler: _Handler, kind: Kind) -> None:
+        lost.set()
+        lose(handler, kind)
+
+    monkeypatch.setattr(_Handler, "_lose", losing)
     dynamodb = table(proxy)
     hasty = client(proxy.endpoint, timeout=0.3)
     for kind, held in ((Kind.TIMEOUT_BEFORE, 0), (Kind.TIMEOUT_AFTER, 1)):
         proxy.service.faults.add(Fault(kind, operation="PutItem"))
         with pytest.raises(ReadTimeoutError):
             hasty.put_item(TableName="tides", Item=item())
+        assert lost.wait(60)
+        lost.clear()
         proxy.service.faults.clear()
         assert dynamodb.scan(TableName="tides")["Count"] == held
 

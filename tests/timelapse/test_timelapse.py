@@ -4,14 +4,12 @@
 is asked for less. Weeks expire from day 10 on, the first month on day 30.
 """
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from tests.conftest import DAYS, SEED
-from tests.fakes.serial import everywhere
 from tests.timelapse import course
 from tests.timelapse.checks import walk
 from tests.timelapse.course import BEGINNING, POLICIES, START
@@ -27,14 +25,12 @@ FIRST = to_text(BEGINNING)
 
 
 @pytest.fixture(scope="module")
-def life() -> Iterator[Life]:
+def life() -> Life:
     print(f"time-lapse of {DAYS} days with seed {SEED}")
-    with pytest.MonkeyPatch.context() as patch:
-        everywhere(patch)
-        life = Life(SEED, DAYS)
-        life.run()
-        print(dict(sorted(life.outcomes.items())))
-        yield life
+    life = Life(SEED, DAYS)
+    life.run()
+    print(dict(sorted(life.outcomes.items())))
+    return life
 
 
 def found(life: Life, stream: str, **parameters: str) -> list[dict[str, Any]]:

@@ -8,7 +8,6 @@ table a run reads what was left unused for it, and ends: the function's time cos
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
@@ -38,7 +37,7 @@ from tidetable.leases import leased
 from tidetable.lifecycle.expiry import settled_at
 from tidetable.lifecycle.known import recorded_policy
 from tidetable.periods import from_label
-from tidetable.ports import Catalog, Clock, Table, Tables
+from tidetable.ports import Catalog, Clock, Pools, Table, Tables
 from tidetable.times import from_text, to_text
 
 # With less time left than this no page is fetched: the open part must still be written, read back and noted.
@@ -60,6 +59,7 @@ class Exporter:
     format: Format
     clock: Clock
     completer: Completer
+    pools: Pools
     part_bytes: int = 32_000_000
 
     def policy(self, stream: str) -> ArchivePolicy:
@@ -180,7 +180,7 @@ def _export(entry: Entry, parts: Exporter, remaining: Callable[[], float]) -> tu
     burst = SMOOTH_SECONDS if table.on_demand else BURST_SECONDS
     pacer = Pacer(rate, parts.clock, burst=burst, free=from_text(plan.free) if plan.free else None)
     segments = [Segment(entry, number, plan, parts, pacer, remaining) for number in range(plan.segments)]
-    with ThreadPoolExecutor(plan.segments) as pool:
+    with parts.pools(plan.segments) as pool:
         progress = list(pool.map(Segment.run, segments))
     if all(one.done for one in progress):
         return plan, progress, 0.0

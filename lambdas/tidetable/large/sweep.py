@@ -10,7 +10,7 @@ Then the objects of live periods are compared with their items, one by one, from
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -27,7 +27,7 @@ from tidetable.keys import Key
 from tidetable.large.forms import blob_prefix, earlier_keys
 from tidetable.lifecycle.known import known_streams
 from tidetable.periods import from_label
-from tidetable.ports import Catalog, Clock, EventStore
+from tidetable.ports import Catalog, Clock, EventStore, Pools
 
 # An object's item follows within the time of a request. A day leaves room for every clock that may be wrong.
 GRACE = timedelta(days=1)
@@ -85,6 +85,7 @@ class Sweeper:
     objects: Store
     notes: Notes
     clock: Clock
+    pools: Pools
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -126,7 +127,7 @@ def sweep(parts: Sweeper, remaining: Callable[[], float], *, dry_run: bool = Fal
     is reported, and keeps no other object from being swept.
     """
     run = _Run(parts, remaining, Swept(dry_run))
-    with ThreadPoolExecutor(CONCURRENCY) as run.pool:
+    with parts.pools(CONCURRENCY) as run.pool:
         if run.remove_expired():
             run.remove_orphans()
     return run.swept
@@ -135,7 +136,7 @@ def sweep(parts: Sweeper, remaining: Callable[[], float], *, dry_run: bool = Fal
 class _Run:
     """One sweep."""
 
-    pool: ThreadPoolExecutor
+    pool: Executor
 
     def __init__(self, parts: Sweeper, remaining: Callable[[], float], swept: Swept) -> None:
         self._parts = parts

@@ -22,7 +22,7 @@ from tidetable.lifecycle.actions import (
 )
 from tidetable.names import parts_table
 from tidetable.period_tables import POLL_SECONDS, WAIT_SECONDS, NotReady, PeriodTables, at_most
-from tidetable.ports import Archiver, Catalog, Clock, Scaling, Table, Tables
+from tidetable.ports import Archiver, Catalog, Clock, Pools, Scaling, Table, Tables
 
 # With less time left than this, an archive is left to a later run.
 _ARCHIVE_SECONDS = 20.0
@@ -39,6 +39,7 @@ class World:
     scaling: Scaling
     archiver: Archiver
     clock: Clock
+    pools: Pools
     remaining: Callable[[], float]
     patience: Callable[[], float] | None = None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
@@ -13,7 +12,7 @@ from tidetable.catalog import Backfill, Entry, State
 from tidetable.config import Config, Stream
 from tidetable.lifecycle.known import Known, known_streams
 from tidetable.lifecycle.ladder import level_for
-from tidetable.ports import Catalog, Table, Tables
+from tidetable.ports import Catalog, Pools, Table, Tables
 from tidetable.times import EPOCH
 
 CONCURRENCY = 8
@@ -64,6 +63,7 @@ def observe(
     config: Config,
     catalog: Catalog,
     tables: Tables,
+    pools: Pools,
     now: datetime,
     planned: Sequence[Backfill] = (),
     only: str | None = None,
@@ -86,7 +86,7 @@ def observe(
             entries[name] = catalog.entries(name, oldest, consistent=True)
         except Exception as error:  # one stream's trouble must not keep the next table of another from being made
             observation.troubles.append(f"the catalog could not be read for {name}: {said(error)}")
-    with ThreadPoolExecutor(CONCURRENCY) as pool:
+    with pools(CONCURRENCY) as pool:
         for name, found in entries.items():
             held = [one for one in found if one.state is not State.DELETED]
             due = [one.table for one in held if _is_due(one, config, now)]

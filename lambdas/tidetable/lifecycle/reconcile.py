@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -20,7 +19,7 @@ from tidetable.lifecycle.observe import CONCURRENCY, observe, remember_horizons,
 from tidetable.lifecycle.outlook import Outlook, outlook
 from tidetable.lifecycle.plan import plan
 from tidetable.period_tables import NotReady, at_most
-from tidetable.ports import Archiver, Catalog, Clock, Scaling, TableRefused, Tables
+from tidetable.ports import Archiver, Catalog, Clock, Pools, Scaling, TableRefused, Tables
 from tidetable.times import to_text
 
 LEASE = "lifecycle"
@@ -113,6 +112,13 @@ class Reconciler:
     scaling: Scaling
     archiver: Archiver
     clock: Clock
+    pools: Pools
+
+    def world(self, remaining: Callable[[], float]) -> World:
+        """What the actions of a run act upon, which may take ``remaining`` seconds."""
+        return World(
+            self.stage, self.catalog, self.tables, self.scaling, self.archiver, self.clock, self.pools, remaining
+        )
 
 
 def reconcile(
@@ -154,7 +160,7 @@ def _run(
     select: Callable[[Action], bool] | None,
     planned: Sequence[Backfill] = (),
 ) -> None:
-    observation = observe(parts.config, parts.catalog, parts.tables, report.now, planned, report.only)
+    observation = observe(parts.config, parts.catalog, parts.tables, parts.pools, report.now, planned, report.only)
     config = observation.config
     report.troubles = observation.troubles
     report.outlook = outlook(config, observation.streams, report.now)
@@ -167,7 +173,7 @@ def _run(
         report.done = [_found(action) or Done(action, "planned") for action in actions]
         return
     remember_policies(parts.catalog, observation.known)
-    world = World(parts.stage, parts.catalog, parts.tables, parts.scaling, parts.archiver, parts.clock, remaining)
+    world = parts.world(remaining)
     for _, ranked in groupby(actions, key=lambda action: action.rank):
         world.patience = at_most(RANK_SECONDS, parts.clock, remaining)
         report.done += _attempt_all(list(ranked), world, report.now)
@@ -201,7 +207,7 @@ def _attempt_all(actions: Sequence[Action], world: World, now: datetime) -> list
     width = ARCHIVES_AT_ONCE if any(isinstance(action, Archive) for action in actions) else CONCURRENCY
     done: list[Done] = []
     while actions:
-        with ThreadPoolExecutor(width) as pool:
+        with world.pools(width) as pool:
             tried = list(pool.map(lambda action: _attempt(action, world, now), actions))
         again = [one for one in tried if one.crowded and isinstance(one.action, Create) and width > 1]
         done += [one for one in tried if one not in again]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -48,7 +47,7 @@ def remove(config: Config, world: World, now: datetime, owner: str) -> Removed:
         _wait_for_lease(world, LEASE, owner, held)
         removed = Removed()
         entries = list(_entries(config, world, now))
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+        with world.pools(_AT_ONCE) as pool:
             list(pool.map(lambda entry: _attempt(entry, world, now, owner, removed), entries))
     if removed.failed:
         first = "; ".join(f"{table}: {why}" for table, why in sorted(removed.failed.items())[:_NAMED])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 
 from tidetable.catalog import Entry, State
@@ -35,7 +34,7 @@ def take_back(config: Config, world: World, catalog_table: str) -> list[str]:
         return []
     since = catalog.created - _CLOCKS_APART
     young = [entry for entry in entries if _is_young(entry, world, since)]
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with world.pools(_AT_ONCE) as pool:
         attempts = [pool.submit(_take_back, entry, world) for entry in young]
     # Every table was attempted by now; the first that could not be deleted speaks for all.
     return [attempt.result() for attempt in attempts]

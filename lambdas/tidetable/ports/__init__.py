@@ -19,6 +19,7 @@ from tidetable.ports.data import (
     Values,
     Written,
 )
+from tidetable.ports.pools import Pools
 from tidetable.ports.records import Catalog, CatalogReader, Clock
 from tidetable.ports.tables import Scaling, Table, TableRefused, Tables, TableSpec
 
@@ -40,6 +41,7 @@ __all__ = [
     "Overflow",
     "Page",
     "Plain",
+    "Pools",
     "Put",
     "Rank",
     "Scaling",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -12,7 +11,7 @@ import msgspec
 
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream
-from tidetable.ports import CatalogReader, Table, Tables
+from tidetable.ports import CatalogReader, Pools, Table, Tables
 from tidetable.problems import refuse
 from tidetable.query.cursor import Seal
 from tidetable.query.params import opened, parse_instant_of, parse_limit, single
@@ -83,14 +82,20 @@ def _states(values: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def describe_periods(
-    query: PeriodsQuery, stream: Stream, catalog: CatalogReader, tables: Tables, now: datetime, seal: Seal
+    query: PeriodsQuery,
+    stream: Stream,
+    catalog: CatalogReader,
+    tables: Tables,
+    now: datetime,
+    seal: Seal,
+    pools: Pools,
 ) -> dict[str, Any]:
     """A page of a stream's periods, newest first, the cursor of the page after it, and the backfills under way.
 
     A page may hold fewer periods than its limit, even none, before the last: only a ``next`` of null is the end.
     """
     entries, reached = _page(query, stream, catalog)
-    with ThreadPoolExecutor(_CONCURRENCY) as pool:
+    with pools(_CONCURRENCY) as pool:
         described: Iterable[Table | None] = pool.map(
             lambda entry: tables.describe(entry.table) if entry.state is not State.DELETED else None, entries
         )

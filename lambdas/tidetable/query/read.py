@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -26,6 +26,7 @@ from tidetable.ports import (
     EventStore,
     Page,
     Plain,
+    Pools,
     Sketches,
 )
 from tidetable.query.cursor import Position, Seal
@@ -55,6 +56,7 @@ class Reader:
     unpacker: Unpacker
     seal: Seal
     sketches: Sketches
+    pools: Pools
 
 
 @dataclass(slots=True)
@@ -145,7 +147,7 @@ class StageReader:
         """
         begun: deque[_Begun] = deque()
         coming, ahead, number = iter(stages), 1, 0
-        pool = ThreadPoolExecutor(ARCHIVES)
+        pool = self._reader.pools(ARCHIVES)
         try:
             while following := [begun[0].stage] if begun else list(islice(coming, ahead)):
                 stage = following[0]
@@ -170,7 +172,7 @@ class StageReader:
             # A full page does not wait for what was read ahead.
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _begin(self, stages: Sequence[Stage], pool: ThreadPoolExecutor) -> list[_Begun]:
+    def _begin(self, stages: Sequence[Stage], pool: Executor) -> list[_Begun]:
         """The first pages of some stages, all at once."""
         self._periods |= {stage.entry.table: stage.entry.period for stage in stages}
         archived = [pool.submit(self._read, stage.archive) if stage.archive is not None else None for stage in stages]
@@ -271,7 +273,7 @@ class StageReader:
         except TimeoutError:
             return None
 
-    def _archived(self, stage: Stage, first: ArchivePage, pool: ThreadPoolExecutor) -> Iterator[Batch]:
+    def _archived(self, stage: Stage, first: ArchivePage, pool: Executor) -> Iterator[Batch]:
         keys, layout = stage.archive, stage.entry.layout.across(self._query.series)
         page = first
         while keys is not None:

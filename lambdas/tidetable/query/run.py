@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -11,7 +10,7 @@ from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.errors import TableMissing
 from tidetable.events import Item
-from tidetable.ports import Table, Tables
+from tidetable.ports import Pools, Table, Tables
 from tidetable.query.answer import Answer, AnswerPage, Texts
 from tidetable.query.cursor import Position
 from tidetable.query.explain import explained
@@ -51,13 +50,13 @@ def explain_query(
 ) -> dict[str, Any]:
     """What ``run_query`` would read, and about how much; or, with ``whole``, what reads the range to its end."""
     plan = plan_query(query, reader.catalog.entries(stream.name, query.start, query.end))
-    return explained(query, plan, described(plan.stages, tables), now, whole=whole)
+    return explained(query, plan, described(plan.stages, tables, reader.pools), now, whole=whole)
 
 
-def described(stages: Iterable[Stage], tables: Tables) -> dict[str, Table | None]:
+def described(stages: Iterable[Stage], tables: Tables, pools: Pools) -> dict[str, Table | None]:
     """The tables of some stages as DynamoDB describes them."""
     live = sorted({stage.entry.table for stage in stages if stage.archive is None})
-    with ThreadPoolExecutor(AHEAD) as pool:
+    with pools(AHEAD) as pool:
         return dict(zip(live, pool.map(tables.describe, live), strict=True))
 
 

@@ -20,7 +20,7 @@ def explain_top(ranking: Ranking, stream: Stream, reader: Reader, tables: Tables
     """What ``find_top`` would read, and about how much."""
     gaps: list[Gap] = []
     stages = plan_ranking(ranking, reader.catalog.entries(stream.name, ranking.start, ranking.end), gaps)
-    found = estimate_top(stages, ranking.limit, described(stages, tables), now)
+    found = estimate_top(stages, ranking.limit, described(stages, tables, reader.pools), now)
     asked = {
         "stream": ranking.stream,
         "index": ranking.index.name,

@@ -8,7 +8,6 @@ order), as far as ties at the end of a page are few enough to be read; if they a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -214,7 +213,7 @@ class _Run:
 
     def _read_archives(self, stages: Sequence[Stage]) -> None:
         """The first of each archived period, a few side by side."""
-        pool = ThreadPoolExecutor(ARCHIVES)
+        pool = self._reader.pools(ARCHIVES)
         try:
             for reading in [pool.submit(self._read_archive, stage) for stage in stages]:
                 reading.result(timeout=max(self._remaining() - RESERVE, 0.1))

@@ -1,0 +1,115 @@
+"""The commands on a stage in memory."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from typer.testing import CliRunner, Result
+
+from cli import clock, common
+from cli.account import Account
+from cli.app import app
+from tests.fakes.serial import Serial
+from tests.fakes.stage import Stage
+from tests.worlds.hours import CONFIG
+
+ROOT = Path(__file__).parents[2]
+# No test reads the real clock; at this minute no step of the ladder is due.
+NOW = datetime(2026, 3, 15, 12, 20, tzinfo=UTC)
+
+
+class FakeFunctions:
+    """The deployed functions, run in this process."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.fails = False
+        self.archiver_calls = 0
+        self.asked: list[Any] = []
+
+    def invoke(self, FunctionName: str, Payload: bytes) -> Any:  # noqa: N803 - boto3's names
+        given = json.loads(Payload)
+        if self.fails:
+            return self._answer({"errorMessage": "out of memory"}) | {"FunctionError": "Unhandled"}
+        if FunctionName == "archiver":
+            # Two runs, as for a large table.
+            self.archiver_calls += 1
+            if self.archiver_calls == 1:
+                return self._answer({**given, "state": "archiving", "events": 1})
+            self.stage.archive(given["stream"], given["period"], within=100)
+            return self._answer({**given, "state": "archived", "events": 3})
+        if FunctionName == "restorer":
+            # Two runs, as for a large archive.
+            if not given["start"]:
+                return self._answer({**given, "state": "restoring", "parts": 2, "next": {"part": 1}})
+            assert given["start"] == {"part": 1}
+            done = self.stage.restore(given["stream"], given["period"], keep_days=given["keep_days"])
+            return self._answer({**given, "state": done.entry.state.value, "parts": 2, "next": None})
+        self.asked.append(given)
+        return self._answer(self.stage.run_lifecycle(dry_run=given.get("dry_run", False)).document())
+
+    @staticmethod
+    def _answer(document: Any) -> Any:
+        class Body:
+            def read(self) -> bytes:
+                return json.dumps(document).encode()
+
+        return {"Payload": Body()}
+
+
+class FakeMetrics:
+    """CloudWatch, which answers in two pages what tables and indexes took."""
+
+    def __init__(self, taken: dict[tuple[str, str, str], float]) -> None:
+        self.taken = taken
+        self.asked: list[Any] = []
+        self.fails = False
+
+    def get_paginator(self, name: str) -> Any:
+        assert name == "get_metric_data"
+        return self
+
+    def paginate(self, *, MetricDataQueries: Any, StartTime: Any, EndTime: Any) -> Any:  # noqa: N803 - boto3's names
+        if self.fails:
+            raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "GetMetricData")
+        assert len(MetricDataQueries) <= 500
+        assert EndTime - StartTime == timedelta(days=30)
+        self.asked.append(MetricDataQueries)
+        results = []
+        for one in MetricDataQueries:
+            metric = one["MetricStat"]["Metric"]
+            places = {place["Name"]: place["Value"] for place in metric["Dimensions"]}
+            kind = "write" if metric["MetricName"] == "ConsumedWriteCapacityUnits" else "read"
+            units = self.taken.get((places["TableName"], places.get("GlobalSecondaryIndexName", ""), kind), 0.0)
+            results.append({"Id": one["Id"], "Values": [units / 4, units / 4]})
+        return iter([{"MetricDataResults": results}, {"MetricDataResults": results}])
+
+
+@pytest.fixture
+def functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeFunctions:
+    (tmp_path / "tidetable.toml").write_text(CONFIG)
+    monkeypatch.chdir(tmp_path)
+    stage = Stage(NOW - timedelta(hours=8, minutes=5), CONFIG)
+    functions = FakeFunctions(stage)
+    for hours in range(8, -1, -1):
+        # A run takes its time: begun each from the end of the one before, the last would look into another hour.
+        stage.clock.time = NOW - timedelta(hours=hours)
+        stage.run_lifecycle()
+    stage.clock.time = NOW
+    monkeypatch.setattr(clock, "read_clock", stage.clock.now)
+    names = "lifecycle", "archiver", "restorer"
+    account = Account("t", stage.catalog, stage.tables, *names, functions, metrics=FakeMetrics({}), pools=Serial)
+    monkeypatch.setattr(common, "connect", lambda *_, **__: account)
+    return functions
+
+
+@pytest.fixture
+def stage(functions: FakeFunctions) -> Stage:
+    return functions.stage
+
+
+def run(*arguments: str, input: str | None = None) -> Result:
+    return CliRunner().invoke(app, arguments, input=input, env={"COLUMNS": "200"})

@@ -1,0 +1,104 @@
+"""Events and layouts to write into an archive's parts, and a part that is written and read."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from io import BytesIO
+from typing import Any
+
+from hypothesis import strategies as st
+
+from aws.archive.between import between
+from aws.archive.parquet import Parquet
+from aws.wire import item_of, plain, value_text
+from tidetable.events import Event
+from tidetable.keys import ATTRIBUTES, Index, Layout
+from tidetable.large.forms import stem
+from tidetable.ports import ArchiveRange
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+RANKED = Layout(
+    "series",
+    2,
+    "id",
+    0,
+    (
+        Index("status", "status", 3, project=("n", "a")),
+        Index("ranking", "*", 2, "n"),
+        Index("kinds", kind="status", kinds=(("new", "n"), ("x", "a.b")), project=()),
+        Index("again", replica=True),
+    ),
+)
+NUMBERS = ["0", "-1", "3.14", "100", "0.1", "1E+125", "-1E-130", "9007199254740993", "1700000000000000", "2.50"]
+TEXTS = ["", "a", 'é#%"\\\n\u2028\x00\x1f\x7f', "😀", "2026-03-01", "2026-03-01T00:00:00Z", '{"S":"x"}', "null", "1"]
+text = st.sampled_from(TEXTS) | st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+leaves = st.one_of(
+    st.sampled_from(NUMBERS).map(lambda one: {"N": one}),
+    st.integers(-(10**37), 10**37).map(lambda one: {"N": str(one)}),
+    st.floats(-1e9, 1e9).map(lambda one: {"N": f"{one:.6f}"}),
+    text.map(lambda one: {"S": one}),
+    st.booleans().map(lambda one: {"BOOL": one}),
+    st.just({"NULL": True}),
+    st.sampled_from(["", "AAEC", "/+8="]).map(lambda one: {"B": one}),
+)
+sets = st.one_of(
+    st.sets(st.sampled_from(TEXTS), min_size=1).map(lambda one: {"SS": list(one)}),
+    st.sets(st.sampled_from(NUMBERS), min_size=1).map(lambda one: {"NS": list(one)}),
+    st.sets(st.sampled_from(["AAEC", "/+8="]), min_size=1).map(lambda one: {"BS": list(one)}),
+)
+names = st.sampled_from(["a", "b", "status", "time", "Status", "n", "é", "", "a b", 'q"', "pk_x", "data"])
+
+
+def nested(inner: Any) -> Any:
+    return st.lists(inner, max_size=3).map(lambda one: {"L": one}) | st.dictionaries(names, inner, max_size=3).map(
+        lambda one: {"M": one}
+    )
+
+
+values = st.recursive(leaves, nested, max_leaves=6)
+awkward = st.recursive(leaves | sets, nested, max_leaves=6)
+
+
+def made(
+    layout: Layout, series: str, micros: int, id: str, data: dict[str, Any], more: dict[str, Any], version: int = 0
+) -> Any:
+    """An item in DynamoDB JSON: the key of an event, any data, and attributes that no event has."""
+    values = {name: plain(value) for name, value in data.items()}
+    event = Event(series, START + timedelta(microseconds=micros), id, values)
+    keys = {
+        name: json.loads(value_text(value))
+        for name, value in layout.item_of(event).items()
+        if name in ("pk", "sk") or name.startswith(ATTRIBUTES)
+    }
+    if layout.versioned and version:
+        keys = {"pk": keys["pk"], "sk": {"S": f"v{version}#{stem(keys['sk']['S'])}"}, "version": {"N": str(version)}}
+    return {**more, **keys, "data": {"M": data}}
+
+
+def native(item: Any) -> Any:
+    """The item in an order of its own, sets too."""
+    if isinstance(item, dict):
+        return {name: native(item[name]) for name in sorted(item)}
+    if isinstance(item, list):
+        return [native(one) for one in item]
+    return sorted(map(repr, item)) if isinstance(item, set) else item
+
+
+def round_trip(layout: Layout, items: list[Any], columns: dict[str, str], pages: int = 2) -> bytes:
+    """Write the items in pages, and check all that can be checked of the part."""
+    form = Parquet()
+    writer = form.writer(layout, columns)
+    for start in range(0, len(items), pages):
+        writer.add(json.dumps(items[start : start + pages], ensure_ascii=start % 4 == 0).encode())
+    body = writer.finish()
+    whole = form.page_facts(json.dumps(items).encode())
+    assert writer.facts.same == whole.same
+    assert form.facts(body, layout).same == whole.same
+    held = list(form.items(body, layout))
+    assert sorted(map(native, held), key=repr) == sorted(map(native, map(item_of, items)), key=repr)
+    assert [item["sk"] for item in held] == sorted(item["sk"]["S"] for item in items)
+    events = [event for event, _ in between(BytesIO(body), ArchiveRange("", "", "~"), layout)]
+    places = [item["sk"] for item in held]
+    if layout.versioned:
+        places = [f"v0#{stem(place)}" for place in places]
+    assert [layout.sort_key(one.time, one.series, one.id) for one in events] == places
+    return body

@@ -1,0 +1,16 @@
+"""A stage that was just deployed, on fakes."""
+
+from tests.lifecycle.world import World
+from tidetable.config import TableClass
+from tidetable.ports import TableSpec
+
+CATALOG = "tidetable-t-catalog"
+
+
+def deployed(**changes: object) -> World:
+    """A world whose catalog was made just before its first run."""
+    world = World(**changes)
+    world.tables.create(TableSpec(CATALOG, None, None, TableClass.STANDARD, {}))
+    world.clock.sleep(10)
+    world.run()
+    return world
