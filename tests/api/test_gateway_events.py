@@ -119,6 +119,29 @@ def test_events_are_sent_and_found_by_ref_below_a_base_path(plain: Gateway) -> N
     assert (status, found["id"], found["data"]) == (200, "ci/1 é", {"mag": 4.2})
 
 
+@pytest.mark.usefixtures("plain")
+def test_a_page_says_in_its_headers_where_the_next_begins_and_what_it_took() -> None:
+    body = json.dumps([{"series": "pages", "id": str(n), "data": {}} for n in range(3)])
+    assert ask(event("/v1/streams/{stream}/events", QUAKES, body=body))[0] == 200
+
+    def page(**given: str) -> tuple[dict[str, str], Any]:
+        sent = event("/v1/streams/{stream}/events", QUAKES)
+        parameters = {name: [value] for name, value in {"series": "pages", **given}.items()}
+        status, headers, document = ask(sent | {"multiValueQueryStringParameters": parameters})
+        assert status == 200
+        return headers, document
+
+    headers, document = page(limit="2")
+    assert len(document["events"]) == 2
+    assert headers["Tidetable-Next"] == document["next"]
+    assert headers["Tidetable-Gaps"] == str(len(document["gaps"]))
+    assert float(headers["Tidetable-Read-Units"]) > 0
+    assert int(headers["Tidetable-Events-Read"]) >= 2
+    headers, document = page(cursor=headers["Tidetable-Next"], limit="2")
+    assert len(document["events"]) == 1
+    assert "Tidetable-Next" not in headers
+
+
 ASKED = [
     event("/v1/streams", None),
     event("/v1/streams/{stream}/events", {"stream": "nothing"}),

@@ -239,6 +239,7 @@ def test_cost_prices_a_workload_and_refuses_what_is_none(tmp_path: Path) -> None
     assert "workload.toml" in refused.output or "tidetable.toml" in refused.output
 
 
+<<<<<<< HEAD
 # Each command, and an option or argument of its help that tells it from the others.
 COMMANDS = {
     "apply": "--yes",
@@ -262,3 +263,19 @@ def test_every_command_explains_itself() -> None:
         result = run(name, "--help")
         assert result.exit_code == 0, name
         assert word in re.sub(r"\x1b\[[0-9;]*m", "", result.output), name
+=======
+COMMANDS = {"status", "check", "plan", "apply", "archive", "restore", "backfill", "replay", "sweep", "simulate", "cost"}
+
+
+def test_every_command_is_listed_with_what_it_does_and_explains_itself() -> None:
+    assert {one.name or getattr(one.callback, "__name__", "") for one in app.registered_commands} == COMMANDS
+    overview = " ".join(run("--help").output.split())
+    for one in app.registered_commands:
+        name = one.name or getattr(one.callback, "__name__", "")
+        first = " ".join((getattr(one.callback, "__doc__", "") or "").split())[:25]
+        assert len(first) == 25, f"{name} says what it does"
+        shown = run(name, "--help")
+        assert shown.exit_code == 0
+        assert first in " ".join(shown.output.split())
+        assert name in overview
+>>>>>>> w2-mutants1

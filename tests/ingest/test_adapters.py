@@ -146,3 +146,29 @@ def test_backfills_are_read_consistently() -> None:
     client: Any = Dynamo()
     DynamoCatalog(client, "catalog").backfills("quakes")
     assert client.consistent == [True]
+
+
+class Items:
+    """The GetItem and Query of a catalog, and whether each was consistent."""
+
+    def __init__(self) -> None:
+        self.consistent: list[bool] = []
+
+    def get_item(self, **request: Any) -> dict[str, Any]:
+        self.consistent.append(request.get("ConsistentRead", False))
+        return {"Item": {"secret": {"S": "ab"}}}
+
+    def get_paginator(self, _: str) -> Any:
+        return self
+
+    def paginate(self, **request: Any) -> list[dict[str, Any]]:
+        self.consistent.append(request.get("ConsistentRead", False))
+        return [{"Items": []}]
+
+
+def test_what_decides_about_the_whole_stage_is_read_consistently() -> None:
+    """The secret of cursors, whether the stage stands, and which streams it has."""
+    client: Any = Items()
+    catalog = DynamoCatalog(client, "catalog")
+    assert (catalog.secret(), catalog.stands(), catalog.policies()) == (b"\xab", True, [])
+    assert client.consistent == [True, True, True]

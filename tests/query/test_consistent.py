@@ -117,6 +117,23 @@ def test_an_event_of_a_table_that_was_archived_just_now_is_found_by_its_ref() ->
     assert get_event(STREAM, ref, fixture.reader, {})["data"] == {"n": 1}
 
 
+@pytest.mark.parametrize("consistent", ["true", "false"])
+def test_the_catalog_is_read_as_consistently_as_the_query_wants(consistent: str) -> None:
+    fixture = Fixture(many(10))
+    fixture.catalog.reads.clear()
+    assert run(fixture, **SPAN_OF_FIXTURE, consistent=consistent).count == 10
+    assert [one for _, _, one in fixture.catalog.reads] == [consistent == "true"]
+
+
+def test_a_ref_of_another_stream_is_refused_and_names_its_own() -> None:
+    fixture = Fixture(many(1))
+    (entry,) = [one for one in fixture.catalog.items.values() if one.period.start == START]
+    ref = Ref("other", entry.period, entry.layout.key_of(many(1)[0])).encode()
+    with pytest.raises(ProblemError, match="this ref belongs to stream 'other'") as refused:
+        get_event(STREAM, ref, fixture.reader, {})
+    assert (refused.value.problem.status, refused.value.problem.code) == (400, "bad_ref")
+
+
 def test_what_is_yet_to_come_is_no_gap() -> None:
     """The range goes on for two days after now, for which there is no table."""
     fixture = Fixture(many(10))

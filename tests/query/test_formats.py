@@ -13,7 +13,7 @@ from tests.worlds.days import NOW, STREAM, Fixture
 from tidetable.events import Event
 from tidetable.exact import decode_json
 from tidetable.problems import ProblemError
-from tidetable.query import Answer, Form, form_of, parse_query, rendered, run_query
+from tidetable.query import Answer, Form, fits, form_of, parse_query, rendered, run_query
 from tidetable.times import from_text
 
 EVENTS = [
@@ -98,3 +98,23 @@ def test_flat_rows_have_their_fields_by_path_and_numbers_as_they_are() -> None:
         last = rows[1]
         assert list(last) == ["series", "time", "id", "data.n", "data.place.state", "data.place.at", "ref"]
         assert (last["data.n"], last["data.place.at"]) == (1, [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("body", "fit"),
+    [
+        ("x" * 6_000_000, True),
+        ("x" * 6_000_001, False),
+        ('"' * 3_000_000, True),
+        ('"' * 3_000_001, False),
+        ("\n" * 3_000_000, True),
+        ("\n" * 3_000_001, False),
+        ("é" * 3_000_001, False),
+    ],
+    ids=["full", "over", "quotes", "a quote over", "lines", "a line over", "two bytes each"],
+)
+def test_a_body_fits_as_long_as_a_function_may_answer_it(body: str, fit: bool) -> None:
+    """AWS: 6 MB; on the way a quote and the end of a line take two bytes."""
+    assert fits(answer(), Form("csv"), body) is fit
+    assert fits(answer(), Form("json", flat=True), body) is fit
+    assert fits(answer(), Form("json"), body) is True, "pages of JSON were cut before"

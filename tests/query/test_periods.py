@@ -6,10 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from strict import ManualClock
 from tests.fakes.catalog import FakeCatalog
 from tests.fakes.serial import Serial
 from tests.lifecycle.world import configuration
-from tidetable.catalog import Backfill, Entry, Opened, State
+from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, State
+from tidetable.config import parse
+from tidetable.expired import PresentCatalog
 from tidetable.keys import Layout
 from tidetable.periods import Kind, containing
 from tidetable.ports import Table
@@ -157,3 +160,27 @@ def test_a_cursor_is_good_for_its_own_stream_and_query_only(tables: Tables) -> N
     other = configuration().streams["s"]
     with pytest.raises(ProblemError, match="belongs to stream s"):
         parse_periods(msgspec.structs.replace(other, name="t"), {"cursor": [following]}, NOON, SEAL)
+
+
+def test_a_backfill_that_is_over_is_not_shown_on_its_period(tables: Tables) -> None:
+    catalog = hours(1, State.OPEN)
+    catalog.move(catalog.entries("s")[0], State.OPEN, expected=[State.OPEN], opened=Opened(NOON, 5, 6))
+    assert page(catalog, tables)["periods"][0]["backfill"] is None
+    catalog.move(
+        catalog.entries("s")[0], State.OPEN, expected=[State.OPEN], opened=Opened(NOON + timedelta(seconds=1), 5, 6)
+    )
+    assert page(catalog, tables)["periods"][0]["backfill"] is not None
+
+
+def test_an_archive_is_shown_with_the_time_at_which_it_expired(tables: Tables) -> None:
+    """Readers see it from that instant on, though the catalog is told later."""
+    catalog = hours(1)
+    written = NOON - timedelta(days=30)
+    facts = ArchiveFacts("manifest", 5, 700, written)
+    catalog.move(catalog.entries("s")[0], State.DELETED, expected=[State.DELETED], archive=facts)
+    text = '[archive]\nexpire_after = "{}d"\n[streams.s]\nperiod = "hour"\nlate = "1h"\nretention = 3\n'
+    for days, more in ((31, {}), (30, {"expired_at": "2026-03-15T12:00:00.000000Z"}), (0, {})):
+        config = parse(text.format(days) + 'key = { partition_by = "series" }')
+        present: Any = PresentCatalog(catalog, config, ManualClock(NOON))
+        shown = page(present, tables)["periods"][0]["archive"]
+        assert shown == {"manifest": "manifest", "events": 5, "bytes": 700, **more}

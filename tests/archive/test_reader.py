@@ -1,0 +1,50 @@
+"""The archive reader's handler: what it reads is what was asked for, and it is counted."""
+
+import importlib
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+import settings
+import wiring_archive
+from tests.api.gateway import Context
+from tidetable.events import Event
+from tidetable.ports import ArchivePage, ArchiveRange
+
+EVENTS = [Event("a", datetime(2026, 3, 1, tzinfo=UTC), str(number), {"n": number}) for number in range(3)]
+
+
+@pytest.fixture
+def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The handler's module, which reads the environment as it is imported."""
+    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
+    monkeypatch.setenv("TIDETABLE_STAGE", "lapse")
+    settings.settings.cache_clear()
+    yield importlib.import_module("handlers.archive_reader")
+    settings.settings.cache_clear()
+
+
+@pytest.mark.parametrize(("limit", "ascending"), [(7, True), (100, False)])
+def test_a_page_of_the_range_is_read_in_its_order_and_counted(
+    reader: Any, monkeypatch: pytest.MonkeyPatch, limit: int, ascending: bool
+) -> None:
+    read: list[Any] = []
+    counted: dict[str, float] = {}
+
+    def answer(keys: ArchiveRange, parts: object, *, limit: int, ascending: bool) -> ArchivePage:
+        read.append((keys, parts, limit, ascending))
+        return ArchivePage(EVENTS, more=True)
+
+    monkeypatch.setattr(wiring_archive, "part_reader", lambda: "parts")
+    monkeypatch.setattr(reader, "read_archive", answer)
+    monkeypatch.setattr(reader.metrics, "add_metric", lambda name, _, value: counted.update({name: value}))
+    keys = ArchiveRange("manifest", "low", "high", "a", "after")
+    sent = json.loads(json.dumps({"keys": msgspec.to_builtins(keys), "limit": limit, "ascending": ascending}))
+    found = reader.handler(sent, Context())
+    assert read == [(keys, "parts", limit, ascending)]
+    assert found == wiring_archive.encode_page(ArchivePage(EVENTS, more=True))
+    assert counted["ArchivedEventsRead"] == 3

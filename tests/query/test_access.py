@@ -1,0 +1,62 @@
+"""Which way into a period a query takes, and which conditions that way leaves to a filter."""
+
+import pytest
+
+from tidetable.conditions import Condition, Names
+from tidetable.keys import Index, Layout
+from tidetable.query.access import access_to
+
+
+def way(shards: int, *conditions: Condition, low: bool = False, consistent: bool = False, replica: bool = False):  # type: ignore[no-untyped-def]
+    """The way into a period that is partitioned by time, with an index over ``kind`` of so many suffixes."""
+    indexes = (Index("by_kind", "kind", shards), *([Index("copy", replica=True)] if replica else []))
+    layout = Layout("time", 4, "id", 3_600, indexes)
+    found = access_to(layout, Names(), conditions, consistent=consistent, low=low)
+    assert found is not None
+    return (
+        None if found.index is None else found.index.name,
+        list(found.partitions),
+        [one.field for one in found.conditions],
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "shards", "index"),
+    [(1, 256, "by_kind"), (20, 10, "by_kind"), (21, 10, None), (30, 6, "by_kind"), (30, 7, None), (2, 101, None)],
+)
+def test_values_are_looked_for_in_an_index_as_long_as_that_is_at_most_200_ranges(
+    values: int, shards: int, index: str | None
+) -> None:
+    """Of a single value all suffixes are read, however many they are."""
+    names = tuple(f"k{number}" for number in range(values))
+    found, partitions, filtered = way(shards, Condition("kind", "in", names))
+    assert found == index
+    assert partitions == (list(names) if index else [])
+    assert filtered == ([] if index else ["kind"])
+
+
+@pytest.mark.parametrize(
+    ("value", "partitions", "filtered"),
+    [
+        ("x", ["x"], []),
+        ("1.5", ["1.5"], []),
+        ("1.50", ["1.50", "1.5"], ["kind"]),
+        ("1e2", ["1e2", "100"], ["kind"]),
+        ("é" * 1_000, ["é" * 1_000], []),
+        ("é" * 1_000 + "x", [], []),
+    ],
+    ids=["text", "a number", "a number with a zero", "with an exponent", "2,000 bytes", "no key has room for it"],
+)
+def test_a_number_in_another_form_is_looked_for_in_both_and_compared_again(
+    value: str, partitions: list[str], filtered: list[str]
+) -> None:
+    """The text 1.5 is no answer to 1.50, which the number 1.5 is."""
+    assert way(2, Condition("kind", "eq", (value,))) == ("by_kind", partitions, filtered)
+
+
+def test_a_consistent_query_takes_the_table_and_one_of_low_priority_the_replica() -> None:
+    one = Condition("kind", "eq", ("x",))
+    assert way(2, one, consistent=True) == (None, [], ["kind"])
+    assert way(2, low=True, replica=True) == ("copy", [], [])
+    assert way(2, low=True, consistent=True, replica=True) == (None, [], [])
+    assert way(2, low=True) == (None, [], [])
