@@ -239,31 +239,6 @@ def test_cost_prices_a_workload_and_refuses_what_is_none(tmp_path: Path) -> None
     assert "workload.toml" in refused.output or "tidetable.toml" in refused.output
 
 
-<<<<<<< HEAD
-# Each command, and an option or argument of its help that tells it from the others.
-COMMANDS = {
-    "apply": "--yes",
-    "archive": "[LAST]",
-    "backfill": "--end",
-    "check": "FILE",
-    "cost": "--batch",
-    "plan": "--at",
-    "replay": "--dry-run",
-    "restore": "--keep",
-    "simulate": "--svg",
-    "status": "--metrics",
-    "sweep": "--dry-run",
-}
-
-
-def test_every_command_explains_itself() -> None:
-    found = {command.name or str(command.callback and command.callback.__name__) for command in app.registered_commands}
-    assert found == set(COMMANDS)
-    for name, word in COMMANDS.items():
-        result = run(name, "--help")
-        assert result.exit_code == 0, name
-        assert word in re.sub(r"\x1b\[[0-9;]*m", "", result.output), name
-=======
 COMMANDS = {"status", "check", "plan", "apply", "archive", "restore", "backfill", "replay", "sweep", "simulate", "cost"}
 
 
@@ -278,4 +253,3 @@ def test_every_command_is_listed_with_what_it_does_and_explains_itself() -> None
         assert shown.exit_code == 0
         assert first in " ".join(shown.output.split())
         assert name in overview
->>>>>>> w2-mutants1
