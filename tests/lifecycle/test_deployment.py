@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from settings import settings
-from strict import Fault, Kind
+from strict import Fault, Kind, Timings
 from tests.api.gateway import Context
 from tests.fakes.serial import everywhere
 from tests.fakes.stage import CATALOG, Stage
@@ -99,3 +99,36 @@ def test_a_deletion_removes_what_the_streams_say_and_fails_for_what_is_left(stag
     assert invoke("Delete") == {"PhysicalResourceId": ID}
     stage.dynamo.account.settle()
     assert set(stage.dynamo.account.tables) == {CATALOG}
+
+
+def test_a_first_deployment_is_held_to_its_tables_though_the_same_configuration_stood_before(stage: Stage) -> None:
+    """A stack that takes its catalog back is no rollback: what is missing fails it."""
+    invoke("Create", "a")
+    stage.catalog.mark_standing()
+    stage.clock.sleep(4 * 86_400)
+    refuse(stage, "2026-03-19")
+    with pytest.raises(Exception, match="2026-03-19"):
+        invoke("Create", "a")
+
+
+def test_a_first_deployment_that_does_not_get_ready_leaves_time_to_take_back_what_it_made(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from handlers import deployment
+
+    stage.dynamo.account.timings = Timings(create=3600)
+    began, given_up = stage.clock.now(), [0.0]
+
+    def elapsed() -> float:
+        return (stage.clock.now() - began).total_seconds()
+
+    class Running(Context):
+        def get_remaining_time_in_millis(self) -> int:
+            return int((840 - elapsed()) * 1000)
+
+    monkeypatch.setattr(deployment, "_take_back", lambda *_: given_up.append(elapsed()))
+    event = {"RequestType": "Create", "ResourceProperties": {"configuration": "a"}}
+    with pytest.raises(deployment.DeployFailed):
+        deployment.handler(event, Running())  # type: ignore[arg-type]
+    # Of 14 minutes four are for taking back, and 15 s for the answer.
+    assert 500 < given_up[-1] <= 840 - 240 - 15

@@ -199,6 +199,32 @@ def test_a_planned_backfill_is_looked_at_for_its_own_stream_only() -> None:
     assert {name: len(one.backfills) for name, one in found.streams.items()} == {"s": 1, "other": 0}
 
 
+# What a run leaves
+
+
+def test_a_table_that_could_not_be_described_counts_towards_the_quota() -> None:
+    config = configuration(more='cold = ["raw"]')
+    entry = recorded(config, State.OPEN)
+    assert Observed([entry], {}).table_names == set()
+    for seen in (Observed([entry], {TABLE: table()}), Observed([entry], {}, {TABLE: "no answer"})):
+        assert seen.table_names == {TABLE, f"{TABLE}.parts"}
+
+
+def test_a_run_makes_the_secret_of_cursors_or_says_why_not() -> None:
+    world = World()
+
+    def fail() -> None:
+        raise ConnectionError("no answer")
+
+    ensure, world.catalog.ensure_secret = world.catalog.ensure_secret, fail  # type: ignore[method-assign]
+    report = world.run()
+    assert report.troubles == ["the secret of cursors could not be made: ConnectionError: no answer"]
+    assert (report.healthy, world.catalog.key) == (False, None)
+    world.catalog.ensure_secret = ensure  # type: ignore[method-assign]
+    assert world.run().healthy
+    assert world.catalog.secret() == b"as secret as can be"
+
+
 # The end
 
 
