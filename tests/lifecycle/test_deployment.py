@@ -10,7 +10,7 @@ from strict import Fault, Kind, Timings
 from tests.api.gateway import Context
 from tests.fakes.serial import everywhere
 from tests.fakes.stage import CATALOG, Stage
-from tests.lifecycle.test_deploy import CONFIG, NOON
+from tests.lifecycle.test_deploy import CONFIG, MORE, NOON
 from tidetable.config import parse
 from tidetable.lifecycle.removal import RemovalFailed
 
@@ -51,9 +51,10 @@ def invoke(request: str, configuration: str = "a") -> Any:
     return handler(event, Unhurried())  # type: ignore[arg-type]
 
 
-def refuse(stage: Stage, label: str, stream: str = "s") -> None:
-    table = f"tidetable-lapse.{stream}.{label}"
-    stage.dynamo.faults.add(Fault(Kind.ACCESS_DENIED, operation="CreateTable", table=table))
+def refuse(stage: Stage, *labels: str, stream: str = "s") -> None:
+    for label in labels:
+        table = f"tidetable-lapse.{stream}.{label}"
+        stage.dynamo.faults.add(Fault(Kind.ACCESS_DENIED, operation="CreateTable", table=table))
 
 
 def test_the_tables_are_there_when_it_answers(stage: Stage) -> None:
@@ -66,6 +67,19 @@ def test_tables_that_are_left_to_the_schedule_are_in_the_answer(stage: Stage) ->
     refuse(stage, "2026-03-17")
     answer = invoke("Create")
     assert answer["Data"] == {"TablesLeftToSchedule": "1", "Tables": "tidetable-lapse.s.2026-03-17"}
+
+
+def test_of_many_tables_that_are_left_the_answer_names_the_first_ten(stage: Stage) -> None:
+    """CloudFormation takes 4,096 bytes of an answer; a longer one would fail the deploy."""
+    more = MORE.replace("retention = 5", "retention = 5\npremake = 2")
+    stage.config = parse(CONFIG.replace("retention = 5", "retention = 5\npremake = 10") + more)
+    labels = [f"2026-03-{day}" for day in range(16, 26)]
+    refuse(stage, *labels)
+    refuse(stage, *labels, stream="new")
+    data = invoke("Create")["Data"]
+    assert data["TablesLeftToSchedule"] == "12"
+    first = ["new.2026-03-16", "new.2026-03-17", *(f"s.{label}" for label in labels[:8])]
+    assert data["Tables"] == ", ".join(f"tidetable-lapse.{name}" for name in first)
 
 
 def test_a_table_that_events_need_now_fails_it(stage: Stage) -> None:
