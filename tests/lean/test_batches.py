@@ -3,7 +3,7 @@
 from base64 import b64encode
 from typing import Any
 
-from aws.lean.client import Refused
+from aws.lean.client import NoAnswer, Refused
 from tests.lean.test_store import Script
 from tidetable.keys import Key
 from tidetable.ports import Put
@@ -45,3 +45,11 @@ def test_a_table_that_is_not_there_is_named_and_its_puts_are_not_written() -> No
     puts = [Put("t", {"pk": "p", "sk": str(number), "at": 1, "data": {}}) for number in range(3)]
     for written in (script.store.write(puts), script.store.write_each(puts, "newer")):
         assert (written.missing_tables, written.unwritten, written.throttled) == ({"t"}, puts, 0)
+
+
+def test_a_put_without_an_answer_is_not_written_as_far_as_anybody_knows() -> None:
+    """It may be there or not; taken for written, an acknowledged event could be lost."""
+    script = Script(lambda *_: NoAnswer("connection reset"))
+    puts = [Put("t", {"pk": "p", "sk": str(number), "at": 1, "data": {}}) for number in range(3)]
+    for written in (script.store.write(puts), script.store.write_each(puts, "newer")):
+        assert (written.unwritten, written.missing_tables, written.throttled) == (puts, set(), 0)

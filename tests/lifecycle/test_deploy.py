@@ -7,21 +7,13 @@ import pytest
 from strict import Fault, Kind
 from tests.fakes.stage import CATALOG, Stage
 from tests.fakes.threads import SharedClock, side_by_side
-from tests.worlds.deploys import CONFIG, NOON
+from tests.worlds.deploys import CONFIG, MORE, NOON
 from tidetable.catalog import State
 from tidetable.config import parse
 from tidetable.lifecycle.deploy import Deployed, deploy
 
 # What the function has of its ten minutes.
 SECONDS = 585.0
-MORE = """
-[streams.new]
-period = "day"
-late = "1d"
-retention = 5
-[streams.new.key]
-partition_by = "series"
-"""
 INDEX = """
 [[streams.s.index]]
 name = "status"

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from settings import settings
-from strict import Fault, Kind
+from strict import Fault, Kind, Timings
 from tests.api.gateway import Context
 from tests.fakes.stage import CATALOG, Stage
-from tests.worlds.deploys import CONFIG, NOON
+from tests.worlds.deploys import CONFIG, MORE, NOON
 from tidetable.config import parse
 from tidetable.lifecycle.removal import RemovalFailed
 
@@ -48,9 +48,10 @@ def invoke(request: str, configuration: str = "a") -> Any:
     return handler(event, Unhurried())  # type: ignore[arg-type]
 
 
-def refuse(stage: Stage, label: str, stream: str = "s") -> None:
-    table = f"tidetable-lapse.{stream}.{label}"
-    stage.dynamo.faults.add(Fault(Kind.ACCESS_DENIED, operation="CreateTable", table=table))
+def refuse(stage: Stage, *labels: str, stream: str = "s") -> None:
+    for label in labels:
+        table = f"tidetable-lapse.{stream}.{label}"
+        stage.dynamo.faults.add(Fault(Kind.ACCESS_DENIED, operation="CreateTable", table=table))
 
 
 def test_the_tables_are_there_when_it_answers(stage: Stage) -> None:
@@ -63,6 +64,19 @@ def test_tables_that_are_left_to_the_schedule_are_in_the_answer(stage: Stage) ->
     refuse(stage, "2026-03-17")
     answer = invoke("Create")
     assert answer["Data"] == {"TablesLeftToSchedule": "1", "Tables": "tidetable-lapse.s.2026-03-17"}
+
+
+def test_of_many_tables_that_are_left_the_answer_names_the_first_ten(stage: Stage) -> None:
+    """CloudFormation takes 4,096 bytes of an answer; a longer one would fail the deploy."""
+    more = MORE.replace("retention = 5", "retention = 5\npremake = 2")
+    stage.config = parse(CONFIG.replace("retention = 5", "retention = 5\npremake = 10") + more)
+    labels = [f"2026-03-{day}" for day in range(16, 26)]
+    refuse(stage, *labels)
+    refuse(stage, *labels, stream="new")
+    data = invoke("Create")["Data"]
+    assert data["TablesLeftToSchedule"] == "12"
+    first = ["new.2026-03-16", "new.2026-03-17", *(f"s.{label}" for label in labels[:8])]
+    assert data["Tables"] == ", ".join(f"tidetable-lapse.{name}" for name in first)
 
 
 def test_a_table_that_events_need_now_fails_it(stage: Stage) -> None:
@@ -96,3 +110,36 @@ def test_a_deletion_removes_what_the_streams_say_and_fails_for_what_is_left(stag
     assert invoke("Delete") == {"PhysicalResourceId": ID}
     stage.dynamo.account.settle()
     assert set(stage.dynamo.account.tables) == {CATALOG}
+
+
+def test_a_first_deployment_is_held_to_its_tables_though_the_same_configuration_stood_before(stage: Stage) -> None:
+    """A stack that takes its catalog back is no rollback: what is missing fails it."""
+    invoke("Create", "a")
+    stage.catalog.mark_standing()
+    stage.clock.sleep(4 * 86_400)
+    refuse(stage, "2026-03-19")
+    with pytest.raises(Exception, match="2026-03-19"):
+        invoke("Create", "a")
+
+
+def test_a_first_deployment_that_does_not_get_ready_leaves_time_to_take_back_what_it_made(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from handlers import deployment
+
+    stage.dynamo.account.timings = Timings(create=3600)
+    began, given_up = stage.clock.now(), [0.0]
+
+    def elapsed() -> float:
+        return (stage.clock.now() - began).total_seconds()
+
+    class Running(Context):
+        def get_remaining_time_in_millis(self) -> int:
+            return int((840 - elapsed()) * 1000)
+
+    monkeypatch.setattr(deployment, "_take_back", lambda *_: given_up.append(elapsed()))
+    event = {"RequestType": "Create", "ResourceProperties": {"configuration": "a"}}
+    with pytest.raises(deployment.DeployFailed):
+        deployment.handler(event, Running())  # type: ignore[arg-type]
+    # Of 14 minutes four are for taking back, and 15 s for the answer.
+    assert 500 < given_up[-1] <= 840 - 240 - 15

@@ -14,7 +14,9 @@ from tests.lifecycle.world import World, configuration, outcomes
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, State
 from tidetable.config import Config, TableClass
 from tidetable.lifecycle.actions import Action, Create, Deferred, SetCapacity
-from tidetable.lifecycle.observe import Observed, observe
+from tidetable.lifecycle.backfill import open_backfill
+from tidetable.lifecycle.known import Known
+from tidetable.lifecycle.observe import Observation, Observed, observe, remember_horizons
 from tidetable.lifecycle.plan import plan
 from tidetable.periods import from_label
 from tidetable.ports import Table
@@ -197,6 +199,56 @@ def test_a_planned_backfill_is_looked_at_for_its_own_stream_only() -> None:
     tables = FakeTables(clock, FakeStore(catalog))
     found = observe(both, catalog, tables, START, [backfill(CLOSES)])
     assert {name: len(one.backfills) for name, one in found.streams.items()} == {"s": 1, "other": 0}
+
+
+# What a run reads and leaves
+
+
+def test_a_run_reads_the_catalog_consistently() -> None:
+    """What a run of a moment ago recorded or archived must not be planned once more."""
+    world = World()
+    for _ in range(2):
+        world.catalog.reads.clear()
+        world.run()
+        assert world.catalog.reads
+        assert all(consistent for *_, consistent in world.catalog.reads)
+
+
+def test_a_backfill_takes_the_horizon_back_to_its_start_and_no_run_moves_it_beyond() -> None:
+    world = World()
+    world.run()
+    world.catalog.set_horizon("s", START)
+    early = Backfill("s", datetime(2026, 3, 10, tzinfo=UTC), datetime(2026, 3, 11, tzinfo=UTC), backfill(CLOSES).opened)
+    open_backfill(early, world.parts(), "b", lambda: 1000.0)
+    assert world.catalog.horizon("s") == early.start
+    # All that a run finds is deleted, and the backfill's own periods are not recorded yet.
+    world.catalog.set_horizon("s", datetime(2026, 3, 1, tzinfo=UTC))
+    gone = Observed([recorded(world.config, State.DELETED)], {}, backfills=[early])
+    remember_horizons(world.catalog, Observation(Known(world.config), {"s": gone}))
+    assert world.catalog.horizon("s") == early.start
+
+
+def test_a_table_that_could_not_be_described_counts_towards_the_quota() -> None:
+    config = configuration(more='cold = ["raw"]')
+    entry = recorded(config, State.OPEN)
+    assert Observed([entry], {}).table_names == set()
+    for seen in (Observed([entry], {TABLE: table()}), Observed([entry], {}, {TABLE: "no answer"})):
+        assert seen.table_names == {TABLE, f"{TABLE}.parts"}
+
+
+def test_a_run_makes_the_secret_of_cursors_or_says_why_not() -> None:
+    world = World()
+
+    def fail() -> None:
+        raise ConnectionError("no answer")
+
+    ensure, world.catalog.ensure_secret = world.catalog.ensure_secret, fail  # type: ignore[method-assign]
+    report = world.run()
+    assert report.troubles == ["the secret of cursors could not be made: ConnectionError: no answer"]
+    assert (report.healthy, world.catalog.key) == (False, None)
+    world.catalog.ensure_secret = ensure  # type: ignore[method-assign]
+    assert world.run().healthy
+    assert world.catalog.secret() == b"as secret as can be"
 
 
 # The end

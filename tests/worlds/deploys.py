@@ -18,3 +18,12 @@ partition_by = "series"
 mode = "provisioned"
 ladder = [{ age = 0, write = 10, read = 10 }, { age = 1, write = 2, read = 5 }]
 """
+# A stream that a later configuration has besides.
+MORE = """
+[streams.new]
+period = "day"
+late = "1d"
+retention = 5
+[streams.new.key]
+partition_by = "series"
+"""

@@ -1,0 +1,89 @@
+"""The ingest function and the drain's: the time that they keep for what comes last, and what they measure."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.api.gateway import Context
+from tests.api.test_functions import _environment, queue_message, record
+from tests.fakes import FakeClock
+from tests.ingest.streams import NOW
+from tests.ingest.test_request import World, event
+
+__all__ = ["_environment"]
+
+
+class Timed(Context):
+    """Lambda's time, by a world's clock."""
+
+    def __init__(self, clock: FakeClock, seconds: float) -> None:
+        self._clock = clock
+        self._end = clock.now() + timedelta(seconds=seconds)
+
+    def get_remaining_time_in_millis(self) -> int:
+        return int((self._end - self._clock.now()).total_seconds() * 1000)
+
+
+def post(
+    world: World, monkeypatch: pytest.MonkeyPatch, *events: Any, seconds: float = 28
+) -> tuple[Any, dict[str, Any]]:
+    """The function's answer to a request, and what it measured."""
+    from handlers import ingest
+
+    measured: dict[str, Any] = {}
+    monkeypatch.setattr("wiring.ingest", world.serving)
+    monkeypatch.setattr("wiring.clock", lambda: world.clock)
+    monkeypatch.setattr(ingest.metrics, "add_metric", lambda name, _, value: measured.update({name: value}))
+    sent = {"pathParameters": {"stream": "quakes"}, "body": json.dumps(events)}
+    return ingest.handler(sent, Timed(world.clock, seconds)), measured  # type: ignore[arg-type]
+
+
+def test_what_a_throttled_table_does_not_take_is_queued_with_ten_seconds_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.store.throttles = {"tidetable-t.quakes.2026-03-01"}
+    answer, measured = post(world, monkeypatch, event(1), seconds=14)
+    assert (answer["statusCode"], [one.id for one in world.overflow.queued]) == (202, ["1"])
+    # Of 14 s four are for trying, however much longer the table is throttled.
+    assert timedelta(seconds=2) < world.clock.now() - NOW <= timedelta(seconds=4)
+    assert (measured["EventsAccepted"], measured["EventsQueued"]) == (0, 1)
+
+
+def test_what_was_refused_is_counted_in_a_header_and_by_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer, measured = post(World(), monkeypatch, event(1), event(2, days=9), event(3, days=-1))
+    assert (answer["statusCode"], answer["headers"]["Tidetable-Rejected"]) == (200, "2")
+    assert (measured["EventsRejected_too_old"], measured["EventsRejected_too_new"]) == (1, 1)
+
+
+@pytest.mark.parametrize("prefer", ["handling=strict", "respond-async, Handling=Strict", "handling = strict,wait=3"])
+def test_strict_handling_may_be_one_preference_of_several(monkeypatch: pytest.MonkeyPatch, prefer: str) -> None:
+    from handlers import ingest
+
+    world = World()
+    monkeypatch.setattr("wiring.ingest", world.serving)
+    body = json.dumps([event(1), event(2, days=9)])
+    sent = {"pathParameters": {"stream": "quakes"}, "headers": {"Prefer": prefer}, "body": body}
+    answer = ingest.handler(sent, Context())  # type: ignore[arg-type]
+    assert (answer["statusCode"], world.stored()) == (400, 0)
+
+
+@pytest.mark.parametrize(("minutes", "lag"), [(10, 600), (0, 0), (-3, 0)])
+def test_the_lag_is_that_of_the_newest_event_and_never_negative(
+    monkeypatch: pytest.MonkeyPatch, minutes: int, lag: int
+) -> None:
+    _, measured = post(World(), monkeypatch, event(1, days=1), event(2, minutes=minutes))
+    assert measured["NewestEventLag"] == lag
+
+
+def test_the_drain_gives_a_message_back_with_five_seconds_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    from handlers import drain
+
+    world = World()
+    parts = world.drainer()
+    monkeypatch.setattr("wiring.drain", lambda: parts)
+    world.store.throttles = {"tidetable-t.quakes.2026-03-01"}
+    sent = {"Records": [{**record(1, queue_message(world, "1")), "messageId": "1"}]}
+    answer = drain.handler(sent, Timed(world.clock, 6.5))  # type: ignore[arg-type]
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "1"}]}
+    assert world.clock.now() - NOW <= timedelta(seconds=1.5)
