@@ -101,6 +101,8 @@ def restore_period(
             raise ArchiveBusy(f"period {label} of {stream} is being archived or restored by another run")
         manifest = Manifest.decode(parts.objects.get(entry.archive.manifest))
         entry = parts.catalog.move(entry, State.RESTORING, expected=(State.ARCHIVED, State.DELETED, State.RESTORING))
+        # From its first step on every run sees and counts the table, though the restore may never be finished.
+        _lower_horizon(entry, parts)
         _create(entry, restorer, remaining)
         for number in range(start.part, len(manifest.parts)):
             if remaining() < _PART_SECONDS:
@@ -207,12 +209,17 @@ def _open(entry: Entry, restorer: Restorer, owner: str, keep_until: datetime, re
         length = min(timedelta(seconds=max(remaining(), _POLL_SECONDS)), LEASE_MOST)
         with leased(parts.catalog, LEASE, owner, parts.clock.now(), length) as held:
             if held:
-                horizon = parts.catalog.horizon(entry.stream)
-                if horizon is not None and horizon > entry.period.start:
-                    parts.catalog.set_horizon(entry.stream, entry.period.start)
+                _lower_horizon(entry, parts)
                 # What the lifecycle saw was the table of the time before.
                 parts.catalog.note(entry, Seen(None, None, _spec(entry, parts, {}).table_class))
                 return parts.catalog.move(entry, State.CLOSED, expected=(State.RESTORING,), keep_until=keep_until)
         if remaining() < 2 * _POLL_SECONDS:
             raise ArchiveBusy("the lifecycle is at work; restore again")
         parts.clock.sleep(_POLL_SECONDS)
+
+
+def _lower_horizon(entry: Entry, parts: Exporter) -> None:
+    """Let the lifecycle's runs begin to look at this period, if they begin later. A run under way may raise it once more."""
+    horizon = parts.catalog.horizon(entry.stream)
+    if horizon is not None and horizon > entry.period.start:
+        parts.catalog.set_horizon(entry.stream, entry.period.start)
