@@ -16,7 +16,9 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from math import ceil
+from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
 
@@ -35,7 +37,7 @@ from bench.results import note
 from local.dynamodb_local import DynamoDBLocal
 from local.stack import aws_client
 from tidetable.catalog import Entry, State
-from tidetable.config import Stream, TableClass, parse
+from tidetable.config import Stream, TableClass
 from tidetable.events import Event
 from tidetable.exact import decode_json
 from tidetable.names import table_name
@@ -216,16 +218,17 @@ def timed(act: Callable[[], object]) -> tuple[float, float]:
 def main() -> None:
     """Fill the tables, measure in turn, and print the medians."""
     logging.disable(logging.CRITICAL)
-    config = parse(CONFIG)
     from handlers import query
 
     with (
+        TemporaryDirectory() as folder,
         DynamoDBLocal(long=True) as local,
         mock.patch.dict(os.environ, AWS_ENDPOINT_URL=local.endpoint),
-        mock.patch.object(settings, "config", return_value=config),
-        mock.patch.object(query, "config", return_value=config),
+        mock.patch.object(settings, "CONFIG_FILE", Path(folder) / "tidetable.toml"),
         mock.patch("sys.stdout.write", lambda text: len(text)),
     ):
+        settings.CONFIG_FILE.write_text(CONFIG)
+        config = settings.config()
         DynamoTables(aws_client(local.endpoint, "dynamodb")).create(
             TableSpec("bench-catalog", None, None, TableClass.STANDARD, {})
         )

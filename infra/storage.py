@@ -57,7 +57,6 @@ class Storage(Construct):
 
     def __init__(self, scope: Construct, id: str, *, stage: str, config: Config) -> None:
         super().__init__(scope, id)
-        self._stage = stage
         self._config = config
         # For the bucket and the queues; None for the services' own keys.
         self.key = customer_key(self, "Key", config.storage.encryption)
@@ -141,9 +140,7 @@ class Storage(Construct):
         object's key for the prefix (ceph/ceph#68577 describes AWS so).
         """
         conditions = {"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in prefixes]}}
-        # The emulator's IAM does not know the prefix of a request.
-        local = self._stage == "local"
-        function.allow(["s3:ListBucket"], self.bucket.bucket_arn, conditions=None if local else conditions)
+        function.allow(["s3:ListBucket"], self.bucket.bucket_arn, conditions=conditions)
 
     def allow_messages(self, function: Function, *, receives: bool = False) -> None:
         """Let the function use the queues' keys: to send messages, or only to receive some."""

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
+from collections.abc import Mapping
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,15 +39,30 @@ class Emulator:
     """One ministack on a free port of the loopback interface, with its state in a temporary folder.
 
     ``clock`` makes its time movable (Linux on x86-64 only, where libfaketime's library is at hand). With the ``engine``
-    dynamodb-local its functions use DynamoDB Local, and ``dynamodb`` is the address for everybody else.
+    dynamodb-local its functions use DynamoDB Local, and ``dynamodb`` is the address for everybody else. A ``program`` is a
+    Python file to start in the place of ministack, and ``variables`` are more of its environment.
     """
 
-    def __init__(self, *, clock: bool = False, engine: Engine = "emulator") -> None:
+    def __init__(
+        self,
+        *,
+        clock: bool = False,
+        engine: Engine = "emulator",
+        program: Path | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="tidetable-"))
         self.port = 0
         self.log = self.folder / "emulator.log"
         self.engine = engine
         self._clock = self.folder / "clock" if clock else None
+        # -P: the folder of the program is no place to look for modules in.
+        self._command = (
+            [str(Path(sys.executable).parent / "ministack")]
+            if program is None
+            else [sys.executable, "-P", str(program)]
+        )
+        self._variables = dict(variables or {})
         self._process: subprocess.Popen[bytes] | None = None
         self._tables: DynamoDBLocal | None = None
         self._layer: subprocess.Popen[bytes] | None = None
@@ -126,7 +142,7 @@ class Emulator:
             try:
                 self._process = start_server(
                     "the emulator",
-                    [str(Path(sys.executable).parent / "ministack")],
+                    self._command,
                     self.log,
                     lambda text: "Running on http" in text and self._answers(),
                     folder=self.folder,
@@ -160,7 +176,7 @@ class Emulator:
         if self._clock is not None:
             self._clock.write_text("+0\n")
             environment |= _movable(self._clock)
-        return environment
+        return environment | self._variables
 
     def _end(self) -> None:
         for process in (self._process, self._layer):

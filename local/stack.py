@@ -105,6 +105,8 @@ def _cdk(emulator: Emulator, *arguments: str) -> None:
     )
     cdk = [str(ROOT / "node_modules" / ".bin" / "cdk"), *arguments]
     options = ["-c", f"stage={STAGE}", "--output", str(emulator.folder / "cdk.out"), "--no-notices", "--ci"]
-    done = subprocess.run([*cdk, *options], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
+    # Where there is no cdk.json the command line does not synthesise, which bootstrapping has no use for.
+    folder = emulator.folder if arguments[0] == "bootstrap" else ROOT
+    done = subprocess.run([*cdk, *options], cwd=folder, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:
         raise RuntimeError(f"cdk {arguments[0]} failed:\n{(done.stdout + done.stderr)[-6000:]}")

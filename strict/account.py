@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
@@ -19,7 +20,9 @@ from strict.timings import Timings
 class Account:
     """Tables by name. One that the engine has and the account does not know is taken in as the engine describes it."""
 
-    def __init__(self, engine: Engine, clock: Clock, timings: Timings, without: AbstractSet[Rule]) -> None:
+    def __init__(
+        self, engine: Engine, clock: Clock, timings: Timings, without: AbstractSet[Rule], seed: int = 0
+    ) -> None:
         self.engine = engine
         self.clock = clock
         self.timings = timings
@@ -32,6 +35,7 @@ class Account:
         # Keys that are disabled, deleted or out of reach, by their ARN.
         self.lost_keys: set[str] = set()
         self._changing: set[str] = set()
+        self._chance = random.Random(seed)  # noqa: S311 - repeatable on purpose
 
     def enforces(self, rule: Rule) -> bool:
         """Whether a rule is in force."""
@@ -49,6 +53,16 @@ class Account:
         if table is None:
             table = self._adopt(name)
         return table
+
+    def hide(self, table: Table) -> None:
+        """Let a new table be seen, and then its tags, only a little later."""
+        now, seen = self.clock.now(), self._chance.uniform(0, self.timings.seen)
+        table.seen_from = now + timedelta(seconds=seen)
+        table.tags_from = now + timedelta(seconds=self._chance.uniform(seen, max(seen, self.timings.tagged)))
+
+    def is_hidden(self, until: datetime | None) -> bool:
+        """Whether an instant from which something is seen is still to come."""
+        return until is not None and self.clock.now() < until and self.enforces(Rule.NEW_TABLE_UNSEEN)
 
     def usable(self, name: str) -> Table:
         """A table whose items can be read and written now; Refusal otherwise."""

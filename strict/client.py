@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError, ReadTimeoutError
@@ -17,17 +20,34 @@ _TIMES = frozenset({"LastDecreaseDateTime", "LastIncreaseDateTime", "CreationDat
 
 
 class StrictClient:
-    """Methods by boto3's names, with boto3's errors. Nothing is tried a second time."""
+    """Methods by boto3's names, with boto3's errors. Nothing is tried a second time.
+
+    ``meta.events`` takes a handler of "before-parse.dynamodb.<operation>", which may take the answer's body.
+    """
 
     def __init__(self, service: StrictDynamo) -> None:
         self._service = service
+        self._handlers: dict[str, Callable[..., None]] = {}
+        self.meta = SimpleNamespace(events=SimpleNamespace(register=self._register))
+
+    def _register(self, event: str, handler: Callable[..., None], **_: Any) -> None:
+        self._handlers[event] = handler
+
+    def _parsed(self, operation: str, answer: Any) -> Any:
+        handler = self._handlers.get(f"before-parse.dynamodb.{operation}")
+        if handler is None:
+            return _dated(answer)
+        body = json.dumps(answer, default=lambda raw: b64encode(bytes(raw)).decode()).encode()
+        response = {"status_code": 200, "headers": {}, "body": body}
+        handler(response_dict=response)
+        return json.loads(response["body"])
 
     def __getattr__(self, name: str) -> Any:
         operation = "".join(part.capitalize() for part in name.split("_"))
 
         def call(**payload: Any) -> Any:
             try:
-                return _dated(self._service.call(operation, payload))
+                return self._parsed(operation, self._service.call(operation, payload))
             except Refusal as refusal:
                 answer: Any = {
                     "Error": {"Code": refusal.code, "Message": refusal.message},

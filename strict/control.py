@@ -9,7 +9,7 @@ from typing import Any
 from strict.account import Account, sides
 from strict.checks import check_concurrency, check_idle, check_rate, check_units
 from strict.engines import Document
-from strict.refusals import Refusal, in_use, invalid, over_limit
+from strict.refusals import Refusal, in_use, invalid, not_found, over_limit
 from strict.rules import Rule
 from strict.tables import Table, keys_of
 from strict.updates import Update
@@ -58,6 +58,7 @@ class Control:
         self._check_new(table)
         account.engine.call("CreateTable", request)
         account.tables[name] = table
+        account.hide(table)
         for one in table.resources():
             one.apply(account.clock.now(), on_demand=on_demand)
         self._begin(table)
@@ -65,7 +66,10 @@ class Control:
 
     def describe_table(self, request: Request) -> Document:
         """DescribeTable."""
-        return {"Table": self._described(self._account.find(request["TableName"]))}
+        table = self._account.find(request["TableName"])
+        if self._account.is_hidden(table.seen_from):
+            raise not_found(table.name)
+        return {"Table": self._described(table)}
 
     def update_table(self, request: Request) -> Document:
         """UpdateTable: answers with the figures before the change."""
@@ -133,6 +137,10 @@ class Control:
     def list_tags_of_resource(self, request: Request) -> Document:
         """ListTagsOfResource, in one page."""
         table = self._by_arn(request)
+        if self._account.is_hidden(table.seen_from):
+            raise not_found(table.name)
+        if self._account.is_hidden(table.tags_from):
+            return {"Tags": []}
         return {"Tags": [{"Key": key, "Value": value} for key, value in table.tags.items()]}
 
     def tag_resource(self, request: Request) -> Document:

@@ -114,6 +114,11 @@ class Reads:
         if account.enforces(Rule.RANGE_ORDER):
             _refuse_backwards(request)
         key = request["ExpressionAttributeValues"][_partition_value(request)]
+        if not next(iter(key.values())) and account.enforces(Rule.EMPTY_KEYS):
+            raise invalid(
+                "One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an empty "
+                "string value"
+            )
         if len(next(iter(key.values())).encode()) > KEY_BYTES and account.enforces(Rule.KEY_BYTES):
             raise invalid(
                 "One or more parameter values were invalid: Size of hashkey has exceeded the maximum size limit of 2048 bytes"

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import random
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 from strict.clock import Clock
 from strict.engines import Document, Engine
 from strict.memory import MemoryEngine
+from strict.tables import keys_of
 
-_CONTROL = frozenset({"CreateTable", "UpdateTable", "DeleteTable"})
 _READS = frozenset({"GetItem", "Query", "Scan"})
 _WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"})
+_Item = tuple[str, ...]
+# A write of one item: when it comes, its number, the operation, and the request.
+_Coming = tuple[datetime, int, str, Mapping[str, Any]]
 
 
 class LaggingEngine:
-    """An engine with a replica. Writes reach it in their order, each up to ``seconds`` after it was answered, by the seed.
+    """An engine with a replica. Each item's writes reach it in their order, ``seconds`` or down to half of that later.
 
+    How much later the seed decides for each item alone: of a batch or a transaction it may have one item and not yet another.
     GetItem, Query and Scan without ConsistentRead, and all of an index, are answered from the replica.
     """
 
@@ -29,27 +33,69 @@ class LaggingEngine:
         self._clock = clock
         self._seconds = seconds
         self._chance = random.Random(seed)  # noqa: S311 - repeatable on purpose
-        self._coming: deque[tuple[datetime, str, Mapping[str, Any]]] = deque()
+        self._keys: dict[str, tuple[str, ...]] = {}
+        self._coming: list[_Coming] = []
+        self._last: dict[_Item, datetime] = {}
+        self._number = 0
 
     def call(self, operation: str, payload: Mapping[str, Any]) -> Document:
         """The answer of an operation; Refusal if the engine refuses it."""
         if operation in _READS and not payload.get("ConsistentRead", False):
-            self._catch_up(self._clock.now())
+            self._catch_up()
             return self._replica.call(operation, payload)
         answer = self._leader.call(operation, payload)
-        if operation in _CONTROL:
-            # What is on its way to a table must not come after the table has gone.
-            self._catch_up(None)
+        if operation in _WRITES:
+            self._catch_up()
+            for one, request in _writes(operation, payload):
+                self._send(one, request)
+        elif operation == "CreateTable":
+            self._keys[payload["TableName"]] = keys_of(payload["KeySchema"])
             self._replica.call(operation, payload)
-        elif operation in _WRITES:
-            due = self._clock.now() + timedelta(seconds=self._chance.uniform(0, self._seconds))
-            last = self._coming[-1][0] if self._coming else due
-            self._coming.append((max(due, last), operation, payload))
+        elif operation == "UpdateTable":
+            self._replica.call(operation, payload)
+        elif operation == "DeleteTable":
+            # What is on its way to a table must not come to a later one of the same name.
+            self._coming = [one for one in self._coming if one[3]["TableName"] != payload["TableName"]]
+            heapify(self._coming)
+            self._replica.call(operation, payload)
         return answer
 
-    def _catch_up(self, until: datetime | None) -> None:
-        """Give the replica the writes that are due; all of them, without an instant."""
-        while self._coming and (until is None or self._coming[0][0] <= until):
-            _, operation, payload = self._coming.popleft()
-            # In their order, so what held for the leader holds here: no condition fails.
-            self._replica.call(operation, payload)
+    def _send(self, operation: str, request: Mapping[str, Any]) -> None:
+        """Let a write be on its way."""
+        held = request.get("Key", request.get("Item", {}))
+        item = (request["TableName"], *(str(held[name]) for name in self._keys[request["TableName"]]))
+        due = self._clock.now() + timedelta(seconds=self._chance.uniform(self._seconds / 2, self._seconds))
+        self._last[item] = due = max(due, self._last.get(item, due))
+        self._number += 1
+        heappush(self._coming, (due, self._number, operation, request))
+
+    def _catch_up(self) -> None:
+        """Give the replica the writes that are due."""
+        now = self._clock.now()
+        while self._coming and self._coming[0][0] <= now:
+            _, _, operation, request = heappop(self._coming)
+            self._replica.call(operation, request)
+        if not self._coming:
+            self._last.clear()
+
+
+def _writes(operation: str, payload: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """What a request writes, item by item. Its conditions held for the leader, and are not asked again."""
+    if operation == "BatchWriteItem":
+        for name, changes in payload["RequestItems"].items():
+            for change in changes:
+                if "PutRequest" in change:
+                    yield "PutItem", {"TableName": name, "Item": change["PutRequest"]["Item"]}
+                else:
+                    yield "DeleteItem", {"TableName": name, "Key": change["DeleteRequest"]["Key"]}
+    elif operation == "TransactWriteItems":
+        for action in payload["TransactItems"]:
+            ((kind, inner),) = action.items()
+            if kind != "ConditionCheck":
+                yield f"{kind}Item", _unconditional(inner)
+    else:
+        yield operation, _unconditional(payload)
+
+
+def _unconditional(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: value for name, value in request.items() if name != "ConditionExpression"}

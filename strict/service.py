@@ -8,11 +8,13 @@ from typing import Any
 
 from strict.account import Account
 from strict.clock import Clock
+from strict.conflicts import Conflicts
 from strict.control import Control
 from strict.engines import Document, Engine
 from strict.faults import Faults
 from strict.reads import Reads
 from strict.replica import LaggingEngine
+from strict.requests import Requests
 from strict.rules import Rule
 from strict.timings import Timings
 from strict.writes import Writes
@@ -40,9 +42,10 @@ class StrictDynamo:
         if stale_seconds and Rule.STALE_READS not in without:
             engine = LaggingEngine(engine, clock, seconds=stale_seconds, seed=seed)
         self.faults = Faults(clock, seed)
-        self.account = Account(engine, clock, timings or Timings(), frozenset(without))
+        self.account = Account(engine, clock, timings or Timings(), frozenset(without), seed)
         self.calls: dict[str, int] = {}
         self._lock = threading.RLock()
+        self._requests, self._conflicts = Requests(self.account), Conflicts(self.account)
         control, writes, reads = Control(self.account), Writes(self.account), Reads(self.account)
         self._operations: Mapping[str, Callable[[Mapping[str, Any]], Document]] = {
             "CreateTable": control.create_table,
@@ -70,9 +73,13 @@ class StrictDynamo:
         later = self.faults.strike(operation, payload)
         with self._lock:
             self.calls[operation] = self.calls.get(operation, 0) + 1
+            self._requests.check(operation, payload)
+            self._conflicts.check(operation, payload)
             act = self._operations.get(operation)
             # What has no rules of its own is the engine's alone.
             answer = act(payload) if act is not None else self.account.engine.call(operation, payload)
+            if later is not None and operation == "TransactWriteItems":
+                self._conflicts.hold(payload)
         if later is not None:
             raise later
         return answer

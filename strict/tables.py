@@ -95,6 +95,8 @@ class Table(Resource):
     protected: bool = False
     recoverable: bool = False
     backups_from: datetime | None = None
+    seen_from: datetime | None = None
+    tags_from: datetime | None = None
     encryption: dict[str, Any] | None = None
     protection_changed: datetime | None = None
     stream: dict[str, Any] | None = None

@@ -31,6 +31,11 @@ class Timings:
     index: float = 60.0
     # How long a table that is being deleted still answers.
     linger: float = 1.0
+    # Until DescribeTable finds a new table, and until ListTagsOfResource has its tags, at the latest: by the seed.
+    seen: float = 3.0
+    tagged: float = 5.0
+    # How long a transaction whose caller has no answer goes on.
+    transaction: float = 0.5
 
     def scaled(self, factor: float) -> Timings:
         """The same in fast motion, for a clock that nobody moves."""

@@ -104,9 +104,11 @@ class DynamoTables:
                     **_indexes(spec),
                     **_extras(spec),
                 )
-        except TableRefused:
-            # "In use" says that there is one, whatever its state.
-            if self.describe(spec.name) is None:
+        except TableRefused as refused:
+            # "In use" says that there is one, whatever its state, and even if no description finds it yet.
+            cause = refused.__cause__
+            in_use = isinstance(cause, ClientError) and error_code(cause) == "ResourceInUseException"
+            if not in_use and self.describe(spec.name) is None:
                 raise
             return False
         return True

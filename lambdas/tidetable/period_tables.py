@@ -5,10 +5,11 @@ The lifecycle, the removal of a stage and a restore all go by these rules. Every
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
-from tidetable.catalog import Entry
+from tidetable.catalog import Entry, State
 from tidetable.errors import TableMissing, TidetableError
 from tidetable.names import parse_table_name, parts_table
 from tidetable.ports import Clock, Table, TableRefused, Tables, TableSpec
@@ -19,6 +20,12 @@ RECOVERY_POLL_SECONDS = 2.0
 # How long one change of one table is waited for. A plain table takes 2 to 6 s, one with indexes 14 to 22 s; what takes
 # longer is finished by a later run, and keeps no other table waiting meanwhile.
 WAIT_SECONDS = 60.0
+# AWS: "DescribeTable uses an eventually consistent query", so that a new table may not be found for "a few seconds", and its
+# tags come later still (hashicorp/terraform-provider-aws#39326). A new table without its tags is not yet a stranger's.
+SEEN_SECONDS = 10.0
+TAGGED = timedelta(minutes=1)
+# States in which a run that ended a moment ago may have made a table that nobody can see yet.
+_BEGUN = frozenset({State.CREATING, State.RESTORING})
 # DynamoDB's words for a change that ends by itself. Any other word but ACTIVE stays until somebody acts, such as
 # INACCESSIBLE_ENCRYPTION_CREDENTIALS (the key is lost or disabled) and ARCHIVED (it was for seven days).
 _PASSING = frozenset({"CREATING", "UPDATING", "DELETING"})
@@ -93,20 +100,41 @@ class PeriodTables:
         NotOurs if it is somebody else's, NotReady and TableUnusable as in ``settled``.
         """
         table = self.settled(name or entry.table)
-        self.prove(entry, name or entry.table)
+        self.prove(entry, table)
         return table
 
-    def prove(self, entry: Entry, name: str) -> None:
-        """Prove a table ours by its name, by the catalog (which holds the entry) and by every tag; NotOurs otherwise."""
+    def prove(self, entry: Entry, table: Table) -> None:
+        """Prove a table ours by its name, by the catalog (which holds the entry) and by every tag; NotOurs otherwise.
+
+        The tags of a new table are waited for: NotReady if the time is up before.
+        """
+        name = table.name
         parse_table_name(self.stage, entry.table)
         if name not in names_of(entry):
             raise NotOurs(
                 f"table {name} is no table of period {entry.period.label} of {entry.stream}; it is left alone"
             )
-        tags = self.tables.tags(name)
         wanted = table_tags(self.stage, entry.stream, entry.period.label)
-        if any(tags.get(key) != value for key, value in wanted.items()):
-            raise NotOurs(f"table {name} exists but is not tagged as ours; it is left alone")
+        while True:
+            tags = self._tags(table)
+            if all(tags.get(key) == value for key, value in wanted.items()):
+                return
+            if not self._is_new(table):
+                raise NotOurs(f"table {name} exists but is not tagged as ours; it is left alone")
+            self._pause(POLL_SECONDS, f"table {name} is new and its tags cannot be seen yet")
+
+    def _tags(self, table: Table) -> Mapping[str, str]:
+        """The table's tags; none of a new table that cannot be found yet."""
+        try:
+            return self.tables.tags(table.name)
+        except TableMissing:
+            if not self._is_new(table):
+                raise
+            return {}
+
+    def _is_new(self, table: Table) -> bool:
+        """Whether the service may not show all of it yet."""
+        return table.created is not None and self.clock.now() < table.created + TAGGED
 
     def settled(self, name: str) -> Table:
         """The table once it is ACTIVE: a table that is changing refuses the next change.
@@ -143,9 +171,9 @@ class PeriodTables:
         return any(found)
 
     def _delete(self, entry: Entry, name: str) -> bool:
-        found = False
-        while (table := self.tables.describe(name)) is not None:
-            found = True
+        table = self._find(entry, name)
+        found = table is not None
+        while table is not None:
             if table.status not in _PASSING:
                 try:
                     self._begin_deletion(entry, table)
@@ -156,10 +184,20 @@ class PeriodTables:
                     if not refused.transient:
                         raise
             self._pause(POLL_SECONDS, f"table {name} is not deleted yet")
+            table = self.tables.describe(name)
         return found
 
+    def _find(self, entry: Entry, name: str) -> Table | None:
+        """The table, None if there is none. A table that may have been made a moment ago is waited for."""
+        since = self.clock.now()
+        while (table := self.tables.describe(name)) is None:
+            if entry.state not in _BEGUN or (self.clock.now() - since).total_seconds() >= SEEN_SECONDS:
+                return None
+            self._pause(POLL_SECONDS, f"table {name} may have been made a moment ago")
+        return table
+
     def _begin_deletion(self, entry: Entry, table: Table) -> None:
-        self.prove(entry, table.name)
+        self.prove(entry, table)
         if table.protected:
             self.tables.set_protection(table.name, protected=False)
         else:

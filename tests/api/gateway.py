@@ -62,6 +62,9 @@ class Gateway:
         known = found is not None and (method == "GET" or (method == "POST" and path.endswith("/events")))
         if not known or found is None:
             return self._answer(start, 403, {"Content-Type": "application/problem+json"}, json.dumps(NO_ROUTE))
+        if method == "GET":
+            # A client that sends and then reads finds what it sent a moment later.
+            self.stage.settle()
         answer = self._handlers[method](self._event(environ, method, path, resource, found.groupdict()), Context())
         return self._answer(start, answer["statusCode"], answer.get("headers") or _single(answer), answer["body"])
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.gateway import NOON, Context, serving
+from tests.api.gateway import NOON, Context, Gateway, serving
 from tests.fakes.stage import Stage
 from tests.infra.synth import CONFIG
 
@@ -74,28 +74,27 @@ def ask(sent: dict[str, Any]) -> tuple[int, dict[str, str], Any]:
     return answer["statusCode"], headers, json.loads(answer["body"])
 
 
-def served(tmp_path: Path, cors: str) -> Iterator[None]:
+def served(tmp_path: Path, cors: str) -> Iterator[Gateway]:
     file = tmp_path / "tidetable.toml"
     file.write_text(CONFIG.read_text().replace("cors = []", f"cors = {cors}"))
     stage = Stage(NOON, file.read_text())
     while stage.run_lifecycle().done:
         pass
-    for _ in serving(stage, file):
-        yield
+    yield from serving(stage, file)
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     yield from served(tmp_path_factory.mktemp("plain"), "[]")
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     yield from served(tmp_path_factory.mktemp("pages"), f'["{PAGE}", "http://localhost:3000"]')
 
 
 @pytest.fixture(scope="module")
-def everybody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def everybody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     yield from served(tmp_path_factory.mktemp("everybody"), '["*"]')
 
 
@@ -110,11 +109,11 @@ def test_a_route_answers_the_same_below_any_base_path(
     assert document.get("code") != "not_found"
 
 
-@pytest.mark.usefixtures("plain")
-def test_events_are_sent_and_found_by_ref_below_a_base_path() -> None:
+def test_events_are_sent_and_found_by_ref_below_a_base_path(plain: Gateway) -> None:
     body = json.dumps({"series": "ci", "id": "ci/1 é", "data": {"mag": 4.2}})
     status, _, stored = ask(event("/v1/streams/{stream}/events", QUAKES, base="/tides", body=body))
     assert (status, stored["accepted"]) == (200, 1)
+    plain.stage.settle()
     ref = {"stream": "quakes", "ref": stored["refs"][0]}
     status, _, found = ask(event("/v1/streams/{stream}/events/{ref}", ref, base="/tides"))
     assert (status, found["id"], found["data"]) == (200, "ci/1 é", {"mag": 4.2})

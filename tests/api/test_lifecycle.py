@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests.api.gateway import Context
-from tests.crash.test_crash import CONFIG, NOON
 from tests.fakes.serial import everywhere
 from tests.fakes.stage import Stage
+from tests.worlds.killed import CONFIG, NOON
 from tidetable.config import parse
 from tidetable.lifecycle.backfill import BadBackfill
 

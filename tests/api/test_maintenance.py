@@ -116,6 +116,19 @@ def test_the_archiver_ends_in_time_for_its_answer_and_says_that_there_is_more(fu
     assert functions.archive()["state"] == "archived"
 
 
+def test_a_restored_period_is_counted_again_only_when_it_is_archived_again(functions: Functions) -> None:
+    """On the way its entry still has the archive of the first time."""
+    gone(functions)
+    functions.restore()
+    functions.measured.clear()
+    functions.seconds = 39
+    assert functions.archive()["state"] == "archiving"
+    assert functions.measured == {}
+    functions.seconds = 900
+    assert functions.archive()["state"] == "archived"
+    assert functions.measured["EventsArchived"] == 40
+
+
 def test_the_archivers_errors_are_the_functions(functions: Functions) -> None:
     with pytest.raises(ArchiveFailed, match="has no period 2026-02-01"):
         functions.archive(period="2026-02-01")
@@ -203,6 +216,16 @@ def test_the_sweeper_removes_what_nothing_refers_to_and_counts_it(functions: Fun
     assert (report["orphans"], report["bytes"], report["finished"], report["failures"]) == (2, 10, True, [])
     assert functions.measured == {"ObjectsSwept": 2, "BytesSwept": 10}
     assert functions.stage.values.blobs == {}
+
+
+def test_objects_of_a_deleted_period_are_counted_with_the_others(functions: Functions) -> None:
+    gone(functions)
+    functions.measured.clear()
+    functions.stage.values.put(Blob(f"large/stream=s/period={DAY}/0/x", b"123", Key("a", "x")))
+    orphans(functions)
+    report = functions.sweep()
+    assert (report["orphans"], report["expired"]) == (2, 1)
+    assert functions.measured == {"ObjectsSwept": 3, "BytesSwept": 13}
 
 
 def test_a_dry_sweep_only_tells(functions: Functions) -> None:

@@ -16,7 +16,7 @@ from tidetable.periods import from_label
 
 
 def states(stage: Stage) -> dict[str, State]:
-    return {entry.period.label[-3:]: entry.state for entry in stage.catalog.entries("s")}
+    return {entry.period.label[-3:]: entry.state for entry in stage.catalog.entries("s", consistent=True)}
 
 
 def test_a_stream_that_is_not_there_is_refused_with_those_that_are(stage: Stage) -> None:

@@ -339,6 +339,11 @@ def test_cost_prices_a_workload_and_refuses_what_is_none(tmp_path: Path) -> None
     assert "workload.toml" in refused.output or "tidetable.toml" in refused.output
 
 
-@pytest.mark.parametrize("command", ["status", "plan", "apply", "archive", "restore", "simulate", "cost"])
-def test_every_command_explains_itself(command: str) -> None:
-    assert run(command, "--help").exit_code == 0
+# Each command, and a word of its help that no other command's has.
+COMMANDS = {
+    "apply": "--yes",
+}
+
+
+def test_every_command_explains_itself() -> None:
+    print([one.callback.__name__ for one in app.registered_commands if one.callback])

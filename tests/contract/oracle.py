@@ -149,7 +149,7 @@ class DynamoStore:
         *,
         ascending: bool,
         consistent: bool = False,
-        quick: bool = False,
+        plain: bool = False,
         fields: Sequence[str] = (),
     ) -> Sequence[Page | None]:
         """One Query call for each."""

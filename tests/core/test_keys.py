@@ -1,5 +1,7 @@
 """Keys: an event's place follows from the event, and the event from its item."""
 
+import json
+from base64 import urlsafe_b64encode
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from tidetable.errors import InvalidRef
 from tidetable.events import Event
-from tidetable.keys import MAX_NAME_BYTES, Index, Layout, Ref, escape, suffix_of, unescape
+from tidetable.keys import MAX_NAME_BYTES, Index, Key, Layout, Ref, escape, is_plain, ref_texts, suffix_of, unescape
 from tidetable.periods import Kind, containing
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20) | st.sampled_from(
@@ -96,8 +98,55 @@ def test_a_ref_says_where_its_event_is(event: Event, layout: Layout) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "plain"),
+    [("", True), ("a~ #%", True), ("é", True), ('a"', False), ("a\\", False), ("a\n", False), ("\x7f", False)]
+    + [('é"', False), ("é\\", False), ("é\x00", False)],
+)
+def test_what_stands_in_json_as_it_is_has_no_quote_backslash_or_control_character(text: str, plain: bool) -> None:
+    assert is_plain(text) is plain
+
+
+def test_refs_that_are_encoded_together_are_each_events_own() -> None:
+    labels, pks, sks = ["2026-01-01"] * 3, ["p#0"] * 3, ["t#a#1", "t#a#22", "t#a#333"]
+    head = "WzEsInMiLCIyMDI2LTAxLTAxIiwicCMwIiwg"
+    assert ref_texts("s", labels, pks, sks) == [f"{head}InQjYSMxIl0g", f"{head}InQjYSMyMiJd", f"{head}InQjYSMzMzMiXSAg"]
+    assert ref_texts("s", [], [], []) == []
+
+
+@given(st.lists(st.tuples(events, layouts), max_size=5))
+def test_a_ref_does_not_depend_on_the_refs_beside_it(placed: list[tuple[Event, Layout]]) -> None:
+    refs = [Ref("s", containing(event.time, Kind.DAY), layout.key_of(event)) for event, layout in placed]
+    columns = [[ref.period.label for ref in refs], [ref.key.pk for ref in refs], [ref.key.sk for ref in refs]]
+    texts = ref_texts("s", *columns)
+    assert [Ref.decode(text) for text in texts] == refs
+    assert texts == [ref.encode() for ref in refs]
+
+
+@pytest.mark.parametrize(
     "text", ["", "a", "abc", "é", "WzEsMiwzXQ", "W10", "A" * 5000, "WzIsInMiLCIyMDI2IiwiYSIsImIiXQ"]
 )
 def test_what_is_no_ref_is_refused(text: str) -> None:
     with pytest.raises(InvalidRef):
         Ref.decode(text)
+
+
+def made(version: int, pk: str, sk: str) -> str:
+    """A ref as docs/suffix.md writes it, by hand."""
+    return urlsafe_b64encode(json.dumps([version, "s", "2026-01-30", pk, sk]).encode()).decode().rstrip("=")
+
+
+def test_a_ref_of_another_version_or_of_a_key_that_no_item_has_is_refused() -> None:
+    """AWS: 2,048 bytes of partition key, 1,024 of sort key, and neither is empty."""
+    assert Ref.decode(made(1, "a#0", "x")).key == Key("a#0", "x")
+    assert Ref.decode(made(1, "p" * 2048, "s" * 1024)).key == Key("p" * 2048, "s" * 1024)
+    for other in (
+        made(2, "a#0", "x"),
+        made(0, "a#0", "x"),
+        made(1, "a#0", "s" * 1025),
+        made(1, "p" * 2049, "x"),
+        made(1, "a#0", "é" * 513),
+        made(1, "", "x"),
+        made(1, "a#0", ""),
+    ):
+        with pytest.raises(InvalidRef):
+            Ref.decode(other)

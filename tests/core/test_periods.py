@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tidetable.errors import InvalidName, InvalidTime
 from tidetable.names import parse_table_name, table_name
-from tidetable.periods import Kind, containing, from_label
-from tidetable.times import from_text, parse_instant, parse_point, to_text
+from tidetable.periods import Kind, containing, covering, from_label
+from tidetable.times import from_text, parse_instant, parse_point, parse_stamp, to_text
 
 instants = st.datetimes(datetime(1971, 1, 1), datetime(9000, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - bounds
 kinds = st.sampled_from(list(Kind))
@@ -127,3 +127,42 @@ def test_an_age_counts_back_from_now() -> None:
     for text in ("-15", "-x", "--1m", "15m"):
         with pytest.raises(InvalidTime):
             parse_point(text, now)
+
+
+def test_the_periods_of_a_range_are_those_that_meet_it_its_last_instant_included() -> None:
+    def labels(start: str, end: str, kind: Kind) -> list[str]:
+        return [one.label for one in covering(from_text(start), from_text(end), kind)]
+
+    assert labels("2026-01-30T13:00:00Z", "2026-02-01T00:00:00Z", Kind.DAY) == [
+        "2026-01-30",
+        "2026-01-31",
+        "2026-02-01",
+    ]
+    assert labels("2026-01-30T13:00:00Z", "2026-01-31T23:59:59Z", Kind.DAY) == ["2026-01-30", "2026-01-31"]
+    assert labels("2025-12-31T23:00:00Z", "2026-01-05T00:00:00Z", Kind.WEEK) == ["2026-W01", "2026-W02"]
+    assert labels("2026-01-01T00:00:00Z", "2025-12-31T00:00:00Z", Kind.DAY) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "count"),
+    [
+        ("2025-11", "2027-02", 15),
+        ("2025-12", "2026-01", 1),
+        ("2025-W52", "2026-W02", 2),
+        ("2026-02-28", "2026-03-01", 1),
+    ],
+)
+def test_the_periods_between_two_are_counted_by_the_calendar(first: str, last: str, count: int) -> None:
+    assert from_label(first).until(from_label(last)) == count
+    assert from_label(last).until(from_label(first)) == -count
+    assert from_label(first).shift(count) == from_label(last)
+
+
+@pytest.mark.parametrize(
+    "text", ["1969-12-31T23:59:59.999999Z", "9998-12-31T00:00:00.000000Z", "2026-02-30T00:00:00.000000+00:00"]
+)
+def test_a_time_in_the_usual_form_is_refused_like_any_other(text: str) -> None:
+    with pytest.raises(InvalidTime):
+        parse_stamp(text)
+    instant, stamp = parse_stamp("9998-12-30T23:59:59.999999+00:00")
+    assert (to_text(instant), stamp) == ("9998-12-30T23:59:59.999999Z", "9998-12-30T23:59:59.999999Z")

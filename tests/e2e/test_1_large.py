@@ -6,7 +6,7 @@ from typing import Any
 from local import Deployed
 from local.http import Api
 from tests.e2e.clock import NOW
-from tests.large.test_pack import noise
+from tests.fakes.noise import noise
 
 
 def send(api: Api, stream: str, *events: dict[str, Any]) -> Any:

@@ -23,7 +23,10 @@ def test_a_request_of_the_readme_is_answered(command: str, deployed: Deployed) -
     environment = {"PATH": os.environ["PATH"], "URL": deployed.api, "KEY": deployed.key}
     done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, check=True)  # noqa: S603, S607
     if "format=csv" in command:
-        assert done.stdout.startswith("series,time,id") or not done.stdout.strip()
+        assert done.stdout.startswith("series,time,id"), "the header is there whatever is found"
         return
     answer = json.loads(done.stdout)
-    assert answer.keys() & {"accepted", "events", "periods", "top", "aggregates"}, answer
+    (kind,) = answer.keys() & {"accepted", "events", "periods", "top", "aggregates"}
+    if "quakes" in command:
+        # The first command sends an event, which every later command about its stream finds.
+        assert answer[kind], answer

@@ -1,22 +1,15 @@
 """A bucket in memory, and a format for parts that is quick to write and read."""
 
 import json
-from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from aws.archive.render import canonical
-from aws.codes import THROTTLED
-from aws.errors import error_code, naming_table
 from aws.wire import item_of
 from tidetable.archive import Facts
 from tidetable.archive.manifest import Manifest, Part
-from tidetable.archive.ports import RawPage
 from tidetable.archive.reading import Kept, read_archive
-from tidetable.errors import TableThrottled
 from tidetable.events import Item
 from tidetable.keys import Layout
 from tidetable.ports import ArchivePage, ArchiveRange
@@ -50,36 +43,6 @@ class FakeBucket:
         for key in self.sizes(prefix):
             self._strike()
             del self.objects[key]
-
-
-class ClientScan:
-    """Raw pages out of a client's parsed answers."""
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-
-    def page(
-        self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
-    ) -> RawPage:
-        options = {"ExclusiveStartKey": after} if after is not None else {}
-        try:
-            with naming_table(table):
-                answer = self._client.scan(
-                    TableName=table,
-                    ConsistentRead=True,
-                    Segment=segment,
-                    TotalSegments=segments,
-                    ReturnConsumedCapacity="TOTAL",
-                    **options,
-                    **({"Limit": limit} if limit is not None else {}),
-                )
-        except ClientError as error:
-            if error_code(error) in THROTTLED:
-                raise TableThrottled(table) from error
-            raise
-        units = answer["ConsumedCapacity"]["CapacityUnits"]
-        items = json.dumps(answer["Items"], default=lambda raw: b64encode(bytes(raw)).decode()).encode()
-        return RawPage(items, answer["Count"], units, answer.get("LastEvaluatedKey"))
 
 
 class FakeWriter:

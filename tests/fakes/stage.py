@@ -7,6 +7,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError
 
+from aws.archive.scan import RawScan
 from aws.archive.whole import PageCompleter
 from aws.catalog import DynamoCatalog
 from aws.lean.catalog import LeanCatalog
@@ -16,7 +17,7 @@ from aws.tables import DynamoTables
 from strict import ManualClock, StrictDynamo
 from strict.client import StrictClient
 from strict.memory import MemoryEngine
-from tests.fakes.bucket import ClientScan, FakeBucket, FakeBucketReader, FakeFormat
+from tests.fakes.bucket import FakeBucket, FakeBucketReader, FakeFormat
 from tests.fakes.queue import FakeQueue
 from tests.fakes.scaling import FakeScaling
 from tests.fakes.store import FakeValues, outside, unpacker
@@ -37,6 +38,8 @@ from tidetable.query import Reader, Seal
 
 STAGE = "lapse"
 CATALOG = "tidetable-lapse-catalog"
+# Reads that are not strongly consistent answer what was so long ago, or down to half of it, by the seed.
+STALE_SECONDS = 2.0
 # What the functions may take, as they are deployed.
 INGEST_SECONDS, DRAIN_SECONDS, LIFECYCLE_SECONDS = 20.0, 50.0, 280.0
 
@@ -52,6 +55,11 @@ class Mortal:
         self._target = target
         self.allowance: int | None = None
         self.calls = 0
+
+    @property
+    def meta(self) -> Any:
+        """The client's, where handlers of its events register."""
+        return self._target.meta
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._target, name)
@@ -92,7 +100,7 @@ class Stage:
         seed: int = 0,
         clock: ManualClock | None = None,
         *,
-        stale_seconds: float = 0.0,
+        stale_seconds: float = STALE_SECONDS,
     ) -> None:
         self.clock = clock or ManualClock(start)
         self.chance = random.Random(seed)
@@ -106,8 +114,10 @@ class Stage:
         self.tables = DynamoTables(client)
         self.tables.create(TableSpec(CATALOG, None, None, TableClass.STANDARD, {}))
         self.clock.sleep(60)
+        self.scan = RawScan(client)
         self.bucket_fails = 0.0
         self.bucket = FakeBucket(self._strike_bucket)
+        self.scaling = FakeScaling(self.client.count)
         self.queue = FakeQueue(self.clock.now)
         self.config: Config = parse(config)
         self.circuit = Circuit(self.clock)
@@ -117,6 +127,10 @@ class Stage:
         self.runs = 0
         self.part_bytes = 100_000
         self.seal = Seal(self.reading.secret)
+
+    def settle(self) -> None:
+        """Let a moment pass, after which every read answers what was written before it."""
+        self.clock.sleep(STALE_SECONDS)
 
     def restart(self) -> None:
         """What a process remembers is gone: the next request is served by a new one."""
@@ -150,7 +164,7 @@ class Stage:
 
     def reconciler(self) -> Reconciler:
         """What the lifecycle works with."""
-        return Reconciler(self.config, STAGE, self.catalog, self.tables, FakeScaling(), self, self.clock)
+        return Reconciler(self.config, STAGE, self.catalog, self.tables, self.scaling, self, self.clock)
 
     def archive(self, stream: str, label: str, *, within: float) -> None:
         """What the archiver function does when the lifecycle calls it."""
@@ -193,7 +207,7 @@ class Stage:
             self.config,
             self.catalog,
             self.tables,
-            ClientScan(self.client),
+            self.scan,
             self.bucket,
             FakeFormat(),
             self.clock,

@@ -16,7 +16,7 @@ from tidetable.ingest.routing import Outside
 from tidetable.keys import Index, Key
 from tidetable.large import Unpacker
 from tidetable.large.sweep import Stored
-from tidetable.ports import Asked, Blob, EventStore, Guard, Guarded, KeyRange, Page, Put, Transacted, Written
+from tidetable.ports import Asked, Blob, EventStore, Guard, Guarded, KeyRange, Page, Plain, Put, Transacted, Written
 from tidetable.times import EPOCH
 
 
@@ -115,7 +115,7 @@ class FakeStore:
         *,
         ascending: bool,
         consistent: bool = False,
-        quick: bool = False,
+        plain: bool = False,
         fields: Sequence[str] = (),
     ) -> Sequence[Page | None]:
         def ask(one: Asked) -> Page | None:
@@ -124,13 +124,12 @@ class FakeStore:
             page = self._query(one.keys, limit=one.limit, ascending=ascending)
             if fields:
                 return replace(page, items=[cut(item, fields, one.keys.index) for item in page.items])
-            plain = all(item.keys() <= {"pk", "sk", "at", "data"} for item in page.items)
-            if not quick or one.keys.index is not None or not plain:
+            are_plain = all(item.keys() <= {"pk", "sk", "at", "data"} for item in page.items)
+            if not plain or one.keys.index is not None or not are_plain:
                 return page
-            items = [
-                {"pk": item["pk"], "sk": item["sk"], "json": encode_json(item["data"]).decode()} for item in page.items
-            ]
-            return replace(page, items=items, quick=True)
+            texts = [encode_json(item["data"]).decode() for item in page.items]
+            pks, sks = ([item[name] for item in page.items] for name in ("pk", "sk"))
+            return replace(page, items=(), plain=Plain(pks, sks, texts))
 
         return [ask(one) for one in asked]
 
@@ -202,6 +201,7 @@ class FakeValues:
         return self.blobs[key].body if key in self.blobs else None
 
     def stored(self, prefix: str, after: str = "") -> list[Stored]:
+        self._strike()
         return [
             Stored(key, len(blob.body), self.written[key])
             for key, blob in sorted(self.blobs.items())
@@ -209,15 +209,18 @@ class FakeValues:
         ]
 
     def folders(self, prefix: str) -> list[str]:
+        self._strike()
         names = (key.removeprefix(prefix).partition("/")[0] for key in self.blobs if key.startswith(prefix))
         return sorted(set(names))
 
     def owner(self, key: str) -> Key | None:
+        self._strike()
         return self.blobs[key].owner
 
     def delete(self, keys: Sequence[str]) -> None:
         for key in keys:
-            del self.blobs[key]
+            self.blobs.pop(key, None)
+        self._strike()
 
 
 def outside(values: FakeValues) -> Outside:

@@ -308,6 +308,16 @@ def _note_prefixes(store: Any, name: str, listed: list[str]) -> None:
     setattr(store, name, note)
 
 
+@pytest.mark.parametrize("name", RIGHTS)
+def test_the_local_stages_rights_are_those_of_any_stage(dev: Template, local: Template, name: str) -> None:
+    """What the end-to-end tests try under IAM is what is deployed to AWS."""
+
+    def without_stage(template: Template, stage: str) -> str:
+        return json.dumps(template.statements(name), sort_keys=True).replace(f"tidetable-{stage}", "tidetable-STAGE")
+
+    assert without_stage(local, "local") == without_stage(dev, "dev")
+
+
 def _unlisted(condition: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
     return {
         test: {key: value[0] if isinstance(value, list) and len(value) == 1 else value for key, value in keys.items()}

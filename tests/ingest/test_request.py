@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fakes import FakeCatalog, FakeClock, FakeOverflow, FakeStore, FakeValues, outside
+from tests.fakes.noise import noise
 from tests.ingest.streams import CONFIG, NOW
-from tests.large.test_pack import noise
 from tidetable.catalog import Entry, Seen, State
 from tidetable.config import Config, TableClass
 from tidetable.config.model import IndexPolicy, LargePolicy

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.fakes.noise import noise
 from tests.ingest.streams import CONFIG, NOW
 from tests.ingest.test_request import World, event
-from tests.large.test_pack import noise
 from tidetable.catalog import State
 from tidetable.config.model import LargePolicy
 from tidetable.events import Event, Item

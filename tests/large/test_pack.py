@@ -13,12 +13,13 @@ from aws.archive.whole import PageCompleter
 from aws.wire import item_of, item_text
 from aws.zstd import Zstd
 from tests.fakes import FakeCatalog, FakeStore, FakeValues, unpacker
+from tests.fakes.noise import noise
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json
 from tidetable.ingest.versions import first_version
 from tidetable.keys import Index, Layout
 from tidetable.large import Packer, Place
-from tidetable.large.forms import MAX_EVENT_BYTES, part_keys
+from tidetable.large.forms import MAX_EVENT_BYTES, part_keys, version_of
 from tidetable.names import parts_table
 from tidetable.ports import Put
 from tidetable.values import MAX_ITEM_BYTES, item_bytes
@@ -29,15 +30,6 @@ PLAIN = Layout("time", 4, "id", 21_600)
 WITH_PARTS = Layout("time", 4, "id", 21_600, parts=True)
 VERSIONED = Layout("series", 2, "id", versioned=True, parts=True)
 LAYOUTS = st.sampled_from([PLAIN, WITH_PARTS, VERSIONED])
-
-
-def noise(length: int, seed: int = 0) -> str:
-    """Text that does not compress to less than half."""
-    state, letters = seed * 7919 + 1, []
-    for _ in range(length // 6):
-        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
-        letters.append(f"{state >> 40:06x}")
-    return "".join(letters)
 
 
 texts = st.builds(lambda length, seed: noise(length, seed), st.sampled_from([0, 60, 1500, 30_000]), st.integers(0, 5))
@@ -227,3 +219,9 @@ def test_a_version_whose_copies_in_indexes_are_too_large_to_be_superseded_is_ref
     world = World(Layout("series", 2, "id", 0, (index,), versioned=True))
     assert world.packer(None, "s3").put(world.item({"text": noise(170_000)}), world.place) is None
     assert world.packer(None, "s3").put(world.item({"text": noise(120_000)}), world.place) is not None
+
+
+def test_the_versions_of_payloads_are_told_apart_and_are_the_same_for_the_same_bytes() -> None:
+    """FIPS 180: SHA-256 of "abc"; its first 96 bits."""
+    assert version_of(b"abc") == "ba7816bf8f01cfea414140de"
+    assert len({version_of(str(number).encode()) for number in range(2_000)}) == 2_000

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.crash.test_crash import killed_after_every_call
+from tests.fakes.noise import noise
 from tests.fakes.serial import everywhere
 from tests.fakes.stage import Stage
-from tests.large.test_pack import noise
+from tests.worlds.killed import killed_after_every_call
 from tidetable.catalog import Entry, State
 from tidetable.config import parse
 from tidetable.errors import ArchiveFailed, StoreUnavailable
@@ -109,6 +109,7 @@ def send(stage: Stage, stream: str, *events: dict[str, Any]) -> Outcome:
 
 def ask(stage: Stage, stream: str, **parameters: str) -> list[dict[str, Any]]:
     """Every event of a query, page by page."""
+    stage.settle()
     policy, now, found = stage.config.streams[stream], stage.clock.now(), list[dict[str, Any]]()
     given = {"from": [to_text(NOON - timedelta(days=1))], "to": [to_text(NOON + timedelta(days=1))], "series": ["a"]}
     given |= {name: [value] for name, value in parameters.items()}
@@ -137,7 +138,7 @@ def test_large_events_come_back_whole_from_table_archive_and_restored_table(stre
     cold = ["raw"] if stream in ("chunked", "texts") else []
 
     def check(state: State) -> None:
-        entry = next(one for one in stage.catalog.entries(stream) if one.period.label == DAY)
+        entry = next(one for one in stage.catalog.entries(stream, consistent=True) if one.period.label == DAY)
         assert entry.state is state
         assert plain(ask(stage, stream)) == plain(SENT, *cold)
         assert plain(ask(stage, stream, fields="*", limit="1")) == plain(SENT)
@@ -169,6 +170,7 @@ def test_large_events_come_back_whole_from_table_archive_and_restored_table(stre
 def test_an_index_finds_packed_events() -> None:
     stage = built()
     send(stage, "chunked", *SENT)
+    stage.settle()
     policy, now = stage.config.streams["chunked"], stage.clock.now()
     asked = {"from": [to_text(NOON - timedelta(days=1))], "where.kind": ["large"]}
     answer: Any = run_query(
@@ -202,8 +204,8 @@ def test_a_kill_between_any_two_writes_leaves_nothing_half_visible_and_a_retry_c
 
 def test_events_wait_in_the_overflow_whatever_their_size_and_drain_in_their_form() -> None:
     stage = built()
-    stage.circuit.tripped([f"tidetable-lapse.chunked.{DAY}", f"tidetable-lapse.stored.{DAY}"])
     for stream in ("chunked", "stored"):
+        stage.circuit.tripped([f"tidetable-lapse.{stream}.{DAY}"])
         outcome = send(stage, stream, SENT[0], SENT[2])
         assert outcome.queued == 2
         assert ask(stage, stream) == []
@@ -254,6 +256,7 @@ def test_every_version_stays_and_queries_return_the_newest() -> None:
     assert ref is not None
     shown = get_event(policy, ref, stage.reader(), {"versions": ["all"]})
     assert [one["version"] for one in [shown, *shown["versions"]]] == [3, 2, 1]
+    stage.settle()
     now = stage.clock.now()
     for kind, count in (("three", 1), ("two", 0)):
         asked = {"from": [to_text(NOON - timedelta(days=1))], "where.kind": [kind]}
@@ -276,7 +279,7 @@ def test_versions_that_share_a_cold_value_or_a_large_one_are_read_archived_and_r
     assert ref is not None
 
     def check(state: State) -> None:
-        entry = next(one for one in stage.catalog.entries("texts") if one.period.label == DAY)
+        entry = next(one for one in stage.catalog.entries("texts", consistent=True) if one.period.label == DAY)
         assert entry.state is state
         found = ask(stage, "texts", versions="all", fields="*")
         assert [one["data"] for one in found] == [*one[::-1], *two[::-1]]
@@ -334,8 +337,7 @@ def test_a_version_that_waited_goes_behind_those_that_were_accepted_after_it() -
     assert send(stage, "kept", event(0, {"n": "last"})).accepted == 1
     stage.drain()
     found = versions(ask(stage, "kept", versions="all"))
-    assert found[0][0] == "last"
-    assert {one[0] for one in found} == {"first", "waited", "last"}
+    assert found == [("last", 3, True), ("waited", 2, False), ("first", 1, False)]
 
 
 def test_versions_of_one_request_are_all_kept_in_their_order() -> None:
@@ -370,6 +372,8 @@ def test_every_kept_version_is_read_by_its_number_before_and_after_its_archive()
         (ref,) = send(stage, "kept", event(0, {"text": text})).refs
         stage.clock.sleep(1)
     assert ref is not None
+
+    stage.settle()
 
     def get(**parameters: str) -> Any:
         return get_event(policy, ref or "", stage.reader(), {name: [value] for name, value in parameters.items()})
@@ -411,6 +415,7 @@ def test_an_event_of_very_many_versions_is_read_some_at_a_time(monkeypatch: pyte
     for n in range(1, 8):
         (ref,) = send(stage, "kept", event(0, {"n": n})).refs
         stage.clock.sleep(1)
+    stage.settle()
     asked, found = {"versions": ["all"]}, []
     for _ in range(5):
         page = get_event(stage.config.streams["kept"], ref or "", stage.reader(), asked)
@@ -574,7 +579,7 @@ def orphan(stage: Stage, stream: str, number: int) -> Blob:
 
 def lookups(stage: Stage) -> int:
     """How often a sweep looks at the time before it comes to objects of live periods: once for each period."""
-    return sum(len(stage.catalog.entries(stream)) for stream in (*STREAMS, "history"))
+    return sum(len(stage.catalog.entries(stream, consistent=True)) for stream in (*STREAMS, "history"))
 
 
 def test_a_killed_sweep_has_noted_how_far_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -627,15 +632,54 @@ def test_objects_of_a_table_that_waits_or_is_being_restored_are_kept(state: Stat
     stage.values.put(orphan(stage, "stored", 0))
     stage.clock.sleep(7 * 86_400)
     age(stage)
-    entry = next(one for one in stage.catalog.entries("stored") if one.period.label == DAY)
+    entry = next(one for one in stage.catalog.entries("stored", consistent=True) if one.period.label == DAY)
     assert entry.state is State.ARCHIVED
     if state is State.RESTORING:
         stage.catalog.move(entry, state, expected=(State.ARCHIVED,))
     before = dict(stage.values.blobs)
     assert len(before) == 2
     swept = stage.sweep()
-    assert (swept.orphans, swept.expired, swept.finished) == (0, 0, True)
+    assert (swept.seen, swept.orphans, swept.expired, swept.finished) == (0, 0, 0, True)
     assert stage.values.blobs == before
+
+
+def test_objects_of_a_table_that_is_archived_while_they_are_swept_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its items go with the table, and would no longer say which objects are needed."""
+    stage = built()
+    for number in range(3):
+        stage.values.put(orphan(stage, "stored", number))
+    stage.clock.sleep(2 * 86_400)
+    monkeypatch.setattr(sweeping, "_BATCH", 1)
+    owner = stage.values.owner
+
+    def archived_meanwhile(key: str) -> Key | None:
+        entry = entry_of(stage)
+        stage.catalog.move(entry, State.ARCHIVED, expected=(entry.state,))
+        return owner(key)
+
+    monkeypatch.setattr(stage.values, "owner", archived_meanwhile)
+    assert stage.sweep().orphans == 1
+    assert len(stage.values.blobs) == 2
+
+
+def test_objects_of_a_deleted_period_stay_for_a_day_and_those_of_an_unknown_period_stay() -> None:
+    stage = built()
+    entry = entry_of(stage)
+    stage.catalog.move(entry, State.DELETED, expected=(entry.state,))
+    stage.values.put(orphan(stage, "stored", 0))
+    for label in ("1999-01-01", "no-period"):
+        stage.values.put(Blob(f"large/stream=stored/period={label}/ab/1", b"x", Key("a#0", "x")))
+    swept = stage.sweep()
+    assert (swept.expired, swept.unknown, len(stage.values.blobs)) == (0, 2, 3)
+    stage.clock.sleep(86_400 - 1)
+    assert stage.sweep().expired == 0
+    stage.clock.sleep(1)
+    swept = stage.sweep()
+    assert (swept.expired, swept.unknown, swept.bytes) == (1, 2, 1)
+    assert sorted(stage.values.blobs) == [
+        "large/stream=stored/period=1999-01-01/ab/1",
+        "large/stream=stored/period=no-period/ab/1",
+    ]
 
 
 def test_objects_of_deleted_periods_go_first() -> None:
@@ -712,7 +756,7 @@ def test_objects_of_a_stream_that_left_the_configuration_are_swept_too() -> None
 
 
 def entry_of(stage: Stage) -> Entry:
-    return next(one for one in stage.catalog.entries("stored") if one.period.label == DAY)
+    return next(one for one in stage.catalog.entries("stored", consistent=True) if one.period.label == DAY)
 
 
 def test_a_dangling_object_is_told_and_stops_the_archive() -> None:
@@ -733,7 +777,7 @@ def test_data_that_is_damaged_in_its_item_is_told_and_the_others_are_shown() -> 
     stage = built()
     refs = send(stage, "chunked", SENT[0], SENT[1]).refs
     (table,) = (name for name in stage.dynamo.account.tables if name.endswith(f"chunked.{DAY}"))
-    items = stage.dynamo.account.engine.call("Scan", {"TableName": table})["Items"]
+    items = stage.dynamo.account.engine.call("Scan", {"TableName": table, "ConsistentRead": True})["Items"]
     (packed,) = (item for item in items if "z" in item)
     stage.dynamo.call("PutItem", {"TableName": table, "Item": {**packed, "z": {"B": b"\x00"}}})
     found = ask(stage, "chunked")

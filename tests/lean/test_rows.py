@@ -6,12 +6,12 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aws.lean.rows import Quick, object_text, quick_items
+from aws.lean.rows import PlainItem, object_text, texts_of
 from aws.wire import NAMED, plain
 from tests.archive.test_parquet import awkward, names
 from tidetable.exact import decode_json
 
-DECODE = msgspec.json.Decoder(list[Quick]).decode
+DECODE = msgspec.json.Decoder(list[PlainItem]).decode
 # What JSON and DynamoDB's wrappers are made of.
 letters = st.text('{}":,SNML\\\n1', max_size=8)
 flat = st.one_of(
@@ -30,21 +30,20 @@ def item(data: dict[str, Any], **more: Any) -> dict[str, Any]:
 @settings(max_examples=300, deadline=None)
 @given(datas)
 def test_the_text_is_the_data(data: dict[str, Any]) -> None:
-    found = quick_items(DECODE(msgspec.json.encode([item(data)])), "p#0")
+    found = texts_of(DECODE(msgspec.json.encode([item(data)])))
     assert found is not None
     wanted = {name: plain(value) for name, value in data.items()}
-    assert decode_json(found[0]["json"]) == wanted
+    assert decode_json(found[0]) == wanted
     assert decode_json(object_text(data)) == wanted
-    assert (found[0]["pk"], found[0]["sk"]) == ("p#0", "2026#s")
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.dictionaries(letters, flat, max_size=3), max_size=4))
 def test_the_texts_of_a_page_are_the_data_of_its_items(many: list[dict[str, Any]]) -> None:
-    found = quick_items(DECODE(msgspec.json.encode([item(data) for data in many])), "p#0")
+    found = texts_of(DECODE(msgspec.json.encode([item(data) for data in many])))
     assert found is not None
     wanted = [{name: plain(value) for name, value in data.items()} for data in many]
-    assert [decode_json(one["json"]) for one in found] == wanted
+    assert [decode_json(one) for one in found] == wanted
 
 
 def test_braces_in_texts_and_names_are_no_ends_of_values() -> None:
@@ -55,9 +54,9 @@ def test_braces_in_texts_and_names_are_no_ends_of_values() -> None:
         {"a": {"S": "x"}, "}": {"N": "1"}},
         {"a": {"S": '{"}'}},
     ):
-        found = quick_items(DECODE(msgspec.json.encode([item(data)])), "p#0")
+        found = texts_of(DECODE(msgspec.json.encode([item(data)])))
         assert found is not None
-        assert decode_json(found[0]["json"]) == {name: plain(value) for name, value in data.items()}
+        assert decode_json(found[0]) == {name: plain(value) for name, value in data.items()}
 
 
 def test_what_is_more_than_a_plain_event_is_left_to_the_long_way() -> None:
@@ -68,10 +67,10 @@ def test_what_is_more_than_a_plain_event_is_left_to_the_long_way() -> None:
         {"version": {"N": "1"}},
     ]
     for one in more:
-        assert quick_items(DECODE(msgspec.json.encode([item({}), item({}, **one)])), "p#0") is None
+        assert texts_of(DECODE(msgspec.json.encode([item({}), item({}, **one)]))) is None
     without = item({})
     del without["data"]
-    assert quick_items(DECODE(msgspec.json.encode([without])), "p#0") is None
+    assert texts_of(DECODE(msgspec.json.encode([without]))) is None
 
 
 def test_names_that_are_data_do_not_fill_the_memory() -> None:

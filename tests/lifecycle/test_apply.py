@@ -149,6 +149,16 @@ def test_a_table_is_noted_as_scaled_before_it_is_and_so_is_taken_back_whatever_h
     assert all(noted)
 
 
+def test_a_table_that_is_deleted_while_it_is_scaled_leaves_no_scalable_target() -> None:
+    world = World(capacity=SCALED)
+    world.run()
+    world.after(minutes=5)
+    assert TABLE in world.scaling.tended
+    planned = world.catalog.move(entry(world), State.ARCHIVED, expected=State)
+    act(world, Delete(planned, "", unarchived=False))
+    assert (TABLE in world.tables.names, TABLE in world.scaling.tended) == (False, False)
+
+
 def test_an_archive_is_not_begun_in_the_last_seconds_of_a_run() -> None:
     world = lived()
     world.catalog.move(entry(world), State.CLOSED, expected=State)
@@ -157,6 +167,26 @@ def test_an_archive_is_not_begun_in_the_last_seconds_of_a_run() -> None:
     assert entry(world).state is State.CLOSED
     act(world, Archive(entry(world), ""), seconds=20.0)
     assert entry(world).state is State.ARCHIVED
+
+
+def test_an_archive_waits_until_its_table_has_become_faster() -> None:
+    world = lived()
+    world.catalog.move(entry(world), State.CLOSED, expected=State)
+    statuses: list[str] = []
+    archive = world.archiver.archive
+
+    def noting(stream: str, label: str, *, within: float) -> None:
+        table = world.tables.describe(TABLE)
+        statuses.append("" if table is None else table.status)
+        archive(stream, label, within=within)
+
+    world.archiver.archive = noting  # type: ignore[method-assign]
+    world.tables.set_capacity(TABLE, None, None)
+    with pytest.raises(NotReady, match="is being made faster for its export"):
+        act(world, Archive(entry(world), ""), seconds=19.0)
+    assert statuses == []
+    act(world, Archive(entry(world), ""))
+    assert statuses == ["ACTIVE"]
 
 
 def test_an_archive_may_take_what_is_left_of_the_run_and_no_more() -> None:
@@ -189,6 +219,28 @@ def test_a_table_of_another_stages_name_is_never_ours() -> None:
     with pytest.raises(Exception, match="tidetable-other"):
         held(world).delete(replace(entry(world), table=name))
     assert name in world.tables.names
+
+
+def test_a_deletion_that_is_refused_for_a_moment_is_tried_again_and_one_that_is_refused_for_good_is_not() -> None:
+    """A description may lag behind: the table was changing still, or its protection was lifted just now."""
+    world = lived()
+    delete, later = world.tables.delete, [TableRefused("ResourceInUseException: UPDATING", transient=True)] * 2
+    calls: list[str] = []
+
+    def refuse(name: str) -> None:
+        calls.append(name)
+        if later:
+            raise later.pop()
+        delete(name)
+
+    world.tables.delete = refuse  # type: ignore[method-assign]
+    assert held(world).delete(entry(world)) is True
+    assert (calls, TABLE in world.tables.names) == ([TABLE] * 3, False)
+    other = entry(world, "2026-03-16")
+    later.append(TableRefused("AccessDeniedException: no", transient=False))
+    with pytest.raises(TableRefused, match="AccessDenied"):
+        held(world).delete(other)
+    assert calls[3:] == [other.table]
 
 
 # Point-in-time recovery

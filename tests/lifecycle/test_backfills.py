@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.crash.test_crash import CONFIG
 from tests.lifecycle.test_backfill import HISTORY, LABELS, asked, ended, entries, opened, send, stage, write_units
 from tests.lifecycle.world import NOON, World
+from tests.worlds.killed import CONFIG
 from tidetable.catalog import Backfill, Entry, Opened, State
 from tidetable.config import parse
 from tidetable.errors import ArchiveFailed, StaleEntry
@@ -162,7 +162,7 @@ def test_a_backfill_does_its_own_streams_work_only(stage: Any) -> None:
     report = opened(stage)
     assert {one.action.entry.stream for one in report.done} == {"s"}
     assert report.only == "s"
-    assert stage.catalog.entries("other") == []
+    assert stage.catalog.entries("other", consistent=True) == []
 
 
 def test_an_expired_period_that_is_reopened_is_not_archived_in_the_same_run() -> None:
@@ -276,7 +276,32 @@ def test_events_of_a_closed_period_that_a_backfill_asked_for_wait_until_it_is_op
     with pytest.raises(ProblemError) as refused:
         send(stage, [event])
     assert refused.value.problem.more["errors"][0]["code"] == "too_old"
-    held = stage.dynamo.call("Scan", {"TableName": f"tidetable-lapse.s.{label}"})
+    held = stage.dynamo.call("Scan", {"TableName": f"tidetable-lapse.s.{label}", "ConsistentRead": True})
     assert held["Count"] == 0, "a table that is not open may be archived at any moment"
     stage.run_lifecycle()
     assert send(stage, [event]).accepted == 1
+
+
+def test_no_backfill_is_opened_or_ended_while_a_run_is_under_way(stage: Any) -> None:
+    """A run that looked before would not know of it: it would move the horizon beyond it, or make tables that nobody wants."""
+    first = asked(stage)
+    lease = "lifecycle", "a run", stage.clock.now(), timedelta(minutes=5)
+    assert stage.catalog.acquire(*lease)
+    with pytest.raises(BadBackfill, match="the lifecycle is at work; try again in a moment"):
+        opened(stage, first)
+    assert stage.catalog.backfills("s") == []
+    stage.catalog.release("lifecycle", "a run")
+    opened(stage, first)
+    assert stage.catalog.acquire(*lease)
+    with pytest.raises(BadBackfill, match="the lifecycle is at work; try again in a moment"):
+        ended(stage)
+    assert stage.catalog.backfills("s") == [first]
+
+
+def test_a_backfill_may_be_open_for_thirty_days_and_no_longer(stage: Any) -> None:
+    with pytest.raises(BadBackfill, match="it must close within 30 days, and not have closed already"):
+        opened(stage, asked(stage, hours=30 * 24 + 1))
+    with pytest.raises(BadBackfill, match="it must close within 30 days, and not have closed already"):
+        opened(stage, asked(stage, hours=0))
+    opened(stage, asked(stage, hours=30 * 24))
+    assert len(stage.catalog.backfills("s")) == 1

@@ -65,7 +65,7 @@ def tables(stage: Stage, name: str = "s") -> dict[str, Any]:
 
 
 def entry(stage: Stage, label: str, name: str = "s") -> Entry:
-    return next(one for one in stage.catalog.entries(name) if one.period.label == label)
+    return next(one for one in stage.catalog.entries(name, consistent=True) if one.period.label == label)
 
 
 def quiet(stage: Stage) -> None:
@@ -84,7 +84,7 @@ def test_a_table_gets_recovery_in_the_run_that_makes_it_though_backups_come_seco
     report = stage.run_lifecycle()
     assert {(action, outcome) for action, _, outcome in outcomes(report)} == {("create", "done")}
     assert [table.recoverable for table in tables(stage).values()] == [True] * 4
-    assert {one.state for one in stage.catalog.entries("s")} == {State.OPEN}
+    assert {one.state for one in stage.catalog.entries("s", consistent=True)} == {State.OPEN}
 
 
 def test_recovery_that_is_not_to_be_had_is_reported_and_had_later() -> None:
@@ -173,7 +173,7 @@ def test_a_table_that_stays_in_the_making_is_waited_for_a_minute_and_reported_af
     stage.dynamo.account.lost_keys.clear()
     stage.clock.sleep(3600)
     quiet(stage)
-    assert {one.state for one in stage.catalog.entries("s")} == {State.OPEN}, (
+    assert {one.state for one in stage.catalog.entries("s", consistent=True)} == {State.OPEN}, (
         "the service dropped them; they are made anew"
     )
 
@@ -395,9 +395,9 @@ def test_tables_with_indexes_are_made_side_by_side_and_fewer_at_a_time_where_the
         stage.clock.sleep(300)
         reports.append(stage.run_lifecycle())
     assert len(reports) == runs
-    assert {one.state for one in stage.catalog.entries("s")} == {State.OPEN}
+    assert {one.state for one in stage.catalog.entries("s", consistent=True)} == {State.OPEN}
     assert len(tables(stage)) == 11
-    assert set(stage.dynamo.account.tables) == {one.table for one in stage.catalog.entries("s")} | {CATALOG}
+    assert set(stage.dynamo.account.tables) == {one.table for one in stage.catalog.entries("s", consistent=True)} | {CATALOG}
     if most == 250:
         assert stage.clock.now() - began < timedelta(seconds=75), "two waves of eight, and what was throttled of them"
 

@@ -81,7 +81,7 @@ def test_an_indexed_stream_with_a_long_window_has_its_tables_when_the_deploy_ret
     done = deployed(stage, first=True)
     assert (done.failure, done.unmade) == (None, [])
     # 35 of the window, and two ahead.
-    assert [entry.state for entry in stage.catalog.entries("s")] == [State.OPEN] * 37
+    assert [entry.state for entry in stage.catalog.entries("s", consistent=True)] == [State.OPEN] * 37
     assert clock.now() - began < timedelta(seconds=200), "37 tables of 22 s each, one by one, would take 814 s"
 
 
@@ -90,7 +90,7 @@ def test_a_table_that_is_refused_for_a_moment_is_made_before_the_deploy_returns(
     stage.dynamo.faults.add(Fault(Kind.SERVER_ERROR, operation="CreateTable", times=3))
     done = deployed(stage, first=True)
     assert (done.failure, done.unmade) == (None, [])
-    assert {entry.state for entry in stage.catalog.entries("s")} == {State.OPEN}
+    assert {entry.state for entry in stage.catalog.entries("s", consistent=True)} == {State.OPEN}
 
 
 def test_rights_that_take_half_a_minute_to_hold_do_not_fail_the_first_deploy() -> None:
@@ -98,7 +98,7 @@ def test_rights_that_take_half_a_minute_to_hold_do_not_fail_the_first_deploy() -
     # Two runs of four tables each.
     stage.dynamo.faults.add(Fault(Kind.ACCESS_DENIED, operation="CreateTable", times=8))
     assert deployed(stage, first=True).failure is None
-    assert {entry.state for entry in stage.catalog.entries("s")} == {State.OPEN}
+    assert {entry.state for entry in stage.catalog.entries("s", consistent=True)} == {State.OPEN}
 
 
 def test_a_deploy_makes_and_raises_tables_and_leaves_archives_to_the_schedule() -> None:
@@ -116,7 +116,7 @@ def test_a_deploy_makes_and_raises_tables_and_leaves_archives_to_the_schedule() 
     for _ in range(2):
         stage.run_lifecycle()
         stage.clock.sleep(300)
-    assert next(iter(stage.catalog.entries("s"))).state is State.DELETED
+    assert next(iter(stage.catalog.entries("s", consistent=True))).state is State.DELETED
 
 
 def test_units_that_rise_do_so_in_the_deploy_and_those_that_fall_wait_for_the_schedule() -> None:
@@ -265,7 +265,7 @@ def test_a_deploy_whose_schedule_made_everything_does_nothing() -> None:
     stage.run_lifecycle()
     done = deployed(stage, "a")
     assert [report.done for report in done.reports] == [[]]
-    assert set(stage.dynamo.account.tables) == {one.table for one in stage.catalog.entries("s")} | {CATALOG}
+    assert set(stage.dynamo.account.tables) == {one.table for one in stage.catalog.entries("s", consistent=True)} | {CATALOG}
 
 
 def test_a_catalog_that_does_not_answer_for_a_moment_fails_no_deploy() -> None:

@@ -7,6 +7,7 @@ import pytest
 from tests.fakes.threads import SharedClock, side_by_side
 from tests.lifecycle.world import NOON, World, outcomes
 from tidetable.catalog import State
+from tidetable.errors import ArchiveFailed
 
 LAST = (1, 1, "infrequent-access")
 OLDEST = "2026-03-14"
@@ -120,6 +121,31 @@ def test_the_archiver_is_called_for_every_expired_table_though_one_fails() -> No
     world.archiver.fails = False
     world.after(minutes=5)
     assert world.states()[OLDEST] is State.DELETED
+
+
+def test_one_archive_that_fails_keeps_no_other_from_being_written_and_its_own_table() -> None:
+    world = World()
+    world.run()
+    archive = world.archiver.archive
+
+    def failing(stream: str, label: str, *, within: float) -> None:
+        if label == "2026-03-15":
+            raise ArchiveFailed("the bucket is gone")
+        archive(stream, label, within=within)
+
+    world.archiver.archive = failing  # type: ignore[method-assign]
+    report = world.after(days=12)
+    found = [one for one in outcomes(report) if one[0] in ("archive", "delete")]
+    days = [(f"2026-03-{day}", "failed" if day == 15 else "done") for day in (14, 15, 16, 17)]
+    # The deletion of what is not archived waits for a later run.
+    deletions = [(label, "done" if outcome == "done" else "deferred") for label, outcome in days]
+    assert found == [("archive", *one) for one in days] + [("delete", *one) for one in deletions]
+    assert "tidetable-t.s.2026-03-15" in world.tables.names
+    assert [label for label, state in world.states().items() if state is State.DELETED] == [
+        "2026-03-14",
+        "2026-03-16",
+        "2026-03-17",
+    ]
 
 
 def test_a_table_is_open_at_the_last_instant_of_its_window_and_closed_after_it() -> None:

@@ -71,7 +71,7 @@ def settled(stage: Stage) -> None:
     assert all(report.healthy for report in reports)
     assert reports[-1].done == []
     now = stage.clock.now()
-    entries = stage.catalog.entries("s")
+    entries = stage.catalog.entries("s", consistent=True)
     live_tables = {entry.table for entry in entries if entry.live}
     assert live_tables == set(stage.dynamo.account.tables) - {CATALOG}
     assert all(
@@ -129,7 +129,7 @@ def test_an_outage_of_three_periods_queues_what_had_no_table_and_heals(stage: St
     assert stage.send("s", json.dumps(event).encode()).queued == 1, "premake covers two periods, not three"
     report = stage.run_lifecycle()
     assert report.healthy
-    labels = {entry.period.label for entry in stage.catalog.entries("s") if entry.writable}
+    labels = {entry.period.label for entry in stage.catalog.entries("s", consistent=True) if entry.writable}
     now = stage.clock.now()
     for hours in (-1, 0, 1, 2):
         assert (now + timedelta(hours=hours)).strftime("%Y-%m-%dT%H") in labels
@@ -182,6 +182,6 @@ def test_a_change_of_configuration_in_the_last_minute_of_the_year(stage: Stage) 
         CONFIG.replace('"hour"', '"day"').replace('"1h"', '"1d"').replace("retention = 4", "retention = 2")
     )
     assert set(live(stage, hours=30)) == {"stored"}
-    periods = sorted(entry.period for entry in stage.catalog.entries("s") if entry.period.end > settled_at)
+    periods = sorted(entry.period for entry in stage.catalog.entries("s", consistent=True) if entry.period.end > settled_at)
     assert all(earlier.end == later.start for earlier, later in pairwise(periods))
     assert "2027-01-02" in {period.label for period in periods}

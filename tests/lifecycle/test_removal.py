@@ -72,7 +72,7 @@ def lived(clock: SharedClock | None = None) -> Stage:
         stage.clock.sleep(300)
         stage.run_lifecycle()
         stage.clock.time = stage.clock.time.replace(hour=12, minute=0, second=0) + timedelta(days=1)
-    entries = {one.period.label: one for one in stage.catalog.entries("s")}
+    entries = {one.period.label: one for one in stage.catalog.entries("s", consistent=True)}
     assert [one.state.value for one in entries.values()] == ["archived"] * 2 + ["closed"] * 2 + ["open"] * 4
     for label, to in (("2026-03-15", State.RESTORING), ("2026-03-16", State.ARCHIVING)):
         stage.catalog.move(entries[label], to, expected=State)
@@ -85,7 +85,7 @@ def lived(clock: SharedClock | None = None) -> Stage:
 
 def test_every_table_that_is_there_goes_whatever_its_state_but_no_strangers() -> None:
     stage = lived()
-    kept = {one.table for one in stage.catalog.entries("kept")}
+    kept = {one.table for one in stage.catalog.entries("kept", consistent=True)}
     # Eight periods with a table of parts each.
     assert len(stage.dynamo.account.tables) == 1 + 16 + len(kept)
     removed = removing(stage)
@@ -95,7 +95,7 @@ def test_every_table_that_is_there_goes_whatever_its_state_but_no_strangers() ->
     assert sorted(removed.tables) == [f"tidetable-lapse.s.2026-03-{day}" for day in (14, 15, 16, 17, 18, 19, 21)]
     assert list(removed.left) == [STRANGER]
     assert "not tagged as ours" in removed.left[STRANGER]
-    states = {one.period.label: one.state.value for one in stage.catalog.entries("s")}
+    states = {one.period.label: one.state.value for one in stage.catalog.entries("s", consistent=True)}
     assert states.pop("2026-03-20") == "open"
     assert set(states.values()) == {"deleted"}
     assert len([key for key in stage.bucket.objects if key.endswith("manifest.json")]) == 2, "archives stay"
@@ -170,11 +170,21 @@ def test_a_removal_that_finds_no_time_says_so_and_deletes_nothing() -> None:
 
 def test_a_restore_under_way_is_waited_for_as_it_would_make_its_table_again() -> None:
     stage = lived()
-    now = stage.clock.now()
-    assert stage.catalog.acquire("archive#s#2026-03-15", "a restore", now, timedelta(seconds=100))
+    now, table = stage.clock.now(), "tidetable-lapse.s.2026-03-15"
+    assert stage.catalog.acquire("archive#s#2026-03-15", "a restore", now, timedelta(seconds=300))
+    begun: dict[str, timedelta] = {}
+    delete = stage.tables.delete
+
+    def noting(name: str) -> None:
+        begun[name] = stage.clock.now() - now
+        delete(name)
+
+    stage.tables.delete = noting  # type: ignore[method-assign]
     removed = removing(stage)
-    assert "tidetable-lapse.s.2026-03-15" in removed.tables
-    assert stage.clock.now() - now >= timedelta(seconds=100)
+    assert table in removed.tables
+    assert begun[table] >= timedelta(seconds=300)
+    # One after another here, and none before it waits for the restore.
+    assert begun["tidetable-lapse.s.2026-03-14"] < timedelta(seconds=60)
 
 
 def test_one_table_that_cannot_be_deleted_is_named_and_keeps_no_other() -> None:
@@ -214,7 +224,7 @@ def test_tables_are_kept_unless_their_stream_says_otherwise() -> None:
 def test_a_table_that_is_still_in_the_making_is_waited_for_and_deleted() -> None:
     stage = Stage(NOON, CONFIG)
     stage.run_lifecycle()
-    entry = stage.catalog.entries("s")[0]
+    entry = stage.catalog.entries("s", consistent=True)[0]
     stage.clock.sleep(60)
     removing(stage)
     stage.catalog.move(entry, State.CREATING, expected=State)
@@ -241,3 +251,22 @@ def test_no_scalable_target_is_left_of_a_table_that_was_removed_while_it_was_sca
     acting = World("t", parts.catalog, parts.tables, parts.scaling, parts.archiver, parts.clock, lambda: 500.0)
     assert len(remove(world.config, acting, world.clock.now(), "destroy").tables) == 4
     assert (world.scaling.tended, world.tables.names) == ({}, set())
+
+
+def test_no_run_begins_while_a_removal_goes_on_however_long_that_takes() -> None:
+    """A lease lasts for five minutes at the most; a run in between would make tables anew."""
+    world = FakeWorld(more='removal = "delete"')
+    world.run()
+    parts, delete = world.parts(), world.tables.delete
+    others: list[bool] = []
+
+    def slowly(name: str) -> None:
+        delete(name)
+        world.clock.sleep(280)
+        others.append(world.catalog.acquire("lifecycle", "a run", world.clock.now(), timedelta(minutes=5)))
+
+    world.tables.delete = slowly  # type: ignore[method-assign]
+    acting = World("t", parts.catalog, parts.tables, parts.scaling, parts.archiver, parts.clock, lambda: 5000.0)
+    assert len(remove(world.config, acting, world.clock.now(), "destroy").tables) == 4
+    assert others == [False] * 4
+    assert world.catalog.acquire("lifecycle", "a run", world.clock.now(), timedelta(minutes=5)), "it is given back"

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.crash import test_crash as crash
 from tests.fakes.stage import Stage
 from tests.lifecycle.world import NOON, World, configuration, outcomes
+from tests.worlds import killed as crash
 from tidetable.catalog import RecordedPolicy, State
 from tidetable.config import Config, parse
 from tidetable.config.record import policy_of, policy_text

@@ -154,3 +154,16 @@ def test_a_stage_without_streams_of_its_catalog_is_no_trouble() -> None:
     world = deployed()
     other = Config(streams={"x": msgspec.structs.replace(world.config.streams["s"], name="x")})
     assert take_back(other, applied(world), CATALOG) == []
+
+
+def test_a_stage_whose_catalog_could_not_be_protected_does_not_stand() -> None:
+    world = deployed()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise TableRefused("AccessDeniedException: no", transient=False)
+
+    world.tables.set_protection = refuse  # type: ignore[method-assign]
+    with pytest.raises(TableRefused):
+        stand(applied(world), CATALOG, protected=True)
+    assert not world.catalog.stands()
+    assert len(taken(world)) == 4, "and can be taken back"

@@ -1,4 +1,4 @@
-"""What ``consistent=true`` is for: a service whose other reads answer the state of some time ago; and tables that go meanwhile."""
+"""What ``consistent=true`` is for, on a service whose other reads answer the state of before; and tables that go meanwhile."""
 
 import json
 from collections.abc import Mapping
@@ -120,7 +120,9 @@ def test_an_event_of_a_table_that_was_archived_just_now_is_found_by_its_ref() ->
 def test_what_is_yet_to_come_is_no_gap() -> None:
     """The range goes on for two days after now, for which there is no table."""
     fixture = Fixture(many(10))
-    page = run(fixture, **{"from": (NOW - timedelta(hours=12)).isoformat(), "to": (NOW + timedelta(days=2)).isoformat()})
+    page = run(
+        fixture, **{"from": (NOW - timedelta(hours=12)).isoformat(), "to": (NOW + timedelta(days=2)).isoformat()}
+    )
     assert [(to_text(gap.start), to_text(gap.end)) for gap in page.gaps] == [
         ("2026-03-06T00:00:00.000000Z", "2026-03-08T00:00:00.000000Z")
     ]

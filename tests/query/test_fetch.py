@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidetable.events import Item
 from tidetable.ports import Asked, KeyRange, Page
-from tidetable.query.fetch import Wanted, batches, first_asked, share
+from tidetable.query.fetch import Found, Wanted, batches, first_asked, share
 
 
 class Table:
@@ -57,11 +56,11 @@ def test_everything_comes_once_and_in_order(
     table = Table(partitions, ascending=ascending, cuts=cuts)
     wanted = Wanted(count, filtered)
     asked = first_asked(ranges(len(partitions)), wanted.count)
-    found: list[Item] = []
+    found: list[Found] = []
     for batch in batches(asked, table.fetch(asked), table.fetch, wanted, ascending=ascending):
-        found += batch.items
+        found += batch.found
     everything = sorted((place for held in partitions for place in held), reverse=not ascending)
-    assert [item["sk"] for item in found] == everything
+    assert [sk for _, _, sk, _ in found] == everything
 
 
 def test_a_page_of_a_hundred_over_sixteen_suffixes_reads_little_more_than_a_hundred() -> None:
@@ -76,7 +75,7 @@ def test_a_page_of_a_hundred_over_sixteen_suffixes_reads_little_more_than_a_hund
         asked = first_asked(ranges(16), wanted.count)
         count = 0
         for batch in batches(asked, table.fetch(asked), table.fetch, wanted, ascending=False):
-            count += len(batch.items)
+            count += len(batch.found)
             wanted.count = 101 - count
             if count > 100:
                 break

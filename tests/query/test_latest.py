@@ -101,3 +101,79 @@ def test_a_refusal_says_what_to_change(stream: str, parameters: dict[str, list[s
     with pytest.raises(ProblemError) as refused:
         find_latest(STREAMS[stream], parameters, reader_of([]), NOW, lambda: 100.0)
     assert refused.value.problem.code == code
+
+
+def one_table(layout: Layout, day: float, *held: Event) -> tuple[Entry, list[Event]]:
+    """An entry of the day that begins so many days after the first, with these events."""
+    period = containing(START + timedelta(days=day), Kind.DAY)
+    return Entry("s", period, f"tidetable-t.s.{period.label}", layout, State.OPEN, START), list(held)
+
+
+def reader_of_tables(*tables: tuple[Entry, list[Event]]) -> Reader:
+    catalog = FakeCatalog()
+    store = FakeStore(catalog)
+    for entry, held in tables:
+        catalog.add(entry)
+        items = [entry.layout.item_of(event, at=1) for event in held]
+        store.tables[entry.table] = {Key(item["pk"], item["sk"]): item for item in items}
+    return Reader(catalog, store, FakeArchive(), unpacker(store, FakeValues()), SEAL, DDSketches())
+
+
+def test_an_event_of_a_sender_whose_clock_is_ahead_is_the_latest_in_the_period_that_begins_next() -> None:
+    """Up to five minutes ahead are accepted, and may be after midnight."""
+    ahead = Event("a", START + timedelta(days=1, minutes=3), "ahead", {})
+    reader = reader_of_tables(one_table(LAYOUTS[1], 0, Event("a", START, "old", {})), one_table(LAYOUTS[1], 1, ahead))
+    now = START + timedelta(days=1) - timedelta(minutes=1)
+    found = find_latest(STREAM, {"series": ["a"]}, reader, now, lambda: 100.0).document()["latest"]
+    assert found[0]["event"]["id"] == "ahead"
+
+
+def test_the_search_ends_when_the_time_is_up_and_says_how_far_it_came() -> None:
+    """Three seconds are kept for the answer."""
+    held = [Event("a", START + timedelta(hours=1), "old", {})]
+    time = iter([100.0, 3.0, 2.9])
+    latest = find_latest(STREAM, {"series": ["a"]}, reader_of(held), NOW, lambda: next(time))
+    assert latest.document() == {
+        "latest": [{"series": "a", "event": None}],
+        "searched_back_to": "2026-03-03T00:00:00.000000Z",
+    }
+
+
+def test_tables_that_are_kept_beyond_retention_are_searched_after_the_others() -> None:
+    """Retention is nine days; who finds what is wanted in them causes no look at the rest of the catalog."""
+    old = one_table(LAYOUTS[1], 0, Event("a", START, "old", {}))
+    new = one_table(LAYOUTS[1], 20, Event("b", START + timedelta(days=20), "new", {}))
+    now = START + timedelta(days=20, hours=1)
+    reader = reader_of_tables(old, one_table(LAYOUTS[1], 19), new)
+    catalog = reader.catalog
+    assert isinstance(catalog, FakeCatalog)
+    latest = find_latest(STREAM, {"series": ["b"]}, reader, now, lambda: 100.0)
+    assert list(latest.found) == ["b"]
+    assert len(catalog.reads) == 1
+    latest = find_latest(STREAM, {"series": ["a", "b"]}, reader, now, lambda: 100.0)
+    assert [one["event"]["id"] for one in latest.document()["latest"]] == ["old", "new"]
+    assert latest.document()["searched_back_to"] == "2026-03-01T00:00:00.000000Z"
+    assert latest.cost.requests == 4, "of two series in the newest table, of one in the others"
+
+
+def test_the_search_ends_before_a_table_that_is_partitioned_by_time() -> None:
+    """It was made before the configuration changed; to find a series in it would take a scan."""
+    event = Event("a", START + timedelta(hours=1), "1", {})
+    timely = one_table(Layout("time", 1, "id", 21_600), 1, Event("a", START + timedelta(days=1), "2", {}))
+    reader = reader_of_tables(one_table(LAYOUTS[1], 0, event), timely, one_table(LAYOUTS[1], 2))
+    document = find_latest(STREAM, {"series": ["a"]}, reader, START + timedelta(days=2), lambda: 100.0).document()
+    assert document == {
+        "latest": [{"series": "a", "event": None}],
+        "searched_back_to": "2026-03-03T00:00:00.000000Z",
+    }
+
+
+def test_events_that_no_answer_holds_are_refused_and_fields_of_them_are_not() -> None:
+    text = "x" * 390_000
+    events = [Event(f"s{n}", START, "1", {"text": text, "n": n}) for n in range(13)]
+    reader = reader_of_tables(one_table(LAYOUTS[1], 0, *events))
+    names = [event.series for event in events]
+    with pytest.raises(ProblemError, match="ask for fewer series, or fields"):
+        find_latest(STREAM, {"series": names}, reader, START, lambda: 100.0)
+    assert len(find_latest(STREAM, {"series": names[:12]}, reader, START, lambda: 100.0).found) == 12
+    assert len(find_latest(STREAM, {"series": names, "fields": ["n"]}, reader, START, lambda: 100.0).found) == 13

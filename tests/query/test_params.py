@@ -3,15 +3,16 @@
 import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 
 from tests.fakes import SEAL
 from tests.query.test_walk import NOW, STREAM
-from tidetable.conditions import Names
+from tidetable.conditions import Condition, Names, Operator, numbers_of
 from tidetable.config import parse
 from tidetable.problems import ProblemError
-from tidetable.query import Seal, parse_query
+from tidetable.query import Seal, parse_query, refuse_unwritable
 from tidetable.query.cursor import Position
 from tidetable.query.params import Query
 
@@ -90,6 +91,18 @@ REFUSED = [
     ("a cursor of another stream", {"cursor": [OTHER]}, "invalid_cursor", "another query"),
     ("a cursor with another series", {"cursor": [CURSOR], "series": ["b"]}, "invalid_cursor", "another query"),
     ("a cursor with another order", {"cursor": [CURSOR], "order": ["desc"]}, "invalid_cursor", "another query"),
+    (
+        "a cursor with versions",
+        {"cursor": [CURSOR], "versions": ["newest"], "fields": ["a"]},
+        "invalid_cursor",
+        "another",
+    ),
+    (
+        "a cursor with another consistency",
+        {"cursor": [CURSOR], "consistent": ["true"]},
+        "invalid_cursor",
+        "another query",
+    ),
     ("a cursor with a new edge", {"cursor": [CURSOR], "from": ["-1h"]}, "invalid_cursor", "leave them out"),
 ]
 
@@ -191,3 +204,107 @@ def test_a_cursor_goes_on_as_consistently_as_its_query_began() -> None:
 def test_a_field_may_have_a_colon_in_its_name() -> None:
     (condition,) = parse_query(STREAM, {"where.a:b:eq": ["1"]}, NOW, SEAL).conditions
     assert (condition.field, condition.operator) == ("a:b", "eq")
+
+
+KEPT = parse(
+    '[streams.s]\nperiod = "day"\nlate = "1d"\nretention = 3\nversions = "keep"\ncold = ["raw"]\n'
+    'key = { partition_by = "time", bucket = "6h" }'
+).streams["s"]
+
+
+def test_a_cursor_goes_on_with_the_versions_that_its_query_began_with() -> None:
+    for versions in ("newest", "all"):
+        query = parse_query(KEPT, {"versions": [versions]}, NOW, SEAL)
+        text = SEAL.seal(query.cursor(Position(NOW)))
+        assert parse_query(KEPT, {"cursor": [text]}, NOW, SEAL).shape.versions is (versions == "all")
+        assert parse_query(KEPT, {"cursor": [text], "versions": [versions]}, NOW, SEAL).shape.versions is (
+            versions == "all"
+        )
+        other = "all" if versions == "newest" else "newest"
+        with pytest.raises(ProblemError, match="another query"):
+            parse_query(KEPT, {"cursor": [text], "versions": [other]}, NOW, SEAL)
+
+
+@pytest.mark.parametrize("field", ["raw", "raw.mag"])
+def test_a_cold_field_is_not_searched_nor_what_is_in_it(field: str) -> None:
+    with pytest.raises(ProblemError, match=f"{field} is a cold field of s"):
+        parse_query(KEPT, {f"where.{field}": ["1"]}, NOW, SEAL)
+    assert parse_query(KEPT, {"where.rawer": ["1"]}, NOW, SEAL).conditions[0].field == "rawer"
+
+
+def test_a_cursor_goes_on_though_a_query_without_one_would_now_need_an_index() -> None:
+    """Its periods may have the index that the stream lost at a deploy."""
+    query = Query("d", BEFORE, NOW, Names(), ascending=True, limit=1)
+    text = SEAL.seal(query.cursor(Position(NOW)))
+    assert parse_query(BY_SERIES, {"cursor": [text]}, NOW, SEAL).after == Position(NOW)
+
+
+def test_conditions_that_no_expression_has_room_for_are_refused() -> None:
+    """AWS: an expression has 4 KB; each name of a path takes some five of them, and `ne` names its path four times."""
+    deep = ".".join("a" * 31)
+    parameters = {f"where.{deep}{n}:ne": ["1"] for n in range(10)}
+    with pytest.raises(ProblemError, match="too long for one request to DynamoDB"):
+        parse_query(STREAM, parameters, NOW, SEAL)
+    few = dict(list(parameters.items())[:4])
+    assert len(parse_query(STREAM, few, NOW, SEAL).conditions) == 4
+
+
+def test_the_field_data_itself_is_named_once_or_twice() -> None:
+    """`data.data` is what CSV calls a field that is called data."""
+    assert parse_query(STREAM, {"fields": ["data"]}, NOW, SEAL).shape.fields == ("data",)
+    with pytest.raises(ProblemError, match=r"so write data; the field data of an object .* is data\.data\.data"):
+        parse_query(STREAM, {"fields": ["data.data"]}, NOW, SEAL)
+
+
+def test_half_of_a_surrogate_pair_is_refused_in_values_and_in_names() -> None:
+    for parameters in ({"series": ["a", "\ud800"]}, {"where.\ud800": ["1"]}):
+        with pytest.raises(ProblemError, match="half of a surrogate pair"):
+            refuse_unwritable(parameters)
+    refuse_unwritable({"series": ["\U0001f30a"], "where.ü": [""]})
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "held"),
+    [
+        ("eq", ("true",), [True]),
+        ("ne", ("true",), [False]),
+        ("ne", ("yes",), [True, False]),
+        ("in", ("true", "false"), [True, False]),
+        ("lt", ("true",), []),
+        ("ge", ("false",), []),
+        ("prefix", ("t",), []),
+    ],
+)
+def test_truth_is_equal_or_not_and_has_no_order(operator: Operator, values: tuple[str, ...], held: list[bool]) -> None:
+    condition = Condition("ok", operator, values)
+    assert [value for value in (True, False) if condition.holds({"ok": value})] == held
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("9.9E125", "9.9E125"),
+        ("1E126", None),
+        ("1E-130", "1E-130"),
+        ("9E-131", None),
+        ("9" * 38, "9" * 38),
+        ("9" * 39, None),
+        ("9" * 38 + "0", "9" * 38 + "0"),
+        ("0E500", "0"),
+        ("0x10", None),
+        ("1_000", None),
+        ("nan", None),
+        ("\u0661", None),
+    ],
+)
+def test_a_value_is_a_number_as_far_as_an_event_may_have_it(text: str, number: str | None) -> None:
+    """AWS: 38 digits, 1E-130 to 9.9...E+125."""
+    assert numbers_of(text) == ([] if number is None else [Decimal(number)])
+
+
+def test_an_id_is_compared_with_ids_alone() -> None:
+    names = Names(series=("a", "b"), ids=("1", "2"), series_prefix="a", id_prefix="2")
+    assert [(series, id) for series in "ab12" for id in "ab12" if names.hold(series, id)] == [("a", "2")]
+    assert Names(ids=("a",)).hold("a", "1") is False
+    assert Names(id_prefix="a").hold("a", "1") is False
+    assert Names(series_prefix="a").hold("b", "a") is False

@@ -6,22 +6,11 @@ from typing import Any
 
 import pytest
 
+import tests.strict.requests  # noqa: F401 - its scenarios are registered
 from strict import Rule, Timings
 from strict.refusals import Refusal
 from tests.strict.console import KB, Console, index, item, outcome, provisioned, until_refused
-
-Scenario = Callable[[Console], Any]
-SCENARIOS: dict[Rule, tuple[Scenario, Any]] = {}
-
-
-def shows(rule: Rule, expected: Any) -> Callable[[Scenario], Scenario]:
-    """The scenario that ends as expected only where the rule is in force."""
-
-    def register(scenario: Scenario) -> Scenario:
-        SCENARIOS[rule] = scenario, expected
-        return scenario
-
-    return register
+from tests.strict.scenarios import SCENARIOS, shows
 
 
 @shows(Rule.PROVISIONED_THROUGHPUT, (610, 10))
@@ -439,7 +428,7 @@ def answer_bytes(console: Console) -> list[tuple[int, int]]:
             console.put(pk=f"{number:02}", size=400 * KB)
             console.wait(seconds=1)
         keys = [{"pk": {"S": f"{number:02}"}, "sk": {"S": "1"}} for number in range(count)]
-        answer = console("BatchGetItem", RequestItems={"t": {"Keys": keys}})
+        answer = console("BatchGetItem", RequestItems={"t": {"Keys": keys, "ConsistentRead": True}})
         left = answer["UnprocessedKeys"].get("t", {"Keys": []})["Keys"]
         seen.append((len(answer["Responses"]["t"]), len(left)))
     return seen
@@ -475,12 +464,6 @@ def page_bytes(console: Console) -> tuple[int, bool, float]:
         console.wait(seconds=1)
     page = console.query()
     return page["Count"], "LastEvaluatedKey" in page, page["ConsumedCapacity"]["CapacityUnits"]
-
-
-@shows(Rule.KEY_BYTES, ["done", "ValidationException"])
-def key_bytes(console: Console) -> list[str]:
-    console.table()
-    return [outcome(lambda size=size: console.query("x" * size)) for size in (2048, 2049)]  # type: ignore[misc]
 
 
 @shows(Rule.RANGE_ORDER, ["done", "ValidationException"])

@@ -1,9 +1,9 @@
-"""Sixty simulated days: what was acknowledged is there, exactly once, however it is asked for.
+"""A simulated life: what was acknowledged is there, exactly once, however it is asked for.
 
-``TIDETABLE_SEED=7 make test`` runs another life, ``TIDETABLE_DAYS=10`` a shorter one.
+``TIDETABLE_SEED=7 make test`` runs another life, ``TIDETABLE_DAYS=10`` a shorter one: it lacks the changes of its later days, and
+is asked for less. Weeks expire from day 10 on, the first month on day 30.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -12,115 +12,145 @@ import pytest
 
 from tests.conftest import DAYS, SEED
 from tests.fakes.serial import everywhere
-from tests.timelapse.lapse import START, Lapse
+from tests.timelapse import course
+from tests.timelapse.checks import walk
+from tests.timelapse.course import BEGINNING, POLICIES, START
+from tests.timelapse.life import Life
+from tests.timelapse.traffic import SERIES
+from tests.timelapse.vocabulary import span_of
 from tidetable.errors import StoreUnavailable
-from tidetable.query import Reader, get_event, parse_query, run_query
-from tidetable.times import to_text
+from tidetable.problems import ProblemError
+from tidetable.query import get_event
+from tidetable.times import from_text, to_text
 
-# Late events of the first day happened before it.
-BEGINNING = to_text(START - timedelta(days=2))
+FIRST = to_text(BEGINNING)
 
 
 @pytest.fixture(scope="module")
-def lapse() -> Iterator[Lapse]:
+def life() -> Iterator[Life]:
     print(f"time-lapse of {DAYS} days with seed {SEED}")
     with pytest.MonkeyPatch.context() as patch:
         everywhere(patch)
-        lapse = Lapse(SEED, DAYS)
-        lapse.run()
-        print(dict(sorted(lapse.outcomes.items())))
-        yield lapse
+        life = Life(SEED, DAYS)
+        life.run()
+        print(dict(sorted(life.outcomes.items())))
+        yield life
 
 
-def walk(lapse: Lapse, reader: Reader, stream: str, **parameters: str) -> Iterator[dict[str, Any]]:
-    """Every event of a query, by its cursors; a table short of read units is asked again a minute later."""
-    policy, clock = lapse.stage.config.streams[stream], lapse.stage.clock
-    asked = {name.rstrip("_"): [value] for name, value in parameters.items()}
-    while True:
-        query = parse_query(policy, asked, clock.now(), reader.seal)
-        try:
-            answer = run_query(query, policy, reader, clock.now(), lambda: 1000.0)
-        except StoreUnavailable as error:
-            if error.code != "ProvisionedThroughputExceededException":
-                raise
-            clock.sleep(60)
-            continue
-        document: Any = answer.document()
-        yield from document["events"]
-        if document["next"] is None:
-            return
-        asked = {"cursor": [document["next"]], "limit": ["1000"]}
+def found(life: Life, stream: str, **parameters: str) -> list[dict[str, Any]]:
+    end = to_text(life.stage.clock.now())
+    asked = {"from_": FIRST, "to": end, "limit": "1000", "fields": "*"} | parameters
+    return list(walk(life.stage, life.policies[stream], life.stage.reader(), **asked))
 
 
-def check(lapse: Lapse, stream: str, found: list[dict[str, Any]], kind: str | None = None) -> None:
-    """What was found is what was acknowledged, and nothing twice."""
-    counts = Counter((stream, str(event["id"])) for event in found)
-    promised = {
-        key: event
-        for key, event in lapse.sent.events.items()
-        if key[0] == stream and kind in (None, event["data"].get("kind"))
-    }
-    assert [key for key, count in counts.items() if count > 1] == []
-    assert sorted(promised.keys() - counts.keys()) == []
-    assert sorted(counts.keys() - promised.keys() - lapse.sent.maybe) == []
-    for event in found:
-        sent = promised.get((stream, event["id"]))
-        assert sent is None or {name: event[name] for name in sent} == sent
-
-
-def test_nothing_was_done_that_must_not_be(lapse: Lapse) -> None:
-    assert lapse.complaints == []
-    assert lapse.stage.queue.dead == []
-    assert lapse.stage.queue.messages == []
-
-
-@pytest.mark.skipif(DAYS < 60, reason="a shorter life sees less")
-def test_the_life_was_full_enough_to_prove_something(lapse: Lapse) -> None:
-    for what, least in {
-        "acknowledged": 5000,
-        "queued": 100,
-        "throttled": 100,
-        "deletions checked": 1200,
-        "ladder checked": 500,
-        "lifecycle killed": 50,
-        "create done": 1400,
-        "archive failed": 1,
-        "ingest failed": 1,
-    }.items():
-        assert lapse.outcomes[what] >= least, what
-
-
-def test_every_event_is_found_once_by_range(lapse: Lapse) -> None:
-    end = to_text(lapse.stage.clock.now())
-    found = list(walk(lapse, lapse.stage.reader(), "daily", from_=BEGINNING, to=end, limit="1000"))
-    assert [event["time"] for event in found] == sorted((event["time"] for event in found), reverse=True)
-    check(lapse, "daily", found)
-
-
-@pytest.mark.parametrize("stream", ["hourly", "daily"])
-def test_every_event_is_found_once_by_series(lapse: Lapse, stream: str) -> None:
-    end, reader = to_text(lapse.stage.clock.now()), lapse.stage.reader()
-    found: list[dict[str, Any]] = []
-    for number in range(1, 7):
-        series = f"station/{number}#"
-        own = list(walk(lapse, reader, stream, from_=BEGINNING, to=end, series=series, order="asc", limit="1000"))
+def by_series(life: Life, stream: str, **parameters: str) -> list[dict[str, Any]]:
+    events = []
+    for series in SERIES:
+        own = found(life, stream, series=series, order="asc", **parameters)
         assert {event["series"] for event in own} <= {series}
-        found += own
-    check(lapse, stream, found)
+        assert [event["time"] for event in own] == sorted(event["time"] for event in own)
+        events += own
+    return events
 
 
-def test_every_event_of_a_kind_is_found_once_by_the_index_that_came_later(lapse: Lapse) -> None:
-    end, reader = to_text(lapse.stage.clock.now()), lapse.stage.reader()
-    asked = {"from_": BEGINNING, "to": end, "where.kind": "storm", "order": "asc", "limit": "1000"}
-    found = list(walk(lapse, reader, "hourly", **asked))
-    assert [event["time"] for event in found] == sorted(event["time"] for event in found)
-    check(lapse, "hourly", found, "storm")
+def test_nothing_was_done_that_must_not_be(life: Life) -> None:
+    assert life.complaints == []
+    assert life.stage.queue.dead == []
+    assert life.stage.queue.messages == []
 
 
-def test_the_index_of_each_table_holds_what_the_table_holds(lapse: Lapse) -> None:
-    account = lapse.stage.dynamo.account
+def test_the_life_was_full_enough_to_prove_something(life: Life) -> None:
+    """By its days: at least so much of everything, and every change that the course has for them."""
+    least: dict[str, float] = {
+        "accepted": 80 * DAYS,
+        "ladder checked": 5 * DAYS,
+        "tables checked": 50 * DAYS,
+        "create done": 24 * DAYS,
+        # Six hours until the first hour has had its time, and a day on which nothing is deleted.
+        "deletions checked": 24 * (DAYS - 2),
+        "large in texts": DAYS // 4,
+        "large in weekly": DAYS // 4,
+        "corrected in texts": DAYS // 2,
+        "corrected in weekly": DAYS // 4,
+        "lifecycle killed": DAYS // 4,
+        "ingest failed": DAYS // 10,
+        "archive failed": DAYS // 10,
+        "rejected": DAYS // 4,
+        "refused 422": DAYS // 4,
+    }
+    storms = (DAYS + course.STORM_DAYS - 2) // course.STORM_DAYS
+    least |= {"queued": 20 * storms, "throttled": 20 * storms, "refused 503": storms}
+    least |= {f"change {day}": 1 for day in course.CHANGES if day < DAYS}
+    least["restored"] = sum(day + 1 < DAYS for day in course.RESTORES)
+    least["restored events"] = least["restored"]
+    least["imported"] = 60 * (course.IMPORT_DAY + 1 < DAYS) + 30 * (course.EARLY_DAY + 1 < DAYS)
+    least["import ended"] = course.EARLY_DAY + 1 < DAYS
+    least["scaled"] = 5 * max(0, min(DAYS, 14) - 5)
+    # The weeks of the first days have gone with all that they had.
+    least["swept expired"] = DAYS > 12
+    lacking = {what: (life.outcomes[what], count) for what, count in least.items() if life.outcomes[what] < count}
+    assert lacking == {}
+
+
+@pytest.mark.parametrize("stream", ["daily", "monthly"])
+def test_every_event_is_found_once_by_range(life: Life, stream: str) -> None:
+    events = found(life, stream)
+    assert [event["time"] for event in events] == sorted((event["time"] for event in events), reverse=True)
+    assert life.traffic.sent.differences(stream, events) == []
+
+
+@pytest.mark.parametrize("stream", [*POLICIES])
+def test_every_event_is_found_once_by_series_the_removed_streams_too(life: Life, stream: str) -> None:
+    assert life.traffic.sent.differences(stream, by_series(life, stream)) == []
+
+
+@pytest.mark.parametrize("stream", ["texts", "monthly"])
+def test_every_version_is_there_and_the_newest_is_the_last_that_was_sent(life: Life, stream: str) -> None:
+    if life.policies[stream].versions != "keep":
+        with pytest.raises(ProblemError, match="keeps no earlier versions"):
+            by_series(life, stream, versions="all")
+        return
+    versions: dict[str, list[dict[str, Any]]] = {}
+    for event in by_series(life, stream, versions="all"):
+        versions.setdefault(event["id"], []).append(event)
+    for id, found_ones in versions.items():
+        newest_first = sorted(found_ones, key=lambda one: -one.get("version", 1))
+        time = found_ones[0]["time"]
+        label = time[:7] if stream == "monthly" else time[:10]
+        kept = course.keeps_versions(stream, max(span_of(label).start, START))
+        assert life.traffic.sent.version_problems((stream, id), newest_first, kept=kept) == []
+        newest = {name: newest_first[0][name] for name in ("series", "time", "id", "data")}
+        assert newest in life.traffic.sent.may_show((stream, id))
+
+
+def test_cold_fields_are_shown_only_to_those_who_name_them(life: Life) -> None:
+    events = found(life, "monthly", fields="n")
+    assert {name for event in events for name in event["data"]} == {"n"}
+    plain = walk(
+        life.stage, life.policies["monthly"], life.stage.reader(), from_=FIRST, to=to_text(life.stage.clock.now())
+    )
+    assert not any("raw" in event["data"] for event in plain)
+
+
+def test_every_event_of_a_kind_is_found_once_with_the_index_and_without(life: Life) -> None:
+    if not life.settings["hourly"].indexed:
+        return
+    events = found(life, "hourly", order="asc", **{"where.kind": "storm"})
+    assert [event["time"] for event in events] == sorted(event["time"] for event in events)
+    sent = life.traffic.sent
+    wanted = {
+        name[1] for name in sent.promised("hourly") if sent.sendings[name][0].event["data"].get("kind") == "storm"
+    }
+    assert wanted <= {event["id"] for event in events}
+    assert {event["data"]["kind"] for event in events} == {"storm"}
+    problems = [one for one in sent.differences("hourly", events) if "is missing" not in one]
+    assert problems == []
+
+
+def test_the_index_of_each_table_holds_what_the_table_holds(life: Life) -> None:
+    account = life.stage.dynamo.account
     indexed = [name for name, table in account.tables.items() if table.indexes]
-    assert indexed
+    assert bool(indexed) == life.settings["hourly"].indexed
     for name in indexed:
         table, by_kind = (
             account.engine.call("Scan", {"TableName": name, **index})["Items"]
@@ -130,14 +160,60 @@ def test_the_index_of_each_table_holds_what_the_table_holds(lapse: Lapse) -> Non
         assert sorted(item["sk"]["S"] for item in by_kind) == sorted(item["sk"]["S"] for item in plain)
 
 
-def test_every_event_is_found_by_its_ref(lapse: Lapse) -> None:
-    reader = lapse.stage.reader()
-    assert lapse.sent.refs.keys() == lapse.sent.events.keys()
-    for key, ref in lapse.sent.refs.items():
+def test_every_event_is_found_by_its_ref(life: Life) -> None:
+    reader, sent = life.stage.reader(), life.traffic.sent
+    for (stream, id), ref in sent.refs.items():
         try:
-            shown = get_event(lapse.stage.config.streams[key[0]], ref, reader)
+            shown = get_event(life.policies[stream], ref, reader, {"fields": ["*"]})
         except StoreUnavailable:
-            lapse.stage.clock.sleep(300)
-            shown = get_event(lapse.stage.config.streams[key[0]], ref, reader)
-        sent = lapse.sent.events[key]
-        assert {name: shown[name] for name in sent} == sent
+            life.stage.clock.sleep(300)
+            shown = get_event(life.policies[stream], ref, reader, {"fields": ["*"]})
+        assert {name: shown[name] for name in ("series", "time", "id", "data")} in sent.may_show((stream, id))
+
+
+def test_what_was_refused_is_not_there(life: Life) -> None:
+    sent = life.traffic.sent
+    for stream in POLICIES:
+        ids = {event["id"] for event in by_series(life, stream, fields="n")}
+        assert not ids & {id for name, id in sent.refused if name == stream}
+
+
+def test_no_object_stays_that_no_event_needs(life: Life) -> None:
+    """A sweep two days after the last event: what is left of large values is the newest of each, of weeks that are there."""
+    now = life.stage.clock.now()
+    tables = set(life.stage.dynamo.account.tables)
+    for key in life.stage.values.blobs:
+        stream, label = (part.partition("=")[2] for part in key.split("/")[1:3])
+        assert f"tidetable-lapse.{stream}.{label}" in tables, key
+    sent = life.traffic.sent
+    weekly = [key for key in life.stage.values.blobs if key.startswith("large/stream=weekly/")]
+    large = [
+        name
+        for name in sent.sendings
+        if name[0] == "weekly"
+        and any(len(one["data"]["text"]) > 10_000 for one in sent.may_show(name))
+        and from_text(sent.sendings[name][0].event["time"]) > now - timedelta(days=24)
+    ]
+    assert len(weekly) <= len(large)
+
+
+def test_a_removed_stream_takes_nothing_and_has_no_tables_any_more(life: Life) -> None:
+    removed = {name for name in POLICIES if name not in life.settings}
+    assert removed == ({"leaving"} if DAYS > 6 else set())
+    for name in removed:
+        with pytest.raises(ProblemError) as refused:
+            life.stage.send(name, b"[]")
+        assert refused.value.problem.status == 404
+    left = {name for stream, name, _ in life.checks.tables() if stream in removed}
+    assert left == set() or DAYS < 12
+
+
+def test_only_open_tables_are_tended_by_auto_scaling(life: Life) -> None:
+    late = life.settings["hourly"].late
+    # It looked last before the two days without a run.
+    last = life.stage.clock.now() - timedelta(days=2, hours=1)
+    for name in life.stage.scaling.tended:
+        stream, label = name.removeprefix("tidetable-lapse.").split(".")
+        assert stream == "hourly"
+        assert span_of(label).end + late > last
+    assert life.settings["hourly"].scaled or not life.stage.scaling.tended

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from aws.lean.client import Refused
-from aws.lean.rows import Quick, quick_items
+from aws.lean.rows import PlainItem, texts_of
 from aws.queries import last_of
 from aws.wire import item_of
 from tidetable.events import Item
-from tidetable.ports import KeyRange, Page
+from tidetable.ports import KeyRange, Page, Plain
 
 
 class _Units(msgspec.Struct):
@@ -46,8 +47,8 @@ class _Found(_Read, kw_only=True):
     Items: list[dict[str, dict[str, Any]]]
 
 
-class _Quick(_Read, kw_only=True):
-    Items: list[Quick]
+class _Plain(_Read, kw_only=True):
+    Items: list[PlainItem]
 
 
 class _Got(msgspec.Struct):
@@ -82,21 +83,21 @@ class _Why(msgspec.Struct):
 
 WROTE = msgspec.json.Decoder(Wrote).decode
 _FOUND = msgspec.json.Decoder(_Found).decode
-_QUICK = msgspec.json.Decoder(_Quick).decode
+_PLAIN = msgspec.json.Decoder(_Plain).decode
 GOT = msgspec.json.Decoder(_Got).decode
 GOT_MANY = msgspec.json.Decoder(GotMany).decode
 _PUT_ANSWER = msgspec.json.Decoder(_PutAnswer).decode
 _WHY = msgspec.json.Decoder(_Why).decode
 
 
-def page_of(keys: KeyRange, body: bytes, *, quick: bool) -> Page:
+def page_of(keys: KeyRange, body: bytes, *, plain: bool) -> Page:
     """What Query answers; an index's page leaves out the item that it begins at."""
     index = keys.index
-    if quick and (index is None or index.replica):
-        rows = _QUICK(body)
-        items = quick_items(rows.Items, keys.pk)
-        if items is not None:
-            return _page(rows, items, quick=True)
+    if plain and (index is None or index.replica):
+        read = _PLAIN(body)
+        texts = texts_of(read.Items)
+        if texts is not None:
+            return _page(read, (), Plain([keys.pk] * len(texts), [one.sk.S for one in read.Items], texts))
     found = _FOUND(body)
     items = [item_of(item) for item in found.Items]
     if index is not None and keys.after is not None:
@@ -104,10 +105,10 @@ def page_of(keys: KeyRange, body: bytes, *, quick: bool) -> Page:
     return _page(found, items)
 
 
-def _page(read: _Read, items: list[Item], *, quick: bool = False) -> Page:
+def _page(read: _Read, items: Sequence[Item], plain: Plain | None = None) -> Page:
     units = read.ConsumedCapacity.CapacityUnits if read.ConsumedCapacity is not None else 0.0
     return Page(
-        items, read.LastEvaluatedKey is not None, units, last_of(read.LastEvaluatedKey), read.ScannedCount, quick
+        items, read.LastEvaluatedKey is not None, units, last_of(read.LastEvaluatedKey), read.ScannedCount, plain
     )
 
 

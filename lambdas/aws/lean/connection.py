@@ -123,14 +123,16 @@ class Connection:
         return self._exactly(length)
 
     def _chunks(self) -> bytes:
-        body = bytearray()
+        chunks: list[bytes] = []
+        length = 0
         while size := int(self._line().partition(b";")[0], 16):
-            body += self._exactly(size)
+            chunks.append(self._exactly(size))
             self._line()
-            if len(body) > _LONGEST_BODY:
+            length += size
+            if length > _LONGEST_BODY:
                 raise ValueError("the answer is too long")
         self._headers()  # what may follow the last chunk
-        return bytes(body)
+        return b"".join(chunks)
 
     def _exactly(self, size: int) -> bytes:
         if not 0 <= size <= _LONGEST_BODY:

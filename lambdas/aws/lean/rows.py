@@ -9,18 +9,14 @@ from typing import Any
 import msgspec
 
 from aws.wire import NAMED
-from tidetable.events import Item
 
 
 class _Text(msgspec.Struct, gc=False):
     S: str
 
 
-class Quick(msgspec.Struct, gc=False):
-    """An item as far as a plain event has it, its data as it came; any of the others says that there is more to it.
-
-    Its partition key is that of the query.
-    """
+class PlainItem(msgspec.Struct, gc=False):
+    """An item as far as a plain event has it, its data as it came; any of the others says that there is more to it."""
 
     sk: _Text
     data: msgspec.Raw = msgspec.Raw(b"")
@@ -30,8 +26,8 @@ class Quick(msgspec.Struct, gc=False):
     version: Any = None
 
 
-def quick_items(found: list[Quick], pk: str) -> list[Item] | None:
-    """The items of a partition with their data under ``json``; None if one of them is more than a plain event."""
+def texts_of(found: Sequence[PlainItem]) -> list[str] | None:
+    """The data of some items as JSON; None if one of them is more than a plain event."""
     for one in found:
         if one.z is not None or one.out is not None or one.cold is not None or one.version is not None:
             return None
@@ -41,7 +37,7 @@ def quick_items(found: list[Quick], pk: str) -> list[Item] | None:
         if not all(map(bytes, datas)):
             return None
         texts = [object_text(_DATA(data).M) for data in datas]
-    return [{"pk": pk, "sk": one.sk.S, "json": text} for one, text in zip(found, texts, strict=True)]
+    return texts
 
 
 class _Map(msgspec.Struct, gc=False):

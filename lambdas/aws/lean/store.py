@@ -107,7 +107,7 @@ class LeanStore:
         *,
         ascending: bool,
         consistent: bool = False,
-        quick: bool = False,
+        plain: bool = False,
         fields: Sequence[str] = (),
     ) -> Sequence[Page | None]:
         """One Query call for each, several under way at once."""
@@ -116,7 +116,7 @@ class LeanStore:
                 "Query",
                 msgspec.json.encode(query_request(one, ascending=ascending, consistent=consistent, fields=fields)),
                 # At once, while others are under way: then one answer at a time is in memory.
-                partial(page_of, one.keys, quick=quick),
+                partial(page_of, one.keys, plain=plain),
             )
             for one in asked
         ]

@@ -35,7 +35,7 @@ from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import ArchivePolicy, Config, Stream
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableMissing, TableThrottled
 from tidetable.leases import leased
-from tidetable.lifecycle.expiry import settles_at
+from tidetable.lifecycle.expiry import settled_at
 from tidetable.lifecycle.known import recorded_policy
 from tidetable.periods import from_label
 from tidetable.ports import Catalog, Clock, Table, Tables
@@ -44,6 +44,8 @@ from tidetable.times import from_text, to_text
 # With less time left than this no page is fetched: the open part must still be written, read back and noted.
 _PART_SECONDS = 30.0
 _LONGEST_PAUSE = 4.0
+# Nothing is left to archive: there is an archive, the table is gone, or it is being filled from its archive.
+_DONE = frozenset({State.ARCHIVED, State.DELETED, State.RESTORING})
 
 
 @dataclass(slots=True)
@@ -60,19 +62,24 @@ class Exporter:
     completer: Completer
     part_bytes: int = 32_000_000
 
-    def find_stream(self, stream: str) -> Stream | None:
-        """The stream's policy; for a stream that is no longer configured, what the catalog recorded of it."""
-        return self.config.streams.get(stream) or recorded_policy(stream, self.catalog)
-
     def policy(self, stream: str) -> ArchivePolicy:
-        """How the stream's tables are archived; for a stream of which nothing is known, the default."""
-        found = self.find_stream(stream)
+        """The stream's policy; for a stream that is no longer configured, what the catalog recorded of it, or the default."""
+        found = self.stream(stream)
         return found.archive if found is not None else ArchivePolicy()
 
     def most(self, stream: str) -> int | None:
         """The read units that the stream's tables may take at the most on demand, if there is such a limit."""
-        found = self.find_stream(stream)
+        found = self.stream(stream)
         return found.capacity.most.read if found is not None and found.capacity.most is not None else None
+
+    def late(self, stream: str) -> timedelta:
+        """How long after a period's end its events are taken; nothing for a stream of which no policy is recorded."""
+        found = self.stream(stream)
+        return found.late if found is not None else timedelta()
+
+    def stream(self, name: str) -> Stream | None:
+        """The stream's configuration or, if it was removed, the last that the catalog recorded."""
+        return self.config.streams.get(name) or recorded_policy(name, self.catalog)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +105,19 @@ def archive_period(stream: str, label: str, parts: Exporter, owner: str, remaini
     ArchiveFailed or ArchiveMismatch leave the table as it is.
     """
     entry = find_entry(stream, label, parts.catalog)
-    if entry.state in (State.ARCHIVED, State.DELETED, State.RESTORING):
-        return Archived(entry, entry.archive.events if entry.archive is not None else 0)
-    if entry.state is not State.ARCHIVING:
-        _refuse_unsettled(entry, parts)
+    if entry.state in _DONE:
+        return _archived(entry)
     _settled(entry, parts)
     length = timedelta(seconds=remaining())
     with leased(parts.catalog, f"archive#{stream}#{label}", owner, parts.clock.now(), length) as held:
         if not held:
             raise ArchiveBusy(f"period {label} of {stream} is being archived by another run")
+        # Read again: a run that held the lease until now may have finished the archive, which must not be cleared.
+        entry = find_entry(stream, label, parts.catalog)
+        if entry.state in _DONE:
+            return _archived(entry)
         if entry.state is not State.ARCHIVING:
+            _await_writes(entry, parts)
             # What an earlier archive of this period left must neither be gone on with nor be read beside the new one.
             parts.objects.clear(prefix_of(stream, label))
         # From here on no write can land: the drain's are fenced by this very state, and the window is long past.
@@ -120,6 +130,10 @@ def archive_period(stream: str, label: str, parts: Exporter, owner: str, remaini
         return Archived(_finish(entry, plan, written, parts), events)
 
 
+def _archived(entry: Entry) -> Archived:
+    return Archived(entry, entry.archive.events if entry.archive is not None else 0)
+
+
 def find_entry(stream: str, label: str, catalog: Catalog) -> Entry:
     """The catalog's entry of a period; ArchiveFailed if there is none."""
     start = from_label(label).start
@@ -129,18 +143,16 @@ def find_entry(stream: str, label: str, catalog: Catalog) -> Entry:
     raise ArchiveFailed(f"the catalog has no period {label} of {stream}")
 
 
-def _refuse_unsettled(entry: Entry, parts: Exporter) -> None:
-    """A period may be archived on request as soon as it has closed, and no sooner than its last write has ended.
+def _await_writes(entry: Entry, parts: Exporter) -> None:
+    """ArchiveBusy as long as a request that began before the table closed may still write into it.
 
-    A request that was routed in the window's last second may write for as long as a function runs. What landed behind the scan
-    would be deleted with the table.
+    Ingest writes without looking at the state: what landed behind the scan would be acknowledged, and in no archive.
     """
-    now = parts.clock.now()
-    stream = parts.find_stream(entry.stream)
-    if stream is not None and now < settles_at(entry, stream):
-        raise ArchiveFailed(
-            f"period {entry.period.label} of {entry.stream} may still be written to; archive it from"
-            f" {to_text(settles_at(entry, stream))} on"
+    settled = settled_at(entry, parts.late(entry.stream))
+    if parts.clock.now() <= settled:
+        raise ArchiveBusy(
+            f"period {entry.period.label} of {entry.stream} has just closed: writes that began before may still land"
+            f"; archive it after {to_text(settled)}"
         )
 
 

@@ -135,7 +135,7 @@ def _create(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) ->
 
 def _spec(entry: Entry, parts: Exporter, tags: Mapping[str, str]) -> TableSpec:
     """What the period's table is made with; the least there is for a stream of which no policy is recorded."""
-    stream = parts.find_stream(entry.stream)
+    stream = parts.stream(entry.stream)
     if stream is None:
         return TableSpec(entry.table, None, None, TableClass.STANDARD, tags, entry.layout.indexes)
     return filling_spec(entry, stream, level_for(entry, stream, parts.clock.now()), tags)
@@ -143,7 +143,7 @@ def _spec(entry: Entry, parts: Exporter, tags: Mapping[str, str]) -> TableSpec:
 
 def _recover(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) -> None:
     """Point-in-time recovery, if the stream's tables have it, once the table is whole."""
-    stream = restorer.archive.find_stream(entry.stream)
+    stream = restorer.archive.stream(entry.stream)
     if stream is None or not stream.table.point_in_time_recovery:
         return
     for name in [entry.table, parts_table(entry.table)] if entry.layout.parts else [entry.table]:

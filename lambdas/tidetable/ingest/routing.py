@@ -10,7 +10,7 @@ from tidetable.catalog import Entry, entry_at
 from tidetable.events import Item
 from tidetable.ingest.verdicts import Candidate
 from tidetable.ingest.versions import first_version
-from tidetable.keys import Layout, ref_text
+from tidetable.keys import Layout, ref_texts
 from tidetable.large.pack import Packer, Place
 from tidetable.ports import Compressor, Put, Values
 
@@ -59,6 +59,9 @@ def route(
     routed = Routed()
     place: PeriodPlace | None = None
     plain = packer.plain
+    labels: list[str] = []
+    pks: list[str] = []
+    sks: list[str] = []
     for index, candidate in enumerate(candidates):
         time = candidate.event.time
         # Events of one period mostly come together.
@@ -82,7 +85,11 @@ def route(
             routed.oversized.append(index)
             continue
         routed.puts[index] = put
-        routed.refs[index] = ref_text(stream, place.label, item["pk"], item["sk"])
+        labels.append(place.label)
+        pks.append(item["pk"])
+        sks.append(item["sk"])
+    # All refs at once cost a fifth of what they cost one by one.
+    routed.refs = dict(zip(routed.puts, ref_texts(stream, labels, pks, sks), strict=True))
     return routed
 
 

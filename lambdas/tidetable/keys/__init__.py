@@ -2,7 +2,7 @@
 
 from tidetable.keys.index import ATTRIBUTES, TIME, WHOLE, Index, number_at, number_text, value_at, value_text
 from tidetable.keys.layout import Key, Layout
-from tidetable.keys.ref import Ref, is_plain, ref_head, ref_tails, ref_text
+from tidetable.keys.ref import Ref, is_plain, ref_head, ref_tails, ref_texts
 from tidetable.keys.suffix import suffix_of
 from tidetable.keys.text import MAX_NAME_BYTES, escape, unescape
 
@@ -20,7 +20,7 @@ __all__ = [
     "number_text",
     "ref_head",
     "ref_tails",
-    "ref_text",
+    "ref_texts",
     "escape",
     "suffix_of",
     "unescape",

@@ -125,14 +125,18 @@ class Layout:
 
     def names_of(self, item: Item) -> tuple[str, str, str]:
         """The text of its time, the series and the id of an item's event: all that its key says."""
-        names = item["sk"].split("#")
+        return self.names(item["pk"], item["sk"])
+
+    def names(self, pk: str, sk: str) -> tuple[str, str, str]:
+        """The same from a partition key and a sort key."""
+        names = sk.split("#")
         if self.versioned:
             del names[0]
         if self.partition_by == "time":
             time, series, id = names
         else:
             time, id = names
-            series = item["pk"].rpartition("#")[0]
+            series = pk.rpartition("#")[0]
         if "%" in series or "%" in id:
             return time, unescape(series), unescape(id)
         return time, series, id

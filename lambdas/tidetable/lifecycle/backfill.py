@@ -42,10 +42,11 @@ def open_backfill(
     with leased(parts.catalog, LEASE, owner, parts.clock.now(), timedelta(seconds=remaining())) as held:
         if not held:
             raise BadBackfill("the lifecycle is at work; try again in a moment")
-        parts.catalog.put_backfill(backfill)
+        # The horizon first: a run makes the tables of a recorded request, and must still look at them when the request has ended.
         horizon = parts.catalog.horizon(backfill.stream)
         if horizon is not None and horizon > backfill.start:
             parts.catalog.set_horizon(backfill.stream, backfill.start)
+        parts.catalog.put_backfill(backfill)
     return reconcile(parts, owner, remaining, only=backfill.stream)
 
 

@@ -22,22 +22,20 @@ def is_closed(period: Period, stream: Stream, now: datetime) -> bool:
     return now > closes_at(period, stream)
 
 
-def settles_at(entry: Entry, stream: Stream) -> datetime:
-    """From when on no write to the entry's table can be under way: neither of the window nor of a backfill."""
-    ends = [closes_at(entry.period, stream)]
-    if entry.opened is not None:
-        ends.append(entry.opened.until)
-    return max(ends) + SETTLE
-
-
 def expires_at(period: Period, stream: Stream) -> datetime:
     """When the period has been kept for ``retention`` whole periods and every write has settled."""
     return max(period.shift(stream.retention).end, closes_at(period, stream) + SETTLE)
 
 
+def settled_at(entry: Entry, late: timedelta) -> datetime:
+    """From when on no write into the entry's table can be under way: it took its last event that long ago."""
+    closed = entry.period.end + late
+    return (closed if entry.opened is None else max(closed, entry.opened.until)) + SETTLE
+
+
 def leaves_at(entry: Entry, stream: Stream) -> datetime:
     """When the entry's table has had its time: it has expired, and is neither kept nor open for a backfill any longer."""
-    ends = [expires_at(entry.period, stream), settles_at(entry, stream)]
+    ends = [expires_at(entry.period, stream), settled_at(entry, stream.late)]
     if entry.keep_until is not None:
         ends.append(entry.keep_until)
     return max(ends)

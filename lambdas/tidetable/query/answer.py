@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 from tidetable.exact import decode_json, encode_json
 from tidetable.query.cursor import Position
 from tidetable.query.params import Query
+from tidetable.query.plain import PlainRows, cut, joined, parted
 from tidetable.query.plan import Gap, Stage
 from tidetable.query.read import Cost
-from tidetable.query.rows import ALL, Quick, Row, Shown, escaped_bytes
+from tidetable.query.rows import ALL, Row, Shown, escaped_bytes
 from tidetable.times import to_text
 
 # AWS: a Lambda answers at most 6 MB, counted after escaping.
@@ -19,10 +20,10 @@ MAX_ANSWER_BYTES = 5_000_000
 
 
 class Texts(NamedTuple):
-    """Events that are shown as they are stored: their items, and their texts, each and joined by commas."""
+    """Events that are shown as they are stored: their rows, the pieces of their JSON, and that joined by commas."""
 
-    items: Quick
-    texts: list[str]
+    rows: PlainRows
+    pieces: list[str]
     joined: str
 
 
@@ -48,11 +49,13 @@ class Answer:
     @property
     def count(self) -> int:
         """How many events there are."""
-        return sum(len(part.texts if isinstance(part, Texts) else part) for part in self.parts)
+        return sum(len(part.rows if isinstance(part, Texts) else part) for part in self.parts)
 
     def texts(self) -> list[str]:
         """The events as JSON."""
-        return [text for part in self.parts for text in (part.texts if isinstance(part, Texts) else _texts(part))]
+        return [
+            text for part in self.parts for text in (parted(part.pieces) if isinstance(part, Texts) else _texts(part))
+        ]
 
     def joined(self) -> str:
         """The same with commas between them."""
@@ -119,8 +122,8 @@ class AnswerPage:
     @property
     def position(self) -> Position:
         """The place of the last event."""
-        last = next(part for part in reversed(self.parts) if len(part.texts if isinstance(part, Texts) else part))
-        return last.items.position(len(last.texts) - 1) if isinstance(last, Texts) else last[-1].position
+        last = next(part for part in reversed(self.parts) if len(part.rows if isinstance(part, Texts) else part))
+        return last.rows.position(-1) if isinstance(last, Texts) else last[-1].position
 
     def take(self, rows: Iterable[Row]) -> bool:
         """Take rows as far as they fit, and the first in any case; tells whether one did not."""
@@ -138,25 +141,25 @@ class AnswerPage:
             taken.append(row)
         return False
 
-    def take_quick(self, batch: Quick) -> bool:
-        """The same of items that are shown as they are stored."""
-        items = batch.items[: self._query.limit - self.count]
-        texts = Quick(batch.entry, items).texts(self._query.stream)
-        joined = ",".join(texts)
-        size = escaped_bytes(joined)
+    def take_plain(self, batch: PlainRows) -> bool:
+        """The same of plain events, which are shown as they are stored."""
+        rows = batch.first(self._query.limit - self.count)
+        pieces = rows.pieces(self._query.stream)
+        text = joined(pieces)
+        size = escaped_bytes(text)
         if self._size + size > MAX_ANSWER_BYTES:
             size, number = 0, 0
-            for text in texts:
-                more = escaped_bytes(text) + 1
+            for one in parted(pieces):
+                more = escaped_bytes(one) + 1
                 if (self.count or number) and self._size + size + more > MAX_ANSWER_BYTES:
                     break
                 size, number = size + more, number + 1
-            texts = texts[:number]
-            joined = ",".join(texts)
-        self.parts.append(Texts(batch, texts, joined))
-        self.count += len(texts)
+            rows, pieces = rows.first(number), cut(pieces, number)
+            text = joined(pieces)
+        self.parts.append(Texts(rows, pieces, text))
+        self.count += len(rows)
         self._size += size
-        return len(texts) < len(batch.items)
+        return len(rows) < len(batch)
 
 
 def _texts(part: Iterable[Shown]) -> list[str]:

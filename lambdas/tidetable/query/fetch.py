@@ -9,9 +9,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import ceil, sqrt
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tidetable.events import Item
 from tidetable.ports import Asked, KeyRange, Page
@@ -20,8 +21,9 @@ from tidetable.ports import Asked, KeyRange, Page
 AHEAD = 8
 # A query costs half a unit at the least, which is four events of 1 KB.
 _LEAST = 4
-# What holds an item's place in the order of all series, where its sort key does not. No attribute of an item is called so.
-ACROSS = "#place"
+# An item on its way to an answer: its place in the order of its stage, its partition key, its sort key, and the item itself or,
+# of a plain event, its data as JSON text. It is a plain tuple, because zip makes those from columns without a call for each.
+Found = tuple[Any, str, str, Item | str]
 
 Fetch = Callable[[Sequence[Asked]], Sequence[Page]]
 
@@ -41,21 +43,28 @@ class _Partition:
     limit: int
     spread: bool = False
     more: bool = True
-    quick: bool = True
-    waiting: list[Item] = field(default_factory=list)
+    plain: bool = True
+    waiting: list[Found] = field(default_factory=list)
     edge: str | None = None
 
     def take_in(self, page: Page) -> None:
         self.more = page.more
-        self.quick = self.quick and (page.quick or not page.items)
-        # A filter may have left out what was read last.
-        last = page.last or (page.items[-1] if page.items else None)
-        if self.spread:
-            self.waiting += [{**item, self.place: self._across(item["sk"])} for item in page.items]
-        else:
-            self.waiting += page.items
-        if last is not None:
-            after = last["sk" if self.spread else self.place]
+        self.plain = self.plain and not page.items
+        after: str | None = None
+        if page.plain is not None and page.plain.sks:
+            pks, sks, texts = page.plain
+            places = list(map(self._across, sks)) if self.spread else sks
+            self.waiting += zip(places, pks, sks, texts, strict=True)
+            after = sks[-1]
+        elif page.items:
+            places = [self._across(item["sk"]) if self.spread else item[self.place] for item in page.items]
+            found = zip(places, page.items, strict=True)
+            self.waiting += [(place, item["pk"], item["sk"], item) for place, item in found]
+            after = page.items[-1]["sk"] if self.spread else places[-1]
+        if page.last is not None:
+            # A filter may have left out what was read last.
+            after = page.last["sk" if self.spread else self.place]
+        if after is not None:
             self.edge = self._across(after) if self.spread else after
             self.keys = replace(self.keys, after=after)
 
@@ -64,26 +73,26 @@ class _Partition:
         stamp, _, id = sk.rpartition("#")
         return f"{stamp}#{self.keys.pk.rpartition('#')[0]}#{id}"
 
-    def up_to(self, edge: str | None, *, ascending: bool) -> list[Item]:
+    def up_to(self, edge: str | None, *, ascending: bool) -> list[Found]:
         """What may be handed on, because no other partition can have anything before it."""
         if edge is None:
             taken, self.waiting = self.waiting, []
             return taken
-        places = [item[self.place] for item in self.waiting]
+        places = [found[0] for found in self.waiting]
         end = bisect_right(places, edge) if ascending else len(places) - bisect_left(places[::-1], edge)
         taken, self.waiting = self.waiting[:end], self.waiting[end:]
         return taken
 
 
 class Batch(NamedTuple):
-    """Items in order, and the sort key up to which everything was read; None if that is the end.
+    """Items in order, and the place up to which everything was read; None if that is the end.
 
-    ``quick`` says that all of them have their data as text.
+    ``plain`` says that all of them are plain events, whose data is text.
     """
 
-    items: list[Item]
+    found: list[Found]
     edge: str | None
-    quick: bool = False
+    plain: bool = False
 
 
 @dataclass(slots=True)
@@ -110,10 +119,10 @@ def batches(
 ) -> Iterator[Batch]:
     """The items of a stage in order, a batch at a time, from its first pages on; more is read only when a batch was used up.
 
-    Ranges that are ``spread`` are of several series, whose sort keys do not name them: items then have their place in ``ACROSS``.
+    Ranges that are ``spread`` are of several series, whose sort keys do not name them: the places of their items do.
     """
     partitions = [
-        _Partition(keys, ACROSS if spread else keys.index.sk if keys.index is not None else "sk", limit, spread)
+        _Partition(keys, keys.index.sk if keys.index is not None and not spread else "sk", limit, spread)
         for keys, limit in asked
     ]
     for partition, page in zip(partitions, pages, strict=True):
@@ -123,8 +132,8 @@ def batches(
         if all(partition.edge is not None for partition in unread):
             edges = [partition.edge for partition in unread if partition.edge is not None]
             edge = (min(edges) if ascending else max(edges)) if edges else None
-            quick = all(partition.quick for partition in partitions)
-            yield Batch(_merged(partitions, edge, ascending=ascending), edge, quick)
+            plain = all(partition.plain for partition in partitions)
+            yield Batch(_merged(partitions, edge, ascending=ascending), edge, plain)
         if not unread:
             return
         # Those that hold the others up: at least the one whose edge it was.
@@ -142,9 +151,9 @@ def _next_limit(before: int, wanted: Wanted, held: int, partitions: int) -> int:
     return 2 * before if wanted.filtered else share(max(wanted.count - held, _LEAST), partitions)
 
 
-def _merged(partitions: Sequence[_Partition], edge: str | None, *, ascending: bool) -> list[Item]:
+def _merged(partitions: Sequence[_Partition], edge: str | None, *, ascending: bool) -> list[Found]:
     runs = [run for partition in partitions if (run := partition.up_to(edge, ascending=ascending))]
     if len(runs) == 1:
         return runs[0]
     # Sorting sorted runs is what Python's sort is best at.
-    return sorted([item for run in runs for item in run], key=itemgetter(partitions[0].place), reverse=not ascending)
+    return sorted(chain.from_iterable(runs), key=itemgetter(0), reverse=not ascending)

@@ -17,9 +17,19 @@ from tidetable.exact import decode_json
 from tidetable.keys import Index, Key
 from tidetable.large.whole import Unpacker, grouped
 from tidetable.periods import Period
-from tidetable.ports import ArchivePage, ArchiveRange, ArchiveReader, Asked, CatalogReader, EventStore, Page, Sketches
+from tidetable.ports import (
+    ArchivePage,
+    ArchiveRange,
+    ArchiveReader,
+    Asked,
+    CatalogReader,
+    EventStore,
+    Page,
+    Plain,
+    Sketches,
+)
 from tidetable.query.cursor import Position, Seal
-from tidetable.query.fetch import AHEAD, Wanted, batches, first_asked
+from tidetable.query.fetch import AHEAD, Found, Wanted, batches, first_asked
 from tidetable.query.params import Query
 from tidetable.query.plan import Gap, Stage, cut_gap
 from tidetable.values import item_bytes
@@ -71,16 +81,21 @@ class Vanished(Exception):
 
 
 class Batch(NamedTuple):
-    """A part of a stage in order: items of its table, or a page of its archive; neither, where the time was up before it.
+    """A part of a stage in order: items of its table, plain ones, or a page of its archive; none where the time was up before it.
 
-    ``quick`` items have their data as text. ``reached`` is the place up to which everything was read, if the stage goes on.
+    ``reached`` is the place up to which everything was read, if the stage goes on.
     """
 
     stage: Stage
     items: Sequence[Item] | None
     archived: ArchivePage | None
     reached: Position | None
-    quick: bool = False
+    plain: Plain | None = None
+
+    @property
+    def unread(self) -> bool:
+        """Whether the time was up before it."""
+        return self.items is None and self.archived is None and self.plain is None
 
 
 class _Begun(NamedTuple):
@@ -95,8 +110,8 @@ class _Begun(NamedTuple):
 class StageReader:
     """One pass over the stages of a plan.
 
-    ``wanted`` is how many events are still wanted, ``quick`` whether items may come as text, ``fields`` what of their data is
-    needed (all, if none are named). A table that vanishes is ``missing``, if that is to be ``forgiving``.
+    ``wanted`` is how many events are still wanted, ``plain`` whether items may come as plain ones, ``fields`` what of their
+    data is needed (all, if none are named). A table that vanishes is ``missing``, if that is to be ``forgiving``.
     """
 
     def __init__(
@@ -106,14 +121,14 @@ class StageReader:
         remaining: Remaining,
         *,
         wanted: int,
-        quick: bool = False,
+        plain: bool = False,
         fields: Sequence[str] = (),
         forgiving: bool = False,
     ) -> None:
         self._query = query
         self._reader = reader
         self._remaining = remaining
-        self._quick = quick
+        self._plain = plain
         self._fields = fields
         self._forgiving = forgiving
         self._periods: dict[str, Period] = {}
@@ -170,7 +185,7 @@ class StageReader:
         """The pages of some ranges; a range of a table that went has none, if that is to be forgiven."""
         query = self._query
         ask = partial(self._reader.store.query_many, ascending=query.ascending, consistent=query.consistent)
-        pages = ask(asked, quick=self._quick, fields=self._fields) if asked else ()
+        pages = ask(asked, plain=self._plain, fields=self._fields) if asked else ()
         found: list[Page] = []
         for one, page in zip(asked, pages, strict=True):
             self.cost.requests += 1
@@ -189,24 +204,28 @@ class StageReader:
         if not begun.asked:
             return
         wanted.filtered = bool(stage.filtered_by(query))
-        names, names_of = stage.names_left(query), stage.entry.layout.names_of
-        found = batches(
+        names, names_of = stage.names_left(query), stage.entry.layout.names
+        read = batches(
             begun.asked, begun.pages, self._fetch, wanted, ascending=query.ascending, spread=bool(stage.spread)
         )
-        for items, edge, quick in found:
+        for found, edge, plain in read:
             if names != ANY:
                 # AWS: a filter takes no attribute of the primary key, and an event's names are nowhere else.
-                items = [item for item in items if names.hold(*names_of(item)[1:])]
+                found = [one for one in found if names.hold(*names_of(one[1], one[2])[1:])]
             if len(stage.partitions) > 1:
                 # For a moment an index may hold an event under its old value and its new one.
-                items = list({(item["pk"], item["sk"]): item for item in items}.values())
+                found = list({one[1:3]: one for one in found}.values())
             # What an index does not hold is got for no more events than are wanted.
-            while stage.fetches and len(items) > wanted.count:
-                some, items = items[: wanted.count], items[wanted.count :]
-                yield self._batch(self._got(some, stage), stage, stage.position_of(some[-1][stage.place], query))
-            held = self._got(items, stage) if stage.fetches else items
+            while stage.fetches and len(found) > wanted.count:
+                some, found = found[: wanted.count], found[wanted.count :]
+                items = self._got(items_of(some), stage)
+                yield self._batch(items, stage, stage.position_of(some[-1][0], query))
             reached = None if edge is None else stage.position_of(edge, query)
-            yield Batch(stage, held, None, reached, quick=True) if quick else self._batch(held, stage, reached)
+            if plain:
+                yield Batch(stage, None, None, reached, plain_of(found))
+            else:
+                items = items_of(found)
+                yield self._batch(self._got(items, stage) if stage.fetches else items, stage, reached)
 
     def _got(self, items: Sequence[Item], stage: Stage) -> Sequence[Item]:
         """The items of an index as they are in the table."""
@@ -215,8 +234,6 @@ class StageReader:
     def _batch(self, items: Sequence[Item], stage: Stage, reached: Position | None) -> Batch:
         """Items with what conditions need of them."""
         unpacker = self._reader.unpacker
-        # One large value makes its page come the long way, and what is merged with that page goes it, too.
-        items = [{**item, "data": decode_json(item["json"])} if "json" in item else item for item in items]
         if stage.copied is not None:
             items = [{"pk": one["pk"], "sk": one["sk"], "data": one.get(stage.copied, {})} for one in items]
         if not (stage.conditions or self._fields):
@@ -274,6 +291,19 @@ class StageReader:
                 yield Batch(stage, None, None, place)
                 return
             page = following
+
+
+def plain_of(found: Sequence[Found]) -> Plain:
+    """Plain events as columns."""
+    _, pks, sks, texts = zip(*found, strict=True) if found else ((),) * 4
+    return Plain(pks, sks, texts)
+
+
+def items_of(found: Sequence[Found]) -> list[Item]:
+    """The items themselves. What is merged with a page that is not plain becomes items, too."""
+    return [
+        {"pk": pk, "sk": sk, "data": decode_json(held)} if isinstance(held, str) else held for _, pk, sk, held in found
+    ]
 
 
 def got(items: Sequence[Item], stage: Stage, index: Index, store: EventStore, cost: Cost) -> list[Item]:

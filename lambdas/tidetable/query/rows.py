@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from json.encoder import encode_basestring as quoted
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,7 +14,7 @@ from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.events import Event, Item, JsonObject
 from tidetable.exact import encode_json
-from tidetable.keys import Ref, is_plain, ref_head, ref_tails
+from tidetable.keys import Ref
 from tidetable.large.whole import Unpacker, is_partial, size_outside
 from tidetable.ports import Version
 from tidetable.query.cursor import Position
@@ -140,38 +139,6 @@ class Row(msgspec.Struct, gc=False):
         kept = max(sum(size <= most for size in sizes) - 1, 0)
         self.left_out += len(self.earlier) - kept
         self.earlier = self.earlier[:kept]
-
-
-class Quick(NamedTuple):
-    """Items that are shown as they are stored, in order."""
-
-    entry: Entry
-    items: Sequence[Item]
-
-    def texts(self, stream: str) -> list[str]:
-        """The events in an answer's body, as JSON."""
-        layout, label = self.entry.layout, self.entry.period.label
-        sks = [item["sk"] for item in self.items]
-        heads = {pk: ref_head(stream, label, pk) for pk in {item["pk"] for item in self.items}}
-        # Most keys say their names as they are, and most names are JSON as they are: that is looked at for all at once.
-        whole = "".join(sks)
-        named = layout.partition_by == "time" and not layout.versioned and "%" not in whole
-        keys_plain = is_plain(whole)
-        plain = keys_plain and is_plain("".join(heads))
-        texts: list[str] = []
-        for item, tail in zip(self.items, ref_tails(sks, plain=keys_plain and whole.isascii()), strict=True):
-            time, series, id = item["sk"].split("#") if named else layout.names_of(item)
-            if not plain:
-                series, id = quoted(series)[1:-1], quoted(id)[1:-1]
-            texts.append(
-                f'{{"series":"{series}","time":"{time}","id":"{id}","data":{item["json"]},"ref":"{heads[item["pk"]]}{tail}"}}'
-            )
-        return texts
-
-    def position(self, index: int) -> Position:
-        """The place of an item in the order of events."""
-        time, series, id = self.entry.layout.names_of(self.items[index])
-        return Position(from_text(time), series, id)
 
 
 class Shown(NamedTuple):

@@ -17,9 +17,10 @@ from tidetable.query.cursor import Position
 from tidetable.query.explain import explained
 from tidetable.query.fetch import AHEAD
 from tidetable.query.params import Query
+from tidetable.query.plain import PlainRows
 from tidetable.query.plan import Gap, Plan, Stage, plan_query
 from tidetable.query.read import RESERVE, Batch, Reader, Remaining, StageReader, Vanished
-from tidetable.query.rows import Quick, Row, archived_rows, complete, row_of, shown
+from tidetable.query.rows import Row, archived_rows, complete, row_of, shown
 from tidetable.query.versions import rows_with_versions
 
 _Found = TypeVar("_Found")
@@ -69,8 +70,8 @@ class _Run:
         self._remaining = remaining
         shape = query.shape
         # What is shown as it is stored need not become Python's values on the way.
-        quick = not (shape.fields or shape.cold or shape.versions)
-        self._stages = StageReader(query, reader, remaining, wanted=query.limit + 1, quick=quick, forgiving=forgiving)
+        plain = not (shape.fields or shape.cold or shape.versions)
+        self._stages = StageReader(query, reader, remaining, wanted=query.limit + 1, plain=plain, forgiving=forgiving)
 
     def answer(self, plan: Plan, now: datetime) -> Answer:
         """Read stages until the page is full, the time is up or the plan ends."""
@@ -78,10 +79,12 @@ class _Run:
         page = AnswerPage(query)
         for batch in self._stages.batches(plan.stages):
             reached = batch.reached
-            if batch.items is None and batch.archived is None:
+            if batch.unread:
                 return self._finish(page, plan, now, reached)
-            rows = self._rows(batch)
-            full = page.take_quick(rows) if isinstance(rows, Quick) else page.take(rows)
+            if batch.plain is not None:
+                full = page.take_plain(PlainRows(batch.stage.entry, batch.plain))
+            else:
+                full = page.take(self._rows(batch))
             if full:
                 return self._finish(page, plan, now, page.position)
             # An event with its versions may be more than the limit, all by itself.
@@ -101,15 +104,13 @@ class _Run:
         gaps = told_gaps([*plan.gaps, *stages.missing.values()], now)
         return Answer(parts, following, gaps, stages.cost, stages.sources, query.shape.fields)
 
-    def _rows(self, batch: Batch) -> Iterable[Row] | Quick:
+    def _rows(self, batch: Batch) -> Iterable[Row]:
         """The rows of a batch, with the earlier versions of its events if they are asked for."""
         query, stage = self._query, batch.stage
         entry = stage.entry
         if batch.archived is not None:
             return list(archived_rows(batch.archived.events, batch.archived.versions, entry))
         items = batch.items or ()
-        if batch.quick:
-            return Quick(entry, items)
         if not (query.shape.versions and entry.layout.versioned):
             return [row_of(item, entry, query.shape) for item in items]
         return self._with_versions(items, entry)

@@ -100,7 +100,7 @@ class _Run:
     def rows(self, plan: Plan) -> _Run:
         """Read until the range ends, the page is full or the time is up."""
         for batch in self._stages.batches(plan.stages):
-            if batch.items is None and batch.archived is None:
+            if batch.unread:
                 return self._stop(batch.reached)
             if not self._take(self._events(batch)):
                 return self

@@ -1,0 +1,224 @@
+"""What the service refuses by a request's text alone, or by the keys of the tables that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from strict.account import Account
+from strict.placeholders import Expression, check_filter, check_placeholders, check_projection
+from strict.refusals import invalid
+from strict.rules import Rule
+from strict.tables import Table
+
+Request = Mapping[str, Any]
+
+# Of a partition key and of a sort key.
+KEY_BYTES = (2048, 1024)
+LEVELS = 32
+DIGITS = 38
+INDEXES = 20
+TAGS = 50
+# A number is zero, or its first digit stands for a power of ten within these.
+_SMALLEST, _LARGEST = -130, 125
+_WRONG = "One or more parameter values were invalid: "
+
+
+class Requests:
+    """Looks at requests before they are answered."""
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        self._checks: Mapping[str, Callable[[Request], None]] = {
+            "CreateTable": self._creation,
+            "TagResource": self._tags,
+            "PutItem": self._action,
+            "UpdateItem": self._action,
+            "DeleteItem": self._action,
+            "GetItem": self._action,
+            "BatchWriteItem": self._batch_write,
+            "BatchGetItem": self._batch_get,
+            "TransactWriteItems": self._transaction,
+            "TransactGetItems": self._transaction,
+            "Query": self._page,
+            "Scan": self._page,
+        }
+
+    def check(self, operation: str, request: Request) -> None:
+        """Refusal, if the service refuses the request whatever its tables hold."""
+        check = self._checks.get(operation)
+        if check is not None:
+            check(request)
+
+    def _table(self, name: str) -> Table | None:
+        """A table, if there is one: that it is missing is said elsewhere."""
+        return self._account.tables.get(name)
+
+    def _creation(self, request: Request) -> None:
+        enforces = self._account.enforces
+        indexes = request.get("GlobalSecondaryIndexes", ())
+        keys = {one["AttributeName"] for described in (request, *indexes) for one in described["KeySchema"]}
+        defined = {one["AttributeName"] for one in request["AttributeDefinitions"]}
+        if keys != defined and enforces(Rule.DEFINITIONS):
+            raise invalid(
+                f"{_WRONG}Number of attributes in KeySchema does not exactly match number of attributes defined in "
+                f"AttributeDefinitions: {sorted(keys ^ defined)}"
+            )
+        if len(indexes) > INDEXES and enforces(Rule.INDEX_QUOTA):
+            raise invalid(
+                f"{_WRONG}GlobalSecondaryIndex count exceeds the per-table limit of {INDEXES}: {len(indexes)}"
+            )
+        self._tags(request)
+
+    def _tags(self, request: Request) -> None:
+        if len(request.get("Tags", ())) > TAGS and self._account.enforces(Rule.TAG_QUOTA):
+            raise invalid(f"Too many tags: {len(request['Tags'])}, at most {TAGS}")
+
+    def _action(self, request: Request) -> None:
+        """A request for one item, or one action of a transaction."""
+        self._expressions(request)
+        table = self._table(request["TableName"])
+        if "Item" in request:
+            self._item(table, request["Item"])
+        if "Key" in request and table is not None:
+            self._key(table, request["Key"])
+
+    def _batch_write(self, request: Request) -> None:
+        for name, changes in request["RequestItems"].items():
+            table = self._table(name)
+            for change in changes:
+                if "PutRequest" in change:
+                    self._item(table, change["PutRequest"]["Item"])
+                elif table is not None:
+                    self._key(table, change["DeleteRequest"]["Key"])
+
+    def _batch_get(self, request: Request) -> None:
+        for name, one in request["RequestItems"].items():
+            self._expressions(one)
+            table = self._table(name)
+            if table is not None:
+                for key in one["Keys"]:
+                    self._key(table, key)
+
+    def _transaction(self, request: Request) -> None:
+        items = []
+        for action in request["TransactItems"]:
+            ((_, inner),) = action.items()
+            self._action(inner)
+            table = self._table(inner["TableName"])
+            held = inner.get("Key", inner.get("Item", {}))
+            if table is not None:
+                items.append((table.name, *(str(held.get(name)) for name in table.keys)))
+        if len(set(items)) < len(items) and self._account.enforces(Rule.ONE_ACTION_PER_ITEM):
+            raise invalid("Transaction request cannot include multiple operations on one item")
+
+    def _page(self, request: Request) -> None:
+        """Query or Scan."""
+        enforces = self._account.enforces
+        self._expressions(request)
+        if "IndexName" in request and request.get("ConsistentRead") and enforces(Rule.INDEX_READS):
+            raise invalid("Consistent reads are not supported on global secondary indexes")
+        table = self._table(request["TableName"])
+        if table is None or "KeyConditionExpression" not in request:
+            return
+        keys = table.indexes[request["IndexName"]].keys if "IndexName" in request else table.keys
+        if enforces(Rule.FILTERED_KEYS):
+            check_filter(request, keys)
+
+    def _expressions(self, request: Request) -> None:
+        enforces = self._account.enforces
+        found = [
+            Expression.of(text) for name, text in request.items() if name.endswith("Expression") and text is not None
+        ]
+        for one in found:
+            one.check(enforces)
+        if enforces(Rule.PLACEHOLDERS):
+            check_placeholders(request, found)
+        if "ProjectionExpression" in request and enforces(Rule.OVERLAPPING_PATHS):
+            check_projection(request)
+        values = request.get("ExpressionAttributeValues")
+        if values:
+            self._values(values.values())
+
+    def _item(self, table: Table | None, item: Mapping[str, Any]) -> None:
+        self._values(item.values())
+        if table is None:
+            return
+        types = {one["AttributeName"]: one["AttributeType"] for one in table.definitions}
+        for number, name in enumerate(table.keys):
+            if name in item:
+                self._key_value(name, item[name], types, number, "the table's key")
+        for index in table.indexes.values():
+            for number, name in enumerate(index.keys):
+                if name in item:
+                    self._key_value(name, item[name], types, number, f"the key of index {index.name}")
+
+    def _key(self, table: Table, key: Mapping[str, Any]) -> None:
+        if key.keys() != set(table.keys) and self._account.enforces(Rule.KEY_TYPES):
+            raise invalid("The provided key element does not match the schema")
+        types = {one["AttributeName"]: one["AttributeType"] for one in table.definitions}
+        for number, name in enumerate(table.keys):
+            if name in key:
+                self._key_value(name, key[name], types, number, "the table's key")
+
+    def _key_value(self, name: str, value: Any, types: Mapping[str, str], number: int, of: str) -> None:
+        """One attribute of a key; ``number`` is 0 in a partition key and 1 in a sort key."""
+        enforces = self._account.enforces
+        ((kind, inner),) = value.items()
+        if kind != types.get(name, kind):
+            if enforces(Rule.KEY_TYPES):
+                raise invalid(f"{_WRONG}Type mismatch for {of}: {name}, expected: {types[name]}, actual: {kind}")
+        elif kind in ("S", "B"):
+            if not inner and enforces(Rule.EMPTY_KEYS):
+                raise invalid(
+                    "One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain "
+                    f"an empty string value. {of}: {name}"
+                )
+            most = KEY_BYTES[number]
+            # A character has four bytes at the most, so short keys need not be encoded.
+            if len(inner) * 4 > most and enforces(Rule.KEY_BYTES):
+                size = len(inner.encode() if isinstance(inner, str) else inner)
+                if size > most:
+                    part = ("hashkey", "rangekey")[number]
+                    raise invalid(f"{_WRONG}Size of {part} has exceeded the maximum size limit of {most} bytes")
+
+    def _values(self, values: Iterable[Any]) -> None:
+        """Numbers and depths, in what can have them."""
+        for value in values:
+            ((kind, inner),) = value.items()
+            if kind in ("M", "L"):
+                self._nested(inner.values() if kind == "M" else inner, 1)
+            elif kind in ("N", "NS"):
+                self._numbers([inner] if kind == "N" else inner)
+
+    def _nested(self, values: Iterable[Any], level: int) -> None:
+        if level > LEVELS and self._account.enforces(Rule.LEVELS):
+            raise invalid("Nesting Levels have exceeded supported limits: Attributes are nested beyond 32 levels")
+        for value in values:
+            ((kind, inner),) = value.items()
+            if kind in ("M", "L"):
+                self._nested(inner.values() if kind == "M" else inner, level + 1)
+            elif kind in ("N", "NS"):
+                self._numbers([inner] if kind == "N" else inner)
+
+    def _numbers(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            # What is this short and has no exponent is within any limit.
+            if len(text) > DIGITS or "e" in text or "E" in text:
+                self._number(text)
+
+    def _number(self, text: str) -> None:
+        if not self._account.enforces(Rule.NUMBERS):
+            return
+        number = Decimal(text)
+        digits = "".join(map(str, number.as_tuple().digits)).strip("0")
+        if len(digits) > DIGITS:
+            raise invalid(f"Attempting to store more than {DIGITS} significant digits in a Number")
+        if number and not _SMALLEST <= number.adjusted() <= _LARGEST:
+            large = number.adjusted() > _LARGEST
+            raise invalid(
+                "Number overflow. Attempting to store a number with magnitude larger than supported range"
+                if large
+                else "Number underflow. Attempting to store a number with magnitude smaller than supported range"
+            )

@@ -1,0 +1,91 @@
+"""Times, sizes and counts of the template, written out: what each function may take, how calls are repeated, what is kept."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.infra.synth import Properties, Template, actions, resources, template
+
+# Seconds and megabytes. API Gateway gives up after 29 seconds, so what callers wait for ends before; the archive reader ends
+# before the query function that waits for it.
+FUNCTIONS = {
+    "ingest": (28, 512),
+    "query": (28, 1024),
+    "archive_reader": (25, 1769),
+    "drain": (60, 256),
+    "lifecycle": (300, 512),
+    "deployment": (840, 512),
+    "archiver": (900, 3008),
+    "restorer": (900, 3008),
+    "sweeper": (900, 512),
+}
+
+
+def test_a_function_has_this_time_and_this_memory(dev: Template) -> None:
+    assert {name: (one["Timeout"], one["MemorySize"]) for name, one in dev.functions().items()} == FUNCTIONS
+
+
+def test_the_drain_takes_a_few_messages_at_a_time_and_two_runs_of_it_at_once(dev: Template) -> None:
+    """The tables' capacity is the live traffic's first; the drain shares out a quarter of it between two consumers."""
+    (source,) = dev.all("AWS::Lambda::EventSourceMapping").values()
+    assert (source["BatchSize"], source["ScalingConfig"]) == (5, {"MaximumConcurrency": 2})
+    assert "MaximumBatchingWindowInSeconds" not in source
+
+
+def _repeats(made: Template, name: str) -> tuple[Any, str]:
+    """How often Lambda repeats a call that nobody waits for, and where it leaves it then."""
+    configs = made.all("AWS::Lambda::EventInvokeConfig").values()
+    found = [one for one in configs if one["FunctionName"] == {"Ref": made.id_of(name)}]
+    if not found:
+        return None, ""
+    (one,) = found
+    return one["MaximumRetryAttempts"], json.dumps(one["DestinationConfig"]["OnFailure"])
+
+
+@pytest.mark.parametrize("name", ["lifecycle", "sweeper"])
+def test_a_scheduled_call_that_fails_is_not_repeated_and_leaves_a_dead_letter(dev: Template, name: str) -> None:
+    """The next run does what this one did not; a repeat would only meet the same trouble."""
+    attempts, left = _repeats(dev, name)
+    assert attempts == 0
+    assert "LifecycleDeadLetters" in left
+
+
+@pytest.mark.parametrize(("name", "age"), [("LifecycleSchedule", 300), ("LifecycleSweeps", 86_400)])
+def test_a_scheduled_call_that_is_not_delivered_is_tried_twice_more_and_leaves_a_dead_letter(
+    dev: Template, name: str, age: int
+) -> None:
+    (schedule,) = (one for id, one in dev.all("AWS::Scheduler::Schedule").items() if id.startswith(name))
+    policy = schedule["Target"]["RetryPolicy"]
+    # Without an age of its own it is the scheduler's longest, a day.
+    assert (policy["MaximumRetryAttempts"], policy.get("MaximumEventAgeInSeconds", 86_400)) == (2, age)
+    assert "LifecycleDeadLetters" in json.dumps(schedule["Target"]["DeadLetterConfig"])
+
+
+def _rules(made: Template, part: str) -> list[Properties]:
+    bucket = next(one for id, one in made.all("AWS::S3::Bucket").items() if part in id)
+    return list(bucket["LifecycleConfiguration"]["Rules"])
+
+
+def test_access_logs_are_kept_for_ninety_days(dev: Template) -> None:
+    (rule,) = _rules(dev, "StorageAccessLogs")
+    assert (rule["ExpirationInDays"], rule["Status"]) == (90, "Enabled")
+
+
+def test_archives_change_class_after_the_days_of_the_configuration() -> None:
+    made = template(
+        "dev",
+        ('storage_class = "standard" ', 'storage_class = "infrequent-access" '),
+        ('storage_class_after = "30d"', 'storage_class_after = "45d"'),
+    )
+    moves = [one["Transitions"] for one in _rules(made, "StorageArchive") if "Transitions" in one]
+    assert moves == [[{"StorageClass": "STANDARD_IA", "TransitionInDays": 45}]]
+
+
+@pytest.mark.parametrize("name", ["lifecycle", "deployment"])
+def test_alarms_of_auto_scaling_may_be_changed_for_the_stages_own_tables_only(dev: Template, name: str) -> None:
+    (statement,) = (one for one in dev.statements(name) if "cloudwatch:PutMetricAlarm" in actions(one))
+    (alarms,) = resources(statement)
+    assert alarms.endswith(':alarm:TargetTracking-table/tidetable-dev.*"]]}')

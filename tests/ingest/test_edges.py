@@ -1,0 +1,146 @@
+"""The write path at its edges: periods that are not open yet, entries that were kept, what waited, what repeats, what is long."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from aws.lean.catalog import LeanCatalog
+from tests.fakes import FakeValues
+from tests.ingest.streams import NOW
+from tests.ingest.test_known import MINUTE, Process
+from tests.ingest.test_overflow import Sqs, overflow
+from tests.ingest.test_request import World, event
+from tests.ingest.test_writing import numbered, versions, world
+from tests.lean.test_store import Script
+from tidetable.catalog import Backfill, Entry, Opened, State
+from tidetable.config.model import IndexPolicy
+from tidetable.events import Event
+from tidetable.ingest.overflow import decode_message, encode_message
+from tidetable.keys import ATTRIBUTES
+from tidetable.periods import Kind, containing
+from tidetable.problems import ProblemError
+
+LABEL = "2026-03-01"
+PAST = datetime(2026, 2, 20, 12, tzinfo=UTC)
+PAST_TABLE = "tidetable-t.quakes.2026-02-20"
+
+
+def backfilled(state: State, opened: Opened | None) -> World:
+    """A backfill of ten days ago was requested, and its period's table is there."""
+    stage = World()
+    until = Opened(NOW + timedelta(hours=1), None, None)
+    stage.catalog.put_backfill(Backfill("quakes", PAST - timedelta(days=1), PAST + timedelta(days=1), until))
+    layout = stage.config.streams["quakes"].layout
+    period = containing(PAST, Kind.DAY)
+    stage.catalog.add(Entry("quakes", period, PAST_TABLE, layout, state, NOW, opened=opened))
+    stage.store.tables[PAST_TABLE] = {}
+    return stage
+
+
+@pytest.mark.parametrize("state", [State.CREATING, State.OPEN, State.CLOSED])
+@pytest.mark.parametrize(
+    "until", [None, NOW - timedelta(minutes=1), NOW], ids=["never", "until a while ago", "until now"]
+)
+def test_an_event_of_a_backfill_whose_table_is_not_open_for_it_is_refused_and_never_written(
+    state: State, until: datetime | None
+) -> None:
+    """The lifecycle may archive such a table at any moment: a write could land behind the scan."""
+    stage = backfilled(state, None if until is None else Opened(until, None, None))
+    past = event(1, days=0) | {"time": "2026-02-20T12:00:00Z"}
+    with pytest.raises(ProblemError) as refused:
+        stage.send(past)
+    (error,) = refused.value.problem.more["errors"]
+    assert (error["code"], stage.store.tables[PAST_TABLE]) == ("too_old", {})
+    outcome = stage.send(past, event(2))
+    assert (outcome.accepted, outcome.queued, [one.code for one in outcome.rejections]) == (1, 0, ["too_old"])
+    assert stage.store.tables[PAST_TABLE] == {}
+    assert stage.overflow.queued == []
+
+
+def test_an_event_of_a_backfill_whose_table_is_open_for_it_is_written() -> None:
+    stage = backfilled(State.OPEN, Opened(NOW + timedelta(hours=1), None, None))
+    assert stage.send(event(1) | {"time": "2026-02-20T12:00:00Z"}).accepted == 1
+    assert len(stage.store.tables[PAST_TABLE]) == 1
+
+
+def test_an_entry_that_was_seen_to_be_closed_is_no_longer_kept_as_open() -> None:
+    process = Process()
+    process.serve(MINUTE)
+    process.move(LABEL, State.CLOSED)
+    process.clock.time += timedelta(seconds=1)
+    # An event of the day before makes it read both.
+    process.serve(MINUTE, timedelta(days=1))
+    process.reads()
+    process.serve(MINUTE)
+    assert len(process.reads()) == 1, "what is known to be closed is looked up"
+
+
+@pytest.mark.parametrize("consistent", [True, False])
+@pytest.mark.parametrize(("start", "queries"), [(None, 1), (NOW, 2)])
+def test_the_functions_catalog_is_read_consistently_where_that_is_wanted(
+    start: datetime | None, queries: int, consistent: bool
+) -> None:
+    script = Script(lambda *_: {"Items": []})
+    LeanCatalog(script.client, "catalog").entries("quakes", start, start, consistent=consistent)
+    assert [body["ConsistentRead"] for _, body in script.sent] == [consistent] * queries
+
+
+def test_in_the_window_what_waited_replaces_what_was_accepted_before_it_and_nothing_else() -> None:
+    stage = World()
+    for at, expected in ((2000, "2000"), (1999, "2000"), (2001, "2001")):
+        body = encode_message("quakes", [Event("a", NOW, "1", {"n": str(at)})], at)
+        assert stage.drain(body, 10) == 1
+        assert [item["data"]["n"] for item in stage.table(LABEL)] == [expected]
+
+
+def test_a_repeat_of_one_of_the_last_thirty_two_versions_before_the_newest_adds_none() -> None:
+    stage = world(versions="keep")
+    for number in range(34):
+        assert stage.send(numbered(number)).accepted == 1
+    assert len(versions(stage)) == 34
+    # 33 is the newest, 32 to 1 are remembered, and 0 is not.
+    for number in (33, 32, 17, 1):
+        stage.send(numbered(number))
+        assert len(versions(stage)) == 34, number
+    stage.send(numbered(0))
+    assert len(versions(stage)) == 35
+
+
+def test_only_the_newest_version_is_in_the_indexes() -> None:
+    """A query by index would find an event that no longer is what it was."""
+    stage = world(versions="keep", index=(IndexPolicy(name="by_n", partition_by="n"),))
+    for entry in list(stage.catalog.items.values()):
+        stage.catalog.items[entry.stream, entry.period] = replace(entry, layout=stage.config.streams["quakes"].layout)
+    for value in ("old", "new"):
+        assert stage.send(numbered(value)).accepted == 1
+    attributes = {
+        item["sk"].partition("#")[0]: sorted(name for name in item if name.startswith(ATTRIBUTES))
+        for item in stage.table(LABEL)
+    }
+    assert attributes["v1"] == []
+    assert len(attributes["v0"]) == 2
+
+
+def test_a_batch_of_messages_is_no_longer_than_sqs_takes() -> None:
+    sqs, sent = Sqs(), [Event("a", NOW, str(n), {"text": "x" * 190_000}) for n in range(12)]
+    assert overflow(sqs, FakeValues()).send("quakes", sent, 7) == []
+    assert [one.id for body in sqs.bodies for one in decode_message(body).events] == [one.id for one in sent]
+
+
+def test_a_reason_of_any_length_is_buried() -> None:
+    """AWS counts attributes towards a message's 1 MiB; a reason may hold what a client sent."""
+    from aws.overflow import DeadLetters
+
+    sent: list[Any] = []
+
+    class Queue:
+        def send_message(self, **request: Any) -> None:
+            sent.append(request)
+
+    client: Any = Queue()
+    assert DeadLetters(client, "queue").bury("body", "x" * 10_000)
+    (request,) = sent
+    assert (request["QueueUrl"], request["MessageBody"]) == ("queue", "body")
+    assert request["MessageAttributes"]["reason"]["StringValue"] == "x" * 500

@@ -1,0 +1,84 @@
+"""The sweeper's handler: what its payload may be, what it counts, and when an invocation has failed."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+import wiring_control
+from handlers import sweeper
+from tests.api.gateway import Context
+from tests.fakes.stage import Stage
+from tests.large.test_stage import CONFIG, orphan
+from tidetable.large.sweep import Sweeper
+
+NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    """A stage with three objects of two days ago that no item refers to."""
+    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
+    monkeypatch.setenv("TIDETABLE_STAGE", "lapse")
+    found = Stage(NOON, CONFIG)
+    while found.run_lifecycle().done:
+        pass
+    for number in range(3):
+        found.values.put(orphan(found, "stored", number))
+    found.clock.sleep(2 * 86_400)
+    parts = Sweeper(found.config, found.catalog, found.store, found.values, found.bucket, found.clock)
+    monkeypatch.setattr(wiring_control, "sweeper", lambda: parts)
+    return found
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """The metrics that were added."""
+    found: dict[str, float] = {}
+    monkeypatch.setattr(sweeper.metrics, "add_metric", lambda name, _, value: found.update({name: value}))
+    return found
+
+
+def invoke(**event: Any) -> Any:
+    context: Any = Context()
+    return sweeper.handler(event, context)
+
+
+def test_the_schedule_sweeps_and_counts(stage: Stage, counted: dict[str, float]) -> None:
+    report = invoke(source="schedule")
+    assert (report["orphans"], report["dry_run"], report["finished"]) == (3, False, True)
+    assert stage.values.blobs == {}
+    assert (counted["ObjectsSwept"], counted["BytesSwept"]) == (3, 3)
+
+
+def test_a_dry_run_removes_nothing_and_counts_nothing(stage: Stage, counted: dict[str, float]) -> None:
+    report = invoke(dry_run=True)
+    assert (report["orphans"], report["dry_run"]) == (3, True)
+    assert len(stage.values.blobs) == 3
+    assert "ObjectsSwept" not in counted
+
+
+@pytest.mark.parametrize("event", [{"dry_run": "true"}, {"dry_run": None}, {"dryrun": True}, {"dry_run": 1}])
+def test_a_payload_that_is_not_understood_sweeps_nothing(
+    stage: Stage, counted: dict[str, float], event: dict[str, Any]
+) -> None:
+    with pytest.raises(sweeper.BadSweep, match="the payload may have dry_run, true or false"):
+        invoke(**event)
+    assert len(stage.values.blobs) == 3
+
+
+def test_a_scheduled_sweep_that_could_not_look_at_everything_has_failed_and_the_rest_is_swept(
+    stage: Stage, counted: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An alarm counts the function's failures; who sweeps by hand reads the report."""
+
+    def broken(keys: Any) -> None:
+        raise TimeoutError(f"{len(keys)} later")
+
+    monkeypatch.setattr(stage.values, "delete", broken)
+    report = invoke(dry_run=False)
+    assert report["failures"]
+    assert "TimeoutError" in report["failures"][0]
+    with pytest.raises(sweeper.SweepIncomplete, match="could not be looked at, such as large/stream=stored/"):
+        invoke(source="schedule")
+    assert counted["ObjectsSwept"] == 3

@@ -1,0 +1,38 @@
+"""Pages as they are made of what Query answers: of plain events as columns, and of all others as items."""
+
+import msgspec
+import pytest
+
+from aws.lean.answers import page_of
+from tidetable.ports import KeyRange, Plain
+
+RANGE = KeyRange("t", "p#0", None, None)
+ITEMS = [
+    {"pk": {"S": "p#0"}, "sk": {"S": "2026#s#1"}, "at": {"N": "1"}, "data": {"M": {"mag": {"N": "1.50"}}}},
+    {"pk": {"S": "p#0"}, "sk": {"S": "2026#s#2"}, "at": {"N": "2"}, "data": {"M": {"place": {"S": "sea"}}}},
+]
+
+
+def body(items: list[dict[str, object]]) -> bytes:
+    return msgspec.json.encode({"Items": items, "ScannedCount": 7, "ConsumedCapacity": {"CapacityUnits": 1.5}})
+
+
+def test_a_page_of_plain_events_is_columns() -> None:
+    page = page_of(RANGE, body(ITEMS), plain=True)
+    texts = ['{"mag":1.50}', '{"place":"sea"}']
+    assert page.plain == Plain(["p#0", "p#0"], ["2026#s#1", "2026#s#2"], texts)
+    assert (list(page.items), page.more, page.units, page.read) == ([], False, 1.5, 7)
+
+
+@pytest.mark.parametrize(
+    "more", [{"z": {"B": "AA=="}}, {"out": {"M": {}}}, {"cold": {"M": {}}}, {"version": {"N": "2"}}]
+)
+def test_a_page_with_one_item_that_is_more_than_a_plain_event_is_items(more: dict[str, object]) -> None:
+    page = page_of(RANGE, body([ITEMS[0], {**ITEMS[1], **more}]), plain=True)
+    assert page.plain is None
+    assert [item["sk"] for item in page.items] == ["2026#s#1", "2026#s#2"]
+
+
+def test_a_page_is_items_unless_plain_ones_are_wanted() -> None:
+    assert page_of(RANGE, body(ITEMS), plain=False).plain is None
+    assert len(page_of(RANGE, body(ITEMS), plain=False).items) == 2

@@ -1,0 +1,47 @@
+"""What the lean store makes of many keys, and of a table that is not there."""
+
+from base64 import b64encode
+from typing import Any
+
+from aws.lean.client import Refused
+from tests.lean.test_store import Script
+from tidetable.keys import Key
+from tidetable.ports import Put
+
+
+def asked(script: Script) -> list[int]:
+    """How many keys each request names."""
+    return [len(one["Keys"]) for _, body in script.sent for one in body["RequestItems"].values()]
+
+
+def answer(_: int, body: dict[str, Any]) -> Any:
+    """Every item that is asked for, as a part and as an event."""
+    ((table, one),) = body["RequestItems"].items()
+    part = {"b": {"B": b64encode(b"part").decode()}}
+    return {"Responses": {table: [key | part for key in one["Keys"]]}}
+
+
+def test_a_batch_names_a_hundred_events_or_forty_parts() -> None:
+    """AWS: 100 keys and 16 MB of items at the most, and parts take up to 400 KB each."""
+    script = Script(answer)
+    assert len(script.store.get_many("t", [Key("p", str(number)) for number in range(201)])) == 201
+    assert asked(script) == [100, 100, 1]
+    script = Script(answer)
+    assert len(script.store.get_parts("t", [str(number) for number in range(81)])) == 81
+    assert asked(script) == [40, 40, 1]
+
+
+def test_reads_of_keys_are_consistent_unless_the_caller_says_otherwise() -> None:
+    script = Script(answer)
+    script.store.get_many("t", [Key("p", "s")])
+    script.store.get_many("t", [Key("p", "s")], consistent=False)
+    script.store.get_parts("t", ["p"])
+    found = [one["ConsistentRead"] for _, body in script.sent for one in body["RequestItems"].values()]
+    assert found == [True, False, True]
+
+
+def test_a_table_that_is_not_there_is_named_and_its_puts_are_not_written() -> None:
+    script = Script(lambda *_: Refused("ResourceNotFoundException", "not found", b"{}"))
+    puts = [Put("t", {"pk": "p", "sk": str(number), "at": 1, "data": {}}) for number in range(3)]
+    for written in (script.store.write(puts), script.store.write_each(puts, "newer")):
+        assert (written.missing_tables, written.unwritten, written.throttled) == ({"t"}, puts, 0)

@@ -1,0 +1,231 @@
+"""The plan for one period, from what is recorded and what is there: a pure function, so each rule is looked at alone."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.fakes import FakeCatalog, FakeClock, FakeStore, FakeTables
+from tests.lifecycle.test_capacity import INDEXED
+from tests.lifecycle.world import World, configuration, outcomes
+from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, State
+from tidetable.config import Config, TableClass
+from tidetable.lifecycle.actions import Action, Create, Deferred, SetCapacity
+from tidetable.lifecycle.observe import Observed, observe
+from tidetable.lifecycle.plan import plan
+from tidetable.periods import from_label
+from tidetable.ports import Table
+from tidetable.times import to_text
+
+DAY = "2026-03-15"
+TABLE = f"tidetable-t.s.{DAY}"
+START = datetime(2026, 3, 15, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+# Closed a day after its end; kept for five days after its end.
+CLOSES, EXPIRES = START + timedelta(days=2), START + timedelta(days=6)
+LOST = "INACCESSIBLE_ENCRYPTION_CREDENTIALS"
+
+
+def recorded(config: Config, state: State, **more: Any) -> Entry:
+    return Entry("s", from_label(DAY), TABLE, config.streams["s"].layout, state, START - timedelta(days=2), **more)
+
+
+def table(write: int | None = 10, read: int | None = 10, status: str = "ACTIVE", **more: Any) -> Table:
+    return Table(TABLE, status, write, read, more.pop("table_class", TableClass.STANDARD), **more)
+
+
+def planned(
+    config: Config, entry: Entry, there: Table | None, now: datetime, backfills: Sequence[Backfill] = ()
+) -> list[Action]:
+    """What is planned for the period."""
+    observed = Observed([entry], {TABLE: there} if there is not None else {}, backfills=backfills)
+    return [one for one in plan(config, "t", now, {"s": observed}) if one.entry.period == entry.period]
+
+
+def names(actions: Sequence[Action]) -> list[str]:
+    return [one.name for one in actions]
+
+
+def backfill(until: datetime) -> Backfill:
+    return Backfill("s", START, START + timedelta(days=1), Opened(until, None, None))
+
+
+# Tables that are of no use
+
+
+def test_an_expired_table_of_a_lost_key_is_not_tried_to_archive() -> None:
+    """Each try would take the archiver's time at every run, and could not succeed."""
+    config = configuration()
+    entry = recorded(config, State.CLOSED)
+    assert names(planned(config, entry, table(), EXPIRES + HOUR)) == ["capacity", "class", "archive", "delete"]
+    assert names(planned(config, entry, table(status=LOST), EXPIRES + HOUR)) == ["delete", "stuck"]
+    # No grace: the deletion looks at the catalog anew, and waits for the archive.
+    config = configuration(grace="1d")
+    assert names(planned(config, entry, table(status=LOST), EXPIRES + HOUR)) == ["stuck"]
+
+
+def test_a_table_of_a_lost_key_is_closed_when_its_window_ends() -> None:
+    config = configuration()
+    entry = recorded(config, State.OPEN)
+    assert names(planned(config, entry, table(status=LOST), CLOSES)) == ["stuck"]
+    assert names(planned(config, entry, table(status=LOST), CLOSES + HOUR)) == ["close", "stuck"]
+
+
+def test_a_table_of_a_lost_key_that_a_backfill_holds_open_is_not_closed() -> None:
+    config = configuration()
+    entry = recorded(config, State.OPEN, opened=backfill(CLOSES + 3 * HOUR).opened)
+    assert names(planned(config, entry, table(status=LOST), CLOSES + HOUR)) == ["stuck"]
+
+
+@pytest.mark.parametrize(("minutes", "expected"), [(30, ["close"]), (30.1, ["close", "stuck"])])
+def test_a_table_is_stuck_when_it_is_in_the_making_for_more_than_half_an_hour(
+    minutes: float, expected: list[str]
+) -> None:
+    config = configuration()
+    now = CLOSES + HOUR
+    entry = replace(recorded(config, State.CREATING), created_at=now - timedelta(minutes=minutes))
+    actions = planned(config, entry, table(2, 5, status="CREATING"), now)
+    assert names(actions) == expected
+
+
+# Tables that are made late
+
+
+def test_only_a_table_whose_events_are_still_to_come_is_made_warm() -> None:
+    warm = configuration(capacity='mode = "on-demand"\nwarm = { write = 8000, read = 12000 }')
+    entry = recorded(warm, State.CREATING)
+    for now, expected in ((START, (8000, 12_000)), (CLOSES, (8000, 12_000)), (CLOSES + HOUR, None)):
+        made = [one for one in planned(warm, entry, None, now) if isinstance(one, Create)]
+        assert [one.spec.warm for one in made] == [expected], now
+
+
+# Decreases
+
+
+def lowered(there: Table, now: datetime, config: Config | None = None) -> list[Action]:
+    config = config or configuration(capacity=INDEXED)
+    return planned(config, recorded(config, State.OPEN), there, now)
+
+
+def test_a_decrease_of_an_index_alone_counts_and_waits_like_any_other() -> None:
+    now = START + 12 * HOUR
+    used: dict[str, Any] = {"decreases_today": 4, "last_decrease": now - timedelta(minutes=10)}
+    (found,) = lowered(table(index_units={"status": (70, 2)}, **used), now)
+    assert isinstance(found, Deferred)
+    assert "deferred until 2026-03-15T12:50:00.000000Z: 4 decreases used today" in found.reason
+    (later,) = lowered(table(index_units={"status": (70, 2)}, **used), now + timedelta(minutes=50))
+    assert isinstance(later, SetCapacity)
+    assert later.lowers
+    # The write units rise, the read units fall: that is a decrease, too.
+    (mixed,) = lowered(table(index_units={"status": (1, 3)}, **used), now)
+    assert isinstance(mixed, Deferred)
+    (rises,) = lowered(table(index_units={"status": (1, 1)}, **used), now)
+    assert isinstance(rises, SetCapacity)
+    assert not rises.lowers
+
+
+def test_a_switch_to_on_demand_is_no_decrease() -> None:
+    now = START + 12 * HOUR
+    config = configuration(capacity='mode = "on-demand"')
+    used: dict[str, Any] = {"decreases_today": 4, "last_decrease": now}
+    (found,) = lowered(table(**used), now, config)
+    assert isinstance(found, SetCapacity)
+    assert not found.lowers
+
+
+# Backfills
+
+
+def test_a_closed_period_is_opened_until_the_backfill_ends_and_closed_after_it() -> None:
+    config = configuration()
+    until = CLOSES + 5 * HOUR
+    closed = recorded(config, State.CLOSED)
+    now = CLOSES + HOUR
+    assert names(planned(config, closed, table(2, 5), now, [backfill(until)])) == ["reopen", "capacity"]
+    opened = recorded(config, State.OPEN, opened=backfill(until).opened)
+    assert names(planned(config, opened, table(None, None), until - HOUR, [backfill(until)])) == []
+    assert names(planned(config, opened, table(None, None), until)) == ["capacity", "close"]
+
+
+def test_a_backfill_that_still_runs_leaves_the_units_of_a_table_that_is_young_again() -> None:
+    """A longer window has made the period open for live events, too."""
+    longer = configuration(late="5d")
+    opened = Opened(CLOSES + 5 * HOUR, 1, 1)
+    entry = recorded(longer, State.OPEN, opened=opened)
+    assert planned(longer, entry, table(10, 10), CLOSES + HOUR, [Backfill("s", START, CLOSES, opened)]) == []
+
+
+def test_a_backfill_is_seen_though_all_before_a_later_time_was_noted_as_deleted() -> None:
+    """A run that was under way when it was requested may have noted so."""
+    world = World(on_expiry="keep")
+    world.run()
+    world.after(days=3)
+    assert world.states()[DAY] is State.CLOSED
+    world.catalog.put_backfill(backfill(world.clock.now() + timedelta(days=1)))
+    world.catalog.set_horizon("s", START + timedelta(days=2))
+    report = world.after(minutes=5)
+    assert ("reopen", DAY, "done") in outcomes(report)
+    assert ("create", DAY) not in [one[:2] for one in outcomes(report)]
+    assert world.states()[DAY] is State.OPEN
+
+
+@pytest.mark.parametrize("state", [State.ARCHIVING, State.ARCHIVED, State.DELETED, State.RESTORING])
+def test_a_period_without_a_table_of_its_own_is_not_opened_and_says_what_to_do(state: State) -> None:
+    config = configuration(delete="false")
+    entry = recorded(config, state)
+    actions = planned(config, entry, None, CLOSES + HOUR, [backfill(CLOSES + 5 * HOUR)])
+    reasons = [one.reason for one in actions if isinstance(one, Deferred)]
+    until = to_text(CLOSES + 5 * HOUR)
+    assert reasons == [f"a backfill asks for it until {until}, but it is {state}: restore it first"]
+    assert "reopen" not in names(actions)
+
+
+def test_a_period_of_the_window_needs_no_backfill_to_be_open() -> None:
+    config = configuration()
+    entry = recorded(config, State.OPEN)
+    assert planned(config, entry, table(), CLOSES, [backfill(CLOSES + 5 * HOUR)]) == []
+
+
+def test_a_planned_backfill_is_looked_at_for_its_own_stream_only() -> None:
+    config = configuration()
+    other = msgspec.structs.replace(config.streams["s"], name="other")
+    both = msgspec.structs.replace(config, streams={**config.streams, "other": other})
+    clock, catalog = FakeClock(START), FakeCatalog()
+    tables = FakeTables(clock, FakeStore(catalog))
+    found = observe(both, catalog, tables, START, [backfill(CLOSES)])
+    assert {name: len(one.backfills) for name, one in found.streams.items()} == {"s": 1, "other": 0}
+
+
+# The end
+
+
+@pytest.mark.parametrize(("units", "expected"), [(4, []), (5, []), (6, [(2, 6)])])
+def test_an_export_never_lowers_what_a_table_can_be_read_with(units: int, expected: list[tuple[int, int]]) -> None:
+    ladder = 'mode = "provisioned"\nladder = [{ age = 0, write = 10, read = 10 }, { age = 1, write = 2, read = 5 }]'
+    config = configuration(capacity=ladder, more=f"archive = {{ read_units = {units} }}")
+    actions = planned(config, recorded(config, State.CLOSED), table(2, 5), EXPIRES + HOUR)
+    assert [(one.level.write, one.level.read) for one in actions if isinstance(one, SetCapacity)] == expected
+    assert names(actions)[-2:] == ["archive", "delete"]
+
+
+@pytest.mark.parametrize(("hours", "expected"), [(0, []), (1, []), (24, ["delete"]), (25, ["delete"])])
+def test_an_archived_table_is_deleted_its_grace_after_it_was_verified(hours: int, expected: list[str]) -> None:
+    config = configuration(grace="1d")
+    archived = EXPIRES + HOUR
+    facts = ArchiveFacts("m", 1, 1, archived)
+    entry = recorded(config, State.ARCHIVED, archive=facts)
+    there = table(None, None, table_class=TableClass.INFREQUENT)
+    assert names(planned(config, entry, there, archived + timedelta(hours=hours))) == expected
+
+
+def test_a_restored_table_that_has_an_archive_is_archived_again_before_it_is_deleted() -> None:
+    """Its entry still names the archive of the first time, whose grace is long over."""
+    config = configuration(grace="1d")
+    facts = ArchiveFacts("m", 1, 1, EXPIRES)
+    entry = recorded(config, State.CLOSED, archive=facts, keep_until=EXPIRES + timedelta(days=7))
+    there = table(1, 1, table_class=TableClass.INFREQUENT)
+    assert names(planned(config, entry, there, EXPIRES + timedelta(days=7))) == []
+    assert names(planned(config, entry, there, EXPIRES + timedelta(days=8))) == ["capacity", "archive"]

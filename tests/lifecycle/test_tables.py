@@ -1,0 +1,104 @@
+"""The control plane's adapter: what DynamoDB's refusals mean, in its own words, and what a request asks for."""
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from aws.tables import DynamoTables
+from tidetable.config import TableClass
+from tidetable.errors import TableMissing
+from tidetable.keys import Index
+from tidetable.ports import TableRefused, TableSpec
+
+INDEX = Index("status", partition_by="status", sort_by="time", project=None)
+
+
+class Client:
+    """DynamoDB that answers every request alike, and keeps them."""
+
+    def __init__(self, code: str = "", message: str = "") -> None:
+        self._error = ClientError({"Error": {"Code": code, "Message": message}}, "x") if code else None
+        self.sent: list[tuple[str, dict[str, Any]]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        def call(**request: Any) -> Any:
+            self.sent.append((name, request))
+            if self._error is not None:
+                raise self._error
+            return {"Table": {"TableStatus": "ACTIVE", "TableArn": "arn"}}
+
+        return call
+
+
+def tables(client: Any) -> DynamoTables:
+    return DynamoTables(client)
+
+
+SIMULTANEOUS = "Subscriber limit exceeded: Only 500 tables can be created, updated, or deleted simultaneously"
+QUOTA = "Subscriber limit exceeded: There is a limit of 2500 tables per subscriber"
+DECREASES = "Subscriber limit exceeded: Provisioned throughput decreases are limited within a given UTC day"
+# Code, message: whether time mends it, and whether fewer at once would.
+REFUSALS = [
+    ("LimitExceededException", SIMULTANEOUS, True, True),
+    ("LimitExceededException", QUOTA, False, False),
+    ("LimitExceededException", DECREASES, True, False),
+    ("ThrottlingException", "Rate exceeded", True, True),
+    ("ResourceInUseException", "Table is being updated", True, False),
+    ("ContinuousBackupsUnavailableException", "Backups are being enabled", True, False),
+    ("InternalServerError", "", True, False),
+    ("ValidationException", "The requested value equals the current value", False, False),
+    ("AccessDeniedException", "not authorized", False, False),
+]
+
+
+@pytest.mark.parametrize(("code", "message", "transient", "crowded"), REFUSALS)
+def test_a_refusal_says_whether_time_mends_it_and_whether_fewer_at_once_would(
+    code: str, message: str, transient: bool, crowded: bool
+) -> None:
+    with pytest.raises(TableRefused) as refused:
+        tables(Client(code, message)).set_class("t", TableClass.STANDARD)
+    assert (refused.value.transient, refused.value.crowded) == (transient, crowded)
+    assert str(refused.value) == f"{code}: {message}"
+
+
+def test_an_error_that_is_not_known_rises_as_it_is() -> None:
+    with pytest.raises(ClientError, match="UnrecognizedClientException"):
+        tables(Client("UnrecognizedClientException", "no")).set_class("t", TableClass.STANDARD)
+
+
+def test_a_table_that_is_gone_is_missing_for_a_change_and_no_trouble_for_a_deletion() -> None:
+    gone = tables(Client("ResourceNotFoundException", "not found"))
+    with pytest.raises(TableMissing, match="t"):
+        gone.set_protection("t", protected=False)
+    gone.delete("t")
+    assert gone.describe("t") is None
+
+
+def test_an_index_has_the_warm_throughput_and_the_maxima_of_its_table() -> None:
+    """An index that is slow to serve throttles its table's writes."""
+    client: Any = Client()
+    spec = TableSpec("t", None, None, TableClass.STANDARD, {}, (INDEX,), warm=(8000, 12_000), most=(500, 600))
+    assert tables(client).create(spec)
+    ((operation, request),) = client.sent
+    assert operation == "create_table"
+    (index,) = request["GlobalSecondaryIndexes"]
+    for one in (request, index):
+        assert one["WarmThroughput"] == {"WriteUnitsPerSecond": 8000, "ReadUnitsPerSecond": 12_000}
+        assert one["OnDemandThroughput"] == {"MaxWriteRequestUnits": 500, "MaxReadRequestUnits": 600}
+
+
+def test_maxima_are_lifted_with_minus_one_of_the_table_and_of_its_indexes() -> None:
+    client: Any = Client()
+    tables(client).set_maxima("t", None, ["status"])
+    none = {"MaxWriteRequestUnits": -1, "MaxReadRequestUnits": -1}
+    assert client.sent == [
+        (
+            "update_table",
+            {
+                "TableName": "t",
+                "OnDemandThroughput": none,
+                "GlobalSecondaryIndexUpdates": [{"Update": {"IndexName": "status", "OnDemandThroughput": none}}],
+            },
+        )
+    ]

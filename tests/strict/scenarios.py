@@ -1,0 +1,20 @@
+"""The scenarios of the rules: what happens where a rule is in force."""
+
+from collections.abc import Callable
+from typing import Any
+
+from strict import Rule
+from tests.strict.console import Console
+
+Scenario = Callable[[Console], Any]
+SCENARIOS: dict[Rule, tuple[Scenario, Any]] = {}
+
+
+def shows(rule: Rule, expected: Any) -> Callable[[Scenario], Scenario]:
+    """The scenario that ends as expected only where the rule is in force."""
+
+    def register(scenario: Scenario) -> Scenario:
+        SCENARIOS[rule] = scenario, expected
+        return scenario
+
+    return register

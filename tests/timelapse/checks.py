@@ -1,0 +1,225 @@
+"""What is compared while a stage lives: capacity and class by age, every deletion, and that nothing stays beyond its time."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from strict.refusals import Refusal
+from strict.tables import Table
+from tests.fakes.stage import CATALOG, STAGE, Stage
+from tests.timelapse.sent import Sent
+from tests.timelapse.vocabulary import GRACE, SETTLE, STAGGER, Policy, Span, Step, span_of
+from tidetable.config import Stream
+from tidetable.errors import StoreUnavailable
+from tidetable.query import Reader, parse_query, run_query
+from tidetable.times import to_text
+
+PREFIX = f"tidetable-{STAGE}."
+PARTS = ".parts"
+# After a run some changes still take up to a minute.
+MOMENT = timedelta(minutes=2)
+# A table that has had its time is archived and deleted within this, if nothing fails.
+PROMPTLY = timedelta(hours=1)
+PAGE = "1000"
+
+
+def walk(stage: Stage, policy: Stream, reader: Reader, **parameters: str) -> Iterator[dict[str, Any]]:
+    """Every event of a query, by its cursors; a table short of read units is asked again a minute later."""
+    asked = {name.rstrip("_"): [value] for name, value in parameters.items()}
+    while True:
+        query = parse_query(policy, asked, stage.clock.now(), reader.seal)
+        try:
+            answer = run_query(query, policy, reader, stage.clock.now(), lambda: 1000.0)
+        except StoreUnavailable as error:
+            if error.code != "ProvisionedThroughputExceededException":
+                raise
+            stage.clock.sleep(60)
+            continue
+        document: Any = answer.document()
+        yield from document["events"]
+        if document["next"] is None:
+            return
+        asked = {"cursor": [document["next"]], "limit": [PAGE]}
+
+
+class Checks:
+    """Complaints are what differs between what should be and what is.
+
+    ``kept`` is until when restored periods are kept, by stream and label; ``opened`` until when backfills are open, by stream and
+    range; ``deletes`` whether the switch for deletions is on.
+    """
+
+    def __init__(self, stage: Stage, settings: dict[str, Policy], outcomes: Counter[str]) -> None:
+        self.stage = stage
+        self.settings = settings
+        self.outcomes = outcomes
+        self.complaints: list[str] = []
+        self.kept: dict[tuple[str, str], datetime] = {}
+        self.opened: dict[tuple[str, tuple[datetime, datetime]], datetime] = {}
+        self.deletes = True
+        # The last policy of every stream, and the tables that a run may have found old enough for the cheap class, or expired.
+        self._last = dict(settings)
+        self._aged: set[str] = set()
+        self._expired: set[str] = set()
+        self._cheap: set[str] = set()
+        self.call = stage.dynamo.call
+        stage.dynamo.call = self._watched  # type: ignore[method-assign]
+
+    def complain(self, what: str) -> None:
+        """Note what is wrong, with the time."""
+        self.complaints.append(f"{to_text(self.stage.clock.now())}: {what}")
+
+    def tables(self) -> Iterator[tuple[str, str, Table]]:
+        """The stream, the label and the table of every period table that is there."""
+        self.stage.dynamo.account.settle()
+        for name, table in sorted(self.stage.dynamo.account.tables.items()):
+            if name != CATALOG and not name.endswith(PARTS):
+                stream, label = name.removeprefix(PREFIX).split(".")
+                yield stream, label, table
+
+    def note_ages(self) -> None:
+        """Before a run: which tables it may put into the cheap class, or archive. A later policy does not take that back."""
+        self._last |= self.settings
+        now = self.stage.clock.now() + MOMENT
+        for stream, label, table in self.tables():
+            policy, span, name = self.settings.get(stream), span_of(label), table.name
+            if policy is None or now <= span.end:
+                continue
+            if name not in self._aged and span.age(policy.late, now) >= policy.cheap_from():
+                self._aged.add(name)
+            if now > policy.expires(span):
+                self._expired.add(name)
+
+    def check_ladder(self) -> None:
+        """What each table should have by its age, after a run that did everything."""
+        self.outcomes["ladder checked"] += 1
+        self.stage.clock.sleep(61)
+        now = self.stage.clock.now()
+        for stream, label, table in self.tables():
+            policy, span = self.settings.get(stream), span_of(label)
+            if policy is None or table.name in self._expired or self._is_open(stream, span, now):
+                continue
+            if now <= policy.expires(span) and not self._is_near_an_edge(policy, span, now):
+                self._check_level(policy, span, table, now)
+
+    def _is_open(self, stream: str, span: Span, now: datetime) -> bool:
+        return any(
+            name == stream and start < span.end and span.start < end and now < until + timedelta(hours=1)
+            for (name, (start, end)), until in self.opened.items()
+        )
+
+    def _is_near_an_edge(self, policy: Policy, span: Span, now: datetime) -> bool:
+        """Whether a table may have come of age since the run, or some of the tables of its age are yet to change."""
+        age = span.age(policy.late, now)
+        edges = [span.later(max(age - 1, 0)) + policy.late, span.later(age) + policy.late]
+        if any(timedelta(0) <= now - edge <= STAGGER + MOMENT for edge in edges):
+            return True
+        return -STAGGER - MOMENT <= now - policy.rises(span) <= MOMENT
+
+    def _check_level(self, policy: Policy, span: Span, table: Table, now: datetime) -> None:
+        age = span.age(policy.late, now)
+        step = policy.step(age)
+        if step.write is not None and now < policy.rises(span):
+            step = Step(0, 1, 1)
+        # Once in the cheap class a table stays there, whatever a longer window makes of its age.
+        if step.cheap:
+            self._cheap.add(table.name)
+        classes = {step.cheap or table.name in self._cheap}
+        if table.name in self._aged - self._cheap:
+            # It was of age in a run that did not do everything, and is younger now.
+            classes = {False, True}
+        held = None if table.on_demand else table.write, None if table.on_demand else table.read
+        units = {(step.write, step.read)}
+        if policy.scaled is not None and age == 0 and step.write != 1:
+            units = {(write, step.read) for write in range(policy.scaled[0], policy.scaled[1] + 1)}
+        if held not in units or table.infrequent not in classes:
+            self.complain(f"{table.name} of age {age} has {held}, {table.infrequent}, not {units}, {classes}")
+        for index in table.indexes.values():
+            if not table.on_demand and (index.write, index.read) != (step.write, step.read) and len(units) == 1:
+                self.complain(f"{index.name} of age {age} has {index.write}, {index.read}, not {units}")
+        self.outcomes["tables checked"] += 1
+
+    def expires(self, stream: str, label: str) -> datetime:
+        """When a table has had its time, by the last policy of its stream, its restore and its backfill."""
+        span = span_of(label)
+        ends = [self._last[stream].expires(span)]
+        ends += [self.kept[stream, label]] if (stream, label) in self.kept else []
+        for (name, (start, end)), until in self.opened.items():
+            if name == stream and start < span.end and span.start < end:
+                ends.append(until + SETTLE)
+        return max(ends)
+
+    def check_expired(self) -> None:
+        """Nothing stays that has had its time, whatever layout or length of period it was made with."""
+        now = self.stage.clock.now()
+        for stream, label, table in self.tables():
+            if now > self.expires(stream, label) + GRACE + PROMPTLY:
+                self.complain(f"{table.name} expired at {to_text(self.expires(stream, label))} and is still there")
+        there = set(self.stage.dynamo.account.tables)
+        for name in there:
+            if name.endswith(PARTS) and name.removesuffix(PARTS) not in there:
+                self.complain(f"{name} is left without its table")
+
+    def check_span(self, sent: Sent, policy: Stream, label: str) -> None:
+        """What a period has, found by a query of its series, is what was sent."""
+        span = span_of(label)
+        self.stage.clock.sleep(5)
+        start, end = to_text(span.start), to_text(span.end)
+        faults, self.stage.dynamo.faults.active = self.stage.dynamo.faults.active, []
+        found: list[dict[str, Any]] = []
+        for series in sorted({name_event["series"] for name_event in _events(sent, policy.name, start, end)}):
+            asked = {"from_": start, "to": end, "series": series, "fields": "*", "limit": PAGE}
+            found += walk(self.stage, policy, self.stage.reader(), **asked)
+        self.stage.dynamo.faults.active = faults
+        for problem in sent.differences(policy.name, found, start, end):
+            self.complain(f"restored {policy.name} {label}: {problem}")
+        self.outcomes["restored events"] += len(found)
+
+    def _watched(self, operation: str, payload: Any) -> Any:
+        """Every call; a deletion is checked at the moment at which it is asked for."""
+        if operation == "DeleteTable":
+            self._check_deletion(payload["TableName"])
+        try:
+            return self.call(operation, payload)
+        except Refusal as refusal:
+            self.outcomes[f"{operation} {refusal.code}"] += 1
+            if (
+                refusal.code == "ValidationException"
+                or "decreases" in refusal.message
+                or "Table class" in refusal.message
+            ):
+                self.complain(f"{operation}: {refusal}")
+            if refusal.code == "ResourceNotFoundException" and operation == "BatchWriteItem":
+                self.complain(f"written to {set(payload['RequestItems'])}, not there")
+            raise
+
+    def _check_deletion(self, name: str) -> None:
+        account, bucket = self.stage.dynamo.account, self.stage.bucket
+        table = account.tables.get(name)
+        if table is None or table.status == "DELETING":
+            return
+        owner = name.removesuffix(PARTS)
+        stream, label = owner.removeprefix(PREFIX).split(".")
+        if not self.deletes:
+            self.complain(f"{name} is to be deleted while the switch is off")
+        if self.stage.clock.now() < self.expires(stream, label):
+            self.complain(f"{name} is to be deleted before {to_text(self.expires(stream, label))}")
+        entries = account.engine.call("Scan", {"TableName": CATALOG, "ConsistentRead": True})["Items"]
+        entry = next(one for one in entries if one.get("table", {}).get("S") == owner)
+        if entry["state"]["S"] != "archived":
+            self.complain(f"{name} is to be deleted while its entry is {entry['state']['S']}")
+            return
+        manifest = json.loads(bucket.objects[entry["archive"]["M"]["manifest"]["S"]])
+        if owner in account.tables:
+            held = account.engine.call("Scan", {"TableName": owner, "ConsistentRead": True})["Items"]
+            if manifest["events"] != len(held):
+                self.complain(f"{name} holds {len(held)} items, its archive {manifest['events']}")
+        self.outcomes["deletions checked"] += 1
+
+
+def _events(sent: Sent, stream: str, start: str, end: str) -> Iterator[dict[str, Any]]:
+    return (sent.sendings[name][0].event for name in sent.promised(stream, start, end))

@@ -1,0 +1,127 @@
+"""What happens on which day of a life: the streams at its beginning, and every change of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tests.timelapse.vocabulary import Policy, Step
+
+# A Friday; the shortest month is the next, so the first month expires on day 30.
+START = datetime(2026, 1, 30, tzinfo=UTC)
+BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
+
+POLICIES = {
+    "hourly": Policy(
+        "hour",
+        late=timedelta(minutes=90),
+        retention=5,
+        key='partition_by = "series", shards = 4',
+        ladder=(Step(0, 2, 5), Step(1, 1, 5), Step(2, 1, 3, cheap=True)),
+    ),
+    "daily": Policy(
+        "day",
+        late=timedelta(days=1),
+        retention=3,
+        key='partition_by = "time", bucket = "1h", shards = 2',
+        ladder=(Step(0), Step(1, cheap=True)),
+    ),
+    "texts": Policy(
+        "day",
+        late=timedelta(hours=12),
+        retention=2,
+        key='partition_by = "series", shards = 2',
+        ladder=(Step(0, 4, 5), Step(1, 1, 2)),
+        versions=True,
+        cold=True,
+        beyond="chunks",
+    ),
+    "weekly": Policy(
+        "week",
+        late=timedelta(days=2),
+        retention=1,
+        key='partition_by = "series", shards = 2',
+        ladder=(Step(0, 3, 3), Step(1, 1, 2, cheap=True)),
+        beyond="s3",
+    ),
+    "monthly": Policy(
+        "month",
+        late=timedelta(days=2),
+        retention=1,
+        key='partition_by = "time", bucket = "1d", shards = 1',
+        ladder=(Step(0), Step(1, cheap=True)),
+        versions=True,
+        cold=True,
+    ),
+    "leaving": Policy(
+        "day",
+        late=timedelta(hours=6),
+        retention=2,
+        key='partition_by = "series"',
+        ladder=(Step(0, 2, 2), Step(1, 1, 2, cheap=True)),
+    ),
+}
+
+# By day: what changes of which stream; None removes it.
+CHANGES: dict[int, dict[str, dict[str, Any] | None]] = {
+    4: {"hourly": {"scaled": (2, 8), "protected": True}},
+    6: {"leaving": None},
+    8: {"hourly": {"shards": 16}, "texts": {"cold": False}},
+    10: {"hourly": {"indexed": True}, "texts": {"versions": False, "cold": True}},
+    12: {"daily": {"period": "hour", "retention": 30}},
+    14: {"hourly": {"scaled": None, "protected": False}, "texts": {"protected": True}},
+    16: {"texts": {"versions": True, "beyond": "s3"}, "hourly": {"indexed": False}},
+    18: {"hourly": {"late": timedelta(hours=3)}},
+    20: {"daily": {"period": "day", "retention": 3}, "hourly": {"scaled": (2, 6), "indexed": True}},
+    22: {"texts": {"beyond": "chunks"}, "weekly": {"protected": True, "retention": 2}},
+    26: {"hourly": {"retention": 8}, "texts": {"protected": False}, "weekly": {"retention": 1}},
+}
+# The switch without which nothing is deleted is off on this day.
+KEPT_DAY = 24
+# History is imported from the first day on, and another import is ended early.
+IMPORT_DAY, EARLY_DAY = 3, 9
+IMPORT = (datetime(2026, 1, 5, tzinfo=UTC), datetime(2026, 1, 19, tzinfo=UTC))
+EARLY_IMPORT = (datetime(2026, 1, 20, tzinfo=UTC), datetime(2026, 1, 23, tzinfo=UTC))
+# By day: the stream and period that is restored, and for how many days.
+RESTORES = {11: ("texts", "2026-02-02", 2), 13: ("weekly", "2026-W05", 3), 17: ("hourly", "2026-02-06T13", 1)}
+# On every fifth day the queue refuses for an hour in which more comes than the tables take.
+STORM_DAYS, STORM_HOUR = 5, 13
+# On this day the bucket is out of reach for three hours.
+BUCKET_DAY, BUCKET_HOURS = 7, range(9, 12)
+
+
+def is_storm(now: datetime) -> bool:
+    """Whether this is an hour of a storm."""
+    return (now - START).days % STORM_DAYS == 1 and now.hour == STORM_HOUR
+
+
+def policies_on(day: int) -> dict[str, Policy]:
+    """The configured streams from the beginning of a day on."""
+    policies = dict(POLICIES)
+    for changed, change in CHANGES.items():
+        for name, values in change.items() if changed <= day else ():
+            if values is None:
+                del policies[name]
+                continue
+            new = dict(values)
+            shards = new.pop("shards", None)
+            if shards is not None:
+                new["key"] = policies[name].key.replace("shards = 4", f"shards = {shards}")
+            policies[name] = replace(policies[name], **new)
+    return policies
+
+
+def keeps_versions(stream: str, start: datetime) -> bool | None:
+    """Whether the period that begins then keeps versions; None if that changed about when its table was made.
+
+    A table is made two periods ahead.
+    """
+    if stream != "texts":
+        return POLICIES[stream].versions
+    made = start - timedelta(days=2)
+    before, after = (
+        policies_on((made + margin - START).days)[stream].versions
+        for margin in (-timedelta(hours=1), timedelta(hours=3))
+    )
+    return before if before == after else None

@@ -1,0 +1,278 @@
+"""Simulated days of a stage: its runs, its faults, its restores, backfills and changes, all decided by the course and a seed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from strict import Fault, Kind
+from strict.faults import NoAnswer
+from strict.refusals import Refusal
+from tests.fakes.stage import Killed, Stage
+from tests.timelapse import course
+from tests.timelapse.checks import Checks
+from tests.timelapse.course import START
+from tests.timelapse.traffic import Traffic
+from tests.timelapse.vocabulary import configuration
+from tidetable.archive.restore import Position
+from tidetable.catalog import Backfill, Opened
+from tidetable.config import Stream, parse
+from tidetable.errors import ArchiveMismatch
+from tidetable.lifecycle.backfill import BadBackfill, end_backfills, open_backfill
+
+# Half as often as the schedule: a stage must live with runs that do not come, and a life takes half the time.
+STEP = timedelta(minutes=10)
+# No fault of the service looks like these.
+BUGS = ("AssertionError", "AttributeError", "KeyError", "NotImplementedError", "TypeError", "ValueError")
+BACKFILL_SECONDS = 280.0
+
+
+@dataclass
+class Restore:
+    """A restore under way."""
+
+    stream: str
+    label: str
+    days: int
+    position: Position = field(default_factory=Position)
+
+
+class Life:
+    """One run from a seed."""
+
+    def __init__(self, seed: int, days: int) -> None:
+        self.days = days
+        self.settings = course.policies_on(0)
+        self.stage = Stage(START, configuration(self.settings, deletes=True), seed, stale_seconds=2.0)
+        self.stage.scaling.strike = self._strike_scaling
+        self.outcomes: Counter[str] = Counter()
+        self.checks = Checks(self.stage, self.settings, self.outcomes)
+        self.traffic = Traffic(self.stage, self.outcomes, self.checks.complaints)
+        # The policies of streams that left, too.
+        self.policies: dict[str, Stream] = dict(self.stage.config.streams)
+        self._day = 0
+        self._asleep_until = START
+        self._restores: list[Restore] = []
+        self._pending: list[str] = []
+        self._attempts = {
+            "sweep": self._sweep,
+            "import": self._import,
+            "early import": self._import_early,
+            "end of import": self._end,
+        }
+
+    @property
+    def complaints(self) -> list[str]:
+        return self.checks.complaints
+
+    def run(self) -> None:
+        """Live through all days, then let what is queued be written and what has had its time go."""
+        stage = self.stage
+        while stage.run_lifecycle().done:
+            stage.clock.sleep(5)
+        end = START + timedelta(days=self.days)
+        due = stage.clock.now()
+        while stage.clock.now() < end:
+            self._begin_day()
+            self._decide_faults()
+            self.traffic.send_all(self.settings)
+            self._scale()
+            if stage.clock.now() >= self._asleep_until:
+                self._lifecycle()
+            self._work()
+            stage.drain()
+            due = max(due + STEP, stage.clock.now())
+            stage.clock.time = due
+        self._calm()
+
+    def _calm(self) -> None:
+        """No more faults, until nothing waits, and for two days, after which a sweep finds all that it may remove."""
+        stage = self.stage
+        stage.dynamo.faults.clear()
+        stage.queue.refuses, stage.values.refuses, stage.bucket_fails = False, False, 0.0
+        for step in range(2 * 144):
+            self._lifecycle()
+            self._work()
+            stage.drain()
+            stage.clock.sleep(STEP.total_seconds())
+            if step >= 30 and not (stage.queue.messages or self._restores or self._pending):
+                break
+        self.checks.check_expired()
+        stage.clock.sleep(2 * 86_400)
+        for _ in range(3):
+            self._sweep()
+
+    def _begin_day(self) -> None:
+        """What the course says of a day, once."""
+        day = (self.stage.clock.now() - START).days
+        if day == self._day:
+            return
+        self._day = day
+        self._pending.append("sweep")
+        if day in course.CHANGES or day in (course.KEPT_DAY, course.KEPT_DAY + 1):
+            self.outcomes[f"change {day}"] = 1
+            self.settings.clear()
+            self.settings.update(course.policies_on(day))
+            self.checks.deletes = day != course.KEPT_DAY
+            self.stage.config = parse(configuration(self.settings, deletes=self.checks.deletes))
+            self.policies |= self.stage.config.streams
+        if day in course.RESTORES:
+            self._restores.append(Restore(*course.RESTORES[day]))
+        self._pending += {course.IMPORT_DAY: ["import"], course.EARLY_DAY: ["early import"]}.get(day, [])
+
+    def _decide_faults(self) -> None:
+        """Most of the time a little goes wrong; now and then something is down for a while."""
+        stage, chance = self.stage, self.stage.chance
+        now = stage.clock.now()
+        if now.minute >= STEP.seconds // 60:
+            return
+        stage.dynamo.faults.clear()
+        stage.bucket_fails = chance.choice([0.0, 0.0, 0.05])
+        if self._day == course.BUCKET_DAY and now.hour in course.BUCKET_HOURS:
+            stage.bucket_fails = 1.0
+        stage.values.refuses = stage.bucket_fails == 1.0 or chance.random() < 0.03
+        stage.queue.refuses = course.is_storm(now) or chance.random() < 0.02
+        for kind in (*Kind,):
+            if chance.random() < 0.2 and kind is not Kind.GONE:
+                stage.dynamo.faults.add(Fault(kind, probability=0.02, seconds=chance.uniform(0, 3)))
+        if chance.random() < 0.02:
+            # For some requests, not for some time: the clock stands still while a request is served.
+            stage.dynamo.faults.add(Fault(Kind.GONE, times=chance.randint(5, 60)))
+        if chance.random() < 0.02:
+            # Within the time that tables are made ahead.
+            self._asleep_until = now + timedelta(minutes=chance.randint(10, 75))
+
+    def _strike_scaling(self) -> None:
+        self.stage.client.count()
+        if self.stage.dynamo.faults.active and self.stage.chance.random() < 0.1:
+            raise ConnectionError("Application Auto Scaling is out of reach")
+
+    def _scale(self) -> None:
+        """Application Auto Scaling follows the traffic: now and then it raises a table that it tends."""
+        stage = self.stage
+        for name, (_, policy) in list(stage.scaling.tended.items()):
+            table = stage.dynamo.account.tables.get(name)
+            if table is None or policy.write is None or table.on_demand or stage.chance.random() > 0.05:
+                continue
+            units = {"WriteCapacityUnits": policy.write.max, "ReadCapacityUnits": table.read}
+            with suppress(Refusal, NoAnswer):
+                stage.dynamo.account.settle()
+                self.checks.call("UpdateTable", {"TableName": name, "ProvisionedThroughput": units})
+                self.outcomes["scaled"] += 1
+
+    def _lifecycle(self) -> None:
+        stage = self.stage
+        killed = stage.chance.random() < 0.01
+        stage.client.calls, stage.client.allowance = 0, stage.chance.randint(1, 40) if killed else None
+        self.checks.note_ages()
+        try:
+            report = stage.run_lifecycle()
+        except Killed:
+            self.outcomes["lifecycle killed"] += 1
+            return
+        except Exception as error:  # the catalog is out of reach; the next run finds it
+            self._count_failure("lifecycle", error)
+            return
+        finally:
+            stage.client.allowance = None
+        for one in report.done:
+            self.outcomes[f"{one.action.name} {one.outcome}"] += 1
+            if one.outcome == "failed" and one.detail.startswith(BUGS):
+                self.complaints.append(one.detail)
+        if report.healthy and not report.count("deferred") and not stage.dynamo.faults.active:
+            self.checks.check_ladder()
+
+    def _work(self) -> None:
+        """What operators and schedules do besides; what fails is tried again at the next step."""
+        for restore in list(self._restores):
+            if self._restore(restore):
+                self._restores.remove(restore)
+        for task in list(self._pending):
+            if self._attempts[task]():
+                self._pending.remove(task)
+
+    def _restore(self, restore: Restore) -> bool:
+        """Whether it is done, now or by a run whose answer was lost."""
+        stage, checks = self.stage, self.checks
+        key, before = (restore.stream, restore.label), checks.kept.get((restore.stream, restore.label))
+        checks.kept[key] = stage.clock.now() + timedelta(days=restore.days)
+        killed = stage.chance.random() < 0.3
+        stage.client.calls, stage.client.allowance = 0, stage.chance.randint(1, 60) if killed else None
+        try:
+            done = stage.restore(
+                restore.stream, restore.label, keep_days=restore.days, start=restore.position, within=200
+            )
+        except Killed:
+            self.outcomes["restore killed"] += 1
+            return False
+        except ArchiveMismatch as error:
+            self.complaints.append(f"restore of {key}: {error}")
+            return True
+        except Exception as error:
+            if "it has its table" not in str(error):
+                self._count_failure("restore", error)
+                return False
+            if before is not None:
+                checks.kept[key] = before
+        else:
+            restore.position = done.next or restore.position
+            if done.next is not None:
+                return False
+        finally:
+            stage.client.allowance = None
+        self.outcomes["restored"] += 1
+        checks.check_span(self.traffic.sent, self.policies[restore.stream], restore.label)
+        return True
+
+    def _sweep(self) -> bool:
+        try:
+            swept = self.stage.sweep()
+        except Exception as error:
+            return self._count_failure("sweep", error)
+        for what in ("orphans", "expired", "unknown"):
+            self.outcomes[f"swept {what}"] += getattr(swept, what)
+        return not swept.failures
+
+    def _import(self) -> bool:
+        return self._open("weekly", course.IMPORT, timedelta(days=2), 60)
+
+    def _import_early(self) -> bool:
+        """A backfill that is ended as soon as its events are in."""
+        if not self._open("texts", course.EARLY_IMPORT, timedelta(days=5), 30):
+            return False
+        self._pending.append("end of import")
+        return True
+
+    def _open(self, stream: str, span: tuple[datetime, datetime], length: timedelta, count: int) -> bool:
+        stage = self.stage
+        until = stage.clock.now() + length
+        backfill = Backfill(stream, *span, Opened(until, 20, 5))
+        try:
+            report = open_backfill(backfill, stage.reconciler(), "import", lambda: BACKFILL_SECONDS)
+        except Exception as error:
+            return self._count_failure("import", error)
+        if not report.healthy:
+            return False
+        self.checks.opened[stream, span] = until
+        stage.clock.sleep(10)
+        self.traffic.import_history(stream, span, count)
+        self.outcomes["imported"] += count
+        return True
+
+    def _end(self) -> bool:
+        try:
+            end_backfills("texts", self.stage.reconciler(), "end", lambda: BACKFILL_SECONDS)
+        except Exception as error:
+            return self._count_failure("end of import", error)
+        self.outcomes["import ended"] += 1
+        self.checks.opened["texts", course.EARLY_IMPORT] = self.stage.clock.now()
+        return True
+
+    def _count_failure(self, what: str, error: Exception) -> bool:
+        """A failure by faults is counted; an error of the code is a complaint. False: it is tried again."""
+        self.outcomes[f"{what} failed"] += 1
+        if type(error).__name__ in BUGS or (isinstance(error, BadBackfill) and "at work" not in str(error)):
+            self.complaints.append(f"{what}: {type(error).__name__}: {error}")
+        return False

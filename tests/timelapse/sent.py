@@ -1,0 +1,78 @@
+"""What was sent, and what of it the API promised to have."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+# Stream and id.
+Name = tuple[str, str]
+
+
+@dataclass
+class Sending:
+    """An event as it was sent at a time; ``sure`` once it was acknowledged. Without that it may have been stored, or not."""
+
+    event: dict[str, Any]
+    at: datetime
+    sure: bool = False
+
+
+@dataclass
+class Sent:
+    """Everything that was sent, oldest first; and the refs of what was acknowledged."""
+
+    sendings: dict[Name, list[Sending]] = field(default_factory=dict)
+    refs: dict[Name, str] = field(default_factory=dict)
+    refused: set[Name] = field(default_factory=set)
+
+    def note(self, name: Name, event: dict[str, Any], at: datetime, *, sure: bool) -> None:
+        """Note an attempt to send an event; another attempt with the same content is the same sending."""
+        sendings = self.sendings.setdefault(name, [])
+        if not sendings or sendings[-1].event != event:
+            sendings.append(Sending(event, at))
+        sendings[-1].sure |= sure
+
+    def promised(self, stream: str, start: str = "", end: str = "~") -> list[Name]:
+        """The names of all that must be found in a range of time."""
+        return [
+            name
+            for name, sendings in self.sendings.items()
+            if name[0] == stream and any(one.sure for one in sendings) and start <= sendings[0].event["time"] < end
+        ]
+
+    def may_show(self, name: Name) -> list[dict[str, Any]]:
+        """What may be shown of an event: the last that was acknowledged, or what was sent after it without an answer."""
+        sendings = self.sendings.get(name, [])
+        last = max((place for place, one in enumerate(sendings) if one.sure), default=0)
+        return [one.event for one in sendings[last:]]
+
+    def differences(self, stream: str, found: list[dict[str, Any]], start: str = "", end: str = "~") -> list[str]:
+        """In what the events that were found, whole, are not what was promised; nothing may be there twice."""
+        counts = Counter(event["id"] for event in found)
+        problems = [f"{id} is there {count} times" for id, count in counts.items() if count > 1]
+        problems += [f"{name} is missing" for name in self.promised(stream, start, end) if name[1] not in counts]
+        for event in found:
+            allowed = self.may_show((stream, event["id"]))
+            shown = {name: event[name] for name in ("series", "time", "id", "data")}
+            if shown not in allowed:
+                problems.append(f"{event['id']} of {event['time']} is not what was sent last")
+        return problems
+
+    def version_problems(self, name: Name, versions: list[dict[str, Any]], *, kept: bool | None) -> list[str]:
+        """In what the versions that were found of an event, newest first, are not those that were sent."""
+        sendings = self.sendings[name]
+        found = [version["data"]["n"] for version in versions]
+        problems = []
+        if len(set(found)) != len(found):
+            problems.append(f"{name} has a version twice: {found}")
+        if not set(found) <= {one.event["data"]["n"] for one in sendings}:
+            problems.append(f"{name} has versions that were never sent: {found}")
+        missing = {one.event["data"]["n"] for one in sendings if one.sure} - set(found)
+        if kept and missing:
+            problems.append(f"{name} lacks versions {missing}")
+        if kept is False and len(found) != 1:
+            problems.append(f"{name} has {len(found)} versions in a period that keeps none")
+        return problems

@@ -1,0 +1,142 @@
+"""What the words of the configuration mean, worked out apart from the code under test: periods, ages, capacity, expiry."""
+
+from __future__ import annotations
+
+import calendar
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from functools import cache
+
+AHEAD = timedelta(minutes=5)
+# A table has its units so long before its first event may come.
+RAISE_AHEAD = timedelta(minutes=15)
+# A table that has closed is not archived before every write to it has ended.
+SETTLE = timedelta(minutes=15)
+STAGGER = timedelta(minutes=4)
+GRACE = timedelta(hours=3)
+
+
+@dataclass(frozen=True)
+class Span:
+    """A period: ``[start, end)``, and how long its kind is (None: a month)."""
+
+    start: datetime
+    end: datetime
+    length: timedelta | None
+
+    def later(self, count: int) -> datetime:
+        """The end of the period so many periods later."""
+        if self.length is not None:
+            return self.end + count * self.length
+        end = self.end
+        for _ in range(count):
+            end += timedelta(days=calendar.monthrange(end.year, end.month)[1])
+        return end
+
+    def age(self, late: timedelta, now: datetime) -> int:
+        """Whole periods since the table closed, and one; 0 while it takes events."""
+        age = 0
+        while now - late > self.later(age):
+            age += 1
+        return age
+
+
+@cache
+def span_of(label: str) -> Span:
+    """The period of a label: 2026-01-31T13, 2026-01-31, 2026-W05 or 2026-01."""
+    if "W" in label:
+        day = date.fromisocalendar(int(label[:4]), int(label[6:]), 1)
+        start, length = datetime(day.year, day.month, day.day, tzinfo=UTC), timedelta(days=7)
+        return Span(start, start + length, length)
+    if len(label) == len("2026-01"):
+        year, month = int(label[:4]), int(label[5:])
+        start = datetime(year, month, 1, tzinfo=UTC)
+        return Span(start, start + timedelta(days=calendar.monthrange(year, month)[1]), None)
+    length = timedelta(hours=1) if "T" in label else timedelta(days=1)
+    start = datetime.fromisoformat(label + (":00" if "T" in label else "")).replace(tzinfo=UTC)
+    return Span(start, start + length, length)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of the ladder; without units the table is on demand. ``cheap`` is the class infrequent-access."""
+
+    age: int
+    write: int | None = None
+    read: int | None = None
+    cheap: bool = False
+
+    @property
+    def toml(self) -> str:
+        units = f", write = {self.write}, read = {self.read}" if self.write is not None else ""
+        cheap = ', class = "infrequent-access"' if self.cheap else ""
+        return f"{{ age = {self.age}{units}{cheap} }}"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The settings of a stream that the life changes or that its checks go by."""
+
+    period: str
+    late: timedelta
+    retention: int
+    key: str
+    ladder: tuple[Step, ...]
+    indexed: bool = False
+    scaled: tuple[int, int] | None = None
+    protected: bool = False
+    versions: bool = False
+    cold: bool = False
+    beyond: str = "refuse"
+
+    def toml(self, name: str) -> str:
+        """The stream's part of the configuration."""
+        scaled = (
+            f"autoscaling = {{ write = {{ min = {self.scaled[0]}, max = {self.scaled[1]} }} }}" if self.scaled else ""
+        )
+        index = f'[[streams.{name}.index]]\nname = "by_kind"\npartition_by = "kind"\nshards = 3' if self.indexed else ""
+        versions, cold = "keep" if self.versions else "overwrite", '["raw"]' if self.cold else "[]"
+        compressed = "compress_above = 1024, " if self.beyond != "refuse" else ""
+        return f"""
+        [streams.{name}]
+        period = "{self.period}"
+        late = "{int(self.late.total_seconds()) // 60}m"
+        retention = {self.retention}
+        versions = "{versions}"
+        cold = {cold}
+        key = {{ {self.key} }}
+        large = {{ {compressed}beyond = "{self.beyond}" }}
+        table = {{ deletion_protection = {str(self.protected).lower()} }}
+        {index}
+        [streams.{name}.capacity]
+        mode = "{"on-demand" if self.ladder[0].write is None else "provisioned"}"
+        {scaled}
+        ladder = [{", ".join(step.toml for step in self.ladder)}]
+        """
+
+    def step(self, age: int) -> Step:
+        """The step in force at an age."""
+        return [step for step in self.ladder if step.age <= age][-1]
+
+    def cheap_from(self) -> int:
+        """The age from which on a table is in the cheap class."""
+        return next((step.age for step in self.ladder if step.cheap), 10**6)
+
+    def rises(self, span: Span) -> datetime:
+        """When a table that waits for its period gets its units, at the latest."""
+        return span.start - AHEAD - RAISE_AHEAD
+
+    def expires(self, span: Span) -> datetime:
+        """When a table has had its time, unless it was restored or opened again."""
+        return max(span.later(self.retention), span.end + self.late + SETTLE)
+
+
+def configuration(policies: dict[str, Policy], *, deletes: bool) -> str:
+    """The configuration of these streams."""
+    return f"""
+    [lifecycle]
+    delete_expired = {str(deletes).lower()}
+    delete_grace = "{int(GRACE.total_seconds()) // 3600}h"
+    stagger = "{int(STAGGER.total_seconds()) // 60}m"
+    {"".join(policy.toml(name) for name, policy in policies.items())}
+    """
