@@ -451,6 +451,8 @@ def test_a_range_fetches_no_more_versions_than_its_page_shows(monkeypatch: pytes
                 "history",
                 *(event(i, {"n": n, "text": noise(20_000, n * 100 + i)}) for i in range(first, first + 10)),
             )
+    # Reads that are not consistent may be seconds behind.
+    stage.clock.sleep(10)
     fetched = noted_fetches(stage, monkeypatch)
     policy, now = stage.config.streams["history"], stage.clock.now()
     given = {"from": ["-1d"], "to": ["now"], "series": ["a"], "versions": ["all"], "limit": ["1000"]}
@@ -477,6 +479,8 @@ def test_of_an_event_with_very_many_versions_a_range_fetches_what_an_answer_hold
     for n in range(1, 31):
         stage.clock.sleep(1)
         send(stage, "history", event(0, {"n": n, "text": noise(20_000, n)}))
+    # Reads that are not consistent may be seconds behind.
+    stage.clock.sleep(10)
     fetched = noted_fetches(stage, monkeypatch)
     found = ask(stage, "history", versions="all", limit="1000")
     assert [one["data"]["n"] for one in found] == [30, 29, 28, 27, 26, 25, 24]
