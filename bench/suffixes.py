@@ -51,7 +51,7 @@ def table() -> Throughput:
         {
             "TableName": "bench",
             "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
-            "AttributeDefinitions": [],
+            "AttributeDefinitions": [{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")],
             "BillingMode": "PROVISIONED",
             "ProvisionedThroughput": {"WriteCapacityUnits": UNITS, "ReadCapacityUnits": 1},
         },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
@@ -51,9 +51,9 @@ def why_open(entry: Entry, config: Config | None, now: datetime) -> str:
         return f"{name} is being restored: `restore` goes on with it"
     policy = config.streams.get(entry.stream) if config is not None else None
     if entry.state not in (State.OPEN, State.CREATING):
-        settles = settled_at(entry, policy.late) if policy is not None else now
-        if entry.state is State.CLOSED and now <= settles:
-            return f"{name} has just closed, and may still be written to: archive it from {to_text(settles)[:16]}Z on"
+        settled = settled_at(entry, policy.late if policy is not None else timedelta())
+        if entry.state is State.CLOSED and now <= settled:
+            return f"{name} has just closed, and writes may still land: archive it after {to_text(settled)[:16]}Z"
         return ""
     if policy is None:
         return f"{name} is open: it closes `late` after its end, {to_text(entry.period.end)[:16]}Z, and can be archived then"

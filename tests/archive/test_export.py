@@ -28,7 +28,7 @@ from tidetable.archive.manifest import Part
 from tidetable.archive.pacing import rate_of
 from tidetable.archive.ports import RawPage
 from tidetable.archive.reading import Kept, read_archive
-from tidetable.catalog import Entry, State
+from tidetable.catalog import Entry, Opened, State
 from tidetable.config import ArchivePolicy, TableClass
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, StaleEntry, TableMissing, TableThrottled
 from tidetable.events import Event
@@ -310,6 +310,28 @@ def test_a_table_that_takes_events_is_not_archived(state: State) -> None:
     with pytest.raises(StaleEntry):
         world.archive()
     assert world.state is state
+
+
+def test_a_table_is_not_archived_while_a_write_that_began_before_it_closed_may_land() -> None:
+    world = World(some(10))
+    # The period of the first of March with `late = "1d"` is open until the third, 00:00.
+    world.clock.time = datetime(2026, 3, 3, 0, 15, tzinfo=UTC)
+    with pytest.raises(ArchiveBusy, match=r"archive it after 2026-03-03T00:15:00\.000000Z"):
+        world.archive()
+    assert (world.state, world.bucket) == (State.CLOSED, {})
+    world.clock.time += timedelta(seconds=1)
+    assert world.archive().state is State.ARCHIVED
+
+
+def test_a_table_is_not_archived_while_a_write_of_its_backfill_may_land() -> None:
+    world = World(some(10))
+    (entry,) = world.catalog.entries("s")
+    world.catalog.move(entry, State.CLOSED, expected=[State.CLOSED], opened=Opened(NOW, None, None))
+    with pytest.raises(ArchiveBusy, match=r"archive it after 2026-03-20T00:15:00\.000000Z"):
+        world.archive()
+    assert (world.state, world.bucket) == (State.CLOSED, {})
+    world.clock.time += timedelta(minutes=15, seconds=1)
+    assert world.archive().state is State.ARCHIVED
 
 
 def test_an_archive_that_has_begun_goes_on_whatever_the_configuration_says_now() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aws.archive.scan import RawScan
-from tests.fakes.stage import Stage
+from tests.fakes.stage import CATALOG, Stage
 from tests.worlds.killed import CONFIG, EVENTS, IDS, NOON, built, ids, killed_after_every_call
 from tidetable.archive.ports import RawPage
 from tidetable.catalog import Entry, Opened, State
@@ -101,6 +101,18 @@ def test_a_restore_goes_on_where_its_time_was_up() -> None:
     done = stage.restore("s", LABEL, start=first.next)
     assert done.next is None
     assert ids(stage) == IDS
+
+
+def test_a_restore_that_is_never_finished_leaves_a_table_that_every_run_counts() -> None:
+    stage = gone()
+    assert stage.restore("s", LABEL, within=62).next is not None
+    assert TABLE in stage.dynamo.account.tables
+    for _ in range(3):
+        stage.clock.sleep(300)
+        report = stage.run_lifecycle()
+        there = set(stage.dynamo.account.tables) - {CATALOG}
+        assert (report.tables, report.outlook.overdue) == (len(there), ())
+    assert entry(stage).state is State.RESTORING
 
 
 def test_a_damaged_archive_is_not_restored() -> None:

@@ -54,12 +54,12 @@ def test_a_period_that_has_just_closed_says_from_when_on_it_can_be_archived() ->
     at = datetime(2026, 3, 15, 12, tzinfo=UTC)
     entry = Entry("s", from_label("2026-03-15T10"), "t", Layout("series", 1, "id"), State.CLOSED, at)
     config = parse('[streams.s]\nperiod = "hour"\nlate = "1h"\nretention = 5\nkey = { partition_by = "series" }')
-    assert why_open(entry, config, at + timedelta(minutes=14, seconds=59)) == (
-        "s 2026-03-15T10 has just closed, and may still be written to: archive it from 2026-03-15T12:15Z on"
+    assert why_open(entry, config, at + timedelta(minutes=15)) == (
+        "s 2026-03-15T10 has just closed, and writes may still land: archive it after 2026-03-15T12:15Z"
     )
-    assert why_open(entry, config, at + timedelta(minutes=15)) == ""
+    assert why_open(entry, config, at + timedelta(minutes=15, seconds=1)) == ""
     ended = replace(entry, opened=Opened(at + timedelta(hours=5), None, None))
-    assert "archive it from 2026-03-15T17:15Z on" in why_open(ended, config, at + timedelta(hours=5, minutes=1))
+    assert "archive it after 2026-03-15T17:15Z" in why_open(ended, config, at + timedelta(hours=5, minutes=1))
     archiving = replace(entry, state=State.ARCHIVING)
     assert why_open(archiving, config, at) == "", "what has begun goes on"
 

@@ -417,6 +417,19 @@ def test_an_event_of_very_many_versions_is_read_some_at_a_time(monkeypatch: pyte
     assert found == [[7, 6, 5], [4, 3, 2], [1]]
 
 
+def noted_fetches(stage: Stage, patch: pytest.MonkeyPatch) -> list[int]:
+    """How many keys each request for items by their keys has from now on."""
+    fetched: list[int] = []
+    get_many = stage.store.get_many
+
+    def note(table: str, keys: Any) -> Any:
+        fetched.append(len(keys))
+        return get_many(table, keys)
+
+    patch.setattr(stage.store, "get_many", note)
+    return fetched
+
+
 def test_a_range_fetches_no_more_versions_than_its_page_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each version has 20 KB: 30 events of six versions are 3.6 MB, of which a page of half a megabyte shows four events."""
     monkeypatch.setattr("tidetable.query.answer.MAX_ANSWER_BYTES", 500_000)
@@ -429,14 +442,9 @@ def test_a_range_fetches_no_more_versions_than_its_page_shows(monkeypatch: pytes
                 "history",
                 *(event(i, {"n": n, "text": noise(20_000, n * 100 + i)}) for i in range(first, first + 10)),
             )
-    fetched: list[int] = []
-    get_many = stage.store.get_many
-
-    def count(table: str, keys: Any) -> Any:
-        fetched.append(len(keys))
-        return get_many(table, keys)
-
-    monkeypatch.setattr(stage.store, "get_many", count)
+    # Reads that are not consistent may be seconds behind.
+    stage.clock.sleep(10)
+    fetched = noted_fetches(stage, monkeypatch)
     policy, now = stage.config.streams["history"], stage.clock.now()
     given = {"from": ["-1d"], "to": ["now"], "series": ["a"], "versions": ["all"], "limit": ["1000"]}
     answer: Any = run_query(
@@ -462,14 +470,9 @@ def test_of_an_event_with_very_many_versions_a_range_fetches_what_an_answer_hold
     for n in range(1, 31):
         stage.clock.sleep(1)
         send(stage, "history", event(0, {"n": n, "text": noise(20_000, n)}))
-    fetched: list[int] = []
-    get_many = stage.store.get_many
-
-    def count(table: str, keys: Any) -> Any:
-        fetched.append(len(keys))
-        return get_many(table, keys)
-
-    monkeypatch.setattr(stage.store, "get_many", count)
+    # Reads that are not consistent may be seconds behind.
+    stage.clock.sleep(10)
+    fetched = noted_fetches(stage, monkeypatch)
     found = ask(stage, "history", versions="all", limit="1000")
     assert [one["data"]["n"] for one in found] == [30, 29, 28, 27, 26, 25, 24]
     assert found[0]["versions_left_out"] == 23, "version 23 is the latest that is not shown"

@@ -47,6 +47,10 @@ class Outlook:
     removed: tuple[RemovedStream, ...] = ()
 
 
+# Their events are in an archive; a period that is being restored is so until its table is whole.
+_ARCHIVED = (State.ARCHIVED, State.DELETED, State.RESTORING)
+
+
 def outlook(config: Config, observed: Mapping[str, Observed], now: datetime) -> Outlook:
     """Look at what a run found at its beginning: tables are made two periods ahead, so at a good run none is missing."""
     present = {name: found for name, found in observed.items() if found.removed is None}
@@ -56,7 +60,7 @@ def outlook(config: Config, observed: Mapping[str, Observed], now: datetime) -> 
         for name, found in observed.items()
         if config.streams[name].on_expiry == "archive"
         for entry in found.entries
-        if entry.state not in (State.ARCHIVED, State.DELETED) and now > leaves_at(entry, config.streams[name]) + OVERDUE
+        if entry.state not in _ARCHIVED and now > leaves_at(entry, config.streams[name]) + OVERDUE
     ]
     changes = [_change(config.streams[name], found, now) for name, found in present.items()]
     removed = [
