@@ -97,8 +97,18 @@ def test_a_ref_says_where_its_event_is(event: Event, layout: Layout) -> None:
 
 @pytest.mark.parametrize(
     ("text", "plain"),
-    [("", True), ("a~ #%", True), ("é", True), ('a"', False), ("a\\", False), ("a\n", False), ("\x7f", False)]
-    + [('é"', False), ("é\\", False), ("é\x00", False)],
+    [
+        ("", True),
+        ("a~ #%", True),
+        ("é", True),
+        ('a"', False),
+        ("a\\", False),
+        ("a\n", False),
+        ("\x7f", False),
+        ('é"', False),
+        ("é\\", False),
+        ("é\x00", False),
+    ],
 )
 def test_what_stands_in_json_as_it_is_has_no_quote_backslash_or_control_character(text: str, plain: bool) -> None:
     assert is_plain(text) is plain
