@@ -295,7 +295,9 @@ class StageReader:
 
 def plain_of(found: Sequence[Found]) -> Plain:
     """Plain events as columns."""
-    _, pks, sks, texts = zip(*found, strict=True) if found else ((),) * 4
+    if not found:
+        return Plain((), (), ())
+    _, pks, sks, texts = zip(*found, strict=True)
     return Plain(pks, sks, texts)
 
 
