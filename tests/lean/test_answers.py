@@ -1,5 +1,7 @@
 """Pages as they are made of what Query answers: of plain events as columns, and of all others as items."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -7,13 +9,13 @@ from aws.lean.answers import page_of
 from tidetable.ports import KeyRange, Plain
 
 RANGE = KeyRange("t", "p#0", None, None)
-ITEMS = [
+ITEMS: list[dict[str, Any]] = [
     {"pk": {"S": "p#0"}, "sk": {"S": "2026#s#1"}, "at": {"N": "1"}, "data": {"M": {"mag": {"N": "1.50"}}}},
     {"pk": {"S": "p#0"}, "sk": {"S": "2026#s#2"}, "at": {"N": "2"}, "data": {"M": {"place": {"S": "sea"}}}},
 ]
 
 
-def body(items: list[dict[str, object]]) -> bytes:
+def body(items: list[dict[str, Any]]) -> bytes:
     return msgspec.json.encode({"Items": items, "ScannedCount": 7, "ConsumedCapacity": {"CapacityUnits": 1.5}})
 
 
@@ -27,7 +29,7 @@ def test_a_page_of_plain_events_is_columns() -> None:
 @pytest.mark.parametrize(
     "more", [{"z": {"B": "AA=="}}, {"out": {"M": {}}}, {"cold": {"M": {}}}, {"version": {"N": "2"}}]
 )
-def test_a_page_with_one_item_that_is_more_than_a_plain_event_is_items(more: dict[str, object]) -> None:
+def test_a_page_with_one_item_that_is_more_than_a_plain_event_is_items(more: dict[str, Any]) -> None:
     page = page_of(RANGE, body([ITEMS[0], {**ITEMS[1], **more}]), plain=True)
     assert page.plain is None
     assert [item["sk"] for item in page.items] == ["2026#s#1", "2026#s#2"]

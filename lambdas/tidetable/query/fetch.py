@@ -15,7 +15,8 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from tidetable.events import Item
-from tidetable.ports import Asked, KeyRange, Page
+from tidetable.exact import decode_json
+from tidetable.ports import Asked, KeyRange, Page, Plain
 
 # So many stages are begun at once, at the most.
 AHEAD = 8
@@ -157,3 +158,18 @@ def _merged(partitions: Sequence[_Partition], edge: str | None, *, ascending: bo
         return runs[0]
     # Sorting sorted runs is what Python's sort is best at.
     return sorted(chain.from_iterable(runs), key=itemgetter(0), reverse=not ascending)
+
+
+def plain_of(found: Sequence[Found]) -> Plain:
+    """Plain events as columns."""
+    if not found:
+        return Plain((), (), ())
+    _, pks, sks, texts = zip(*found, strict=True)
+    return Plain(pks, sks, texts)
+
+
+def items_of(found: Sequence[Found]) -> list[Item]:
+    """The items themselves. What is merged with a page that is not plain becomes items, too."""
+    return [
+        {"pk": pk, "sk": sk, "data": decode_json(held)} if isinstance(held, str) else held for _, pk, sk, held in found
+    ]

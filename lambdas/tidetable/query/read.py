@@ -13,7 +13,6 @@ from typing import NamedTuple
 from tidetable.conditions import ANY
 from tidetable.errors import ArchiveBusy, TableMissing
 from tidetable.events import Item
-from tidetable.exact import decode_json
 from tidetable.keys import Index, Key
 from tidetable.large.whole import Unpacker, grouped
 from tidetable.periods import Period
@@ -30,7 +29,7 @@ from tidetable.ports import (
     Sketches,
 )
 from tidetable.query.cursor import Position, Seal
-from tidetable.query.fetch import AHEAD, Found, Wanted, batches, first_asked
+from tidetable.query.fetch import AHEAD, Wanted, batches, first_asked, items_of, plain_of
 from tidetable.query.params import Query
 from tidetable.query.plan import Gap, Stage, cut_gap
 from tidetable.values import item_bytes
@@ -293,19 +292,6 @@ class StageReader:
                 yield Batch(stage, None, None, place)
                 return
             page = following
-
-
-def plain_of(found: Sequence[Found]) -> Plain:
-    """Plain events as columns."""
-    _, pks, sks, texts = zip(*found, strict=True) if found else ((),) * 4
-    return Plain(pks, sks, texts)
-
-
-def items_of(found: Sequence[Found]) -> list[Item]:
-    """The items themselves. What is merged with a page that is not plain becomes items, too."""
-    return [
-        {"pk": pk, "sk": sk, "data": decode_json(held)} if isinstance(held, str) else held for _, pk, sk, held in found
-    ]
 
 
 def got(items: Sequence[Item], stage: Stage, index: Index, store: EventStore, cost: Cost) -> list[Item]:
