@@ -238,8 +238,8 @@ class DynamoCatalog:
         self._client.put_item(TableName=self._table, Item=to_wire(policy_item(recorded)))
 
     def horizon(self, stream: str) -> datetime | None:
-        """A GetItem, eventually consistent: an older horizon only costs a longer look."""
-        found = self._client.get_item(TableName=self._table, Key=to_wire(horizon_item(stream)))
+        """A GetItem, consistent: a horizon from before a restore would hide the restored period, and then be noted again."""
+        found = self._client.get_item(TableName=self._table, Key=to_wire(horizon_item(stream)), ConsistentRead=True)
         return from_text(from_wire(found["Item"])["at"]) if "Item" in found else None
 
     def set_horizon(self, stream: str, at: datetime) -> None:
