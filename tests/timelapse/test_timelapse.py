@@ -65,7 +65,7 @@ def test_the_life_was_full_enough_to_prove_something(life: Life) -> None:
         "accepted": 80 * DAYS,
         "ladder checked": 5 * DAYS,
         "tables checked": 50 * DAYS,
-        "create done": 24 * DAYS,
+        "create done": 20 * DAYS,
         # Six hours until the first hour has had its time, and a day on which nothing is deleted.
         "deletions checked": 24 * (DAYS - 2),
         "large in texts": DAYS // 4,
