@@ -162,7 +162,8 @@ def test_the_index_of_each_table_holds_what_the_table_holds(life: Life) -> None:
 
 def test_every_event_is_found_by_its_ref(life: Life) -> None:
     reader, sent = life.stage.reader(), life.traffic.sent
-    for (stream, id), ref in sent.refs.items():
+    # Of a long life a sample, as each is a request of its own.
+    for (stream, id), ref in list(sent.refs.items())[:: 1 + len(sent.refs) // 5000]:
         try:
             shown = get_event(life.policies[stream], ref, reader, {"fields": ["*"]})
         except StoreUnavailable:
