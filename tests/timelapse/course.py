@@ -85,8 +85,8 @@ IMPORT = (datetime(2026, 1, 5, tzinfo=UTC), datetime(2026, 1, 19, tzinfo=UTC))
 EARLY_IMPORT = (datetime(2026, 1, 20, tzinfo=UTC), datetime(2026, 1, 23, tzinfo=UTC))
 # By day: the stream and period that is restored, and for how many days.
 RESTORES = {11: ("texts", "2026-02-02", 2), 13: ("weekly", "2026-W05", 3), 17: ("hourly", "2026-02-06T13", 1)}
-# On every fifth day the queue refuses for an hour in which more comes than the tables take.
-STORM_DAYS, STORM_HOUR = 5, 13
+# On every twelfth day more comes at once than the tables take, and the queue refuses for some minutes.
+STORM_DAYS, STORM_HOUR = 12, 13
 # On this day the bucket is out of reach for three hours.
 BUCKET_DAY, BUCKET_HOURS = 7, range(9, 12)
 

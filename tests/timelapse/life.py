@@ -133,7 +133,7 @@ class Life:
         if self._day == course.BUCKET_DAY and now.hour in course.BUCKET_HOURS:
             stage.bucket_fails = 1.0
         stage.values.refuses = stage.bucket_fails == 1.0 or chance.random() < 0.03
-        stage.queue.refuses = course.is_storm(now) or chance.random() < 0.02
+        stage.queue.refuses = chance.random() < 0.02
         for kind in (*Kind,):
             if chance.random() < 0.2 and kind is not Kind.GONE:
                 stage.dynamo.faults.add(Fault(kind, probability=0.02, seconds=chance.uniform(0, 3)))

@@ -61,7 +61,7 @@ def test_the_life_was_full_enough_to_prove_something(life: Life) -> None:
         "accepted": 80 * DAYS,
         "ladder checked": 5 * DAYS,
         "tables checked": 50 * DAYS,
-        "create done": 24 * DAYS,
+        "create done": 20 * DAYS,
         # Six hours until the first hour has had its time, and a day on which nothing is deleted.
         "deletions checked": 24 * (DAYS - 2),
         "large in texts": DAYS // 4,
@@ -158,7 +158,8 @@ def test_the_index_of_each_table_holds_what_the_table_holds(life: Life) -> None:
 
 def test_every_event_is_found_by_its_ref(life: Life) -> None:
     reader, sent = life.stage.reader(), life.traffic.sent
-    for (stream, id), ref in sent.refs.items():
+    # Of a long life a sample, as each is a request of its own.
+    for (stream, id), ref in list(sent.refs.items())[:: 1 + len(sent.refs) // 5000]:
         try:
             shown = get_event(life.policies[stream], ref, reader, {"fields": ["*"]})
         except StoreUnavailable:
