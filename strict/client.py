@@ -38,7 +38,7 @@ class StrictClient:
         if handler is None:
             return _dated(answer)
         body = json.dumps(answer, default=lambda raw: b64encode(bytes(raw)).decode()).encode()
-        response = {"status_code": 200, "headers": {}, "body": body}
+        response: dict[str, Any] = {"status_code": 200, "headers": {}, "body": body}
         handler(response_dict=response)
         return json.loads(response["body"])
 

@@ -2,15 +2,16 @@
 
 import re
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from tests.test_docs import ROOT
 from tidetable.config import model
 from tidetable.durations import Duration
 
+ROOT = Path(__file__).parents[1]
 TABLES: dict[str, type[msgspec.Struct]] = {
     "api": model.ApiPolicy,
     "observability": model.Observability,

@@ -2,37 +2,21 @@
 
 import gc
 import json
-from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-import settings
 from tests.api.gateway import Context
 from tests.fakes import FakeClock
-from tests.infra.synth import CONFIG
 from tests.ingest.streams import NOW
+from tests.worlds.functions import environment, queue_message, record
 from tests.worlds.intake import World
 from tidetable.catalog import State
 from tidetable.errors import StoreUnavailable
-from tidetable.events import Event
-from tidetable.ingest.overflow import encode_message
 
-
-def record(sent: int, body: str) -> dict[str, Any]:
-    return {"messageId": body, "body": body, "attributes": {"SentTimestamp": str(sent)}, "eventSource": "aws:sqs"}
-
-
-@pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What the functions' modules look at when they are imported, and the example configuration."""
-    monkeypatch.setenv("TIDETABLE_STAGE", "lapse")
-    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
-    monkeypatch.setattr(settings, "CONFIG_FILE", CONFIG)
-    settings.config.cache_clear()
-    yield
-    settings.config.cache_clear()
+__all__ = ["environment"]
 
 
 def test_the_drain_takes_the_oldest_message_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,10 +33,6 @@ def test_the_drain_takes_the_oldest_message_first(monkeypatch: pytest.MonkeyPatc
     event = {"Records": [record(30, "young"), record(9, "oldest"), record(11, "older")]}
     assert drain.handler(event, Context()) == {"batchItemFailures": []}  # type: ignore[arg-type]
     assert taken == ["oldest", "older", "young"]
-
-
-def queue_message(world: World, *ids: str, at: datetime = NOW) -> str:
-    return encode_message("quakes", [Event("a", at, id, {"n": 1}) for id in ids], 1)
 
 
 class Letters:

@@ -119,10 +119,10 @@ def test_events_are_sent_and_found_by_ref_below_a_base_path(plain: Gateway) -> N
     assert (status, found["id"], found["data"]) == (200, "ci/1 é", {"mag": 4.2})
 
 
-@pytest.mark.usefixtures("plain")
-def test_a_page_says_in_its_headers_where_the_next_begins_and_what_it_took() -> None:
+def test_a_page_says_in_its_headers_where_the_next_begins_and_what_it_took(plain: Gateway) -> None:
     body = json.dumps([{"series": "pages", "id": str(n), "data": {}} for n in range(3)])
     assert ask(event("/v1/streams/{stream}/events", QUAKES, body=body))[0] == 200
+    plain.stage.settle()
 
     def page(**given: str) -> tuple[dict[str, str], Any]:
         sent = event("/v1/streams/{stream}/events", QUAKES)

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tests.api.gateway import Context
-from tests.api.test_functions import _environment, queue_message, record
 from tests.fakes import FakeClock
 from tests.ingest.streams import NOW
-from tests.ingest.test_request import World, event
+from tests.worlds.functions import environment, queue_message, record
+from tests.worlds.intake import World, event
 
-__all__ = ["_environment"]
+__all__ = ["environment"]
 
 
 class Timed(Context):
@@ -35,7 +35,7 @@ def post(
     measured: dict[str, Any] = {}
     monkeypatch.setattr("wiring.ingest", world.serving)
     monkeypatch.setattr("wiring.clock", lambda: world.clock)
-    monkeypatch.setattr(ingest.metrics, "add_metric", lambda name, _, value: measured.update({name: value}))
+    monkeypatch.setattr("handlers.ingest.metrics.add_metric", lambda name, _, value: measured.update({name: value}))
     sent = {"pathParameters": {"stream": "quakes"}, "body": json.dumps(events)}
     return ingest.handler(sent, Timed(world.clock, seconds)), measured  # type: ignore[arg-type]
 

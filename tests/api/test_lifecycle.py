@@ -1,63 +1,18 @@
 """The lifecycle's function: its payloads, and what it measures."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.api.gateway import Context
-from tests.fakes.stage import Stage
-from tests.worlds.killed import CONFIG, NOON
+from tests.worlds.functions import JANUARY, Function, function
+from tests.worlds.killed import CONFIG
 from tidetable.config import parse
 from tidetable.lifecycle.backfill import BadBackfill
 
-JANUARY = {"stream": "s", "from": "2026-02-10", "to": "2026-02-13"}
+__all__ = ["function"]
+
 TWENTIETH = {"stream": "s", "from": "2026-02-20T00:00:00Z", "to": "2026-02-21"}
 OTHER = '\n[streams.other]\nperiod = "day"\nlate = "1d"\nretention = 3\nkey = { partition_by = "series" }\n'
-
-
-class Bus:
-    def publish(self, notices: Any) -> int:
-        return 0
-
-
-class Function:
-    """The handler on a stage in memory, and the last value of each metric of its last run."""
-
-    def __init__(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-        from handlers import lifecycle
-
-        self.stage = stage
-        self.measured: dict[str, float] = {}
-        self._handler = lifecycle.handler
-        monkeypatch.setattr("wiring_control.reconciler", stage.reconciler)
-        monkeypatch.setattr("wiring_control.clock", lambda: stage.clock)
-        monkeypatch.setattr("wiring_control.event_bus", Bus)
-        monkeypatch.setattr("handlers.lifecycle.metrics.add_metric", self._measure)
-
-    def _measure(self, name: str, unit: Any, value: float) -> None:
-        self.measured[name] = value
-
-    def __call__(self, **payload: Any) -> Any:
-        self.measured.clear()
-        context: Any = Context()
-        return self._handler(payload, context)
-
-    def backfills(self) -> list[str]:
-        return [one.document()["from"][:10] for one in self.stage.catalog.backfills("s")]
-
-
-@pytest.fixture
-def function(monkeypatch: pytest.MonkeyPatch) -> Iterator[Function]:
-    monkeypatch.setenv("TIDETABLE_STAGE", "lapse")
-    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
-    import settings
-
-    settings.settings.cache_clear()
-    stage = Stage(NOON, CONFIG)
-    stage.run_lifecycle()
-    yield Function(stage, monkeypatch)
-    settings.settings.cache_clear()
 
 
 def test_backfills_are_opened_side_by_side_and_ended_one_by_one_or_all(function: Function) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import settings
 from strict import Fault, Kind
-from tests.api.test_lifecycle import JANUARY, Function, function
+from tests.worlds.functions import JANUARY, Function, function
 from tidetable.lifecycle.notices import Notice
 
 __all__ = ["function"]

@@ -172,6 +172,7 @@ def test_a_removed_stream_is_shown_and_priced_until_its_tables_are_gone(on_deman
 
 def test_status_draws_each_streams_line_of_time(stage: Stage) -> None:
     stage.run_lifecycle()
+    stage.settle()
     line = next(line for line in run("status", "--all").output.splitlines() if line.strip().startswith("s 2"))
     assert re.fullmatch(r" +s \S+ -+=*#+\.\.? \S+", line.rstrip()), line
 
@@ -246,7 +247,7 @@ def test_every_command_is_listed_with_what_it_does_and_explains_itself() -> None
     assert {one.name or getattr(one.callback, "__name__", "") for one in app.registered_commands} == COMMANDS
     overview = " ".join(run("--help").output.split())
     for one in app.registered_commands:
-        name = one.name or getattr(one.callback, "__name__", "")
+        name = str(one.name or getattr(one.callback, "__name__", ""))
         first = " ".join((getattr(one.callback, "__doc__", "") or "").split())[:25]
         assert len(first) == 25, f"{name} says what it does"
         shown = run(name, "--help")

@@ -339,7 +339,11 @@ def test_a_stream_keeps_its_archives_as_it_says_and_as_all_do_where_it_says_noth
 
 def test_an_auto_scaling_policy_that_differs_in_anything_has_another_text() -> None:
     """By this text the lifecycle sees that a table is tended by a policy of before."""
-    ranges = ("write = { min = 1, max = 9 }", "write = { min = 2, max = 9 }", "write = { min = 1, max = 8 }")
+    ranges: tuple[str, ...] = (
+        "write = { min = 1, max = 9 }",
+        "write = { min = 2, max = 9 }",
+        "write = { min = 1, max = 8 }",
+    )
     ranges += ("write = { min = 1, max = 9, target = 71 }", "read = { min = 1, max = 9 }")
     ranges += ("write = { min = 1, max = 9 }, read = { min = 1, max = 9 }",)
     found = [parse(PROVISIONED + f"autoscaling = {{ {one} }}\n").streams["s"].capacity.autoscaling for one in ranges]

@@ -73,7 +73,7 @@ def tables(stage: Stage) -> list[str]:
 
 
 def states(stage: Stage) -> dict[str, str]:
-    return {one.period.label: one.state.value for one in stage.catalog.entries("s")}
+    return {one.period.label: one.state.value for one in stage.catalog.entries("s", consistent=True)}
 
 
 def built(config: str = WHOLE, now: datetime = NOON) -> Stage:
@@ -146,7 +146,7 @@ def littered() -> Stage:
     live = list(stage.values.blobs.values())[-1]
     for month in ("2026-03", "2026-04", "2025-01"):
         stage.values.put(Blob(f"large/stream=s/period={month}/other", b"other", live.owner))
-    entry = next(one for one in stage.catalog.entries("s") if one.period.label == "2026-04")
+    entry = next(one for one in stage.catalog.entries("s", consistent=True) if one.period.label == "2026-04")
     stage.catalog.move(entry, State.DELETED, expected=[entry.state], deleted_at=stage.clock.now())
     stage.clock.sleep(2 * 86_400)
     assert len(stage.values.blobs) == 5
@@ -280,9 +280,9 @@ def test_a_removal_is_finished_by_the_next() -> None:
     def lived() -> Stage:
         stage = aged(FIRST[2:])
         assert stage.restore("s", "2026-03").next is None
-        entry = next(one for one in stage.catalog.entries("s") if one.period.label == "2026-04")
+        entry = next(one for one in stage.catalog.entries("s", consistent=True) if one.period.label == "2026-04")
         stage.catalog.move(entry, State.ARCHIVING, expected=[State.CLOSED, State.OPEN])
-        entry = next(one for one in stage.catalog.entries("s") if one.period.label == "2026-03")
+        entry = next(one for one in stage.catalog.entries("s", consistent=True) if one.period.label == "2026-03")
         stage.catalog.move(entry, State.RESTORING, expected=[State.CLOSED])
         return stage
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.api.gateway import Gateway, serving
-from tests.fakes.stage import Stage
+from tests.fakes.stage import STALE_SECONDS, Stage
 from tests.infra.synth import ROOT
 from tidetable.exact import decode_json
 
@@ -71,7 +71,9 @@ def served(request: pytest.FixtureRequest) -> Iterator[tuple[str, Example, Gatew
 
 
 def answer(gateway: Gateway, request: str) -> Any:
-    """The body of an answer, decoded; CSV as its rows."""
+    """The body of an answer at ``NOW``, decoded; CSV as its rows."""
+    # The gateway lets this pass before it reads.
+    gateway.stage.clock.time = NOW - timedelta(seconds=STALE_SECONDS)
     parts = urlsplit(request)
     got: dict[str, Any] = {}
 

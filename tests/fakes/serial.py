@@ -22,8 +22,10 @@ class Serial(Executor):
             future.set_exception(error)
         return future
 
-    def map(self, act: Callable[..., Any], *arguments: Iterable[Any], **_: Any) -> Iterator[Any]:
-        return iter([act(*given) for given in zip(*arguments, strict=True)])
+    def map(
+        self, fn: Callable[..., Any], *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1
+    ) -> Iterator[Any]:
+        return iter([fn(*arguments) for arguments in zip(*iterables, strict=True)])
 
 
 class Silent(Serial):

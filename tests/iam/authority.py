@@ -122,7 +122,7 @@ async def scale(method: str, path: str, headers: Any, body: bytes, query: Any) -
     table = f"arn:aws:dynamodb:{region}:000000000000:{given['ResourceId'].partition('/index/')[0]}"
     alarm = f"arn:aws:cloudwatch:{region}:000000000000:alarm:TargetTracking-{given['ResourceId']}-AlarmHigh-0ec5"
     role = f"arn:aws:iam::000000000000:role/aws-service-role/{SCALING_LINK}/AWSServiceRoleForApplicationAutoScaling_DynamoDBTable"
-    alarms = [("cloudwatch:DescribeAlarms", "cloudwatch", alarm, {})]
+    alarms: list[tuple[str, str, str, dict[str, Any]]] = [("cloudwatch:DescribeAlarms", "cloudwatch", alarm, {})]
     needs: dict[str, list[tuple[str, str, str, dict[str, Any]]]] = {
         "RegisterScalableTarget": [
             ("iam:CreateServiceLinkedRole", "iam", role, {"iam:AWSServiceName": SCALING_LINK}),

@@ -153,7 +153,8 @@ def live_through_a_past_day(api: Api, deployed: Deployed, ago: int, *, large: bo
         # No table expires within a quarter of an hour of its closing.
         run_lifecycle(deployed, at=(NOW + timedelta(hours=2)).isoformat())
         periods = api.call(f"/v1/streams/quakes/periods?to={day + DAY}T00:00:00Z&limit=1").body["periods"]
-        return {one["period"]: one["state"] for one in periods}[str(day)]
+        states: dict[str, str] = {one["period"]: one["state"] for one in periods}
+        return states[str(day)]
 
     assert eventually(state, lambda now: now == "deleted") == "deleted"
     assert found(api, "quakes", **asked) == expected

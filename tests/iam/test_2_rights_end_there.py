@@ -6,6 +6,7 @@ bucket, the catalog and the queues: a call that is let through fails by that, or
 
 import json
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -166,10 +167,10 @@ def test_a_role_reaches_objects_of_its_own_prefixes_only(stage: Stage, role: tup
     for bucket, prefix in product((own, foreign), PREFIXES):
         at = {"Bucket": bucket, "Key": f"{prefix}none"}
         calls: dict[str, Callable[[], Any]] = {
-            "GetObject": lambda at=at: s3.get_object(**at),
-            "PutObject": lambda at=at: s3.put_object(**at, Body=b""),
-            "DeleteObject": lambda at=at: s3.delete_object(**at),
-            "ListBucket": lambda bucket=bucket, prefix=prefix: s3.list_objects_v2(Bucket=bucket, Prefix=prefix),
+            "GetObject": partial(s3.get_object, **at),
+            "PutObject": partial(s3.put_object, **at, Body=b""),
+            "DeleteObject": partial(s3.delete_object, **at),
+            "ListBucket": partial(s3.list_objects_v2, Bucket=bucket, Prefix=prefix),
         }
         passed |= {(operation, bucket, prefix) for operation, call in calls.items() if let_through(call)}
     expected = {(operation, own, prefix) for prefix, operations in MAY[name][2].items() for operation in operations}
@@ -187,21 +188,17 @@ def test_a_role_reaches_its_own_queues_and_functions_only(
     name, client = role
     queues, outputs = client("sqs"), stage.deployed.outputs
     urls = {output: outputs[output] for output in ("OverflowQueueUrl", "DeadLetterQueueUrl")}
-    sends = {
-        output for output, url in urls.items() if let_through(lambda url=url: queues.send_message_batch(QueueUrl=url))
-    }
+    sends = {output for output, url in urls.items() if let_through(partial(queues.send_message_batch, QueueUrl=url))}
     assert sends == SENDS.get(name, set())
-    takes = {
-        output for output, url in urls.items() if let_through(lambda url=url: queues.get_queue_attributes(QueueUrl=url))
-    }
+    takes = {output for output, url in urls.items() if let_through(partial(queues.get_queue_attributes, QueueUrl=url))}
     assert takes == ({"OverflowQueueUrl"} if name == "drain" else set())
-    purges = {output for output, url in urls.items() if let_through(lambda url=url: queues.purge_queue(QueueUrl=url))}
+    purges = {output for output, url in urls.items() if let_through(partial(queues.purge_queue, QueueUrl=url))}
     assert purges == set()
     lambdas = client("lambda")
     calls = {
         called
         for called, function in functions.items()
-        if let_through(lambda arn=function["FunctionArn"]: lambdas.invoke(FunctionName=arn, InvocationType="DryRun"))
+        if let_through(partial(lambdas.invoke, FunctionName=function["FunctionArn"], InvocationType="DryRun"))
     }
     assert calls == CALLS.get(name, set())
     events = client("events")
@@ -209,6 +206,6 @@ def test_a_role_reaches_its_own_queues_and_functions_only(
     buses = {
         bus
         for bus in ("default", "other")
-        if let_through(lambda bus=bus: events.put_events(Entries=[{**entry, "EventBusName": bus}]))
+        if let_through(partial(events.put_events, Entries=[{**entry, "EventBusName": bus}]))
     }
     assert buses == ({"default"} if name in ("lifecycle", "deployment") else set())

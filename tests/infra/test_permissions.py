@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.noise import noise
 from tests.fakes.stage import Stage
 from tests.infra import synth
 from tests.infra.synth import ENCRYPTED, FORMER, FORMER_KEY, KEY, SCALED, Template, actions, resources
-from tests.large.test_pack import noise
 
 TABLES = ":table/tidetable-dev.*"
 # A stream whose archives expire, with values in the bucket.

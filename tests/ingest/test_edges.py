@@ -8,12 +8,10 @@ import pytest
 
 from aws.lean.catalog import LeanCatalog
 from tests.fakes import FakeValues
+from tests.fakes.script import Script
+from tests.fakes.sqs import Sqs, overflow
 from tests.ingest.streams import NOW
-from tests.ingest.test_known import MINUTE, Process
-from tests.ingest.test_overflow import Sqs, overflow
-from tests.ingest.test_request import World, event
-from tests.ingest.test_writing import numbered, versions, world
-from tests.lean.test_store import Script
+from tests.worlds.intake import LABEL, MINUTE, Process, World, event, numbered, versions, world
 from tidetable.catalog import Backfill, Entry, Opened, State
 from tidetable.config.model import IndexPolicy
 from tidetable.events import Event
@@ -22,7 +20,6 @@ from tidetable.keys import ATTRIBUTES
 from tidetable.periods import Kind, containing
 from tidetable.problems import ProblemError
 
-LABEL = "2026-03-01"
 PAST = datetime(2026, 2, 20, 12, tzinfo=UTC)
 PAST_TABLE = "tidetable-t.quakes.2026-02-20"
 

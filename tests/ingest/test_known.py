@@ -2,37 +2,14 @@
 
 from datetime import datetime, timedelta
 
-from msgspec.structs import replace
-
 from tests.ingest.streams import CONFIG, NOW
-from tests.worlds.intake import World, event
+from tests.worlds.intake import LABEL, MINUTE, Process, event
 from tidetable.catalog import Backfill, Entry, Opened, State
-from tidetable.ingest.known import KEPT, KnownPeriods
-from tidetable.ingest.request import Outcome
+from tidetable.ingest.known import KEPT
 from tidetable.periods import Kind, containing
 from tidetable.times import to_text
 
-
-class Process(World):
-    """A function's process, which serves one request after another."""
-
-    def __init__(self) -> None:
-        super().__init__(replace(CONFIG, api=replace(CONFIG.api, max_body=10**6)))
-        self.known = KnownPeriods()
-        self.catalog.reads.clear()
-
-    def serve(self, *ages: timedelta) -> Outcome:
-        sent = [event(number) | {"time": to_text(self.clock.now() - age)} for number, age in enumerate(ages)]
-        return self.send(*sent, known=self.known)
-
-    def reads(self) -> list[tuple[datetime | None, datetime | None, bool]]:
-        """The ranges that were read since the last look."""
-        found, self.catalog.reads = self.catalog.reads, []
-        return found
-
-
-MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
-LABEL = "2026-03-01"
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
 def test_the_catalog_is_read_from_the_oldest_event_to_the_newest() -> None:

@@ -1,43 +1,19 @@
 """The overflow queue's adapter: what is too large for a message is kept, and drained from where it is kept."""
 
 import json
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from aws.overflow import SqsOverflow
 from aws.zstd import Zstd
 from tests.fakes import FakeValues, unpacker
+from tests.fakes.sqs import Sqs, overflow
 from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.intake import World
 from tidetable.config.model import LargePolicy
 from tidetable.events import Event
 from tidetable.ingest.drain import Undrainable
 from tidetable.ingest.overflow import decode_message, encode_message
-
-# AWS: a message has 1 MiB at the most.
-MOST = 1024 * 1024
-
-
-class Sqs:
-    """SQS as far as the adapter asks it; it refuses what AWS would."""
-
-    def __init__(self) -> None:
-        self.bodies: list[str] = []
-
-    def send_message_batch(self, *, QueueUrl: str, Entries: list[dict[str, str]]) -> dict[str, Any]:  # noqa: N803
-        assert QueueUrl == "queue"
-        bodies = [entry["MessageBody"] for entry in Entries]
-        assert sum(len(body.encode()) for body in bodies) <= MOST
-        assert not any(character in body for body in bodies for character in "\ufffe\uffff")
-        self.bodies += bodies
-        return {"Successful": [{"Id": entry["Id"]} for entry in Entries]}
-
-
-def overflow(sqs: Sqs, values: FakeValues) -> SqsOverflow:
-    client: Any = sqs
-    return SqsOverflow(client, "queue", values, Zstd())
 
 
 def large(id: str, size: int = 1_300_000) -> Event:

@@ -1,14 +1,12 @@
 """Writing what refers to parts, and versions: nothing is seen without its data, nothing overtakes or is lost."""
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from tests.fakes.noise import noise
-from tests.ingest.streams import CONFIG, NOW
-from tests.worlds.intake import World, event
+from tests.ingest.streams import NOW
+from tests.worlds.intake import LABEL, World, event, numbered, versions, world
 from tidetable.catalog import State
 from tidetable.config.model import LargePolicy
 from tidetable.events import Event, Item
@@ -20,16 +18,6 @@ from tidetable.names import parts_table
 from tidetable.ports import Guarded, Put
 
 TABLE = "tidetable-t.quakes.2026-03-01"
-LABEL = "2026-03-01"
-
-
-def world(**policy: Any) -> World:
-    stream = replace(CONFIG.streams["quakes"], **policy)
-    return World(replace(CONFIG, streams={"quakes": stream}, api=replace(CONFIG.api, max_body=10**7)))
-
-
-def numbered(n: Any) -> dict[str, Any]:
-    return event(1) | {"data": {"n": n}}
 
 
 def test_an_item_is_not_written_while_its_parts_are_not() -> None:
@@ -51,11 +39,6 @@ def test_a_drained_item_behind_the_window_is_not_written_while_its_parts_are_not
     with pytest.raises(NotDrained, match="refers to"):
         stage.drain(body)
     assert stage.count(LABEL) == 0
-
-
-def versions(stage: World) -> dict[str, Any]:
-    """Each version's data, by the beginning of its sort key."""
-    return {item["sk"].partition("#")[0]: item["data"]["n"] for item in stage.table(LABEL)}
 
 
 def test_versions_neither_overtake_the_one_that_was_throttled_nor_are_lost_behind_it() -> None:

@@ -10,8 +10,9 @@ import pytest
 import settings
 import wiring_control
 from tests.api.gateway import Context
+from tests.fakes.serial import Serial
 from tests.fakes.stage import Stage
-from tests.large.test_stage import CONFIG, orphan
+from tests.worlds.large import CONFIG, orphan
 from tidetable.large.sweep import Sweeper
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
@@ -36,7 +37,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     for number in range(3):
         found.values.put(orphan(found, "stored", number))
     found.clock.sleep(2 * 86_400)
-    parts = Sweeper(found.config, found.catalog, found.store, found.values, found.bucket, found.clock)
+    parts = Sweeper(found.config, found.catalog, found.store, found.values, found.bucket, found.clock, Serial)
     monkeypatch.setattr(wiring_control, "sweeper", lambda: parts)
     return found
 

@@ -4,7 +4,7 @@ from base64 import b64encode
 from typing import Any
 
 from aws.lean.client import NoAnswer, Refused
-from tests.lean.test_store import Script
+from tests.fakes.script import Script
 from tidetable.keys import Key
 from tidetable.ports import Put
 

@@ -2,15 +2,16 @@
 
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from aws.lean.catalog import LeanCatalog
-from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
+from aws.lean.client import LeanClient, NoAnswer, Refused, Reply
 from aws.lean.store import LeanStore
+from tests.fakes.script import PAUSES, Script
 from tests.ingest.streams import QUAKES
 from tidetable.catalog import Entry, State
 from tidetable.errors import StoreUnavailable, TableMissing
@@ -21,41 +22,6 @@ from tidetable.ports import Asked, Guarded, KeyRange, Put, Transacted
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 THROTTLED = Refused("ProvisionedThroughputExceededException", "slow down", b"{}")
 RESET = NoAnswer("connection reset")
-PAUSES: list[float] = []
-
-
-class Script:
-    """A client whose replies are given by a function of the request's number and its body."""
-
-    def __init__(self, reply: Callable[[int, dict[str, Any]], Any]) -> None:
-        self._reply = reply
-        self.sent: list[tuple[str, dict[str, Any]]] = []
-
-    def pause(self, most: float) -> None:
-        PAUSES.append(most)
-
-    def call_all(self, requests: Sequence[Request]) -> list[Reply]:
-        return [self._one(request) for request in requests]
-
-    def call(self, operation: str, body: bytes) -> Reply:
-        return self.call_all([Request(operation, body)])[0]
-
-    def _one(self, request: Request) -> Reply:
-        body = json.loads(request.body)
-        self.sent.append((request.operation, body))
-        reply = self._reply(len(self.sent), body)
-        if isinstance(reply, NoAnswer | Refused):
-            return reply
-        text = json.dumps(reply).encode()
-        return text if request.decode is None else request.decode(text)
-
-    @property
-    def client(self) -> LeanClient:
-        return cast("LeanClient", self)
-
-    @property
-    def store(self) -> LeanStore:
-        return LeanStore(self.client, "catalog")
 
 
 @pytest.fixture(autouse=True)

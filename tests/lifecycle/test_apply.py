@@ -93,7 +93,7 @@ def test_a_period_is_marked_deleted_only_when_its_table_is_gone() -> None:
     world = lived()
     planned = world.catalog.move(entry(world), State.ARCHIVED, expected=State)
 
-    def refuse(_: str) -> None:
+    def refuse(name: str) -> None:
         raise TableRefused("AccessDeniedException: no", transient=False)
 
     world.tables.delete = refuse  # type: ignore[method-assign]
@@ -191,7 +191,7 @@ def test_an_archive_waits_until_its_table_has_become_faster() -> None:
 def test_an_archive_may_take_what_is_left_of_the_run_and_no_more() -> None:
     world = lived()
     given: list[float] = []
-    world.archiver.archive = lambda *_, within: given.append(within)  # type: ignore[method-assign, misc]
+    world.archiver.archive = lambda *_, within: given.append(within)  # type: ignore[method-assign]
     act(world, Archive(entry(world), ""), seconds=123.0)
     assert given == [123.0]
 

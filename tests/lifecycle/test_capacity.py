@@ -9,7 +9,7 @@ import pytest
 from botocore.stub import Stubber
 
 from aws.scaling import ApplicationScaling
-from tests.lifecycle.world import NOON, SCALED, World, configuration, outcomes
+from tests.lifecycle.world import INDEXED, NOON, SCALED, World, configuration, outcomes
 from tidetable.config import Autoscaling, Range
 from tidetable.errors import ConfigError
 from tidetable.lifecycle.ladder import level_for
@@ -22,16 +22,6 @@ MIXED = """
             { age = 0, mode = "on-demand" },
             { age = 1, write = 3, read = 4 },
         ]
-"""
-INDEXED = """
-        mode = "provisioned"
-        ladder = [
-            { age = 0, write = 10, read = 10, index = { status = { write = 7, read = 2 } } },
-            { age = 1, write = 1, read = 1 },
-        ]
-        [[streams.s.index]]
-        name = "status"
-        partition_by = "status"
 """
 
 

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from tests.fakes import FakeCatalog, FakeClock, FakeStore, FakeTables
-from tests.lifecycle.test_capacity import INDEXED
-from tests.lifecycle.world import World, configuration, outcomes
+from tests.fakes.serial import Serial
+from tests.lifecycle.world import INDEXED, World, configuration, outcomes
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, State
 from tidetable.config import Config, TableClass
 from tidetable.lifecycle.actions import Action, Create, Deferred, SetCapacity
@@ -197,7 +197,7 @@ def test_a_planned_backfill_is_looked_at_for_its_own_stream_only() -> None:
     both = msgspec.structs.replace(config, streams={**config.streams, "other": other})
     clock, catalog = FakeClock(START), FakeCatalog()
     tables = FakeTables(clock, FakeStore(catalog))
-    found = observe(both, catalog, tables, START, [backfill(CLOSES)])
+    found = observe(both, catalog, tables, Serial, START, [backfill(CLOSES)])
     assert {name: len(one.backfills) for name, one in found.streams.items()} == {"s": 1, "other": 0}
 
 

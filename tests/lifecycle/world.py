@@ -30,6 +30,16 @@ SCALED = """
             { age = 1, write = 2, read = 5 },
         ]
 """
+INDEXED = """
+        mode = "provisioned"
+        ladder = [
+            { age = 0, write = 10, read = 10, index = { status = { write = 7, read = 2 } } },
+            { age = 1, write = 1, read = 1 },
+        ]
+        [[streams.s.index]]
+        name = "status"
+        partition_by = "status"
+"""
 
 
 def configuration(**changes: Any) -> Config:

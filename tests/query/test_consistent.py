@@ -30,18 +30,22 @@ SPAN = {"from": [to_text(NOON - timedelta(hours=1))], "to": [to_text(NOON + time
 
 
 def lagging(*, settled: bool) -> tuple[Stage, str]:
-    """A stage whose reads that are not consistent lag by up to ten minutes, with an event that was stored just now.
+    """A stage whose reads that are not consistent lag by up to ten minutes, with an event that was stored just now, and its ref.
 
-    The catalog's entries were made just now as well, or are ``settled``.
+    The catalog's entries were made just now as well, or are ``settled``. Where ingest does not see them yet, it queues the
+    event, and the drain, which reads the catalog consistently, stores it.
     """
     stage = Stage(NOON, CONFIG, seed=5, stale_seconds=600.0)
     stage.run_lifecycle()
     if settled:
         stage.clock.sleep(700)
     outcome = stage.send("s", json.dumps(EVENT).encode())
-    assert (outcome.accepted, outcome.queued) == (1, 0)
-    (ref,) = outcome.refs
-    return stage, ref or ""
+    assert (outcome.accepted, outcome.queued) == ((1, 0) if settled else (0, 1))
+    stage.drain()
+    assert stage.queue.messages == []
+    ref = latest(stage, consistent="true")["ref"]
+    assert outcome.refs == [ref if settled else None]
+    return stage, ref
 
 
 def events(stage: Stage, **more: str) -> list[str]:

@@ -117,7 +117,7 @@ def reader_of_tables(*tables: tuple[Entry, list[Event]]) -> Reader:
         catalog.add(entry)
         items = [entry.layout.item_of(event, at=1) for event in held]
         store.tables[entry.table] = {Key(item["pk"], item["sk"]): item for item in items}
-    return Reader(catalog, store, FakeArchive(), unpacker(store, FakeValues()), SEAL, DDSketches())
+    return Reader(catalog, store, FakeArchive(), unpacker(store, FakeValues()), SEAL, DDSketches(), Serial)
 
 
 def test_an_event_of_a_sender_whose_clock_is_ahead_is_the_latest_in_the_period_that_begins_next() -> None:

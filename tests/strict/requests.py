@@ -112,7 +112,11 @@ def one_action_per_item(console: Console) -> list[str]:
 def key_types(console: Console) -> list[str]:
     indexed(console)
     one = item() | {"g": {"S": "x"}}
-    puts = (one, one | {"pk": {"S": "b"}, "sk": {"N": "1"}}, one | {"pk": {"S": "c"}, "sk": {"B": b"1"}})
+    puts: tuple[Any, ...] = (
+        one,
+        one | {"pk": {"S": "b"}, "sk": {"N": "1"}},
+        one | {"pk": {"S": "c"}, "sk": {"B": b"1"}},
+    )
     puts += (one | {"pk": {"S": "d"}, "g": {"N": "1"}},)
     keys = ({"pk": {"S": "a"}, "sk": {"N": "1"}}, {"pk": {"S": "a"}})
     return each(lambda put: console("PutItem", TableName="t", Item=put), puts) + each(
@@ -227,7 +231,7 @@ def filtered_keys(console: Console) -> list[str]:
 @shows(Rule.OVERLAPPING_PATHS, ["done", REFUSED, REFUSED])
 def overlapping_paths(console: Console) -> list[str]:
     console.table()
-    names = {"ExpressionAttributeNames": {"#d": "d"}}
+    names: dict[str, Any] = {"ExpressionAttributeNames": {"#d": "d"}}
     texts = ("d.a, #d.b, da", "d.a, #d", "#d, d")
     return each(lambda text: console.query(ProjectionExpression=text, **names), texts)
 

@@ -26,7 +26,7 @@ def put(console: Console, name: str = "t", sk: str = "1") -> None:
 
 def held(console: Console, name: str = "t") -> int:
     console.dynamo.faults.clear()
-    return int(console.query(name=name)["Count"])
+    return int(console.query(name=name, ConsistentRead=True)["Count"])
 
 
 def code(act: Callable[[], Any]) -> str:

@@ -62,7 +62,9 @@ def test_a_transaction_beyond_the_tables_units_is_cancelled_and_nothing_of_it_is
         console("TransactWriteItems", TransactItems=puts)
     assert refused.value.code == "TransactionCanceledException"
     assert [one["Code"] for one in refused.value.members["CancellationReasons"]] == ["None", "ThrottlingError"]
+    console.wait(seconds=3)
     assert [console.query("b", name)["Count"] for name in ("other", "t")] == [0, 0]
     console.wait(minutes=5)
     console("TransactWriteItems", TransactItems=puts)
+    console.wait(seconds=3)
     assert [console.query("b", name)["Count"] for name in ("other", "t")] == [1, 1]

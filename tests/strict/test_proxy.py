@@ -54,6 +54,8 @@ def table(proxy: Proxy, write: int | None = None, read: int | None = None) -> An
 def test_an_hour_passes_in_moments(proxy: Proxy) -> None:
     dynamodb = client(proxy.endpoint)
     dynamodb.create_table(TableName="tides", **KEYS, **billing(5, 5))
+    # A table is seen three seconds later at the latest, and made in six.
+    proxy.service.clock.sleep(4)
     assert dynamodb.describe_table(TableName="tides")["Table"]["TableStatus"] == "CREATING"
     with pytest.raises(ClientError, match="ResourceNotFoundException"):
         dynamodb.put_item(TableName="tides", Item=item())

@@ -83,6 +83,7 @@ def test_a_query_sums_its_items_before_it_rounds() -> None:
     console.table()
     for number in range(8):
         console.put(sk=str(number), size=KB)
+    console.wait(seconds=3)
     assert console.query()["ConsumedCapacity"]["CapacityUnits"] == 1.0, "8 KB, eventually consistent"
     assert console.query(ConsistentRead=True)["ConsumedCapacity"]["CapacityUnits"] == 2.0
     assert console.query(Limit=1)["ConsumedCapacity"]["CapacityUnits"] == 0.5
@@ -93,9 +94,10 @@ def test_what_a_filter_or_a_projection_hides_is_paid_for() -> None:
     console = Console()
     console.table()
     for number in range(8):
-        console.put(sk=str(number), size=KB)
-    values = {":pk": {"S": "a"}, ":sk": {"S": "3"}}
-    page = console.query(FilterExpression="sk = :sk", ExpressionAttributeValues=values, ConsistentRead=True)
+        console.put(sk=str(number), size=KB, n={"S": str(number)})
+    console.wait(seconds=3)
+    values = {":pk": {"S": "a"}, ":n": {"S": "3"}}
+    page = console.query(FilterExpression="n = :n", ExpressionAttributeValues=values, ConsistentRead=True)
     assert (page["Count"], page["ScannedCount"], page["ConsumedCapacity"]["CapacityUnits"]) == (1, 8, 2.0)
     page = console.query(ProjectionExpression="sk", ConsistentRead=True)
     assert (page["Items"][0], page["ConsumedCapacity"]["CapacityUnits"]) == ({"sk": {"S": "0"}}, 2.0)
@@ -107,9 +109,10 @@ def test_a_page_is_limited_before_it_is_filtered() -> None:
     console = Console()
     console.table()
     for number in range(8):
-        console.put(sk=str(number))
-    values = {":pk": {"S": "a"}, ":sk": {"S": "5"}}
-    page = console.query(FilterExpression="sk = :sk", ExpressionAttributeValues=values, Limit=4)
+        console.put(sk=str(number), n={"S": str(number)})
+    console.wait(seconds=3)
+    values = {":pk": {"S": "a"}, ":n": {"S": "5"}}
+    page = console.query(FilterExpression="n = :n", ExpressionAttributeValues=values, Limit=4)
     assert (page["Count"], page["ScannedCount"]) == (0, 4)
     assert page["LastEvaluatedKey"] == {"pk": {"S": "a"}, "sk": {"S": "3"}}
 
@@ -157,6 +160,7 @@ def test_a_get_of_what_is_not_there_costs_the_least() -> None:
     assert console("GetItem", **asked)["ConsumedCapacity"]["CapacityUnits"] == 0.5
     console.put(size=9 * KB)
     assert console("GetItem", **asked, ConsistentRead=True)["ConsumedCapacity"]["CapacityUnits"] == 3
+    console.wait(seconds=3)
     shown = console("GetItem", **asked, ProjectionExpression="sk")
     assert shown["ConsumedCapacity"]["CapacityUnits"] == 1.5
 

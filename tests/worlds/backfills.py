@@ -44,7 +44,7 @@ def send(stage: Stage, events: list[dict[str, Any]] = HISTORY) -> Any:
 
 
 def entries(stage: Stage) -> dict[str, Entry]:
-    return {entry.period.label: entry for entry in stage.catalog.entries("s")}
+    return {entry.period.label: entry for entry in stage.catalog.entries("s", consistent=True)}
 
 
 def write_units(stage: Stage, label: str) -> int | None:

@@ -92,12 +92,14 @@ class FakeMetrics:
 def functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeFunctions:
     (tmp_path / "tidetable.toml").write_text(CONFIG)
     monkeypatch.chdir(tmp_path)
-    stage = Stage(NOW - timedelta(hours=8, minutes=5), CONFIG)
+    stage = Stage(NOW - timedelta(hours=8, minutes=10), CONFIG)
     functions = FakeFunctions(stage)
     for hours in range(8, -1, -1):
-        # A run takes its time: begun each from the end of the one before, the last would look into another hour.
-        stage.clock.time = NOW - timedelta(hours=hours)
+        # A run takes its time: begun each from the end of the one before, the last would look into another hour. The clock is
+        # never set back: a table that the last run made would be invisible again.
+        stage.clock.time = NOW - timedelta(hours=hours, minutes=5)
         stage.run_lifecycle()
+        assert stage.clock.now() < NOW - timedelta(hours=hours)
     stage.clock.time = NOW
     monkeypatch.setattr(clock, "read_clock", stage.clock.now)
     names = "lifecycle", "archiver", "restorer"

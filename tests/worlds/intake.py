@@ -1,8 +1,10 @@
 """The intake of one stream, on fakes: requests, the queue behind them and its drain."""
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec.structs import replace
 
 from tests.fakes import FakeCatalog, FakeClock, FakeOverflow, FakeStore, FakeValues, outside
 from tests.ingest.streams import CONFIG, NOW
@@ -17,6 +19,9 @@ from tidetable.ingest.writing import Jitter
 from tidetable.names import parts_table
 from tidetable.periods import Kind, containing
 from tidetable.times import to_text
+
+LABEL = "2026-03-01"
+MINUTE = timedelta(minutes=1)
 
 
 class World:
@@ -87,3 +92,35 @@ class World:
 
 def event(number: int, **ago: float) -> dict[str, Any]:
     return {"series": "a", "id": str(number), "time": to_text(NOW - timedelta(**ago)), "data": {"n": number}}
+
+
+def world(**policy: Any) -> World:
+    stream = replace(CONFIG.streams["quakes"], **policy)
+    return World(replace(CONFIG, streams={"quakes": stream}, api=replace(CONFIG.api, max_body=10**7)))
+
+
+def numbered(n: Any) -> dict[str, Any]:
+    return event(1) | {"data": {"n": n}}
+
+
+def versions(stage: World) -> dict[str, Any]:
+    """Each version's data, by the beginning of its sort key."""
+    return {item["sk"].partition("#")[0]: item["data"]["n"] for item in stage.table(LABEL)}
+
+
+class Process(World):
+    """A function's process, which serves one request after another."""
+
+    def __init__(self) -> None:
+        super().__init__(replace(CONFIG, api=replace(CONFIG.api, max_body=10**6)))
+        self.known = KnownPeriods()
+        self.catalog.reads.clear()
+
+    def serve(self, *ages: timedelta) -> Outcome:
+        sent = [event(number) | {"time": to_text(self.clock.now() - age)} for number, age in enumerate(ages)]
+        return self.send(*sent, known=self.known)
+
+    def reads(self) -> list[tuple[datetime | None, datetime | None, bool]]:
+        """The ranges that were read since the last look."""
+        found, self.catalog.reads = self.catalog.reads, []
+        return found

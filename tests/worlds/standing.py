@@ -1,5 +1,7 @@
 """A stage that was just deployed, on fakes."""
 
+from typing import Any
+
 from tests.lifecycle.world import World
 from tidetable.config import TableClass
 from tidetable.ports import TableSpec
@@ -7,7 +9,7 @@ from tidetable.ports import TableSpec
 CATALOG = "tidetable-t-catalog"
 
 
-def deployed(**changes: object) -> World:
+def deployed(**changes: Any) -> World:
     """A world whose catalog was made just before its first run."""
     world = World(**changes)
     world.tables.create(TableSpec(CATALOG, None, None, TableClass.STANDARD, {}))

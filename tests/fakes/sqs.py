@@ -1,0 +1,30 @@
+"""The queue's client in memory, and the overflow's adapter on it."""
+
+from typing import Any
+
+from aws.overflow import SqsOverflow
+from aws.zstd import Zstd
+from tests.fakes import FakeValues
+
+# AWS: a message has 1 MiB at the most.
+MOST = 1024 * 1024
+
+
+class Sqs:
+    """SQS as far as the adapter asks it; it refuses what AWS would."""
+
+    def __init__(self) -> None:
+        self.bodies: list[str] = []
+
+    def send_message_batch(self, *, QueueUrl: str, Entries: list[dict[str, str]]) -> dict[str, Any]:  # noqa: N803
+        assert QueueUrl == "queue"
+        bodies = [entry["MessageBody"] for entry in Entries]
+        assert sum(len(body.encode()) for body in bodies) <= MOST
+        assert not any(character in body for body in bodies for character in "\ufffe\uffff")
+        self.bodies += bodies
+        return {"Successful": [{"Id": entry["Id"]} for entry in Entries]}
+
+
+def overflow(sqs: Sqs, values: FakeValues) -> SqsOverflow:
+    client: Any = sqs
+    return SqsOverflow(client, "queue", values, Zstd())
