@@ -679,6 +679,7 @@ def test_an_archive_that_has_expired_is_a_gap_with_a_reason_and_the_catalog_is_t
     assert stage.sweep(dry_run=True).lapsed >= 1
     assert entry_of(stage).archived is not None
     assert stage.sweep().lapsed >= 1
+    stage.settle()
     # Keeping longer from now on does not bring it back.
     stage.config = parse(CONFIG)
     told = entry_of(stage).archive
