@@ -17,9 +17,11 @@ _T = TypeVar("_T")
 @pytest.fixture(scope="session")
 def stage() -> Iterator[tuple[Emulator, Deployed]]:
     with Emulator(clock=clock_can_move()) as emulator:
+        made = deploy(emulator)
+        # Not before: the CDK's command line waits for the stack's events by this machine's time.
         if clock_can_move():
             emulator.move_clock(OFFSET)
-        yield emulator, deploy(emulator)
+        yield emulator, made
 
 
 @pytest.fixture(scope="session")
