@@ -12,6 +12,7 @@ from strict import Fault, Kind, StrictDynamo, SystemClock, Timings
 from strict.engines import HttpEngine
 from strict.proxy import Proxy
 from tests.e2e.clock import TODAY
+from tests.e2e.conftest import eventually
 
 VARIABLE = "AWS_ENDPOINT_URL_DYNAMODB"
 
@@ -97,6 +98,8 @@ def test_when_the_catalog_is_gone_nothing_is_acknowledged_and_the_caller_is_told
     api: Api, strict: StrictDynamo
 ) -> None:
     strict.faults.add(Fault(Kind.GONE, table="tidetable-local-catalog"))
+    # What a process read of the catalog it knows for two seconds more.
+    eventually(lambda: send(api, "known").status, lambda status: status == 503)
     for answer in (send(api, "gone"), api.query("quakes", start="-1h")):
         assert answer.status == 503
         assert int(answer.headers["retry-after"]) > 0
