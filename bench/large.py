@@ -105,6 +105,7 @@ def main() -> None:
         pass
     found = {stream: written(stage, stream) for stream in ("plain", "small", "apart")}
     print(f"{EVENTS} events with 3 to 4 KB of raw text; write units: {found}")
+    stage.settle()
     reads = {stream: read(stage, stream) for stream in found}
     print(f"the newest 100; read units: {reads}")
     note(
