@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from aws.overflow import DeadLetters
     from tidetable.ingest.drain import Drain
     from tidetable.ingest.request import Ingest
-    from tidetable.ingest.routing import Outside
+    from tidetable.ingest.routing import LargeValueServices
     from tidetable.large.whole import Unpacker
     from tidetable.query import Reader
 
@@ -104,10 +104,10 @@ def values() -> Values:
 
 
 @cache
-def outside() -> Outside:
-    from tidetable.ingest.routing import Outside
+def large_values() -> LargeValueServices:
+    from tidetable.ingest.routing import LargeValueServices
 
-    return Outside(values(), Zstd(), lambda: os.urandom(16).hex())
+    return LargeValueServices(values(), Zstd(), lambda: os.urandom(16).hex())
 
 
 @cache
@@ -116,14 +116,14 @@ def ingest() -> Ingest:
     from tidetable.ingest.request import Ingest
 
     overflow = _LateOverflow(_overflow)
-    return Ingest(config(), catalog(), store(), overflow, clock(), jitter, Circuit(clock()), outside())
+    return Ingest(config(), catalog(), store(), overflow, clock(), jitter, Circuit(clock()), large_values())
 
 
 @cache
 def drain() -> Drain:
     from tidetable.ingest.drain import Drain, Pace
 
-    return Drain(config(), catalog(), store(), clock(), jitter, outside(), Pace(clock()))
+    return Drain(config(), catalog(), store(), clock(), jitter, large_values(), Pace(clock()))
 
 
 @cache

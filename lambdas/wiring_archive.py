@@ -41,7 +41,7 @@ def exporter() -> Exporter:
 def restorer() -> Restorer:
     """For the restorer."""
     return Restorer(
-        settings().stage, exporter(), wiring_control.tables(), wiring.store(), wiring.jitter, wiring.outside()
+        settings().stage, exporter(), wiring_control.tables(), wiring.store(), wiring.jitter, wiring.large_values()
     )
 
 

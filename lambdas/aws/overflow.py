@@ -9,7 +9,7 @@ from uuid import uuid4
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tidetable.events import Event
-from tidetable.ingest.overflow import encode_message, encode_ticket
+from tidetable.ingest.overflow import Encoded, encode_messages, encode_ticket
 from tidetable.keys import Key
 from tidetable.ports import Blob, Compressor, Values
 
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 # AWS: a message and a batch of messages are at most 1 MiB; some is left for the envelope.
 _MAX_BYTES = 1_000_000
 _MAX_MESSAGES = 10
-# Small messages: a partial failure of the drain then repeats little.
-_MESSAGE_EVENTS = 25
-_MESSAGE_BYTES = 200_000
 _MAX_REASON = 500
 REASON = "reason"
 OVERFLOW_PREFIX = "overflow/"
@@ -39,28 +36,35 @@ class SqsOverflow:
     def send(self, stream: str, events: Sequence[Event], at: int) -> Sequence[Event]:
         """Queue the events; those of a message that SQS refused, or did not answer for, come back."""
         failed: list[Event] = []
-        messages: list[_Message] = []
-        for body, held in _messages(stream, events, at):
-            sent = body if len(body.encode()) <= _MAX_BYTES else self._ticket(stream, body, held)
+        messages: list[Encoded] = []
+        for message in encode_messages(stream, events, at):
+            sent = message if message.size <= _MAX_BYTES else self._keep(stream, message)
             if sent is None:
-                failed += held
+                failed += message.events
             else:
-                messages.append((sent, held))
+                messages.append(sent)
         for batch in _batches(messages):
-            entries: list[Any] = [{"Id": str(index), "MessageBody": body} for index, (body, _) in enumerate(batch)]
+            entries: list[Any] = [{"Id": str(index), "MessageBody": sent.body} for index, sent in enumerate(batch)]
             try:
                 answer = self._client.send_message_batch(QueueUrl=self._url, Entries=entries)
-                taken = {int(one["Id"]) for one in answer.get("Successful", [])}
+                taken = {int(success["Id"]) for success in answer.get("Successful", [])}
             except (ClientError, BotoCoreError):
                 taken = set()
-            failed += [event for index, (_, held) in enumerate(batch) if index not in taken for event in held]
+            failed += [event for index, sent in enumerate(batch) if index not in taken for event in sent.events]
         return failed
 
-    def _ticket(self, stream: str, body: str, events: list[Event]) -> str | None:
-        """Keep a message in the bucket, from which it expires after the queue's longest retention, and queue its key."""
+    def _keep(self, stream: str, message: Encoded) -> Encoded | None:
+        """Keep a message in the bucket, from which it expires after the queue's longest retention; a message with its key.
+
+        None if the bucket may not have kept it.
+        """
         key = f"{OVERFLOW_PREFIX}stream={stream}/{uuid4().hex}"
-        blob = Blob(key, self._compressor.compress(body.encode()), Key(events[0].series, events[0].id))
-        return encode_ticket(stream, key) if self._values.put(blob) else None
+        first = message.events[0]
+        blob = Blob(key, self._compressor.compress(message.body.encode()), Key(first.series, first.id))
+        if not self._values.put(blob):
+            return None
+        ticket = encode_ticket(stream, key)
+        return Encoded(ticket, len(ticket.encode()), message.events)
 
 
 class DeadLetters:
@@ -80,32 +84,14 @@ class DeadLetters:
         return True
 
 
-_Message = tuple[str, list[Event]]
-
-
-def _messages(stream: str, events: Sequence[Event], at: int) -> Iterator[_Message]:
-    held: list[Event] = []
-    size = 0
-    for event in events:
-        length = len(encode_message(stream, [event]).encode())
-        if held and (len(held) == _MESSAGE_EVENTS or size + length > _MESSAGE_BYTES):
-            yield encode_message(stream, held, at), held
-            held, size = [], 0
-        held = [*held, event]
-        size += length
-    if held:
-        yield encode_message(stream, held, at), held
-
-
-def _batches(messages: list[_Message]) -> Iterator[list[_Message]]:
-    batch: list[_Message] = []
+def _batches(messages: list[Encoded]) -> Iterator[list[Encoded]]:
+    batch: list[Encoded] = []
     size = 0
     for message in messages:
-        length = len(message[0].encode())
-        if batch and (len(batch) == _MAX_MESSAGES or size + length > _MAX_BYTES):
+        if batch and (len(batch) == _MAX_MESSAGES or size + message.size > _MAX_BYTES):
             yield batch
             batch, size = [], 0
         batch = [*batch, message]
-        size += length
+        size += message.size
     if batch:
         yield batch

@@ -25,7 +25,7 @@ def item_text(item: Item) -> str:
             [
                 f'{NAMED[name]}{{"S":{quoted(value)}}}'
                 if type(value) is str
-                else f'{NAMED[name]}{{"N":"{value}"}}'
+                else f'{NAMED[name]}{{"N":"{value!s}"}}'  # str() takes a third of the time of format()
                 if type(value) is Decimal
                 else f"{NAMED[name]}{value_text(value)}"
                 for name, value in data.items()
@@ -60,7 +60,7 @@ def value_text(value: Any) -> str:
     if kind is str:
         return f'{{"S":{quoted(value)}}}'
     if kind is int or kind is Decimal:
-        return f'{{"N":"{value}"}}'
+        return f'{{"N":"{value!s}"}}'
     if kind is dict:
         return f'{{"M":{{{_fields(value)}}}}}'
     if kind is bool:

@@ -21,7 +21,7 @@ from tests.fakes.bucket import FakeBucket, FakeBucketReader, FakeFormat
 from tests.fakes.queue import FakeQueue
 from tests.fakes.scaling import FakeScaling
 from tests.fakes.serial import Serial
-from tests.fakes.store import FakeValues, outside, unpacker
+from tests.fakes.store import FakeValues, large_values, unpacker
 from tests.fakes.transport import StrictTransport
 from tidetable.archive import Exporter, Restored, Restorer, archive_period, restore_period
 from tidetable.archive.restore import Position
@@ -127,7 +127,7 @@ class Stage:
         self.circuit = Circuit(self.clock)
         self.known = KnownPeriods()
         self.values = FakeValues(self.clock.now, self.client.count)
-        self.outside = outside(self.values)
+        self.large = large_values(self.values)
         self.runs = 0
         self.part_bytes = 100_000
         self.seal = Seal(self.reading.secret)
@@ -155,13 +155,13 @@ class Stage:
             self.clock,
             self._jitter,
             self.circuit,
-            self.outside,
+            self.large,
             self.known,
         )
 
     def drain(self) -> None:
         """Give the drain function every message that is visible."""
-        parts = Drain(self.config, self.reading, self.store, self.clock, self._jitter, self.outside, Pace(self.clock))
+        parts = Drain(self.config, self.reading, self.store, self.clock, self._jitter, self.large, Pace(self.clock))
         self.queue.deliver(lambda body: drain_message(body, parts, self._remaining(DRAIN_SECONDS)))
 
     def run_lifecycle(self, *, dry_run: bool = False) -> Report:
@@ -199,7 +199,7 @@ class Stage:
 
     def restorer(self) -> Restorer:
         """What the restorer function works with."""
-        return Restorer(STAGE, self.exporter(), self.tables, self.store, self._jitter, self.outside)
+        return Restorer(STAGE, self.exporter(), self.tables, self.store, self._jitter, self.large)
 
     def sweep(self, *, dry_run: bool = False, remaining: Callable[[], float] | None = None) -> Swept:
         """What the sweeper function does."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tests.fakes import FakeCatalog, FakeClock, FakeOverflow, FakeStore, FakeValues, outside
+from tests.fakes import FakeCatalog, FakeClock, FakeOverflow, FakeStore, FakeValues, large_values
 from tests.ingest.streams import CONFIG, NOW
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
@@ -32,7 +32,7 @@ class World:
         self.jitter = jitter
         self.clock = FakeClock(NOW)
         self.values = FakeValues()
-        self.outside = outside(self.values)
+        self.large = large_values(self.values)
         self.catalog = FakeCatalog()
         self.store = FakeStore(self.catalog)
         self.overflow = FakeOverflow()
@@ -65,13 +65,13 @@ class World:
             self.clock,
             self.jitter,
             self.circuit,
-            self.outside,
+            self.large,
             known or KnownPeriods(),
         )
 
     def drainer(self) -> Drain:
         pace = Pace(self.clock)
-        return Drain(self.config, self.catalog, self.store, self.clock, self.jitter, self.outside, pace)
+        return Drain(self.config, self.catalog, self.store, self.clock, self.jitter, self.large, pace)
 
     def drain(self, body: str, seconds: float = 0.0) -> int:
         return drain_message(body, self.drainer(), lambda: seconds)

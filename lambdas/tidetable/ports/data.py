@@ -26,7 +26,7 @@ class Blob(msgspec.Struct, frozen=True, gc=False):
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):
-    """An item on its way to a table. ``parts`` and ``blob`` are what it refers to, and are written before it.
+    """An item on its way to a table. It refers to ``parts`` and ``blob``, which are written before it.
 
     A part's key is its partition key alone.
     """
