@@ -20,7 +20,7 @@ from tidetable.ingest.versions import write_packed
 from tidetable.ingest.writing import Jitter, Remaining, retry_writes
 from tidetable.keys import Layout
 from tidetable.large.pack import Packer
-from tidetable.ports import CatalogReader, Clock, EventStore, Overflow, Put, Written
+from tidetable.ports import CatalogReader, Clock, EventStore, Overflow, Written
 from tidetable.problems import Problem, ProblemError, refuse, unknown_stream
 from tidetable.times import to_micros, to_text
 from tidetable.values import MAX_ITEM_BYTES
@@ -196,24 +196,15 @@ def _refuse_whole(rejections: Sequence[Rejection], count: int, request: IngestRe
 
 
 def _store(routed: Routed, ports: Ingest, remaining: Remaining) -> Written:
-    """Write the submissions that have a put, and decide their fates.
+    """Write as many submissions as their tables take within the budget, and decide the fates of all.
 
     The last event of a slot is written for all of its slot, as it would win if each had come in a request of its own. Of equal
-    versions one is enough.
+    versions one is enough. A table whose circuit is open is not tried.
     """
-    puts = {submission.slot: submission.put for submission in routed.submissions}
-    written = _write([put for put in puts.values() if put is not None], routed, ports, remaining)
-    unwritten = {slot_of(put) for put in written.unwritten}
-    for submission in routed.submissions:
-        submission.fate = Durable.QUEUED if submission.slot in unwritten else Durable.STORED
-    return written
-
-
-def _write(puts: Sequence[Put], routed: Routed, ports: Ingest, remaining: Remaining) -> Written:
-    """Write as many puts as the tables take within the budget; a table whose circuit is open is not tried."""
+    puts = {submission.slot: submission.put for submission in routed.submissions if submission.put is not None}
     shut = {table for table in routed.tables if not ports.circuit.admits(table)}
-    tried = [put for put in puts if put.table not in shut] if shut else puts
-    budget = _budget(remaining, ports.clock.now() + WRITE_BUDGET, ports.clock)
+    tried = [put for put in puts.values() if put.table not in shut]
+    budget = _limit(remaining, ports.clock.now() + WRITE_BUDGET, ports.clock)
     options: dict[str, Any] = {"remaining": budget, "clock": ports.clock, "jitter": ports.jitter}
     if routed.plain:
         written = retry_writes(ports.store.write, tried, **options)
@@ -223,7 +214,9 @@ def _write(puts: Sequence[Put], routed: Routed, ports: Ingest, remaining: Remain
     throttled = {put.table for put in written.unwritten if not (put.parts or put.blob)} - written.missing_tables
     ports.circuit.tripped(throttled)
     ports.circuit.closed(routed.tables - shut - throttled)
-    written.unwritten += [put for put in puts if put.table in shut]
+    unwritten = {slot_of(put) for put in written.unwritten} | {slot for slot, put in puts.items() if put.table in shut}
+    for submission in routed.submissions:
+        submission.fate = Durable.QUEUED if submission.slot in unwritten else Durable.STORED
     return written
 
 
@@ -245,5 +238,5 @@ def _queue(stream: str, submissions: Sequence[Submission], at: int, overflow: Ov
         raise ProblemError(Problem(503, "not_durable", detail, headers={"Retry-After": str(RETRY_AFTER_SECONDS)}))
 
 
-def _budget(remaining: Remaining, end: datetime, clock: Clock) -> Remaining:
+def _limit(remaining: Remaining, end: datetime, clock: Clock) -> Remaining:
     return lambda: min(remaining(), (end - clock.now()).total_seconds())
