@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
-from botocore.exceptions import BotoCoreError, ClientError
-
+from aws.errors import aws_errors
 from tidetable.events import Event
 from tidetable.ingest.overflow import Encoded, encode_messages, encode_ticket
 from tidetable.keys import Key
@@ -25,9 +24,9 @@ OVERFLOW_PREFIX = "overflow/"
 
 
 class SqsOverflow:
-    """The overflow queue through boto3, and a bucket for what is too large for a message."""
+    """The overflow queue through boto3, whose client is made for the first message, and a bucket for larger messages."""
 
-    def __init__(self, client: SQSClient, queue_url: str, values: Values, compressor: Compressor) -> None:
+    def __init__(self, client: Callable[[], SQSClient], queue_url: str, values: Values, compressor: Compressor) -> None:
         self._client = client
         self._url = queue_url
         self._values = values
@@ -46,9 +45,9 @@ class SqsOverflow:
         for batch in _batches(messages):
             entries: list[Any] = [{"Id": str(index), "MessageBody": sent.body} for index, sent in enumerate(batch)]
             try:
-                answer = self._client.send_message_batch(QueueUrl=self._url, Entries=entries)
+                answer = self._client().send_message_batch(QueueUrl=self._url, Entries=entries)
                 taken = {int(success["Id"]) for success in answer.get("Successful", [])}
-            except (ClientError, BotoCoreError):
+            except aws_errors():
                 taken = set()
             failed += [event for index, sent in enumerate(batch) if index not in taken for event in sent.events]
         return failed
@@ -58,7 +57,7 @@ class SqsOverflow:
 
         None if the bucket may not have kept it.
         """
-        key = f"{OVERFLOW_PREFIX}stream={stream}/{uuid4().hex}"
+        key = f"{OVERFLOW_PREFIX}stream={stream}/{os.urandom(16).hex()}"
         first = message.events[0]
         blob = Blob(key, self._compressor.compress(message.body.encode()), Key(first.series, first.id))
         if not self._values.put(blob):
@@ -67,10 +66,10 @@ class SqsOverflow:
         return Encoded(ticket, len(ticket.encode()), message.events)
 
 
-class DeadLetters:
-    """The queue of what cannot be written, with the reason beside each message."""
+class SqsDeadLetters:
+    """The queue of messages that cannot be written, with the reason beside each."""
 
-    def __init__(self, client: SQSClient, queue_url: str) -> None:
+    def __init__(self, client: Callable[[], SQSClient], queue_url: str) -> None:
         self._client = client
         self._url = queue_url
 
@@ -78,8 +77,8 @@ class DeadLetters:
         """Keep a message and why it is here; False if SQS did not take it."""
         attributes: Any = {REASON: {"DataType": "String", "StringValue": reason[:_MAX_REASON]}}
         try:
-            self._client.send_message(QueueUrl=self._url, MessageBody=body, MessageAttributes=attributes)
-        except (ClientError, BotoCoreError):
+            self._client().send_message(QueueUrl=self._url, MessageBody=body, MessageAttributes=attributes)
+        except aws_errors():
             return False
         return True
 

@@ -26,7 +26,7 @@ _RESERVE_SECONDS = 10.0
 def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     """Take the events of one request."""
     try:
-        outcome = ingest(_read_request(event), wiring.ingest(), seconds_left(context, _RESERVE_SECONDS))
+        outcome = ingest(_read_request(event), wiring.pipeline().ingest, seconds_left(context, _RESERVE_SECONDS))
         _measure(outcome)
         headers = {"Tidetable-Write-Units": f"{outcome.write_units:g}"}
         if outcome.rejections:
@@ -72,5 +72,5 @@ def _measure(outcome: Outcome) -> None:
     for code, count in Counter(rejection.code for rejection in outcome.rejections).items():
         metrics.add_metric(f"EventsRejected_{code}", MetricUnit.Count, count)
     if outcome.newest is not None:
-        lag = (wiring.clock().now() - outcome.newest).total_seconds()
+        lag = (wiring.pipeline().clock.now() - outcome.newest).total_seconds()
         metrics.add_metric("NewestEventLag", MetricUnit.Seconds, max(lag, 0.0))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from tidetable.catalog import Entry, entry_at
 from tidetable.config import Config
@@ -17,7 +18,7 @@ from tidetable.ingest.routing import LargeValueServices, PeriodTarget
 from tidetable.ingest.versions import add_fenced, write_packed
 from tidetable.ingest.writing import Jitter, Remaining, write_outside
 from tidetable.large.pack import Packer
-from tidetable.ports import CatalogReader, Clock, EventStore, Guarded, Put, Transacted, Written
+from tidetable.ports import CatalogReader, Clock, DeadLetters, EventStore, Guarded, Put, Transacted, Written
 
 # Of a table's write units, for all consumers together: the others are the live traffic's.
 SHARE = 0.25
@@ -65,26 +66,47 @@ class Drain:
     config: Config
     catalog: CatalogReader
     store: EventStore
+    dead_letters: DeadLetters
     clock: Clock
     jitter: Jitter
     large: LargeValueServices
     pace: Pace
 
 
-def drain_message(body: str, ports: Drain, remaining: Remaining) -> int:
+class Drained(NamedTuple):
+    """The number of events written or, of a message that was buried, why no try can write it."""
+
+    events: int
+    buried: str | None = None
+
+
+def drain_message(body: str, ports: Drain, remaining: Remaining) -> Drained:
+    """Write a message's events, or bury it if no number of tries can; NotDrained if it must come again.
+
+    It must come again, too, if it should be buried and the queue of dead letters did not take it.
+    """
+    try:
+        return Drained(write_message(body, ports, remaining))
+    except Undrainable as error:
+        if ports.dead_letters.bury(body, str(error)):
+            return Drained(0, str(error))
+        raise
+
+
+def write_message(body: str, ports: Drain, remaining: Remaining) -> int:
     """Write every event of a message and return how many; NotDrained or Undrainable says what stands in the way.
 
     Writing an event again is harmless, so a message that was written in part is simply repeated.
     """
-    message = _message(body, ports)
-    entries = _entries(ports.catalog, message.stream, message.events)
+    message = _read_message(body, ports)
+    entries = _read_entries(ports.catalog, message.stream, message.events)
     direct: dict[str, tuple[Entry, list[Put]]] = {}
     for event in message.events:
         entry = entry_at(entries, event.time)
         if entry is None:
             raise NotDrained(f"no period table of {message.stream} is recorded for {event.time.isoformat()} yet")
-        put = _put(message, entry, event, ports)
-        if entry.writable and _in_window(message.stream, event, ports):
+        put = _make_put(message, entry, event, ports)
+        if entry.writable and _is_in_window(message.stream, event, ports):
             direct.setdefault(entry.table, (entry, []))[1].append(put)
         else:
             _write_fenced(message.stream, put, entry, ports, remaining)
@@ -93,7 +115,7 @@ def drain_message(body: str, ports: Drain, remaining: Remaining) -> int:
     return len(message.events)
 
 
-def _message(body: str, ports: Drain) -> Message:
+def _read_message(body: str, ports: Drain) -> Message:
     try:
         message = decode_message(body)
         if message.kept is None:
@@ -106,7 +128,7 @@ def _message(body: str, ports: Drain) -> Message:
         raise Undrainable(f"the message cannot be read: {error}") from error
 
 
-def _put(message: Message, entry: Entry, event: Event, ports: Drain) -> Put:
+def _make_put(message: Message, entry: Entry, event: Event, ports: Drain) -> Put:
     policy = ports.config.streams.get(message.stream)
     if policy is None:
         return Put(entry.table, entry.layout.item_of(event, at=message.at))
@@ -168,12 +190,12 @@ def _write_some(puts: list[Put], ports: Drain, remaining: Remaining) -> Written:
     )
 
 
-def _in_window(stream: str, event: Event, ports: Drain) -> bool:
+def _is_in_window(stream: str, event: Event, ports: Drain) -> bool:
     """Whether the event may still come by the API too: its table then is not even closed."""
     policy = ports.config.streams.get(stream)
     return policy is not None and event.time >= ports.clock.now() - policy.late
 
 
-def _entries(catalog: CatalogReader, stream: str, events: list[Event]) -> list[Entry]:
+def _read_entries(catalog: CatalogReader, stream: str, events: list[Event]) -> list[Entry]:
     times: list[datetime] = [event.time for event in events]
     return list(catalog.entries(stream, min(times), max(times), consistent=True))

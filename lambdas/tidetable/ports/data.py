@@ -250,3 +250,11 @@ class Overflow(Protocol):
     def send(self, stream: str, events: Sequence[Event], at: int) -> Sequence[Event]:
         """Queue events that were accepted at an instant, in epoch milliseconds; returns those that could not be queued."""
         ...
+
+
+class DeadLetters(Protocol):
+    """The queue of messages that cannot be written, with the reason beside each."""
+
+    def bury(self, body: str, reason: str) -> bool:
+        """Keep a message and why it is here; False if it may not have been kept."""
+        ...
