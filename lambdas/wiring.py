@@ -152,8 +152,8 @@ class Pipeline:
     def drain(self) -> Drain:
         from tidetable.ingest.drain import Drain, Pace
 
-        pace, letters = Pace(self.clock), self.dead_letters
-        return Drain(self.config, self.catalog_reader, self.store, self.clock, self.jitter, self.large, pace, letters)
+        ports = self.catalog_reader, self.store, self.dead_letters, self.clock, self.jitter, self.large
+        return Drain(self.config, *ports, Pace(self.clock))
 
     # Reading events.
 

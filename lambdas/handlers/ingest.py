@@ -26,17 +26,20 @@ _RESERVE_SECONDS = 10.0
 def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     """Take the events of one request."""
     try:
-        outcome = ingest(_read_request(event), wiring.pipeline().ingest, seconds_left(context, _RESERVE_SECONDS))
-        _measure(outcome)
-        headers = {"Tidetable-Write-Units": f"{outcome.write_units:g}"}
-        if outcome.rejections:
-            headers["Tidetable-Rejected"] = str(len(outcome.rejections))
-        return json_response(outcome.status, outcome.document(), headers)
-    except ProblemError as error:
-        logger.info("request refused", code=error.problem.code, status=error.problem.status)
-        metrics.add_metric("RequestsRefused", MetricUnit.Count, 1)
-        return problem_response(error.problem)
-    except Exception:  # the boundary: whatever failed, the caller learns that nothing was acknowledged
+        try:
+            outcome = ingest(_read_request(event), wiring.pipeline().ingest, seconds_left(context, _RESERVE_SECONDS))
+            _measure(outcome)
+            headers = {"Tidetable-Write-Units": f"{outcome.write_units:g}"}
+            if outcome.rejections:
+                headers["Tidetable-Rejected"] = str(len(outcome.rejections))
+            return json_response(outcome.status, outcome.document(), headers)
+        except ProblemError as error:
+            logger.info("request refused", code=error.problem.code, status=error.problem.status)
+            metrics.add_metric("RequestsRefused", MetricUnit.Count, 1)
+            return problem_response(error.problem)
+    except (
+        Exception
+    ):  # the boundary: whatever failed, also in an answer, the caller learns that nothing was acknowledged
         logger.exception("ingest failed")
         metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
         detail = "the events may not be stored; send the whole request again, which is harmless"
