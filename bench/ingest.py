@@ -181,7 +181,7 @@ def floor() -> Handler:
 
 def ours(now: datetime) -> Handler:
     """The function as it is deployed."""
-    parts = wiring.ingest()
+    parts = wiring.pipeline().ingest
     parts.catalog = _OneCatalog(now)  # type: ignore[assignment]
     return lambda event: ingest.handler(event, Context())  # type: ignore[arg-type]
 

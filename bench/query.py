@@ -86,7 +86,7 @@ def filled(stream: Stream, days: int, events: int, text: int = 0, *, scores: boo
     """Period tables of a stream with so many events, and their entries."""
     chance = random.Random(1)  # noqa: S311 - made-up data
     entries = []
-    tables = wiring.tables()
+    tables = wiring.pipeline().table_reader
     catalog: Any = DynamoCatalog(aws_client(os.environ["AWS_ENDPOINT_URL"], "dynamodb"), "bench-catalog")
     for day in range(days):
         period = containing(DAY + timedelta(days=day), stream.period)
@@ -118,7 +118,7 @@ def filled(stream: Stream, days: int, events: int, text: int = 0, *, scores: boo
             for number in range(each)
         ]
         for start in range(0, each, 1000):
-            unwritten = wiring.store().write(puts[start : start + 1000]).unwritten
+            unwritten = wiring.pipeline().store.write(puts[start : start + 1000]).unwritten
             if unwritten:
                 raise RuntimeError(f"{len(unwritten)} events could not be written")
     return entries

@@ -1,213 +1,305 @@
-"""Builds the real objects of the functions that callers wait for, once per process.
+"""One bootstrap: the objects that the functions, the command line and the tests work with, each built at its first use.
 
-What they need at every request comes without boto3, whose import alone takes as long as a whole answer; what is rarely needed is
-imported when it is. ``wiring_control`` and ``wiring_archive`` build the rest.
+So a function imports only what it needs: boto3's import alone takes as long as a whole answer, and pyarrow's longer.
 """
 
 from __future__ import annotations
 
-import os
-import random
-import time
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
-from functools import cache
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
 
+import settings
+from aws import clients
 from aws.lean.catalog import LeanCatalog
 from aws.lean.client import LeanClient
 from aws.lean.store import LeanStore
 from aws.zstd import Zstd
-from settings import config, settings
-from tidetable.events import Event
-from tidetable.ports import (
-    ArchivePage,
-    ArchiveRange,
-    ArchiveReader,
-    Blob,
-    CatalogReader,
-    Clock,
-    EventStore,
-    Overflow,
-    Tables,
-    Values,
-)
+from machine import SystemClock, draw_name, draw_pause, make_pool
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
-    from aws.overflow import DeadLetters
-    from tidetable.ingest.drain import Drain
-    from tidetable.ingest.request import Ingest
-    from tidetable.ingest.routing import Outside
-    from tidetable.large.whole import Unpacker
-    from tidetable.query import Reader
-
-
-class SystemClock:
-    """The time of this machine."""
-
-    def now(self) -> datetime:
-        """The present instant in UTC."""
-        return datetime.now(UTC)
-
-    def sleep(self, seconds: float) -> None:
-        """Let time pass."""
-        time.sleep(seconds)
-
-
-def jitter(pause: float) -> float:
-    """A random share of a pause."""
-    # From the system's own source: functions that start from one snapshot would draw the same numbers.
-    return random.SystemRandom().uniform(0, pause)
-
-
-def pools(width: int) -> Executor:
-    """A pool of so many threads."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    return ThreadPoolExecutor(width)
-
-
-@cache
-def clock() -> Clock:
-    return SystemClock()
-
-
-@cache
-def dynamodb() -> LeanClient:
-    return LeanClient.of_process()
-
-
-@cache
-def catalog() -> CatalogReader:
-    return LeanCatalog(dynamodb(), settings().catalog_table)
-
-
-@cache
-def store() -> EventStore:
-    return LeanStore(dynamodb(), settings().catalog_table)
-
-
-@cache
-def tables() -> Tables:
-    """To describe tables while a caller waits: not by the control plane's client, which retries for half a minute."""
-    from aws import clients
-    from aws.tables import DynamoTables
-
-    return DynamoTables(clients.dynamodb())
-
-
-@cache
-def values() -> Values:
-    return _LateValues(_values)
-
-
-@cache
-def outside() -> Outside:
-    from tidetable.ingest.routing import Outside
-
-    return Outside(values(), Zstd(), lambda: os.urandom(16).hex())
-
-
-@cache
-def ingest() -> Ingest:
+    from aws.notices import EventBus
+    from tidetable.archive import Exporter, Restorer
+    from tidetable.archive.ports import Completer, Format, Objects, Source
+    from tidetable.archive.reading import PartReader
+    from tidetable.config import Config
     from tidetable.ingest.circuit import Circuit
+    from tidetable.ingest.drain import Drain
+    from tidetable.ingest.known import KnownPeriods
     from tidetable.ingest.request import Ingest
-
-    overflow = _LateOverflow(_overflow)
-    return Ingest(config(), catalog(), store(), overflow, clock(), jitter, Circuit(clock()), outside())
-
-
-@cache
-def drain() -> Drain:
-    from tidetable.ingest.drain import Drain, Pace
-
-    return Drain(config(), catalog(), store(), clock(), jitter, outside(), Pace(clock()))
-
-
-@cache
-def unpacker() -> Unpacker:
+    from tidetable.ingest.routing import LargeValueServices
+    from tidetable.ingest.writing import Jitter
+    from tidetable.large.sweep import Store, Sweeper
     from tidetable.large.whole import Unpacker
-
-    return Unpacker(store(), values(), Zstd())
-
-
-@cache
-def reader() -> Reader:
-    from aws.sketches import DDSketches
-    from tidetable.expired import PresentCatalog
+    from tidetable.lifecycle import Reconciler
+    from tidetable.ports import (
+        Archiver,
+        ArchiveReader,
+        Catalog,
+        CatalogReader,
+        Clock,
+        DeadLetters,
+        EventStore,
+        Overflow,
+        Pools,
+        Scaling,
+        Tables,
+        Values,
+    )
     from tidetable.query import Reader, Seal
 
-    present = PresentCatalog(catalog(), config(), clock())
-    seal = Seal(cache(catalog().secret))
-    return Reader(present, store(), _LateReader(_archive_reader), unpacker(), seal, DDSketches(), pools)
+
+class Pipeline:
+    """The ports of a deployed pipeline, and what its use cases need of them.
+
+    Every one can be replaced, as ``Pipeline(clock=..., store=...)``; the others are built from those.
+    """
+
+    def __init__(self, **ports: Any) -> None:
+        unknown = [name for name in ports if not isinstance(getattr(type(self), name, None), cached_property)]
+        if unknown:
+            raise TypeError(f"a pipeline has no {', '.join(unknown)}")
+        vars(self).update(ports)
+
+    # What the functions share.
+
+    @cached_property
+    def config(self) -> Config:
+        return settings.config()
+
+    @cached_property
+    def stage(self) -> str:
+        return settings.settings().stage
+
+    @cached_property
+    def clock(self) -> Clock:
+        return SystemClock()
+
+    @cached_property
+    def jitter(self) -> Jitter:
+        return draw_pause
+
+    @cached_property
+    def pools(self) -> Pools:
+        return make_pool
+
+    @cached_property
+    def dynamodb(self) -> LeanClient:
+        return LeanClient.of_process()
+
+    @cached_property
+    def store(self) -> EventStore:
+        return LeanStore(self.dynamodb, settings.settings().catalog_table)
+
+    @cached_property
+    def catalog_reader(self) -> CatalogReader:
+        """The catalog as requests read it."""
+        return LeanCatalog(self.dynamodb, settings.settings().catalog_table)
+
+    @cached_property
+    def values(self) -> Values:
+        from aws.objects import S3Values
+
+        return S3Values(clients.values, settings.settings().archive_bucket)
+
+    @cached_property
+    def large(self) -> LargeValueServices:
+        from tidetable.ingest.routing import LargeValueServices
+
+        return LargeValueServices(self.values, Zstd(), draw_name)
+
+    @cached_property
+    def unpacker(self) -> Unpacker:
+        from tidetable.large.whole import Unpacker
+
+        return Unpacker(self.store, self.values, Zstd())
+
+    # Writing events.
+
+    @cached_property
+    def overflow(self) -> Overflow:
+        from aws.overflow import SqsOverflow
+
+        return SqsOverflow(clients.sqs, settings.settings().overflow_queue_url, self.values, Zstd())
+
+    @cached_property
+    def dead_letters(self) -> DeadLetters:
+        from aws.overflow import SqsDeadLetters
+
+        return SqsDeadLetters(clients.sqs, settings.settings().dead_letter_queue_url)
+
+    @cached_property
+    def circuit(self) -> Circuit:
+        from tidetable.ingest.circuit import Circuit
+
+        return Circuit(self.clock)
+
+    @cached_property
+    def known(self) -> KnownPeriods:
+        from tidetable.ingest.known import KnownPeriods
+
+        return KnownPeriods()
+
+    @cached_property
+    def ingest(self) -> Ingest:
+        from tidetable.ingest.request import Ingest
+
+        written = self.catalog_reader, self.store, self.overflow
+        return Ingest(self.config, *written, self.clock, self.jitter, self.circuit, self.large, self.known)
+
+    @cached_property
+    def drain(self) -> Drain:
+        from tidetable.ingest.drain import Drain, Pace
+
+        ports = self.catalog_reader, self.store, self.dead_letters, self.clock, self.jitter, self.large
+        return Drain(self.config, *ports, Pace(self.clock))
+
+    # Reading events.
+
+    @cached_property
+    def archive_reader(self) -> ArchiveReader:
+        from aws.archive.clients import LambdaArchiveReader
+
+        return LambdaArchiveReader(clients.functions, settings.settings().archive_reader_function)
+
+    @cached_property
+    def table_reader(self) -> Tables:
+        """To describe tables while a caller waits: the control plane's client would try for half a minute."""
+        from aws.tables import DynamoTables
+
+        return DynamoTables(clients.dynamodb())
+
+    @cached_property
+    def seal(self) -> Seal:
+        from tidetable.query import Seal
+
+        return Seal(cache(self.catalog_reader.secret))
+
+    @cached_property
+    def reader(self) -> Reader:
+        from aws.sketches import DDSketches
+        from tidetable.expired import PresentCatalog
+        from tidetable.query import Reader
+
+        present = PresentCatalog(self.catalog_reader, self.config, self.clock)
+        return Reader(present, self.store, self.archive_reader, self.unpacker, self.seal, DDSketches(), self.pools)
+
+    # The life of tables.
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        from aws.catalog import DynamoCatalog
+
+        return DynamoCatalog(clients.dynamodb(), settings.settings().catalog_table)
+
+    @cached_property
+    def tables(self) -> Tables:
+        from aws.tables import DynamoTables
+
+        return DynamoTables(clients.control_plane())
+
+    @cached_property
+    def scaling(self) -> Scaling:
+        from aws.scaling import ApplicationScaling
+
+        return ApplicationScaling(clients.scaling)
+
+    @cached_property
+    def archiver(self) -> Archiver:
+        from aws.archive.clients import LambdaArchiver
+
+        return LambdaArchiver(clients.functions, settings.settings().archiver_function)
+
+    @cached_property
+    def event_bus(self) -> EventBus:
+        from aws.notices import EventBus
+
+        return EventBus(clients.events())
+
+    @cached_property
+    def reconciler(self) -> Reconciler:
+        from tidetable.lifecycle import Reconciler
+
+        ports = self.catalog, self.tables, self.scaling, self.archiver, self.clock, self.pools
+        return Reconciler(self.config, self.stage, *ports)
+
+    # Archives, and the bucket.
+
+    @cached_property
+    def objects(self) -> Objects:
+        from aws.objects import S3Objects
+
+        return S3Objects(clients.s3(), settings.settings().archive_bucket)
+
+    @cached_property
+    def stored_values(self) -> Store:
+        """The bucket's large values, as the sweep sees them: it may wait longer than a caller."""
+        from aws.objects import S3Values
+
+        return S3Values(clients.s3, settings.settings().archive_bucket)
+
+    @cached_property
+    def sweeper(self) -> Sweeper:
+        from tidetable.large.sweep import Sweeper
+
+        ports = self.catalog, self.store, self.stored_values, self.objects, self.clock, self.pools
+        return Sweeper(self.config, *ports)
+
+    @cached_property
+    def source(self) -> Source:
+        from aws.archive.scan import RawScan
+
+        return RawScan(clients.dynamodb())
+
+    @cached_property
+    def format(self) -> Format:
+        from aws.archive.parquet import Parquet
+
+        return Parquet()
+
+    @cached_property
+    def completer(self) -> Completer:
+        from aws.archive.whole import PageCompleter
+
+        return PageCompleter(self.unpacker)
+
+    @cached_property
+    def exporter(self) -> Exporter:
+        from tidetable.archive import Exporter
+
+        bucket = self.source, self.objects, self.format
+        return Exporter(self.config, self.catalog, self.tables, *bucket, self.clock, self.completer, self.pools)
+
+    @cached_property
+    def restorer(self) -> Restorer:
+        from tidetable.archive import Restorer
+
+        return Restorer(self.stage, self.exporter, self.tables, self.store, self.jitter, self.large)
+
+    @cached_property
+    def part_reader(self) -> PartReader:
+        from aws.archive.s3 import S3PartReader
+        from aws.objects import S3Objects
+
+        return S3PartReader(S3Objects(clients.s3(), settings.settings().archive_bucket))
 
 
-class _LateOverflow:
-    """The overflow queue, made when the first event overflows."""
-
-    def __init__(self, make: Callable[[], Overflow]) -> None:
-        self._make = make
-
-    def send(self, stream: str, events: Sequence[Event], at: int) -> Sequence[Event]:
-        """Queue the events."""
-        return self._make().send(stream, events, at)
+_served: list[Pipeline] = []
 
 
-class _LateValues:
-    """The bucket of large values, reached when the first is written or read."""
-
-    def __init__(self, make: Callable[[], Values]) -> None:
-        self._make = make
-
-    def put(self, blob: Blob) -> bool:
-        """Keep an object."""
-        return self._make().put(blob)
-
-    def get(self, key: str) -> bytes | None:
-        """An object's body."""
-        return self._make().get(key)
+def pipeline() -> Pipeline:
+    """The pipeline that this process serves: the deployed one, unless a test serves another."""
+    if not _served:
+        _served.append(Pipeline())
+    return _served[-1]
 
 
-class _LateReader:
-    """The archive's reader, made when the first archived period is read."""
-
-    def __init__(self, make: Callable[[], ArchiveReader]) -> None:
-        self._make = make
-
-    def read(self, keys: ArchiveRange, *, limit: int, ascending: bool) -> ArchivePage:
-        """A page of an archived period."""
-        return self._make().read(keys, limit=limit, ascending=ascending)
-
-
-@cache
-def _overflow() -> Overflow:
-    from aws import clients
-    from aws.overflow import SqsOverflow
-
-    return SqsOverflow(clients.sqs(), settings().overflow_queue_url, values(), Zstd())
-
-
-@cache
-def _values() -> Values:
-    from aws import clients
-    from aws.objects import S3Values
-
-    return S3Values(clients.values, settings().archive_bucket)
-
-
-@cache
-def dead_letters() -> DeadLetters:
-    from aws import clients
-    from aws.overflow import DeadLetters
-
-    return DeadLetters(clients.sqs(), settings().dead_letter_queue_url)
-
-
-@cache
-def _archive_reader() -> ArchiveReader:
-    from aws import clients
-    from aws.archive.clients import LambdaArchiveReader
-
-    return LambdaArchiveReader(clients.functions(25), settings().archive_reader_function)
+@contextmanager
+def serving(other: Pipeline) -> Iterator[Pipeline]:
+    """Serve another pipeline for a while."""
+    _served.append(other)
+    try:
+        yield other
+    finally:
+        _served.remove(other)

@@ -1,12 +1,12 @@
-"""boto3 clients, made once per process and configured for what they are used for."""
+"""boto3 clients, made once per process and configured for what they are used for.
+
+boto3 is imported when the first is made: its import alone takes as long as a whole answer.
+"""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import TYPE_CHECKING, Any
-
-import boto3
-from botocore.config import Config
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -19,20 +19,29 @@ if TYPE_CHECKING:
 CONCURRENCY = 16
 
 
+def _make_client(service: str, **config: Any) -> Any:
+    import boto3
+    from botocore.config import Config
+
+    return boto3.client(service, config=Config(**config))
+
+
+def _try(attempts: int) -> dict[str, Any]:
+    return {"mode": "standard", "total_max_attempts": attempts}
+
+
 @cache
 def dynamodb() -> DynamoDBClient:
-    """For events and the catalog. Retries are few and short: what a throttled table refuses, the caller queues instead."""
-    return boto3.client(
+    """For events and the catalog. Retries are few and short: the caller queues what a throttled table refuses."""
+    return _make_client(
         "dynamodb",
-        config=Config(
-            connect_timeout=2,
-            read_timeout=5,
-            max_pool_connections=CONCURRENCY,
-            retries={"mode": "standard", "total_max_attempts": 2},
-            tcp_keepalive=True,
-            # Our own checks name the event at fault, and every item has passed them; botocore checks each attribute again.
-            parameter_validation=False,
-        ),
+        connect_timeout=2,
+        read_timeout=5,
+        max_pool_connections=CONCURRENCY,
+        retries=_try(2),
+        tcp_keepalive=True,
+        # Our own checks name the event at fault, and every item has passed them; botocore checks each attribute again.
+        parameter_validation=False,
     )
 
 
@@ -43,61 +52,44 @@ def control_plane() -> DynamoDBClient:
     Of ten CreateTables or DeleteTables at once four are refused for the account's rate, which passes within a second
     (measured). Eight attempts wait for half a minute on average: standard mode pauses for up to 1, 2, 4, ... 20 s, with jitter.
     """
-    return boto3.client(
-        "dynamodb",
-        config=Config(
-            connect_timeout=2,
-            read_timeout=10,
-            max_pool_connections=2 * CONCURRENCY,
-            retries={"mode": "standard", "total_max_attempts": 8},
-            tcp_keepalive=True,
-        ),
+    pool = 2 * CONCURRENCY
+    return _make_client(
+        "dynamodb", connect_timeout=2, read_timeout=10, max_pool_connections=pool, retries=_try(8), tcp_keepalive=True
     )
 
 
 @cache
 def sqs() -> SQSClient:
     """For the overflow queue."""
-    config = Config(connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 3})
-    return boto3.client("sqs", config=config)
+    return _make_client("sqs", connect_timeout=2, read_timeout=5, retries=_try(3))
 
 
 @cache
 def s3() -> S3Client:
     """For the archive."""
-    return boto3.client("s3", config=Config(max_pool_connections=CONCURRENCY, retries={"mode": "standard"}))
+    return _make_client("s3", max_pool_connections=CONCURRENCY, retries={"mode": "standard"})
 
 
 @cache
 def values() -> S3Client:
     """For large values, which a caller waits for."""
-    config = Config(
-        connect_timeout=2,
-        read_timeout=8,
-        max_pool_connections=CONCURRENCY,
-        retries={"mode": "standard", "total_max_attempts": 2},
-    )
-    return boto3.client("s3", config=config)
+    return _make_client("s3", connect_timeout=2, read_timeout=8, max_pool_connections=CONCURRENCY, retries=_try(2))
 
 
 @cache
 def events() -> EventBridgeClient:
     """For notices."""
-    config = Config(connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 2})
-    return boto3.client("events", config=config)
+    return _make_client("events", connect_timeout=2, read_timeout=5, retries=_try(2))
 
 
 @cache
 def scaling() -> Any:
     """For Application Auto Scaling."""
-    config = Config(connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 3})
-    return boto3.client("application-autoscaling", config=config)
+    return _make_client("application-autoscaling", connect_timeout=2, read_timeout=5, retries=_try(3))
 
 
 @cache
 def functions(seconds: int) -> LambdaClient:
     """For calling another function and waiting so long for it: one attempt, as a second would do the work twice at once."""
-    return boto3.client(
-        "lambda",
-        config=Config(connect_timeout=5, read_timeout=seconds, retries={"total_max_attempts": 1}, tcp_keepalive=True),
-    )
+    one_attempt = {"total_max_attempts": 1}
+    return _make_client("lambda", connect_timeout=5, read_timeout=seconds, retries=one_attempt, tcp_keepalive=True)

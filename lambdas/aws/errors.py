@@ -1,4 +1,4 @@
-"""What a refusal of AWS says.
+"""The errors of boto3, and what a refusal of AWS says.
 
 Refusals are told apart by their code, not by ``client.exceptions.X``: botocore builds those classes at the first use of a
 client and without a lock, so that two threads may each get classes of their own, and one thread's ``except`` misses.
@@ -9,20 +9,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from botocore.exceptions import ClientError
-
 from aws.codes import NOT_FOUND
 from tidetable.errors import TableMissing
 
 
-def error_code(error: ClientError) -> str:
+def aws_errors() -> tuple[type[Exception], ...]:
+    """boto3's errors: a refusal, or no answer. For ``except aws_errors()``, which imports botocore only after a failure."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    return ClientError, BotoCoreError
+
+
+def error_code(error: Exception) -> str:
     """The refusal's code, empty if there is none."""
-    return error.response.get("Error", {}).get("Code", "")
+    return _read_error(error, "Code")
 
 
-def error_message(error: ClientError) -> str:
+def error_message(error: Exception) -> str:
     """The refusal's message, empty if there is none."""
-    return error.response.get("Error", {}).get("Message", "")
+    return _read_error(error, "Message")
+
+
+def _read_error(error: Exception, field: str) -> str:
+    # Where there was no answer, "response" is absent or None.
+    response = getattr(error, "response", None)
+    text: str = response.get("Error", {}).get(field, "") if isinstance(response, dict) else ""
+    return text
 
 
 @contextmanager
@@ -30,7 +42,7 @@ def naming_table(table: str) -> Iterator[None]:
     """Turn DynamoDB's "not found" into TableMissing of this table; anything else passes as it is."""
     try:
         yield
-    except ClientError as error:
+    except aws_errors() as error:
         if error_code(error) == NOT_FOUND:
             raise TableMissing(table) from error
         raise

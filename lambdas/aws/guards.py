@@ -7,9 +7,9 @@ from typing import Any
 from tidetable.ports import Guarded
 
 
-def guarded(one: Guarded) -> dict[str, Any]:
+def condition_of(guarded: Guarded) -> dict[str, Any]:
     """The members of a request that put a condition on an item; values are native."""
-    match one.guard:
+    match guarded.guard:
         case None:
             return {}
         case "absent":
@@ -18,7 +18,7 @@ def guarded(one: Guarded) -> dict[str, Any]:
             return {
                 "ConditionExpression": "attribute_not_exists(pk) OR attribute_not_exists(#at) OR #at <= :at",
                 "ExpressionAttributeNames": {"#at": "at"},
-                "ExpressionAttributeValues": {":at": one.put.item["at"]},
+                "ExpressionAttributeValues": {":at": guarded.put.item["at"]},
             }
         case version:
             return {

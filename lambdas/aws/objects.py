@@ -7,16 +7,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
-from aws.errors import error_code
+from aws.errors import aws_errors, error_code
 from tidetable.errors import StoreUnavailable
 from tidetable.keys import Key
-from tidetable.large.sweep import Stored
 from tidetable.ports import Blob
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+
+    from tidetable.large.sweep import Stored
 
 _OWNER = "owner"
 # AWS: DeleteObjects takes 1,000 keys.
@@ -42,7 +41,7 @@ class S3Objects:
         """GetObject of what may not be there."""
         try:
             return self.get(key)
-        except ClientError as error:
+        except aws_errors() as error:
             if error_code(error) != "NoSuchKey":
                 raise
             return None
@@ -88,7 +87,7 @@ class S3Values:
                 ChecksumAlgorithm="SHA256",
                 Metadata={_OWNER: owner},
             )
-        except (ClientError, BotoCoreError):
+        except aws_errors():
             return False
         return True
 
@@ -96,15 +95,15 @@ class S3Values:
         """GetObject; StoreUnavailable if S3 does not answer."""
         try:
             return self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
-        except ClientError as error:
+        except aws_errors() as error:
             if error_code(error) == "NoSuchKey":
                 return None
-            raise StoreUnavailable(error_code(error), str(error)) from error
-        except BotoCoreError as error:
-            raise StoreUnavailable("no answer", str(error)) from error
+            raise StoreUnavailable(error_code(error) or "no answer", str(error)) from error
 
     def stored(self, prefix: str, after: str = "") -> Iterator[Stored]:
         """ListObjectsV2, a page at a time."""
+        from tidetable.large.sweep import Stored
+
         options: Any = {"StartAfter": after} if after else {}
         pages = self._client.get_paginator("list_objects_v2")
         for page in pages.paginate(Bucket=self._bucket, Prefix=prefix, **options):
@@ -122,7 +121,9 @@ class S3Values:
         """HeadObject: the key of the item that an object belongs to; None if it does not say."""
         try:
             said = self._client.head_object(Bucket=self._bucket, Key=key)["Metadata"].get(_OWNER, "")
-        except ClientError:
+        except aws_errors() as error:
+            if not error_code(error):
+                raise
             return None
         pk, found, sk = urlsafe_b64decode(said + "=" * (-len(said) % 4)).decode().partition("\n")
         return Key(pk, sk) if found else None

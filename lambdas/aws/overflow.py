@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
-from botocore.exceptions import BotoCoreError, ClientError
-
+from aws.errors import aws_errors
 from tidetable.events import Event
-from tidetable.ingest.overflow import encode_message, encode_ticket
+from tidetable.ingest.overflow import Encoded, encode_messages, encode_ticket
 from tidetable.keys import Key
 from tidetable.ports import Blob, Compressor, Values
 
@@ -19,18 +18,15 @@ if TYPE_CHECKING:
 # AWS: a message and a batch of messages are at most 1 MiB; some is left for the envelope.
 _MAX_BYTES = 1_000_000
 _MAX_MESSAGES = 10
-# Small messages: a partial failure of the drain then repeats little.
-_MESSAGE_EVENTS = 25
-_MESSAGE_BYTES = 200_000
 _MAX_REASON = 500
 REASON = "reason"
 OVERFLOW_PREFIX = "overflow/"
 
 
 class SqsOverflow:
-    """The overflow queue through boto3, and a bucket for what is too large for a message."""
+    """The overflow queue through boto3, whose client is made for the first message, and a bucket for larger messages."""
 
-    def __init__(self, client: SQSClient, queue_url: str, values: Values, compressor: Compressor) -> None:
+    def __init__(self, client: Callable[[], SQSClient], queue_url: str, values: Values, compressor: Compressor) -> None:
         self._client = client
         self._url = queue_url
         self._values = values
@@ -39,34 +35,41 @@ class SqsOverflow:
     def send(self, stream: str, events: Sequence[Event], at: int) -> Sequence[Event]:
         """Queue the events; those of a message that SQS refused, or did not answer for, come back."""
         failed: list[Event] = []
-        messages: list[_Message] = []
-        for body, held in _messages(stream, events, at):
-            sent = body if len(body.encode()) <= _MAX_BYTES else self._ticket(stream, body, held)
+        messages: list[Encoded] = []
+        for message in encode_messages(stream, events, at):
+            sent = message if message.size <= _MAX_BYTES else self._keep(stream, message)
             if sent is None:
-                failed += held
+                failed += message.events
             else:
-                messages.append((sent, held))
+                messages.append(sent)
         for batch in _batches(messages):
-            entries: list[Any] = [{"Id": str(index), "MessageBody": body} for index, (body, _) in enumerate(batch)]
+            entries: list[Any] = [{"Id": str(index), "MessageBody": sent.body} for index, sent in enumerate(batch)]
             try:
-                answer = self._client.send_message_batch(QueueUrl=self._url, Entries=entries)
-                taken = {int(one["Id"]) for one in answer.get("Successful", [])}
-            except (ClientError, BotoCoreError):
+                answer = self._client().send_message_batch(QueueUrl=self._url, Entries=entries)
+                taken = {int(success["Id"]) for success in answer.get("Successful", [])}
+            except aws_errors():
                 taken = set()
-            failed += [event for index, (_, held) in enumerate(batch) if index not in taken for event in held]
+            failed += [event for index, sent in enumerate(batch) if index not in taken for event in sent.events]
         return failed
 
-    def _ticket(self, stream: str, body: str, events: list[Event]) -> str | None:
-        """Keep a message in the bucket, from which it expires after the queue's longest retention, and queue its key."""
-        key = f"{OVERFLOW_PREFIX}stream={stream}/{uuid4().hex}"
-        blob = Blob(key, self._compressor.compress(body.encode()), Key(events[0].series, events[0].id))
-        return encode_ticket(stream, key) if self._values.put(blob) else None
+    def _keep(self, stream: str, message: Encoded) -> Encoded | None:
+        """Keep a message in the bucket, from which it expires after the queue's longest retention; a message with its key.
+
+        None if the bucket may not have kept it.
+        """
+        key = f"{OVERFLOW_PREFIX}stream={stream}/{os.urandom(16).hex()}"
+        first = message.events[0]
+        blob = Blob(key, self._compressor.compress(message.body.encode()), Key(first.series, first.id))
+        if not self._values.put(blob):
+            return None
+        ticket = encode_ticket(stream, key)
+        return Encoded(ticket, len(ticket.encode()), message.events)
 
 
-class DeadLetters:
-    """The queue of what cannot be written, with the reason beside each message."""
+class SqsDeadLetters:
+    """The queue of messages that cannot be written, with the reason beside each."""
 
-    def __init__(self, client: SQSClient, queue_url: str) -> None:
+    def __init__(self, client: Callable[[], SQSClient], queue_url: str) -> None:
         self._client = client
         self._url = queue_url
 
@@ -74,38 +77,20 @@ class DeadLetters:
         """Keep a message and why it is here; False if SQS did not take it."""
         attributes: Any = {REASON: {"DataType": "String", "StringValue": reason[:_MAX_REASON]}}
         try:
-            self._client.send_message(QueueUrl=self._url, MessageBody=body, MessageAttributes=attributes)
-        except (ClientError, BotoCoreError):
+            self._client().send_message(QueueUrl=self._url, MessageBody=body, MessageAttributes=attributes)
+        except aws_errors():
             return False
         return True
 
 
-_Message = tuple[str, list[Event]]
-
-
-def _messages(stream: str, events: Sequence[Event], at: int) -> Iterator[_Message]:
-    held: list[Event] = []
-    size = 0
-    for event in events:
-        length = len(encode_message(stream, [event]).encode())
-        if held and (len(held) == _MESSAGE_EVENTS or size + length > _MESSAGE_BYTES):
-            yield encode_message(stream, held, at), held
-            held, size = [], 0
-        held = [*held, event]
-        size += length
-    if held:
-        yield encode_message(stream, held, at), held
-
-
-def _batches(messages: list[_Message]) -> Iterator[list[_Message]]:
-    batch: list[_Message] = []
+def _batches(messages: list[Encoded]) -> Iterator[list[Encoded]]:
+    batch: list[Encoded] = []
     size = 0
     for message in messages:
-        length = len(message[0].encode())
-        if batch and (len(batch) == _MAX_MESSAGES or size + length > _MAX_BYTES):
+        if batch and (len(batch) == _MAX_MESSAGES or size + message.size > _MAX_BYTES):
             yield batch
             batch, size = [], 0
         batch = [*batch, message]
-        size += length
+        size += message.size
     if batch:
         yield batch

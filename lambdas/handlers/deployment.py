@@ -9,9 +9,9 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-import wiring_control
+import wiring
 from handlers._observe import logger, observed, seconds_left
-from handlers.lifecycle import tell
+from handlers.lifecycle import publish_notices
 from settings import settings
 from tidetable.errors import TidetableError
 from tidetable.lifecycle import Reconciler
@@ -36,35 +36,35 @@ class DeployFailed(TidetableError):
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answer the CDK provider framework: make the tables on create and update, remove them on delete."""
     remaining = seconds_left(context, _RESERVE_SECONDS)
-    parts, owner = wiring_control.reconciler(), context.aws_request_id
-    world = parts.world(remaining)
+    reconciler, owner = wiring.pipeline().reconciler, context.aws_request_id
+    world = reconciler.world(remaining)
     if event.get("ResourceType") == _STANDING:
         return _stand(event, world)
-    answer: dict[str, Any] = {"PhysicalResourceId": f"tidetable-{parts.stage}-tables"}
+    answer: dict[str, Any] = {"PhysicalResourceId": f"tidetable-{reconciler.stage}-tables"}
     if event["RequestType"] == "Delete":
-        _take_back(parts, world)
-        removed = remove(parts.config, world, parts.clock.now(), owner)
+        _take_back(reconciler, world)
+        removed = remove(reconciler.config, world, reconciler.clock.now(), owner)
         logger.info("tables removed", tables=removed.tables, left=removed.left)
         return answer
     configuration = event.get("ResourceProperties", {}).get("configuration", "")
     if event["RequestType"] == "Update":
-        return answer | {"Data": _deploy(parts, owner, remaining, configuration, first=False)}
+        return answer | {"Data": _deploy(reconciler, owner, remaining, configuration, first=False)}
     try:
         before = seconds_left(context, _RESERVE_SECONDS + _TAKE_BACK_SECONDS)
-        return answer | {"Data": _deploy(parts, owner, before, configuration, first=True)}
+        return answer | {"Data": _deploy(reconciler, owner, before, configuration, first=True)}
     except Exception:
         # CloudFormation deletes the catalog next, and the provider framework passes on no Delete after a Create that failed.
-        _take_back(parts, world)
+        _take_back(reconciler, world)
         raise
 
 
 def _deploy(
-    parts: Reconciler, owner: str, remaining: Callable[[], float], configuration: str, *, first: bool
+    reconciler: Reconciler, owner: str, remaining: Callable[[], float], configuration: str, *, first: bool
 ) -> dict[str, str]:
     """Make the tables; the data of the answer names those that are left to scheduled runs."""
-    deployed = deploy(parts, owner, remaining, configuration, first=first)
+    deployed = deploy(reconciler, owner, remaining, configuration, first=first)
     for report in deployed.reports:
-        tell(report)
+        publish_notices(report)
         logger.info("reconciled", report=report.document())
     if deployed.failure is not None:
         raise DeployFailed(deployed.failure)
@@ -83,7 +83,7 @@ def _stand(event: dict[str, Any], world: World) -> dict[str, Any]:
     return {"PhysicalResourceId": f"tidetable-{world.stage}-standing"}
 
 
-def _take_back(parts: Reconciler, world: World) -> None:
-    taken = take_back(parts.config, world, settings().catalog_table)
+def _take_back(reconciler: Reconciler, world: World) -> None:
+    taken = take_back(reconciler.config, world, settings().catalog_table)
     if taken:
         logger.info("tables taken back, as the stage never stood", tables=taken)

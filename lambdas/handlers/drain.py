@@ -12,7 +12,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 import wiring
 from handlers._observe import logger, metrics, observed, seconds_left
 from tidetable.ingest import drain_message
-from tidetable.ingest.drain import NotDrained, Undrainable
+from tidetable.ingest.drain import NotDrained
 
 _RESERVE_SECONDS = 5.0
 
@@ -29,14 +29,19 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Any:
 
     def drain(record: SQSRecord) -> None:
         try:
-            count = drain_message(record.body, wiring.drain(), remaining)
+            drained = drain_message(record.body, wiring.pipeline().drain, remaining)
         except NotDrained as error:
-            logger.warning("message not drained", reason=str(error), message_id=record.message_id)
-            metrics.add_metric("MessagesNotDrained", MetricUnit.Count, 1)
-            # What no number of tries would help is laid aside at once, with its reason; the alarm for dead letters calls.
-            if isinstance(error, Undrainable) and wiring.dead_letters().bury(record.body, str(error)):
-                return
+            _report(record, str(error))
             raise
-        metrics.add_metric("EventsDrained", MetricUnit.Count, count)
+        if drained.buried is not None:
+            _report(record, drained.buried)
+        else:
+            metrics.add_metric("EventsDrained", MetricUnit.Count, drained.events)
 
     return process_partial_response(event=event, record_handler=drain, processor=_processor, context=context)
+
+
+def _report(record: SQSRecord, reason: str) -> None:
+    """A message that was not written: it comes again or, if it was buried, the alarm for dead letters calls."""
+    logger.warning("message not drained", reason=reason, message_id=record.message_id)
+    metrics.add_metric("MessagesNotDrained", MetricUnit.Count, 1)

@@ -26,31 +26,27 @@ _RESERVE_SECONDS = 10.0
 def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     """Take the events of one request."""
     try:
-        return _answer(event, context)
+        try:
+            outcome = ingest(_read_request(event), wiring.pipeline().ingest, seconds_left(context, _RESERVE_SECONDS))
+            _measure(outcome)
+            headers = {"Tidetable-Write-Units": f"{outcome.write_units:g}"}
+            if outcome.rejections:
+                headers["Tidetable-Rejected"] = str(len(outcome.rejections))
+            return json_response(outcome.status, outcome.document(), headers)
+        except ProblemError as error:
+            logger.info("request refused", code=error.problem.code, status=error.problem.status)
+            metrics.add_metric("RequestsRefused", MetricUnit.Count, 1)
+            return problem_response(error.problem)
     except (
         Exception
-    ):  # the boundary: whatever it was, also of the answer, the caller learns that nothing was acknowledged
+    ):  # the boundary: whatever failed, also in an answer, the caller learns that nothing was acknowledged
         logger.exception("ingest failed")
         metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
         detail = "the events may not be stored; send the whole request again, which is harmless"
         return problem_response(Problem(503, "unavailable", detail, headers={"Retry-After": "5"}))
 
 
-def _answer(event: dict[str, Any], context: LambdaContext) -> Response:
-    try:
-        outcome = ingest(_request(event), wiring.ingest(), seconds_left(context, _RESERVE_SECONDS))
-    except ProblemError as error:
-        logger.info("request refused", code=error.problem.code, status=error.problem.status)
-        metrics.add_metric("RequestsRefused", MetricUnit.Count, 1)
-        return problem_response(error.problem)
-    _measure(outcome)
-    headers = {"Tidetable-Write-Units": f"{outcome.write_units:g}"}
-    if outcome.rejections:
-        headers["Tidetable-Rejected"] = str(len(outcome.rejections))
-    return json_response(outcome.status, outcome.document(), headers)
-
-
-def _request(event: dict[str, Any]) -> IngestRequest:
+def _read_request(event: dict[str, Any]) -> IngestRequest:
     headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
     body = event.get("body") or ""
     try:
@@ -76,8 +72,8 @@ def _measure(outcome: Outcome) -> None:
         metrics.add_metric(f"Throttled_{reason}", MetricUnit.Count, count)
     if outcome.reasons:
         logger.warning("throttled", reasons=dict(outcome.reasons), writes=outcome.throttled, queued=outcome.queued)
-    for code, count in Counter(one.code for one in outcome.rejections).items():
+    for code, count in Counter(rejection.code for rejection in outcome.rejections).items():
         metrics.add_metric(f"EventsRejected_{code}", MetricUnit.Count, count)
     if outcome.newest is not None:
-        lag = (wiring.clock().now() - outcome.newest).total_seconds()
+        lag = (wiring.pipeline().clock.now() - outcome.newest).total_seconds()
         metrics.add_metric("NewestEventLag", MetricUnit.Seconds, max(lag, 0.0))

@@ -14,7 +14,7 @@ import msgspec
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-import wiring_control
+import wiring
 from handlers._observe import logger, metrics, observed, seconds_left
 from settings import settings
 from tidetable.catalog import Backfill, Opened
@@ -30,7 +30,7 @@ _MOST_HOURS = int(LONGEST_OPEN.total_seconds()) // 3600
 _KEYS = frozenset({"dry_run", "at", "source", "backfill", "end_backfill"})
 
 
-class _Asked(msgspec.Struct, forbid_unknown_fields=True):
+class _BackfillPayload(msgspec.Struct, forbid_unknown_fields=True):
     stream: str
     start: str = msgspec.field(name="from")
     end: str = msgspec.field(name="to")
@@ -39,7 +39,7 @@ class _Asked(msgspec.Struct, forbid_unknown_fields=True):
     read: int | None = None
 
 
-class _Ending(msgspec.Struct, forbid_unknown_fields=True):
+class _EndPayload(msgspec.Struct, forbid_unknown_fields=True):
     stream: str
     start: str | None = msgspec.field(name="from", default=None)
     end: str | None = msgspec.field(name="to", default=None)
@@ -64,58 +64,60 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     if at is not None and not dry_run and not settings().allow_time_travel:
         raise BadInvocation('"at" goes with "dry_run": true; only the local stage may act as at another time')
     remaining = seconds_left(context, _RESERVE_SECONDS)
-    parts, owner = wiring_control.reconciler(), context.aws_request_id
+    reconciler, owner = wiring.pipeline().reconciler, context.aws_request_id
     if "backfill" in event:
-        report = open_backfill(_backfill(event["backfill"]), parts, owner, remaining, dry_run=dry_run)
+        report = open_backfill(_read_backfill(event["backfill"]), reconciler, owner, remaining, dry_run=dry_run)
     elif "end_backfill" in event:
-        stream, span = _ending(event["end_backfill"])
-        ended = end_backfills(stream, parts, owner, remaining, span=span, dry_run=dry_run)
-        logger.info("backfills end", stream=stream, dry_run=dry_run, backfills=[one.document() for one in ended])
-        report = reconcile(parts, owner, remaining, dry_run=dry_run, only=stream)
+        stream, span = _read_end(event["end_backfill"])
+        ended = end_backfills(stream, reconciler, owner, remaining, span=span, dry_run=dry_run)
+        logger.info(
+            "backfills end", stream=stream, dry_run=dry_run, backfills=[backfill.document() for backfill in ended]
+        )
+        report = reconcile(reconciler, owner, remaining, dry_run=dry_run, only=stream)
     else:
-        report = reconcile(parts, owner, remaining, at=at, dry_run=dry_run)
+        report = reconcile(reconciler, owner, remaining, at=at, dry_run=dry_run)
     if not dry_run:
         _measure(report)
-        tell(report)
+        publish_notices(report)
     document = report.document()
     logger.info("lifecycle run", report=document)
     return document
 
 
-def _backfill(asked: Any) -> Backfill:
+def _read_backfill(payload: Any) -> Backfill:
     try:
-        found = msgspec.convert(asked, _Asked)
-        start, end = _instant(found.start), _instant(found.end)
+        wanted = msgspec.convert(payload, _BackfillPayload)
+        start, end = _read_instant(wanted.start), _read_instant(wanted.end)
     except (msgspec.ValidationError, InvalidTime) as error:
         raise BadInvocation(f"backfill: {error}") from error
-    if not 1 <= found.hours <= _MOST_HOURS:
+    if not 1 <= wanted.hours <= _MOST_HOURS:
         raise BadInvocation(f"backfill: hours must be within 1 to {_MOST_HOURS}; the same request again prolongs it")
-    until = wiring_control.clock().now() + timedelta(hours=found.hours)
-    return Backfill(found.stream, start, end, Opened(until, found.write, found.read))
+    until = wiring.pipeline().clock.now() + timedelta(hours=wanted.hours)
+    return Backfill(wanted.stream, start, end, Opened(until, wanted.write, wanted.read))
 
 
-def _ending(payload: Any) -> tuple[str, tuple[datetime, datetime] | None]:
+def _read_end(payload: Any) -> tuple[str, tuple[datetime, datetime] | None]:
     """The stream whose backfills are to end, and the span of time if only that backfill is meant."""
     try:
-        found = msgspec.convert({"stream": payload} if isinstance(payload, str) else payload, _Ending)
-        if found.start is None and found.end is None:
-            return found.stream, None
-        if found.start is None or found.end is None:
+        end = msgspec.convert({"stream": payload} if isinstance(payload, str) else payload, _EndPayload)
+        if end.start is None and end.end is None:
+            return end.stream, None
+        if end.start is None or end.end is None:
             raise BadInvocation("end_backfill: name both from and to, or neither to end every backfill of the stream")
-        return found.stream, (_instant(found.start), _instant(found.end))
+        return end.stream, (_read_instant(end.start), _read_instant(end.end))
     except (msgspec.ValidationError, InvalidTime) as error:
         raise BadInvocation(f"end_backfill: {error}") from error
 
 
-def _instant(text: str) -> datetime:
+def _read_instant(text: str) -> datetime:
     """A time; a date alone is its midnight."""
     return parse_instant(f"{text}T00:00:00Z" if len(text) == 10 else text)
 
 
-def tell(report: Report) -> None:
-    """Publish what was done, for whoever hooks on."""
+def publish_notices(report: Report) -> None:
+    """Publish the run's actions on the event bus."""
     notices = notices_of(report, settings().stage)
-    lost = wiring_control.event_bus().publish(notices) if notices else 0
+    lost = wiring.pipeline().event_bus.publish(notices) if notices else 0
     if lost:
         logger.warning("notices lost", lost=lost, of=len(notices))
         metrics.add_metric("NoticesLost", MetricUnit.Count, lost)

@@ -64,25 +64,34 @@ def get_health(_: Request) -> Response:
 
 def list_streams(_: Request) -> Response:
     """Every stream."""
-    return json_response(200, describe_streams(config(), wiring.clock().now()))
+    return json_response(200, describe_streams(config(), wiring.pipeline().clock.now()))
 
 
 def list_periods(request: Request) -> Response:
     """A page of a stream's periods."""
-    now, policy, seal = wiring.clock().now(), request.stream, wiring.reader().seal
+    now, policy, seal = wiring.pipeline().clock.now(), request.stream, wiring.pipeline().reader.seal
     query = parse_periods(policy, request.parameters, now, seal)
     return json_response(
-        200, describe_periods(query, policy, wiring.catalog(), wiring.tables(), now, seal, wiring.pools)
+        200,
+        describe_periods(
+            query,
+            policy,
+            wiring.pipeline().catalog_reader,
+            wiring.pipeline().table_reader,
+            now,
+            seal,
+            wiring.pipeline().pools,
+        ),
     )
 
 
 def list_events(request: Request) -> Response:
     """A page of events."""
-    now, policy, reader = wiring.clock().now(), request.stream, wiring.reader()
+    now, policy, reader = wiring.pipeline().clock.now(), request.stream, wiring.pipeline().reader
     query = parse_query(policy, request.parameters, now, reader.seal)
     if "explain" in request.parameters:
         # Sizes are the control plane's to tell, so this is slower than most of what it explains.
-        return json_response(200, explain_query(query, policy, reader, wiring.tables(), now))
+        return json_response(200, explain_query(query, policy, reader, wiring.pipeline().table_reader, now))
 
     def run(limit: int) -> Answer:
         return run_query(replace(query, limit=limit), policy, reader, now, request.remaining)
@@ -95,10 +104,10 @@ def rank_events(request: Request) -> Response:
     # Only the callers of this route wait for its import, and not every cold start.
     from tidetable.query.rankings import explain_top, find_top, parse_ranking
 
-    now, policy, reader = wiring.clock().now(), request.stream, wiring.reader()
+    now, policy, reader = wiring.pipeline().clock.now(), request.stream, wiring.pipeline().reader
     ranking = parse_ranking(policy, request.parameters, now, reader.seal)
     if "explain" in request.parameters:
-        return json_response(200, explain_top(ranking, policy, reader, wiring.tables(), now))
+        return json_response(200, explain_top(ranking, policy, reader, wiring.pipeline().table_reader, now))
 
     def run(limit: int) -> Top:
         return find_top(replace(ranking, limit=limit), policy, reader, now, request.remaining)
@@ -110,10 +119,12 @@ def aggregate_events(request: Request) -> Response:
     """Statistics over steps and groups."""
     from tidetable.query.aggregates import find_aggregate, parse_aggregation
 
-    now, policy, reader = wiring.clock().now(), request.stream, wiring.reader()
+    now, policy, reader = wiring.pipeline().clock.now(), request.stream, wiring.pipeline().reader
     aggregation = parse_aggregation(policy, request.parameters, now, reader.seal)
     if "explain" in request.parameters:
-        return json_response(200, explain_query(aggregation.query, policy, reader, wiring.tables(), now, whole=True))
+        return json_response(
+            200, explain_query(aggregation.query, policy, reader, wiring.pipeline().table_reader, now, whole=True)
+        )
 
     def run(limit: int) -> Aggregate:
         return find_aggregate(replace(aggregation, limit=limit), policy, reader, now, request.remaining)
@@ -123,15 +134,15 @@ def aggregate_events(request: Request) -> Response:
 
 def list_latest(request: Request) -> Response:
     """The latest event of each of some series."""
-    now = wiring.clock().now()
-    found = find_latest(request.stream, request.parameters, wiring.reader(), now, request.remaining)
+    now = wiring.pipeline().clock.now()
+    found = find_latest(request.stream, request.parameters, wiring.pipeline().reader, now, request.remaining)
     return json_response(200, found.document(), _count_cost(found.cost))
 
 
 def show_event(request: Request) -> Response:
     """One event."""
     ref = unquote(request.path["ref"])
-    return json_response(200, get_event(request.stream, ref, wiring.reader(), request.parameters))
+    return json_response(200, get_event(request.stream, ref, wiring.pipeline().reader, request.parameters))
 
 
 ROUTES: Mapping[str, Callable[[Request], Response]] = {

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-import wiring_archive
+import wiring
 from handlers._observe import logger, observed, seconds_left
 from tidetable.archive import restore_period
 from tidetable.archive.restore import Position
@@ -40,7 +40,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     done = restore_period(
         event["stream"],
         event["period"],
-        wiring_archive.restorer(),
+        wiring.pipeline().restorer,
         context.aws_request_id,
         keep=timedelta(days=keep),
         start=start,

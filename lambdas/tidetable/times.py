@@ -63,15 +63,13 @@ def to_text(instant: datetime) -> str:
 
 def parse_stamp(value: object) -> tuple[datetime, str]:
     """What ``parse_instant`` reads, and its text as ``to_text`` gives it; most are in a form that is that text already."""
-    if type(value) is str and len(value) in (27, 32) and value[26:] in ("Z", "+00:00"):
-        separators = value[4] + value[7] + value[10] + value[13] + value[16] + value[19]
-        if separators == "--T::.":
-            try:
-                instant = datetime.fromisoformat(value)
-            except ValueError:
-                instant = parse_instant(value)  # which says what is wrong
-            if EPOCH <= instant < LATEST:
-                return instant, value[:26] + "Z"
+    if type(value) is str and len(value) in (27, 32) and value[4:20:3] == "--T::." and value[26:] in ("Z", "+00:00"):
+        try:
+            instant = datetime.fromisoformat(value)
+        except ValueError:
+            instant = parse_instant(value)  # which says what is wrong
+        if EPOCH <= instant < LATEST:
+            return instant, value[:26] + "Z"
     instant = parse_instant(value)
     return instant, to_text(instant)
 

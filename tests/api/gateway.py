@@ -14,8 +14,6 @@ import yaml
 
 import settings
 import wiring
-import wiring_control
-from tests.fakes.serial import Serial
 from tests.fakes.stage import Stage
 from tests.infra.synth import CONFIG, ROOT
 
@@ -119,17 +117,7 @@ def serving(stage: Stage, config: Path) -> Iterator[Gateway]:
         patch.setattr(settings, "CONFIG_FILE", config)
         settings.settings.cache_clear()
         settings.config.cache_clear()
-        built = {
-            "ingest": stage.serving(),
-            "reader": stage.reader(),
-            "catalog": stage.reading,
-            "tables": stage.tables,
-            "clock": stage.clock,
-        }
-        for name, value in built.items():
-            patch.setattr(wiring, name, lambda value=value: value)
-        patch.setattr(wiring_control, "tables", lambda: stage.tables)
-        patch.setattr(wiring, "pools", Serial)
-        yield Gateway(stage)
+        with wiring.serving(stage.pipeline):
+            yield Gateway(stage)
     settings.settings.cache_clear()
     settings.config.cache_clear()

@@ -2,19 +2,20 @@
 
 import gc
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+import wiring
 from tests.api.gateway import Context
-from tests.fakes import FakeClock
 from tests.ingest.streams import NOW
 from tests.worlds.functions import environment, queue_message, record
-from tests.worlds.intake import World
+from tests.worlds.intake import Letters, World
 from tidetable.catalog import State
 from tidetable.errors import StoreUnavailable
+from tidetable.ingest.drain import Drained
 
 __all__ = ["environment"]
 
@@ -24,46 +25,32 @@ def test_the_drain_takes_the_oldest_message_first(monkeypatch: pytest.MonkeyPatc
 
     taken: list[str] = []
 
-    def take(body: str, *_: Any) -> int:
+    def take(body: str, *_: Any) -> Drained:
         taken.append(body)
-        return 1
+        return Drained(1)
 
-    monkeypatch.setattr("wiring.drain", lambda: None)
     monkeypatch.setattr(drain, "drain_message", take)
     event = {"Records": [record(30, "young"), record(9, "oldest"), record(11, "older")]}
-    assert drain.handler(event, Context()) == {"batchItemFailures": []}  # type: ignore[arg-type]
+    with wiring.serving(World().pipeline()):
+        assert drain.handler(event, Context()) == {"batchItemFailures": []}  # type: ignore[arg-type]
     assert taken == ["oldest", "older", "young"]
 
 
-class Letters:
-    """The queue of dead letters; ``refuses`` makes it unreachable."""
-
-    def __init__(self) -> None:
-        self.kept: list[str] = []
-        self.refuses = False
-
-    def bury(self, body: str, reason: str) -> bool:
-        if not self.refuses:
-            self.kept.append(reason)
-        return not self.refuses
-
-
 @pytest.fixture
-def drained(monkeypatch: pytest.MonkeyPatch) -> tuple[World, Letters, Callable[..., list[str]]]:
+def drained() -> Iterator[tuple[World, Letters, Callable[..., list[str]]]]:
     """The drain's real handler over tables in memory; it answers which messages come again."""
     from handlers import drain
 
-    world, letters = World(), Letters()
-    parts = world.drainer()
-    monkeypatch.setattr("wiring.drain", lambda: parts)
-    monkeypatch.setattr("wiring.dead_letters", lambda: letters)
+    world = World()
+    world.letters.takes = True
 
     def run(*bodies: str) -> list[str]:
         records = [{**record(number, body), "messageId": str(number)} for number, body in enumerate(bodies)]
         answer = drain.handler({"Records": records}, Context())  # type: ignore[arg-type]
         return [one["itemIdentifier"] for one in answer["batchItemFailures"]]
 
-    return world, letters, run
+    with wiring.serving(world.pipeline()):
+        yield world, world.letters, run
 
 
 def test_a_message_that_was_not_drained_comes_again_and_the_others_do_not(
@@ -102,9 +89,9 @@ def test_a_message_that_no_try_can_drain_is_buried_with_its_reason_or_comes_agai
     world, letters, run = drained
     world.move("2026-03-01", State.ARCHIVED)
     bodies = ["no message", queue_message(world, "1"), queue_message(world, "2", at=NOW - timedelta(days=1))]
-    letters.refuses = True
+    letters.takes = False
     assert run(*bodies) == ["0", "1"]
-    letters.refuses = False
+    letters.takes = True
     assert run(*bodies) == []
     assert [reason.partition(":")[0] for reason in letters.kept] == [
         "the message cannot be read",
@@ -132,13 +119,11 @@ BAD_EVENTS: list[tuple[str, Any, int]] = [
 
 
 @pytest.mark.parametrize(("name", "event", "status"), BAD_EVENTS, ids=[name for name, *_ in BAD_EVENTS])
-def test_every_event_of_the_gateway_is_answered(
-    name: str, event: Any, status: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_event_of_the_gateway_is_answered(name: str, event: Any, status: int) -> None:
     from handlers import ingest
 
-    monkeypatch.setattr("wiring.ingest", World().serving)
-    answer = ingest.handler(event, Context())  # type: ignore[arg-type]
+    with wiring.serving(World().pipeline()):
+        answer = ingest.handler(event, Context())  # type: ignore[arg-type]
     assert answer["statusCode"] == status
     assert json.loads(answer["body"])["status"] == status
     assert answer["headers"].get("Retry-After") == ("5" if status == 503 else None)
@@ -159,11 +144,10 @@ def test_no_exception_leaves_the_ingest_function(broken: str, monkeypatch: pytes
         return whole(*given)
 
     monkeypatch.setattr(ingest, broken, once)
-    monkeypatch.setattr("wiring.ingest", World().serving)
-    monkeypatch.setattr("wiring.clock", lambda: FakeClock(NOW))
     body = "{" if broken == "problem_response" else '{"series": "a"}'
     event = {"pathParameters": {"stream": "quakes"}, "body": body}
-    answer = ingest.handler(event, Context())  # type: ignore[arg-type]
+    with wiring.serving(World().pipeline()):
+        answer = ingest.handler(event, Context())  # type: ignore[arg-type]
     assert (answer["statusCode"], answer["headers"]["Retry-After"]) == (503, "5")
     assert json.loads(answer["body"])["code"] == "unavailable"
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import wiring
 from tests.api.gateway import Context
 from tests.fakes import FakeClock
 from tests.ingest.streams import NOW
@@ -33,11 +34,10 @@ def post(
     from handlers import ingest
 
     measured: dict[str, Any] = {}
-    monkeypatch.setattr("wiring.ingest", world.serving)
-    monkeypatch.setattr("wiring.clock", lambda: world.clock)
     monkeypatch.setattr("handlers.ingest.metrics.add_metric", lambda name, _, value: measured.update({name: value}))
     sent = {"pathParameters": {"stream": "quakes"}, "body": json.dumps(events)}
-    return ingest.handler(sent, Timed(world.clock, seconds)), measured  # type: ignore[arg-type]
+    with wiring.serving(world.pipeline()):
+        return ingest.handler(sent, Timed(world.clock, seconds)), measured  # type: ignore[arg-type]
 
 
 def test_what_a_throttled_table_does_not_take_is_queued_with_ten_seconds_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,14 +57,14 @@ def test_what_was_refused_is_counted_in_a_header_and_by_its_code(monkeypatch: py
 
 
 @pytest.mark.parametrize("prefer", ["handling=strict", "respond-async, Handling=Strict", "handling = strict,wait=3"])
-def test_strict_handling_may_be_one_preference_of_several(monkeypatch: pytest.MonkeyPatch, prefer: str) -> None:
+def test_strict_handling_may_be_one_preference_of_several(prefer: str) -> None:
     from handlers import ingest
 
     world = World()
-    monkeypatch.setattr("wiring.ingest", world.serving)
     body = json.dumps([event(1), event(2, days=9)])
     sent = {"pathParameters": {"stream": "quakes"}, "headers": {"Prefer": prefer}, "body": body}
-    answer = ingest.handler(sent, Context())  # type: ignore[arg-type]
+    with wiring.serving(world.pipeline()):
+        answer = ingest.handler(sent, Context())  # type: ignore[arg-type]
     assert (answer["statusCode"], world.stored()) == (400, 0)
 
 
@@ -76,14 +76,13 @@ def test_the_lag_is_that_of_the_newest_event_and_never_negative(
     assert measured["NewestEventLag"] == lag
 
 
-def test_the_drain_gives_a_message_back_with_five_seconds_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_drain_gives_a_message_back_with_five_seconds_left() -> None:
     from handlers import drain
 
     world = World()
-    parts = world.drainer()
-    monkeypatch.setattr("wiring.drain", lambda: parts)
     world.store.throttles = {"tidetable-t.quakes.2026-03-01"}
     sent = {"Records": [{**record(1, queue_message(world, "1")), "messageId": "1"}]}
-    answer = drain.handler(sent, Timed(world.clock, 6.5))  # type: ignore[arg-type]
+    with wiring.serving(world.pipeline()):
+        answer = drain.handler(sent, Timed(world.clock, 6.5))  # type: ignore[arg-type]
     assert answer == {"batchItemFailures": [{"itemIdentifier": "1"}]}
     assert world.clock.now() - NOW <= timedelta(seconds=1.5)

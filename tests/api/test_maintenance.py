@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import wiring
 from tests.api.gateway import Context
 from tests.fakes.stage import Stage
 from tidetable.catalog import Entry, State
@@ -37,10 +38,8 @@ class Functions:
         self.stage = stage
         self.seconds = 900.0
         self.measured: dict[str, float] = {}
-        exporter, restorer, sweeper = stage.exporter(), stage.restorer(), stage.sweeper()
-        monkeypatch.setattr("wiring_archive.exporter", lambda: exporter)
-        monkeypatch.setattr("wiring_archive.restorer", lambda: restorer)
-        monkeypatch.setattr("wiring_control.sweeper", lambda: sweeper)
+        self._pipeline = stage.pipeline
+        self._pipeline.exporter.part_bytes = stage.part_bytes
         monkeypatch.setattr("handlers._observe.metrics.add_metric", self._measure)
 
     def _measure(self, name: str, unit: Any, value: float) -> None:
@@ -51,7 +50,8 @@ class Functions:
         end = self.stage.clock.now() + timedelta(seconds=self.seconds)
         left = lambda: int((end - self.stage.clock.now()).total_seconds() * 1000)  # noqa: E731
         context.get_remaining_time_in_millis = left
-        return handler(payload, context)
+        with wiring.serving(self._pipeline):
+            return handler(payload, context)
 
     def archive(self, **payload: Any) -> Any:
         from handlers.archiver import handler

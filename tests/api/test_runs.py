@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import settings
+import wiring
 from strict import Fault, Kind
 from tests.worlds.functions import JANUARY, Function, function
 from tidetable.lifecycle.notices import Notice
@@ -30,7 +31,7 @@ class Bus:
 @pytest.fixture
 def bus(monkeypatch: pytest.MonkeyPatch, function: Function) -> Bus:
     made = Bus()
-    monkeypatch.setattr("wiring_control.event_bus", lambda: made)
+    function.stage.bus = made
     return made
 
 
@@ -132,5 +133,7 @@ def test_a_deployment_tells_of_the_tables_that_it_made(
     monkeypatch.setenv("TIDETABLE_CATALOG_TABLE", "tidetable-lapse-catalog")
     settings.settings.cache_clear()
     function.stage.clock.sleep(86_400)
-    handler({"RequestType": "Update", "ResourceProperties": {"configuration": "a"}}, Unhurried())  # type: ignore[arg-type]
+    update = {"RequestType": "Update", "ResourceProperties": {"configuration": "a"}}
+    with wiring.serving(function.stage.pipeline):
+        handler(update, Unhurried())  # type: ignore[arg-type]
     assert bus.notices

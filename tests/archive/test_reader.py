@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 import settings
-import wiring_archive
+import wiring
 from tests.api.gateway import Context
+from tidetable.archive.wire import encode_page, encode_request
 from tidetable.events import Event
 from tidetable.ports import ArchivePage, ArchiveRange
 
@@ -39,12 +40,13 @@ def test_a_page_of_the_range_is_read_in_its_order_and_counted(
         read.append((keys, parts, limit, ascending))
         return ArchivePage(EVENTS, more=True)
 
-    monkeypatch.setattr(wiring_archive, "part_reader", lambda: "parts")
     monkeypatch.setattr(reader, "read_archive", answer)
     monkeypatch.setattr(reader.metrics, "add_metric", lambda name, _, value: counted.update({name: value}))
     keys = ArchiveRange("manifest", "low", "high", "a", "after")
     sent = json.loads(json.dumps({"keys": msgspec.to_builtins(keys), "limit": limit, "ascending": ascending}))
-    found = reader.handler(sent, Context())
+    assert sent == json.loads(json.dumps(encode_request(keys, limit, ascending=ascending)))
+    with wiring.serving(wiring.Pipeline(part_reader="parts")):
+        found = reader.handler(sent, Context())
     assert read == [(keys, "parts", limit, ascending)]
-    assert found == wiring_archive.encode_page(ArchivePage(EVENTS, more=True))
+    assert found == encode_page(ArchivePage(EVENTS, more=True))
     assert counted["ArchivedEventsRead"] == 3

@@ -14,7 +14,7 @@ from aws.clients import CONCURRENCY
 from aws.codec import from_wire, to_wire
 from aws.codes import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED
 from aws.errors import error_code, naming_table
-from aws.guards import guarded
+from aws.guards import condition_of
 from aws.queries import last_of, query_request
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import StoreUnavailable, TableMissing
@@ -191,7 +191,7 @@ class DynamoStore:
 
 
 def _guarded(one: Guarded) -> Any:
-    members = guarded(one)
+    members = condition_of(one)
     if "ExpressionAttributeValues" in members:
         members["ExpressionAttributeValues"] = to_wire(members["ExpressionAttributeValues"])
     return members

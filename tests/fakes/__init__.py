@@ -4,7 +4,7 @@ from tests.fakes.archive import FakeArchive, FakeArchiver
 from tests.fakes.catalog import FakeCatalog
 from tests.fakes.clock import FakeClock
 from tests.fakes.scaling import FakeScaling
-from tests.fakes.store import FakeOverflow, FakeStore, FakeValues, outside, unpacker
+from tests.fakes.store import FakeOverflow, FakeStore, FakeValues, large_values, unpacker
 from tests.fakes.tables import FakeTables
 from tidetable.query import Seal
 
@@ -22,6 +22,6 @@ __all__ = [
     "FakeStore",
     "FakeTables",
     "FakeValues",
-    "outside",
+    "large_values",
     "unpacker",
 ]

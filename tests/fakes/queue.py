@@ -1,4 +1,4 @@
-"""SQS as the overflow sees it: messages that come again until they are drained, and end as dead."""
+"""SQS as the overflow sees it: messages that come again until they are drained, and end as dead. And the event bus."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,6 +18,13 @@ class Message:
     received: int = 0
 
 
+class FakeBus:
+    """The event bus: it takes every notice."""
+
+    def publish(self, notices: Sequence[object]) -> int:
+        return 0
+
+
 class FakeQueue:
     """``refuses`` makes it unreachable."""
 
@@ -33,6 +40,11 @@ class FakeQueue:
         for start in range(0, len(events), 25):
             self.messages.append(Message(encode_message(stream, events[start : start + 25], at), self._now()))
         return []
+
+    def bury(self, body: str, reason: str) -> bool:
+        """Keep a message that cannot be drained among the dead."""
+        self.dead.append(Message(body, self._now()))
+        return True
 
     def deliver(self, drain: Callable[[str], object]) -> None:
         """Give every visible message to a consumer once; what it fails on comes again."""

@@ -27,4 +27,4 @@ class Sqs:
 
 def overflow(sqs: Sqs, values: FakeValues) -> SqsOverflow:
     client: Any = sqs
-    return SqsOverflow(client, "queue", values, Zstd())
+    return SqsOverflow(lambda: client, "queue", values, Zstd())

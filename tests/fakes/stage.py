@@ -8,34 +8,32 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError
 
 from aws.archive.scan import RawScan
-from aws.archive.whole import PageCompleter
 from aws.catalog import DynamoCatalog
 from aws.lean.catalog import LeanCatalog
 from aws.lean.store import LeanStore
-from aws.sketches import DDSketches
 from aws.tables import DynamoTables
 from strict import ManualClock, StrictDynamo
 from strict.client import StrictClient
 from strict.memory import MemoryEngine
 from tests.fakes.bucket import FakeBucket, FakeBucketReader, FakeFormat
-from tests.fakes.queue import FakeQueue
+from tests.fakes.queue import FakeBus, FakeQueue
 from tests.fakes.scaling import FakeScaling
 from tests.fakes.serial import Serial
-from tests.fakes.store import FakeValues, outside, unpacker
+from tests.fakes.store import FakeValues, large_values
 from tests.fakes.transport import StrictTransport
-from tidetable.archive import Exporter, Restored, Restorer, archive_period, restore_period
+from tidetable.archive import Exporter, Restored, archive_period, restore_period
 from tidetable.archive.restore import Position
 from tidetable.config import Config, TableClass, parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed
-from tidetable.expired import PresentCatalog
 from tidetable.ingest.circuit import Circuit
-from tidetable.ingest.drain import Drain, Pace, drain_message
+from tidetable.ingest.drain import drain_message
 from tidetable.ingest.known import KnownPeriods
-from tidetable.ingest.request import Ingest, IngestRequest, Outcome, ingest
-from tidetable.large.sweep import Sweeper, Swept, sweep
+from tidetable.ingest.request import IngestRequest, Outcome, ingest
+from tidetable.large.sweep import Swept, sweep
 from tidetable.lifecycle import Reconciler, Report, reconcile
 from tidetable.ports import Pools, TableSpec
 from tidetable.query import Reader, Seal
+from wiring import Pipeline
 
 STAGE = "lapse"
 CATALOG = "tidetable-lapse-catalog"
@@ -122,12 +120,13 @@ class Stage:
         self.bucket_fails = 0.0
         self.bucket = FakeBucket(self._strike_bucket)
         self.scaling = FakeScaling(self.client.count)
+        self.bus = FakeBus()
         self.queue = FakeQueue(self.clock.now)
         self.config: Config = parse(config)
         self.circuit = Circuit(self.clock)
         self.known = KnownPeriods()
         self.values = FakeValues(self.clock.now, self.client.count)
-        self.outside = outside(self.values)
+        self.large = large_values(self.values)
         self.runs = 0
         self.part_bytes = 100_000
         self.seal = Seal(self.reading.secret)
@@ -141,28 +140,45 @@ class Stage:
         self.circuit = Circuit(self.clock)
         self.known = KnownPeriods()
 
+    @property
+    def pipeline(self) -> Pipeline:
+        """The pipeline that the functions serve, with this stage's ports and its configuration of now."""
+        return Pipeline(
+            config=self.config,
+            stage=STAGE,
+            clock=self.clock,
+            jitter=self._jitter,
+            pools=Serial,
+            store=self.store,
+            catalog_reader=self.reading,
+            values=self.values,
+            large=self.large,
+            overflow=self.queue,
+            dead_letters=self.queue,
+            circuit=self.circuit,
+            known=self.known,
+            archive_reader=FakeBucketReader(self.bucket),
+            table_reader=self.tables,
+            seal=self.seal,
+            catalog=self.catalog,
+            tables=self.tables,
+            scaling=self.scaling,
+            event_bus=self.bus,
+            archiver=self,
+            objects=self.bucket,
+            stored_values=self.values,
+            source=self.scan,
+            format=FakeFormat(),
+        )
+
     def send(self, stream: str, body: bytes) -> Outcome:
         """What the ingest function does with a request."""
-        return ingest(IngestRequest(stream, body), self.serving(), self._remaining(INGEST_SECONDS))
-
-    def serving(self) -> Ingest:
-        """What the ingest function works with."""
-        return Ingest(
-            self.config,
-            self.reading,
-            self.store,
-            self.queue,
-            self.clock,
-            self._jitter,
-            self.circuit,
-            self.outside,
-            self.known,
-        )
+        return ingest(IngestRequest(stream, body), self.pipeline.ingest, self._remaining(INGEST_SECONDS))
 
     def drain(self) -> None:
         """Give the drain function every message that is visible."""
-        parts = Drain(self.config, self.reading, self.store, self.clock, self._jitter, self.outside, Pace(self.clock))
-        self.queue.deliver(lambda body: drain_message(body, parts, self._remaining(DRAIN_SECONDS)))
+        ports = self.pipeline.drain
+        self.queue.deliver(lambda body: drain_message(body, ports, self._remaining(DRAIN_SECONDS)))
 
     def run_lifecycle(self, *, dry_run: bool = False) -> Report:
         """What the lifecycle function does when it is due."""
@@ -171,7 +187,9 @@ class Stage:
 
     def reconciler(self) -> Reconciler:
         """What the lifecycle works with."""
-        return Reconciler(self.config, STAGE, self.catalog, self.tables, self.scaling, self, self.clock, self.pools)
+        reconciler = self.pipeline.reconciler
+        reconciler.pools = self.pools
+        return reconciler
 
     def archive(self, stream: str, label: str, *, within: float) -> None:
         """What the archiver function does when the lifecycle calls it."""
@@ -190,45 +208,26 @@ class Stage:
         return restore_period(
             stream,
             label,
-            self.restorer(),
+            self.pipeline.restorer,
             f"restore-{self.runs}",
             keep=timedelta(days=keep_days),
             start=start or Position(),
             remaining=self._remaining(within),
         )
 
-    def restorer(self) -> Restorer:
-        """What the restorer function works with."""
-        return Restorer(STAGE, self.exporter(), self.tables, self.store, self._jitter, self.outside)
-
     def sweep(self, *, dry_run: bool = False, remaining: Callable[[], float] | None = None) -> Swept:
         """What the sweeper function does."""
-        return sweep(self.sweeper(), remaining or self._remaining(800), dry_run=dry_run)
-
-    def sweeper(self) -> Sweeper:
-        """What the sweeper function works with."""
-        return Sweeper(self.config, self.catalog, self.store, self.values, self.bucket, self.clock, Serial)
+        return sweep(self.pipeline.sweeper, remaining or self._remaining(800), dry_run=dry_run)
 
     def reader(self) -> Reader:
         """For queries."""
-        archive = FakeBucketReader(self.bucket)
-        catalog = PresentCatalog(self.reading, self.config, self.clock)
-        return Reader(catalog, self.store, archive, unpacker(self.store, self.values), self.seal, DDSketches(), Serial)
+        return self.pipeline.reader
 
     def exporter(self) -> Exporter:
         """What the archiver function works with."""
-        return Exporter(
-            self.config,
-            self.catalog,
-            self.tables,
-            self.scan,
-            self.bucket,
-            FakeFormat(),
-            self.clock,
-            PageCompleter(unpacker(self.store, self.values)),
-            Serial,
-            part_bytes=self.part_bytes,
-        )
+        exporter = self.pipeline.exporter
+        exporter.part_bytes = self.part_bytes
+        return exporter
 
     def _remaining(self, seconds: float) -> Callable[[], float]:
         end = self.clock.now() + timedelta(seconds=seconds)

@@ -12,7 +12,7 @@ from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import TableMissing
 from tidetable.events import Event, Item
 from tidetable.exact import encode_json
-from tidetable.ingest.routing import Outside
+from tidetable.ingest.routing import LargeValueServices
 from tidetable.keys import Index, Key
 from tidetable.large import Unpacker
 from tidetable.large.sweep import Stored
@@ -223,10 +223,10 @@ class FakeValues:
         self._strike()
 
 
-def outside(values: FakeValues) -> Outside:
+def large_values(values: FakeValues) -> LargeValueServices:
     """What large values need, with names that repeat themselves from run to run."""
     numbers = count()
-    return Outside(values, Zstd(), lambda: f"object-{next(numbers)}")
+    return LargeValueServices(values, Zstd(), lambda: f"object-{next(numbers)}")
 
 
 def unpacker(store: EventStore, values: FakeValues) -> Unpacker:

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from aws.catalog import DynamoCatalog
 from aws.notices import EventBus
-from aws.overflow import DeadLetters, SqsOverflow
+from aws.overflow import SqsDeadLetters, SqsOverflow
 from aws.zstd import Zstd
 from tests.fakes import FakeValues
 from tests.ingest.streams import NOW
@@ -58,7 +58,7 @@ def events(number: int) -> list[Event]:
 
 def send(sqs: Sqs, sent: list[Event]) -> list[Event]:
     client: Any = sqs
-    return list(SqsOverflow(client, "queue", FakeValues(), Zstd()).send("quakes", sent, 7))
+    return list(SqsOverflow(lambda: client, "queue", FakeValues(), Zstd()).send("quakes", sent, 7))
 
 
 def queued(sqs: Sqs) -> list[str]:
@@ -89,7 +89,7 @@ def test_eleven_messages_are_two_batches() -> None:
 @pytest.mark.parametrize(("error", "kept"), [(None, True), (REFUSED, False), (UNREACHABLE, False)])
 def test_a_letter_is_buried_only_if_sqs_took_it(error: Exception | None, kept: bool) -> None:
     client: Any = Sqs(error=error)
-    assert DeadLetters(client, "queue").bury("body", "why") is kept
+    assert SqsDeadLetters(lambda: client, "queue").bury("body", "why") is kept
 
 
 class Events:

@@ -128,7 +128,7 @@ def test_a_batch_of_messages_is_no_longer_than_sqs_takes() -> None:
 
 def test_a_reason_of_any_length_is_buried() -> None:
     """AWS counts attributes towards a message's 1 MiB; a reason may hold what a client sent."""
-    from aws.overflow import DeadLetters
+    from aws.overflow import SqsDeadLetters
 
     sent: list[Any] = []
 
@@ -137,7 +137,7 @@ def test_a_reason_of_any_length_is_buried() -> None:
             sent.append(request)
 
     client: Any = Queue()
-    assert DeadLetters(client, "queue").bury("body", "x" * 10_000)
+    assert SqsDeadLetters(lambda: client, "queue").bury("body", "x" * 10_000)
     (request,) = sent
     assert (request["QueueUrl"], request["MessageBody"]) == ("queue", "body")
     assert request["MessageAttributes"]["reason"]["StringValue"] == "x" * 500

@@ -13,7 +13,8 @@ from tests.ingest.streams import NOW, QUAKES
 from tidetable.events import Event
 from tidetable.exact import decode_json
 from tidetable.ingest.bodies import decode_body
-from tidetable.ingest.verdicts import Candidate, Judge, Rejection, Window
+from tidetable.ingest.submission import Rejection, Submission
+from tidetable.ingest.verdicts import Judge, Window
 from tidetable.times import to_text
 from tidetable.values import MAX_ITEM_BYTES, item_bytes
 
@@ -21,7 +22,8 @@ WINDOW = Window.of(QUAKES, NOW)
 
 
 def verdict(candidate: Any) -> Event | Rejection:
-    verdict = Judge(QUAKES, QUAKES.layout, WINDOW, NOW)(3, candidate)
+    """The verdict on the fourth value of a request."""
+    verdict = Judge(QUAKES, QUAKES.layout, WINDOW, NOW).judge_all([None, None, None, candidate])[3]
     return verdict if isinstance(verdict, Rejection) else verdict.event
 
 
@@ -170,9 +172,8 @@ def test_what_is_recognised_at_a_glance_is_judged_as_what_is_looked_at_closely(e
     candidates = decode_body(body, "application/json", max_body=10**6, max_events=10)
     glance = Judge(QUAKES, QUAKES.layout, WINDOW, NOW, small=True)
     closely = Judge(QUAKES, QUAKES.layout, WINDOW, NOW)
-    for index, (candidate, one) in enumerate(zip(candidates, decode_json(body), strict=True)):
-        found, wanted = glance(index, candidate), closely(index, one)
-        if isinstance(found, Candidate) and isinstance(wanted, Candidate):
-            assert (found.event, found.item) == (wanted.event, wanted.item)
+    for found, wanted in zip(glance.judge_all(candidates), closely.judge_all(decode_json(body)), strict=True):
+        if isinstance(found, Submission) and isinstance(wanted, Submission):
+            assert (found.index, found.event, found.item) == (wanted.index, wanted.event, wanted.item)
         else:
             assert found == wanted

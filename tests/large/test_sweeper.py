@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 
 import settings
-import wiring_control
+import wiring
 from tests.api.gateway import Context
-from tests.fakes.serial import Serial
 from tests.fakes.stage import Stage
 from tests.worlds.large import CONFIG, orphan
-from tidetable.large.sweep import Sweeper
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 
@@ -29,7 +27,7 @@ def sweeper(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 @pytest.fixture
-def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+def stage() -> Iterator[Stage]:
     """A stage with three objects of two days ago that no item refers to."""
     found = Stage(NOON, CONFIG)
     while found.run_lifecycle().done:
@@ -37,9 +35,8 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     for number in range(3):
         found.values.put(orphan(found, "stored", number))
     found.clock.sleep(2 * 86_400)
-    parts = Sweeper(found.config, found.catalog, found.store, found.values, found.bucket, found.clock, Serial)
-    monkeypatch.setattr(wiring_control, "sweeper", lambda: parts)
-    return found
+    with wiring.serving(found.pipeline):
+        yield found
 
 
 @pytest.fixture

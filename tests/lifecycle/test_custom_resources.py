@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.queue import FakeBus
 from tests.lifecycle.world import World
 from tests.worlds.standing import CATALOG, deployed
 from tidetable.config import TableClass
@@ -25,16 +26,14 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     }.items():
         monkeypatch.setenv(name, value)
     import settings
-    import wiring_control
-    from handlers import deployment
+    import wiring
 
     settings.settings.cache_clear()
     world = World()
     world.tables.create(TableSpec(CATALOG, None, None, TableClass.STANDARD, {}))
     world.clock.sleep(10)
-    monkeypatch.setattr(wiring_control, "reconciler", world.parts)
-    monkeypatch.setattr(deployment, "tell", lambda _: None)
-    yield world
+    with wiring.serving(wiring.Pipeline(reconciler=world.parts(), event_bus=FakeBus())):
+        yield world
     settings.settings.cache_clear()
 
 

@@ -23,13 +23,9 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
     monkeypatch.setenv("TIDETABLE_CATALOG_TABLE", CATALOG)
     settings.cache_clear()
-    from handlers import deployment, lifecycle
-
     stage = Stage(NOON, CONFIG)
-    told: list[Any] = []
-    monkeypatch.setattr("wiring_control.reconciler", stage.reconciler)
-    monkeypatch.setattr(lifecycle, "tell", told.append)
-    monkeypatch.setattr(deployment, "tell", told.append)
+    # Each invocation serves the stage's configuration of then.
+    monkeypatch.setattr("wiring.pipeline", lambda: stage.pipeline)
     yield stage
     settings.cache_clear()
 

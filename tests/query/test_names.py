@@ -5,15 +5,14 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aws.archive.clients import decode_range
 from tests.fakes import SEAL
 from tests.query.held import BY_SERIES, DAYS, NOW, SERIAL, START, TIMELY, Held, stream
 from tests.query.places import place
+from tidetable.archive.wire import decode_request, encode_request
 from tidetable.conditions import Names
 from tidetable.events import Event
 from tidetable.keys import Layout
@@ -146,7 +145,8 @@ def test_a_cursor_takes_the_same_names_in_any_order_and_no_others() -> None:
 def test_a_range_of_an_archive_is_the_same_on_its_way_to_the_reader() -> None:
     names = Names(("a", "ü%"), ("1",), "a", "\x01")
     keys = ArchiveRange("m", "low", "high", None, "after", versions=True, names=names, version=3)
-    assert decode_range(json.loads(json.dumps(msgspec.to_builtins(keys)))) == keys
+    request = encode_request(keys, 10, ascending=True)
+    assert decode_request(json.loads(json.dumps(request))) == (keys, 10, True)
 
 
 @pytest.mark.parametrize(

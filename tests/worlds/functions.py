@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import settings
+import wiring
 from tests.api.gateway import Context
 from tests.fakes.stage import Stage
 from tests.infra.synth import CONFIG as EXAMPLE
@@ -38,11 +39,6 @@ def queue_message(world: World, *ids: str, at: datetime = NOW) -> str:
     return encode_message("quakes", [Event("a", at, id, {"n": 1}) for id in ids], 1)
 
 
-class Bus:
-    def publish(self, notices: Any) -> int:
-        return 0
-
-
 class Function:
     """The handler on a stage in memory, and the last value of each metric of its last run."""
 
@@ -52,9 +48,6 @@ class Function:
         self.stage = stage
         self.measured: dict[str, float] = {}
         self._handler = lifecycle.handler
-        monkeypatch.setattr("wiring_control.reconciler", stage.reconciler)
-        monkeypatch.setattr("wiring_control.clock", lambda: stage.clock)
-        monkeypatch.setattr("wiring_control.event_bus", Bus)
         monkeypatch.setattr("handlers.lifecycle.metrics.add_metric", self._measure)
 
     def _measure(self, name: str, unit: Any, value: float) -> None:
@@ -63,7 +56,8 @@ class Function:
     def __call__(self, **payload: Any) -> Any:
         self.measured.clear()
         context: Any = Context()
-        return self._handler(payload, context)
+        with wiring.serving(self.stage.pipeline):
+            return self._handler(payload, context)
 
     def backfills(self) -> list[str]:
         return [one.document()["from"][:10] for one in self.stage.catalog.backfills("s")]

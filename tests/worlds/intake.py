@@ -6,22 +6,36 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tests.fakes import FakeCatalog, FakeClock, FakeOverflow, FakeStore, FakeValues, outside
+from tests.fakes import FakeCatalog, FakeClock, FakeOverflow, FakeStore, FakeValues, large_values
 from tests.ingest.streams import CONFIG, NOW
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
 from tidetable.events import Item
 from tidetable.ingest.circuit import Circuit
-from tidetable.ingest.drain import Drain, Pace, drain_message
+from tidetable.ingest.drain import Drain, drain_message
 from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.request import Ingest, IngestRequest, Outcome, ingest
 from tidetable.ingest.writing import Jitter
 from tidetable.names import parts_table
 from tidetable.periods import Kind, containing
 from tidetable.times import to_text
+from wiring import Pipeline
 
 LABEL = "2026-03-01"
 MINUTE = timedelta(minutes=1)
+
+
+class Letters:
+    """The queue of dead letters; unless it ``takes`` them, it cannot be reached."""
+
+    def __init__(self) -> None:
+        self.kept: list[str] = []
+        self.takes = False
+
+    def bury(self, body: str, reason: str) -> bool:
+        if self.takes:
+            self.kept.append(reason)
+        return self.takes
 
 
 class World:
@@ -32,11 +46,12 @@ class World:
         self.jitter = jitter
         self.clock = FakeClock(NOW)
         self.values = FakeValues()
-        self.outside = outside(self.values)
+        self.large = large_values(self.values)
         self.catalog = FakeCatalog()
         self.store = FakeStore(self.catalog)
         self.overflow = FakeOverflow()
         self.circuit = Circuit(self.clock)
+        self.letters = Letters()
         for days in range(3):
             period = containing(NOW - timedelta(days=days), Kind.DAY)
             table = f"tidetable-t.quakes.{period.label}"
@@ -57,24 +72,30 @@ class World:
         )
 
     def serving(self, known: KnownPeriods | None = None) -> Ingest:
-        return Ingest(
-            self.config,
-            self.catalog,
-            self.store,
-            self.overflow,
-            self.clock,
-            self.jitter,
-            self.circuit,
-            self.outside,
-            known or KnownPeriods(),
-        )
+        return self.pipeline(known=known or KnownPeriods()).ingest
 
     def drainer(self) -> Drain:
-        pace = Pace(self.clock)
-        return Drain(self.config, self.catalog, self.store, self.clock, self.jitter, self.outside, pace)
+        return self.pipeline().drain
+
+    def pipeline(self, **ports: Any) -> Pipeline:
+        """The functions' pipeline on these fakes."""
+        held = {
+            "config": self.config,
+            "catalog_reader": self.catalog,
+            "store": self.store,
+            "overflow": self.overflow,
+            "dead_letters": self.letters,
+            "clock": self.clock,
+            "jitter": self.jitter,
+            "circuit": self.circuit,
+            "values": self.values,
+            "large": self.large,
+        }
+        return Pipeline(**(held | ports))
 
     def drain(self, body: str, seconds: float = 0.0) -> int:
-        return drain_message(body, self.drainer(), lambda: seconds)
+        """Drain a message that may be buried; Undrainable is raised, as nothing takes dead letters here."""
+        return drain_message(body, self.drainer(), lambda: seconds).events
 
     def stored(self) -> int:
         return sum(map(len, self.store.tables.values()))

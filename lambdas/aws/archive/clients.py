@@ -6,18 +6,17 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
-
+from aws.errors import aws_errors
 from tidetable.catalog import State
 from tidetable.errors import ArchiveBusy, ArchiveFailed
-from tidetable.events import Event
-from tidetable.exact import decode_json, encode_json
-from tidetable.ports import ArchivePage, ArchiveRange, Version
-from tidetable.times import from_text, to_text
+from tidetable.ports import ArchivePage, ArchiveRange
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
+
+
+# Of a caller's 30 seconds the query function keeps the rest for the answer.
+_READ_SECONDS = 25
 
 
 class LambdaArchiver:
@@ -37,43 +36,28 @@ class LambdaArchiver:
 class LambdaArchiveReader:
     """Reads archived periods by calling the archive reader function."""
 
-    def __init__(self, client: LambdaClient, function: str) -> None:
+    def __init__(self, client: Callable[[int], LambdaClient], function: str) -> None:
         self._client = client
         self._function = function
 
     def read(self, keys: ArchiveRange, *, limit: int, ascending: bool) -> ArchivePage:
         """Call the function for one page."""
-        payload = {"keys": msgspec.to_builtins(keys), "limit": limit, "ascending": ascending}
-        return decode_page(_invoke(self._client, self._function, payload))
+        # Few queries reach an archive, and the package's import is a part of every cold start.
+        from tidetable.archive.wire import decode_page, encode_request
 
-
-def encode_page(page: ArchivePage) -> dict[str, Any]:
-    """A page as the reader function answers it; data as JSON text, so that numbers keep their digits."""
-    rows = [[one.series, to_text(one.time), one.id, encode_json(one.data).decode()] for one in page.events]
-    return {"events": rows, "more": page.more, "versions": page.versions, "reached": page.reached, "cut": page.cut}
-
-
-def decode_range(sent: Any) -> ArchiveRange:
-    """The range of a request."""
-    return msgspec.convert(sent, ArchiveRange)
-
-
-def decode_page(answer: Any) -> ArchivePage:
-    """The page of an answer."""
-    rows = answer["events"]
-    events = [Event(series, from_text(time), id, decode_json(data)) for series, time, id, data in rows]
-    versions = answer.get("versions")
-    known = None if versions is None else [Version(*one) for one in versions]
-    return ArchivePage(events, answer["more"], known, answer.get("reached"), answer.get("cut", False))
+        payload = encode_request(keys, limit, ascending=ascending)
+        return decode_page(_invoke(self._client(_READ_SECONDS), self._function, payload))
 
 
 def _invoke(client: LambdaClient, function: str, payload: dict[str, Any]) -> Any:
     try:
         answer = client.invoke(FunctionName=function, Payload=json.dumps(payload).encode())
         body = json.loads(answer["Payload"].read() or b"null")
-    except ReadTimeoutError as error:
-        raise ArchiveBusy(f"the archive function {function} is still at work") from error
-    except (ClientError, BotoCoreError) as error:
+    except aws_errors() as error:
+        from botocore.exceptions import ReadTimeoutError
+
+        if isinstance(error, ReadTimeoutError):
+            raise ArchiveBusy(f"the archive function {function} is still at work") from error
         raise ArchiveFailed(f"the archive function {function} did not answer: {error}") from error
     if "FunctionError" in answer:
         facts = body if isinstance(body, dict) else {}

@@ -15,9 +15,8 @@ from aws.codes import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCEL
 from aws.lean.answers import GOT, GOT_MANY, WROTE, GotMany, Wrote, page_of, throttling_reasons, why_of, wrote_one
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
 from aws.lean.reads import answered, read, read_all, read_whole
-from aws.lean.requests import batch_body, batches_of, put_body, put_text
 from aws.queries import query_request
-from aws.wire import item_of, item_text
+from aws.wire import batch_body, batches_of, item_of, item_text, put_body, put_text
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.events import Item

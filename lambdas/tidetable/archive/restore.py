@@ -21,8 +21,8 @@ from tidetable.catalog import Entry, Seen, State
 from tidetable.config import TableClass
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableThrottled
 from tidetable.expired import as_of
-from tidetable.ingest.routing import Outside
-from tidetable.ingest.writing import Jitter, write_outside, write_with_retries
+from tidetable.ingest.routing import LargeValueServices
+from tidetable.ingest.writing import Jitter, retry_writes, write_outside
 from tidetable.large import Packer, Place
 from tidetable.leases import leased
 from tidetable.lifecycle.ladder import level_for
@@ -48,7 +48,7 @@ class Restorer:
     tables: Tables
     store: EventStore
     jitter: Jitter
-    outside: Outside
+    large: LargeValueServices
 
 
 class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -167,12 +167,12 @@ def _write(part: Part, entry: Entry, restorer: Restorer, remaining: Callable[[],
     clock = restorer.archive.clock
     items = iter(restorer.archive.format.items(body, entry.layout))
     place = Place(entry.stream, entry.period.label, entry.table, entry.layout)
-    outside = restorer.outside
-    packer = Packer(None, "refuse", (), outside.compressor, outside.unique)
+    large = restorer.large
+    packer = Packer(None, "refuse", (), large.compressor, large.unique)
     budget: dict[str, Any] = {"remaining": remaining, "clock": clock, "jitter": restorer.jitter}
     while puts := [packer.put_again(item, place) for item in islice(items, _PUTS)]:
-        ready, written = write_outside(restorer.store, outside.values, puts, **budget)
-        written.add(write_with_retries(restorer.store, ready, **budget))
+        ready, written = write_outside(restorer.store, large.values, puts, **budget)
+        written.add(retry_writes(restorer.store.write, ready, **budget))
         if written.unwritten:
             raise ArchiveBusy(
                 f"{len(written.unwritten)} events of {part.key} could not be written in time; restore again"

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from tidetable.catalog import Entry, entry_at
 from tidetable.config import Config
 from tidetable.errors import TidetableError
 from tidetable.events import Event
 from tidetable.ingest.overflow import Message, decode_message
-from tidetable.ingest.routing import Outside, PeriodPlace
+from tidetable.ingest.routing import LargeValueServices, PeriodTarget
 from tidetable.ingest.versions import add_fenced, write_packed
 from tidetable.ingest.writing import Jitter, Remaining, write_outside
 from tidetable.large.pack import Packer
-from tidetable.ports import CatalogReader, Clock, EventStore, Guarded, Put, Transacted, Written
+from tidetable.ports import CatalogReader, Clock, DeadLetters, EventStore, Guarded, Put, Transacted, Written
 
 # Of a table's write units, for all consumers together: the others are the live traffic's.
 SHARE = 0.25
@@ -65,115 +66,136 @@ class Drain:
     config: Config
     catalog: CatalogReader
     store: EventStore
+    dead_letters: DeadLetters
     clock: Clock
     jitter: Jitter
-    outside: Outside
+    large: LargeValueServices
     pace: Pace
 
 
-def drain_message(body: str, parts: Drain, remaining: Remaining) -> int:
+class Drained(NamedTuple):
+    """The number of events written or, of a message that was buried, why no try can write it."""
+
+    events: int
+    buried: str | None = None
+
+
+def drain_message(body: str, ports: Drain, remaining: Remaining) -> Drained:
+    """Write a message's events, or bury it if no number of tries can; NotDrained if it must come again.
+
+    It must come again, too, if it should be buried and the queue of dead letters did not take it.
+    """
+    try:
+        return Drained(write_message(body, ports, remaining))
+    except Undrainable as error:
+        if ports.dead_letters.bury(body, str(error)):
+            return Drained(0, str(error))
+        raise
+
+
+def write_message(body: str, ports: Drain, remaining: Remaining) -> int:
     """Write every event of a message and return how many; NotDrained or Undrainable says what stands in the way.
 
     Writing an event again is harmless, so a message that was written in part is simply repeated.
     """
-    message = _message(body, parts)
-    entries = _entries(parts.catalog, message.stream, message.events)
+    message = _read_message(body, ports)
+    entries = _read_entries(ports.catalog, message.stream, message.events)
     direct: dict[str, tuple[Entry, list[Put]]] = {}
     for event in message.events:
         entry = entry_at(entries, event.time)
         if entry is None:
             raise NotDrained(f"no period table of {message.stream} is recorded for {event.time.isoformat()} yet")
-        put = _put(message, entry, event, parts)
-        if entry.writable and _in_window(message.stream, event, parts):
+        put = _make_put(message, entry, event, ports)
+        if entry.writable and _is_in_window(message.stream, event, ports):
             direct.setdefault(entry.table, (entry, []))[1].append(put)
         else:
-            _write_fenced(message.stream, put, entry, parts, remaining)
+            _write_fenced(message.stream, put, entry, ports, remaining)
     for entry, puts in direct.values():
-        _write_direct(message.stream, entry, puts, parts, remaining)
+        _write_direct(message.stream, entry, puts, ports, remaining)
     return len(message.events)
 
 
-def _message(body: str, parts: Drain) -> Message:
+def _read_message(body: str, ports: Drain) -> Message:
     try:
         message = decode_message(body)
         if message.kept is None:
             return message
-        kept = parts.outside.values.get(message.kept)
+        kept = ports.large.values.get(message.kept)
         if kept is None:
             raise ValueError(f"its events were kept in {message.kept}, which is not there")
-        return decode_message(parts.outside.compressor.expand(kept))
+        return decode_message(ports.large.compressor.expand(kept))
     except (ValueError, KeyError, TypeError) as error:
         raise Undrainable(f"the message cannot be read: {error}") from error
 
 
-def _put(message: Message, entry: Entry, event: Event, parts: Drain) -> Put:
-    policy = parts.config.streams.get(message.stream)
+def _make_put(message: Message, entry: Entry, event: Event, ports: Drain) -> Put:
+    policy = ports.config.streams.get(message.stream)
     if policy is None:
         return Put(entry.table, entry.layout.item_of(event, at=message.at))
-    packer = Packer.of(policy, parts.outside.compressor, parts.outside.unique)
-    place = PeriodPlace(message.stream, entry, entry.layout, packer, parts.clock.now())
-    put = place.put(entry.layout.item_of(event, at=message.at))
+    packer = Packer.of(policy, ports.large.compressor, ports.large.unique)
+    target = PeriodTarget(message.stream, entry, entry.layout, packer, ports.clock.now())
+    put = target.make_put(entry.layout.item_of(event, at=message.at))
     if put is None:
         raise Undrainable(f"an event of {message.stream} is too large for period {entry.period.label}")
     return put
 
 
-def _write_fenced(stream: str, put: Put, entry: Entry, parts: Drain, remaining: Remaining) -> None:
+def _write_fenced(stream: str, put: Put, entry: Entry, ports: Drain, remaining: Remaining) -> None:
     """Behind the window a table may be archived at any moment, hence the fence; once it is, no write may land."""
     sealed = f"period {entry.period.label} of {stream} is {entry.state}: restore it, then replay"
     if not entry.writable:
         raise Undrainable(sealed)
     ready, _ = write_outside(
-        parts.store, parts.outside.values, [put], remaining=remaining, clock=parts.clock, jitter=parts.jitter
+        ports.store, ports.large.values, [put], remaining=remaining, clock=ports.clock, jitter=ports.jitter
     )
     if not ready:
         raise NotDrained(f"what an event of {stream} refers to is still to be written")
     if "version" in put.item:
-        done = add_fenced(parts.store, put, entry)
+        done = add_fenced(ports.store, put, entry)
         if done is Transacted.HELD:
             raise NotDrained(f"others write to an event of {stream}, too")
     else:
-        done = parts.store.transact([Guarded(put, "newer")], entry)
+        done = ports.store.transact([Guarded(put, "newer")], entry)
     if done is Transacted.FENCED:
         raise Undrainable(sealed)
 
 
-def _write_direct(stream: str, entry: Entry, puts: list[Put], parts: Drain, remaining: Remaining) -> None:
+def _write_direct(stream: str, entry: Entry, puts: list[Put], ports: Drain, remaining: Remaining) -> None:
     """A few at a time, at the table's pace."""
     for start in range(0, len(puts), _AT_ONCE):
         some = puts[start : start + _AT_ONCE]
-        parts.pace.wait(entry, remaining)
-        written = _write_some(some, parts, remaining)
-        parts.pace.spent(entry, written.units + len(written.held))
+        ports.pace.wait(entry, remaining)
+        written = _write_some(some, ports, remaining)
+        ports.pace.spent(entry, written.units + len(written.held))
         if written.unwritten:
             missing = f"; missing: {', '.join(sorted(written.missing_tables))}" if written.missing_tables else ""
             left = len(puts) - start - len(some) + len(written.unwritten)
             raise NotDrained(f"{left} of {len(puts)} events of {stream} are still to be written{missing}")
 
 
-def _write_some(puts: list[Put], parts: Drain, remaining: Remaining) -> Written:
-    end = parts.clock.now() + _PATIENCE
+def _write_some(puts: list[Put], ports: Drain, remaining: Remaining) -> Written:
+    end = ports.clock.now() + _PATIENCE
 
     def patience() -> float:
-        return min(remaining(), (end - parts.clock.now()).total_seconds())
+        return min(remaining(), (end - ports.clock.now()).total_seconds())
 
     return write_packed(
-        parts.store,
-        parts.outside.values,
+        ports.store,
+        ports.large.values,
         puts,
-        lambda waiting: parts.store.write_each(waiting, "newer"),
+        lambda waiting: ports.store.write_each(waiting, "newer"),
         remaining=patience,
-        clock=parts.clock,
-        jitter=parts.jitter,
+        clock=ports.clock,
+        jitter=ports.jitter,
     )
 
 
-def _in_window(stream: str, event: Event, parts: Drain) -> bool:
+def _is_in_window(stream: str, event: Event, ports: Drain) -> bool:
     """Whether the event may still come by the API too: its table then is not even closed."""
-    policy = parts.config.streams.get(stream)
-    return policy is not None and event.time >= parts.clock.now() - policy.late
+    policy = ports.config.streams.get(stream)
+    return policy is not None and event.time >= ports.clock.now() - policy.late
 
 
-def _entries(catalog: CatalogReader, stream: str, events: list[Event]) -> list[Entry]:
+def _read_entries(catalog: CatalogReader, stream: str, events: list[Event]) -> list[Entry]:
     times: list[datetime] = [event.time for event in events]
     return list(catalog.entries(stream, min(times), max(times), consistent=True))

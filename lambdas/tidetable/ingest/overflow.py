@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tidetable.events import Event
@@ -11,12 +11,14 @@ from tidetable.times import from_text, to_text
 
 _VERSION = 2
 _KNOWN = (1, _VERSION)
+_MESSAGE_EVENTS = 25
+_MESSAGE_BYTES = 200_000
 
 
 class Message(NamedTuple):
     """Events that wait, and when they were accepted (epoch milliseconds; 0 if that is not known).
 
-    What is too large for a message is kept in an object, whose key is ``kept``; the object holds a message.
+    Events that are too large for a message are kept in an object, whose key is ``kept``; the object holds a message.
     """
 
     stream: str
@@ -25,10 +27,38 @@ class Message(NamedTuple):
     kept: str | None = None
 
 
+class Encoded(NamedTuple):
+    """The body of a message, its bytes in UTF-8, and the events in it."""
+
+    body: str
+    size: int
+    events: list[Event]
+
+
+def encode_messages(stream: str, events: Sequence[Event], at: int) -> Iterator[Encoded]:
+    """The events as messages of at most 25 events and, but for an event that is larger alone, 200 KB.
+
+    Small messages: a partial failure of the drain then repeats little. Each event is encoded once.
+    """
+    rows: list[str] = []
+    held: list[Event] = []
+    size = 0
+    for event in events:
+        row = _encode_row(event)
+        length = len(row) if row.isascii() else len(row.encode())
+        if held and (len(held) == _MESSAGE_EVENTS or size + length > _MESSAGE_BYTES):
+            yield _encode_rows(stream, at, rows, held)
+            rows, held, size = [], [], 0
+        rows.append(row)
+        held.append(event)
+        size += length
+    if held:
+        yield _encode_rows(stream, at, rows, held)
+
+
 def encode_message(stream: str, events: Sequence[Event], at: int = 0) -> str:
-    """The body of a message."""
-    rows = [(event.series, to_text(event.time), event.id, event.data) for event in events]
-    return _text({"version": _VERSION, "stream": stream, "at": at, "events": rows})
+    """The body of one message, however large."""
+    return _encode_rows(stream, at, [_encode_row(event) for event in events], list(events)).body
 
 
 def encode_ticket(stream: str, key: str) -> str:
@@ -37,15 +67,25 @@ def encode_ticket(stream: str, key: str) -> str:
 
 
 def decode_message(body: str | bytes) -> Message:
-    """What a message says; ValueError if it is none of ours."""
+    """Read a message; ValueError if it is not one of ours."""
     message = decode_json(body)
     if not isinstance(message, dict) or message.get("version") not in _KNOWN:
-        raise ValueError("this is no overflow message of a version that is understood")
+        raise ValueError("this is not an overflow message of a version that is understood")
     rows = message.get("events", ())
     events = [Event(series, from_text(time), id, data) for series, time, id, data in rows]
     return Message(message["stream"], events, message.get("at", 0), message.get("kept"))
 
 
-def _text(message: object) -> str:
+def _encode_row(event: Event) -> str:
+    return _text((event.series, to_text(event.time), event.id, event.data))
+
+
+def _encode_rows(stream: str, at: int, rows: Sequence[str], events: list[Event]) -> Encoded:
+    head = _text({"version": _VERSION, "stream": stream, "at": at}).removesuffix("}")
+    body = f'{head},"events":[{",".join(rows)}]}}'
+    return Encoded(body, len(body.encode()), events)
+
+
+def _text(value: object) -> str:
     # AWS: SQS refuses these two characters; every other that JSON leaves as it is may be in a message.
-    return encode_json(message).decode().replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")
+    return encode_json(value).decode().replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")

@@ -9,17 +9,18 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tidetable.catalog import Backfill, Entry
-from tidetable.config import Config, Stream
+from tidetable.config import Config
 from tidetable.ingest.bodies import decode_body
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.known import KnownPeriods
-from tidetable.ingest.routing import Outside, Routed, route
-from tidetable.ingest.verdicts import Candidate, Judge, Rejection, Window
+from tidetable.ingest.routing import LargeValueServices, Routed, route
+from tidetable.ingest.submission import Durable, Rejection, Submission, rejections_of, slot_of
+from tidetable.ingest.verdicts import Judge, Window
 from tidetable.ingest.versions import write_packed
-from tidetable.ingest.writing import Jitter, Remaining, write_with_retries
+from tidetable.ingest.writing import Jitter, Remaining, retry_writes
 from tidetable.keys import Layout
 from tidetable.large.pack import Packer
-from tidetable.ports import CatalogReader, Clock, EventStore, Overflow, Put, Written
+from tidetable.ports import CatalogReader, Clock, EventStore, Overflow, Written
 from tidetable.problems import Problem, ProblemError, refuse, unknown_stream
 from tidetable.times import to_micros, to_text
 from tidetable.values import MAX_ITEM_BYTES
@@ -70,7 +71,7 @@ class Outcome:
         """The answer's body."""
         window: dict[str, Any] = {"oldest": to_text(self.window.oldest), "newest": to_text(self.window.newest)}
         if self.backfills is not None:
-            window["backfills"] = [one.document() for one in self.backfills]
+            window["backfills"] = [backfill.document() for backfill in self.backfills]
         document: dict[str, Any] = {
             "accepted": self.accepted,
             "queued": self.queued,
@@ -85,7 +86,10 @@ class Outcome:
 
 def errors_of(rejections: Sequence[Rejection]) -> list[dict[str, Any]]:
     """The rejections as the API lists them."""
-    return [{"index": one.index, "id": one.id, "code": one.code, "detail": one.detail} for one in rejections]
+    return [
+        {"index": rejection.index, "id": rejection.id, "code": rejection.code, "detail": rejection.detail}
+        for rejection in rejections
+    ]
 
 
 @dataclass(slots=True)
@@ -99,44 +103,58 @@ class Ingest:
     clock: Clock
     jitter: Jitter
     circuit: Circuit
-    outside: Outside
+    large: LargeValueServices
     known: KnownPeriods = field(default_factory=KnownPeriods)
 
 
-def ingest(request: IngestRequest, parts: Ingest, remaining: Remaining) -> Outcome:
+def ingest(request: IngestRequest, ports: Ingest, remaining: Remaining) -> Outcome:
     """Take a request's events; ProblemError for one that is refused whole, with nothing written."""
-    stream = parts.config.streams.get(request.stream)
+    stream = ports.config.streams.get(request.stream)
     if stream is None:
-        raise unknown_stream(request.stream, parts.config.streams)
-    api = parts.config.api
-    candidates = decode_body(request.body, request.content_type, max_body=api.max_body, max_events=api.max_events)
-    now = parts.clock.now()
-    window = Window.of(stream, now)
-    layout, at = stream.layout, to_micros(now) // 1000
-    imports = _Imports(stream.name, parts.catalog, now)
-    packer = Packer.of(stream, parts.outside.compressor, parts.outside.unique)
+        raise unknown_stream(request.stream, ports.config.streams)
+    api, large = ports.config.api, ports.large
+    values = decode_body(request.body, request.content_type, max_body=api.max_body, max_events=api.max_events)
+    now = ports.clock.now()
+    window, layout, at = Window.of(stream, now), stream.layout, to_micros(now) // 1000
+    imports = _Imports(stream.name, ports.catalog, now)
+    packer = Packer.of(stream, large.compressor, large.unique)
     small = packer.compress_above is None and _is_small(request.body, layout)
     judge = Judge(stream, layout, window, now, imports, small=small, packs=packer.packs, at=at)
-    accepted = _Accepted(judge, candidates)
-    _refuse_whole(accepted.rejections, len(candidates), request)
-    times = [one.event.time for one in accepted.taken]
-    entries = _entries(stream.name, min(times), max(times), window, now, parts)
-    routed = route(stream.name, accepted.taken, entries, packer, layout=layout, oldest=window.oldest, now=now, at=at)
-    accepted.seal(routed.sealed, stream)
-    accepted.refuse_large(routed.oversized)
-    _refuse_whole(accepted.rejections, len(candidates), request)
-    outcome = _store(stream, accepted, routed, window, at, parts, remaining)
-    outcome.backfills = imports.running
-    return outcome
+    verdicts = judge.judge_all(values)
+    _refuse_whole(rejections_of(verdicts), len(values), request)
+    submissions = [verdict for verdict in verdicts if type(verdict) is Submission]
+    times = [submission.event.time for submission in submissions]
+    entries = _read_entries(stream.name, min(times), max(times), window, now, ports)
+    routed = route(stream.name, submissions, entries, packer, layout=layout, oldest=window.oldest, now=now, at=at)
+    rejections = rejections_of(verdicts)
+    _refuse_whole(rejections, len(values), request)
+    written = _store(routed, ports, remaining)
+    _queue(stream.name, submissions, at, ports.overflow)
+    refs: list[str | None] = [None] * len(values)
+    for submission, ref in zip(routed.submissions, routed.refs, strict=True):
+        refs[submission.index] = ref
+    fates = [submission.fate for submission in submissions]
+    return Outcome(
+        accepted=fates.count(Durable.STORED),
+        queued=fates.count(Durable.QUEUED),
+        rejections=rejections,
+        refs=refs,
+        window=window,
+        write_units=written.units,
+        throttled=written.throttled,
+        reasons=written.reasons,
+        newest=max(times),
+        backfills=imports.running,
+    )
 
 
-def _entries(
-    stream: str, oldest: datetime, newest: datetime, window: Window, now: datetime, parts: Ingest
+def _read_entries(
+    stream: str, oldest: datetime, newest: datetime, window: Window, now: datetime, ports: Ingest
 ) -> Sequence[Entry]:
-    """The periods from the oldest event of the request to its newest. What was kept of them serves the window alone."""
+    """The periods from the oldest event of the request to its newest. Entries that were kept serve the window alone."""
     if oldest < window.oldest:
-        return parts.catalog.entries(stream, oldest, newest)
-    return parts.known.covering(parts.catalog, stream, oldest, newest, now)
+        return ports.catalog.entries(stream, oldest, newest)
+    return ports.known.covering(ports.catalog, stream, oldest, newest, now)
 
 
 def _is_small(body: bytes, layout: Layout) -> bool:
@@ -160,43 +178,13 @@ class _Imports:
 
     def __call__(self, time: datetime) -> bool:
         if self.running is None:
-            self.running = [one for one in self._catalog.backfills(self._stream) if self._now < one.opened.until]
-        return any(one.holds(time, self._now) for one in self.running)
-
-
-class _Accepted:
-    """The events of a request that stand so far, with their indexes in it."""
-
-    def __init__(self, judge: Judge, candidates: Sequence[Any]) -> None:
-        self._candidates = candidates
-        self.count = len(candidates)
-        judged = [judge(index, one) for index, one in enumerate(candidates)]
-        self.rejections = [one for one in judged if type(one) is Rejection]
-        self.taken = [one for one in judged if type(one) is Candidate]
-        self.indexes: Sequence[int] = range(self.count)
-        if self.rejections:
-            self.indexes = [index for index, one in enumerate(judged) if type(one) is Candidate]
-
-    def seal(self, sealed: Sequence[int], stream: Stream) -> None:
-        """Reject the events whose period takes no more writes."""
-        for index in sealed:
-            at = self.indexes[index]
-            detail = (
-                f"the period of {to_text(self.taken[index].event.time)} in {stream.name} is archived, or not open yet"
-            )
-            self.rejections.append(Rejection.of(at, self._candidates[at], "too_old", detail))
-        self.rejections.sort(key=lambda one: one.index)
-
-    def refuse_large(self, oversized: Sequence[int]) -> None:
-        """Reject the events that are too large for every remedy."""
-        for index in oversized:
-            at = self.indexes[index]
-            detail = f"the event takes {self.taken[index].size} bytes, more than its period's tables can keep"
-            self.rejections.append(Rejection.of(at, self._candidates[at], "too_large", detail))
-        self.rejections.sort(key=lambda one: one.index)
+            backfills = self._catalog.backfills(self._stream)
+            self.running = [backfill for backfill in backfills if self._now < backfill.opened.until]
+        return any(backfill.holds(time, self._now) for backfill in self.running)
 
 
 def _refuse_whole(rejections: Sequence[Rejection], count: int, request: IngestRequest) -> None:
+    """Raise ProblemError if all ``count`` events are rejected or, with ``handling=strict``, if any is."""
     if not rejections or not (request.strict or len(rejections) == count):
         return
     listed = {"rejected": len(rejections), "errors": errors_of(rejections[:LISTED])}
@@ -207,87 +195,48 @@ def _refuse_whole(rejections: Sequence[Rejection], count: int, request: IngestRe
     raise refuse(422, "all_refused", f"every event was refused; nothing was written{more}", **listed)
 
 
-def _store(
-    stream: Stream,
-    accepted: _Accepted,
-    routed: Routed,
-    window: Window,
-    at: int,
-    parts: Ingest,
-    remaining: Remaining,
-) -> Outcome:
-    # The last event of a key wins, as it would if each had come in a request of its own; versions are all kept.
-    holders: dict[tuple[object, ...], int] = (
-        {(put.table, put.item["pk"], put.item["sk"]): index for index, put in routed.puts.items()}
-        if routed.plain
-        else {_holder(index, put): index for index, put in routed.puts.items()}
-    )
-    written = _write([routed.puts[index] for index in holders.values()], routed, parts, remaining)
-    waiting = list(routed.homeless)
-    if written.unwritten:
-        unwritten = {id(put) for put in written.unwritten}
-        waiting += [index for index in holders.values() if id(routed.puts[index]) in unwritten]
-        waiting.sort()
-    unsafe = parts.overflow.send(stream.name, [accepted.taken[index].event for index in waiting], at) if waiting else []
-    if unsafe:
-        raise _not_durable(len(unsafe))
-    refs: list[str | None] = list(routed.refs.values())
-    if len(refs) < accepted.count:
-        refs = [None] * accepted.count
-        for index, ref in routed.refs.items():
-            refs[accepted.indexes[index]] = ref
-    queued = len(routed.homeless)
-    if written.unwritten:
-        # A duplicate shares the fate of the event that stands for it.
-        late = {put.place for put in written.unwritten if "version" not in put.item}
-        queued += sum(put.place in late for put in routed.puts.values())
-        queued += sum("version" in put.item for put in written.unwritten)
-    return Outcome(
-        accepted=len(accepted.taken) - len(routed.sealed) - len(routed.oversized) - queued,
-        queued=queued,
-        rejections=accepted.rejections,
-        refs=refs,
-        window=window,
-        write_units=written.units,
-        throttled=written.throttled,
-        reasons=written.reasons,
-        newest=max([one.event.time for one in accepted.taken], default=None),
-    )
+def _store(routed: Routed, ports: Ingest, remaining: Remaining) -> Written:
+    """Write as many submissions as their tables take within the budget, and decide the fates of all.
 
-
-def _holder(index: int, put: Put) -> tuple[object, ...]:
-    """What one put stands for in a request: all of its place or, as a version, itself."""
-    return put.place if "version" not in put.item else (index,)
-
-
-def _write(puts: Sequence[Put], routed: Routed, parts: Ingest, remaining: Remaining) -> Written:
-    """Write what the tables take within the budget; those of tables that are left alone for now are not tried."""
-    shut = {table for table in routed.tables if not parts.circuit.admits(table)}
-    tried = [put for put in puts if put.table not in shut] if shut else puts
-    budget = _budget(remaining, parts.clock.now() + WRITE_BUDGET, parts.clock)
-    options: dict[str, Any] = {"remaining": budget, "clock": parts.clock, "jitter": parts.jitter}
+    The last event of a slot is written for all of its slot, as it would win if each had come in a request of its own. Of equal
+    versions one is enough. A table whose circuit is open is not tried.
+    """
+    puts = {submission.slot: submission.put for submission in routed.submissions if submission.put is not None}
+    shut = {table for table in routed.tables if not ports.circuit.admits(table)}
+    tried = [put for put in puts.values() if put.table not in shut]
+    budget = _limit(remaining, ports.clock.now() + WRITE_BUDGET, ports.clock)
+    options: dict[str, Any] = {"remaining": budget, "clock": ports.clock, "jitter": ports.jitter}
     if routed.plain:
-        written = write_with_retries(parts.store, tried, **options)
+        written = retry_writes(ports.store.write, tried, **options)
     else:
-        written = write_packed(parts.store, parts.outside.values, tried, parts.store.write, **options)
-    # What has parts or an object may wait for those, and says nothing of the table.
-    late = {put.table for put in written.unwritten if not (put.parts or put.blob)} - written.missing_tables
-    parts.circuit.tripped(late)
-    parts.circuit.closed(routed.tables - shut - late)
-    written.unwritten += [put for put in puts if put.table in shut]
+        written = write_packed(ports.store, ports.large.values, tried, ports.store.write, **options)
+    # A put with parts or an object may wait for those, and says nothing of the table.
+    throttled = {put.table for put in written.unwritten if not (put.parts or put.blob)} - written.missing_tables
+    ports.circuit.tripped(throttled)
+    ports.circuit.closed(routed.tables - shut - throttled)
+    unwritten = {slot_of(put) for put in written.unwritten} | {slot for slot, put in puts.items() if put.table in shut}
+    for submission in routed.submissions:
+        submission.fate = Durable.QUEUED if submission.slot in unwritten else Durable.STORED
     return written
 
 
-def _budget(remaining: Remaining, end: datetime, clock: Clock) -> Remaining:
-    return lambda: min(remaining(), (end - clock.now()).total_seconds())
+def _queue(stream: str, submissions: Sequence[Submission], at: int, overflow: Overflow) -> None:
+    """Queue the events that no table took, of each slot the last; ProblemError if that fails for any.
 
-
-def _not_durable(count: int) -> ProblemError:
-    return ProblemError(
-        Problem(
-            503,
-            "not_durable",
-            f"{count} events could be neither stored nor queued; send the whole request again, which is harmless",
-            headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
+    Then nothing of the request is acknowledged, although some of it may be stored.
+    """
+    waiting = {
+        submission.slot or submission.index: submission.event
+        for submission in submissions
+        if submission.fate is Durable.QUEUED
+    }
+    lost = overflow.send(stream, list(waiting.values()), at) if waiting else ()
+    if lost:
+        detail = (
+            f"{len(lost)} events could be neither stored nor queued; send the whole request again, which is harmless"
         )
-    )
+        raise ProblemError(Problem(503, "not_durable", detail, headers={"Retry-After": str(RETRY_AFTER_SECONDS)}))
+
+
+def _limit(remaining: Remaining, end: datetime, clock: Clock) -> Remaining:
+    return lambda: min(remaining(), (end - clock.now()).total_seconds())

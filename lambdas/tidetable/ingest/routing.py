@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from tidetable.catalog import Entry, entry_at
 from tidetable.events import Item
-from tidetable.ingest.verdicts import Candidate
+from tidetable.ingest.submission import Durable, Submission, slot_of
 from tidetable.ingest.versions import first_version
 from tidetable.keys import Layout, ref_texts
 from tidetable.large.pack import Packer, Place
 from tidetable.ports import Compressor, Put, Values
+from tidetable.times import to_text
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
+class LargeValueServices:
     """What large values need besides the tables. ``unique`` names objects, each only once."""
 
     values: Values
@@ -26,23 +27,20 @@ class Outside:
 
 @dataclass(slots=True)
 class Routed:
-    """Events with their places: ``puts`` and ``refs`` go by the event's index among those given.
+    """The submissions that go to tables, in the order of the request, and the ref of each.
 
-    ``plain`` says that no put is a version or refers to anything, ``tables`` which period tables they go to.
+    ``plain`` says that no put is a version or refers to anything, ``tables`` which period tables the puts go to.
     """
 
     plain: bool = True
     tables: set[str] = field(default_factory=set)
-    puts: dict[int, Put] = field(default_factory=dict)
-    refs: dict[int, str] = field(default_factory=dict)
-    homeless: list[int] = field(default_factory=list)  # no period table is recorded for their time, yet
-    sealed: list[int] = field(default_factory=list)  # their period is archived, deleted or not open: no write may land
-    oversized: list[int] = field(default_factory=list)  # no remedy of the stream's fits them into their period's table
+    submissions: list[Submission] = field(default_factory=list)
+    refs: Sequence[str] = ()
 
 
 def route(
     stream: str,
-    candidates: Iterable[Candidate],
+    submissions: Sequence[Submission],
     entries: Sequence[Entry],
     packer: Packer,
     *,
@@ -51,64 +49,70 @@ def route(
     now: datetime,
     at: int,
 ) -> Routed:
-    """Find each event's table and key; nothing is looked up but the periods, which are given.
+    """Give each submission its put, or its fate: it is queued if its period is not recorded yet, and rejected if no table may
+    take it. Nothing is looked up.
 
-    ``layout`` is the one that the candidates' items have; a period with another gives them another. Before ``oldest`` only a
-    table that is open for a backfill takes events: any other may be archived at any moment.
+    ``entries`` are the periods, ``layout`` is the layout of the submissions' items; a period with another gives them another
+    item. Before ``oldest`` only a table that is open for a backfill takes events: any other may be archived at any moment.
     """
     routed = Routed()
-    place: PeriodPlace | None = None
-    plain = packer.plain
+    bound, always_plain = routed.submissions, packer.plain
+    period: PeriodTarget | None = None
     labels: list[str] = []
     pks: list[str] = []
     sks: list[str] = []
-    for index, candidate in enumerate(candidates):
-        time = candidate.event.time
+    for submission in submissions:
+        time = submission.event.time
         # Events of one period mostly come together.
-        if place is None or not place.start <= time < place.end:
+        if period is None or not period.start <= time < period.end:
             entry = entry_at(entries, time)
             if entry is None:
-                routed.homeless.append(index)
+                submission.fate = Durable.QUEUED
                 continue
-            place = PeriodPlace(stream, entry, layout, packer, now)
-            if place.writable:
-                routed.tables.add(place.table)
-        if not (place.writable and (time >= oldest or place.open)):
-            routed.sealed.append(index)
+            period = PeriodTarget(stream, entry, layout, packer, now)
+            if period.writable:
+                routed.tables.add(period.table)
+        if not (period.writable and (time >= oldest or period.open)):
+            detail = f"the period of {to_text(time)} in {stream} is archived, or not open yet"
+            submission.reject("too_old", detail)
             continue
-        item = candidate.item if place.same else place.layout.item_of(candidate.event, at=at)
-        if place.plain and candidate.size <= plain:
-            put: Put | None = Put(place.table, item)
+        item = submission.item if period.same else period.layout.item_of(submission.event, at=at)
+        pk, sk = item["pk"], item["sk"]
+        if period.plain and submission.size <= always_plain:
+            submission.put = Put(period.table, item)
+            submission.slot = (period.table, pk, sk)
         else:
-            put, routed.plain = place.put(item), False
-        if put is None:
-            routed.oversized.append(index)
-            continue
-        routed.puts[index] = put
-        labels.append(place.label)
-        pks.append(item["pk"])
-        sks.append(item["sk"])
+            put, routed.plain = period.make_put(item), False
+            if put is None:
+                detail = f"the event takes {submission.size} bytes, more than its period's tables can keep"
+                submission.reject("too_large", detail)
+                continue
+            submission.put, submission.slot = put, slot_of(put)
+        bound.append(submission)
+        labels.append(period.label)
+        pks.append(pk)
+        sks.append(sk)
     # All refs at once cost a fifth of what they cost one by one.
-    routed.refs = dict(zip(routed.puts, ref_texts(stream, labels, pks, sks), strict=True))
+    routed.refs = ref_texts(stream, labels, pks, sks)
     return routed
 
 
-class PeriodPlace:
-    """What of a period is asked for each of its events, worked out once."""
+class PeriodTarget:
+    """The facts of a period that routing needs for each of its events, worked out once."""
 
     def __init__(self, stream: str, entry: Entry, layout: Layout, packer: Packer, now: datetime) -> None:
         self.start, self.end = entry.period.start, entry.period.end
         self.label, self.table, self.layout = entry.period.label, entry.table, entry.layout
         self.writable, self.open = entry.writable, entry.is_open(now)
         self.same = entry.layout == layout
-        # What other indexes hold of an event was not measured with it.
+        # An event was measured without the copies that other indexes hold of it.
         copies = not self.same and any(index.project for index in entry.layout.indexes)
         self.plain = not (entry.layout.versioned or copies)
         self._packer = packer
         self._place = Place(stream, entry.period.label, entry.table, entry.layout)
 
-    def put(self, item: Item) -> Put | None:
-        """The item in the form in which the period's table takes it; None if there is none that it fits into."""
+    def make_put(self, item: Item) -> Put | None:
+        """The item in the form in which the period's table takes it; None if it fits in no form."""
         if self.layout.versioned:
             item = first_version(item, item["data"])
         return self._packer.put(item, self._place)

@@ -14,7 +14,7 @@ from tidetable.catalog import Entry
 from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.events import Item, JsonObject
 from tidetable.exact import canonical_json
-from tidetable.ingest.writing import Jitter, Remaining, retried, write_outside
+from tidetable.ingest.writing import Jitter, Remaining, retry_writes, write_outside
 from tidetable.keys import ATTRIBUTES
 from tidetable.large.forms import stem
 from tidetable.ports import Clock, EventStore, Guarded, Put, Transacted, Values, Written
@@ -49,7 +49,7 @@ def write_versions(
             total.add(written)
         return total
 
-    return retried(attempt, puts, remaining=remaining, clock=clock, jitter=jitter)
+    return retry_writes(attempt, puts, remaining=remaining, clock=clock, jitter=jitter)
 
 
 def write_packed(
@@ -67,7 +67,7 @@ def write_packed(
     versions = [put for put in ready if "version" in put.item]
     total.add(write_versions(store, versions, remaining=remaining, clock=clock, jitter=jitter))
     plain = [put for put in ready if "version" not in put.item]
-    total.add(retried(write, plain, remaining=remaining, clock=clock, jitter=jitter))
+    total.add(retry_writes(write, plain, remaining=remaining, clock=clock, jitter=jitter))
     return total
 
 
@@ -106,8 +106,8 @@ def _is_repeat(item: Item, held: Item) -> bool:
 def _successors(put: Put, held: Item) -> list[Guarded]:
     """The event's newest version and the one that goes behind it, which is the given one if it was accepted earlier."""
     count = int(held["version"])
-    late = put.item["at"] < held["at"]
-    newest, other = (held, put.item) if late else (put.item, held)
+    older = put.item["at"] < held["at"]
+    newest, other = (held, put.item) if older else (put.item, held)
     past = (other["digest"] + held.get("past", ""))[: _REMEMBERED * _DIGITS]
     # Only the newest version is in the indexes.
     earlier = {name: value for name, value in other.items() if name != "past" and not name.startswith(ATTRIBUTES)}

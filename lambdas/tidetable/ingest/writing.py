@@ -18,7 +18,7 @@ Remaining = Callable[[], float]
 Jitter = Callable[[float], float]
 
 
-def retried(
+def retry_writes(
     attempt: Callable[[Sequence[Put]], Written],
     puts: Sequence[Put],
     *,
@@ -26,7 +26,7 @@ def retried(
     clock: Clock,
     jitter: Jitter,
 ) -> Written:
-    """Attempt puts until all are written or the time is up; what is not is returned, in no state between.
+    """Attempt puts until all are written or the time is up; the others are the result's ``unwritten``.
 
     Full jitter, so that many throttled functions do not come back in step. Puts whose table is missing are not tried
     again: a table appears by the lifecycle's doing, in minutes, not in the time of a request.
@@ -49,24 +49,20 @@ def retried(
     return total
 
 
-def write_with_retries(
-    store: EventStore, puts: Sequence[Put], *, remaining: Remaining, clock: Clock, jitter: Jitter
-) -> Written:
-    """Write what can be written before the time is up; an item that is there already is replaced."""
-    return retried(store.write, puts, remaining=remaining, clock=clock, jitter=jitter)
-
-
 def write_outside(
     store: EventStore, values: Values, puts: Sequence[Put], *, remaining: Remaining, clock: Clock, jitter: Jitter
 ) -> tuple[list[Put], Written]:
-    """Write what puts refer to. Tells those whose data is durable, and what it took; the others are its ``unwritten``."""
+    """Write the parts and objects that puts refer to.
+
+    Answers the puts whose data is durable, and what became of the writes; the other puts are its ``unwritten``.
+    """
     parts = {part.place: part for put in puts for part in put.parts}
-    written = write_with_retries(store, list(parts.values()), remaining=remaining, clock=clock, jitter=jitter)
-    late = {part.place for part in written.unwritten}
+    written = retry_writes(store.write, list(parts.values()), remaining=remaining, clock=clock, jitter=jitter)
+    missing = {part.place for part in written.unwritten}
     ready: list[Put] = []
     written.unwritten = []
     for put in puts:
-        safe = not any(part.place in late for part in put.parts)
+        safe = not any(part.place in missing for part in put.parts)
         safe = safe and (put.blob is None or (remaining() > 0 and values.put(put.blob)))
         (ready if safe else written.unwritten).append(put)
     return ready, written

@@ -26,7 +26,7 @@ class Blob(msgspec.Struct, frozen=True, gc=False):
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):
-    """An item on its way to a table. ``parts`` and ``blob`` are what it refers to, and are written before it.
+    """An item on its way to a table. It refers to ``parts`` and ``blob``, which are written before it.
 
     A part's key is its partition key alone.
     """
@@ -249,4 +249,12 @@ class Overflow(Protocol):
 
     def send(self, stream: str, events: Sequence[Event], at: int) -> Sequence[Event]:
         """Queue events that were accepted at an instant, in epoch milliseconds; returns those that could not be queued."""
+        ...
+
+
+class DeadLetters(Protocol):
+    """The queue of messages that cannot be written, with the reason beside each."""
+
+    def bury(self, body: str, reason: str) -> bool:
+        """Keep a message and why it is here; False if it may not have been kept."""
         ...

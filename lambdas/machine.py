@@ -1,0 +1,42 @@
+"""This machine: its clock, its randomness and its threads."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+
+class SystemClock:
+    """The time of this machine."""
+
+    def now(self) -> datetime:
+        """The present instant in UTC."""
+        return datetime.now(UTC)
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        time.sleep(seconds)
+
+
+def draw_pause(longest: float) -> float:
+    """A random share of a pause."""
+    # From the system's own source: functions that start from one snapshot would draw the same numbers.
+    return random.SystemRandom().uniform(0, longest)
+
+
+def make_pool(width: int) -> Executor:
+    """A pool of so many threads."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(width)
+
+
+def draw_name() -> str:
+    """128 random bits as 32 hexadecimal digits."""
+    return os.urandom(16).hex()

@@ -1,0 +1,44 @@
+"""The wire form of reading an archive: the query function's request, and the page that the archive reader answers."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tidetable.events import Event
+from tidetable.exact import decode_json, encode_json
+from tidetable.ports import ArchivePage, ArchiveRange, Version
+from tidetable.times import from_text, to_text
+
+
+class PageRequest(NamedTuple):
+    """The range of one archived period that a page is read from, and how much of it."""
+
+    range: ArchiveRange
+    limit: int
+    ascending: bool
+
+
+def encode_request(range: ArchiveRange, limit: int, *, ascending: bool) -> dict[str, Any]:
+    """A request as JSON values."""
+    return {"keys": msgspec.to_builtins(range), "limit": limit, "ascending": ascending}
+
+
+def decode_request(payload: Any) -> PageRequest:
+    """The request that ``encode_request`` wrote; msgspec.ValidationError for a range of other types."""
+    return PageRequest(msgspec.convert(payload["keys"], ArchiveRange), payload["limit"], payload["ascending"])
+
+
+def encode_page(page: ArchivePage) -> dict[str, Any]:
+    """A page as JSON values; data as JSON text, so that numbers keep their digits."""
+    rows = [[event.series, to_text(event.time), event.id, encode_json(event.data).decode()] for event in page.events]
+    return {"events": rows, "more": page.more, "versions": page.versions, "reached": page.reached, "cut": page.cut}
+
+
+def decode_page(payload: Any) -> ArchivePage:
+    """The page that ``encode_page`` wrote."""
+    events = [Event(series, from_text(time), id, decode_json(data)) for series, time, id, data in payload["events"]]
+    versions = payload.get("versions")
+    known = None if versions is None else [Version(*version) for version in versions]
+    return ArchivePage(events, payload["more"], known, payload.get("reached"), payload.get("cut", False))

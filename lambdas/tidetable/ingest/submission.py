@@ -1,0 +1,82 @@
+"""One event of a request on its way, from the verdict on it to its fate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal
+
+import msgspec
+
+from tidetable.events import Event, Item
+from tidetable.ingest.bodies import Sent
+from tidetable.keys import MAX_NAME_BYTES
+from tidetable.ports import Put
+
+Code = Literal["invalid", "too_old", "too_new", "too_large"]
+
+# The path of a field is part of some details, and may be as long as a body.
+_LONGEST_DETAIL = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why the event at ``index`` of a request is refused; ``id`` is its own, None if it has no usable id."""
+
+    index: int
+    id: str | None
+    code: Code
+    detail: str
+
+    @classmethod
+    def of(cls, index: int, sent: Any, code: Code, detail: str) -> Rejection:
+        """The rejection of a decoded value, with the value's id if it has one."""
+        id = sent.id if isinstance(sent, Sent) else sent.get("id") if isinstance(sent, dict) else None
+        # No event has a longer id, and an answer must not repeat megabytes of what it refuses.
+        usable = isinstance(id, str) and len(id) <= MAX_NAME_BYTES
+        return cls(index, id if usable else None, code, detail[:_LONGEST_DETAIL])
+
+
+class Durable(Enum):
+    """Where an acknowledged event is: in its period table, or in the overflow queue."""
+
+    STORED = "stored"
+    QUEUED = "queued"
+
+
+# Table and key of an item and, of a version, the digest of its data: two puts of one slot are one write.
+Slot = tuple[str, ...]
+
+
+def slot_of(put: Put) -> Slot:
+    """The slot of a put, from the put alone."""
+    return (*put.place, put.item["digest"]) if "version" in put.item else put.place
+
+
+class Submission(msgspec.Struct, gc=False, eq=False):
+    """An event that may be written. ``index`` is its place in the request, and the only number that names it.
+
+    ``sent`` is the decoded value. ``item`` has the stream's present layout, and ``size`` bytes (0 if it is surely small).
+    Routing gives it its ``put``, and the put's ``slot``: of several submissions with one slot only the last is written, and all
+    share its fate. ``fate`` is None until it is decided.
+    """
+
+    index: int
+    sent: Any
+    event: Event
+    item: Item
+    size: int = 0
+    put: Put | None = None
+    slot: Slot = ()
+    fate: Rejection | Durable | None = None
+
+    def reject(self, code: Code, detail: str) -> None:
+        """Refuse the event after all."""
+        self.fate = Rejection.of(self.index, self.sent, code, detail)
+
+
+def rejections_of(verdicts: Sequence[Submission | Rejection]) -> list[Rejection]:
+    """The rejections so far, in the order of the request."""
+    fates = [verdict if type(verdict) is Rejection else verdict.fate for verdict in verdicts]
+    return [fate for fate in fates if type(fate) is Rejection]
