@@ -60,7 +60,7 @@ def test_the_api_description_names_every_route_and_no_other() -> None:
 
 
 def test_every_parameter_is_described() -> None:
-    from tidetable.query.params import KNOWN
+    from tidetable.query.parse import KNOWN
 
     text = (ROOT / "docs" / "api.md").read_text()
     assert all(f"`{name}`" in text for name in KNOWN)
@@ -143,5 +143,5 @@ def _requests(bucket: str, shards: int) -> list[int]:
     for length in (1, 7, 31):
         given = {"from": [to_text(end - timedelta(days=length))], "to": [to_text(end)]}
         plan = plan_query(parse_query(stream, given, end, SEAL), entries)
-        found.append(sum(stage.count for stage in plan.stages))
+        found.append(sum(scan.count for scan in plan.scans))
     return found

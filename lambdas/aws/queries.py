@@ -9,7 +9,7 @@ from aws.wire import value_of
 from tidetable.conditions import Condition, numbers_of
 from tidetable.events import Item
 from tidetable.keys import Index
-from tidetable.ports import Asked, KeyRange
+from tidetable.ports import KeyRange, RangeRead
 
 _ORDERED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 # Alternatives, of which one must hold.
@@ -45,9 +45,9 @@ class _Values(dict[str, dict[str, Any]]):
         return short
 
 
-def query_request(asked: Asked, *, ascending: bool, consistent: bool, fields: Sequence[str] = ()) -> dict[str, Any]:
+def query_request(read: RangeRead, *, ascending: bool, consistent: bool, fields: Sequence[str] = ()) -> dict[str, Any]:
     """The members of a Query; with ``fields``, of the items' data only those are answered."""
-    keys, limit = asked
+    keys, limit = read
     names, values = _Names(), _Values()
     index = keys.index
     low, high = keys.low, keys.high

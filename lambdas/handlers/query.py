@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from aws_lambda_powertools.metrics import MetricUnit
@@ -15,29 +15,30 @@ from handlers._http import Response, complete_answers, json_response, problem_re
 from handlers._observe import logger, metrics, observed, seconds_left, uncollected
 from settings import config, settings
 from tidetable.config import Stream
-from tidetable.problems import Problem, ProblemError, refuse, unknown_stream
+from tidetable.ports import Tables
+from tidetable.problems import Problem, ProblemError, unknown_stream
 from tidetable.query import (
     FORMAT,
     Answer,
     Cost,
+    Reader,
+    Seal,
     describe_periods,
     describe_streams,
     explain_query,
     find_latest,
-    fits,
     form_of,
     get_event,
     parse_periods,
     parse_query,
     refuse_unwritable,
-    rendered,
+    render,
     run_query,
     unavailable,
 )
 
-if TYPE_CHECKING:
-    from tidetable.query.aggregates import Aggregate
-    from tidetable.query.rankings import Top
+# A query of any of the routes that answer in pages.
+_Query = TypeVar("_Query")
 
 
 class Request(NamedTuple):
@@ -87,16 +88,7 @@ def list_periods(request: Request) -> Response:
 
 def list_events(request: Request) -> Response:
     """A page of events."""
-    now, policy, reader = wiring.pipeline().clock.now(), request.stream, wiring.pipeline().reader
-    query = parse_query(policy, request.parameters, now, reader.seal)
-    if "explain" in request.parameters:
-        # Sizes are the control plane's to tell, so this is slower than most of what it explains.
-        return json_response(200, explain_query(query, policy, reader, wiring.pipeline().table_reader, now))
-
-    def run(limit: int) -> Answer:
-        return run_query(replace(query, limit=limit), policy, reader, now, request.remaining)
-
-    return _render_page(request, query.limit, run)
+    return _answer_page(request, parse_query, explain_query, run_query)
 
 
 def rank_events(request: Request) -> Response:
@@ -104,39 +96,21 @@ def rank_events(request: Request) -> Response:
     # Only the callers of this route wait for its import, and not every cold start.
     from tidetable.query.rankings import explain_top, find_top, parse_ranking
 
-    now, policy, reader = wiring.pipeline().clock.now(), request.stream, wiring.pipeline().reader
-    ranking = parse_ranking(policy, request.parameters, now, reader.seal)
-    if "explain" in request.parameters:
-        return json_response(200, explain_top(ranking, policy, reader, wiring.pipeline().table_reader, now))
-
-    def run(limit: int) -> Top:
-        return find_top(replace(ranking, limit=limit), policy, reader, now, request.remaining)
-
-    return _render_page(request, ranking.limit, run)
+    return _answer_page(request, parse_ranking, explain_top, find_top)
 
 
 def aggregate_events(request: Request) -> Response:
     """Statistics over steps and groups."""
-    from tidetable.query.aggregates import find_aggregate, parse_aggregation
+    from tidetable.query.aggregates import explain_aggregate, find_aggregate, parse_aggregation
 
-    now, policy, reader = wiring.pipeline().clock.now(), request.stream, wiring.pipeline().reader
-    aggregation = parse_aggregation(policy, request.parameters, now, reader.seal)
-    if "explain" in request.parameters:
-        return json_response(
-            200, explain_query(aggregation.query, policy, reader, wiring.pipeline().table_reader, now, whole=True)
-        )
-
-    def run(limit: int) -> Aggregate:
-        return find_aggregate(replace(aggregation, limit=limit), policy, reader, now, request.remaining)
-
-    return _render_page(request, aggregation.limit, run)
+    return _answer_page(request, parse_aggregation, explain_aggregate, find_aggregate)
 
 
 def list_latest(request: Request) -> Response:
     """The latest event of each of some series."""
     now = wiring.pipeline().clock.now()
-    found = find_latest(request.stream, request.parameters, wiring.pipeline().reader, now, request.remaining)
-    return json_response(200, found.document(), _count_cost(found.cost))
+    latest = find_latest(request.stream, request.parameters, wiring.pipeline().reader, now, request.remaining)
+    return json_response(200, latest.document(), _count_cost(latest.cost))
 
 
 def show_event(request: Request) -> Response:
@@ -184,7 +158,7 @@ def _route(event: dict[str, Any], context: LambdaContext) -> Response:
 
 
 def _count_cost(cost: Cost) -> dict[str, str]:
-    """What an answer took, in its headers and in the function's metrics."""
+    """Count what an answer took in the function's metrics; the headers that say it."""
     metrics.add_metric("ReadUnits", MetricUnit.Count, cost.units)
     metrics.add_metric("EventsRead", MetricUnit.Count, cost.read)
     return {
@@ -194,21 +168,21 @@ def _count_cost(cost: Cost) -> dict[str, str]:
     }
 
 
-def _render_page(request: Request, limit: int, run: Callable[[int], Answer | Top | Aggregate]) -> Response:
-    """A page in the form asked for; one that a function cannot answer in that form is asked for again, half as long."""
-    form = form_of({name: values[0] for name, values in request.parameters.items() if name in FORMAT}, request.accept)
-    rows: int | None = None
-    while True:
-        answer = run(limit)
-        content_type, body = rendered(answer, form)
-        if fits(answer, form, body):
-            break
-        before, rows = rows, len(answer.texts())
-        if rows <= 1 or (before is not None and rows >= before):
-            raise refuse(
-                422, "too_much", "what cannot be parted is more than an answer holds in this form: ask for less of it"
-            )
-        limit = max(min(limit, rows) // 2, 1)
+def _answer_page(
+    request: Request,
+    parse: Callable[[Stream, Mapping[str, Sequence[str]], datetime, Seal], _Query],
+    explain: Callable[[_Query, Stream, Reader, Tables, datetime], dict[str, Any]],
+    run: Callable[[_Query, Stream, Reader, datetime, Callable[[], float]], Answer],
+) -> Response:
+    """A page in the form that the request names, or what it would read."""
+    pipeline, policy, parameters = wiring.pipeline(), request.stream, request.parameters
+    now, reader = pipeline.clock.now(), pipeline.reader
+    query = parse(policy, parameters, now, reader.seal)
+    if "explain" in parameters:
+        # The control plane knows sizes, so this is slower than most of what it explains.
+        return json_response(200, explain(query, policy, reader, pipeline.table_reader, now))
+    form = form_of({name: values[0] for name, values in parameters.items() if name in FORMAT}, request.accept)
+    answer, content_type, body = render(run(query, policy, reader, now, request.remaining), form)
     headers = _count_cost(answer.cost) | {"Tidetable-Gaps": str(len(answer.gaps))}
     if answer.next is not None:
         headers["Tidetable-Next"] = answer.next

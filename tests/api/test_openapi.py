@@ -17,10 +17,10 @@ from tidetable.catalog import State
 from tidetable.conditions import OPERATORS
 from tidetable.ingest.verdicts import Code
 from tidetable.periods import Kind
-from tidetable.query import params
+from tidetable.query import parse
 from tidetable.query import periods as listing
-from tidetable.query.aggregates import asked as aggregation
-from tidetable.query.rankings import asked as ranking
+from tidetable.query.aggregates import parse as aggregation
+from tidetable.query.rankings import parse as ranking
 
 METHODS = ("get", "post")
 # The routes that take no parameters.
@@ -85,7 +85,7 @@ def _parameters(path: str) -> dict[str, Any]:
 
 def test_the_parameters_are_those_of_the_code() -> None:
     for path, known, most in (
-        ("events", params.KNOWN, params.MAX_LIMIT),
+        ("events", parse.KNOWN, parse.MAX_LIMIT),
         ("top", ranking.KNOWN, ranking.MAX_LIMIT),
         ("periods", listing.KNOWN, listing.MAX_LIMIT),
         ("aggregate", aggregation.KNOWN, aggregation.MAX_ROWS),

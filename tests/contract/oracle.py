@@ -20,7 +20,7 @@ from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.events import Item
 from tidetable.keys import Key
-from tidetable.ports import Asked, Guard, Guarded, KeyRange, Page, Put, Transacted, Written
+from tidetable.ports import Columns, Guard, Guarded, KeyRange, Page, Put, RangeRead, Transacted, Written
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -130,37 +130,37 @@ class DynamoStore:
 
     def query(self, keys: KeyRange, *, limit: int, ascending: bool, consistent: bool = False) -> Page:
         """One Query call; its page may end before ``limit`` at DynamoDB's 1 MB."""
-        return self._query(Asked(keys, limit), ascending=ascending, consistent=consistent)
+        return self._query(RangeRead(keys, limit), ascending=ascending, consistent=consistent)
 
-    def _query(self, asked: Asked, **options: Any) -> Page:
-        keys = asked.keys
+    def _query(self, read: RangeRead, **options: Any) -> Page:
+        keys = read.keys
         with naming_table(keys.table):
-            answer: Any = self._client.query(**query_request(asked, **options))
+            answer: Any = self._client.query(**query_request(read, **options))
         items = [from_wire(item) for item in answer["Items"]]
         if keys.index is not None and keys.after is not None:
             items = [item for item in items if item[keys.index.sk] != keys.after]
         last = last_of(answer.get("LastEvaluatedKey"))
         units = answer.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0)
-        return Page(items, last is not None, units, last, answer.get("ScannedCount", 0))
+        return Page(Columns.of(items), last is not None, units, last, answer.get("ScannedCount", 0))
 
     def query_many(
         self,
-        asked: Sequence[Asked],
+        reads: Sequence[RangeRead],
         *,
         ascending: bool,
         consistent: bool = False,
-        plain: bool = False,
+        texts: bool = False,
         fields: Sequence[str] = (),
     ) -> Sequence[Page | None]:
         """One Query call for each."""
 
-        def ask(one: Asked) -> Page | None:
+        def ask(one: RangeRead) -> Page | None:
             try:
                 return self._query(one, ascending=ascending, consistent=consistent, fields=fields)
             except TableMissing:
                 return None
 
-        return list(self._pool.map(ask, asked))
+        return list(self._pool.map(ask, reads))
 
     def get(self, table: str, key: Key) -> Item | None:
         """One GetItem."""

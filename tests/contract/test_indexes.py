@@ -14,7 +14,7 @@ from tidetable.conditions import OPERATORS, Condition, Operator
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json
 from tidetable.keys import WHOLE, Index, Layout
-from tidetable.ports import Asked, KeyRange, Page, Put
+from tidetable.ports import KeyRange, Page, Put, RangeRead
 from tidetable.values import item_bytes
 
 START = datetime(2026, 2, 28, tzinfo=UTC)
@@ -60,7 +60,7 @@ def pages(engine: Engine, keys: KeyRange, *, ascending: bool = True, limit: int 
     """Everything in a range, page by page."""
     found: list[Item] = []
     while True:
-        (page,) = engine.store.query_many([Asked(keys, limit)], ascending=ascending, **options)
+        (page,) = engine.store.query_many([RangeRead(keys, limit)], ascending=ascending, **options)
         assert isinstance(page, Page)
         assert len(page.items) <= page.read <= limit
         found += page.items

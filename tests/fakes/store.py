@@ -16,7 +16,19 @@ from tidetable.ingest.routing import LargeValueServices
 from tidetable.keys import Index, Key
 from tidetable.large import Unpacker
 from tidetable.large.sweep import Stored
-from tidetable.ports import Asked, Blob, EventStore, Guard, Guarded, KeyRange, Page, Plain, Put, Transacted, Written
+from tidetable.ports import (
+    Blob,
+    Columns,
+    EventStore,
+    Guard,
+    Guarded,
+    KeyRange,
+    Page,
+    Put,
+    RangeRead,
+    Transacted,
+    Written,
+)
 from tidetable.times import EPOCH
 
 
@@ -107,31 +119,31 @@ class FakeStore:
         self.items_read += len(page)
         more = len(page) < len(found)
         last = {name: page[-1][name] for name in (pk, *names)} if more else None
-        return Page([projected(one, keys.index) for one in page if wanted(one, keys)], more, 0.5, last, len(page))
+        found = [projected(one, keys.index) for one in page if wanted(one, keys)]
+        return Page(Columns.of(found), more, 0.5, last, len(page))
 
     def query_many(
         self,
-        asked: Sequence[Asked],
+        reads: Sequence[RangeRead],
         *,
         ascending: bool,
         consistent: bool = False,
-        plain: bool = False,
+        texts: bool = False,
         fields: Sequence[str] = (),
     ) -> Sequence[Page | None]:
-        def ask(one: Asked) -> Page | None:
+        def ask(one: RangeRead) -> Page | None:
             if one.keys.table not in self.tables:
                 return None
             page = self._query(one.keys, limit=one.limit, ascending=ascending)
             if fields:
-                return replace(page, items=[cut(item, fields, one.keys.index) for item in page.items])
+                return replace(page, columns=Columns.of([cut(item, fields, one.keys.index) for item in page.items]))
             are_plain = all(item.keys() <= {"pk", "sk", "at", "data"} for item in page.items)
-            if not plain or one.keys.index is not None or not are_plain:
+            if not texts or one.keys.index is not None or not are_plain:
                 return page
-            texts = [encode_json(item["data"]).decode() for item in page.items]
-            pks, sks = ([item[name] for item in page.items] for name in ("pk", "sk"))
-            return replace(page, items=(), plain=Plain(pks, sks, texts))
+            contents = [encode_json(item["data"]).decode() for item in page.items]
+            return replace(page, columns=page.columns._replace(contents=contents))
 
-        return [ask(one) for one in asked]
+        return [ask(one) for one in reads]
 
     def get(self, table: str, key: Key) -> Item | None:
         return self._table(table).get(key)

@@ -389,7 +389,7 @@ def noted_fetches(stage: Stage, patch: pytest.MonkeyPatch) -> list[int]:
 
 def test_a_range_fetches_no_more_versions_than_its_page_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each version has 20 KB: 30 events of six versions are 3.6 MB, of which a page of half a megabyte shows four events."""
-    monkeypatch.setattr("tidetable.query.answer.MAX_ANSWER_BYTES", 500_000)
+    monkeypatch.setattr("tidetable.query.page.MAX_PAGE_BYTES", 500_000)
     stage = built()
     for n in range(6):
         stage.clock.sleep(1)
@@ -421,8 +421,8 @@ def test_a_range_fetches_no_more_versions_than_its_page_shows(monkeypatch: pytes
 def test_of_an_event_with_very_many_versions_a_range_fetches_what_an_answer_holds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tidetable.query.versions.BATCH", 3)
-    monkeypatch.setattr("tidetable.query.versions.MAX_ANSWER_BYTES", 150_000)
+    monkeypatch.setattr("tidetable.query.hydrate.BATCH", 3)
+    monkeypatch.setattr("tidetable.query.page.MAX_PAGE_BYTES", 150_000)
     stage = built()
     for n in range(1, 31):
         stage.clock.sleep(1)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from aws.lean.answers import page_of
-from tidetable.ports import KeyRange, Plain
+from tidetable.ports import Columns, KeyRange
 
 RANGE = KeyRange("t", "p#0", None, None)
 ITEMS: list[dict[str, Any]] = [
@@ -20,21 +20,22 @@ def body(items: list[dict[str, Any]]) -> bytes:
 
 
 def test_a_page_of_plain_events_is_columns() -> None:
-    page = page_of(RANGE, body(ITEMS), plain=True)
+    page = page_of(RANGE, body(ITEMS), texts=True)
     texts = ['{"mag":1.50}', '{"place":"sea"}']
-    assert page.plain == Plain(["p#0", "p#0"], ["2026#s#1", "2026#s#2"], texts)
-    assert (list(page.items), page.more, page.units, page.read) == ([], False, 1.5, 7)
+    assert page.columns == Columns(["p#0", "p#0"], ["2026#s#1", "2026#s#2"], texts)
+    assert (page.more, page.units, page.read) == (False, 1.5, 7)
 
 
 @pytest.mark.parametrize(
     "more", [{"z": {"B": "AA=="}}, {"out": {"M": {}}}, {"cold": {"M": {}}}, {"version": {"N": "2"}}]
 )
 def test_a_page_with_one_item_that_is_more_than_a_plain_event_is_items(more: dict[str, Any]) -> None:
-    page = page_of(RANGE, body([ITEMS[0], {**ITEMS[1], **more}]), plain=True)
-    assert page.plain is None
+    page = page_of(RANGE, body([ITEMS[0], {**ITEMS[1], **more}]), texts=True)
+    assert page.columns.contents == page.items
     assert [item["sk"] for item in page.items] == ["2026#s#1", "2026#s#2"]
 
 
 def test_a_page_is_items_unless_plain_ones_are_wanted() -> None:
-    assert page_of(RANGE, body(ITEMS), plain=False).plain is None
-    assert len(page_of(RANGE, body(ITEMS), plain=False).items) == 2
+    page = page_of(RANGE, body(ITEMS), texts=False)
+    assert [content["at"] for content in page.columns.contents if isinstance(content, dict)] == [1, 2]
+    assert len(page.items) == 2

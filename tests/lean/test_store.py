@@ -17,7 +17,7 @@ from tidetable.catalog import Entry, State
 from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.keys import Key
 from tidetable.periods import Kind, containing
-from tidetable.ports import Asked, Guarded, KeyRange, Put, Transacted
+from tidetable.ports import Guarded, KeyRange, Put, RangeRead, Transacted
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 THROTTLED = Refused("ProvisionedThroughputExceededException", "slow down", b"{}")
@@ -92,7 +92,7 @@ def test_a_read_that_is_wrong_or_of_no_table_is_tried_once(name: str) -> None:
     for code, error in (("ValidationException", StoreUnavailable), ("ResourceNotFoundException", TableMissing)):
         script = Script(lambda *_, code=code: Refused(code, "", b""))
         if name == "Query" and error is TableMissing:
-            (page,) = script.store.query_many([Asked(KeyRange("t", "a", None, None), 1)], ascending=True)
+            (page,) = script.store.query_many([RangeRead(KeyRange("t", "a", None, None), 1)], ascending=True)
             assert page is None
         else:
             with pytest.raises(error):

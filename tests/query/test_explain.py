@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes.stage import Stage
 from tidetable.query import explain_query, parse_query, run_query
-from tidetable.query.aggregates import find_aggregate, parse_aggregation
+from tidetable.query.aggregates import explain_aggregate, find_aggregate, parse_aggregation
 from tidetable.query.rankings import explain_top, find_top, parse_ranking
 from tidetable.times import to_text
 
@@ -231,7 +231,7 @@ def test_an_aggregate_is_estimated_as_a_whole(stage: Stage) -> None:
     policy, now = stage.config.streams["d"], stage.clock.now()
     given = {name: [value] for name, value in WHOLE.items()} | {"field": ["n"], "stat": ["sum"]}
     asked = parse_aggregation(policy, given, now, stage.seal)
-    plan = explain_query(asked.query, policy, stage.reader(), stage.tables, now, whole=True)
+    plan = explain_aggregate(asked, policy, stage.reader(), stage.tables, now)
     answer = find_aggregate(asked, policy, stage.reader(), now, lambda: 100.0)
     assert plan["query"]["limit"] is None
     assert plan["estimate"]["page"] == plan["estimate"]["all_pages"]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidetable.ports import Asked, KeyRange, Page
-from tidetable.query.fetch import Found, Wanted, batches, first_asked, share
+from tidetable.ports import Columns, KeyRange, Page, RangeRead
+from tidetable.query.merge import Placed, Wanted, first_reads, merge_ranges, share
 
 
 class Table:
@@ -20,8 +20,8 @@ class Table:
         self.read = 0
         self.requests = 0
 
-    def fetch(self, asked: Sequence[Asked]) -> list[Page]:
-        return [self._page(*one) for one in asked]
+    def fetch(self, reads: Sequence[RangeRead]) -> list[Page]:
+        return [self._page(*one) for one in reads]
 
     def _page(self, keys: KeyRange, limit: int) -> Page:
         assert limit >= 1
@@ -34,7 +34,7 @@ class Table:
         ]
         found = rest[: min(limit, self._cuts.pop() if self._cuts else limit)]
         self.read += len(found)
-        return Page([{"pk": keys.pk, "sk": place} for place in found], more=len(found) < len(rest))
+        return Page(Columns.of([{"pk": keys.pk, "sk": place} for place in found]), more=len(found) < len(rest))
 
 
 def ranges(count: int) -> list[KeyRange]:
@@ -55,10 +55,10 @@ def test_everything_comes_once_and_in_order(
     partitions = [[f"{number:02d}#{index}" for number in held] for index, held in enumerate(numbers)]
     table = Table(partitions, ascending=ascending, cuts=cuts)
     wanted = Wanted(count, filtered)
-    asked = first_asked(ranges(len(partitions)), wanted.count)
-    found: list[Found] = []
-    for batch in batches(asked, table.fetch(asked), table.fetch, wanted, ascending=ascending):
-        found += batch.found
+    reads = first_reads(ranges(len(partitions)), wanted.count)
+    found: list[Placed] = []
+    for batch in merge_ranges(reads, table.fetch(reads), table.fetch, wanted, ascending=ascending):
+        found += batch.entries
     everything = sorted((place for held in partitions for place in held), reverse=not ascending)
     assert [sk for _, _, sk, _ in found] == everything
 
@@ -72,10 +72,10 @@ def test_a_page_of_a_hundred_over_sixteen_suffixes_reads_little_more_than_a_hund
             partitions[chance.randrange(16)].append(f"{number:04d}")
         table = Table(partitions, ascending=False)
         wanted = Wanted(101, filtered=False)
-        asked = first_asked(ranges(16), wanted.count)
+        first = first_reads(ranges(16), wanted.count)
         count = 0
-        for batch in batches(asked, table.fetch(asked), table.fetch, wanted, ascending=False):
-            count += len(batch.found)
+        for batch in merge_ranges(first, table.fetch(first), table.fetch, wanted, ascending=False):
+            count += len(batch.entries)
             wanted.count = 101 - count
             if count > 100:
                 break

@@ -16,9 +16,9 @@ from tests.fakes import SEAL
 from tests.query.held import DAYS, NOW, START, TIMELY, Held
 from tidetable.events import Event
 from tidetable.problems import ProblemError
-from tidetable.query import Form, parse_query, rendered, run_query
+from tidetable.query import Form, parse_query, render, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
-from tidetable.query.cursor import Position
+from tidetable.query.model import Position
 from tidetable.times import to_text
 
 SPAN = {"from": [to_text(START)], "to": [to_text(START + timedelta(days=DAYS))]}
@@ -113,7 +113,7 @@ def test_paths_of_names_with_dots_are_told_apart_in_flat_rows() -> None:
     data = {"a.b": 1, "a": {"b": 2, '"': 3}, '"a': {"b": 4}}
     base = Held(TIMELY, [Event("s", START, "1", data)], [TIMELY.layout] * DAYS)
     answer = run_query(parse_query(TIMELY, SPAN, NOW, SEAL), TIMELY, base.reader, NOW, lambda: 100.0)
-    _, body = rendered(answer, Form("json", flat=True))
+    _, _, body = render(answer, Form("json", flat=True))
     (row,) = json.loads(body)["events"]
     assert {name: value for name, value in row.items() if name.startswith("data")} == {
         'data."a.b"': 1,

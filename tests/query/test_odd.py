@@ -19,7 +19,7 @@ from tidetable.keys import Key
 from tidetable.periods import Kind, containing
 from tidetable.ports import ArchivePage, ArchiveRange, Version
 from tidetable.problems import ProblemError
-from tidetable.query import Form, fits, parse_query, rendered, run_query
+from tidetable.query import Form, parse_query, render, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.plan import plan_query
 from tidetable.query.rankings import find_top, parse_ranking
@@ -115,7 +115,7 @@ def test_an_event_under_two_values_of_a_moment_is_shown_once() -> None:
 
 
 def test_a_plan_of_many_buckets_is_made_as_it_is_read() -> None:
-    """A year of minutes has half a million stages: the first three are there at once, and nothing of the others is kept."""
+    """A year of minutes has half a million scans: the first three are there at once, and nothing of the others is kept."""
     minutes = parse(
         '[streams.s]\nperiod = "month"\nlate = "1d"\nretention = 900\n'
         'key = { partition_by = "time", bucket = "1m", shards = 16 }\n'
@@ -125,13 +125,13 @@ def test_a_plan_of_many_buckets_is_made_as_it_is_read() -> None:
     query = parse_query(minutes, {"from": [to_text(period.start)], "to": [to_text(period.end)]}, NOW, SEAL)
     tracemalloc.start()
     try:
-        first = list(islice(plan_query(query, [entry]).stages, 3))
+        first = list(islice(plan_query(query, [entry]).scans, 3))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert [(stage.count, stage.end - stage.start) for stage in first] == [(16, timedelta(minutes=1))] * 3
+    assert [(scan.count, scan.end - scan.start) for scan in first] == [(16, timedelta(minutes=1))] * 3
     assert first[0].end == period.end
-    # 44,640 stages take 20 MB.
+    # 44,640 scans take 20 MB.
     assert peak < 1_000_000
 
 
@@ -155,9 +155,9 @@ def test_no_page_is_more_than_a_function_may_answer(events: list[Event], fields:
     found, parameters = 0, {"limit": "10000", **fields}
     while True:
         answer = ask(base, None, **parameters)
-        _, body = rendered(answer, Form())
+        shown, _, body = render(answer, Form())
+        assert shown is answer, "a page of events is cut before it is rendered as JSON"
         assert len(body.encode()) + body.count('"') + body.count("\\") <= LIMIT
-        assert fits(answer, Form(), body)
         found += answer.count
         if answer.next is None:
             break
@@ -171,7 +171,8 @@ def test_no_ranking_is_more_than_a_function_may_answer() -> None:
     parameters: dict[str, str] = {"index": "best_of_all", "limit": "1000"}
     while True:
         top = find_top(parse_ranking(TIMELY, given(**parameters), NOW, SEAL), TIMELY, base.reader, NOW, lambda: 100.0)
-        _, body = rendered(top, Form())
+        shown, _, body = render(top, Form())
+        assert shown is top
         assert len(body.encode()) + body.count('"') + body.count("\\") <= LIMIT
         numbers += [row["value"] for row in top.rows]
         if top.next is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -11,8 +10,7 @@ from aws.lean.client import Refused
 from aws.lean.rows import PlainItem, texts_of
 from aws.queries import last_of
 from aws.wire import item_of
-from tidetable.events import Item
-from tidetable.ports import KeyRange, Page, Plain
+from tidetable.ports import Columns, KeyRange, Page
 
 
 class _Units(msgspec.Struct):
@@ -51,7 +49,7 @@ class _Plain(_Read, kw_only=True):
     Items: list[PlainItem]
 
 
-class _Got(msgspec.Struct):
+class _GetAnswer(msgspec.Struct):
     Item: dict[str, dict[str, Any]] | None = None
 
 
@@ -59,7 +57,7 @@ class _KeysLeft(msgspec.Struct):
     Keys: list[dict[str, Any]]
 
 
-class GotMany(msgspec.Struct):
+class BatchGetAnswer(msgspec.Struct):
     Responses: dict[str, list[dict[str, dict[str, Any]]]] = {}
     UnprocessedKeys: dict[str, _KeysLeft] = {}
 
@@ -84,32 +82,34 @@ class _Why(msgspec.Struct):
 WROTE = msgspec.json.Decoder(Wrote).decode
 _FOUND = msgspec.json.Decoder(_Found).decode
 _PLAIN = msgspec.json.Decoder(_Plain).decode
-GOT = msgspec.json.Decoder(_Got).decode
-GOT_MANY = msgspec.json.Decoder(GotMany).decode
+GET_ANSWER = msgspec.json.Decoder(_GetAnswer).decode
+BATCH_GET_ANSWER = msgspec.json.Decoder(BatchGetAnswer).decode
 _PUT_ANSWER = msgspec.json.Decoder(_PutAnswer).decode
 _WHY = msgspec.json.Decoder(_Why).decode
 
 
-def page_of(keys: KeyRange, body: bytes, *, plain: bool) -> Page:
-    """What Query answers; an index's page leaves out the item that it begins at."""
+def page_of(keys: KeyRange, body: bytes, *, texts: bool) -> Page:
+    """What Query answers; an index's page leaves out the item that it begins at.
+
+    With ``texts`` the data of the items is text, if all of them are plain events.
+    """
     index = keys.index
-    if plain and (index is None or index.replica):
+    if texts and (index is None or index.replica):
         read = _PLAIN(body)
-        texts = texts_of(read.Items)
-        if texts is not None:
-            return _page(read, (), Plain([keys.pk] * len(texts), [one.sk.S for one in read.Items], texts))
+        contents = texts_of(read.Items)
+        if contents is not None:
+            return _page(read, Columns([keys.pk] * len(contents), [item.sk.S for item in read.Items], contents))
     found = _FOUND(body)
     items = [item_of(item) for item in found.Items]
     if index is not None and keys.after is not None:
         items = [item for item in items if item[index.sk] != keys.after]
-    return _page(found, items)
+    return _page(found, Columns.of(items))
 
 
-def _page(read: _Read, items: Sequence[Item], plain: Plain | None = None) -> Page:
+def _page(read: _Read, columns: Columns) -> Page:
     units = read.ConsumedCapacity.CapacityUnits if read.ConsumedCapacity is not None else 0.0
-    return Page(
-        items, read.LastEvaluatedKey is not None, units, last_of(read.LastEvaluatedKey), read.ScannedCount, plain
-    )
+    last = last_of(read.LastEvaluatedKey)
+    return Page(columns, read.LastEvaluatedKey is not None, units, last, read.ScannedCount)
 
 
 def wrote_one(body: bytes) -> Wrote:
@@ -121,7 +121,7 @@ def wrote_one(body: bytes) -> Wrote:
 def throttling_reasons(refused: Refused) -> list[str]:
     """Why a request was throttled, as DynamoDB names it, such as ``TableWriteKeyRangeThroughputExceeded``."""
     why = why_of(refused)
-    return [one.reason for one in (*why.ThrottlingReasons, *why.other_reasons) if one.reason]
+    return [reason.reason for reason in (*why.ThrottlingReasons, *why.other_reasons) if reason.reason]
 
 
 def why_of(refused: Refused) -> _Why:

@@ -26,12 +26,12 @@ class PlainItem(msgspec.Struct, gc=False):
     version: Any = None
 
 
-def texts_of(found: Sequence[PlainItem]) -> list[str] | None:
+def texts_of(items: Sequence[PlainItem]) -> list[str] | None:
     """The data of some items as JSON; None if one of them is more than a plain event."""
-    for one in found:
-        if one.z is not None or one.out is not None or one.cold is not None or one.version is not None:
+    for item in items:
+        if item.z is not None or item.out is not None or item.cold is not None or item.version is not None:
             return None
-    datas = [one.data for one in found]
+    datas = [item.data for item in items]
     texts = _flat_texts(datas)
     if texts is None:
         if not all(map(bytes, datas)):
@@ -88,7 +88,7 @@ def _text(letter: str, inner: Any) -> str:
     if letter == "NULL":
         return "null"
     if letter == "L":
-        return "[" + ",".join([_text(*one) for value in inner for one in value.items()]) + "]"
+        return "[" + ",".join([_text(*member) for value in inner for member in value.items()]) + "]"
     if letter == "NS":
         return "[" + ",".join(inner) + "]"
     if letter in ("SS", "BS"):

@@ -12,7 +12,17 @@ import msgspec
 
 from aws.catalog_items import period_key
 from aws.codes import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED
-from aws.lean.answers import GOT, GOT_MANY, WROTE, GotMany, Wrote, page_of, throttling_reasons, why_of, wrote_one
+from aws.lean.answers import (
+    BATCH_GET_ANSWER,
+    GET_ANSWER,
+    WROTE,
+    BatchGetAnswer,
+    Wrote,
+    page_of,
+    throttling_reasons,
+    why_of,
+    wrote_one,
+)
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
 from aws.lean.reads import answered, read, read_all, read_whole
 from aws.queries import query_request
@@ -21,7 +31,7 @@ from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.events import Item
 from tidetable.keys import Key
-from tidetable.ports import Asked, Guard, Guarded, KeyRange, Page, Put, Transacted, Written
+from tidetable.ports import Guard, Guarded, KeyRange, Page, Put, RangeRead, Transacted, Written
 
 # AWS: BatchGetItem takes 100 keys and answers 16 MB: parts are up to 400 KB each.
 _GET, _GET_PARTS = 100, 40
@@ -56,13 +66,13 @@ class LeanStore:
 
     def transact(self, puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
         """TransactWriteItems, which the archive's change of the entry's state can only precede or follow."""
-        actions = [put_text(one) for one in puts]
+        actions = [put_text(put) for put in puts]
         if entry is not None:
             actions.append(f'{{"ConditionCheck":{self._fence(entry)}}}')
         body = f'{{"TransactItems":[{",".join(actions)}]}}'
         reply = self._client.call("TransactWriteItems", body.encode())
         if isinstance(reply, Refused) and reply.code == TRANSACTION_CANCELED:
-            codes = [one.Code for one in why_of(reply).CancellationReasons]
+            codes = [reason.Code for reason in why_of(reply).CancellationReasons]
             failed = CONDITION_FAILED.removesuffix("Exception")
             if entry is not None and codes[-1:] == [failed]:
                 return Transacted.FENCED
@@ -83,7 +93,7 @@ class LeanStore:
     def _held(self, put: Put, refused: Refused) -> Item:
         """What is there instead: DynamoDB shows it with its refusal, if the engine can."""
         try:
-            shown = GOT(refused.body).Item
+            shown = GET_ANSWER(refused.body).Item
         except msgspec.DecodeError:
             shown = None
         if shown is not None:
@@ -95,37 +105,37 @@ class LeanStore:
 
     def query(self, keys: KeyRange, *, limit: int, ascending: bool, consistent: bool = False) -> Page:
         """One Query call; its page may end before ``limit`` at DynamoDB's 1 MB."""
-        (page,) = self.query_many([Asked(keys, limit)], ascending=ascending, consistent=consistent)
+        (page,) = self.query_many([RangeRead(keys, limit)], ascending=ascending, consistent=consistent)
         if page is None:
             raise TableMissing(keys.table)
         return page
 
     def query_many(
         self,
-        asked: Sequence[Asked],
+        reads: Sequence[RangeRead],
         *,
         ascending: bool,
         consistent: bool = False,
-        plain: bool = False,
+        texts: bool = False,
         fields: Sequence[str] = (),
     ) -> Sequence[Page | None]:
         """One Query call for each, several under way at once."""
         requests = [
             Request(
                 "Query",
-                msgspec.json.encode(query_request(one, ascending=ascending, consistent=consistent, fields=fields)),
+                msgspec.json.encode(query_request(read, ascending=ascending, consistent=consistent, fields=fields)),
                 # At once, while others are under way: then one answer at a time is in memory.
-                partial(page_of, one.keys, plain=plain),
+                partial(page_of, read.keys, texts=texts),
             )
-            for one in asked
+            for read in reads
         ]
         replies = read_all(self._client, requests)
-        return [_page(reply, one.keys.table) for one, reply in zip(asked, replies, strict=True)]
+        return [_page(reply, read.keys.table) for read, reply in zip(reads, replies, strict=True)]
 
     def get(self, table: str, key: Key) -> Item | None:
         """One GetItem."""
         body = {"TableName": table, "Key": {"pk": {"S": key.pk}, "sk": {"S": key.sk}}}
-        found = read(self._client, "GetItem", body, table, GOT).Item
+        found = read(self._client, "GetItem", body, table, GET_ANSWER).Item
         return None if found is None else item_of(found)
 
     def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:
@@ -145,10 +155,10 @@ class LeanStore:
     ) -> Iterator[dict[str, dict[str, Any]]]:
         def request(some: list[dict[str, Any]]) -> Request:
             body = {"RequestItems": {table: {"Keys": some, "ConsistentRead": consistent}}}
-            return Request("BatchGetItem", msgspec.json.encode(body), GOT_MANY)
+            return Request("BatchGetItem", msgspec.json.encode(body), BATCH_GET_ANSWER)
 
-        def rest(answer: GotMany) -> Request | None:
-            left = [key for one in answer.UnprocessedKeys.values() for key in one.Keys]
+        def rest(answer: BatchGetAnswer) -> Request | None:
+            left = [key for unprocessed in answer.UnprocessedKeys.values() for key in unprocessed.Keys]
             return request(left) if left else None
 
         requests = [request(keys[at : at + most]) for at in range(0, len(keys), most)]
@@ -178,9 +188,9 @@ def _account(batch: list[Put], reply: Reply, total: Written) -> None:
             total.reasons.update(throttling_reasons(reply) or [reply.code])
         return
     answer = cast("Wrote", reply)
-    total.units += sum(one.CapacityUnits for one in answer.ConsumedCapacity)
+    total.units += sum(units.CapacityUnits for units in answer.ConsumedCapacity)
     for unprocessed in answer.UnprocessedItems.values():
-        left = {(one.PutRequest.Item.pk["S"], one.PutRequest.Item.sk.get("S", "")) for one in unprocessed}
+        left = {(put.PutRequest.Item.pk["S"], put.PutRequest.Item.sk.get("S", "")) for put in unprocessed}
         unwritten = [put for put in batch if put.key in left]
         total.unwritten += unwritten
         total.throttled += len(unwritten)

@@ -46,7 +46,7 @@ class Unpacker:
             raise ValueMissing(f"the data of {item['pk']}, {item['sk']} is damaged") from error
         return {**{name: value for name, value in item.items() if name != "z"}, "data": data}
 
-    def eased(self, item: Item) -> Item:
+    def inflate_or_keep(self, item: Item) -> Item:
         """The same, but an item whose data is damaged stays as it is: ``whole`` tells of it."""
         try:
             return self.inflated(item)

@@ -14,6 +14,7 @@ import msgspec
 from tidetable.catalog import Entry
 from tidetable.conditions import Condition
 from tidetable.events import Event, Item
+from tidetable.exact import decode_json
 from tidetable.keys import Index, Key
 
 
@@ -111,37 +112,54 @@ class KeyRange:
     start: Item | None = None
 
 
-class Asked(NamedTuple):
-    """A range, and how many of its items are asked for."""
+class RangeRead(NamedTuple):
+    """A range, and how many of its items to read."""
 
     keys: KeyRange
     limit: int
 
 
-class Plain(NamedTuple):
-    """Items that are plain events, in order: their partition keys, their sort keys, and their data as JSON text.
+class Columns(NamedTuple):
+    """Items in order, as columns: their partition keys, their sort keys, and their contents.
 
-    They are columns, because what is done to a whole column costs a tenth of what is done to each of its values.
+    The content of a plain event may be its data as JSON text; the content of any other item is the item. They are columns,
+    because what is done to a whole column costs a tenth of what is done to each of its values.
     """
 
     pks: Sequence[str]
     sks: Sequence[str]
-    texts: Sequence[str]
+    contents: Sequence[str | Item]
+
+    @classmethod
+    def of(cls, items: Sequence[Item]) -> Columns:
+        """The columns of items."""
+        return cls([item["pk"] for item in items], [item["sk"] for item in items], items)
+
+    def items(self) -> list[Item]:
+        """The items; of a plain event whose content is text the keys and the data."""
+        return [
+            {"pk": pk, "sk": sk, "data": decode_json(content)} if isinstance(content, str) else content
+            for pk, sk, content in zip(*self, strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of items in order, or of ``plain`` ones; ``more`` tells whether the range goes on after it.
+    """A page of a range; ``more`` tells whether the range goes on after it.
 
     ``last`` is the key of the last item that was read (``read`` of them were), which a filter may have left out.
     """
 
-    items: Sequence[Item]
+    columns: Columns
     more: bool
     units: float = 0.0
     last: Item | None = None
     read: int = 0
-    plain: Plain | None = None
+
+    @property
+    def items(self) -> Sequence[Item]:
+        """The items of the page."""
+        return self.columns.items()
 
 
 class EventStore(Protocol):
@@ -171,17 +189,17 @@ class EventStore(Protocol):
 
     def query_many(
         self,
-        asked: Sequence[Asked],
+        reads: Sequence[RangeRead],
         *,
         ascending: bool,
         consistent: bool = False,
-        plain: bool = False,
+        texts: bool = False,
         fields: Sequence[str] = (),
     ) -> Sequence[Page | None]:
-        """The same of several ranges at once, None for those of which there is no table.
+        """The pages of several ranges at once, None for a range whose table is missing.
 
-        With ``plain`` a store may answer a page whose items are all plain events as such. With ``fields`` only those of the
-        data are fetched, given by their paths.
+        With ``texts`` the data of plain events is text, as far as the store can make it at once. With ``fields`` only these of
+        the data are fetched, given by their paths.
         """
         ...
 

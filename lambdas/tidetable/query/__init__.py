@@ -1,17 +1,18 @@
 """Queries: from a query string to ordered events, across suffixes, buckets, periods and archives.
 
-Rankings and aggregates are packages of their own within, for those who ask for them.
+The way of a query is parse, plan, scan (with merge and hydrate), page, render; ``model.py`` has its types. Rankings and
+aggregates are packages of their own within, imported when they are needed.
 """
 
-from tidetable.query.answer import Answer
 from tidetable.query.cursor import Seal
-from tidetable.query.formats import FORMAT, Form, fits, form_of, rendered
+from tidetable.query.events import explain_query, run_query
 from tidetable.query.get import get_event
 from tidetable.query.latest import find_latest
-from tidetable.query.params import parse_query, refuse_unwritable
+from tidetable.query.model import Cost, Reader
+from tidetable.query.page import Answer
+from tidetable.query.parse import FORMAT, parse_query, refuse_unwritable
 from tidetable.query.periods import describe_periods, parse_periods
-from tidetable.query.read import Cost, Reader
-from tidetable.query.run import explain_query, run_query
+from tidetable.query.render import Form, form_of, render
 from tidetable.query.streams import describe_streams
 from tidetable.query.unavailable import unavailable
 
@@ -26,13 +27,12 @@ __all__ = [
     "describe_streams",
     "explain_query",
     "find_latest",
-    "fits",
     "form_of",
     "get_event",
     "parse_periods",
     "parse_query",
     "refuse_unwritable",
-    "rendered",
+    "render",
     "run_query",
     "unavailable",
 ]

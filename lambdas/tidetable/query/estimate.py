@@ -14,9 +14,9 @@ from typing import Any
 
 from tidetable.keys import WHOLE
 from tidetable.ports import Table
-from tidetable.query.fetch import AHEAD, share
-from tidetable.query.params import Query
-from tidetable.query.plan import Plan, Stage
+from tidetable.query.merge import share
+from tidetable.query.model import ArchiveScan, IndexScan, LiveScan, Plan, Query, Scan, list_filters
+from tidetable.query.scan import AHEAD
 
 # AWS: a read unit is 4 KB, half of it if the read need not be consistent; a page ends at 1 MB.
 _UNIT, _PAGE = 4096, 1024 * 1024
@@ -54,7 +54,7 @@ class Spent:
 class Estimate:
     """Read units and requests of a page and of all pages, and how many pages there are.
 
-    ``unknown`` are tables and indexes that DynamoDB has not counted yet, ``guessed`` stages of a series or a value whose share
+    ``unknown`` are tables and indexes that DynamoDB has not counted yet, ``guessed`` scans of a series or a value whose share
     nobody has counted.
     """
 
@@ -64,13 +64,13 @@ class Estimate:
     unknown: int = 0
     guessed: int = 0
 
-    def part(self, stage: Stage, table: Table | None, now: datetime) -> _Part:
-        """What a stage holds; what is guessed of that is noted."""
-        events, size = _density(stage, table, now)
-        if stage.archive is None:
+    def add_scan(self, scan: Scan, table: Table | None, now: datetime) -> _Segment:
+        """What a scan holds; what is guessed of that is noted."""
+        events, size = _density(scan, table, now)
+        if not isinstance(scan, ArchiveScan):
             self.unknown += size is None
-            self.guessed += _is_guess(stage)
-        return _Part(stage, table, events, _USUAL_BYTES if size is None else size, max(stage.count, 1))
+            self.guessed += _is_guess(scan)
+        return _Segment(scan, table, events, _USUAL_BYTES if size is None else size, max(scan.count, 1))
 
     def document(self) -> dict[str, Any]:
         """The estimate as JSON."""
@@ -84,10 +84,10 @@ class Estimate:
 
 
 @dataclass(slots=True)
-class _Part:
-    """A stage with the events that it is taken to hold, of so many bytes each, evenly in all of its ranges."""
+class _Segment:
+    """A scan with the events that it is taken to hold, of so many bytes each, evenly in all of its ranges."""
 
-    stage: Stage
+    scan: Scan
     table: Table | None
     events: float
     size: float
@@ -95,11 +95,11 @@ class _Part:
 
     def cost(self, events: float, shown: float, *, consistent: bool = False) -> tuple[float, float]:
         """Read units and requests of reading so many of its events, of which so many are shown."""
-        if self.stage.archive is not None:
+        if isinstance(self.scan, ArchiveScan):
             # A read of an archive costs no units.
             return 0.0, 1
         units, requests = _cost(events / self.ranges, self.size, consistent=consistent)
-        more = _got(self.stage, self.table, shown)
+        more = _cost_of_fetches(self.scan, self.table, shown)
         return self.ranges * units + more[0], self.ranges * requests + more[1]
 
 
@@ -110,9 +110,9 @@ def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: 
     everything.
     """
     found = Estimate()
-    parts = [found.part(stage, tables.get(stage.entry.table), now) for stage in plan.stages]
-    filtered = any(stage.filtered_by(query) or _is_filtered(stage) for stage in (part.stage for part in parts))
-    pages = _Pages(parts, query)
+    segments = [found.add_scan(scan, tables.get(scan.entry.table), now) for scan in plan.scans]
+    filtered = any(list_filters(scan, query) or _is_filtered(scan) for scan in (segment.scan for segment in segments))
+    pages = _Pages(segments, query)
     followed, walked = Spent(), 0
     while walked < _FOLLOWED and not pages.ended:
         before = pages.events
@@ -123,15 +123,15 @@ def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: 
             found.page = page
         if pages.events == before:
             break
-    total = sum(part.events for part in parts)
+    total = sum(segment.events for segment in segments)
     found.pages = max(ceil(total / query.limit), 1)
     found.all.add(followed.units, followed.requests)
     if not pages.ended and walked:
         rest = max(found.pages - walked, 0)
         found.all.add(rest * followed.units / walked, rest * followed.requests / walked)
     whole = Spent()
-    for part in parts:
-        whole.add(*part.cost(part.events, part.events, consistent=query.consistent))
+    for segment in segments:
+        whole.add(*segment.cost(segment.events, segment.events, consistent=query.consistent))
     found.all.at_least(whole)
     if filtered:
         found.page = Spent(whole.units, whole.requests)
@@ -139,41 +139,41 @@ def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: 
 
 
 class _Pages:
-    """The pages of a walk over some stages, whose stages are begun one, then two, then four at a time on each page."""
+    """The pages of a walk over some scans, whose scans are begun one, then two, then four at a time on each page."""
 
-    def __init__(self, parts: Sequence[_Part], query: Query) -> None:
-        self._parts = parts
+    def __init__(self, segments: Sequence[_Segment], query: Query) -> None:
+        self._segments = segments
         self._query = query
         self._at = 0
-        # How much of the part under way earlier pages took, and how many events they showed.
+        # How much of the segment under way earlier pages took, and how many events they showed.
         self._taken = 0.0
         self.events = 0.0
 
     @property
     def ended(self) -> bool:
         """Whether there is nothing more to read."""
-        return self._at >= len(self._parts)
+        return self._at >= len(self._segments)
 
     def next_page(self) -> Spent:
         """What the next page costs."""
         page, left = Spent(), float(self._query.limit)
         number, ahead = self._at, 1
-        while number < len(self._parts) and left > 0:
-            for part in self._parts[number : number + ahead]:
-                held = part.events - (self._taken if part is self._parts[self._at] else 0.0)
+        while number < len(self._segments) and left > 0:
+            for segment in self._segments[number : number + ahead]:
+                held = segment.events - (self._taken if segment is self._segments[self._at] else 0.0)
                 # A page looks for one event more than it shows.
-                each = min(held / part.ranges, share(max(ceil(left) + 1, 1), part.ranges))
+                each = min(held / segment.ranges, share(max(ceil(left) + 1, 1), segment.ranges))
                 shown = min(held, max(left, 0.0))
-                page.add(*part.cost(each * part.ranges, shown, consistent=self._query.consistent))
+                page.add(*segment.cost(each * segment.ranges, shown, consistent=self._query.consistent))
                 left -= shown
-                self._pass(part, held, shown)
+                self._pass(segment, held, shown)
             number, ahead = number + ahead, min(2 * ahead, AHEAD)
         return page
 
-    def _pass(self, part: _Part, held: float, shown: float) -> None:
-        """Take events of a part as shown; where all of them are, the walk goes on with the next part."""
+    def _pass(self, segment: _Segment, held: float, shown: float) -> None:
+        """Take events of a segment as shown; where all of them are, the walk goes on with the next segment."""
         self.events += shown
-        if self.ended or part is not self._parts[self._at]:
+        if self.ended or segment is not self._segments[self._at]:
             return
         if held - shown > 1e-6:
             self._taken += shown
@@ -181,76 +181,75 @@ class _Pages:
             self._at, self._taken = self._at + 1, 0.0
 
 
-def estimate_top(stages: Sequence[Stage], limit: int, tables: Mapping[str, Table | None], now: datetime) -> Estimate:
+def estimate_top(scans: Sequence[Scan], limit: int, tables: Mapping[str, Table | None], now: datetime) -> Estimate:
     """About what the first of a ranking cost: a few of each range, all at once, and then a few more of some."""
     found = Estimate()
-    parts = [found.part(stage, tables.get(stage.entry.table), now) for stage in stages]
-    ranges = max(sum(part.ranges for part in parts if part.stage.archive is None), 1)
-    for part in parts:
-        stage = part.stage
-        if not (stage.archive is not None or stage.count):
+    segments = [found.add_scan(scan, tables.get(scan.entry.table), now) for scan in scans]
+    ranges = max(sum(segment.ranges for segment in segments if not isinstance(segment.scan, ArchiveScan)), 1)
+    for segment in segments:
+        scan = segment.scan
+        if not (isinstance(scan, ArchiveScan) or scan.count):
             continue
-        times = stage.keys is not None and stage.keys.times is not None
+        times = not isinstance(scan, ArchiveScan) and scan.keys.times is not None
         # How much a filter lets through nobody knows: it is estimated as if it were nothing.
-        whole = bool(times or stage.conditions)
-        each = part.events if whole else min(part.events, part.ranges * share(limit + 1, ranges))
-        found.page.add(*part.cost(each, min(part.events, limit * part.ranges / ranges)))
-        found.all.add(*part.cost(part.events, part.events))
-    found.pages = max(ceil(sum(part.events for part in parts) / limit), 1)
+        whole = bool(times or scan.conditions)
+        each = segment.events if whole else min(segment.events, segment.ranges * share(limit + 1, ranges))
+        found.page.add(*segment.cost(each, min(segment.events, limit * segment.ranges / ranges)))
+        found.all.add(*segment.cost(segment.events, segment.events))
+    found.pages = max(ceil(sum(segment.events for segment in segments) / limit), 1)
     found.all.at_least(Spent(found.pages * found.page.units, found.pages * found.page.requests))
     return found
 
 
-def _density(stage: Stage, table: Table | None, now: datetime) -> tuple[float, float | None]:
-    """How many events a stage holds if they are evenly spread, and the bytes of each, if they have been counted."""
-    period = stage.entry.period
+def _density(scan: Scan, table: Table | None, now: datetime) -> tuple[float, float | None]:
+    """How many events a scan holds if they are evenly spread, and the bytes of each, if they have been counted."""
+    period = scan.entry.period
     # Of the period under way only what has passed has events.
     passed = min(period.end, now) - period.start
-    part = max(0.0, (min(stage.end, now) - stage.start) / passed) if passed > timedelta(0) else 1.0
-    if stage.archive is not None:
-        return (0.0 if stage.entry.archive is None else stage.entry.archive.events * min(part, 1.0)), None
+    share_of_time = max(0.0, (min(scan.end, now) - scan.start) / passed) if passed > timedelta(0) else 1.0
+    if isinstance(scan, ArchiveScan):
+        return (0.0 if scan.entry.archive is None else scan.entry.archive.events * min(share_of_time, 1.0)), None
     if table is None or not table.item_count:
         return 0.0, None
     count, size = table.item_count, table.size_bytes
-    if stage.index is not None:
-        count, size = table.index_sizes.get(stage.index.name, (count, size))
+    if scan.index_name is not None:
+        count, size = table.index_sizes.get(scan.index_name, (count, size))
     if not count:
         # It is empty, or has not been counted yet: an index is counted apart from its table.
         return 0.0, None
-    return count * part * _share_of(stage), size / count
+    return count * share_of_time * _share_of(scan), size / count
 
 
-def _share_of(stage: Stage) -> float:
-    """Which share of a table's or an index's events a stage is taken to hold, besides its time.
+def _share_of(scan: LiveScan) -> float:
+    """Which share of a table's or an index's events a scan is taken to hold, besides its time.
 
     Nobody has counted the values of an index: one value may be all that the index holds, which DynamoDB counts, and is
     taken for that, the most that it can be. Of a table's series there is no such bound below the whole table.
     """
-    if stage.source == "index" and stage.index is not None:
-        return len(stage.suffixes) / stage.index.shards
-    layout = stage.entry.layout
+    if isinstance(scan, IndexScan):
+        return len(scan.suffixes) / scan.index.shards
+    layout = scan.entry.layout
     if layout.partition_by == "series":
-        series = len({keys.pk.rpartition("#")[0] for keys in stage.spread}) or 1
+        series = len({keys.pk.rpartition("#")[0] for keys in scan.series_ranges}) or 1
         return min(series * _SERIES_SHARE, 1.0)
-    return len(stage.suffixes) / layout.shards
+    return len(scan.suffixes) / layout.shards
 
 
-def _is_guess(stage: Stage) -> bool:
-    """Whether a stage is of some series, or of some values of an index."""
-    if stage.source == "index":
-        return stage.index is not None and stage.index.partition_by != WHOLE
-    return stage.archive is None and stage.entry.layout.partition_by == "series"
+def _is_guess(scan: Scan) -> bool:
+    """Whether a scan is of some series, or of some values of an index."""
+    if isinstance(scan, IndexScan):
+        return scan.index.partition_by != WHOLE
+    return not isinstance(scan, ArchiveScan) and scan.entry.layout.partition_by == "series"
 
 
-def _is_filtered(stage: Stage) -> bool:
+def _is_filtered(scan: Scan) -> bool:
     """Whether an archive's reader leaves out events of its range."""
-    keys = stage.archive
-    return keys is not None and bool(keys.conditions or any(keys.names))
+    return isinstance(scan, ArchiveScan) and bool(scan.keys.conditions or any(scan.keys.names))
 
 
-def _got(stage: Stage, table: Table | None, events: float) -> tuple[float, int]:
-    """Read units and requests of getting events from the table that an index does not hold whole."""
-    if not stage.fetches or table is None or not table.item_count:
+def _cost_of_fetches(scan: Scan, table: Table | None, events: float) -> tuple[float, int]:
+    """Read units and requests of fetching events from the table that an index does not hold whole."""
+    if not (isinstance(scan, IndexScan) and scan.fetches) or table is None or not table.item_count:
         return 0.0, 0
     each = max(1, ceil(table.size_bytes / table.item_count / _UNIT)) / 2
     return events * each, ceil(events / _KEYS)

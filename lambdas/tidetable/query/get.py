@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tidetable.catalog import Entry
@@ -13,11 +13,12 @@ from tidetable.keys import Key, Ref
 from tidetable.large.forms import earlier_keys
 from tidetable.ports import ArchiveRange
 from tidetable.problems import refuse
-from tidetable.query.answer import MAX_ANSWER_BYTES
-from tidetable.query.params import parse_consistent, parse_shape, refuse_versions, single
-from tidetable.query.read import Reader
-from tidetable.query.rows import Row, Shape, archived_rows, complete, row_of, shown, version_of
-from tidetable.query.run import find_entry
+from tidetable.query.hydrate import complete_rows, take_earlier
+from tidetable.query.model import Projection, Reader
+from tidetable.query.page import MAX_PAGE_BYTES
+from tidetable.query.parse import parse_consistent, parse_projection, refuse_versions, single
+from tidetable.query.plan import read_planned
+from tidetable.query.rows import Row, rows_of_archive, show_rows, version_of
 from tidetable.times import from_text
 
 KNOWN = frozenset({"fields", "versions", "version", "consistent"})
@@ -34,29 +35,38 @@ def get_event(
     With ``versions`` those before it are beside it, latest first, as many as an answer holds; ``versions_left_out`` counts the
     others, and so is the number of the latest of them. ProblemError 400 or 404 says what is wrong.
     """
-    given = single(parameters or {}, KNOWN, where=False)
-    shape, version = parse_shape(stream, given), _version(stream, given)
+    values = single(parameters or {}, KNOWN, where=False)
+    projection, version = parse_projection(stream, values), _version(stream, values)
     try:
         ref = Ref.decode(text)
     except InvalidRef as error:
         raise refuse(400, "bad_ref", str(error)) from error
     if ref.stream != stream.name:
         raise refuse(400, "bad_ref", f"this ref belongs to stream {ref.stream[:64]!r}")
-    row = _find(stream, ref, reader, shape, version, consistent=parse_consistent(given))
+    consistent = parse_consistent(values)
+
+    def read(entries: Sequence[Entry], _: bool) -> Row | None:
+        entry = next((entry for entry in entries if entry.period.label == ref.period.label), None)
+        return None if entry is None else _read(entry, ref, reader, projection, version, consistent=consistent)
+
+    start = ref.period.start
+    try:
+        row = read_planned(reader.catalog, stream.name, start, start, read, consistent=consistent)
+    except TableMissing:
+        row = None
     if row is None:
         detail = "there is no event of this ref: it was never stored, or its period was deleted"
         if version is not None:
             detail = f"there is no version {version} of this event: leave version out for the newest, whose number is the highest"
         raise refuse(404, "unknown_event", detail)
-    first, *earlier = shown([row], stream.name, shape)
-    document = first.document()
-    if shape.versions:
-        document["versions"] = [one.document() for one in earlier]
+    document, *earlier = show_rows([row], projection)
+    if projection.versions:
+        document["versions"] = earlier
     return document
 
 
-def _version(stream: Stream, given: Mapping[str, str]) -> int | None:
-    text = given.get("version")
+def _version(stream: Stream, values: Mapping[str, str]) -> int | None:
+    text = values.get("version")
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and int(text) > 0):
@@ -65,22 +75,11 @@ def _version(stream: Stream, given: Mapping[str, str]) -> int | None:
     return int(text)
 
 
-def _find(
-    stream: Stream, ref: Ref, reader: Reader, shape: Shape, version: int | None, *, consistent: bool
+def _read(
+    entry: Entry, ref: Ref, reader: Reader, projection: Projection, version: int | None, *, consistent: bool
 ) -> Row | None:
-    for anew in (consistent, True):
-        start = ref.period.start
-        entry = find_entry(reader.catalog.entries(stream.name, start, start, consistent=anew), ref.period.label)
-        try:
-            return None if entry is None else _read(entry, ref, reader, shape, version, consistent=consistent)
-        except TableMissing:
-            continue  # it may just have been archived: the catalog, read anew, knows
-    return None
-
-
-def _read(entry: Entry, ref: Ref, reader: Reader, shape: Shape, version: int | None, *, consistent: bool) -> Row | None:
     if not entry.live:
-        return _read_archive(entry, ref, reader, shape, version)
+        return _read_archive(entry, ref, reader, projection, version)
     store = reader.store
     item = store.get_many(entry.table, [ref.key]).get(ref.key) if consistent else store.get(entry.table, ref.key)
     if item is None:
@@ -88,62 +87,52 @@ def _read(entry: Entry, ref: Ref, reader: Reader, shape: Shape, version: int | N
     keys = earlier_keys(item) if entry.layout.versioned else []
     if version is not None and version != len(keys) + 1:
         # Latest first: the last key is that of version 1.
-        at = len(keys) - version
-        found = store.get_many(entry.table, [keys[at]]).get(keys[at]) if at >= 0 else None
-        if found is None:
+        number = len(keys) - version
+        item = store.get_many(entry.table, [keys[number]]).get(keys[number]) if number >= 0 else None
+        if item is None:
             return None
-        item, keys = found, keys[at + 1 :]
-    row = _whole(item, entry, reader, shape, numbered=version is not None)
-    if shape.versions:
-        _take_earlier(row, keys, reader, shape)
-    return row
-
-
-def _whole(item: Item, entry: Entry, reader: Reader, shape: Shape, *, numbered: bool = False) -> Row:
-    """The row of an item with all of its data, and its number if versions are asked for."""
-    row = row_of(reader.unpacker.eased(item), entry, shape)
-    if numbered and row.version is None and entry.layout.versioned:
+        keys = keys[number + 1 :]
+    row = _whole(item, entry, reader, projection)
+    if version is not None and row.version is None and entry.layout.versioned:
         row.version = version_of(item)
-    complete([row], reader.unpacker, shape)
+    if projection.versions:
+        take_earlier(row, keys, _read_earlier(row, keys[:MAX_VERSIONS], reader, projection), projection)
     return row
 
 
-def _take_earlier(row: Row, keys: Sequence[Key], reader: Reader, shape: Shape) -> None:
-    """Give a row as many of its earlier versions as an answer holds; no more of them than those are fetched whole."""
-    found = reader.store.get_many(row.entry.table, keys[:MAX_VERSIONS]) if keys else {}
-    size, earlier = row.own_size(shape), []
-    row.left_out = max(len(keys) - MAX_VERSIONS, 0)
-    for number, key in enumerate(keys[:MAX_VERSIONS]):
-        if key not in found:
-            continue
-        one = _whole(found[key], row.entry, reader, shape)
-        size += one.own_size(shape)
-        if size > MAX_ANSWER_BYTES:
-            row.left_out = len(keys) - number
-            break
-        earlier.append(one)
-    row.earlier = tuple(earlier)
+def _whole(item: Item, entry: Entry, reader: Reader, projection: Projection) -> Row:
+    """The row of an item with all of its data."""
+    row = Row.of(reader.unpacker.inflate_or_keep(item), entry, projection)
+    complete_rows([row], reader.unpacker, projection)
+    return row
 
 
-def _read_archive(entry: Entry, ref: Ref, reader: Reader, shape: Shape, version: int | None) -> Row | None:
+def _read_earlier(row: Row, keys: Sequence[Key], reader: Reader, projection: Projection) -> Iterator[Row | None]:
+    """The earlier versions of these keys, each made whole only when it is taken; None for a version that is gone."""
+    found = reader.store.get_many(row.entry.table, keys) if keys else {}
+    for key in keys:
+        yield _whole(found[key], row.entry, reader, projection) if key in found else None
+
+
+def _read_archive(entry: Entry, ref: Ref, reader: Reader, projection: Projection, version: int | None) -> Row | None:
     if entry.archived is None:
         return None
     try:
-        time, series, id = entry.layout.names_of({"pk": ref.key.pk, "sk": ref.key.sk})
-        place = entry.layout.across(None).sort_key(from_text(time), series, id)
+        time, series, id = entry.layout.names(ref.key.pk, ref.key.sk)
+        sort_key = entry.layout.across(None).sort_key(from_text(time), series, id)
     except ValueError:
         return None  # no event has such a key
-    versions = entry.layout.versioned and (shape.versions or version is not None)
-    keys = ArchiveRange(entry.archived.manifest, place, place, versions=versions, version=version)
+    versions = entry.layout.versioned and (projection.versions or version is not None)
+    keys = ArchiveRange(entry.archived.manifest, sort_key, sort_key, versions=versions, version=version)
     page = reader.archive.read(keys, limit=100, ascending=True)
-    rows = archived_rows(page.events, page.versions, entry)
-    row = next((row for row in rows if entry.layout.key_of(row.event) == ref.key), None)
+    rows = rows_of_archive(page.events, page.versions, entry)
+    row = next((row for row in rows if (row.item["pk"], row.item["sk"]) == ref.key), None)
     if row is None or (version is not None and _number(row) != version):
         return None
-    if not shape.versions:
+    if not projection.versions:
         row.earlier, row.left_out = (), 0
-    elif row.size(shape) > MAX_ANSWER_BYTES:
-        row.cut_earlier(shape, MAX_ANSWER_BYTES)
+    elif row.size(projection) > MAX_PAGE_BYTES:
+        row.cut_earlier(projection, MAX_PAGE_BYTES)
     return row
 
 

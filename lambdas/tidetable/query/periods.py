@@ -13,8 +13,8 @@ from tidetable.catalog import Entry, State
 from tidetable.config import Stream
 from tidetable.ports import CatalogReader, Pools, Table, Tables
 from tidetable.problems import refuse
-from tidetable.query.cursor import Seal
-from tidetable.query.params import opened, parse_instant_of, parse_limit, single
+from tidetable.query.cursor import Seal, open_cursor, refuse_beside_cursor
+from tidetable.query.parse import parse_instant_of, parse_limit, single
 from tidetable.query.streams import describe_layout
 from tidetable.times import from_micros, to_micros, to_text
 
@@ -61,11 +61,8 @@ def parse_periods(stream: Stream, parameters: Mapping[str, Sequence[str]], now: 
 
 
 def _continued(stream: Stream, values: Mapping[str, str], limit: int, seal: Seal) -> PeriodsQuery:
-    extra = sorted(values.keys() - {"cursor", "limit"})
-    if extra:
-        detail = f"a cursor holds its query's {' and '.join(extra)}: leave them out, or begin without a cursor"
-        raise refuse(400, "invalid_cursor", detail)
-    cursor = opened(values["cursor"], PeriodsCursor, seal)
+    refuse_beside_cursor(values, {"limit"})
+    cursor = open_cursor(values["cursor"], PeriodsCursor, seal)
     if cursor.stream != stream.name:
         raise refuse(400, "invalid_cursor", f"this cursor belongs to stream {cursor.stream}: begin without it")
     oldest = from_micros(cursor.oldest) if cursor.oldest is not None else None

@@ -1,173 +1,285 @@
-"""The rows of an answer: events with their earlier versions, made whole and cut to what was asked for."""
+"""Rows: events on their way to an answer, and their JSON.
+
+Plain events come as columns, their data as JSON text, and are put together without a step of Python for each. Any other event
+is a ``Row``, whose text is made when it is first needed. Both become JSON in the same way.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, repeat
+from json.encoder import encode_basestring as quoted
 from typing import Any, NamedTuple
 
 import msgspec
 
 from tidetable.catalog import Entry
-from tidetable.config import Stream
 from tidetable.events import Event, Item, JsonObject
-from tidetable.exact import encode_json
-from tidetable.keys import Ref
-from tidetable.large.whole import Unpacker, is_partial, size_outside
-from tidetable.ports import Version
-from tidetable.query.cursor import Position
+from tidetable.exact import decode_json, encode_json
+from tidetable.keys import is_plain, ref_head, ref_tails
+from tidetable.keys.layout import NEWEST
+from tidetable.large.forms import stem
+from tidetable.large.whole import is_partial, size_outside
+from tidetable.ports import Columns, Version
+from tidetable.query.model import ALL, Position, Projection
 from tidetable.times import from_micros, from_text, to_text
 
-ALL = "*"
 # What an event takes in an answer besides its data and its names.
 _FRAME_BYTES = 400
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What of the events is shown: ``fields`` of data by their paths (all but the ``cold`` ones, if none are named), and which
-    versions.
-
-    A ``bare`` one is of no data but those fields, even if none are named.
-    """
-
-    fields: tuple[str, ...] = ()
-    cold: frozenset[str] = frozenset()
-    versions: bool = False
-    bare: bool = False
-
-    @classmethod
-    def of(cls, stream: Stream, fields: tuple[str, ...], *, versions: bool) -> Shape:
-        """The shape of an answer about a stream."""
-        return cls(fields, frozenset(stream.cold), versions)
-
-    @property
-    def wants_cold(self) -> bool:
-        """Whether any cold field is asked for."""
-        return ALL in self.fields or not self.cold.isdisjoint(self.tops)
-
-    @property
-    def tops(self) -> set[str]:
-        """The fields of data that those asked for are in."""
-        return {field.partition(".")[0] for field in self.fields}
-
-    def cut(self, data: JsonObject) -> JsonObject:
-        """Data as it is shown."""
-        if ALL in self.fields:
-            return data
-        if self.fields:
-            return _picked(data, self.fields)
-        if self.cold.isdisjoint(data):
-            return data
-        return {name: value for name, value in data.items() if name not in self.cold}
-
-
-def _picked(data: JsonObject, fields: Sequence[str]) -> JsonObject:
-    """Some fields of data where they stand, given by their paths."""
-    shown: JsonObject = {}
-    for field in fields:
-        *outer, last = [field] if field in data else field.split(".")
-        held: Any = data
-        for name in outer:
-            held = held.get(name) if isinstance(held, dict) else None
-        if isinstance(held, dict) and last in held:
-            place = shown
-            for name in outer:
-                place = place.setdefault(name, {})
-            place[last] = held[last]
-    return shown
-
-
-EVERYTHING = Shape()
+# An event's pieces: what stands before it, then its values with what stands between them, up to the end of its ref.
+_PIECES = 10
+_FIRST, _NEXT, _END = '{"series":"', '"},{"series":"', '"}'
 
 
 class Row(msgspec.Struct, gc=False):
-    """An event on its way to an answer: an item of a table, or an archived event.
+    """An event that is more than a plain one, or of which only some fields are shown.
 
-    ``partial`` items have data elsewhere; ``earlier`` are the event's earlier versions, latest first, but for the oldest that
-    were ``left_out`` because no answer holds them all.
+    ``partial`` rows have data elsewhere; ``earlier`` are the event's earlier versions, latest first, but for the oldest that
+    were ``left_out`` because no answer holds them all. ``json`` is the text of the data that is shown, once it was needed.
     """
 
     entry: Entry
-    item: Item | None = None
-    archived: Event | None = None
+    item: Item
     version: Version | None = None
     earlier: tuple[Row, ...] = ()
     partial: bool = False
     incomplete: bool = False
     left_out: int = 0
+    json: str | None = None
+
+    @classmethod
+    def of(cls, item: Item, entry: Entry, projection: Projection) -> Row:
+        """The row of an item of a period table."""
+        version = version_of(item) if entry.layout.versioned and projection.versions else None
+        return cls(entry, item, version, partial=is_partial(item, cold=projection.wants_cold))
+
+    @property
+    def sk(self) -> str:
+        """The sort key of the event's newest version."""
+        sk: str = self.item["sk"]
+        return NEWEST + stem(sk) if self.entry.layout.versioned else sk
 
     @property
     def names(self) -> tuple[str, str, str]:
         """The text of its time, its series and its id."""
-        if self.item is not None:
-            return self.entry.layout.names_of(self.item)
-        event = self.event
-        return to_text(event.time), event.series, event.id
+        return self.entry.layout.names_of(self.item)
 
-    @property
-    def event(self) -> Event:
-        """The event, with as much of its data as is at hand."""
-        if self.archived is not None:
-            return self.archived
-        return self.entry.layout.event_of(self.item or {})
+    def text(self, projection: Projection) -> str:
+        """The data that is shown, as JSON."""
+        if self.json is None:
+            self.json = encode_json(project(self.item.get("data", {}), projection)).decode()
+        return self.json
 
-    @property
-    def position(self) -> Position:
-        """Its place in the order of events."""
-        time, series, id = self.names
-        return Position(from_text(time), series, id)
+    def complete(self, item: Item, *, incomplete: bool) -> None:
+        """Take the item with all of its data; ``incomplete`` says that some of it is missing."""
+        self.item, self.partial, self.incomplete, self.json = item, False, incomplete, None
 
-    def size(self, shape: Shape) -> int:
-        """How many bytes it takes in an answer, at the most: names are there twice, once within the ref."""
-        return self.own_size(shape) + sum(row.size(shape) for row in self.earlier)
+    def size(self, projection: Projection) -> int:
+        """How many bytes it takes in an answer, at the most, with its earlier versions."""
+        return self.own_size(projection) + sum(row.own_size(projection) for row in self.earlier)
 
-    def own_size(self, shape: Shape) -> int:
-        """The same without its earlier versions."""
-        item = self.item
-        outside = size_outside(item, cold=shape.wants_cold) if item is not None and self.partial else 0
-        event = self.event
-        names = escaped_bytes(event.series) + escaped_bytes(event.id)
-        # What is elsewhere is known by its length alone: every character of it may be a quote.
-        return escaped_bytes(encode_json(shape.cut(event.data)).decode()) + 2 * outside + 3 * names + _FRAME_BYTES
+    def own_size(self, projection: Projection) -> int:
+        """How many bytes it takes without its earlier versions; names are there twice, once within the ref."""
+        outside = size_outside(self.item, cold=projection.wants_cold) if self.partial else 0
+        _, series, id = self.names
+        names = escaped_bytes(series) + escaped_bytes(id)
+        # Of what is elsewhere only the length is known: every character of it may be a quote.
+        return escaped_bytes(self.text(projection)) + 2 * outside + 3 * names + _FRAME_BYTES
 
-    def cut_earlier(self, shape: Shape, most: int) -> None:
-        """Leave out the oldest versions until what is left fits into an answer of so many bytes."""
-        sizes = accumulate([self.own_size(shape), *(row.size(shape) for row in self.earlier)])
-        kept = max(sum(size <= most for size in sizes) - 1, 0)
+    def cut_earlier(self, projection: Projection, maximum: int) -> None:
+        """Leave out the oldest versions until the others fit into so many bytes."""
+        sizes = accumulate([self.own_size(projection), *(row.own_size(projection) for row in self.earlier)])
+        kept = max(sum(size <= maximum for size in sizes) - 1, 0)
         self.left_out += len(self.earlier) - kept
         self.earlier = self.earlier[:kept]
 
-
-class Shown(NamedTuple):
-    """An event as it is shown."""
-
-    event: Event
-    ref: str
-    version: Version | None = None
-    incomplete: bool = False
-    left_out: int = 0
-
-    def document(self) -> dict[str, Any]:
-        """The event in an answer's body."""
-        event, version = self.event, self.version
-        document: dict[str, Any] = {
-            "series": event.series,
-            "time": to_text(event.time),
-            "id": event.id,
-            "data": event.data,
-            "ref": self.ref,
-        }
-        if version is not None:
-            accepted = to_text(from_micros(version.at * 1000))
-            document |= {"version": version.number, "newest": version.newest, "accepted": accepted}
+    def members(self) -> str:
+        """The members of its JSON that plain events do not have, each with a comma before it."""
+        members: dict[str, Any] = {}
+        if self.version is not None:
+            accepted = to_text(from_micros(self.version.at * 1000))
+            members |= {"version": self.version.number, "newest": self.version.newest, "accepted": accepted}
         if self.incomplete:
-            document["incomplete"] = True
+            members["incomplete"] = True
         if self.left_out:
-            document["versions_left_out"] = self.left_out
-        return document
+            members["versions_left_out"] = self.left_out
+        return f",{encode_json(members).decode()[1:-1]}" if members else ""
+
+
+def version_of(item: Item) -> Version:
+    """Which version of its event an item is, in a table that keeps them."""
+    return Version(int(item.get("version", 1)), int(item.get("at", 0)), newest=item["sk"].startswith("v0#"))
+
+
+def project(data: JsonObject, projection: Projection) -> JsonObject:
+    """The part of an event's data that a projection shows."""
+    if ALL in projection.fields:
+        return data
+    if projection.fields:
+        return _pick(data, projection.fields)
+    if projection.cold.isdisjoint(data):
+        return data
+    return {name: value for name, value in data.items() if name not in projection.cold}
+
+
+def _pick(data: JsonObject, fields: Sequence[str]) -> JsonObject:
+    """Some fields of data at their own paths."""
+    shown: JsonObject = {}
+    for path in fields:
+        *outer, last = [path] if path in data else path.split(".")
+        source: Any = data
+        for name in outer:
+            source = source.get(name) if isinstance(source, dict) else None
+        if isinstance(source, dict) and last in source:
+            target = shown
+            for name in outer:
+                target = target.setdefault(name, {})
+            target[last] = source[last]
+    return shown
+
+
+@dataclass(slots=True)
+class Rows:
+    """Events of a period in order, as columns; ``contents`` are all JSON text (of plain events), or all rows."""
+
+    entry: Entry
+    projection: Projection
+    pks: Sequence[str]
+    sks: Sequence[str]
+    contents: Sequence[str] | Sequence[Row]
+    _texts: EventTexts | None = None
+
+    @classmethod
+    def of(cls, columns: Columns, entry: Entry, projection: Projection) -> Rows:
+        """The rows of items."""
+        contents: Any = columns.contents
+        if not set(map(type, contents)) <= {str}:
+            return cls.of_rows([Row.of(item, entry, projection) for item in columns.items()], entry, projection)
+        return cls(entry, projection, columns.pks, columns.sks, contents)
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Row], entry: Entry, projection: Projection) -> Rows:
+        """Rows as columns."""
+        return cls(entry, projection, [row.item["pk"] for row in rows], [row.sk for row in rows], rows)
+
+    def __len__(self) -> int:
+        return len(self.sks)
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """The events that are rows, none if they are plain."""
+        return () if self.plain else self.contents  # type: ignore[return-value]
+
+    @property
+    def plain(self) -> bool:
+        """Whether the contents are text."""
+        return bool(self.contents) and isinstance(self.contents[0], str)
+
+    @property
+    def counts(self) -> Sequence[int]:
+        """How many events each of them is, with its earlier versions."""
+        return [1] * len(self) if self.plain else [1 + len(row.earlier) for row in self.rows]
+
+    @property
+    def count(self) -> int:
+        """How many events there are, each earlier version counted."""
+        return len(self) if self.plain else sum(self.counts)
+
+    def first(self, number: int) -> Rows:
+        """So many of them, from the first on."""
+        if number >= len(self):
+            return self
+        contents: Any = self.contents[:number]
+        return Rows(self.entry, self.projection, self.pks[:number], self.sks[:number], contents)
+
+    def first_of(self, count: int) -> Rows:
+        """As many of them as are at most so many events, none parted from its earlier versions."""
+        return self.first(count if self.plain else sum(total <= count for total in accumulate(self.counts)))
+
+    def position(self, index: int) -> Position:
+        """The position of an event in the order of events."""
+        time, series, id = self.entry.layout.names(self.pks[index], self.sks[index])
+        return Position(from_text(time), series, id)
+
+    def size(self) -> int:
+        """How many bytes they take in an answer, at the most."""
+        return escaped_bytes(self.texts.joined()) if self.plain else sum(self.sizes())
+
+    def sizes(self) -> list[int]:
+        """How many bytes each of them takes in an answer, at the most."""
+        if self.plain:
+            return [escaped_bytes(text) + 1 for text in self.texts.parted()]
+        return [row.size(self.projection) for row in self.rows]
+
+    @property
+    def texts(self) -> EventTexts:
+        """Their JSON, each event's newest version before its earlier ones. Rows must be complete."""
+        if self._texts is None:
+            self._texts = self._make_texts()
+        return self._texts
+
+    def _make_texts(self) -> EventTexts:
+        if self.plain or not self.contents:
+            return EventTexts(_pieces(self.entry, self.pks, self.sks, self.contents), {})  # type: ignore[arg-type]
+        rows = [version for row in self.rows for version in (row, *row.earlier)]
+        pks, sks = [row.item["pk"] for row in rows], [row.sk for row in rows]
+        texts = [row.text(self.projection) for row in rows]
+        members = {number: more for number, row in enumerate(rows) if (more := row.members())}
+        return EventTexts(_pieces(self.entry, pks, sks, texts), members)
+
+
+class EventTexts(NamedTuple):
+    """The JSON of events, in pieces; ``members`` are what some of them have after their refs, by their numbers."""
+
+    pieces: list[str]
+    members: Mapping[int, str]
+
+    def joined(self) -> str:
+        """The events with commas between them."""
+        if self.members:
+            return ",".join(self.parted())
+        return "".join([_FIRST, *self.pieces[1:], _END]) if self.pieces else ""
+
+    def parted(self) -> list[str]:
+        """Each event."""
+        pieces, members = self.pieces, self.members
+        return [
+            "".join([_FIRST, *pieces[start + 1 : start + _PIECES], '"', members.get(start // _PIECES, ""), "}"])
+            for start in range(0, len(pieces), _PIECES)
+        ]
+
+
+def _pieces(entry: Entry, pks: Sequence[str], sks: Sequence[str], texts: Sequence[str]) -> list[str]:
+    """The texts that make events' JSON, one after the other, but for the end of the last.
+
+    Nothing of it is done for each event by Python itself: columns are set side by side.
+    """
+    layout, count = entry.layout, len(sks)
+    heads = {pk: f',"ref":"{ref_head(entry.stream, entry.period.label, pk)}' for pk in set(pks)}
+    # Most keys say their names as they are, and most names are JSON as they are: that is looked at for all at once.
+    whole = "#".join(sks)
+    keys_plain = is_plain(whole)
+    pieces = ["]"] * (_PIECES * count)
+    if layout.partition_by == "time" and not layout.versioned and "%" not in whole:
+        names = whole.split("#") if count else []
+        times, series, ids = names[0::3], names[1::3], names[2::3]
+    else:
+        named = list(map(layout.names, pks, sks))
+        times, series, ids = ([name[column] for name in named] for column in range(3))
+    if not (keys_plain and is_plain("".join(heads))):
+        series, ids = [[quoted(name)[1:-1] for name in names] for names in (series, ids)]
+    pieces[0::_PIECES] = [_NEXT] * count
+    pieces[1::_PIECES] = series
+    pieces[2::_PIECES] = ['","time":"'] * count
+    pieces[3::_PIECES] = times
+    pieces[4::_PIECES] = ['","id":"'] * count
+    pieces[5::_PIECES] = ids
+    pieces[6::_PIECES] = ['","data":'] * count
+    pieces[7::_PIECES] = texts
+    pieces[8::_PIECES] = map(heads.__getitem__, pks)
+    pieces[9::_PIECES] = ref_tails(sks, plain=keys_plain and whole.isascii())
+    return pieces
 
 
 def escaped_bytes(text: str) -> int:
@@ -176,70 +288,24 @@ def escaped_bytes(text: str) -> int:
     return size + text.count("\\") if "\\" in text else size
 
 
-def row_of(item: Item, entry: Entry, shape: Shape, earlier: Sequence[Item] = ()) -> Row:
-    """The row of an item of a period table."""
-    version = version_of(item) if entry.layout.versioned and shape.versions else None
-    others = tuple(row_of(one, entry, shape) for one in earlier)
-    return Row(entry, item, None, version, others, is_partial(item, cold=shape.wants_cold))
-
-
-def version_of(item: Item) -> Version:
-    """Which version of its event an item is, in a table that keeps them."""
-    return Version(int(item.get("version", 1)), int(item.get("at", 0)), newest=item["sk"].startswith("v0#"))
-
-
-def complete(rows: Sequence[Row], unpacker: Unpacker, shape: Shape) -> None:
-    """Give the rows all of their data; those whose data is not to be had are marked."""
-    partial: defaultdict[str, list[Row]] = defaultdict(list)
-    for row in _flat(rows):
-        if row.partial:
-            partial[row.entry.table].append(row)
-    for table, some in partial.items():
-        wholes = unpacker.whole([row.item or {} for row in some], table, cold=shape.wants_cold)
-        for index, (row, item) in enumerate(zip(some, wholes.items, strict=True)):
-            row.item, row.partial, row.incomplete = item, False, index in wholes.missing
-
-
-def shown(rows: Sequence[Row], stream: str, shape: Shape) -> list[Shown]:
-    """Rows as they are shown: each event's newest version, then its earlier ones."""
-    return [_shown(row, stream, shape) for row in _flat(rows)]
-
-
-def _shown(row: Row, stream: str, shape: Shape) -> Shown:
-    event = row.event
-    ref = Ref(stream, row.entry.period, row.entry.layout.key_of(event)).encode()
-    data = shape.cut(event.data)
-    if data is not event.data:
-        event = Event(event.series, event.time, event.id, data)
-    return Shown(event, ref, row.version, row.incomplete, row.left_out)
-
-
-def _flat(rows: Sequence[Row]) -> Iterator[Row]:
-    for row in rows:
-        yield row
-        yield from row.earlier
-
-
-def archived_rows(events: Sequence[Event], versions: Sequence[Version] | None, entry: Entry) -> Iterator[Row]:
+def rows_of_archive(events: Sequence[Event], versions: Sequence[Version] | None, entry: Entry) -> list[Row]:
     """The rows of a page of an archive, in which an event's newest version comes before its earlier ones."""
-    if versions is None:
-        for event in events:
-            yield Row(entry, archived=event)
-        return
-    gathered: list[Row] = []
-    for event, version in zip(events, versions, strict=True):
-        if version.newest and gathered:
-            yield _with_earlier(gathered)
-            gathered = []
-        gathered.append(Row(entry, archived=event, version=version))
-    if gathered:
-        yield _with_earlier(gathered)
+    groups: list[list[Row]] = []
+    for event, version in zip(events, versions or repeat(None), strict=False):
+        pk, sk = entry.layout.key_of(event)
+        row = Row(entry, {"pk": pk, "sk": sk, "data": event.data}, version)
+        if not groups or version is None or version.newest:
+            groups.append([row])
+        else:
+            groups[-1].append(row)
+    for newest, *earlier in groups:
+        newest.earlier = tuple(earlier)
+        # Versions are counted from 1 without a hole: what a page of the archive had no room for is the oldest.
+        oldest = (earlier or [newest])[-1].version
+        newest.left_out = 0 if oldest is None else oldest.number - 1
+    return [group[0] for group in groups]
 
 
-def _with_earlier(rows: Sequence[Row]) -> Row:
-    newest, *earlier = rows
-    newest.earlier = tuple(earlier)
-    # Versions are counted from 1 without a hole: what a page of the archive had no room for is the oldest.
-    last = rows[-1].version
-    newest.left_out = 0 if last is None else last.number - 1
-    return newest
+def show_rows(rows: Sequence[Row], projection: Projection) -> list[dict[str, Any]]:
+    """Rows as the API shows them; each event's newest version, then its earlier ones."""
+    return [decode_json(text) for row in rows for text in Rows.of_rows([row], row.entry, projection).texts.parted()]

@@ -9,7 +9,7 @@ from datetime import timedelta
 from tidetable.conditions import Names
 from tidetable.keys import Layout, escape, suffix_of
 from tidetable.ports import KeyRange
-from tidetable.query.params import Query
+from tidetable.query.model import Query
 
 # Times are whole microseconds.
 _MOMENT = timedelta(microseconds=1)

@@ -7,25 +7,27 @@ complete is a row for each group; where the time is up, or a page is full of row
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal, localcontext
 from typing import Any
 
+from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.keys import number_at, value_at
-from tidetable.ports import Sketches
+from tidetable.ports import Sketches, Tables
 from tidetable.problems import refuse
-from tidetable.query.aggregates.asked import MAX_ROWS, SERIES, Aggregation
+from tidetable.query.aggregates.parse import MAX_ROWS, SERIES, Aggregation
 from tidetable.query.aggregates.stats import EXACT, Cell, adder
-from tidetable.query.answer import Table
-from tidetable.query.cursor import Position
-from tidetable.query.plan import Plan
-from tidetable.query.read import RESERVE, Batch, Reader, Remaining, StageReader
-from tidetable.query.run import planned, told_gaps
+from tidetable.query.events import visible_gaps
+from tidetable.query.explain import describe_tables, explain_plan
+from tidetable.query.model import RESERVE, Plan, Position, Reader, Remaining
+from tidetable.query.page import Table
+from tidetable.query.plan import plan_query, read_planned
+from tidetable.query.scan import ArchiveBatch, LiveBatch, Scanner, TimeUp
 from tidetable.times import from_text, to_text
 
-# Events asked for at a time.
+# Events read at a time.
 _AT_ONCE = 5_000
 # Groups times steps that may be in memory at once; some KB each, if they have sketches.
 MAX_CELLS, MAX_SKETCHES = 20_000, 5_000
@@ -37,59 +39,90 @@ _Event = tuple[str, str, Any]
 
 @dataclass(slots=True, kw_only=True)
 class Aggregate(Table):
-    """A page of rows, one for each group of each step, the oldest step first.
+    """A page of rows, one for each group of each step, the oldest step first."""
 
-    ``approximate`` are the statistics that are estimates, with the relative error that they lie within.
-    """
-
-    approximate: Mapping[str, Any]
+    aggregation: Aggregation
+    reader: Reader
     name = "aggregates"
     # Rows may have many statistics, of many digits.
     bounded = False
 
-    def about(self) -> dict[str, Any]:
-        """What the answer says besides its rows."""
-        return self.told(approximate=self.approximate)
+    @property
+    def columns(self) -> Sequence[str]:
+        """The columns that a table of the rows has in any case."""
+        return ["start", "end", *(f"group.{name}" for name in self.aggregation.by), *self.aggregation.stats]
+
+    @property
+    def approximate(self) -> Mapping[str, Any]:
+        """The statistics that are estimates, with the relative error that they lie within."""
+        bounds = {"relative_error": self.reader.sketches.relative_error}
+        return dict.fromkeys(self.aggregation.approximate, bounds)
+
+    def own(self) -> dict[str, Any]:
+        """The statistics that are estimates."""
+        return {"approximate": self.approximate}
+
+    def first(self, count: int) -> Aggregate | None:
+        """The rows of the first steps; a step is never parted, and no steps are that are filled or of the first groups."""
+        step = self.rows[count]["start"]
+        rows = [row for row in self.rows[:count] if row["start"] < step]
+        if not rows or self.aggregation.top is not None:
+            return None
+        refuse_parting(self.aggregation)
+        return replace(self, rows=rows, next=self.reader.seal.seal(self.aggregation.cursor(from_text(step))))
+
+
+def refuse_parting(aggregation: Aggregation) -> None:
+    """ProblemError for steps that cannot be parted into pages."""
+    if aggregation.filled:
+        detail = "filled steps of groups, or with what was before, are answered in one page: ask for fewer steps"
+        raise refuse(422, "too_much", detail)
 
 
 def find_aggregate(
-    asked: Aggregation, stream: Stream, reader: Reader, now: datetime, remaining: Remaining
+    aggregation: Aggregation, stream: Stream, reader: Reader, now: datetime, remaining: Remaining
 ) -> Aggregate:
     """A page of an aggregate; ProblemError if not one step of it fits into the time or the memory there is."""
+    query = aggregation.query
 
-    def run(plan: Plan, forgiving: bool) -> Aggregate:
-        stages = StageReader(
-            asked.query, reader, remaining, wanted=_AT_ONCE, fields=asked.needed or (SERIES,), forgiving=forgiving
-        )
+    def read(entries: Sequence[Entry], forgiving: bool) -> Aggregate:
+        plan, fields = plan_query(query, entries), aggregation.needed or (SERIES,)
+        scanner = Scanner(query, reader, remaining, wanted=_AT_ONCE, fields=fields, forgiving=forgiving)
         with localcontext(EXACT):
-            done = _Run(asked, stages, reader.sketches, remaining).rows(plan)
-        following = None if done.stopped is None else reader.seal.seal(asked.cursor(done.stopped))
-        gaps = told_gaps([*plan.gaps, *stages.missing.values()], now)
-        bounds = {one: {"relative_error": reader.sketches.relative_error} for one in asked.approximate}
+            run = _Run(aggregation, scanner, reader.sketches, remaining).rows(plan)
         return Aggregate(
-            rows=done.result,
-            next=following,
-            approximate=bounds,
-            gaps=gaps,
-            cost=stages.cost,
-            sources=stages.sources,
-            columns=["start", "end", *(f"group.{name}" for name in asked.by), *asked.stats],
+            rows=run.result,
+            next=None if run.stopped is None else reader.seal.seal(aggregation.cursor(run.stopped)),
+            gaps=visible_gaps([*plan.gaps, *scanner.missing.values()], now),
+            cost=scanner.cost,
+            sources=scanner.sources,
+            aggregation=aggregation,
+            reader=reader,
         )
 
-    return planned(asked.query, stream, reader, run)
+    return read_planned(reader.catalog, stream.name, query.start, query.end, read, consistent=query.consistent)
+
+
+def explain_aggregate(
+    aggregation: Aggregation, stream: Stream, reader: Reader, tables: Tables, now: datetime
+) -> dict[str, Any]:
+    """What ``find_aggregate`` would read to the end of its range, and about how much."""
+    query = aggregation.query
+    plan = plan_query(query, reader.catalog.entries(stream.name, query.start, query.end))
+    return explain_plan(query, plan, describe_tables(plan.scans, tables, reader.pools), now, whole=True)
 
 
 class _Run:
     """One pass over a plan. ``stopped`` is the start of the first step that is not among the ``result``."""
 
-    def __init__(self, asked: Aggregation, stages: StageReader, sketches: Sketches, remaining: Remaining) -> None:
-        self._asked = asked
-        self._stages = stages
+    def __init__(self, aggregation: Aggregation, scanner: Scanner, sketches: Sketches, remaining: Remaining) -> None:
+        self._aggregation = aggregation
+        self._scanner = scanner
         self._remaining = remaining
         self._sketches = sketches
-        self._add = adder(asked.stats, sketches)
-        after = asked.query.after
-        self._window = asked.window(asked.query.start if after is None else after.time)
+        self._add = adder(aggregation.stats, sketches)
+        after = aggregation.query.after
+        self._window = aggregation.window(aggregation.query.start if after is None else after.time)
         self._cells: dict[Group, Cell] = {}
         self._windows: list[tuple[tuple[datetime, datetime], dict[Group, Cell]]] = []
         self._before: dict[Group, dict[str, Any]] = {}
@@ -99,53 +132,46 @@ class _Run:
 
     def rows(self, plan: Plan) -> _Run:
         """Read until the range ends, the page is full or the time is up."""
-        for batch in self._stages.batches(plan.stages):
-            if batch.unread:
+        for batch in self._scanner.read(plan.scans):
+            if isinstance(batch, TimeUp):
                 return self._stop(batch.reached)
             if not self._take(self._events(batch)):
                 return self
             if self._remaining() < RESERVE and batch.reached is not None:
                 return self._stop(batch.reached)
-        if self._pass_to(self._asked.query.end) and self._asked.top is not None:
+        if self._pass_to(self._aggregation.query.end) and self._aggregation.top is not None:
             self._show_top()
         return self
 
     def _stop(self, reached: Position | None) -> _Run:
         """The time is up: what is complete is the answer, if there is anything."""
-        asked = self._asked
-        if asked.top is None and reached is not None and not self._pass_to(reached.time):
+        aggregation = self._aggregation
+        if aggregation.top is None and reached is not None and not self._pass_to(reached.time):
             return self
-        after = asked.query.after
-        if asked.top is not None or self._window[0] <= (asked.query.start if after is None else after.time):
-            how = "a shorter range" if asked.step is None or asked.top is not None else "a smaller step"
+        after = aggregation.query.after
+        if aggregation.top is not None or self._window[0] <= (aggregation.query.start if after is None else after.time):
+            how = "a shorter range" if aggregation.step is None or aggregation.top is not None else "a smaller step"
             raise refuse(422, "too_much", f"the time does not suffice to read all events of it; ask for {how}")
-        self._refuse_parting()
+        refuse_parting(self._aggregation)
         self.stopped = self._window[0]
         return self
 
-    def _refuse_parting(self) -> None:
-        """What fills a step may be known from the steps before it only, so all of them are answered together."""
-        asked = self._asked
-        if asked.fill == "previous" or (asked.fill != "none" and asked.by):
-            detail = "filled steps of groups, or with what was before, are answered in one page: ask for fewer steps"
-            raise refuse(422, "too_much", detail)
-
     @staticmethod
-    def _events(batch: Batch) -> Iterator[_Event]:
+    def _events(batch: LiveBatch | ArchiveBatch) -> Iterator[_Event]:
         """The events of a batch."""
-        if batch.archived is not None:
-            yield from ((one.series, to_text(one.time), one.data) for one in batch.archived.events)
+        if isinstance(batch, ArchiveBatch):
+            yield from ((event.series, to_text(event.time), event.data) for event in batch.page.events)
             return
-        names_of = batch.stage.entry.layout.names_of
-        for item in batch.items or ():
-            time, series, _ = names_of(item)
+        names_of = batch.scan.entry.layout.names
+        for item in batch.columns.items():
+            time, series, _ = names_of(item["pk"], item["sk"])
             yield series, time, item.get("data", {})
 
     def _take(self, events: Iterable[_Event]) -> bool:
         """Take events into account; tells whether to go on."""
-        asked, add = self._asked, self._add
+        aggregation, add = self._aggregation, self._add
         end = to_text(self._window[1])
-        cells, field, by = self._cells, asked.field, asked.by
+        cells, field, by = self._cells, aggregation.field, aggregation.by
         for series, time, data in events:
             if time >= end:
                 if not self._pass_to(from_text(time)):
@@ -168,9 +194,9 @@ class _Run:
 
     def _new_cell(self, group: Group) -> Cell:
         held = len(self._cells) + sum(len(cells) for _, cells in self._windows)
-        most = MAX_SKETCHES if self._asked.approximate else MAX_CELLS
+        most = MAX_SKETCHES if self._aggregation.approximate else MAX_CELLS
         if held >= most:
-            what = "groups times steps" if self._asked.top is not None else "groups in one step"
+            what = "groups times steps" if self._aggregation.top is not None else "groups in one step"
             detail = f"there are more than {most} {what}: group by less, or narrow it down with where"
             raise refuse(422, "too_many_groups", detail)
         self._groups.setdefault(group, None)
@@ -178,32 +204,32 @@ class _Run:
 
     def _pass_to(self, time: datetime) -> bool:
         """Complete the steps before the one that holds an instant; tells whether the page holds them."""
-        asked, end = self._asked, self._asked.query.end
+        aggregation, end = self._aggregation, self._aggregation.query.end
         while self._window[1] <= time:
-            if asked.top is not None:
+            if aggregation.top is not None:
                 self._windows.append((self._window, self._cells))
             elif not self._show(self._window, self._cells):
-                self._refuse_parting()
+                refuse_parting(self._aggregation)
                 self.stopped = self._window[0]
                 return False
             self._cells = {}
             # Unless they are filled, empty steps need not be walked.
-            following = time if asked.fill == "none" else self._window[1]
+            following = time if aggregation.fill == "none" else self._window[1]
             if following >= end:
                 self._window = (end, datetime.max.replace(tzinfo=UTC))
                 return True
-            self._window = asked.window(following)
+            self._window = aggregation.window(following)
         return True
 
     def _show(self, window: tuple[datetime, datetime], cells: dict[Group, Cell]) -> bool:
         """The rows of a step, if the page holds them all; the first step's are shown in any case, if the caller takes so many."""
         groups: Sequence[Group] = list(cells)
-        if self._asked.fill != "none":
-            groups = list(self._groups) if self._asked.by else [()]
-        if self.result and len(self.result) + len(groups) > self._asked.limit:
+        if self._aggregation.fill != "none":
+            groups = list(self._groups) if self._aggregation.by else [()]
+        if self.result and len(self.result) + len(groups) > self._aggregation.limit:
             return False
-        if len(groups) > self._asked.most:
-            detail = f"one step has {len(groups)} rows, more than limit={self._asked.most}"
+        if len(groups) > self._aggregation.limit:
+            detail = f"one step has {len(groups)} rows, more than limit={self._aggregation.limit}"
             more = f"set limit={len(groups)}, or " if len(groups) <= MAX_ROWS else ""
             raise refuse(422, "too_much", f"{detail}: {more}group by less, or narrow it down with where")
         for group in sorted(groups, key=_order):
@@ -211,47 +237,47 @@ class _Run:
         return True
 
     def _row(self, window: tuple[datetime, datetime], group: Group, cell: Cell | None) -> dict[str, Any]:
-        asked = self._asked
+        aggregation = self._aggregation
         row: dict[str, Any] = {"start": to_text(window[0]), "end": to_text(window[1])}
-        if asked.by:
-            row["group"] = dict(zip(asked.by, (one for _, one in group), strict=True))
+        if aggregation.by:
+            row["group"] = dict(zip(aggregation.by, (value for _, value in group), strict=True))
         if cell is not None:
-            found: dict[str, Any] = {stat: cell.stat(stat) for stat in asked.stats}
+            found: dict[str, Any] = {stat: cell.stat(stat) for stat in aggregation.stats}
             self._before[group] = found
-        elif asked.fill == "previous":
+        elif aggregation.fill == "previous":
             found = self._before.get(group, {})
         else:
-            found = dict.fromkeys(asked.stats, 0 if asked.fill == "zero" else None)
-        rest = {stat: found.get(stat) for stat in asked.stats}
+            found = dict.fromkeys(aggregation.stats, 0 if aggregation.fill == "zero" else None)
+        rest = {stat: found.get(stat) for stat in aggregation.stats}
         if cell is None and "count" in rest:
             rest["count"] = 0
         return row | rest
 
     def _show_top(self) -> None:
         """The rows of the first groups: by their first statistic over the whole range."""
-        asked = self._asked
+        aggregation = self._aggregation
         totals: dict[Group, Cell] = {}
         for _, cells in self._windows:
             for group, cell in cells.items():
                 totals.setdefault(group, Cell()).join(cell, self._sketches)
-        stat = asked.stats[0]
+        stat = aggregation.stats[0]
         ranked = sorted(
             ((total.stat(stat), group) for group, total in totals.items() if total.stat(stat) is not None),
-            key=lambda one: (one[0] if asked.ascending else -one[0], _order(one[1])),  # type: ignore[operator]
+            key=lambda pair: (pair[0] if aggregation.ascending else -pair[0], _order(pair[1])),  # type: ignore[operator]
         )
-        first = [group for _, group in ranked[: asked.top]]
-        if asked.fill == "none":
+        first = [group for _, group in ranked[: aggregation.top]]
+        if aggregation.fill == "none":
             count = sum(group in cells for _, cells in self._windows for group in first)
         else:
             count = len(first) * len(self._windows)
-        if count > asked.limit:
-            detail = f"{count} rows, more than {asked.limit}; ask for fewer groups or longer steps"
+        if count > aggregation.limit:
+            detail = f"{count} rows, more than {aggregation.limit}; ask for fewer groups or longer steps"
             raise refuse(422, "too_much", detail)
         self.result = [
             self._row(window, group, cells.get(group))
             for window, cells in self._windows
             for group in first
-            if group in cells or asked.fill != "none"
+            if group in cells or aggregation.fill != "none"
         ]
 
 

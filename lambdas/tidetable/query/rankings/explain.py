@@ -8,34 +8,32 @@ from typing import Any
 from tidetable.config import Stream
 from tidetable.ports import Tables
 from tidetable.query.estimate import estimate_top
-from tidetable.query.explain import shown_plan, where_of
-from tidetable.query.plan import Gap, Stage
-from tidetable.query.rankings.asked import Ranking, plan_ranking
-from tidetable.query.read import Reader
-from tidetable.query.run import described, told_gaps
+from tidetable.query.events import visible_gaps
+from tidetable.query.explain import describe_tables, show_conditions, show_plan
+from tidetable.query.model import ArchiveScan, Gap, Reader, Scan
+from tidetable.query.rankings.parse import Ranking, plan_ranking
 from tidetable.times import to_text
 
 
 def explain_top(ranking: Ranking, stream: Stream, reader: Reader, tables: Tables, now: datetime) -> dict[str, Any]:
     """What ``find_top`` would read, and about how much."""
     gaps: list[Gap] = []
-    stages = plan_ranking(ranking, reader.catalog.entries(stream.name, ranking.start, ranking.end), gaps)
-    found = estimate_top(stages, ranking.limit, described(stages, tables, reader.pools), now)
-    asked = {
+    scans = plan_ranking(ranking, reader.catalog.entries(stream.name, ranking.start, ranking.end), gaps)
+    estimated = estimate_top(scans, ranking.limit, describe_tables(scans, tables, reader.pools), now)
+    query = {
         "stream": ranking.stream,
         "index": ranking.index.name,
         "value": ranking.value,
         "from": to_text(ranking.start),
         "to": to_text(ranking.end),
-        "where": where_of(ranking.conditions),
+        "where": show_conditions(ranking.conditions),
         "order": "asc" if ranking.ascending else "desc",
         "limit": ranking.limit,
     }
-    filtered = ((stage, _filtered_by(stage)) for stage in stages)
-    return shown_plan(asked, filtered, told_gaps(gaps, now), found)
+    return show_plan(query, ((scan, _filters(scan)) for scan in scans), visible_gaps(gaps, now), estimated)
 
 
-def _filtered_by(stage: Stage) -> list[str]:
-    """What more is read than a ranking asks for, by what is left out of it again."""
-    times = ["time"] if stage.keys is not None and stage.keys.times is not None else []
-    return [*times, *(f"where.{one.field}" for one in stage.conditions)]
+def _filters(scan: Scan) -> list[str]:
+    """The filters applied after reading: the parameters for which this scan may read in vain."""
+    times = ["time"] if not isinstance(scan, ArchiveScan) and scan.keys.times is not None else []
+    return [*times, *(f"where.{condition.field}" for condition in scan.conditions)]

@@ -3,80 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeVar
 
 import msgspec
 
-from tidetable.conditions import ANY, Condition, Names
+from tidetable.conditions import ANY, Names
 from tidetable.config import Stream
-from tidetable.errors import InvalidCursor, InvalidTime
+from tidetable.errors import InvalidTime
 from tidetable.problems import ProblemError, refuse
 from tidetable.query.access import access_to, needed_index
-from tidetable.query.cursor import Cursor, Position, Seal, refuse_long
+from tidetable.query.cursor import Seal, open_cursor, refuse_beside_cursor, refuse_long
+from tidetable.query.model import Position, Projection, Query
 from tidetable.query.names import REPEATED, parse_names
-from tidetable.query.rows import EVERYTHING, Shape
 from tidetable.query.where import WHERE, is_condition, parse_conditions, parse_path
-from tidetable.times import EPOCH, from_micros, parse_point, to_micros
-
-_Kind = TypeVar("_Kind", bound=msgspec.Struct)
+from tidetable.times import EPOCH, parse_point
 
 KNOWN = (
     "from", "to", "series", "series:prefix", "id", "id:prefix", "order", "limit", "fields", "versions", "consistent",
     "priority", "format", "flat", "escape", "explain",
     "cursor",
 )  # fmt: skip
+# The parameters of a page's form.
+FORMAT = ("format", "flat", "escape")
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 10_000
 MAX_FIELDS = 50
 # A cursor holds its query, and AWS takes 10,240 bytes of request line and headers.
 MAX_FIELDS_BYTES = 1024
 _DEFAULT_SPAN = timedelta(hours=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """Events of a stream in ``[start, end)`` whose series and ids meet ``names``, newest first unless ``ascending``.
-
-    ``after`` is where an earlier page ended; events meet all ``conditions``. ``shape`` says what of the events is shown,
-    ``consistent`` that everything acknowledged before is among them, ``low_priority`` that a read replica may answer.
-    """
-
-    stream: str
-    start: datetime
-    end: datetime
-    names: Names
-    ascending: bool
-    limit: int
-    after: Position | None = None
-    conditions: tuple[Condition, ...] = ()
-    shape: Shape = EVERYTHING
-    consistent: bool = False
-    low_priority: bool = False
-
-    @property
-    def series(self) -> str | None:
-        """The series, if the query is of one alone."""
-        return self.names.series[0] if len(self.names.series) == 1 else None
-
-    def cursor(self, position: Position) -> Cursor:
-        """The cursor of a page that ended there."""
-        return Cursor(
-            self.stream,
-            self.names,
-            self.ascending,
-            to_micros(self.start),
-            to_micros(self.end),
-            to_micros(position.time),
-            position.series,
-            position.id,
-            self.conditions,
-            self.shape.fields,
-            self.shape.versions,
-            self.consistent,
-            self.low_priority,
-        )
 
 
 def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Query:
@@ -90,24 +44,24 @@ def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: da
 def parse_range_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Query:
     """The same, without a look at whether it would need a scan."""
     names = parse_names(parameters)
-    given = single(parameters, KNOWN)
-    limit = parse_limit(given.get("limit"), MAX_LIMIT)
-    if given.get("explain", "true") != "true":
+    values = single(parameters, KNOWN)
+    limit = parse_limit(values.get("limit"), MAX_LIMIT)
+    if values.get("explain", "true") != "true":
         raise refuse(400, "bad_parameter", "explain must be true, or left out")
-    if "cursor" in given:
-        return _continued(stream, given, names, limit, seal)
-    start, end = parse_range(stream, given, now)
+    if "cursor" in values:
+        return _continued(stream, values, names, limit, seal)
+    start, end = parse_range(stream, values, now)
     query = Query(
         stream.name,
         start,
         end,
         names,
-        parse_order(given),
+        parse_order(values),
         limit,
-        conditions=parse_conditions(stream, given),
-        shape=parse_shape(stream, given),
-        consistent=parse_consistent(given),
-        low_priority=_low_priority(given),
+        conditions=parse_conditions(stream, values),
+        projection=parse_projection(stream, values),
+        consistent=parse_consistent(values),
+        low_priority=_low_priority(values),
     )
     if query.consistent and query.low_priority:
         raise refuse(400, "bad_parameter", "a read replica is read eventually: leave out consistent, or priority")
@@ -134,12 +88,12 @@ def refuse_scan(stream: Stream, query: Query) -> None:
 
 
 def parse_range(
-    stream: Stream, given: Mapping[str, str], now: datetime, oldest: datetime | None = None
+    stream: Stream, values: Mapping[str, str], now: datetime, oldest: datetime | None = None
 ) -> tuple[datetime, datetime]:
-    """``[from, to)``; as far as they are not given, the last hour (or from ``oldest``) to the newest that the stream takes."""
-    end = _point(given, "to", now) if "to" in given else now + stream.ahead
-    if "from" in given:
-        start = _point(given, "from", now)
+    """``[from, to)``; as far as they are not values, the last hour (or from ``oldest``) to the newest that the stream takes."""
+    end = _point(values, "to", now) if "to" in values else now + stream.ahead
+    if "from" in values:
+        start = _point(values, "from", now)
     else:
         start = min(now, end) - _DEFAULT_SPAN if oldest is None else min(oldest, end - _DEFAULT_SPAN)
     start = max(start, EPOCH)
@@ -148,16 +102,16 @@ def parse_range(
     return start, end
 
 
-def parse_consistent(given: Mapping[str, str]) -> bool:
+def parse_consistent(values: Mapping[str, str]) -> bool:
     """Whether everything that was acknowledged must be readable."""
-    consistent = given.get("consistent", "false")
+    consistent = values.get("consistent", "false")
     if consistent not in ("true", "false"):
         raise refuse(400, "bad_parameter", "consistent must be true or false")
     return consistent == "true"
 
 
-def _low_priority(given: Mapping[str, str]) -> bool:
-    priority = given.get("priority", "normal")
+def _low_priority(values: Mapping[str, str]) -> bool:
+    priority = values.get("priority", "normal")
     if priority not in ("normal", "low"):
         raise refuse(
             400, "bad_parameter", "priority must be normal, or low: then a read replica answers where there is one"
@@ -165,72 +119,42 @@ def _low_priority(given: Mapping[str, str]) -> bool:
     return priority == "low"
 
 
-def _continued(stream: Stream, given: Mapping[str, str], names: Names, limit: int, seal: Seal) -> Query:
-    extra = {"from", "to"} & given.keys()
-    if extra:
-        detail = f"a cursor holds its query's {' and '.join(sorted(extra))}: leave them out, or begin without a cursor"
-        raise refuse(400, "invalid_cursor", detail)
-    cursor = opened(given["cursor"], Cursor, seal)
-    query = Query(
-        cursor.stream,
-        from_micros(cursor.start),
-        from_micros(cursor.end),
-        cursor.names,
-        cursor.ascending,
-        limit,
-        cursor.position,
-        cursor.conditions,
-        Shape.of(stream, cursor.fields, versions=cursor.versions),
-        cursor.consistent,
-        cursor.low_priority,
-    )
-    conditions = parse_conditions(stream, given)
+def _continued(stream: Stream, values: Mapping[str, str], names: Names, limit: int, seal: Seal) -> Query:
+    # Everything else may be repeated, as long as it is the same.
+    refuse_beside_cursor(values, values.keys() - {"from", "to"})
+    query = open_cursor(values["cursor"], Query, seal)
+    shown = Projection.of(stream, query.projection.fields, versions=query.projection.versions)
+    query = msgspec.structs.replace(query, limit=limit, projection=shown)
+    conditions = parse_conditions(stream, values)
     same = names in (ANY, query.names) and conditions in ((), query.conditions)
-    if {"fields", "versions"} & given.keys():
-        same = same and parse_shape(stream, given) == query.shape
-    for name, asked, kept in (
-        ("consistent", parse_consistent(given), query.consistent),
-        ("priority", _low_priority(given), query.low_priority),
-        ("order", parse_order(given), query.ascending),
+    if {"fields", "versions"} & values.keys():
+        same = same and parse_projection(stream, values) == query.projection
+    for name, value, kept in (
+        ("consistent", parse_consistent(values), query.consistent),
+        ("priority", _low_priority(values), query.low_priority),
+        ("order", parse_order(values), query.ascending),
     ):
-        same = same and (name not in given or asked == kept)
-    if cursor.stream != stream.name or not same:
+        same = same and (name not in values or value == kept)
+    if query.stream != stream.name or not same:
         raise refuse(
             400, "invalid_cursor", "this cursor belongs to another query: repeat that one, or begin without it"
         )
     return query
 
 
-def opened_alone(given: Mapping[str, str], kind: type[_Kind], seal: Seal) -> _Kind:
-    """A cursor's content, of an answer whose cursor holds all but what a page looks like."""
-    extra = given.keys() - {"cursor", "limit", "format", "flat", "escape"}
-    if extra:
-        detail = f"a cursor holds its query's {' and '.join(sorted(extra))}: leave them out, or begin without a cursor"
-        raise refuse(400, "invalid_cursor", detail)
-    return opened(given["cursor"], kind, seal)
-
-
-def opened(text: str, kind: type[_Kind], seal: Seal) -> _Kind:
-    """A cursor's content; ProblemError if it is none."""
-    try:
-        return seal.open(text, kind)
-    except InvalidCursor as error:
-        raise refuse(400, "invalid_cursor", str(error)) from error
-
-
-def parse_shape(stream: Stream, given: Mapping[str, str]) -> Shape:
-    """What of the events is asked for."""
-    fields = tuple(map(parse_path, given["fields"].split(","))) if "fields" in given else ()
+def parse_projection(stream: Stream, values: Mapping[str, str]) -> Projection:
+    """The data and the versions of events that the answer shows."""
+    fields = tuple(map(parse_path, values["fields"].split(","))) if "fields" in values else ()
     if "" in fields or len(fields) > MAX_FIELDS:
         raise refuse(400, "bad_parameter", f"fields is a list such as mag,place: 1 to {MAX_FIELDS} names, or *")
-    if len(given.get("fields", "").encode()) > MAX_FIELDS_BYTES:
+    if len(values.get("fields", "").encode()) > MAX_FIELDS_BYTES:
         raise refuse(400, "bad_parameter", f"fields has at most {MAX_FIELDS_BYTES} bytes: ask for less, or for *")
-    versions = given.get("versions", "newest")
+    versions = values.get("versions", "newest")
     if versions not in ("newest", "all"):
         raise refuse(400, "bad_parameter", "versions must be newest or all")
     if versions == "all":
         refuse_versions(stream)
-    return Shape.of(stream, fields, versions=versions == "all")
+    return Projection.of(stream, fields, versions=versions == "all")
 
 
 def refuse_versions(stream: Stream) -> None:
@@ -284,22 +208,22 @@ def parse_limit(text: str | None, most: int, default: int = DEFAULT_LIMIT) -> in
     return int(text)
 
 
-def parse_order(given: Mapping[str, str]) -> bool:
+def parse_order(values: Mapping[str, str]) -> bool:
     """Whether the order is ascending."""
-    order = given.get("order", "desc")
+    order = values.get("order", "desc")
     if order not in ("asc", "desc"):
         raise refuse(400, "bad_parameter", "order must be asc (oldest first) or desc (newest first)")
     return order == "asc"
 
 
-def parse_instant_of(given: Mapping[str, str], name: str, now: datetime) -> datetime:
+def parse_instant_of(values: Mapping[str, str], name: str, now: datetime) -> datetime:
     """A parameter's instant, not before 1970."""
-    return max(_point(given, name, now), EPOCH)
+    return max(_point(values, name, now), EPOCH)
 
 
-def _point(given: Mapping[str, str], name: str, now: datetime) -> datetime:
+def _point(values: Mapping[str, str], name: str, now: datetime) -> datetime:
     try:
-        return parse_point(given[name], now)
+        return parse_point(values[name], now)
     except InvalidTime as error:
         detail = f"{name}: {error}; or an age such as -15m, epoch milliseconds, now, today or yesterday"
         raise refuse(400, "bad_parameter", detail) from error

@@ -1,9 +1,8 @@
-"""Rankings: which index answers one, what is to be read of each period, and what the query string asks for."""
+"""Parsing and planning a ranking: the index that answers it, and a scan of each period."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
@@ -18,12 +17,12 @@ from tidetable.periods import containing
 from tidetable.ports import ArchiveRange, KeyRange, Rank
 from tidetable.problems import refuse
 from tidetable.query.access import logical_partitions
-from tidetable.query.cursor import Seal, refuse_long
-from tidetable.query.params import opened_alone, parse_limit, parse_order, parse_range, parse_shape, single
-from tidetable.query.plan import Gap, Stage, covered, fetches_from, told_by
-from tidetable.query.rows import EVERYTHING, Shape
+from tidetable.query.cursor import Seal, open_cursor, refuse_beside_cursor, refuse_long
+from tidetable.query.model import EVERYTHING, ArchiveScan, Gap, IndexScan, Projection, Scan
+from tidetable.query.parse import FORMAT, parse_limit, parse_order, parse_projection, parse_range, single
+from tidetable.query.plan import covered, fetches_from, pushed_down
 from tidetable.query.where import MAX_VALUE_BYTES, parse_conditions
-from tidetable.times import from_micros, to_micros, to_text
+from tidetable.times import to_text
 
 KNOWN = (
     "index",
@@ -43,8 +42,8 @@ KNOWN = (
 DEFAULT_LIMIT, MAX_LIMIT = 10, 1_000
 
 
-class Place(NamedTuple):
-    """A place in a ranking: the number, and of events of one number the newest first when the highest comes first."""
+class RankKey(NamedTuple):
+    """A position in a ranking: the number, and of events of one number the newest first when the highest comes first."""
 
     number: Decimal
     time: datetime
@@ -52,8 +51,7 @@ class Place(NamedTuple):
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
+class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
     """The first ``limit`` events by an index's number, of one value of what it is partitioned by.
 
     ``conditions`` narrow it down further. Times are those of events.
@@ -68,109 +66,72 @@ class Ranking:
     ascending: bool
     limit: int
     conditions: tuple[Condition, ...] = ()
-    shape: Shape = EVERYTHING
-    after: Place | None = None
+    projection: Projection = EVERYTHING
+    after: RankKey | None = None
 
-    def cursor(self, place: Place) -> RankCursor:
-        """The cursor of a page that ended there."""
-        index = self.index
-        return RankCursor(
-            self.stream,
-            (index.name, index.partition_by, index.sort_by, index.kind, index.kinds),
-            self.value,
-            self.kind,
-            to_micros(self.start),
-            to_micros(self.end),
-            self.ascending,
-            self.conditions,
-            self.shape.fields,
-            str(place.number),
-            to_micros(place.time),
-            place.series,
-            place.id,
-        )
+    def cursor(self, position: RankKey) -> Ranking:
+        """The ranking as a cursor holds it, with the position where its page ended."""
+        bare = msgspec.structs.replace(self.projection, cold=frozenset())
+        index = _order_of(self.index)
+        return msgspec.structs.replace(self, index=index, limit=0, projection=bare, after=position)
 
     def archived(self) -> Rank:
         """How an archive is to rank its events."""
         after = self.after
-        place = None if after is None else (str(after.number), to_text(after.time), after.series, after.id)
-        return Rank(self.index.sort_by, place)
+        start = None if after is None else (str(after.number), to_text(after.time), after.series, after.id)
+        return Rank(self.index.sort_by, start)
 
-    def asked(self) -> tuple[Condition, ...]:
-        """All that an event must meet, for whoever has no index of it: an archive."""
+    def all_conditions(self) -> tuple[Condition, ...]:
+        """All that an event must meet where no index implies it: in an archive."""
         kind = (Condition(self.index.kind, "eq", (self.kind,)),) if self.index.kind else ()
         field = dict(self.index.kinds).get(self.kind) if self.index.kind else self.index.partition_by
         value = (Condition(field, "eq", (self.value,)),) if field is not None and field != WHOLE else ()
         return (*kind, *value, *self.conditions)
 
 
-class RankCursor(msgspec.Struct, frozen=True, array_like=True):
-    """A ranking and the place reached in it; the index by all that its order depends on."""
-
-    stream: str
-    index: tuple[str, str, str, str, tuple[tuple[str, str], ...]]
-    value: str
-    kind: str
-    start: int
-    end: int
-    ascending: bool
-    conditions: tuple[Condition, ...]
-    fields: tuple[str, ...]
-    number: str
-    time: int
-    series: str
-    id: str
+def _order_of(index: Index) -> Index:
+    """An index by its name and all that its order depends on."""
+    return Index(index.name, index.partition_by, sort_by=index.sort_by, kind=index.kind, kinds=index.kinds)
 
 
 def parse_ranking(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Ranking:
     """Read the query string. Without edges it is all that the stream's retention keeps; ProblemError says what to change."""
-    given = single(parameters, KNOWN)
-    limit = parse_limit(given.get("limit"), MAX_LIMIT, DEFAULT_LIMIT)
-    if "cursor" in given:
-        return _continued(stream, opened_alone(given, RankCursor, seal), limit)
-    index = _index(stream, given)
+    values = single(parameters, KNOWN)
+    limit = parse_limit(values.get("limit"), MAX_LIMIT, DEFAULT_LIMIT)
+    if "cursor" in values:
+        refuse_beside_cursor(values, {"limit", *FORMAT})
+        return _continued(stream, open_cursor(values["cursor"], Ranking, seal), limit)
+    index = _index(stream, values)
     kept = containing(now, stream.period).shift(-stream.retention).start
-    start, end = parse_range(stream, given, now, kept)
-    value, kind = given.get("value", ""), given.get("kind", "")
+    start, end = parse_range(stream, values, now, kept)
+    value, kind = values.get("value", ""), values.get("kind", "")
     if len(value.encode()) > MAX_VALUE_BYTES:
         raise refuse(400, "bad_parameter", f"value has at most {MAX_VALUE_BYTES} bytes")
-    if index.partition_by == WHOLE and "value" in given:
+    if index.partition_by == WHOLE and "value" in values:
         raise refuse(400, "bad_parameter", f"the index {index.name} ranks all events: leave value out")
-    if index.partition_by != WHOLE and "value" not in given:
+    if index.partition_by != WHOLE and "value" not in values:
         field = dict(index.kinds).get(kind) if index.kind else index.partition_by
         raise refuse(400, "bad_parameter", f"add value=: the index {index.name} ranks the events of one {field}")
-    if ("kind" in given) != bool(index.kind) or (index.kind and kind not in dict(index.kinds)):
+    if ("kind" in values) != bool(index.kind) or (index.kind and kind not in dict(index.kinds)):
         kinds = ", ".join(name for name, _ in index.kinds)
         why = f"one of {kinds}, of the index {index.name}" if index.kind else "left out: the index has no kinds"
         raise refuse(400, "bad_parameter", f"kind must be {why}")
-    shape, conditions = parse_shape(stream, given), parse_conditions(stream, given)
-    ranking = Ranking(stream.name, index, value, kind, start, end, parse_order(given), limit, conditions, shape)
-    refuse_long(ranking.cursor(Place(Decimal(0), start, "", "")))
+    projection, conditions = parse_projection(stream, values), parse_conditions(stream, values)
+    ranking = Ranking(stream.name, index, value, kind, start, end, parse_order(values), limit, conditions, projection)
+    refuse_long(ranking.cursor(RankKey(Decimal(0), start, "", "")))
     return ranking
 
 
-def _continued(stream: Stream, cursor: RankCursor, limit: int) -> Ranking:
-    index = next((one for one in stream.layout.indexes if one.name == cursor.index[0]), None)
-    known = () if index is None else (index.name, index.partition_by, index.sort_by, index.kind, index.kinds)
-    if cursor.stream != stream.name or index is None or known != cursor.index:
+def _continued(stream: Stream, cursor: Ranking, limit: int) -> Ranking:
+    index = next((index for index in stream.layout.indexes if index.name == cursor.index.name), None)
+    if cursor.stream != stream.name or index is None or _order_of(index) != cursor.index:
         detail = "this cursor belongs to another stream, or its index has become another: begin without it"
         raise refuse(400, "invalid_cursor", detail)
-    return Ranking(
-        stream.name,
-        index,
-        cursor.value,
-        cursor.kind,
-        from_micros(cursor.start),
-        from_micros(cursor.end),
-        cursor.ascending,
-        limit,
-        cursor.conditions,
-        Shape.of(stream, cursor.fields, versions=False),
-        Place(Decimal(cursor.number), from_micros(cursor.time), cursor.series, cursor.id),
-    )
+    projection = Projection.of(stream, cursor.projection.fields, versions=False)
+    return msgspec.structs.replace(cursor, index=index, limit=limit, projection=projection)
 
 
-def _index(stream: Stream, given: Mapping[str, str]) -> Index:
+def _index(stream: Stream, values: Mapping[str, str]) -> Index:
     rankings = [index for index in stream.layout.indexes if index.ranks]
     if not rankings:
         detail = (
@@ -179,35 +140,36 @@ def _index(stream: Stream, given: Mapping[str, str]) -> Index:
         )
         raise refuse(400, "needs_index", detail)
     names = ", ".join(index.name for index in rankings)
-    if "index" not in given and len(rankings) > 1:
+    if "index" not in values and len(rankings) > 1:
         raise refuse(400, "bad_parameter", f"add index=: there are {names}")
-    found = next((index for index in rankings if given.get("index", index.name) == index.name), None)
-    if found is None:
-        raise refuse(400, "bad_parameter", f"there is no ranking {given['index'][:64]!r}; there are: {names}")
-    return found
+    index = next((index for index in rankings if values.get("index", index.name) == index.name), None)
+    if index is None:
+        raise refuse(400, "bad_parameter", f"there is no ranking {values['index'][:64]!r}; there are: {names}")
+    return index
 
 
-def plan_ranking(ranking: Ranking, entries: Sequence[Entry], gaps: list[Gap]) -> list[Stage]:
-    """A stage for each period: a range of each suffix of its index, or its archive."""
-    stages = []
+def plan_ranking(ranking: Ranking, entries: Sequence[Entry], gaps: list[Gap]) -> list[Scan]:
+    """A scan of each period: a range of each suffix of its index, or its archive."""
+    scans: list[Scan] = []
     for entry, start, end in covered(ranking.start, ranking.end, entries, gaps):
         layout = entry.layout
         whole = (start, end) == (entry.period.start, entry.period.end)
         edges = layout.edge(start), layout.edge(end)
-        index = _same(ranking.index, layout.indexes)
+        index = _same_order(ranking.index, layout.indexes)
         if not entry.live and entry.archived is not None:
-            keys = ArchiveRange(entry.archived.manifest, *edges, conditions=ranking.asked(), rank=ranking.archived())
-            stages.append(Stage(entry, start, end, archive=keys, conditions=ranking.conditions))
+            conditions, rank = ranking.all_conditions(), ranking.archived()
+            keys = ArchiveRange(entry.archived.manifest, *edges, conditions=conditions, rank=rank)
+            scans.append(ArchiveScan(entry=entry, start=start, end=end, conditions=ranking.conditions, keys=keys))
         elif not entry.live:
             gaps.append(Gap(start, end, entry.absence))
         elif index is None:
             gaps.append(Gap(start, end, "no index"))
         else:
-            stages.append(_stage(ranking, index, entry, start, end, None if whole else edges))
-    return stages
+            scans.append(_scan(ranking, index, entry, start, end, None if whole else edges))
+    return scans
 
 
-def _same(wanted: Index, indexes: Sequence[Index]) -> Index | None:
+def _same_order(wanted: Index, indexes: Sequence[Index]) -> Index | None:
     """The index of a period that ranks the same events in the same order, whatever its suffixes and what it holds."""
 
     def order(index: Index) -> tuple[object, ...]:
@@ -216,9 +178,9 @@ def _same(wanted: Index, indexes: Sequence[Index]) -> Index | None:
     return next((index for index in indexes if order(index) == order(wanted)), None)
 
 
-def _stage(
+def _scan(
     ranking: Ranking, index: Index, entry: Entry, start: datetime, end: datetime, times: tuple[str, str] | None
-) -> Stage:
+) -> IndexScan:
     """A range of each suffix of the value; none, if no event can have it, or no number lies within the conditions."""
     low, high = _bounds(ranking)
     conditions, partitions = ranking.conditions, [index.logical("")]
@@ -230,21 +192,28 @@ def _stage(
             conditions = (*conditions, equal)
     if low is not None and high is not None and low > high:
         partitions = []
-    keys = KeyRange(entry.table, "", low, high, None, index, told_by(index, conditions), times)
-    fetches = fetches_from(index, ranking.shape, conditions)
-    suffixes = range(index.shards)
-    return Stage(entry, start, end, keys, partitions, suffixes, index=index, conditions=conditions, fetches=fetches)
+    return IndexScan(
+        entry=entry,
+        start=start,
+        end=end,
+        conditions=conditions,
+        index=index,
+        keys=KeyRange(entry.table, "", low, high, None, index, pushed_down(index, conditions), times),
+        partitions=partitions,
+        suffixes=range(index.shards),
+        fetches=fetches_from(index, ranking.projection, conditions),
+    )
 
 
 def _bounds(ranking: Ranking) -> tuple[Decimal | None, Decimal | None]:
     """Between which numbers to read, by the conditions on the number itself and by where a page before ended."""
     lows, highs = [], []
-    for one in ranking.conditions:
-        if one.field == ranking.index.sort_by:
-            numbers = [number for text in one.values for number in numbers_of(text)]
-            if one.operator in ("gt", "ge", "eq", "in"):
+    for condition in ranking.conditions:
+        if condition.field == ranking.index.sort_by:
+            numbers = [number for text in condition.values for number in numbers_of(text)]
+            if condition.operator in ("gt", "ge", "eq", "in"):
                 lows += [min(numbers)] if numbers else []
-            if one.operator in ("lt", "le", "eq", "in"):
+            if condition.operator in ("lt", "le", "eq", "in"):
                 highs += [max(numbers)] if numbers else []
     if ranking.after is not None:
         (lows if ranking.ascending else highs).append(ranking.after.number)

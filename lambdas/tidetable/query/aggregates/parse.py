@@ -1,0 +1,183 @@
+"""Parsing an aggregation: steps, statistics, groups; and the windows that steps make of a range."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Literal
+
+import msgspec
+
+from tidetable.config import Stream
+from tidetable.durations import parse_length
+from tidetable.problems import refuse
+from tidetable.query.aggregates.stats import PLAIN, is_stat, percentile_of
+from tidetable.query.cursor import Seal, open_cursor, refuse_beside_cursor, refuse_long
+from tidetable.query.model import EVERYTHING, Position, Projection, Query
+from tidetable.query.parse import (
+    FORMAT,
+    MAX_FIELDS_BYTES,
+    parse_limit,
+    parse_order,
+    parse_range_query,
+    refuse_scan,
+    single,
+)
+from tidetable.query.where import is_condition, parse_path
+from tidetable.times import EPOCH
+
+_RANGE = ("from", "to", "series", "series:prefix", "id", "id:prefix", "consistent", "priority", "explain")
+_OWN = ("step", "stat", "field", "by", "top", "order", "fill", "limit", "format", "flat", "escape", "cursor")
+KNOWN = (*_RANGE, *_OWN)
+Fill = Literal["none", "null", "zero", "previous"]
+FILLS: tuple[Fill, ...] = ("none", "null", "zero", "previous")
+MAX_ROWS = 10_000
+MAX_STEPS = 100_000
+MAX_STATS, MAX_GROUPS_BY = 20, 4
+SERIES = "series"
+# ISO weeks begin on Mondays, the epoch on a Thursday.
+_WEEK, _MONDAY = timedelta(days=7), EPOCH + timedelta(days=4)
+
+
+class Aggregation(msgspec.Struct, frozen=True, array_like=True, tag="aggregate"):
+    """Statistics of a field's numbers (of events, if no field is named) in each step of a query's range, by group.
+
+    ``step`` is None for one step that is the whole range. ``by`` are ``series`` and fields of data; of the groups only the first
+    ``top`` are shown, by the first statistic over the whole range, the highest first unless ``ascending``.
+
+    A page ends where a step would bring it beyond ``limit`` rows. One step alone may have ``limit`` rows, too.
+    """
+
+    query: Query
+    stats: tuple[str, ...]
+    field: str | None = None
+    step: timedelta | None = None
+    by: tuple[str, ...] = ()
+    top: int | None = None
+    ascending: bool = False
+    fill: Fill = "none"
+    limit: int = MAX_ROWS
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields of data that are aggregated, or grouped by."""
+        named = [name for name in self.by if name != SERIES]
+        return tuple(dict.fromkeys([*([self.field] if self.field else []), *named]))
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The fields of data that are looked at."""
+        return tuple(dict.fromkeys([*self.fields, *(condition.field for condition in self.query.conditions)]))
+
+    @property
+    def projection(self) -> Projection:
+        """The data of the events that is needed."""
+        return Projection(tuple(dict.fromkeys(field.partition(".")[0] for field in self.fields)), only_fields=True)
+
+    @property
+    def approximate(self) -> list[str]:
+        """The statistics that are estimates."""
+        return [stat for stat in self.stats if percentile_of(stat) is not None]
+
+    def window(self, at: datetime) -> tuple[datetime, datetime]:
+        """The step that holds an instant, as far as the range goes."""
+        start, end = self.query.start, self.query.end
+        if self.step is None:
+            return start, end
+        origin = _MONDAY if not self.step % _WEEK else EPOCH
+        first = origin + (at - origin) // self.step * self.step
+        return max(first, start), end if end - first <= self.step else first + self.step
+
+    @property
+    def filled(self) -> bool:
+        """Whether the rows of a step may depend on the steps before it: then all steps are answered in one page."""
+        return self.fill == "previous" or (self.fill != "none" and bool(self.by))
+
+    def cursor(self, step: datetime) -> Aggregation:
+        """The aggregation as a cursor holds it, with the start of the step that its next page begins with."""
+        query = msgspec.structs.replace(self.query, projection=EVERYTHING).cursor(Position(step))
+        return msgspec.structs.replace(self, query=query, limit=0)
+
+    def projected(self) -> Aggregation:
+        """The aggregation with a query of the data that it needs."""
+        return msgspec.structs.replace(self, query=msgspec.structs.replace(self.query, projection=self.projection))
+
+
+def parse_aggregation(
+    stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal
+) -> Aggregation:
+    """Read the query string; ProblemError says what to change."""
+    values = single(parameters, KNOWN)
+    limit = parse_limit(values.get("limit"), MAX_ROWS, MAX_ROWS)
+    if "cursor" in values:
+        refuse_beside_cursor(values, {"limit", *FORMAT})
+        cursor = open_cursor(values["cursor"], Aggregation, seal)
+        if cursor.query.stream != stream.name:
+            raise refuse(400, "invalid_cursor", "this cursor belongs to another stream")
+        return msgspec.structs.replace(cursor, limit=limit).projected()
+    of_range = {name: some for name, some in parameters.items() if name in _RANGE or is_condition(name)}
+    query = parse_range_query(stream, of_range | {"order": ["asc"]}, now, seal)
+    stats, by = _stats(values), _groups(values)
+    field = parse_path(values["field"]) if "field" in values else None
+    if field is None and stats != ("count",):
+        raise refuse(400, "bad_parameter", "add field=: only count needs no field of data that holds numbers")
+    if field is not None and not all(field.split(".")):
+        raise refuse(400, "bad_parameter", "field is the path of a field of data, such as mag or place.depth")
+    if sum(len(path.encode()) for path in (*by, field or "")) > MAX_FIELDS_BYTES:
+        raise refuse(400, "bad_parameter", f"by and field have at most {MAX_FIELDS_BYTES} bytes together")
+    for path in (*by, *([] if field is None else [field])):
+        if path.partition(".")[0] in stream.cold:
+            raise refuse(
+                400, "bad_parameter", f"{path} is a cold field of {stream.name}: it is shown, and not searched"
+            )
+    top, step = parse_limit(values["top"], 1000) if "top" in values else None, _step(values, query)
+    if top is not None and not by:
+        raise refuse(400, "bad_parameter", "top shows the first groups: add by=, such as by=series")
+    if "order" in values and top is None:
+        raise refuse(
+            400, "bad_parameter", "order is that of top groups: add top=, or leave it out; steps come oldest first"
+        )
+    ascending = top is not None and parse_order(values)
+    aggregation = Aggregation(query, stats, field, step, by, top, ascending, _fill(values), limit)
+    refuse_scan(stream, query)
+    refuse_long(aggregation.cursor(query.start))
+    return aggregation.projected()
+
+
+def _stats(values: Mapping[str, str]) -> tuple[str, ...]:
+    stats = tuple(values.get("stat", "count").split(","))
+    if not all(map(is_stat, stats)) or len(stats) > MAX_STATS or len(set(stats)) < len(stats):
+        what = f"{', '.join(PLAIN)}, or a percentile such as p95"
+        raise refuse(400, "bad_parameter", f"stat is a list such as avg,p95 of {what}; each once")
+    return stats
+
+
+def _groups(values: Mapping[str, str]) -> tuple[str, ...]:
+    by = tuple(map(parse_path, values["by"].split(","))) if "by" in values else ()
+    if not all(all(path.split(".")) for path in by) or len(by) > MAX_GROUPS_BY or len(set(by)) < len(by):
+        raise refuse(400, "bad_parameter", f"by is a list of series and fields of data, {MAX_GROUPS_BY} at the most")
+    return by
+
+
+def _step(values: Mapping[str, str], query: Query) -> timedelta | None:
+    if "step" not in values:
+        return None
+    try:
+        # Of the plain type, which a cursor can hold.
+        step = timedelta(0) + parse_length(values["step"])
+    except ValueError as error:
+        raise refuse(400, "bad_parameter", f"step: {error}") from error
+    if step < timedelta(seconds=1):
+        raise refuse(400, "bad_parameter", "step must be one second at the least, such as 5m")
+    if (query.end - query.start) / step > MAX_STEPS:
+        raise refuse(400, "bad_parameter", f"the range has more than {MAX_STEPS} such steps: make step longer")
+    return step
+
+
+def _fill(values: Mapping[str, str]) -> Fill:
+    fill = next((fill for fill in FILLS if fill == values.get("fill", "none")), None)
+    if fill is None:
+        raise refuse(400, "bad_parameter", f"fill must be one of {', '.join(FILLS)}")
+    if fill != "none" and "step" not in values:
+        raise refuse(400, "bad_parameter", "fill is for steps without events: add step=, such as step=5m")
+    return fill

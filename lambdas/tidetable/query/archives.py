@@ -1,0 +1,43 @@
+"""The pages of archived periods, whose readers are functions of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import replace
+
+from tidetable.keys import Layout
+from tidetable.ports import ArchivePage, ArchiveRange
+from tidetable.query.model import RESERVE, Remaining
+
+# So many archives are read at once: each is a function of its own, with pyarrow to load.
+ARCHIVES = 2
+
+
+def read_archive_pages(
+    keys: ArchiveRange, layout: Layout, read: Callable[[ArchiveRange], ArchivePage | None]
+) -> Iterator[tuple[ArchivePage | None, str | None]]:
+    """The pages of a range, each with the sort key (of ``layout``) up to which it was read.
+
+    None stands for a page that ``read`` did not get in time; it is the last.
+    """
+    more = True
+    while more:
+        page = read(keys)
+        if page is None:
+            yield None, keys.after
+            return
+        reached, more = page.reached, page.more
+        if reached is None and page.events:
+            last = page.events[-1]
+            reached = layout.sort_key(last.time, last.series, last.id)
+        yield page, reached
+        keys = replace(keys, after=reached or keys.after)
+
+
+def wait_for_page(reading: Future[ArchivePage], remaining: Remaining) -> ArchivePage | None:
+    """A page that is being read; None if it does not come in time: its reader may have to start first."""
+    try:
+        return reading.result(timeout=max(remaining() - RESERVE, 0.1))
+    except TimeoutError:
+        return None

@@ -1,0 +1,157 @@
+"""Hydrating: what the index lacks, the conditions that DynamoDB could not see, the data kept elsewhere, and earlier versions.
+
+Every use case of the read side takes its items through here, and each of these is written once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from tidetable.catalog import Entry
+from tidetable.events import Item
+from tidetable.keys import Key
+from tidetable.large import Unpacker
+from tidetable.large.forms import earlier_keys
+from tidetable.large.whole import grouped
+from tidetable.ports import Columns, EventStore
+from tidetable.query.model import Cost, IndexScan, LiveScan, Projection
+from tidetable.query.page import Room
+from tidetable.query.rows import Row
+
+# AWS: BatchGetItem takes 100 keys.
+BATCH = 100
+
+
+def read_base_items(items: Sequence[Item], scan: IndexScan, store: EventStore, cost: Cost) -> list[Item]:
+    """The items of an index as the table holds them, but for those that have gone, or are elsewhere in the index by now."""
+    index = scan.index
+    index_keys = {Key(item["pk"], item["sk"]): (item[index.pk], item[index.sk]) for item in items}
+    if not index_keys:
+        return []
+    cost.requests += -(-len(index_keys) // BATCH)
+    base = store.get_many(scan.entry.table, list(index_keys), consistent=False)
+    cost.add_items(list(base.values()))
+    current = ((base[key], index_key) for key, index_key in index_keys.items() if key in base)
+    return [item for item, index_key in current if (item.get(index.pk), item.get(index.sk)) == index_key]
+
+
+def match_conditions(columns: Columns, scan: LiveScan, unpacker: Unpacker, fields: Sequence[str] = ()) -> Columns:
+    """The events that meet the scan's conditions, with ``fields`` of their data, if any are named.
+
+    DynamoDB has filtered plain events. It cannot filter by data that is compressed or kept elsewhere.
+    """
+    if set(map(type, columns.contents)) <= {str}:
+        return columns
+    items: Sequence[Item] = columns.items()
+    if isinstance(scan, IndexScan):
+        items = [scan.with_data(item) for item in items]
+    if not (scan.conditions or fields):
+        return Columns.of([unpacker.inflate_or_keep(item) for item in items])
+    if any("out" in item or "z" in item for item in items):
+        groups = grouped(items, cold=False)
+        return Columns.of([item for group in groups for item in _match_packed(group, scan, unpacker, fields)])
+    return Columns.of([item for item in items if _meets(scan, item)])
+
+
+def _match_packed(items: Sequence[Item], scan: LiveScan, unpacker: Unpacker, fields: Sequence[str]) -> Iterator[Item]:
+    """The items that meet the conditions; whole, if their fields are needed, and else as they came."""
+    wholes = unpacker.whole([unpacker.inflate_or_keep(item) for item in items], scan.entry.table, cold=False).items
+    tops = {field.partition(".")[0] for field in fields}
+    for item, whole in zip(items, wholes, strict=True):
+        if not _meets(scan, whole):
+            continue
+        data = whole.get("data", {})
+        if tops:
+            yield {**item, "data": {name: data[name] for name in tops if name in data}}
+        else:
+            yield item if "out" in item else whole
+
+
+def _meets(scan: LiveScan, item: Item) -> bool:
+    data = item.get("data", {})
+    return all(condition.holds(data) for condition in scan.conditions)
+
+
+def complete_rows(rows: Iterable[Row], unpacker: Unpacker, projection: Projection) -> None:
+    """Give rows, and their earlier versions, all of their data; rows whose data is missing or damaged are marked."""
+    partial: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        for version in (row, *row.earlier):
+            if version.partial:
+                partial[version.entry.table].append(version)
+    for table, some in partial.items():
+        wholes = unpacker.whole([row.item for row in some], table, cold=projection.wants_cold)
+        for index, (row, item) in enumerate(zip(some, wholes.items, strict=True)):
+            row.complete(item, incomplete=index in wholes.missing)
+
+
+def rows_with_versions(
+    items: Sequence[Item], entry: Entry, projection: Projection, store: EventStore, unpacker: Unpacker
+) -> Iterator[Row]:
+    """The row of each item, in order, with its earlier versions, latest first; ``left_out`` counts those that no answer holds.
+
+    An event may have any number of versions, and each up to 100 KB in its item. So versions are fetched a batch at a time, and
+    none beyond what an answer holds: a page that is full fetches nothing more, whatever the rest of its range has.
+    """
+    for group in _groups(items):
+        if len(group) == 1 and _count_earlier(group[0]) > BATCH:
+            row = Row.of(group[0], entry, projection)
+            keys = earlier_keys(group[0])
+            batches = (keys[start : start + BATCH] for start in range(0, len(keys), BATCH))
+            take_earlier(row, keys, _fetch_versions(batches, row, projection, store, unpacker), projection)
+            yield row
+            continue
+        keys_of = {Key(item["pk"], item["sk"]): earlier_keys(item) for item in group if _count_earlier(item)}
+        found = store.get_many(entry.table, [key for keys in keys_of.values() for key in keys]) if keys_of else {}
+        for item in group:
+            row = Row.of(item, entry, projection)
+            keys = keys_of.get(Key(item["pk"], item["sk"]), [])
+            row.earlier = tuple(
+                Row.of(unpacker.inflate_or_keep(found[key]), entry, projection) for key in keys if key in found
+            )
+            yield row
+
+
+def _fetch_versions(
+    batches: Iterable[Sequence[Key]], row: Row, projection: Projection, store: EventStore, unpacker: Unpacker
+) -> Iterator[Row | None]:
+    for batch in batches:
+        found = store.get_many(row.entry.table, batch)
+        for key in batch:
+            item = found.get(key)
+            yield None if item is None else Row.of(unpacker.inflate_or_keep(item), row.entry, projection)
+
+
+def take_earlier(row: Row, keys: Sequence[Key], versions: Iterable[Row | None], projection: Projection) -> None:
+    """Give a row as many of its earlier versions as an answer holds beside it; None stands for a version that is gone.
+
+    ``left_out`` counts the others of all ``keys``, which no ``versions`` are read of beyond the first that does not fit.
+    """
+    room, earlier, number = Room(), list[Row](), -1
+    room.take(row.own_size(projection))
+    for number, version in enumerate(versions):
+        if version is not None and not room.take(version.own_size(projection)):
+            number -= 1
+            break
+        if version is not None:
+            earlier.append(version)
+    row.earlier, row.left_out = tuple(earlier), len(keys) - number - 1
+
+
+def _groups(items: Sequence[Item]) -> Iterator[list[Item]]:
+    """Items that have a batch of earlier versions together, or one item that has more by itself."""
+    group: list[Item] = []
+    count = 0
+    for item in items:
+        if group and count + _count_earlier(item) > BATCH:
+            yield group
+            group, count = [], 0
+        group.append(item)
+        count += _count_earlier(item)
+    if group:
+        yield group
+
+
+def _count_earlier(item: Item) -> int:
+    return int(item.get("version", 1)) - 1

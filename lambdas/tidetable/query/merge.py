@@ -1,0 +1,157 @@
+"""Merging the ranges of a scan: they are read side by side, and handed on in order as far as all of them have been read.
+
+Pages are as large as what is still wanted needs, evenly spread, and a little more: a page of a hundred over sixteen suffixes
+reads eight of each, and then a few more of those that had more than their share.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from math import ceil, sqrt
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from tidetable.events import Item
+from tidetable.ports import Columns, KeyRange, Page, RangeRead
+
+# A query costs half a unit at the least, which is four events of 1 KB.
+_LEAST = 4
+# An item among those of its scan: its sort key there, then as in ``Columns`` its partition key, its sort key in the table and
+# its content. It is a plain tuple, because zip makes those from columns without a call for each.
+Placed = tuple[Any, str, str, str | Item]
+
+Fetch = Callable[[Sequence[RangeRead]], Sequence[Page]]
+
+
+def share(wanted: int, ranges: int) -> int:
+    """How many items to read of each range for so many in all, if they are spread by chance."""
+    mean = wanted / ranges
+    return wanted if ranges == 1 else min(wanted, max(_LEAST, ceil(mean + 0.6 * sqrt(mean))))
+
+
+@dataclass(slots=True)
+class _Range:
+    """A range that is being read: the items that wait to be handed on, and where it goes on.
+
+    ``attribute`` holds the sort key. A range ``of_series`` is of one series among several, whose sort keys do not name it.
+    """
+
+    keys: KeyRange
+    attribute: str
+    limit: int
+    of_series: bool = False
+    more: bool = True
+    waiting: list[Placed] = field(default_factory=list)
+    edge: str | None = None
+
+    def take(self, page: Page) -> None:
+        self.more = page.more
+        pks, sks, contents = page.columns
+        after: str | None = None
+        if sks:
+            order: Sequence[Any] = sks
+            if self.of_series:
+                order = list(map(self._across, sks))
+            elif self.attribute != "sk":
+                order = [item[self.attribute] for item in page.items]
+            self.waiting += zip(order, pks, sks, contents, strict=True)
+            after = sks[-1] if self.of_series else order[-1]
+        if page.last is not None:
+            # A filter may have left out what was read last.
+            after = page.last["sk" if self.of_series else self.attribute]
+        if after is not None:
+            self.edge = self._across(after) if self.of_series else after
+            self.keys = replace(self.keys, after=after)
+
+    def _across(self, sk: str) -> str:
+        """A sort key of a table that is partitioned by series as it is in the order of all series."""
+        stamp, _, id = sk.rpartition("#")
+        return f"{stamp}#{self.keys.pk.rpartition('#')[0]}#{id}"
+
+    def up_to(self, edge: str | None, *, ascending: bool) -> list[Placed]:
+        """The items that may be handed on, because no other range can have anything before them."""
+        if edge is None:
+            taken, self.waiting = self.waiting, []
+            return taken
+        order = [entry[0] for entry in self.waiting]
+        end = bisect_right(order, edge) if ascending else len(order) - bisect_left(order[::-1], edge)
+        taken, self.waiting = self.waiting[:end], self.waiting[end:]
+        return taken
+
+
+class Merged(NamedTuple):
+    """Items in order, and the sort key up to which everything was read; None if that is the end."""
+
+    entries: list[Placed]
+    edge: str | None
+
+
+@dataclass(slots=True)
+class Wanted:
+    """How many events are still wanted, and whether a filter lets only an unknown share of them through."""
+
+    count: int
+    filtered: bool
+
+
+def first_reads(ranges: Sequence[KeyRange], wanted: int) -> list[RangeRead]:
+    """The reads of the first page of each range."""
+    return [RangeRead(keys, share(wanted, len(ranges))) for keys in ranges]
+
+
+def merge_ranges(
+    reads: Sequence[RangeRead],
+    pages: Sequence[Page],
+    fetch: Fetch,
+    wanted: Wanted,
+    *,
+    ascending: bool,
+    of_series: bool = False,
+) -> Iterator[Merged]:
+    """The items of some ranges in order, some at a time, from their first pages on; more is read only when those are used up."""
+    ranges = [
+        _Range(keys, keys.index.sk if keys.index is not None and not of_series else "sk", limit, of_series)
+        for keys, limit in reads
+    ]
+    for reading, page in zip(ranges, pages, strict=True):
+        reading.take(page)
+    while True:
+        unread = [reading for reading in ranges if reading.more]
+        if all(reading.edge is not None for reading in unread):
+            edges = [reading.edge for reading in unread if reading.edge is not None]
+            edge = (min(edges) if ascending else max(edges)) if edges else None
+            yield Merged(_sort_runs(ranges, edge, ascending=ascending), edge)
+        if not unread:
+            return
+        # The ranges that the others wait for: at least the range whose edge it was.
+        due = [reading for reading in unread if not reading.waiting]
+        held = sum(len(reading.waiting) for reading in ranges)
+        for reading in due:
+            reading.limit = _next_limit(reading.limit, wanted, held, len(due))
+        following = fetch([RangeRead(reading.keys, reading.limit) for reading in due])
+        for reading, page in zip(due, following, strict=True):
+            reading.take(page)
+
+
+def _next_limit(before: int, wanted: Wanted, held: int, ranges: int) -> int:
+    """What is wanted beyond what waits already; with a filter twice as many each time, as what it lets through may be rare."""
+    return 2 * before if wanted.filtered else share(max(wanted.count - held, _LEAST), ranges)
+
+
+def _sort_runs(ranges: Sequence[_Range], edge: str | None, *, ascending: bool) -> list[Placed]:
+    runs = [run for reading in ranges if (run := reading.up_to(edge, ascending=ascending))]
+    if len(runs) == 1:
+        return runs[0]
+    # Sorting sorted runs is what Python's sort is best at.
+    return sorted(chain.from_iterable(runs), key=itemgetter(0), reverse=not ascending)
+
+
+def columns_of(entries: Sequence[Placed]) -> Columns:
+    """Items as columns."""
+    if not entries:
+        return Columns((), (), ())
+    _, pks, sks, contents = zip(*entries, strict=True)
+    return Columns(pks, sks, contents)

@@ -1,0 +1,201 @@
+"""The page of an answer: how much it holds, how it fills, and where the next begins.
+
+This is the one place that knows how much an answer may take. What is read is never read again because it does not fit: an
+answer is cut where its body ends, and its cursor goes on from there.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from tidetable.exact import decode_json, encode_json
+from tidetable.query.model import ALL, Cost, Gap, Position, Scan, list_gaps
+from tidetable.query.rows import Rows, escaped_bytes
+
+# AWS: a Lambda answers at most 6 MB, counted after escaping. A page of events is cut well before, by the sizes of its rows as
+# JSON, some of which are estimates. Rows may take more room in another form.
+MAX_PAGE_BYTES = 5_000_000
+MAX_BODY_BYTES = 6_000_000
+
+
+@dataclass(slots=True)
+class Room:
+    """The room of a page: how many events and how many bytes are in it, and ``limit`` events at the most."""
+
+    limit: int = 10**9
+    count: int = 0
+    size: int = 0
+
+    def take(self, size: int, count: int = 1) -> bool:
+        """Take an event of so many bytes if it fits, the first in any case; returns whether it was taken."""
+        if self.count and (self.count + count > self.limit or self.size + size > MAX_PAGE_BYTES):
+            return False
+        self.count, self.size = self.count + count, self.size + size
+        return True
+
+    def take_all(self, size: int, count: int) -> bool:
+        """Take several events if they fit, and else none; returns whether they were taken."""
+        if self.size + size > MAX_PAGE_BYTES:
+            return False
+        self.count, self.size = self.count + count, self.size + size
+        return True
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether the first event alone is more than a page holds."""
+        return self.size > MAX_PAGE_BYTES
+
+
+def body_bytes(body: str) -> int:
+    """The bytes of a body on its way, where a quote and the end of a line take two."""
+    return escaped_bytes(body) + body.count("\n")
+
+
+def fitting_rows(body: str, rows: int) -> int:
+    """How many of the rows of a body an answer holds: all, or about as many as fit if they are equally long."""
+    size = body_bytes(body)
+    return rows if size <= MAX_BODY_BYTES else min(rows * MAX_BODY_BYTES // size, rows - 1)
+
+
+@dataclass(slots=True, kw_only=True)
+class Answer(ABC):
+    """A page of rows; ``next`` is None at the end. ``sources`` are the scans that it was read from."""
+
+    next: str | None
+    gaps: Sequence[Gap]
+    cost: Cost
+    sources: Sequence[Scan]
+
+    # What the rows are called, and whether they surely can be answered as JSON.
+    name = ""
+    bounded = True
+
+    @property
+    @abstractmethod
+    def columns(self) -> Sequence[str]:
+        """The columns that a table of the rows has in any case."""
+
+    @abstractmethod
+    def texts(self) -> list[str]:
+        """The rows, each as a JSON object."""
+
+    @abstractmethod
+    def first(self, count: int) -> Self | None:
+        """The answer cut to at most so many rows, with the cursor that goes on after them; None if it cannot be cut so."""
+
+    def joined(self) -> str:
+        """The rows as JSON objects with commas between them."""
+        return ",".join(self.texts())
+
+    def about(self) -> dict[str, Any]:
+        """The rest of the answer."""
+        sources: dict[tuple[str, str], dict[str, Any]] = {}
+        for scan in self.sources:
+            source: dict[str, Any] = {"period": scan.entry.period.label, "from": scan.source}
+            if scan.index_name is not None:
+                source["index"] = scan.index_name
+            sources[scan.entry.period.label, scan.source] = source
+        return {"next": self.next, **self.own(), "gaps": list_gaps(self.gaps), "sources": list(sources.values())}
+
+    def own(self) -> dict[str, Any]:
+        """What this kind of answer says besides."""
+        return {}
+
+    def document(self) -> dict[str, Any]:
+        """The answer's body."""
+        return {self.name: [decode_json(text) for text in self.texts()], **self.about()}
+
+
+@dataclass(slots=True, kw_only=True)
+class Table(Answer):
+    """An answer whose rows are not events as they are stored."""
+
+    rows: list[dict[str, Any]]
+
+    def texts(self) -> list[str]:
+        """The rows, each as a JSON object."""
+        return [encode_json(row).decode() for row in self.rows]
+
+
+@dataclass(slots=True, kw_only=True)
+class Events(Answer):
+    """A page of events in order; ``cursor_at`` makes the cursor of a position."""
+
+    rows: Sequence[Rows]
+    fields: Sequence[str]
+    cursor_at: Callable[[Position], str]
+    name = "events"
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that a table of the events has in any case: the fields of the query among them."""
+        return ["series", "time", "id", *(f"data.{name}" for name in self.fields if name != ALL), "ref"]
+
+    @property
+    def count(self) -> int:
+        """How many events there are, each version counted."""
+        return sum(rows.count for rows in self.rows)
+
+    def texts(self) -> list[str]:
+        """The events, each as a JSON object."""
+        return [text for rows in self.rows for text in rows.texts.parted()]
+
+    def joined(self) -> str:
+        """The events as JSON objects with commas between them."""
+        return ",".join([text for rows in self.rows if (text := rows.texts.joined())])
+
+    def first(self, count: int) -> Events | None:
+        """The first events; an event is never parted from its earlier versions."""
+        kept: list[Rows] = []
+        for rows in self.rows:
+            some = rows.first_of(count)
+            count -= some.count
+            kept += [some] if len(some) else []
+            if len(some) < len(rows):
+                break
+        if not kept:
+            return None
+        return replace(self, rows=kept, next=self.cursor_at(kept[-1].position(-1)))
+
+
+class EventsPage:
+    """The page of events as it fills."""
+
+    def __init__(self, limit: int) -> None:
+        self._room = Room(limit)
+        self.rows: list[Rows] = []
+
+    @property
+    def count(self) -> int:
+        """How many events there are, each version counted."""
+        return self._room.count
+
+    @property
+    def position(self) -> Position:
+        """The position of the last event."""
+        return self.rows[-1].position(-1)
+
+    def take(self, rows: Rows) -> bool:
+        """Take rows as far as they fit, and the first in any case; returns whether all were taken."""
+        room = self._room
+        if room.count >= room.limit:
+            return not len(rows)
+        some = rows.first_of(room.limit - room.count)
+        if not (len(some) and room.take_all(some.size(), some.count)):
+            # The first may be more than the limit by itself, with its versions.
+            some = some if len(some) else rows.first(1)
+            number = 0
+            for size, count in zip(some.sizes(), some.counts, strict=True):
+                if not room.take(size, count):
+                    break
+                number += 1
+            some = some.first(number)
+            if room.exceeded:
+                for row in some.rows:
+                    row.cut_earlier(rows.projection, MAX_PAGE_BYTES)
+        if len(some):
+            self.rows.append(some)
+        return len(some) == len(rows)

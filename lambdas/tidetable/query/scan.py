@@ -1,0 +1,229 @@
+"""Reading the scans of a plan: a few at a time, the ranges of each side by side, their events in the answer's order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import replace
+from itertools import islice
+from typing import NamedTuple
+
+from tidetable.catalog import Entry
+from tidetable.conditions import ANY
+from tidetable.errors import ArchiveBusy, TableMissing
+from tidetable.ports import ArchivePage, ArchiveRange, Columns, Page, RangeRead
+from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
+from tidetable.query.hydrate import match_conditions, read_base_items
+from tidetable.query.merge import Placed, Wanted, columns_of, first_reads, merge_ranges
+from tidetable.query.model import (
+    RESERVE,
+    ArchiveScan,
+    Cost,
+    Gap,
+    IndexScan,
+    LiveScan,
+    Position,
+    Query,
+    Reader,
+    Remaining,
+    Scan,
+)
+
+# So many scans are begun at once, at the most.
+AHEAD = 8
+# So many ranges are begun at once, where a scan of many series does not have more itself.
+_RANGES = 512
+# Some fields of events take less room than events do, and a page of an archive is a function called.
+_EVENTS_OF_FIELDS = 50_000
+
+
+class LiveBatch(NamedTuple):
+    """Some events of a table or an index, in order. ``reached`` is the position up to which the scan was read, if it goes on."""
+
+    scan: LiveScan
+    columns: Columns
+    reached: Position | None
+
+
+class ArchiveBatch(NamedTuple):
+    """A page of an archive. ``reached`` is the position up to which the scan was read, if it goes on."""
+
+    scan: ArchiveScan
+    page: ArchivePage
+    reached: Position | None
+
+
+class TimeUp(NamedTuple):
+    """The time was up before the range's end: everything was read up to ``reached``."""
+
+    reached: Position | None
+
+
+Batch = LiveBatch | ArchiveBatch | TimeUp
+
+
+class _Begun(NamedTuple):
+    """A scan with its first pages, or with the first page of its archive, which is being read."""
+
+    scan: Scan
+    reads: Sequence[RangeRead] = ()
+    pages: Sequence[Page] = ()
+    archived: Future[ArchivePage] | None = None
+
+
+class Scanner:
+    """One pass over the scans of a plan.
+
+    ``wanted`` is how many events are still wanted, ``fields`` what of their data is needed (all, if none are named).
+    ``forgiving``: a table that is missing is a gap, noted in ``missing``, and no TableMissing.
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        reader: Reader,
+        remaining: Remaining,
+        *,
+        wanted: int,
+        fields: Sequence[str] = (),
+        forgiving: bool = False,
+    ) -> None:
+        self._query = query
+        self._reader = reader
+        self._remaining = remaining
+        self._fields = fields
+        self._forgiving = forgiving
+        self._entries: dict[str, Entry] = {}
+        self.wanted = Wanted(wanted, filtered=False)
+        self.missing: dict[str, Gap] = {}
+        self.cost = Cost()
+        self.sources: list[Scan] = []
+
+    def read(self, scans: Iterable[Scan]) -> Iterator[Batch]:
+        """The events of the scans, in order.
+
+        Scans are begun one, then two, then four at a time: a page that the first fills costs no reads elsewhere, and a
+        long empty range is not walked step by step.
+        """
+        begun: deque[_Begun] = deque()
+        coming, ahead, number = iter(scans), 1, 0
+        pool = self._reader.pools(ARCHIVES)
+        try:
+            while following := [begun[0].scan] if begun else list(islice(coming, ahead)):
+                scan = following[0]
+                edge = Position(scan.start if self._query.ascending else scan.end)
+                if number and self._remaining() < RESERVE:
+                    yield TimeUp(edge)
+                    return
+                if not begun:
+                    begun.extend(self._begin(following, pool))
+                    ahead = min(2 * ahead, AHEAD, max(_RANGES // max(scan.count, 1), 1))
+                current = begun.popleft()
+                first = None if current.archived is None else wait_for_page(current.archived, self._remaining)
+                if current.archived is not None and first is None:
+                    if not number:
+                        raise ArchiveBusy(f"the archive of {scan.entry.period.label} is slow")
+                    yield TimeUp(edge)
+                    return
+                number += 1
+                self.sources.append(scan)
+                if not isinstance(current.scan, ArchiveScan):
+                    yield from self._read_live(current.scan, current)
+                elif first is not None:
+                    yield from self._read_archive(current.scan, first, pool)
+        finally:
+            # A full page does not wait for what was read ahead.
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _begin(self, scans: Sequence[Scan], pool: Executor) -> Iterator[_Begun]:
+        """Begin some scans: their first pages are read at once."""
+        self._entries |= {scan.entry.table: scan.entry for scan in scans}
+        archived = {
+            number: pool.submit(self._read_page, scan.keys)
+            for number, scan in enumerate(scans)
+            if isinstance(scan, ArchiveScan)
+        }
+        reads = [[] if isinstance(scan, ArchiveScan) else first_reads(scan.ranges, self.wanted.count) for scan in scans]
+        pages = iter(self._fetch([read for some in reads for read in some]))
+        for number, scan in enumerate(scans):
+            yield _Begun(scan, reads[number], [next(pages) for _ in reads[number]], archived.get(number))
+
+    def _fetch(self, reads: Sequence[RangeRead]) -> list[Page]:
+        """The pages of some ranges; empty ones of a table that is missing, if that is forgiven."""
+        if not reads:
+            return []
+        query = self._query
+        found = self._reader.store.query_many(
+            reads,
+            ascending=query.ascending,
+            consistent=query.consistent,
+            texts=query.projection.as_stored and not self._fields,
+            fields=self._fields,
+        )
+        pages: list[Page] = []
+        for read, page in zip(reads, found, strict=True):
+            self.cost.add_page(page)
+            if page is None:
+                table = read.keys.table
+                if not self._forgiving:
+                    raise TableMissing(table)
+                self.missing[table] = Gap.of_missing(self._entries[table], query.start, query.end)
+                page = Page(Columns((), (), ()), more=False)
+            pages.append(page)
+        return pages
+
+    def _read_live(self, scan: LiveScan, begun: _Begun) -> Iterator[LiveBatch]:
+        if not begun.reads:
+            return
+        query, wanted = self._query, self.wanted
+        names, names_of = scan.names_left(query), scan.entry.layout.names
+        wanted.filtered = names != ANY or bool(scan.conditions)
+        of_series = not isinstance(scan, IndexScan) and bool(scan.series_ranges)
+        merged = merge_ranges(
+            begun.reads, begun.pages, self._fetch, wanted, ascending=query.ascending, of_series=of_series
+        )
+        for found, edge in merged:
+            entries = found
+            if names != ANY:
+                # AWS: a filter takes no attribute of the primary key, and an event's names are nowhere else.
+                entries = [entry for entry in entries if names.hold(*names_of(entry[1], entry[2])[1:])]
+            if len(scan.partitions) > 1:
+                # For a moment an index may hold an event under its old value and its new one.
+                entries = list({entry[1:3]: entry for entry in entries}.values())
+            if isinstance(scan, IndexScan) and scan.fetches:
+                # What an index does not hold is fetched for no more events than are wanted.
+                while len(entries) > wanted.count:
+                    some, entries = entries[: wanted.count], entries[wanted.count :]
+                    yield self._hydrate(scan, some, scan.position_of(some[-1][0], query.series))
+            yield self._hydrate(scan, entries, None if edge is None else scan.position_of(edge, query.series))
+
+    def _hydrate(self, scan: LiveScan, entries: Sequence[Placed], reached: Position | None) -> LiveBatch:
+        """A batch of the events that meet all conditions, with what the index lacks."""
+        columns = columns_of(entries)
+        if isinstance(scan, IndexScan) and scan.fetches:
+            columns = Columns.of(read_base_items(columns.items(), scan, self._reader.store, self.cost))
+        return LiveBatch(scan, match_conditions(columns, scan, self._reader.unpacker, self._fields), reached)
+
+    def _read_page(self, keys: ArchiveRange) -> ArchivePage:
+        """A page of an archive: what its function answers."""
+        limit = _EVENTS_OF_FIELDS if self._fields else self.wanted.count
+        keys = replace(keys, fields=tuple(self._fields))
+        return self._reader.archive.read(keys, limit=limit, ascending=self._query.ascending)
+
+    def _read_archive(self, scan: ArchiveScan, first: ArchivePage, pool: Executor) -> Iterator[ArchiveBatch | TimeUp]:
+        series = self._query.series
+        coming = iter([first])
+
+        def read(keys: ArchiveRange) -> ArchivePage | None:
+            page = next(coming, None)
+            return page or wait_for_page(pool.submit(self._read_page, keys), self._remaining)
+
+        for page, reached in read_archive_pages(scan.keys, scan.entry.layout.across(series), read):
+            position = None if reached is None else scan.position_of(reached, series)
+            if page is None:
+                yield TimeUp(position)
+                return
+            self.cost.requests += 1
+            self.cost.read += len(page.events)
+            yield ArchiveBatch(scan, page, position if page.more else None)
