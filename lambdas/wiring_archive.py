@@ -34,6 +34,7 @@ def exporter() -> Exporter:
         SystemClock(),
         PageCompleter(wiring.unpacker()),
         wiring.pools,
+        time_travel=settings().allow_time_travel,
     )
 
 
