@@ -11,9 +11,8 @@ import pytest
 from local import Deployed, Emulator, deploy
 from local.emulator import REGION, ROOT, clock_can_move
 from local.http import Api
-from local.stack import STAGE, _cdk, aws_client
+from local.stack import _cdk, aws_client
 from tests.e2e.clock import OFFSET
-from tests.e2e.conftest import eventually
 
 # Changes of the example configuration: every feature whose tables keep it for life, and a key for the tables of a stream.
 FEATURES = (
@@ -62,22 +61,9 @@ class Stage:
         self.emulator.move_clock(OFFSET + self.passed)
 
     def reconfigure(self, changes: tuple[tuple[str, str], ...]) -> None:
-        """Deploy again with another configuration.
-
-        The change set is executed here: the CDK's command line would wait for events by this machine's time.
-        """
+        """Deploy again with another configuration."""
         file = configuration(self.emulator.folder / "later.toml", changes, self.keys)
-        name, stack = "later", f"Tidetable-{STAGE}"
-        prepare = ("--method", "prepare-change-set", "--change-set-name", name)
-        _cdk(self.emulator, "deploy", "--require-approval", "never", *prepare, "-c", f"config={file}")
-        client = self.deployed.client("cloudformation")
-        client.execute_change_set(StackName=stack, ChangeSetName=name)
-
-        def status() -> str:
-            return str(client.describe_stacks(StackName=stack)["Stacks"][0]["StackStatus"])
-
-        done = eventually(status, lambda status: not status.endswith("_IN_PROGRESS"), 180)
-        assert done == "UPDATE_COMPLETE"
+        _cdk(self.emulator, "deploy", "--require-approval", "never", "-c", f"config={file}")
 
 
 def configuration(file: Path, changes: tuple[tuple[str, str], ...], keys: dict[str, str]) -> Path:
@@ -99,7 +85,6 @@ def stage() -> Iterator[Stage]:
         assert all(f":kms:{REGION}:" in arn for arn in keys.values())
         file = configuration(emulator.folder / "first.toml", FEATURES, keys)
         made = Stage(emulator, deploy(emulator, config=file), keys)
-        # Not before: the CDK's command line waits for the stack's events by this machine's time.
         if clock_can_move():
             emulator.move_clock(OFFSET)
         assert made.denials() == []

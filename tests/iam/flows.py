@@ -74,11 +74,21 @@ def write_and_read(api: Api, series: str) -> None:
 def keep_versions(api: Api, series: str) -> None:
     """Two versions of an event in chunks and with a cold field, in a table that was made to keep all of that."""
     first = {"n": 1, "text": noise(_LARGE), "raw": "cold " * 300}
-    for data in (first, {"n": 2}):
-        send(api, "reports", {"series": series, "id": "v", "time": NOW.isoformat(), "data": data})
+    _send_versions(api, series, first)
     span = {"start": (NOW - 7 * DAY).isoformat(), "to": (NOW + DAY).isoformat()}
     kept = list(api.walk("reports", **span, series=series, versions="all", fields="*"))
     assert [one["data"] for one in kept] == [{"n": 2}, first]
+
+
+def write_where_versions_are_kept(api: Api, series: str) -> None:
+    """Two versions of an event in such a table, though the configuration has no versions any more."""
+    _send_versions(api, series, {"n": 1})
+    assert found(api, "reports", series) == {"v": {"n": 2}}
+
+
+def _send_versions(api: Api, series: str, first: dict[str, Any]) -> None:
+    for data in (first, {"n": 2}):
+        send(api, "reports", {"series": series, "id": "v", "time": NOW.isoformat(), "data": data})
 
 
 def keep_in_the_bucket(api: Api, series: str) -> None:

@@ -63,8 +63,7 @@ def test_with_features_off_whose_tables_live_on(stage: Stage, api: Api) -> None:
     assert key_of(TODAY) == stage.keys["first"]
     stage.reconfigure(PLAIN)
     flows.write_and_read(api, "off")
-    flows.keep_in_the_bucket(api, "off-large")
-    flows.keep_versions(api, "off")
+    flows.write_where_versions_are_kept(api, "off")
     flows.wait_without_a_table(api, stage.deployed, "off-lost", large=False)
     flows.live_through_a_past_day(api, stage.deployed, 200, large=False, pass_time=stage.pass_time)
     flows.be_swept(stage.deployed)
