@@ -67,7 +67,7 @@ class Lifecycle(Construct):
             code=code,
             timeout=Duration.minutes(15),
             memory=3008,
-            environment={"TIDETABLE_ARCHIVE_BUCKET": bucket.bucket_name},
+            environment={"TIDETABLE_ARCHIVE_BUCKET": bucket.bucket_name, **self._time_travel()},
         )
         reach(function, self._common, ["Scan", "DescribeTable", "BatchGetItem"])
         entries = ["dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"]
@@ -124,7 +124,6 @@ class Lifecycle(Construct):
     def _reconciling(
         self, id: str, handler: str, *, minutes: int, dead_letters: lambda_.IDestination | None = None
     ) -> Function:
-        local = self._common.stage == "local"
         function = Function(
             self,
             id,
@@ -135,7 +134,7 @@ class Lifecycle(Construct):
             memory=512,
             environment={
                 "TIDETABLE_ARCHIVER_FUNCTION": self.archiver.function_name,
-                "TIDETABLE_ALLOW_TIME_TRAVEL": "on" if local else "off",
+                **self._time_travel(),
             },
             dead_letters=dead_letters,
         )
@@ -149,6 +148,10 @@ class Lifecycle(Construct):
         bus = Stack.of(self).format_arn(service="events", resource="event-bus", resource_name="default")
         function.allow(["events:PutEvents"], bus)
         return function
+
+    def _time_travel(self) -> dict[str, str]:
+        """Only the local stage acts as at another time, and archives what it closed so."""
+        return {"TIDETABLE_ALLOW_TIME_TRAVEL": "on" if self._common.stage == "local" else "off"}
 
     def _schedule(self) -> scheduler.Schedule:
         return scheduler.Schedule(

@@ -73,6 +73,11 @@ class Pipeline:
         return settings.settings().stage
 
     @cached_property
+    def time_travel(self) -> bool:
+        """Whether the lifecycle may run as at another time: on the local stage alone."""
+        return settings.settings().allow_time_travel
+
+    @cached_property
     def clock(self) -> Clock:
         return SystemClock()
 
@@ -268,8 +273,8 @@ class Pipeline:
     def exporter(self) -> Exporter:
         from tidetable.archive import Exporter
 
-        bucket = self.source, self.objects, self.format
-        return Exporter(self.config, self.catalog, self.tables, *bucket, self.clock, self.completer, self.pools)
+        ports = self.source, self.objects, self.format, self.clock, self.completer, self.pools
+        return Exporter(self.config, self.catalog, self.tables, *ports, time_travel=self.time_travel)
 
     @cached_property
     def restorer(self) -> Restorer:

@@ -102,6 +102,8 @@ def _cdk(emulator: Emulator, *arguments: str) -> None:
             "AWS_EC2_METADATA_DISABLED": "true",
             "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "1",
         }
+        # It waits by the times of the stack's events: where the emulator's clock was moved, it lives in that time, too.
+        | {name: value for name, value in emulator.time_environment.items() if name != "FAKETIME_NO_CACHE"}
     )
     cdk = [str(ROOT / "node_modules" / ".bin" / "cdk"), *arguments]
     options = ["-c", f"stage={STAGE}", "--output", str(emulator.folder / "cdk.out"), "--no-notices", "--ci"]

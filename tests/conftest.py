@@ -14,7 +14,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 SEED = int(os.environ.get("TIDETABLE_SEED", "1"))
 DAYS = int(os.environ.get("TIDETABLE_DAYS", "34"))
-LONGEST = ("e2e", "timelapse", "infra", "strict", "contract")
+LONGEST = ("e2e", "timelapse", "iam", "infra", "strict", "contract")
 
 
 def pytest_report_header() -> str:

@@ -70,6 +70,7 @@ class World:
         self.slept: list[float] = []
         self.seconds = 1e9
         self.policy = ""
+        self.time_travel = False
         self.catalog.add(Entry("s", containing(START, Kind.DAY), "t", LAYOUT, State.CLOSED, START))
 
     def _call(self) -> None:
@@ -131,7 +132,19 @@ class World:
 
     def run(self, owner: str = "one") -> Archived:
         config = configuration(more=self.policy)
-        parts: Any = Exporter(config, self.catalog, self, self, self, Parquet(), self, self, Serial, part_bytes=8000)  # type: ignore[arg-type]
+        parts: Any = Exporter(
+            config,
+            self.catalog,
+            self,
+            self,  # type: ignore[arg-type]
+            self,  # type: ignore[arg-type]
+            Parquet(),
+            self,
+            self,  # type: ignore[arg-type]
+            Serial,
+            part_bytes=8000,
+            time_travel=self.time_travel,
+        )
         end = self.clock.now() + timedelta(seconds=self.seconds)
         return archive_period("s", "2026-03-01", parts, owner, lambda: (end - self.clock.now()).total_seconds())
 
@@ -332,6 +345,33 @@ def test_a_table_is_not_archived_while_a_write_of_its_backfill_may_land() -> Non
     assert (world.state, world.bucket) == (State.CLOSED, {})
     world.clock.time += timedelta(minutes=15, seconds=1)
     assert world.archive().state is State.ARCHIVED
+
+
+# `late` of the stream is a day: so long after its end the period takes events, and 15 minutes longer they may be under way.
+STILL_OPEN = [datetime(2026, 3, 1, 12, tzinfo=UTC), datetime(2026, 3, 3, tzinfo=UTC)]
+
+
+@pytest.mark.parametrize("now", STILL_OPEN)
+def test_a_closed_period_that_takes_events_again_as_late_was_raised_is_not_archived(now: datetime) -> None:
+    world = World(some(10))
+    world.clock.time = now
+    with pytest.raises(ArchiveBusy, match=r"archive it after 2026-03-03T00:15:00\.000000Z"):
+        world.archive()
+    assert (world.state, world.bucket) == (State.CLOSED, {})
+
+
+@pytest.mark.parametrize("now", STILL_OPEN)
+def test_a_local_stage_that_acts_as_at_a_later_time_archives_what_it_closed_so(now: datetime) -> None:
+    world = World(some(10))
+    world.clock.time, world.time_travel = now, True
+    assert world.archive().state is State.ARCHIVED
+
+
+def test_a_local_stage_waits_for_writes_into_a_period_that_closed_in_its_time() -> None:
+    world = World(some(10))
+    world.clock.time, world.time_travel = datetime(2026, 3, 3, 0, 0, 1, tzinfo=UTC), True
+    with pytest.raises(ArchiveBusy, match="has just closed"):
+        world.archive()
 
 
 def test_an_archive_that_has_begun_goes_on_whatever_the_configuration_says_now() -> None:

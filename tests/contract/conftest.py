@@ -11,7 +11,7 @@ from aws.lean.credentials import Provider
 from local.dynamodb_local import DynamoDBLocal
 from local.emulator import REGION, Emulator
 from local.stack import aws_client
-from strict import ManualClock, StrictDynamo, SystemClock, Timings
+from strict import ManualClock, StrictDynamo, SystemClock
 from strict.client import StrictClient
 from strict.engines import LOCAL_UNKNOWN, HttpEngine
 from strict.memory import MemoryEngine
@@ -21,8 +21,6 @@ from tests.lifecycle.world import NOON
 
 # The service's waits pass when a test sleeps by this clock, and never by themselves.
 CLOCK = ManualClock(NOON)
-# The contract is about what a table holds: that a new table or its tags are seen late has tests of its own.
-TIMINGS = Timings(seen=0, tagged=0)
 KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 STRICT = ("strict memory", "strict emulator", "strict local")
 ENGINES = ("fake", "emulator", "local", *STRICT)
@@ -44,13 +42,13 @@ def local() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def strict_emulator(emulator: str) -> Iterator[str]:
-    with Proxy(StrictDynamo(HttpEngine(emulator), CLOCK, timings=TIMINGS)) as proxy:
+    with Proxy(StrictDynamo(HttpEngine(emulator), CLOCK)) as proxy:
         yield proxy.endpoint
 
 
 @pytest.fixture(scope="session")
 def strict_local(local: str) -> Iterator[str]:
-    with Proxy(StrictDynamo(HttpEngine(local, unknown=LOCAL_UNKNOWN), CLOCK, timings=TIMINGS)) as proxy:
+    with Proxy(StrictDynamo(HttpEngine(local, unknown=LOCAL_UNKNOWN), CLOCK)) as proxy:
         yield proxy.endpoint
 
 
@@ -68,7 +66,7 @@ def build(name: str, request: pytest.FixtureRequest) -> Engine:
     if name == "fake":
         return fake()
     if name == "strict memory":
-        return real(StrictClient(StrictDynamo(MemoryEngine(), CLOCK, timings=TIMINGS)), CLOCK)
+        return real(StrictClient(StrictDynamo(MemoryEngine(), CLOCK)), CLOCK)
     endpoint = request.getfixturevalue(name.removeprefix("lean ").replace(" ", "_"))
     client: Any = Racing(aws_client(endpoint, "dynamodb"))
     lean = LeanClient(endpoint, REGION, Provider(KEYS, SystemClock().now, lambda *_: b"")) if name in LEAN else None

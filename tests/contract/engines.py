@@ -1,6 +1,6 @@
 """The engines that the contract runs on, each with an empty catalog and the means to make tables."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -17,6 +17,7 @@ from tests.fakes import FakeCatalog, FakeClock, FakeStore, FakeTables
 from tests.lifecycle.world import NOON
 from tidetable.catalog import Backfill, Entry
 from tidetable.config import TableClass
+from tidetable.errors import TableMissing
 from tidetable.ports import Catalog, Clock, EventStore, Table, TableRefused, Tables, TableSpec
 
 _numbers = count()
@@ -79,14 +80,33 @@ class Engine:
         self.settled(spec.name)
         return spec.name
 
-    def settled(self, name: str) -> Table | None:
-        """The table once it is active, or gone."""
+    def settled(self, name: str) -> Table:
+        """The table once it is seen and active; a new table may be invisible for some seconds."""
         for _ in range(1000):
             table = self.tables.describe(name)
-            if table is None or table.status == "ACTIVE":
+            if table is not None and table.status == "ACTIVE":
                 return table
             self.clock.sleep(1.0)
         raise AssertionError(f"{name} does not settle")
+
+    def gone(self, name: str) -> bool:
+        """Whether the table goes away."""
+        for _ in range(1000):
+            if self.tables.describe(name) is None:
+                return True
+            self.clock.sleep(1.0)
+        return False
+
+    def tagged(self, name: str) -> Mapping[str, str]:
+        """The table's tags once they are seen, some seconds after the table is made."""
+        for _ in range(1000):
+            try:
+                if found := self.tables.tags(name):
+                    return found
+            except TableMissing:
+                pass
+            self.clock.sleep(1.0)
+        raise AssertionError(f"{name} shows no tags")
 
     def recoverable(self, name: str) -> None:
         """Turn point-in-time recovery on, as soon as the engine lets a new table have it."""

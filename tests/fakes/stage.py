@@ -144,6 +144,7 @@ class Stage:
     def pipeline(self) -> Pipeline:
         """The pipeline that the functions serve, with this stage's ports and its configuration of now."""
         return Pipeline(
+            time_travel=False,
             config=self.config,
             stage=STAGE,
             clock=self.clock,

@@ -22,14 +22,15 @@ EVERYWHERE = {
 ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "134217728"}
 # A reference is written as what it leads to: a queue, a bucket, or a function.
 BUCKET = {"TIDETABLE_ARCHIVE_BUCKET": "-> StorageArchive"}
-CONTROL = {"TIDETABLE_ARCHIVER_FUNCTION": "-> archiver", "TIDETABLE_ALLOW_TIME_TRAVEL": "off"}
+TIME = {"TIDETABLE_ALLOW_TIME_TRAVEL": "off"}
+CONTROL = {"TIDETABLE_ARCHIVER_FUNCTION": "-> archiver", **TIME}
 MORE = {
     "ingest": {"TIDETABLE_OVERFLOW_QUEUE_URL": "-> IngestOverflow", **BUCKET, **ALLOCATOR},
     "drain": {"TIDETABLE_DEAD_LETTER_QUEUE_URL": "-> IngestDeadLetters", **BUCKET},
     "query": {"TIDETABLE_ARCHIVE_READER_FUNCTION": "-> archive_reader", **BUCKET, **ALLOCATOR},
     "lifecycle": CONTROL,
     "deployment": CONTROL,
-    "archiver": BUCKET,
+    "archiver": {**BUCKET, **TIME},
     "restorer": BUCKET,
     "archive_reader": BUCKET,
     "sweeper": BUCKET,
@@ -78,7 +79,7 @@ def test_functions_run_on_arm_except_in_the_emulator(dev: Template, local: Templ
 
 def test_time_travel_is_for_the_local_stage_only(dev: Template, local: Template) -> None:
     def travel(template: Template) -> set[str]:
-        names = ("lifecycle", "deployment")
+        names = ("lifecycle", "deployment", "archiver")
         return {template.functions()[name]["Environment"]["Variables"]["TIDETABLE_ALLOW_TIME_TRAVEL"] for name in names}
 
     assert travel(dev) == {"off"}

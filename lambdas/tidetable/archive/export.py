@@ -49,7 +49,11 @@ _DONE = frozenset({State.ARCHIVED, State.DELETED, State.RESTORING})
 
 @dataclass(slots=True)
 class Exporter:
-    """What archiving needs. ``part_bytes``, of scanned pages, bounds a part and with it the memory of a segment."""
+    """What archiving needs. ``part_bytes``, of scanned pages, bounds a part and with it the memory of a segment.
+
+    ``time_travel`` is the local stage's alone, whose lifecycle can run as at a later time: a table that was closed ahead of its
+    time is then archived at once. On AWS a period may look so, too, after its stream's ``late`` was raised, and takes events.
+    """
 
     config: Config
     catalog: Catalog
@@ -61,6 +65,7 @@ class Exporter:
     completer: Completer
     pools: Pools
     part_bytes: int = 32_000_000
+    time_travel: bool = False
 
     def policy(self, stream: str) -> ArchivePolicy:
         """The stream's policy; for a stream that is no longer configured, what the catalog recorded of it, or the default."""
@@ -149,8 +154,7 @@ def _await_writes(entry: Entry, parts: Exporter) -> None:
     Ingest writes without looking at the state: what landed behind the scan would be acknowledged, and in no archive.
     """
     late, now = parts.late(entry.stream), parts.clock.now()
-    if now <= entry.period.end + late:
-        # Closed before its time: only a local stage's lifecycle does that, when it is run as at a later time.
+    if parts.time_travel and now <= entry.period.end + late:
         return
     settled = settled_at(entry, late)
     if now <= settled:

@@ -1,0 +1,228 @@
+"""What the commands ask of a stage's functions, what they print of the answer, and with which code they end."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from cli import act, common
+from cli.account import Account
+from tests.fakes.letters import Queues, message
+from tests.fakes.serial import Serial
+from tests.fakes.stage import Stage
+from tests.worlds.commands import run
+from tidetable.events import Event
+from tidetable.ingest.overflow import encode_message
+from tidetable.times import EPOCH
+
+NOTHING = {"healthy": True, "skipped": None, "tables": 7, "actions": []}
+CREATED = {"action": "create", "stream": "s", "period": "p1", "outcome": "done", "reason": "due", "detail": ""}
+SWEPT = {"seen": 1500, "orphans": 4, "expired": 3, "unknown": 0, "failures": [], "finished": True}
+
+
+class Scripted:
+    """A stage whose functions answer what is written down; ``asked`` are their payloads, each with the function's name."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.answers: list[dict[str, Any]] = []
+        self.queues = Queues()
+
+    def invoke(self, FunctionName: str, Payload: bytes) -> Any:  # noqa: N803 - boto3's names
+        self.asked.append((FunctionName, json.loads(Payload)))
+        answer = json.dumps(self.answers.pop(0)).encode()
+
+        class Body:
+            def read(self) -> bytes:
+                return answer
+
+        return {"Payload": Body()}
+
+
+@pytest.fixture
+def scripted(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
+    found, names = Scripted(), ("lifecycle", "archiver", "restorer")
+    queues: tuple[Any, ...] = (found.queues, "overflow", "dead")
+    account = Account("t", stage.catalog, stage.tables, *names, found, *queues, "sweeper", pools=Serial)
+    monkeypatch.setattr(common, "connect", lambda *_, **__: account)
+    yield found
+    assert found.answers == [], "answers that nobody asked for"
+
+
+def test_plan_asks_for_now_or_for_the_time_that_is_given(scripted: Scripted) -> None:
+    scripted.answers = [NOTHING, NOTHING]
+    assert run("plan").exit_code == 0
+    assert run("plan", "--at", "2026-12-01T00:00:00Z").exit_code == 0
+    assert scripted.asked == [
+        ("lifecycle", {"dry_run": True}),
+        ("lifecycle", {"dry_run": True, "at": "2026-12-01T00:00:00Z"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    "more, code", [({}, 0), ({"troubles": []}, 0), ({"actions": [CREATED]}, 2), ({"troubles": ["a table is lost"]}, 2)]
+)
+def test_plan_ends_with_two_for_actions_and_for_troubles(scripted: Scripted, more: dict[str, Any], code: int) -> None:
+    scripted.answers = [NOTHING | more, NOTHING | more]
+    assert run("plan").exit_code == code
+    result = run("plan", "--json")
+    assert (result.exit_code, json.loads(result.stdout)) == (code, NOTHING | more)
+
+
+def test_apply_does_nothing_and_asks_nothing_where_nothing_is_to_be_done(scripted: Scripted) -> None:
+    scripted.answers = [NOTHING]
+    result = run("apply")
+    assert result.exit_code == 0, result.output
+    assert scripted.asked == [("lifecycle", {"dry_run": True})]
+    assert "nothing to do: 7 tables are as they should be" in result.output
+
+
+def test_apply_shows_the_plan_and_runs_once_it_may(scripted: Scripted) -> None:
+    pending = NOTHING | {"actions": [CREATED]}
+    scripted.answers = [pending]
+    assert run("apply", input="n\n").exit_code == 1
+    assert scripted.asked == [("lifecycle", {"dry_run": True})]
+    scripted.answers = [pending, pending]
+    assert run("apply", input="y\n").exit_code == 0
+    assert scripted.asked[1:] == [("lifecycle", {"dry_run": True}), ("lifecycle", {})]
+
+
+def test_apply_with_yes_runs_at_once_and_an_unhealthy_run_is_a_failure(scripted: Scripted) -> None:
+    scripted.answers = [NOTHING | {"healthy": False}, NOTHING]
+    result = run("apply", "--yes", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["healthy"]) == (1, False)
+    assert run("apply", "--yes").exit_code == 0
+    assert scripted.asked == [("lifecycle", {}), ("lifecycle", {})]
+
+
+def test_an_archive_that_takes_several_runs_waits_between_them_as_the_archiver_says(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(act, "sleep", slept.append)
+    asked = {"stream": "s", "period": "2026-03-15T09"}
+    scripted.answers = [
+        {**asked, "state": "archiving", "events": 1, "wait": 12.5},
+        {**asked, "state": "archiving", "events": 2, "wait": 0.0},
+        {**asked, "state": "archived", "events": 3},
+    ]
+    result = run("archive", "s", "2026-03-15T09")
+    assert (result.exit_code, slept) == (0, [12.5])
+    assert result.stdout == "s 2026-03-15T09 is archived\n"
+    assert scripted.asked == [("archiver", asked)] * 3
+
+
+def test_the_json_of_an_archive_is_a_document_for_a_period_and_a_list_for_a_range(scripted: Scripted) -> None:
+    done = {"stream": "s", "period": "2026-03-15T09", "state": "archived", "events": 3}
+    scripted.answers = [done, done]
+    one = run("archive", "s", "2026-03-15T09", "--json")
+    assert (one.exit_code, json.loads(one.stdout)) == (0, done)
+    several = run("archive", "s", "2026-03-15T09", "2026-03-15T09", "--json")
+    assert json.loads(several.stdout) == [done]
+    still_open = run("archive", "s", "2026-03-15T12", "--json")
+    assert (still_open.exit_code, json.loads(still_open.stdout)) == (1, None)
+    assert "s 2026-03-15T12 is open: it closes at" in still_open.stderr
+
+
+def test_a_restore_goes_on_from_where_the_last_run_ended(scripted: Scripted) -> None:
+    asked = {"stream": "s", "period": "2026-03-15T09"}
+    runs = [
+        {**asked, "state": "restoring", "parts": 2, "next": {"part": 1}},
+        {**asked, "state": "closed", "parts": 2, "next": None},
+    ]
+    scripted.answers = runs * 2
+    result = run("restore", "s", "2026-03-15T09", "--keep", "3")
+    assert (result.exit_code, result.stdout) == (0, "s 2026-03-15T09 is closed\n")
+    assert scripted.asked == [
+        ("restorer", {**asked, "keep_days": 3, "start": {}}),
+        ("restorer", {**asked, "keep_days": 3, "start": {"part": 1}}),
+    ]
+    assert json.loads(run("restore", "s", "2026-03-15T09", "--json").stdout) == runs[1]
+    assert scripted.asked[2][1]["keep_days"] == 7
+
+
+def test_a_backfill_may_be_looked_at_first_and_an_unhealthy_run_is_a_failure(scripted: Scripted) -> None:
+    scripted.answers = [NOTHING, NOTHING | {"healthy": False}]
+    assert run("backfill", "s", "2026-01-01", "2026-02-01", "--dry-run").exit_code == 0
+    result = run("backfill", "s", "--end", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["healthy"]) == (1, False)
+    span = {"stream": "s", "from": "2026-01-01", "to": "2026-02-01", "hours": 24, "write": None, "read": None}
+    assert scripted.asked == [
+        ("lifecycle", {"dry_run": True, "backfill": span}),
+        ("lifecycle", {"dry_run": False, "end_backfill": "s"}),
+    ]
+
+
+DEAD = [
+    {"stream": "s", "reason": "archived", "events": 5},
+    {"stream": "z", "reason": "no such stream", "events": 1200},
+]
+
+
+@pytest.fixture
+def letters(scripted: Scripted) -> Queues:
+    """Three messages of dead events, of two streams."""
+    many = encode_message("z", [Event("a", EPOCH, str(number), {}) for number in range(1200)])
+    dead = (message(3), "archived"), (many, "no such stream"), (message(2), "archived")
+    scripted.queues.held = Queues(*dead).held
+    return scripted.queues
+
+
+@pytest.mark.parametrize("words", [["--dry-run"], ["--dry-run", "--json"], ["--dry-run", "--yes", "--json"]])
+def test_a_dry_replay_sends_nothing(letters: Queues, words: list[str]) -> None:
+    before = {queue: dict(held) for queue, held in letters.held.items()}
+    result = run("replay", *words)
+    assert result.exit_code == 0, result.output
+    if "--json" in words:
+        assert json.loads(result.stdout) == {"dead": DEAD, "replayed": 0}
+    else:
+        lines = ["       5 of s: archived", "   1,200 of z: no such stream", "1,205 dead events"]
+        assert result.stdout.splitlines() == lines
+    assert letters.held == before
+    assert letters.hidden == set()
+
+
+def test_a_replay_sends_what_is_confirmed_and_nothing_else(letters: Queues) -> None:
+    refused = run("replay", input="n\n")
+    assert refused.exit_code == 1
+    assert "Send 1,205 events back?" in refused.output
+    assert (len(letters.held["dead"]), letters.held["overflow"]) == (3, {})
+    done = run("replay", input="y\n")
+    assert done.exit_code == 0
+    assert "1,205 events are on their way again" in done.output
+    assert (letters.held["dead"], len(letters.held["overflow"])) == ({}, 3)
+
+
+@pytest.mark.parametrize("words", [["--yes"], ["--json"]])
+def test_a_replay_for_programs_does_not_ask(letters: Queues, words: list[str]) -> None:
+    result = run("replay", *words)
+    assert result.exit_code == 0, result.output
+    if "--json" in words:
+        assert json.loads(result.stdout) == {"dead": DEAD, "replayed": 1205}
+    else:
+        assert result.stdout.splitlines()[-1] == "1,205 events are on their way again"
+    assert (letters.held["dead"], len(letters.held["overflow"])) == ({}, 3)
+
+
+def test_a_replay_of_nothing_does_not_ask(scripted: Scripted) -> None:
+    result = run("replay")
+    assert (result.exit_code, result.stdout) == (0, "0 dead events\n")
+
+
+def test_a_sweep_says_what_went_and_a_dry_sweep_what_would(scripted: Scripted) -> None:
+    scripted.answers = [SWEPT, SWEPT, SWEPT]
+    assert run("sweep").stdout.splitlines() == ["1,500 objects seen; removed: 4 of no event, 3 of periods gone"]
+    dry = run("sweep", "--dry-run").stdout.splitlines()
+    assert dry == ["1,500 objects seen; would be removed: 4 of no event, 3 of periods gone"]
+    assert json.loads(run("sweep", "--json").stdout) == SWEPT
+    assert [payload for _, payload in scripted.asked] == [{"dry_run": False}, {"dry_run": True}, {"dry_run": False}]
+
+
+def test_a_sweep_says_what_stays_what_failed_and_that_there_is_more(scripted: Scripted) -> None:
+    scripted.answers = [SWEPT | {"unknown": 1001, "failures": ["s 2026-03-15T09: throttled"], "finished": False}]
+    assert run("sweep").stdout.splitlines()[1:] == [
+        "1,001 belong to no period that the catalog knows, and stay",
+        "could not be looked at: s 2026-03-15T09: throttled",
+        "The time was up; run it again to go on.",
+    ]

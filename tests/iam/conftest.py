@@ -1,0 +1,96 @@
+"""The stack that goes to AWS, deployed once into the emulator with IAM enforced (authority.py says what is mended in it)."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from local import Deployed, Emulator, deploy
+from local.emulator import REGION, ROOT, clock_can_move
+from local.http import Api
+from local.stack import _cdk, aws_client
+from tests.e2e.clock import OFFSET
+
+# Changes of the example configuration: every feature whose tables keep it for life, and a key for the tables of a stream.
+FEATURES = (
+    ('delete_grace = "1d"', 'delete_grace = "0s"'),
+    ('mode = "provisioned"', 'mode = "provisioned"\nautoscaling = {{ write = {{ min = 1, max = 40 }} }}'),
+    ('encryption = "aws-owned"', 'encryption = "{first}"'),
+)
+# The same stage later: nothing of that is on any more, and new tables have another key.
+PLAIN = (
+    ('delete_grace = "1d"', 'delete_grace = "0s"'),
+    ('encryption = "aws-owned"', 'encryption = "{second}"'),
+    ("former_keys = []", 'former_keys = ["{first}"]'),
+    ('versions = "keep"', 'versions = "overwrite"'),
+    ('cold = ["raw"]', "cold = []"),
+    ('beyond = "s3"', 'beyond = "refuse"'),
+    ('beyond = "chunks"', 'beyond = "refuse"'),
+)
+# The name of sessions of a role in which the tests try what it may not do.
+PROBE = "probe"
+_DENIED = re.compile(r"DENIED (\S+) (\S+) (.*)")
+
+
+@dataclass
+class Stage:
+    """The emulator, what is deployed in it, and two keys of the account."""
+
+    emulator: Emulator
+    deployed: Deployed
+    keys: dict[str, str]
+    seen: int = field(default=0)
+    passed: timedelta = timedelta(0)
+
+    def log(self) -> str:
+        """What the emulator and its functions have said."""
+        return self.emulator.log.read_text(errors="replace")
+
+    def denials(self) -> list[tuple[str, ...]]:
+        """Action, resource and principal of each denial since this was looked at last, less those that probes provoked."""
+        found = [one for one in _DENIED.findall(self.log()) if not one[2].endswith(f"/{PROBE}")]
+        new, self.seen = found[self.seen :], len(found)
+        return new
+
+    def pass_time(self, time: timedelta) -> None:
+        """Let so much time pass for the emulator and its functions, and what is due then be done by the schedule."""
+        self.passed += time
+        self.emulator.move_clock(OFFSET + self.passed)
+
+    def reconfigure(self, changes: tuple[tuple[str, str], ...]) -> None:
+        """Deploy again with another configuration."""
+        file = configuration(self.emulator.folder / "later.toml", changes, self.keys)
+        _cdk(self.emulator, "deploy", "--require-approval", "never", "-c", f"config={file}")
+
+
+def configuration(file: Path, changes: tuple[tuple[str, str], ...], keys: dict[str, str]) -> Path:
+    """The example configuration with changes, each of which must have something to change."""
+    text = (ROOT / "tidetable.toml").read_text()
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new.format(**keys), 1)
+    file.write_text(text)
+    return file
+
+
+@pytest.fixture(scope="session")
+def stage() -> Iterator[Stage]:
+    program = Path(__file__).with_name("authority.py")
+    with Emulator(clock=clock_can_move(), program=program, variables={"AUTH": "true"}) as emulator:
+        kms = aws_client(emulator.endpoint, "kms")
+        keys = {name: kms.create_key()["KeyMetadata"]["Arn"] for name in ("first", "second")}
+        assert all(f":kms:{REGION}:" in arn for arn in keys.values())
+        file = configuration(emulator.folder / "first.toml", FEATURES, keys)
+        made = Stage(emulator, deploy(emulator, config=file), keys)
+        if clock_can_move():
+            emulator.move_clock(OFFSET)
+        assert made.denials() == []
+        yield made
+
+
+@pytest.fixture(scope="session")
+def api(stage: Stage) -> Api:
+    return Api(stage.deployed)

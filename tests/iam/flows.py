@@ -1,0 +1,186 @@
+"""What users and the schedule have the stage do, each in the role of the function that does it."""
+
+import json
+import random
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from local import Deployed
+from local.http import Api, invoke_lifecycle
+from tests.e2e.clock import NOW
+from tests.e2e.conftest import eventually
+
+DAY = timedelta(days=1)
+# Of an event beyond DynamoDB's 400 KB and a message's 1 MiB, in characters that do not compress to less.
+_LARGE = 1_300_000
+
+
+def noise(length: int) -> str:
+    """Text that cannot be compressed much."""
+    return random.Random(length).randbytes(length // 2).hex()
+
+
+def send(api: Api, stream: str, *events: dict[str, Any]) -> Any:
+    answer = api.send(stream, json.dumps(events).encode())
+    assert answer.status == 200, answer.body
+    assert answer.body["accepted"] == len(events)
+    return answer.body
+
+
+def found(api: Api, stream: str, series: str, **more: Any) -> dict[str, Any]:
+    """The data of a series' events, by id."""
+    given = {"start": (NOW - 7 * DAY).isoformat(), "to": (NOW + DAY).isoformat(), "series": series, **more}
+    return {one["id"]: one["data"] for one in api.walk(stream, **given)}
+
+
+def run_lifecycle(deployed: Deployed, **payload: Any) -> dict[str, Any]:
+    """Run the lifecycle, which the schedule may be running at the moment; its report is healthy."""
+
+    def tried() -> dict[str, Any]:
+        try:
+            return invoke_lifecycle(deployed, **payload)
+        except RuntimeError as error:
+            if "try again in a moment" not in str(error):
+                raise
+            return {"skipped": str(error)}
+
+    report = eventually(tried, lambda report: report["skipped"] is None)
+    assert report["healthy"], report
+    return report
+
+
+def write_and_read(api: Api, series: str) -> None:
+    """Ingest and query: small events, and rankings, aggregates, the latest, and an event by its ref."""
+    data = [{"mag": n + 0.5, "status": "new", "place": "x"} for n in range(3)]
+    events = [
+        {"series": series, "id": f"{series}-{n}", "time": NOW.isoformat(), "data": one} for n, one in enumerate(data)
+    ]
+    refs = send(api, "quakes", *events)["refs"]
+    send(api, "stations", *events)
+    assert found(api, "quakes", series) == found(api, "stations", series) == {one["id"]: one["data"] for one in events}
+    assert api.get("quakes", refs[1]).body["data"] == events[1]["data"]
+    found_by_index = found(api, "stations", series, **{"where.status": "new"})
+    assert found_by_index.keys() == {one["id"] for one in events}
+    top = api.query("stations", "top", start="-1d", index="strongest", limit=100).body["top"]
+    assert 2.5 in [row["value"] for row in top]
+    answer = api.query("quakes", "aggregate", start="-1d", series=series, field="mag", stat="count,max")
+    assert [(row["count"], row["max"]) for row in answer.body["aggregates"]] == [(3, 2.5)]
+    (latest,) = api.query("stations", "latest", series=series).body["latest"]
+    assert latest["event"]["series"] == series
+    assert api.query("quakes", "periods").status == 200
+
+
+def keep_versions(api: Api, series: str) -> None:
+    """Two versions of an event in chunks and with a cold field, in a table that was made to keep all of that."""
+    first = {"n": 1, "text": noise(_LARGE), "raw": "cold " * 300}
+    _send_versions(api, series, first)
+    span = {"start": (NOW - 7 * DAY).isoformat(), "to": (NOW + DAY).isoformat()}
+    kept = list(api.walk("reports", **span, series=series, versions="all", fields="*"))
+    assert [one["data"] for one in kept] == [{"n": 2}, first]
+
+
+def write_where_versions_are_kept(api: Api, series: str) -> None:
+    """Two versions of an event in such a table, though the configuration has no versions any more."""
+    _send_versions(api, series, {"n": 1})
+    assert found(api, "reports", series) == {"v": {"n": 2}}
+
+
+def _send_versions(api: Api, series: str, first: dict[str, Any]) -> None:
+    for data in (first, {"n": 2}):
+        send(api, "reports", {"series": series, "id": "v", "time": NOW.isoformat(), "data": data})
+
+
+def keep_in_the_bucket(api: Api, series: str) -> None:
+    """An event that is kept in the bucket, beside the table."""
+    event = {"series": series, "id": "large", "data": {"text": noise(_LARGE)}}
+    send(api, "quakes", event)
+    assert found(api, "quakes", series) == {"large": event["data"]}
+
+
+def wait_without_a_table(api: Api, deployed: Deployed, series: str, *, large: bool) -> None:
+    """A table that is missing for a while: the overflow queue, the bucket beside it, and the drain."""
+    tables, mappings = deployed.client("dynamodb"), deployed.client("lambda")
+    name = f"tidetable-local.quakes.{(NOW - DAY).date()}"
+    facts = tables.describe_table(TableName=name)["Table"]
+    tags = tables.list_tags_of_resource(ResourceArn=facts["TableArn"])["Tags"]
+    items = tables.scan(TableName=name)["Items"]
+    tables.delete_table(TableName=name)
+    (mapping,) = mappings.list_event_source_mappings()["EventSourceMappings"]
+    # A message that was tried in vain comes again in six minutes, longer than a test waits: the drain sleeps meanwhile.
+    mappings.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
+    events = [{"series": series, "id": "small", "time": (NOW - DAY).isoformat(), "data": {"n": 1}}]
+    events += [{**events[0], "id": "large", "data": {"text": noise(_LARGE)}}] if large else []
+    answer = api.send("quakes", json.dumps(events).encode())
+    assert (answer.status, answer.body["queued"]) == (202, len(events)), answer.body
+    encryption = {"Enabled": True, "SSEType": "KMS", "KMSMasterKeyId": facts["SSEDescription"]["KMSMasterKeyArn"]}
+    tables.create_table(
+        TableName=name,
+        KeySchema=facts["KeySchema"],
+        AttributeDefinitions=facts["AttributeDefinitions"],
+        BillingMode="PAY_PER_REQUEST",
+        SSESpecification=encryption,
+        Tags=tags,
+    )
+    for item in items:
+        tables.put_item(TableName=name, Item=item)
+    mappings.update_event_source_mapping(UUID=mapping["UUID"], Enabled=True)
+    written = eventually(lambda: found(api, "quakes", series), lambda data: len(data) == len(events))
+    assert written == {one["id"]: one["data"] for one in events}
+
+
+def be_laid_aside(deployed: Deployed, tidetable: Any) -> None:
+    """A message that nobody can read: the drain lays it aside, the operator sends it back, and it is laid aside again."""
+    queues = deployed.client("sqs")
+    queues.send_message(QueueUrl=deployed.outputs["OverflowQueueUrl"], MessageBody="no message of ours")
+
+    def dead() -> Any:
+        return json.loads(tidetable("replay", "--dry-run", "--json"))["dead"]
+
+    # A slow answer of the queue is taken for none: a message may be laid aside twice.
+    assert [row["stream"] for row in eventually(dead, bool)] == ["?"]
+    assert "on their way again" in tidetable("replay", "--yes")
+    assert [row["stream"] for row in eventually(dead, bool)] == ["?"]
+    queues.purge_queue(QueueUrl=deployed.outputs["DeadLetterQueueUrl"])
+
+
+def live_through_a_past_day(
+    api: Api, deployed: Deployed, ago: int, *, large: bool, pass_time: Callable[[timedelta], None]
+) -> None:
+    """A backfill of a day long ago; then its archive, its table's deletion, queries of the archive, and its restoration."""
+    day = (NOW - ago * DAY).date()
+    span = {"stream": "quakes", "from": str(day), "to": str(day + DAY)}
+    time = f"{day}T12:00:00Z"
+    opened = run_lifecycle(deployed, backfill={**span, "hours": 1})
+    assert ("create", "done") in [(one["action"], one["outcome"]) for one in opened["actions"]], opened
+    events = [
+        {"series": "past", "id": f"p{n}", "time": time, "data": {"mag": n / 2, "place": f"place {n}"}} for n in range(5)
+    ]
+    events += [{**events[0], "id": "large", "data": {"text": noise(_LARGE)}}] if large else []
+    send(api, "quakes", *events)
+    asked = {"series": "past", "start": f"{day}T00:00:00Z", "to": f"{day + DAY}T00:00:00Z"}
+    expected = {one["id"]: one["data"] for one in events}
+    assert found(api, "quakes", **asked) == expected
+    run_lifecycle(deployed, end_backfill=span)
+    # No table expires within a quarter of an hour of its closing, as a write may still be under way.
+    pass_time(timedelta(minutes=20))
+
+    def state() -> str:
+        run_lifecycle(deployed)
+        periods = api.call(f"/v1/streams/quakes/periods?to={day + DAY}T00:00:00Z&limit=1").body["periods"]
+        states: dict[str, str] = {one["period"]: one["state"] for one in periods}
+        return states[str(day)]
+
+    assert eventually(state, lambda now: now == "deleted") == "deleted"
+    assert found(api, "quakes", **asked) == expected
+    payload = json.dumps({"stream": "quakes", "period": str(day), "keep_days": 2}).encode()
+    answer = deployed.client("lambda").invoke(FunctionName=deployed.outputs["RestorerFunction"], Payload=payload)
+    assert json.loads(answer["Payload"].read())["state"] == "closed"
+    assert found(api, "quakes", **asked) == expected
+
+
+def be_swept(deployed: Deployed) -> None:
+    """The sweep of large values."""
+    answer = deployed.client("lambda").invoke(FunctionName=deployed.outputs["SweeperFunction"], Payload=b"{}")
+    swept = json.loads(answer["Payload"].read())
+    assert swept["finished"] is True, swept

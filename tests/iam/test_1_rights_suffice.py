@@ -1,0 +1,83 @@
+"""Every flow with nothing but the rights of the roles: first with all features on, then with those off whose tables live on.
+
+Not looked at by the emulator: PassRole, LeadingKeys, the rights with which event sources are polled, keys of buckets and queues.
+"""
+
+import subprocess
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from local.emulator import ROOT, clean_environment, clock_can_move
+from local.http import Api
+from tests.e2e.clock import NOW, TODAY
+from tests.e2e.conftest import eventually
+from tests.iam import flows
+from tests.iam.conftest import PLAIN, Stage
+
+pytestmark = pytest.mark.skipif(not clock_can_move(), reason="periods expire here by a moved clock")
+
+
+@pytest.fixture
+def tidetable(stage: Stage) -> Any:
+    environment = clean_environment() | stage.emulator.time_environment | stage.deployed.environment
+
+    def run(*arguments: str) -> str:
+        command = [str(ROOT / "bin" / "tidetable"), *arguments]
+        done = subprocess.run(  # noqa: S603 - our own command
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_denied(stage: Stage) -> Iterator[None]:
+    yield
+    assert stage.denials() == []
+
+
+def test_with_every_feature_on(stage: Stage, api: Api, tidetable: Any) -> None:
+    flows.write_and_read(api, "on")
+    flows.keep_in_the_bucket(api, "on-large")
+    flows.keep_versions(api, "on")
+    flows.wait_without_a_table(api, stage.deployed, "on-lost", large=True)
+    flows.be_laid_aside(stage.deployed, tidetable)
+    flows.live_through_a_past_day(api, stage.deployed, 300, large=True, pass_time=stage.pass_time)
+    flows.be_swept(stage.deployed)
+    flows.run_lifecycle(stage.deployed)
+    assert "SCALING PutScalingPolicy table/tidetable-local.quakes" in stage.log()
+
+
+def test_with_features_off_whose_tables_live_on(stage: Stage, api: Api) -> None:
+    tables = stage.deployed.client("dynamodb")
+
+    def key_of(period: str) -> str:
+        described = tables.describe_table(TableName=f"tidetable-local.quakes.{period}")["Table"]
+        return str(described["SSEDescription"]["KMSMasterKeyArn"])
+
+    assert key_of(TODAY) == stage.keys["first"]
+    stage.reconfigure(PLAIN)
+    flows.write_and_read(api, "off")
+    flows.write_where_versions_are_kept(api, "off")
+    flows.wait_without_a_table(api, stage.deployed, "off-lost", large=False)
+    flows.live_through_a_past_day(api, stage.deployed, 200, large=False, pass_time=stage.pass_time)
+    flows.be_swept(stage.deployed)
+    # A day that was written under the first key is read from its archive after the key was changed.
+    stage.pass_time(timedelta(days=31))
+    later = (NOW + timedelta(days=31)).date()
+
+    def states() -> dict[str, str]:
+        flows.run_lifecycle(stage.deployed)
+        return {one["period"]: one["state"] for one in api.query("quakes", "periods", limit=100).body["periods"]}
+
+    eventually(states, lambda found: found.get(TODAY) == "deleted" and str(later) in found)
+    assert key_of(str(later)) == stage.keys["second"]
+    assert f"SCALING DeregisterScalableTarget table/tidetable-local.quakes.{TODAY}" in stage.log()
+    for series in ("on", "off"):
+        assert len(flows.found(api, "quakes", series)) == 3
+    assert "text" in flows.found(api, "quakes", "on-large")["large"]

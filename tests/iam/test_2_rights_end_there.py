@@ -1,0 +1,211 @@
+"""What each role is refused: live calls with its own credentials, on things of the stage, of another stage, and of nobody.
+
+Written down per role is what it may do; all the rest of what is tried must be denied. Nothing that is named exists, but for the
+bucket, the catalog and the queues: a call that is let through fails by that, or by its empty request.
+"""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from local.emulator import REGION
+from tests.iam.conftest import PROBE, Stage
+
+ACCOUNT = "000000000000"
+OWN, FOREIGN = "tidetable-local.probe.2020-01-01", "tidetable-prod.quakes.2020-01-01"
+ALIKE, CATALOG, OTHER_CATALOG = "tidetable-local2.probe.2020-01-01", "tidetable-local-catalog", "tidetable-prod-catalog"
+TABLES = (OWN, FOREIGN, ALIKE, CATALOG, OTHER_CATALOG)
+PREFIXES = ("stream=probe/", "large/stream=probe/", "overflow/", "elsewhere/", "streams/")
+# Not the code: "denied" is also what the tags of a table are that is not there.
+DENIED = "no identity-based policy allows"
+RECONCILE = {
+    *("CreateTable", "DescribeTable", "UpdateTable", "DeleteTable", "TagResource", "ListTagsOfResource"),
+    "UpdateContinuousBackups",
+}
+ENTRIES = {"Query", "PutItem", "UpdateItem", "DeleteItem"}
+
+# Per function: operations on the stage's tables, on the catalog, and on objects by their prefix.
+MAY: dict[str, tuple[set[str], set[str], dict[str, set[str]]]] = {
+    "ingest": (
+        {"BatchWriteItem", "PutItem", "BatchGetItem"},
+        {"Query"},
+        {"large/stream=probe/": {"PutObject"}, "overflow/": {"PutObject"}},
+    ),
+    "drain": (
+        {"BatchWriteItem", "PutItem", "GetItem", "BatchGetItem"},
+        {"Query", "ConditionCheckItem"},
+        {"large/stream=probe/": {"PutObject"}, "overflow/": {"GetObject", "ListBucket"}},
+    ),
+    "query": (
+        {"Query", "GetItem", "BatchGetItem", "DescribeTable"},
+        {"Query"},
+        {"large/stream=probe/": {"GetObject", "ListBucket"}},
+    ),
+    "lifecycle": (RECONCILE, ENTRIES | {"GetItem"}, {}),
+    "deployment": (RECONCILE, ENTRIES | {"GetItem", "DescribeTable", "UpdateTable"}, {}),
+    "archiver": (
+        {"Scan", "DescribeTable", "BatchGetItem"},
+        ENTRIES,
+        {
+            "stream=probe/": {"GetObject", "PutObject", "DeleteObject", "ListBucket"},
+            "large/stream=probe/": {"GetObject", "ListBucket"},
+        },
+    ),
+    "restorer": (
+        {
+            *("CreateTable", "DescribeTable", "TagResource", "ListTagsOfResource", "UpdateContinuousBackups"),
+            *("BatchWriteItem", "BatchGetItem", "Scan"),
+        },
+        ENTRIES | {"GetItem"},
+        {
+            "stream=probe/": {"GetObject", "ListBucket"},
+            "large/stream=probe/": {"GetObject", "PutObject", "ListBucket"},
+        },
+    ),
+    "archive_reader": (set(), set(), {"stream=probe/": {"GetObject"}}),
+    "sweeper": (
+        {"BatchGetItem"},
+        {"Query", "UpdateItem"},
+        {"stream=probe/": {"ListBucket"}, "large/stream=probe/": {"GetObject", "DeleteObject", "ListBucket"}},
+    ),
+}
+# Per function: which queues it may send to, and which functions it may call.
+SENDS = {"ingest": {"OverflowQueueUrl"}, "drain": {"DeadLetterQueueUrl"}}
+CALLS = {"query": {"archive_reader"}, "lifecycle": {"archiver"}, "deployment": {"archiver"}}
+
+Caller = Callable[[str], Any]
+
+
+@pytest.fixture(scope="module")
+def functions(stage: Stage) -> dict[str, Any]:
+    """The stage's functions by the name of their handler."""
+    listed = stage.deployed.client("lambda").list_functions(MaxItems=100)["Functions"]
+    ours = [one for one in listed if str(one.get("Handler", "")).startswith("handlers.")]
+    return {one["Handler"].split(".")[1]: one for one in ours}
+
+
+@pytest.fixture(scope="module", params=MAY)
+def role(request: pytest.FixtureRequest, stage: Stage, functions: dict[str, Any]) -> tuple[str, Caller]:
+    """A function's name, and clients with the rights of its role, which the account's root may take on here."""
+    name = functions[request.param]["Role"].rpartition("/")[2]
+    trust = {"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}, "Action": "sts:AssumeRole"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+    stage.deployed.client("iam").update_assume_role_policy(RoleName=name, PolicyDocument=document)
+    session = stage.deployed.client("sts").assume_role(RoleArn=functions[request.param]["Role"], RoleSessionName=PROBE)
+    held = session["Credentials"]
+
+    def client(service: str) -> Any:
+        return boto3.client(  # type: ignore[call-overload]
+            service,
+            endpoint_url=stage.deployed.endpoint,
+            region_name=REGION,
+            aws_access_key_id=held["AccessKeyId"],
+            aws_secret_access_key=held["SecretAccessKey"],
+            aws_session_token=held["SessionToken"],
+            config=Config(retries={"total_max_attempts": 1}, parameter_validation=False),
+        )
+
+    return request.param, client
+
+
+def let_through(call: Callable[[], Any]) -> bool:
+    """Whether a call passes IAM, whatever becomes of it then."""
+    try:
+        call()
+    except ClientError as error:
+        return DENIED not in error.response["Error"]["Message"]
+    return True
+
+
+def on_table(client: Any, operation: str, table: str) -> Callable[[], Any]:
+    """A call that names a table, and is of no use besides."""
+    if operation in ("TagResource", "ListTagsOfResource"):
+        method = client.tag_resource if operation == "TagResource" else client.list_tags_of_resource
+        return lambda: method(ResourceArn=f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{table}")
+    if operation in ("BatchWriteItem", "BatchGetItem"):
+        method = client.batch_write_item if operation == "BatchWriteItem" else client.batch_get_item
+        return lambda: method(RequestItems={table: [] if operation == "BatchWriteItem" else {"Keys": []}})
+    if operation == "ConditionCheckItem":
+        return lambda: client.transact_write_items(TransactItems=[{"ConditionCheck": {"TableName": table}}])
+    name = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in operation).lstrip("_")
+    # A key that no table has: what is let through changes nothing.
+    item = "Item" if operation == "PutItem" else "Key"
+    more = {item: {"none": {"S": "none"}}} if operation.endswith("Item") else {}
+    return lambda: getattr(client, name)(TableName=table, **more)
+
+
+def test_a_role_reaches_its_own_tables_by_its_own_operations_only(stage: Stage, role: tuple[str, Caller]) -> None:
+    name, client = role
+    tables, catalog, _ = MAY[name]
+    every = RECONCILE | ENTRIES | {"BatchWriteItem", "BatchGetItem", "GetItem", "Scan", "ConditionCheckItem"}
+    dynamodb = client("dynamodb")
+    # Nobody may delete the catalog, so this is tried, too: it would be seen.
+    passed = {
+        (operation, table)
+        for operation, table in product(sorted(every), TABLES)
+        if let_through(on_table(dynamodb, operation, table))
+    }
+    expected = {(operation, OWN) for operation in tables} | {(operation, CATALOG) for operation in catalog}
+    assert passed == expected
+    assert not let_through(dynamodb.list_tables)
+    assert stage.deployed.client("dynamodb").describe_table(TableName=CATALOG)
+
+
+def test_a_role_reaches_objects_of_its_own_prefixes_only(stage: Stage, role: tuple[str, Caller]) -> None:
+    name, client = role
+    s3, own = client("s3"), stage.deployed.outputs["ArchiveBucket"]
+    foreign = "somebody-elses"
+    stage.deployed.client("s3").create_bucket(Bucket=foreign)
+    passed = set()
+    for bucket, prefix in product((own, foreign), PREFIXES):
+        at = {"Bucket": bucket, "Key": f"{prefix}none"}
+        calls: dict[str, Callable[[], Any]] = {
+            "GetObject": partial(s3.get_object, **at),
+            "PutObject": partial(s3.put_object, **at, Body=b""),
+            "DeleteObject": partial(s3.delete_object, **at),
+            "ListBucket": partial(s3.list_objects_v2, Bucket=bucket, Prefix=prefix),
+        }
+        passed |= {(operation, bucket, prefix) for operation, call in calls.items() if let_through(call)}
+    expected = {(operation, own, prefix) for prefix, operations in MAY[name][2].items() for operation in operations}
+    assert passed == expected
+    # Where the sweep is, it writes down; those who may write there, too, write large values.
+    writes = let_through(lambda: s3.put_object(Bucket=own, Key="large/_sweep.json", Body=b""))
+    assert writes == (name in {"sweeper", "ingest", "drain", "restorer"})
+    assert not let_through(lambda: s3.list_objects_v2(Bucket=own))
+    assert not let_through(lambda: s3.delete_bucket(Bucket=own))
+
+
+def test_a_role_reaches_its_own_queues_and_functions_only(
+    stage: Stage, functions: dict[str, Any], role: tuple[str, Caller]
+) -> None:
+    name, client = role
+    queues, outputs = client("sqs"), stage.deployed.outputs
+    urls = {output: outputs[output] for output in ("OverflowQueueUrl", "DeadLetterQueueUrl")}
+    sends = {output for output, url in urls.items() if let_through(partial(queues.send_message_batch, QueueUrl=url))}
+    assert sends == SENDS.get(name, set())
+    takes = {output for output, url in urls.items() if let_through(partial(queues.get_queue_attributes, QueueUrl=url))}
+    assert takes == ({"OverflowQueueUrl"} if name == "drain" else set())
+    purges = {output for output, url in urls.items() if let_through(partial(queues.purge_queue, QueueUrl=url))}
+    assert purges == set()
+    lambdas = client("lambda")
+    calls = {
+        called
+        for called, function in functions.items()
+        if let_through(partial(lambdas.invoke, FunctionName=function["FunctionArn"], InvocationType="DryRun"))
+    }
+    assert calls == CALLS.get(name, set())
+    events = client("events")
+    entry = {"Source": "probe", "DetailType": "probe", "Detail": "{}"}
+    buses = {
+        bus
+        for bus in ("default", "other")
+        if let_through(partial(events.put_events, Entries=[{**entry, "EventBusName": bus}]))
+    }
+    assert buses == ({"default"} if name in ("lifecycle", "deployment") else set())
