@@ -39,7 +39,8 @@ def read_base_items(items: Sequence[Item], scan: IndexScan, store: EventStore, c
 def match_conditions(columns: Columns, scan: LiveScan, unpacker: Unpacker, fields: Sequence[str] = ()) -> Columns:
     """The events that meet the scan's conditions, with ``fields`` of their data, if any are named.
 
-    DynamoDB has filtered plain events. It cannot filter by data that is compressed or kept elsewhere.
+    DynamoDB has filtered plain events. It cannot filter by data that is compressed or kept elsewhere. The contents of the answer
+    are all text, or all items.
     """
     if set(map(type, columns.contents)) <= {str}:
         return columns

@@ -145,7 +145,7 @@ class Events(Answer):
 
     def joined(self) -> str:
         """The events as JSON objects with commas between them."""
-        return ",".join([text for rows in self.rows if (text := rows.texts.joined())])
+        return ",".join([text for rows in self.rows if (text := rows.texts.joined)])
 
     def first(self, count: int) -> Events | None:
         """The first events; an event is never parted from its earlier versions."""

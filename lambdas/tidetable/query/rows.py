@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, repeat
 from json.encoder import encode_basestring as quoted
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -152,10 +152,10 @@ class Rows:
 
     @classmethod
     def of(cls, columns: Columns, entry: Entry, projection: Projection) -> Rows:
-        """The rows of items."""
+        """The rows of events whose contents are all text, or all items."""
         contents: Any = columns.contents
-        if not set(map(type, contents)) <= {str}:
-            return cls.of_rows([Row.of(item, entry, projection) for item in columns.items()], entry, projection)
+        if contents and not isinstance(contents[0], str):
+            return cls.of_rows([Row.of(item, entry, projection) for item in contents], entry, projection)
         return cls(entry, projection, columns.pks, columns.sks, contents)
 
     @classmethod
@@ -204,7 +204,7 @@ class Rows:
 
     def size(self) -> int:
         """How many bytes they take in an answer, at the most."""
-        return escaped_bytes(self.texts.joined()) if self.plain else sum(self.sizes())
+        return escaped_bytes(self.texts.joined) if self.plain else sum(self.sizes())
 
     def sizes(self) -> list[int]:
         """How many bytes each of them takes in an answer, at the most."""
@@ -229,14 +229,22 @@ class Rows:
         return EventTexts(_pieces(self.entry, pks, sks, texts), members)
 
 
-class EventTexts(NamedTuple):
+@dataclass(slots=True)
+class EventTexts:
     """The JSON of events, in pieces; ``members`` are what some of them have after their refs, by their numbers."""
 
     pieces: list[str]
     members: Mapping[int, str]
+    _joined: str | None = None
 
+    @property
     def joined(self) -> str:
         """The events with commas between them."""
+        if self._joined is None:
+            self._joined = self._join()
+        return self._joined
+
+    def _join(self) -> str:
         if self.members:
             return ",".join(self.parted())
         return "".join([_FIRST, *self.pieces[1:], _END]) if self.pieces else ""
