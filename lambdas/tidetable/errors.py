@@ -8,8 +8,8 @@ from collections.abc import Sequence
 #
 # error                  raised by               tried again by                          reported as
 # ProblemError           request checks          the caller, after a change              its own status, RFC 9457
-# InvalidTime, -Name,    parsers                 nobody                                  400, or a rejection of the event; in an
-#   -Ref, -Cursor                                                                        invocation the function's own Bad... error
+# InvalidTime, -Name,    parsers                 nobody                                  400, or a rejection of the event; by
+#   -Ref, -Cursor                                                                        an invoked function, as its Bad... error
 # ConfigError            config.load             nobody                                  the synth, `tidetable check`
 # StoreUnavailable       lean store, S3          lean/reads.py a few times for reads;    503 with Retry-After
 #                                                ingest/writing.py until the time is up
@@ -22,7 +22,7 @@ from collections.abc import Sequence
 # ArchiveBusy            archive functions       the next run; a query's caller          "deferred"; 503 with Retry-After
 # ArchiveMismatch,       archive functions       the next run of the lifecycle           outcome "failed"; 503 for a query
 #   ArchiveFailed
-# ValueMissing           large/whole.py          nobody                                  a mark on the event, ArchiveFailed of an export
+# ValueMissing           large/whole.py          nobody                                  a mark on the event; ArchiveFailed
 # NotDrained             ingest/drain.py         the queue, 120 times                    MessagesNotDrained, then the dead letters
 # Undrainable            ingest/drain.py         nobody                                  buried at once with its reason
 #
