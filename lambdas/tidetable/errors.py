@@ -16,7 +16,7 @@ from collections.abc import Sequence
 # TableMissing           any store               queries once, with the catalog anew;    a gap of the answer; 202; the message
 #                                                the drain, with the next delivery       comes again
 # TableThrottled         archive source          archive/export.py, paced                the archive goes on in the next run
-# StaleEntry             catalog                 the next run of the lifecycle           outcome "lost" of the action
+# StaleEntry             catalog                 the next run of the lifecycle           outcome "deferred"
 # NotReady, TableRefused period_tables.py        the next run of the lifecycle           outcome "deferred" or "failed"
 # NotOurs, TableUnusable period_tables.py        nobody: the operator must look          outcome "failed", the alarm for failures
 # ArchiveBusy            archive functions       the next run; a query's caller          "deferred"; 503 with Retry-After
