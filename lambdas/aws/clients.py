@@ -23,7 +23,9 @@ def _make_client(service: str, **config: Any) -> Any:
     import boto3
     from botocore.config import Config
 
-    return boto3.client(service, config=Config(**config))
+    # Of any service: the stubs know a signature for each name alone.
+    make: Any = boto3.client
+    return make(service, config=Config(**config))
 
 
 def _try(attempts: int) -> dict[str, Any]:
@@ -33,7 +35,7 @@ def _try(attempts: int) -> dict[str, Any]:
 @cache
 def dynamodb() -> DynamoDBClient:
     """For events and the catalog. Retries are few and short: the caller queues what a throttled table refuses."""
-    return _make_client(
+    client: DynamoDBClient = _make_client(
         "dynamodb",
         connect_timeout=2,
         read_timeout=5,
@@ -43,6 +45,7 @@ def dynamodb() -> DynamoDBClient:
         # Our own checks name the event at fault, and every item has passed them; botocore checks each attribute again.
         parameter_validation=False,
     )
+    return client
 
 
 @cache
@@ -53,33 +56,40 @@ def control_plane() -> DynamoDBClient:
     (measured). Eight attempts wait for half a minute on average: standard mode pauses for up to 1, 2, 4, ... 20 s, with jitter.
     """
     pool = 2 * CONCURRENCY
-    return _make_client(
+    client: DynamoDBClient = _make_client(
         "dynamodb", connect_timeout=2, read_timeout=10, max_pool_connections=pool, retries=_try(8), tcp_keepalive=True
     )
+    return client
 
 
 @cache
 def sqs() -> SQSClient:
     """For the overflow queue."""
-    return _make_client("sqs", connect_timeout=2, read_timeout=5, retries=_try(3))
+    client: SQSClient = _make_client("sqs", connect_timeout=2, read_timeout=5, retries=_try(3))
+    return client
 
 
 @cache
 def s3() -> S3Client:
     """For the archive."""
-    return _make_client("s3", max_pool_connections=CONCURRENCY, retries={"mode": "standard"})
+    client: S3Client = _make_client("s3", max_pool_connections=CONCURRENCY, retries={"mode": "standard"})
+    return client
 
 
 @cache
 def values() -> S3Client:
     """For large values, which a caller waits for."""
-    return _make_client("s3", connect_timeout=2, read_timeout=8, max_pool_connections=CONCURRENCY, retries=_try(2))
+    client: S3Client = _make_client(
+        "s3", connect_timeout=2, read_timeout=8, max_pool_connections=CONCURRENCY, retries=_try(2)
+    )
+    return client
 
 
 @cache
 def events() -> EventBridgeClient:
     """For notices."""
-    return _make_client("events", connect_timeout=2, read_timeout=5, retries=_try(2))
+    client: EventBridgeClient = _make_client("events", connect_timeout=2, read_timeout=5, retries=_try(2))
+    return client
 
 
 @cache
@@ -92,4 +102,7 @@ def scaling() -> Any:
 def functions(seconds: int) -> LambdaClient:
     """For calling another function and waiting so long for it: one attempt, as a second would do the work twice at once."""
     one_attempt = {"total_max_attempts": 1}
-    return _make_client("lambda", connect_timeout=5, read_timeout=seconds, retries=one_attempt, tcp_keepalive=True)
+    client: LambdaClient = _make_client(
+        "lambda", connect_timeout=5, read_timeout=seconds, retries=one_attempt, tcp_keepalive=True
+    )
+    return client

@@ -4,6 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+# Who tries again, and who reports.
+#
+# error                  raised by               tried again by                          reported as
+# ProblemError           request checks          the caller, after a change              its own status, RFC 9457
+# InvalidTime, -Name,    parsers                 nobody                                  400, or a rejection of the event; by
+#   -Ref, -Cursor                                                                        an invoked function, as its Bad... error
+# ConfigError            config.load             nobody                                  the synth, `tidetable check`
+# StoreUnavailable       lean store, S3          lean/reads.py a few times for reads;    503 with Retry-After
+#                                                ingest/writing.py until the time is up
+# TableMissing           any store               queries once, with the catalog anew;    a gap of the answer; 202; the message
+#                                                the drain, with the next delivery       comes again
+# TableThrottled         archive source          archive/export.py, paced                the archive goes on in the next run
+# StaleEntry             catalog                 the next run of the lifecycle           outcome "deferred"
+# NotReady, TableRefused period_tables.py        the next run of the lifecycle           outcome "deferred" or "failed"
+# NotOurs, TableUnusable period_tables.py        nobody: the operator must look          outcome "failed", the alarm for failures
+# ArchiveBusy            archive functions       the next run; a query's caller          "deferred"; 503 with Retry-After
+# ArchiveMismatch,       archive functions       the next run of the lifecycle           outcome "failed"; 503 for a query
+#   ArchiveFailed
+# ValueMissing           large/whole.py          nobody                                  a mark on the event; ArchiveFailed
+# NotDrained             ingest/drain.py         the queue, 120 times                    MessagesNotDrained, then the dead letters
+# Undrainable            ingest/drain.py         nobody                                  buried at once with its reason
+#
+# Any other exception is a fault of ours: 503 with Retry-After and a log line with its trace, or the function's own error.
+
 
 class TidetableError(Exception):
     """Base of every error that this project raises on purpose."""

@@ -15,7 +15,7 @@ from tests.api.gateway import DESCRIPTION, Gateway, gateway
 from tests.infra.synth import ROOT
 from tidetable.catalog import State
 from tidetable.conditions import OPERATORS
-from tidetable.ingest.verdicts import Code
+from tidetable.ingest.submission import Code
 from tidetable.periods import Kind
 from tidetable.query import parse
 from tidetable.query import periods as listing

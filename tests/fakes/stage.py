@@ -120,7 +120,7 @@ class Stage:
         self.bucket_fails = 0.0
         self.bucket = FakeBucket(self._strike_bucket)
         self.scaling = FakeScaling(self.client.count)
-        self.bus = FakeBus()
+        self.bus: Any = FakeBus()
         self.queue = FakeQueue(self.clock.now)
         self.config: Config = parse(config)
         self.circuit = Circuit(self.clock)

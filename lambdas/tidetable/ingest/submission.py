@@ -78,5 +78,5 @@ class Submission(msgspec.Struct, gc=False, eq=False):
 
 def rejections_of(verdicts: Sequence[Submission | Rejection]) -> list[Rejection]:
     """The rejections so far, in the order of the request."""
-    fates = [verdict if type(verdict) is Rejection else verdict.fate for verdict in verdicts]
-    return [fate for fate in fates if type(fate) is Rejection]
+    fates = [verdict if isinstance(verdict, Rejection) else verdict.fate for verdict in verdicts]
+    return [fate for fate in fates if isinstance(fate, Rejection)]
