@@ -136,6 +136,21 @@ def test_keys_that_were_left_unprocessed_are_read_again_alone() -> None:
     assert script.sent[1][1]["RequestItems"]["t"]["ConsistentRead"] is True
 
 
+def test_reading_the_rest_of_a_batch_is_no_failure() -> None:
+    """Twice something is left, then there is no answer twice: that is fewer than three failures, and all is read."""
+
+    def reply(number: int, body: dict[str, Any]) -> Any:
+        if number in (3, 4):
+            return RESET
+        keys = body["RequestItems"]["t"]["Keys"]
+        return {"Responses": {"t": keys[:1]}, "UnprocessedKeys": {"t": {"Keys": keys[1:]}} if keys[1:] else {}}
+
+    script = Script(reply)
+    keys = [Key(f"k{number}", "s") for number in range(3)]
+    assert set(script.store.get_many("t", keys)) == set(keys)
+    assert len(script.sent) == 5
+
+
 @pytest.mark.parametrize("stays", ["throttled", "unprocessed"])
 def test_a_batch_that_is_never_read_whole_is_no_answer(stays: str, pauses: list[float]) -> None:
     def reply(_: int, body: dict[str, Any]) -> Any:
@@ -170,6 +185,13 @@ def test_items_that_were_left_unprocessed_are_not_written_and_the_others_are() -
     written = Script(reply).store.write(puts(5))
     assert [put.item["pk"] for put in written.unwritten] == ["p3", "p4"]
     assert (written.throttled, written.units) == (2, 3.0)
+
+
+def test_every_put_of_a_batch_that_was_refused_whole_counts_as_throttled() -> None:
+    written = Script(lambda *_: THROTTLED).store.write(puts(5))
+    assert [put.item["pk"] for put in written.unwritten] == ["p0", "p1", "p2", "p3", "p4"]
+    assert (written.throttled, written.units) == (5, 0.0)
+    assert dict(written.reasons) == {"ProvisionedThroughputExceededException": 1}
 
 
 CONDITION = {"Code": "ConditionalCheckFailed"}
