@@ -77,7 +77,7 @@ def archived(found: Iterator[bytes], columns: Mapping[str, str]) -> tuple[float,
             facts, part = writer.facts, writer.finish()
             export += time.process_time() - begun
             begun = time.process_time()
-            if form.facts(part, LAYOUT).same != facts.same:
+            if form.facts(part, LAYOUT).identity != facts.identity:
                 raise AssertionError("a part is not what was scanned")
             verify += time.process_time() - begun
             size += len(part)

@@ -27,7 +27,7 @@ from tidetable.archive import Archived, Exporter, Facts, Manifest, archive_perio
 from tidetable.archive.manifest import Part
 from tidetable.archive.pacing import rate_of
 from tidetable.archive.ports import RawPage
-from tidetable.archive.reading import Kept, read_archive
+from tidetable.archive.reading import ArchivedEvent, read_archive
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import ArchivePolicy, TableClass
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, StaleEntry, TableMissing, TableThrottled
@@ -155,7 +155,7 @@ class World:
     def whole(self, items: bytes, table: str) -> bytes:
         return items
 
-    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[Kept]:
+    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
         return between(BytesIO(self.bucket[part.key]), keys, layout, ascending=ascending)
 
 
@@ -414,7 +414,7 @@ def test_facts_tell_partitions_apart_that_hold_as_many_items() -> None:
     one.add([b"x"], Counter(["a"]), "1", "1")
     other.add([b"x"], Counter(["b"]), "1", "1")
     assert (one.items, one.digest) == (other.items, other.digest)
-    assert one.same != other.same
+    assert one.identity != other.identity
 
 
 @pytest.mark.parametrize(
@@ -432,7 +432,7 @@ def test_facts_tell_partitions_apart_that_hold_as_many_items() -> None:
 def test_an_item_that_no_event_would_give_stops_the_archive(pk: str, sk: str, more: dict[str, Any]) -> None:
     world = World(some(3))
     world.held["t"].append({"pk": {"S": pk}, "sk": {"S": sk}, "data": {"M": {}}} | more)
-    with pytest.raises(ArchiveFailed, match="no event"):
+    with pytest.raises(ArchiveFailed, match="not an event"):
         world.archive()
     assert world.state is State.ARCHIVING
 

@@ -119,7 +119,7 @@ def test_a_damaged_archive_is_not_restored() -> None:
     stage = gone()
     part = next(key for key in stage.bucket.objects if LABEL in key and "part" in key)
     stage.bucket.objects[part] = stage.bucket.objects[part].replace(b"e3", b"x3") + b" "
-    with pytest.raises(ArchiveMismatch, match="is not what was written"):
+    with pytest.raises(ArchiveMismatch, match="differs from the bytes that were written"):
         stage.restore("s", LABEL)
     assert entry(stage).state is State.RESTORING
 

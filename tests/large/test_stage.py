@@ -717,7 +717,7 @@ def test_a_dangling_object_is_told_and_stops_the_archive() -> None:
     report = stage.run_lifecycle()
     failed = [one.detail for one in report.done if one.action.name == "archive" and one.outcome == "failed"]
     assert len(failed) == 1
-    assert "is not whole" in failed[0]
+    assert "is not complete" in failed[0]
     assert [name for name in stage.dynamo.account.tables if f"stored.{DAY}" in name], "so nothing is deleted"
 
 

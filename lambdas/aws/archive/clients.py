@@ -1,4 +1,4 @@
-"""The archive's functions, called from the others: pyarrow is large, and lives in functions of its own."""
+"""Calls to the archive's functions. They are functions of their own because they load pyarrow, which is large."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ class LambdaArchiver:
         self._function = function
 
     def archive(self, stream: str, label: str, *, within: float) -> None:
-        """Call the function. If it outlives this caller it goes on by itself, and a later run finds what it did."""
+        """Call the function.
+
+        If it runs longer than this caller, it goes on by itself, and a later run finds its result.
+        """
         answer = _invoke(self._client(max(1, int(within))), self._function, {"stream": stream, "period": label})
         if answer["state"] == State.ARCHIVING:
             raise ArchiveBusy(f"{answer['events']} events are archived and verified; a later run goes on")
@@ -48,23 +51,23 @@ class LambdaArchiveReader:
 
 
 def encode_page(page: ArchivePage) -> dict[str, Any]:
-    """A page as the reader function answers it; data as JSON text, so that numbers keep their digits."""
-    rows = [[one.series, to_text(one.time), one.id, encode_json(one.data).decode()] for one in page.events]
+    """A page as the reader function answers it; data is JSON text, so that numbers keep their digits."""
+    rows = [[event.series, to_text(event.time), event.id, encode_json(event.data).decode()] for event in page.events]
     return {"events": rows, "more": page.more, "versions": page.versions, "reached": page.reached, "cut": page.cut}
 
 
-def decode_range(sent: Any) -> ArchiveRange:
+def decode_range(payload: Any) -> ArchiveRange:
     """The range of a request."""
-    return msgspec.convert(sent, ArchiveRange)
+    return msgspec.convert(payload, ArchiveRange)
 
 
 def decode_page(answer: Any) -> ArchivePage:
     """The page of an answer."""
     rows = answer["events"]
     events = [Event(series, from_text(time), id, decode_json(data)) for series, time, id, data in rows]
-    versions = answer.get("versions")
-    known = None if versions is None else [Version(*one) for one in versions]
-    return ArchivePage(events, answer["more"], known, answer.get("reached"), answer.get("cut", False))
+    stored = answer.get("versions")
+    versions = None if stored is None else [Version(*members) for members in stored]
+    return ArchivePage(events, answer["more"], versions, answer.get("reached"), answer.get("cut", False))
 
 
 def _invoke(client: LambdaClient, function: str, payload: dict[str, Any]) -> Any:
