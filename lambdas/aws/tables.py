@@ -26,7 +26,7 @@ _CLASSES: dict[TableClass, TableClassType] = {
     TableClass.STANDARD: "STANDARD",
     TableClass.INFREQUENT: "STANDARD_INFREQUENT_ACCESS",
 }
-# AWS: a table that is changing refuses with the first; the others pass, or have a quota whose message says when.
+# AWS: a table that is changing refuses with the first code; the other refusals pass with time.
 _TRANSIENT = frozenset(
     {
         "ResourceInUseException",
@@ -71,12 +71,12 @@ class DynamoTables:
             size_bytes=table.get("TableSizeBytes", 0),
             item_count=table.get("ItemCount", 0),
             index_sizes={
-                one["IndexName"]: (one["ItemCount"], one["IndexSizeBytes"])
-                for one in table.get("GlobalSecondaryIndexes", ())
-                if "ItemCount" in one
+                index["IndexName"]: (index["ItemCount"], index["IndexSizeBytes"])
+                for index in table.get("GlobalSecondaryIndexes", ())
+                if "ItemCount" in index
             },
-            most=_most(table),
-            index_most={one["IndexName"]: _most(one) for one in table.get("GlobalSecondaryIndexes", ())},
+            most=_maxima_of(table),
+            index_most={index["IndexName"]: _maxima_of(index) for index in table.get("GlobalSecondaryIndexes", ())},
             # DynamoDB shows the warm throughput of every table. DynamoDB Local knows neither that nor maxima.
             shows_maxima="WarmThroughput" in table,
         )
@@ -89,10 +89,10 @@ class DynamoTables:
         return {tag["Key"]: tag["Value"] for tag in answer.get("Tags", [])}
 
     def create(self, spec: TableSpec) -> bool:
-        """CreateTable with tags and class, so that no instant passes in which the table is not provably ours."""
+        """CreateTable with tags and class, so that the tags prove our ownership from the table's first instant."""
         keys = ("pk", "sk") if spec.sorted else ("pk",)
         try:
-            with _translated():
+            with _translate_refusals():
                 self._client.create_table(
                     TableName=spec.name,
                     KeySchema=_schema(*keys),
@@ -105,7 +105,7 @@ class DynamoTables:
                     **_extras(spec),
                 )
         except TableRefused as refused:
-            # "In use" says that there is one, whatever its state, and even if no description finds it yet.
+            # "In use" says that the table exists in some state, even if DescribeTable does not find it yet.
             cause = refused.__cause__
             in_use = isinstance(cause, ClientError) and error_code(cause) == "ResourceInUseException"
             if not in_use and self.describe(spec.name) is None:
@@ -123,9 +123,9 @@ class DynamoTables:
         indexes: Mapping[str, tuple[int, int]] | None = None,
         most: tuple[int, int] | None = None,
     ) -> None:
-        """UpdateTable of billing mode and units, an accepted pair, and of indexes' units, which are the same concern.
+        """UpdateTable of billing mode, units and the units of indexes, which DynamoDB accepts in one request.
 
-        A switch to on-demand mode takes the table's maxima with it, the other accepted pair; not those of indexes.
+        It also accepts a switch to on-demand mode together with the table's maxima, but not with the maxima of indexes.
         """
         changes: Any = _billing(write, read) if itself else {}
         if itself and write is None and most is not None:
@@ -135,31 +135,31 @@ class DynamoTables:
                 {"Update": {"IndexName": index, "ProvisionedThroughput": _units(*units)}}
                 for index, units in indexes.items()
             ]
-        with _translated(name):
+        with _translate_refusals(name):
             self._client.update_table(TableName=name, **changes)
 
     def set_maxima(self, name: str, most: tuple[int, int] | None, indexes: Sequence[str]) -> None:
-        """UpdateTable of maxima, those of indexes in the same request; -1 lifts one."""
+        """UpdateTable of the maxima of the table and of its indexes in one request; -1 removes a maximum."""
         maxima = _maxima(most or (-1, -1))
         changes: Any = {**maxima}
         if indexes:
-            changes["GlobalSecondaryIndexUpdates"] = [{"Update": {"IndexName": one, **maxima}} for one in indexes]
-        with _translated(name):
+            changes["GlobalSecondaryIndexUpdates"] = [{"Update": {"IndexName": index, **maxima}} for index in indexes]
+        with _translate_refusals(name):
             self._client.update_table(TableName=name, **changes)
 
     def set_class(self, name: str, table_class: TableClass) -> None:
-        """UpdateTable of the class, which travels alone."""
-        with _translated(name):
+        """UpdateTable of the class, which must be the only change of a request."""
+        with _translate_refusals(name):
             self._client.update_table(TableName=name, TableClass=_CLASSES[table_class])
 
     def set_protection(self, name: str, protected: bool) -> None:
-        """UpdateTable of the protection, which travels alone."""
-        with _translated(name):
+        """UpdateTable of the protection, which must be the only change of a request."""
+        with _translate_refusals(name):
             self._client.update_table(TableName=name, DeletionProtectionEnabled=protected)
 
     def enable_recovery(self, name: str) -> None:
         """UpdateContinuousBackups: CreateTable does not take it."""
-        with _translated(name):
+        with _translate_refusals(name):
             self._client.update_continuous_backups(
                 TableName=name, PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True}
             )
@@ -167,7 +167,7 @@ class DynamoTables:
     def delete(self, name: str) -> None:
         """DeleteTable."""
         try:
-            with _translated(name):
+            with _translate_refusals(name):
                 self._client.delete_table(TableName=name)
         except TableMissing:
             return
@@ -189,12 +189,12 @@ def _indexes(spec: TableSpec) -> Any:
     return {
         "GlobalSecondaryIndexes": [
             {
-                "IndexName": one.name,
-                "KeySchema": _schema(one.pk, one.sk),
-                "Projection": _projection(one),
-                **_throughput(spec, one.name),
+                "IndexName": index.name,
+                "KeySchema": _schema(index.pk, index.sk),
+                "Projection": _projection(index),
+                **_throughput(spec, index.name),
             }
-            for one in spec.indexes
+            for index in spec.indexes
         ]
     }
 
@@ -202,8 +202,8 @@ def _indexes(spec: TableSpec) -> Any:
 def _definitions(spec: TableSpec, keys: tuple[str, ...]) -> Any:
     """The key attributes and their types; a ranking's sort key is a number."""
     types = dict.fromkeys(keys, "S")
-    for one in spec.indexes:
-        types |= {one.pk: "S", one.sk: "N" if one.ranks else "S"}
+    for index in spec.indexes:
+        types |= {index.pk: "S", index.sk: "N" if index.ranks else "S"}
     return [{"AttributeName": name, "AttributeType": kind} for name, kind in types.items()]
 
 
@@ -216,7 +216,7 @@ def _projection(index: Index) -> Any:
 
 
 def _throughput(spec: TableSpec, index: str) -> Any:
-    """An index's own limits; warm throughput too, as an index that is slow to serve throttles its table."""
+    """An index's own limits, with warm throughput, because a slow index throttles its table."""
     limits: Any = {}
     if spec.write is not None and spec.read is not None:
         limits["ProvisionedThroughput"] = _units(*spec.index_units.get(index, (spec.write, spec.read)))
@@ -238,7 +238,7 @@ def _maxima(most: tuple[int, int] | None) -> Any:
 
 
 def _extras(spec: TableSpec) -> Any:
-    """What a table has besides its key and its units, all of it given when it is made."""
+    """The settings of a table besides its key and its units, all of them set at its creation."""
     extras = _warm(spec) | _maxima(spec.most)
     if spec.encryption != "aws-owned":
         own = {} if spec.encryption == "aws-managed" else {"KMSMasterKeyId": spec.encryption}
@@ -256,31 +256,36 @@ def _schema(pk: str, sk: str | None = None) -> Any:
 
 def _index_units(table: Any) -> dict[str, tuple[int, int]]:
     return {
-        one["IndexName"]: (
-            one["ProvisionedThroughput"]["WriteCapacityUnits"],
-            one["ProvisionedThroughput"]["ReadCapacityUnits"],
+        index["IndexName"]: (
+            index["ProvisionedThroughput"]["WriteCapacityUnits"],
+            index["ProvisionedThroughput"]["ReadCapacityUnits"],
         )
-        for one in table.get("GlobalSecondaryIndexes", ())
+        for index in table.get("GlobalSecondaryIndexes", ())
     }
 
 
 def _decreases(table: Any) -> tuple[int, datetime | None]:
-    """AWS counts decreases for the table and for each index alone, and refuses a change as a whole if one of them may not."""
-    every = [one.get("ProvisionedThroughput", {}) for one in (table, *table.get("GlobalSecondaryIndexes", ()))]
-    most = max(every, key=lambda one: one.get("NumberOfDecreasesToday", 0))
-    return most.get("NumberOfDecreasesToday", 0), most.get("LastDecreaseDateTime")
+    """The greatest count of decreases today, of the table and its indexes, with the time of the last decrease.
+
+    AWS counts decreases of the table and of each index alone, and refuses a whole change if one of them may not
+    decrease.
+    """
+    resources = (table, *table.get("GlobalSecondaryIndexes", ()))
+    throughputs = [resource.get("ProvisionedThroughput", {}) for resource in resources]
+    busiest = max(throughputs, key=lambda throughput: throughput.get("NumberOfDecreasesToday", 0))
+    return busiest.get("NumberOfDecreasesToday", 0), busiest.get("LastDecreaseDateTime")
 
 
-def _most(described: Any) -> tuple[int, int] | None:
-    """The maxima of a table or an index; a side without any is -1."""
-    shown = described.get("OnDemandThroughput", {})
-    write, read = shown.get("MaxWriteRequestUnits", -1), shown.get("MaxReadRequestUnits", -1)
+def _maxima_of(described: Any) -> tuple[int, int] | None:
+    """The maxima of a table or an index; -1 for a side without a maximum."""
+    throughput = described.get("OnDemandThroughput", {})
+    write, read = throughput.get("MaxWriteRequestUnits", -1), throughput.get("MaxReadRequestUnits", -1)
     return None if write < 0 and read < 0 else (write, read)
 
 
 @contextmanager
-def _translated(name: str = "") -> Iterator[None]:
-    """Refusals in the core's terms; what is not known rises as it is."""
+def _translate_refusals(name: str = "") -> Iterator[None]:
+    """Translate DynamoDB's refusals into the core's errors; other errors rise unchanged."""
     try:
         yield
     except ClientError as error:
@@ -289,7 +294,8 @@ def _translated(name: str = "") -> Iterator[None]:
             raise TableMissing(name) from error
         if code not in _REFUSALS:
             raise
-        # One code for many limits: only the quota of tables stays until somebody raises it; the others pass with time.
+        # The code stands for many limits: only the quota of tables needs a person who raises it; the others pass with
+        # time.
         passing = "tables per subscriber" not in message
         transient = code in _TRANSIENT or (code == "LimitExceededException" and passing)
         # "Only 500 tables can be created, updated, or deleted simultaneously" and its kin; and too many in one second.

@@ -46,9 +46,7 @@ class Keys:
             plain = self._split(wire["pk"], wire["sk"])[1]
             expected = pc.if_else(pk.is_valid(), self._long_sort_key(wire["pk"], plain), pa.scalar(None, _TEXT))
             if not sk.equals(expected):
-                raise ArchiveFailed(
-                    f"the table holds an item whose key in the index {index.name} is not an event's"
-                )
+                raise ArchiveFailed(f"the table holds an item whose key in the index {index.name} is not an event's")
             columns[index.pk] = pk
         return columns | {name: stored.get(name, pa.nulls(count, _TEXT)) for name in self._ranking_pks}
 
@@ -168,6 +166,4 @@ def _refuse_others(fine: pa.Array, pk: pa.Array, sk: pa.Array) -> None:
     """
     if pc.all(fine).as_py() is False:
         row = pc.index(fine, pa.scalar(value=False)).as_py()
-        raise ArchiveFailed(
-            f"the table holds an item that is not an event: {pk[row].as_py()!r}, {sk[row].as_py()!r}"
-        )
+        raise ArchiveFailed(f"the table holds an item that is not an event: {pk[row].as_py()!r}, {sk[row].as_py()!r}")
