@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from aws.errors import error_code
 from tidetable.errors import StoreUnavailable
 from tidetable.keys import Key
-from tidetable.large.sweep import Stored
+from tidetable.large.ports import Stored
 from tidetable.ports import Blob
 
 if TYPE_CHECKING:

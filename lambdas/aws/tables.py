@@ -10,9 +10,18 @@ from botocore.exceptions import ClientError
 
 from aws.codes import NOT_FOUND
 from aws.errors import error_code, error_message, naming_table
+from aws.table_requests import (
+    CLASSES,
+    attribute_definitions,
+    billing,
+    extra_members,
+    index_members,
+    key_schema,
+    maxima_members,
+    units_members,
+)
 from tidetable.config import TableClass
 from tidetable.errors import TableMissing
-from tidetable.keys import Index
 from tidetable.ports import Table, TableRefused, TableSpec
 
 if TYPE_CHECKING:
@@ -20,12 +29,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from mypy_boto3_dynamodb import DynamoDBClient
-    from mypy_boto3_dynamodb.literals import TableClassType
 
-_CLASSES: dict[TableClass, TableClassType] = {
-    TableClass.STANDARD: "STANDARD",
-    TableClass.INFREQUENT: "STANDARD_INFREQUENT_ACCESS",
-}
 # AWS: a table that is changing refuses with the first code; the other refusals pass with time.
 _TRANSIENT = frozenset(
     {
@@ -55,7 +59,7 @@ class DynamoTables:
             return None
         units: Any = table.get("ProvisionedThroughput", {})
         on_demand = table.get("BillingModeSummary", {}).get("BillingMode") == "PAY_PER_REQUEST"
-        infrequent = table.get("TableClassSummary", {}).get("TableClass") == _CLASSES[TableClass.INFREQUENT]
+        infrequent = table.get("TableClassSummary", {}).get("TableClass") == CLASSES[TableClass.INFREQUENT]
         decreases, last_decrease = _decreases(table)
         return Table(
             name=name,
@@ -95,14 +99,14 @@ class DynamoTables:
             with _translate_refusals():
                 self._client.create_table(
                     TableName=spec.name,
-                    KeySchema=_schema(*keys),
-                    AttributeDefinitions=_definitions(spec, keys),
-                    TableClass=_CLASSES[spec.table_class],
+                    KeySchema=key_schema(*keys),
+                    AttributeDefinitions=attribute_definitions(spec, keys),
+                    TableClass=CLASSES[spec.table_class],
                     Tags=[{"Key": key, "Value": value} for key, value in spec.tags.items()],
                     DeletionProtectionEnabled=spec.protected,
-                    **_billing(spec.write, spec.read),
-                    **_indexes(spec),
-                    **_extras(spec),
+                    **billing(spec.write, spec.read),
+                    **index_members(spec),
+                    **extra_members(spec),
                 )
         except TableRefused as refused:
             # "In use" says that the table exists in some state, even if DescribeTable does not find it yet.
@@ -127,12 +131,12 @@ class DynamoTables:
 
         It also accepts a switch to on-demand mode together with the table's maxima, but not with the maxima of indexes.
         """
-        changes: Any = _billing(write, read) if itself else {}
+        changes: Any = billing(write, read) if itself else {}
         if itself and write is None and most is not None:
-            changes |= _maxima(most)
+            changes |= maxima_members(most)
         if indexes and write is not None:
             changes["GlobalSecondaryIndexUpdates"] = [
-                {"Update": {"IndexName": index, "ProvisionedThroughput": _units(*units)}}
+                {"Update": {"IndexName": index, "ProvisionedThroughput": units_members(*units)}}
                 for index, units in indexes.items()
             ]
         with _translate_refusals(name):
@@ -140,7 +144,7 @@ class DynamoTables:
 
     def set_maxima(self, name: str, most: tuple[int, int] | None, indexes: Sequence[str]) -> None:
         """UpdateTable of the maxima of the table and of its indexes in one request; -1 removes a maximum."""
-        maxima = _maxima(most or (-1, -1))
+        maxima = maxima_members(most or (-1, -1))
         changes: Any = {**maxima}
         if indexes:
             changes["GlobalSecondaryIndexUpdates"] = [{"Update": {"IndexName": index, **maxima}} for index in indexes]
@@ -150,7 +154,7 @@ class DynamoTables:
     def set_class(self, name: str, table_class: TableClass) -> None:
         """UpdateTable of the class, which must be the only change of a request."""
         with _translate_refusals(name):
-            self._client.update_table(TableName=name, TableClass=_CLASSES[table_class])
+            self._client.update_table(TableName=name, TableClass=CLASSES[table_class])
 
     def set_protection(self, name: str, protected: bool) -> None:
         """UpdateTable of the protection, which must be the only change of a request."""
@@ -171,87 +175,6 @@ class DynamoTables:
                 self._client.delete_table(TableName=name)
         except TableMissing:
             return
-
-
-def _billing(write: int | None, read: int | None) -> Any:
-    if write is None or read is None:
-        return {"BillingMode": "PAY_PER_REQUEST"}
-    return {"BillingMode": "PROVISIONED", "ProvisionedThroughput": _units(write, read)}
-
-
-def _units(write: int, read: int) -> dict[str, int]:
-    return {"WriteCapacityUnits": write, "ReadCapacityUnits": read}
-
-
-def _indexes(spec: TableSpec) -> Any:
-    if not spec.indexes:
-        return {}
-    return {
-        "GlobalSecondaryIndexes": [
-            {
-                "IndexName": index.name,
-                "KeySchema": _schema(index.pk, index.sk),
-                "Projection": _projection(index),
-                **_throughput(spec, index.name),
-            }
-            for index in spec.indexes
-        ]
-    }
-
-
-def _definitions(spec: TableSpec, keys: tuple[str, ...]) -> Any:
-    """The key attributes and their types; a ranking's sort key is a number."""
-    types = dict.fromkeys(keys, "S")
-    for index in spec.indexes:
-        types |= {index.pk: "S", index.sk: "N" if index.ranks else "S"}
-    return [{"AttributeName": name, "AttributeType": kind} for name, kind in types.items()]
-
-
-def _projection(index: Index) -> Any:
-    if index.project is None:
-        return {"ProjectionType": "ALL"}
-    if not index.project:
-        return {"ProjectionType": "KEYS_ONLY"}
-    return {"ProjectionType": "INCLUDE", "NonKeyAttributes": [index.copy]}
-
-
-def _throughput(spec: TableSpec, index: str) -> Any:
-    """An index's own limits, with warm throughput, because a slow index throttles its table."""
-    limits: Any = {}
-    if spec.write is not None and spec.read is not None:
-        limits["ProvisionedThroughput"] = _units(*spec.index_units.get(index, (spec.write, spec.read)))
-    return limits | _warm(spec) | _maxima(spec.most)
-
-
-def _warm(spec: TableSpec) -> Any:
-    if spec.warm is None:
-        return {}
-    write, read = spec.warm
-    return {"WarmThroughput": {"WriteUnitsPerSecond": write, "ReadUnitsPerSecond": read}}
-
-
-def _maxima(most: tuple[int, int] | None) -> Any:
-    if most is None:
-        return {}
-    write, read = most
-    return {"OnDemandThroughput": {"MaxWriteRequestUnits": write, "MaxReadRequestUnits": read}}
-
-
-def _extras(spec: TableSpec) -> Any:
-    """The settings of a table besides its key and its units, all of them set at its creation."""
-    extras = _warm(spec) | _maxima(spec.most)
-    if spec.encryption != "aws-owned":
-        own = {} if spec.encryption == "aws-managed" else {"KMSMasterKeyId": spec.encryption}
-        extras["SSESpecification"] = {"Enabled": True, "SSEType": "KMS", **own}
-    if spec.stream != "none":
-        view = spec.stream.replace("-", "_").upper()
-        extras["StreamSpecification"] = {"StreamEnabled": True, "StreamViewType": view}
-    return extras
-
-
-def _schema(pk: str, sk: str | None = None) -> Any:
-    keys = [{"AttributeName": pk, "KeyType": "HASH"}]
-    return [*keys, {"AttributeName": sk, "KeyType": "RANGE"}] if sk is not None else keys
 
 
 def _index_units(table: Any) -> dict[str, tuple[int, int]]:

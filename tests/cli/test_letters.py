@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cli.letters import UNKNOWN, replay, summary
+from cli.letters import UNKNOWN, replay, summarize
 from tidetable.events import Event
 from tidetable.ingest.overflow import encode_message
 from tidetable.times import EPOCH
@@ -58,7 +58,7 @@ def message(count: int) -> str:
 
 def test_events_are_counted_by_stream_and_reason_and_stay() -> None:
     queues = Queues((message(3), "archived"), (message(2), "archived"), (message(1), None), ("junk", "unreadable"))
-    found = summary(queues, "dead")
+    found = summarize(queues, "dead")
     assert found.events == {("s", "archived"): 5, ("s", UNKNOWN): 1, ("?", "unreadable"): 1}
     assert found.messages == 4
     assert len(queues.held["dead"]) == 4

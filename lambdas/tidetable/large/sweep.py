@@ -11,13 +11,13 @@ ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from itertools import count, islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import msgspec
 
@@ -25,8 +25,8 @@ from tidetable.catalog import Entry, State
 from tidetable.config import Config
 from tidetable.errors import StaleEntry, TableMissing
 from tidetable.expired import expiry_of
-from tidetable.keys import Key
 from tidetable.large.forms import blob_prefix, earlier_keys
+from tidetable.large.ports import Notes, Store, Stored
 from tidetable.lifecycle.known import known_streams
 from tidetable.periods import from_label
 from tidetable.ports import Catalog, Clock, EventStore, Pools
@@ -41,40 +41,6 @@ CONCURRENCY = 16
 _NOTE_EVERY = 10
 # The sweep ends with less time left than this; the next sweep goes on.
 _RESERVE = 20.0
-
-
-class Stored(NamedTuple):
-    """An object in the bucket."""
-
-    key: str
-    size: int
-    written: datetime
-
-
-class Store(Protocol):
-    """The bucket's large values."""
-
-    def stored(self, prefix: str, after: str = "") -> Iterable[Stored]:
-        """Every object under a prefix whose key sorts after ``after``, in the order of keys."""
-        ...
-
-    def folders(self, prefix: str) -> Iterable[str]:
-        """The folders directly under a prefix, each once, in order."""
-        ...
-
-    def owner(self, key: str) -> Key | None:
-        """The key of an object's item; None if the object does not name it."""
-        ...
-
-    def delete(self, keys: Sequence[str]) -> None: ...
-
-
-class Notes(Protocol):
-    """The bucket's small objects, and the sizes of its archives."""
-
-    def find(self, key: str) -> bytes | None: ...
-    def put(self, key: str, body: bytes) -> None: ...
-    def sizes(self, prefix: str) -> Mapping[str, int]: ...
 
 
 @dataclass(slots=True)
