@@ -1,7 +1,8 @@
-"""Archiving a million items: items a second and core, memory, and bytes against gzip'd DynamoDB JSON, which AWS's export writes.
+"""Archiving a million items: items a second and core, memory, and bytes against gzip'd DynamoDB JSON, which AWS's
+export writes.
 
-The real format, fed with pages in memory: the engine is not the limit. Prints the export and the reading back that verifies it
-apart. The baseline of the ratio is the same work by boto3's deserializer and ``pyarrow.Table.from_pylist``.
+The real format, fed with pages in memory: the engine is not the limit. Prints the export and the reading back that
+verifies it apart. The baseline of the ratio is the same work by boto3's deserializer and ``pyarrow.Table.from_pylist``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A cold start: from a fresh process to the first write that is answered, ours over bare boto3's.
 
-Ours imports the ingest function with its logs and metrics, reads the configuration, asks the catalog and writes; the other makes
-a boto3 client and puts an item. Both talk to a process that answers at once. Prints milliseconds and the ratio of wall times.
+Ours imports the ingest function with its logs and metrics, reads the configuration, asks the catalog and writes; the
+other makes a boto3 client and puts an item. Both talk to a process that answers at once. Prints milliseconds and the
+ratio of wall times.
 """
 
 from __future__ import annotations

@@ -50,7 +50,8 @@ def _run(answers: dict[bytes, bytes], told: Connection) -> None:
 
 @contextmanager
 def stub(answers: dict[bytes, bytes] | None = None) -> Iterator[str]:
-    """The address of a stub, while the block lasts. It gives the answer whose name is in the request: an operation in lower case,
+    """The address of a stub, while the block lasts. It gives the answer whose name is in the request: an operation in
+    lower case,
 
     or what the body says.
     """

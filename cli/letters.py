@@ -1,4 +1,4 @@
-"""Dead receive_letters: a summary by stream and reason, and sending them back."""
+"""Dead letters: a summary by stream and reason, and sending them back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`make demo`: the whole pipeline on this machine. Every claim that it prints was checked; the first that fails ends it."""
+"""`make demo`: the whole pipeline on this machine.
+
+Every claim that it prints was checked; the first that fails ends it.
+"""
 
 from __future__ import annotations
 
@@ -199,7 +202,8 @@ def expire(deployed: Deployed, api: Api, sent: Sequence[Event], now: datetime) -
 def has_expired(periods: Sequence[str], oldest: str) -> bool:
     """Whether these are the period of the oldest event and none after it.
 
-    The table of the day before is there for events that are seven days late; for a part of each day there is none of that day.
+    The table of the day before is there for events that are seven days late; for a part of each day there is none of
+    that day.
     """
     return oldest in periods and max(periods) == oldest
 
