@@ -96,12 +96,12 @@ def textbook(found: list[bytes]) -> float:
     rows = []
     for page in found:
         for item in json.loads(page):
-            one = {name: deserialize(value) for name, value in item.items()}
+            plain = {name: deserialize(value) for name, value in item.items()}
             data = {
                 name: float(value) if name in COLUMNS and name != "status" else value
-                for name, value in one["data"].items()
+                for name, value in plain["data"].items()
             }
-            rows.append({"pk": one["pk"], "sk": one["sk"], **data})
+            rows.append({"pk": plain["pk"], "sk": plain["sk"], **data})
     rows.sort(key=lambda row: row["sk"])
     pq.write_table(pa.Table.from_pylist(rows), BytesIO(), compression="zstd")
     return time.process_time() - begun

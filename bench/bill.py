@@ -52,9 +52,9 @@ def svg(bills_by_plan: Mapping[str, Bill]) -> str:
 
 def main() -> None:
     """Print the table and the ratios; draw docs/cost.svg if the workload is the documented one."""
-    given = Path(sys.argv[1]) if len(sys.argv) > 1 else EXAMPLE
-    bills_by_plan = bills(read(given))
-    print(f"DynamoDB's monthly bill of {given.name}")
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else EXAMPLE
+    bills_by_plan = bills(read(folder))
+    print(f"DynamoDB's monthly bill of {folder.name}")
     print(markdown(bills_by_plan))
     ours, provisioned, on_demand = (bills_by_plan[name].total for name in PLANS)
     print(f"bill_one_provisioned_over_rolling {provisioned / ours:.2f}")

@@ -162,9 +162,9 @@ def floor() -> Handler:
         events, now = decode(event["body"]), datetime.now(UTC)
         at = int(1000 * now.timestamp())
         for number, start in enumerate(range(0, len(events), BATCH)):
-            held = sockets[number % len(sockets)]
+            connection = sockets[number % len(sockets)]
             if number >= len(sockets):
-                held.recv(65536)
+                connection.recv(65536)
             items = ",".join(
                 f'{{"PutRequest":{{"Item":{{"pk":{{"S":"{one.series}"}},"sk":{{"S":"{one.time}#{one.id}"}},"at":{{"N":"{at}"}},"data":{{"M":{{'
                 f'"mag":{{"N":"{bytes(one.data.mag).decode()}"}},"depth":{{"N":"{bytes(one.data.depth).decode()}"}},'
@@ -173,9 +173,9 @@ def floor() -> Handler:
             )
             body = f'{{"RequestItems":{{"bench":[{items}]}}}}'.encode()
             headers = signer.headers("DynamoDB_20120810.BatchWriteItem", body, now, keys)
-            held.sendall(b"POST / HTTP/1.1\r\nContent-Length: %d\r\n%s\r\n%s" % (len(body), headers, body))
-        for held in sockets:
-            held.recv(65536)
+            connection.sendall(b"POST / HTTP/1.1\r\nContent-Length: %d\r\n%s\r\n%s" % (len(body), headers, body))
+        for connection in sockets:
+            connection.recv(65536)
         return {"statusCode": 200, "body": json.dumps({"accepted": len(events)})}
 
     return handle

@@ -91,10 +91,10 @@ def price_items(stage: Stage, stream: str) -> int:
 def query_newest(stage: Stage, stream: str, **parameters: str) -> float:
     """Query the newest hundred events; returns the read units."""
     policy = stage.config.streams[stream]
-    asked = {"from": [to_text(NOON - timedelta(hours=1))], "limit": ["100"]}
-    asked |= {name: [value] for name, value in parameters.items()}
+    query = {"from": [to_text(NOON - timedelta(hours=1))], "limit": ["100"]}
+    query |= {name: [value] for name, value in parameters.items()}
     now = stage.clock.now()
-    answer = run_query(parse_query(policy, asked, now, stage.seal), policy, stage.reader(), now, lambda: 100.0)
+    answer = run_query(parse_query(policy, query, now, stage.seal), policy, stage.reader(), now, lambda: 100.0)
     if answer.count != 100:
         raise AssertionError(f"{answer.count} events")
     return answer.cost.units

@@ -61,43 +61,36 @@ class Lifecycle(Construct):
         """
         return own_metric(self._common.stage, "lifecycle", "LifecycleHealthy", "Minimum")
 
-    def _archiver(self, code: lambda_.Code) -> Function:
-        bucket, catalog = self._storage.bucket, self._storage.catalog
-        function = Function(
+    def _parquet_function(self, id: str, handler: str, code: lambda_.Code) -> Function:
+        """A function that reads or writes Parquet: it has the memory and the time that an export needs."""
+        return Function(
             self,
-            "Archiver",
+            id,
             self._common,
-            handler="archiver",
+            handler=handler,
             code=code,
             timeout=Duration.minutes(15),
             memory=3008,
-            environment={"TIDETABLE_ARCHIVE_BUCKET": bucket.bucket_name},
+            environment={"TIDETABLE_ARCHIVE_BUCKET": self._storage.bucket.bucket_name},
         )
+
+    def _archiver(self, code: lambda_.Code) -> Function:
+        function = self._parquet_function("Archiver", "archiver", code)
         reach(function, self._common, ["Scan", "DescribeTable", "BatchGetItem"])
         entries = ["dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"]
-        function.allow(entries, catalog.table_arn)
+        function.allow(entries, self._storage.catalog.table_arn)
         self._storage.allow_objects(function, ["GetObject", "PutObject", "DeleteObject"], ARCHIVES)
         self._storage.allow_objects(function, ["GetObject"], LARGE)
         self._storage.allow_listing(function, ARCHIVES, LARGE)
         return function
 
     def _restorer(self, code: lambda_.Code) -> Function:
-        bucket, catalog = self._storage.bucket, self._storage.catalog
-        function = Function(
-            self,
-            "Restorer",
-            self._common,
-            handler="restorer",
-            code=code,
-            timeout=Duration.minutes(15),
-            memory=3008,
-            environment={"TIDETABLE_ARCHIVE_BUCKET": bucket.bucket_name},
-        )
+        function = self._parquet_function("Restorer", "restorer", code)
         tables = ["CreateTable", "DescribeTable", "TagResource", "ListTagsOfResource"]
         tables += ["BatchWriteItem", "BatchGetItem", "Scan", "UpdateContinuousBackups"]
         reach(function, self._common, tables)
         entries = ["Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem"]
-        function.allow([f"dynamodb:{action}" for action in entries], catalog.table_arn)
+        function.allow([f"dynamodb:{action}" for action in entries], self._storage.catalog.table_arn)
         self._storage.allow_objects(function, ["GetObject"], ARCHIVES)
         self._storage.allow_objects(function, ["GetObject", "PutObject"], LARGE)
         self._storage.allow_listing(function, ARCHIVES, LARGE)

@@ -120,6 +120,6 @@ def _where(pk: pa.Array, texts: pa.Array) -> pa.Array:
     return pc.if_else(pk.is_valid(), texts, _NULL)
 
 
-def _same(one: pa.Array, other: pa.Array) -> pa.Array:
+def _same(left: pa.Array, right: pa.Array) -> pa.Array:
     """Compare row by row; two nulls are equal."""
-    return pc.equal(pc.coalesce(one, ""), pc.coalesce(other, ""))
+    return pc.equal(pc.coalesce(left, ""), pc.coalesce(right, ""))
