@@ -1,7 +1,8 @@
-"""Archiving a million items: items a second and core, memory, and bytes against gzip'd DynamoDB JSON, which AWS's export writes.
+"""Archiving a million items: items a second and core, memory, and bytes against gzip'd DynamoDB JSON, which AWS's
+export writes.
 
-The real format, fed with pages in memory: the engine is not the limit. Prints the export and the reading back that verifies it
-apart. The baseline of the ratio is the same work by boto3's deserializer and ``pyarrow.Table.from_pylist``.
+The real format, fed with pages in memory: the engine is not the limit. Prints the export and the reading back that
+verifies it apart. The baseline of the ratio is the same work by boto3's deserializer and ``pyarrow.Table.from_pylist``.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def archived(found: Iterator[bytes], columns: Mapping[str, str]) -> tuple[float,
             facts, part = writer.facts, writer.finish()
             export += time.process_time() - begun
             begun = time.process_time()
-            if form.facts(part, LAYOUT).same != facts.same:
+            if form.facts(part, LAYOUT).identity != facts.identity:
                 raise AssertionError("a part is not what was scanned")
             verify += time.process_time() - begun
             size += len(part)
@@ -95,12 +96,12 @@ def textbook(found: list[bytes]) -> float:
     rows = []
     for page in found:
         for item in json.loads(page):
-            one = {name: deserialize(value) for name, value in item.items()}
+            plain = {name: deserialize(value) for name, value in item.items()}
             data = {
                 name: float(value) if name in COLUMNS and name != "status" else value
-                for name, value in one["data"].items()
+                for name, value in plain["data"].items()
             }
-            rows.append({"pk": one["pk"], "sk": one["sk"], **data})
+            rows.append({"pk": plain["pk"], "sk": plain["sk"], **data})
     rows.sort(key=lambda row: row["sk"])
     pq.write_table(pa.Table.from_pylist(rows), BytesIO(), compression="zstd")
     return time.process_time() - begun

@@ -17,26 +17,26 @@ from cli.bill import PLANS, Bill, bills, read
 EXAMPLE = ROOT / "bench" / "workload"
 
 
-def markdown(found: Mapping[str, Bill]) -> str:
+def markdown(bills_by_plan: Mapping[str, Bill]) -> str:
     """The bills as a table."""
     rows = ["| | writes | reads | storage | a month |", "|---|---|---|---|---|"]
-    for name, bill in found.items():
+    for name, bill in bills_by_plan.items():
         rows.append(
             f"| {name} | ${bill.writes:,.0f} | ${bill.reads:,.0f} | ${bill.storage:,.0f} | **${bill.total:,.0f}** |"
         )
     return "\n".join(rows)
 
 
-def svg(found: Mapping[str, Bill]) -> str:
+def svg(bills_by_plan: Mapping[str, Bill]) -> str:
     """The bills as bars."""
-    scale = 520 / max(bill.total for bill in found.values())
+    scale = 520 / max(bill.total for bill in bills_by_plan.values())
     parts = [
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 190" font-family="sans-serif" font-size="14">',
         "<title>Monthly bill by kind of table</title>",
         '<rect width="760" height="190" fill="#fff"/>',
     ]
     colours = {"writes": "#1f6f8b", "reads": "#99c1d1", "storage": "#e6b34d"}
-    for row, (name, bill) in enumerate(found.items()):
+    for row, (name, bill) in enumerate(bills_by_plan.items()):
         top, left = 14 + 48 * row, 20.0
         parts.append(f'<text x="20" y="{top + 12}" fill="#222">{name}</text>')
         for kind, colour in colours.items():
@@ -52,15 +52,15 @@ def svg(found: Mapping[str, Bill]) -> str:
 
 def main() -> None:
     """Print the table and the ratios; draw docs/cost.svg if the workload is the documented one."""
-    given = Path(sys.argv[1]) if len(sys.argv) > 1 else EXAMPLE
-    found = bills(read(given))
-    print(f"DynamoDB's monthly bill of {given.name}")
-    print(markdown(found))
-    ours, provisioned, on_demand = (found[name].total for name in PLANS)
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else EXAMPLE
+    bills_by_plan = bills(read(folder))
+    print(f"DynamoDB's monthly bill of {folder.name}")
+    print(markdown(bills_by_plan))
+    ours, provisioned, on_demand = (bills_by_plan[name].total for name in PLANS)
     print(f"bill_one_provisioned_over_rolling {provisioned / ours:.2f}")
     print(f"bill_one_on_demand_over_rolling {on_demand / ours:.2f}")
     if len(sys.argv) == 1:
-        (ROOT / "docs" / "cost.svg").write_text(svg(found))
+        (ROOT / "docs" / "cost.svg").write_text(svg(bills_by_plan))
 
 
 if __name__ == "__main__":

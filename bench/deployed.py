@@ -9,6 +9,9 @@ from infra.allocator import ENVIRONMENT
 
 
 def as_deployed(module: str) -> None:
-    """Begin the program anew with the environment that the stack gives its functions, unless it has it; both sides share it."""
+    """Begin the program anew with the environment that the stack gives its functions, unless it has it.
+
+    Both sides share it.
+    """
     if any(os.environ.get(name) != value for name, value in ENVIRONMENT.items()):
         os.execve(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]], {**os.environ, **ENVIRONMENT})  # noqa: S606

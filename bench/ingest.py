@@ -1,9 +1,10 @@
-"""CPU per event of the ingest function against the textbook handler and others, in one process, the network answering at once.
+"""CPU per event of the ingest function against the textbook handler and others, in one process, the network answering
+at once.
 
-Each runs every layer of its own down to the socket, behind which a process of its own answers at once. The baselines: what a
-tutorial would write (Powertools' resolver with validation, boto3's ``Table.batch_writer``), PynamoDB, and a floor: decode, write
-the requests, hash, sign and send them. Prints microseconds of CPU per event and the ratios, the medians of many rounds side by
-side.
+Each runs every layer of its own down to the socket, behind which a process of its own answers at once. The baselines:
+what a tutorial would write (Powertools' resolver with validation, boto3's ``Table.batch_writer``), PynamoDB, and a
+floor: decode, write the requests, hash, sign and send them. Prints microseconds of CPU per event and the ratios, the
+medians of many rounds side by side.
 """
 
 from __future__ import annotations
@@ -74,14 +75,15 @@ def sample(now: datetime) -> dict[str, Any]:
     }
 
 
-class _OneCatalog:
+class _FixedCatalog:
     """A catalog that knows the periods around now; every side is spared its look-up alike."""
 
     def __init__(self, now: datetime) -> None:
         stream = settings.config().streams[STREAM]
         periods = covering(now - stream.late, now + stream.ahead, stream.period)
         self._entries = [
-            Entry(STREAM, one, table_name("bench", STREAM, one), stream.layout, State.OPEN, now) for one in periods
+            Entry(STREAM, period, table_name("bench", STREAM, period), stream.layout, State.OPEN, now)
+            for period in periods
         ]
 
     def entries(self, *_: Any, **__: Any) -> list[Entry]:
@@ -103,9 +105,9 @@ def textbook() -> Handler:
     @app.post("/v1/streams/<stream>/events")
     def put(stream: str, events: Annotated[list[_Event], Body()]) -> dict[str, Any]:
         with table.batch_writer() as batch:
-            for one in events:
-                key = {"pk": stream, "sk": f"{one.time.isoformat()}#{one.series}#{one.id}"}
-                batch.put_item(Item={**key, "data": one.data})
+            for event in events:
+                key = {"pk": stream, "sk": f"{event.time.isoformat()}#{event.series}#{event.id}"}
+                batch.put_item(Item={**key, "data": event.data})
         return {"accepted": len(events)}
 
     return lambda event: app.resolve(event, Context())  # type: ignore[arg-type]
@@ -160,9 +162,9 @@ def floor() -> Handler:
         events, now = decode(event["body"]), datetime.now(UTC)
         at = int(1000 * now.timestamp())
         for number, start in enumerate(range(0, len(events), BATCH)):
-            held = sockets[number % len(sockets)]
+            connection = sockets[number % len(sockets)]
             if number >= len(sockets):
-                held.recv(65536)
+                connection.recv(65536)
             items = ",".join(
                 f'{{"PutRequest":{{"Item":{{"pk":{{"S":"{one.series}"}},"sk":{{"S":"{one.time}#{one.id}"}},"at":{{"N":"{at}"}},"data":{{"M":{{'
                 f'"mag":{{"N":"{bytes(one.data.mag).decode()}"}},"depth":{{"N":"{bytes(one.data.depth).decode()}"}},'
@@ -171,9 +173,9 @@ def floor() -> Handler:
             )
             body = f'{{"RequestItems":{{"bench":[{items}]}}}}'.encode()
             headers = signer.headers("DynamoDB_20120810.BatchWriteItem", body, now, keys)
-            held.sendall(b"POST / HTTP/1.1\r\nContent-Length: %d\r\n%s\r\n%s" % (len(body), headers, body))
-        for held in sockets:
-            held.recv(65536)
+            connection.sendall(b"POST / HTTP/1.1\r\nContent-Length: %d\r\n%s\r\n%s" % (len(body), headers, body))
+        for connection in sockets:
+            connection.recv(65536)
         return {"statusCode": 200, "body": json.dumps({"accepted": len(events)})}
 
     return handle
@@ -182,12 +184,14 @@ def floor() -> Handler:
 def ours(now: datetime) -> Handler:
     """The function as it is deployed."""
     parts = wiring.pipeline().ingest
-    parts.catalog = _OneCatalog(now)  # type: ignore[assignment]
+    parts.catalog = _FixedCatalog(now)  # type: ignore[assignment]
     return lambda event: ingest.handler(event, Context())  # type: ignore[arg-type]
 
 
 def cpu(handler: Handler, event: dict[str, Any]) -> float:
-    """Microseconds of CPU per event, of the second of two calls: the others' work has left the caches by then, as for each."""
+    """Microseconds of CPU per event, of the second of two calls: the others' work has left the caches by then,
+    as for each.
+    """
     handler(event)
     begun = time.process_time()
     answer = handler(event)

@@ -67,7 +67,7 @@ def events() -> list[dict[str, Any]]:
     ]
 
 
-def written(stage: Stage, stream: str) -> float:
+def send_events(stage: Stage, stream: str) -> float:
     """The write units that the function reports for all events."""
     sent = events()
     return sum(
@@ -75,8 +75,10 @@ def written(stage: Stage, stream: str) -> float:
     )
 
 
-def expected(stage: Stage, stream: str) -> int:
-    """What the items in the tables cost by the published rule: a unit for each KB begun, again for each index they are in."""
+def price_items(stage: Stage, stream: str) -> int:
+    """What the items in the tables cost by the published rule: a unit for each KB begun,
+    again for each index they are in.
+    """
     total = 0
     for name, table in stage.dynamo.account.tables.items():
         if f".{stream}." not in name:
@@ -86,13 +88,13 @@ def expected(stage: Stage, stream: str) -> int:
     return total
 
 
-def read(stage: Stage, stream: str, **parameters: str) -> float:
-    """The read units of a query for the newest hundred."""
+def query_newest(stage: Stage, stream: str, **parameters: str) -> float:
+    """Query the newest hundred events; returns the read units."""
     policy = stage.config.streams[stream]
-    asked = {"from": [to_text(NOON - timedelta(hours=1))], "limit": ["100"]}
-    asked |= {name: [value] for name, value in parameters.items()}
+    query = {"from": [to_text(NOON - timedelta(hours=1))], "limit": ["100"]}
+    query |= {name: [value] for name, value in parameters.items()}
     now = stage.clock.now()
-    answer = run_query(parse_query(policy, asked, now, stage.seal), policy, stage.reader(), now, lambda: 100.0)
+    answer = run_query(parse_query(policy, query, now, stage.seal), policy, stage.reader(), now, lambda: 100.0)
     if answer.count != 100:
         raise AssertionError(f"{answer.count} events")
     return answer.cost.units
@@ -103,13 +105,13 @@ def main() -> None:
     stage = Stage(NOON, CONFIG)
     while stage.run_lifecycle().done:
         pass
-    found = {stream: written(stage, stream) for stream in ("plain", "small", "apart")}
+    found = {stream: send_events(stage, stream) for stream in ("plain", "small", "apart")}
     print(f"{EVENTS} events with 3 to 4 KB of raw text; write units: {found}")
     stage.settle()
-    reads = {stream: read(stage, stream) for stream in found}
+    reads = {stream: query_newest(stage, stream) for stream in found}
     print(f"the newest 100; read units: {reads}")
     note(
-        write_units_over_formula=found["plain"] / expected(stage, "plain"),
+        write_units_over_formula=found["plain"] / price_items(stage, "plain"),
         write_units_plain_over_compressed=found["plain"] / found["small"],
         write_units_plain_over_cold=found["plain"] / found["apart"],
         read_units_plain_over_cold=reads["plain"] / reads["apart"],

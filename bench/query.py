@@ -1,7 +1,8 @@
-"""Queries against the textbook way, on DynamoDB Local: CPU, wall time, requests and read units, side by side in one run.
+"""Queries against the textbook way, on DynamoDB Local: CPU, wall time, requests and read units, side by side in one
+run.
 
-The textbook: boto3's resource, one partition after the other, each page by page, then everything sorted and encoded. Ours is the
-query function as it is deployed, from the gateway's event to its answer.
+The textbook way: boto3's resource, a partition after the other, page by page, then all events sorted and encoded. Ours
+is the query function as it is deployed, from the gateway's event to its answer.
 """
 
 from __future__ import annotations
@@ -9,12 +10,10 @@ from __future__ import annotations
 import json
 import logging
 import os
-import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from datetime import datetime, timedelta
 from math import ceil
 from pathlib import Path
 from statistics import median
@@ -29,26 +28,23 @@ import boto3
 from boto3.dynamodb.conditions import Key
 
 import settings
-import wiring
 from aws.catalog import DynamoCatalog
 from aws.tables import DynamoTables
 from bench.deployed import as_deployed
+from bench.fill import DAY, fill_tables
 from bench.results import note
 from local.dynamodb_local import DynamoDBLocal
 from local.stack import aws_client
-from tidetable.catalog import Entry, State
-from tidetable.config import Stream, TableClass
+from tidetable.catalog import Entry
+from tidetable.config import TableClass
 from tidetable.events import Event
 from tidetable.exact import decode_json
-from tidetable.names import table_name
-from tidetable.periods import containing
-from tidetable.ports import Put, TableSpec
+from tidetable.ports import TableSpec
 from tidetable.times import to_text
 from tidetable.values import item_bytes
 
 EVENTS = 10_000
 ROUNDS = 7
-DAY = datetime(2026, 3, 1, tzinfo=UTC)
 CONFIG = """
 [api]
 max_events = 1000
@@ -82,54 +78,12 @@ shards = 8
 Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
 
 
-def filled(stream: Stream, days: int, events: int, text: int = 0, *, scores: bool = False) -> list[Entry]:
-    """Period tables of a stream with so many events, and their entries."""
-    chance = random.Random(1)  # noqa: S311 - made-up data
-    entries = []
-    tables = wiring.pipeline().table_reader
-    catalog: Any = DynamoCatalog(aws_client(os.environ["AWS_ENDPOINT_URL"], "dynamodb"), "bench-catalog")
-    for day in range(days):
-        period = containing(DAY + timedelta(days=day), stream.period)
-        table = table_name("bench", stream.name, period)
-        tables.create(TableSpec(table, None, None, TableClass.STANDARD, {}, stream.layout.indexes))
-        entry = Entry(stream.name, period, table, stream.layout, State.OPEN, DAY)
-        catalog.add(entry)
-        entries.append(entry)
-        each = events // days
-        puts = [
-            Put(
-                table,
-                stream.layout.item_of(
-                    Event(
-                        f"station-{number % 40}",
-                        period.start + timedelta(seconds=number),
-                        f"event-{day}-{number:06d}",
-                        {
-                            "mag": Decimal("1.25"),
-                            "place": "10 km NE of Somewhere, California" + "x" * text,
-                            "status": "reviewed",
-                            "depth": Decimal("4.2"),
-                            **({"score": chance.randrange(10**6)} if scores else {}),
-                        },
-                    ),
-                    at=1,
-                ),
-            )
-            for number in range(each)
-        ]
-        for start in range(0, each, 1000):
-            unwritten = wiring.pipeline().store.write(puts[start : start + 1000]).unwritten
-            if unwritten:
-                raise RuntimeError(f"{len(unwritten)} events could not be written")
-    return entries
-
-
-def request(stream: str, what: str = "events", **parameters: str) -> dict[str, Any]:
+def request(stream: str, route: str = "events", **parameters: str) -> dict[str, Any]:
     """A request of the API gateway."""
     return {
         "httpMethod": "GET",
-        "path": f"/v1/streams/{stream}/{what}",
-        "resource": f"/v1/streams/{{stream}}/{what}",
+        "path": f"/v1/streams/{stream}/{route}",
+        "resource": f"/v1/streams/{{stream}}/{route}",
         "headers": {},
         "multiValueHeaders": {},
         "pathParameters": {"stream": stream},
@@ -142,12 +96,12 @@ def request(stream: str, what: str = "events", **parameters: str) -> dict[str, A
 
 
 def headers_of(answer: Mapping[str, Any]) -> Mapping[str, str]:
-    """The headers of an answer, each with its one value."""
-    return answer.get("headers") or {name: one[0] for name, one in answer["multiValueHeaders"].items()}
+    """The headers of an answer, each with its only value."""
+    return answer.get("headers") or {name: values[0] for name, values in answer["multiValueHeaders"].items()}
 
 
-def ours(handler: Handler, stream: str, **parameters: str) -> tuple[list[Any], float, float]:
-    """Every event of a query, page by page; read units and requests."""
+def read_all_pages(handler: Handler, stream: str, **parameters: str) -> tuple[list[Any], float, float]:
+    """Read every event of a query, page by page; returns events, read units and requests."""
     events: list[Any] = []
     units = requests = 0.0
     while True:
@@ -159,7 +113,7 @@ def ours(handler: Handler, stream: str, **parameters: str) -> tuple[list[Any], f
         units += float(headers["Tidetable-Read-Units"])
         requests += float(headers["Tidetable-Requests"])
         if document is None:
-            # Only the end is looked at: whoever reads the answer pays for parsing it, on either side.
+            # Only the end is parsed: a client pays for parsing the answer, on either side.
             tail = answer["body"][answer["body"].rindex('"next":') :]
             events.append(answer["body"].count('"ref":"'))
             cursor = json.loads("{" + tail)["next"]
@@ -171,34 +125,34 @@ def ours(handler: Handler, stream: str, **parameters: str) -> tuple[list[Any], f
         parameters = {"cursor": cursor, "limit": parameters["limit"]}
 
 
-def fetched(entries: list[Entry]) -> list[Any]:
-    """boto3's resource: the partitions in turn, page by page."""
-    found: list[Any] = []
+def fetch_all(entries: list[Entry]) -> list[Any]:
+    """Fetch all items with boto3's resource: the partitions in turn, page by page."""
+    items: list[Any] = []
     for entry in entries:
         table = boto3.resource("dynamodb").Table(entry.table)
         for suffix in range(entry.layout.shards):
             condition = Key("pk").eq(f"{to_text(entry.period.start)}#{suffix}")
             answer = table.query(KeyConditionExpression=condition)
-            found += answer["Items"]
+            items += answer["Items"]
             while "LastEvaluatedKey" in answer:
                 answer = table.query(KeyConditionExpression=condition, ExclusiveStartKey=answer["LastEvaluatedKey"])
-                found += answer["Items"]
-    if len(found) != EVENTS:
-        raise AssertionError(len(found))
-    return found
+                items += answer["Items"]
+    if len(items) != EVENTS:
+        raise AssertionError(len(items))
+    return items
 
 
-def textbook(entries: list[Entry]) -> str:
-    """Everything fetched, then sorted and encoded."""
-    found = fetched(entries)
-    found.sort(key=lambda item: str(item["sk"]), reverse=True)
-    return json.dumps(found, default=float)
+def answer_by_textbook(entries: list[Entry]) -> str:
+    """Fetch all items, then sort and encode them."""
+    items = fetch_all(entries)
+    items.sort(key=lambda item: str(item["sk"]), reverse=True)
+    return json.dumps(items, default=float)
 
 
-def textbook_aggregate(entries: list[Entry]) -> dict[tuple[str, str], list[Any]]:
-    """Everything fetched, then counted and summed up by hour and series."""
+def aggregate_by_textbook(entries: list[Entry]) -> dict[tuple[str, str], list[Any]]:
+    """Fetch all items, then count and sum them by hour and series."""
     cells: defaultdict[tuple[str, str], list[Any]] = defaultdict(lambda: [0, 0, None])
-    for item in fetched(entries):
+    for item in fetch_all(entries):
         time, series, _ = item["sk"].split("#")
         cell, number = cells[time[:13], series], item["data"]["mag"]
         cell[0] += 1
@@ -207,8 +161,8 @@ def textbook_aggregate(entries: list[Entry]) -> dict[tuple[str, str], list[Any]]
     return cells
 
 
-def timed(act: Callable[[], object]) -> tuple[float, float]:
-    """Seconds of CPU and of wall time, of the second of two calls: the other side's work has left the caches by then."""
+def time_call(act: Callable[[], object]) -> tuple[float, float]:
+    """Seconds of CPU and of wall time of the second of two calls, as the first fills the caches again."""
     act()
     cpu, wall = time.process_time(), time.perf_counter()
     act()
@@ -233,49 +187,49 @@ def main() -> None:
             TableSpec("bench-catalog", None, None, TableClass.STANDARD, {})
         )
         DynamoCatalog(aws_client(local.endpoint, "dynamodb"), "bench-catalog").ensure_secret()
-        wide = filled(config.streams["wide"], 2, EVENTS)
+        wide = fill_tables(config.streams["wide"], 2, EVENTS)
         span = {"from": to_text(DAY), "to": to_text(DAY + timedelta(days=5))}
 
-        def everything() -> None:
-            counts, *_ = ours(query.handler, "wide", **span, limit="10000")
+        def read_wide() -> None:
+            counts, *_ = read_all_pages(query.handler, "wide", **span, limit="10000")
             if sum(counts) != EVENTS:
                 raise AssertionError(counts)
 
-        def by_hour() -> None:
-            asked = {"step": "1h", "by": "series", "stat": "count,avg,max", "field": "mag"}
-            answer: Any = query.handler(request("wide", "aggregate", **span, **asked), Context())  # type: ignore[arg-type]
+        def aggregate_by_hour() -> None:
+            aggregation = {"step": "1h", "by": "series", "stat": "count,avg,max", "field": "mag"}
+            answer: Any = query.handler(request("wide", "aggregate", **span, **aggregation), Context())  # type: ignore[arg-type]
             rows = json.loads(answer["body"])["aggregates"]
             if sum(row["count"] for row in rows) != EVENTS:
                 raise AssertionError(rows)
 
         for _ in range(3):
-            everything()
-            textbook(wide)
-            by_hour()
-        rounds = [(timed(everything), timed(lambda: textbook(wide))) for _ in range(ROUNDS)]
-        sums = [(timed(by_hour), timed(lambda: textbook_aggregate(wide))) for _ in range(ROUNDS)]
+            read_wide()
+            answer_by_textbook(wide)
+            aggregate_by_hour()
+        rounds = [(time_call(read_wide), time_call(lambda: answer_by_textbook(wide))) for _ in range(ROUNDS)]
+        sums = [(time_call(aggregate_by_hour), time_call(lambda: aggregate_by_textbook(wide))) for _ in range(ROUNDS)]
         sixteen = config.streams["sixteen"]
-        filled(sixteen, 1, 4000, text=830)
+        fill_tables(sixteen, 1, 4000, text=830)
         first: Any = query.handler(request("sixteen", **span, limit="100"), Context())  # type: ignore[arg-type]
         headers = headers_of(first)
         units, requests = float(headers["Tidetable-Read-Units"]), float(headers["Tidetable-Requests"])
         sizes = sum(
             item_bytes(
                 sixteen.layout.item_of(
-                    Event(one["series"], datetime.fromisoformat(one["time"]), one["id"], one["data"]), at=1
+                    Event(event["series"], datetime.fromisoformat(event["time"]), event["id"], event["data"]), at=1
                 )
             )
-            for one in decode_json(first["body"])["events"]
+            for event in decode_json(first["body"])["events"]
         )
-        filled(config.streams["series"], 1, 2000)
+        fill_tables(config.streams["series"], 1, 2000)
         hour = {"series": "station-7", "from": to_text(DAY), "to": to_text(DAY + timedelta(hours=1)), "limit": "1000"}
-        _, _, for_an_hour = ours(query.handler, "series", **hour)
-        filled(config.streams["scores"], 3, 6000, scores=True)
+        _, _, hour_requests = read_all_pages(query.handler, "series", **hour)
+        fill_tables(config.streams["scores"], 3, 6000, scores=True)
         top: Any = query.handler(request("scores", "top", **span, limit="50"), Context())  # type: ignore[arg-type]
-        ranked = [one["value"] for one in json.loads(top["body"])["top"]]
+        ranked = [event["value"] for event in json.loads(top["body"])["top"]]
         if len(ranked) != 50 or ranked != sorted(ranked, reverse=True):
             raise AssertionError(ranked)
-        for_top = float(headers_of(top)["Tidetable-Events-Read"])
+        top_events_read = float(headers_of(top)["Tidetable-Events-Read"])
     cpu = median(book[0] / mine[0] for mine, book in rounds)
     aggregates = median(book[0] / mine[0] for mine, book in sums)
     sum_us = median(mine[0] for mine, _ in sums) / EVENTS * 1e6
@@ -291,8 +245,8 @@ def main() -> None:
         query_wall_textbook_over_ours=wall,
         aggregate_cpu_textbook_over_ours=aggregates,
         newest100_read_units_over_minimum=units / (ceil(sizes / 4096) / 2),
-        series_hour_requests=for_an_hour,
-        top50_items_read=for_top,
+        series_hour_requests=hour_requests,
+        top50_items_read=top_events_read,
     )
 
 

@@ -1,7 +1,7 @@
 """AWS calls of a lifecycle run over a thousand tables, when nothing changes and at the turn of an hour.
 
-The baseline looks at every table at every run, as a plain reconciler does. Both run the real use case and adapters on the strict
-DynamoDB in memory, by a clock that is moved.
+The baseline looks at every table at every run, as a plain reconciler does. Both run the real use case and adapters on
+the strict DynamoDB in memory, by a clock that is moved.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ladder = [
 """
 
 
-def grown() -> Stage:
+def grow_stage() -> Stage:
     """A stage that has lived for a thousand hours."""
     stage = Stage(datetime(2026, 1, 1, 0, 1, tzinfo=UTC), CONFIG)
     for _ in range(TABLES):
@@ -48,7 +48,7 @@ def grown() -> Stage:
     return stage
 
 
-def calls(stage: Stage) -> tuple[int, int, float]:
+def count_calls(stage: Stage) -> tuple[int, int, float]:
     """Calls of a run, what it did, and its seconds of CPU; five minutes later."""
     stage.clock.sleep(300)
     stage.client.calls = 0
@@ -57,17 +57,17 @@ def calls(stage: Stage) -> tuple[int, int, float]:
     return stage.client.calls, report.count("done"), time.process_time() - begun
 
 
-def hour(stage: Stage) -> list[tuple[int, int, float]]:
+def run_hour(stage: Stage) -> list[tuple[int, int, float]]:
     """The twelve runs of an hour."""
-    return [calls(stage) for _ in range(12)]
+    return [count_calls(stage) for _ in range(12)]
 
 
 def main() -> None:
     """Print the calls of both and the ratio over an hour."""
-    stage = grown()
-    ours = hour(stage)
+    stage = grow_stage()
+    ours = run_hour(stage)
     with mock.patch("tidetable.lifecycle.observe._is_due", return_value=True):
-        base = hour(stage)
+        base = run_hour(stage)
     print(f"a lifecycle run over {len(stage.dynamo.account.tables) - 1} tables")
     print("| | calls, nothing to do | calls, most in a run | calls an hour | CPU seconds a run |")
     print("|---|---|---|---|---|")

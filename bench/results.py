@@ -10,8 +10,8 @@ FILE = Path(__file__).parent / "results.json"
 
 def note(**ratios: float) -> None:
     """Print ratios and keep them in bench/results.json beside the others."""
-    held = json.loads(FILE.read_text()) if FILE.exists() else {}
+    results = json.loads(FILE.read_text()) if FILE.exists() else {}
     for name, ratio in ratios.items():
         print(f"{name} {ratio:.2f}")
-        held[name] = round(ratio, 2)
-    FILE.write_text(json.dumps(held, indent=2, sort_keys=True) + "\n")
+        results[name] = round(ratio, 2)
+    FILE.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")

@@ -19,30 +19,30 @@ ANSWERS = {
 def _serve(connection: socket.socket, answers: dict[bytes, bytes]) -> None:
     with connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        held = b""
+        buffered = b""
         while True:
-            while (end := held.find(b"\r\n\r\n")) < 0:
+            while (end := buffered.find(b"\r\n\r\n")) < 0:
                 some = connection.recv(1 << 20)
                 if not some:
                     return
-                held += some
-            head = held[:end].lower()
+                buffered += some
+            head = buffered[:end].lower()
             length = int(head.partition(b"content-length:")[2].split(b"\r\n", 1)[0])
-            while len(held) < end + 4 + length:
-                held += connection.recv(1 << 20)
-            request = head + held[end : end + 4 + length]
-            asked = next((name for name in answers if name in request), b"")
-            held = held[end + 4 + length :]
-            body = answers.get(asked, b"{}")
+            while len(buffered) < end + 4 + length:
+                buffered += connection.recv(1 << 20)
+            request = head + buffered[end : end + 4 + length]
+            operation = next((name for name in answers if name in request), b"")
+            buffered = buffered[end + 4 + length :]
+            body = answers.get(operation, b"{}")
             lines = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-amz-json-1.0\r\nContent-Length: %d\r\n\r\n" % len(
                 body
             )
             connection.sendall(lines + body)
 
 
-def _run(answers: dict[bytes, bytes], told: Connection) -> None:
+def _run(answers: dict[bytes, bytes], channel: Connection) -> None:
     listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-    told.send(listener.getsockname()[1])
+    channel.send(listener.getsockname()[1])
     while True:
         connection, _ = listener.accept()
         threading.Thread(target=_serve, args=(connection, answers), daemon=True).start()
@@ -50,9 +50,9 @@ def _run(answers: dict[bytes, bytes], told: Connection) -> None:
 
 @contextmanager
 def stub(answers: dict[bytes, bytes] | None = None) -> Iterator[str]:
-    """The address of a stub, while the block lasts. It gives the answer whose name is in the request: an operation in lower case,
+    """Run a stub while the block lasts; yields its address.
 
-    or what the body says.
+    It gives the answer whose name is in the request: an operation in lower case, or a text of the body.
     """
     spawn = get_context("spawn")
     here, there = spawn.Pipe()

@@ -1,9 +1,10 @@
-"""Events per second that a table takes before the first throttle, by number of suffixes and key layout, in the simulator.
+"""Events per second that a table takes before the first throttle, by number of suffixes and key layout, in the
+simulator.
 
-The table has all the throughput that it could want (40,000 units a second, 40 physical partitions); what limits it is how
-the keys spread. Events of 1 KB come evenly for a minute, with real keys by real layouts; the highest rate that no partition
-refuses is found by bisection, to 1 %. The ideal line is 1,000 events a second for each suffix: what as many partition keys
-can take if no two share a partition.
+The table has all the throughput that it could want (40,000 units a second, 40 physical partitions); what limits it is
+how the keys spread. Events of 1 KB come evenly for a minute, with real keys by real layouts; the highest rate that no
+partition refuses is found by bisection, to 1 %. The ideal line is 1,000 events per second for each suffix: what as many
+partition keys can take if no two share a partition.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def keys(name: str, suffixes: int) -> list[str]:
     return [layout.key_of(Event(series(chance), START, f"event-{number}", {})).pk for number in range(_POOL)]
 
 
-def sustained(name: str, suffixes: int) -> int:
+def find_rate(name: str, suffixes: int) -> int:
     """The highest rate, to 1 %, at which nothing is refused."""
     pool = keys(name, suffixes)
     low, high = 0, UNITS
@@ -97,15 +98,15 @@ def _holds(pool: list[str], rate: int) -> bool:
 
 def results() -> dict[str, list[int]]:
     """Sustained rates by layout, in the order of SUFFIXES."""
-    return {name: [sustained(name, count) for count in SUFFIXES] for name in LAYOUTS}
+    return {name: [find_rate(name, count) for count in SUFFIXES] for name in LAYOUTS}
 
 
-def markdown(found: dict[str, list[int]]) -> str:
+def markdown(rates: dict[str, list[int]]) -> str:
     """The results as a table."""
-    rows = ["| suffixes | ideal | " + " | ".join(found) + " |", "|---" * (len(found) + 2) + "|"]
+    rows = ["| suffixes | ideal | " + " | ".join(rates) + " |", "|---" * (len(rates) + 2) + "|"]
     for place, count in enumerate(SUFFIXES):
         ideal = min(count * PARTITION_UNITS["Write"], UNITS)
-        cells = [f"{rates[place]:,}" for rates in found.values()]
+        cells = [f"{layout[place]:,}" for layout in rates.values()]
         rows.append(f"| {count} | {ideal:,} | " + " | ".join(cells) + " |")
     return "\n".join(rows)
 
@@ -113,9 +114,9 @@ def markdown(found: dict[str, list[int]]) -> str:
 def main() -> None:
     """Print the table and the ratio that suffixes bring."""
     print("events per second before the first throttle")
-    found = results()
-    print(markdown(found))
-    print(f"suffix_events_per_second_32_over_1 {found['by time'][-1] / found['by time'][0]:.1f}")
+    rates = results()
+    print(markdown(rates))
+    print(f"suffix_events_per_second_32_over_1 {rates['by time'][-1] / rates['by time'][0]:.1f}")
 
 
 if __name__ == "__main__":

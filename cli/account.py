@@ -23,12 +23,12 @@ _IDLE_SECONDS = 60
 
 
 class AccountError(Exception):
-    """The account could not be asked, or knows no such stage; the message says what to do."""
+    """A call to the account failed, or the account has no such stage; the message says what to do."""
 
 
 @dataclass(frozen=True)
 class Account:
-    """What the commands ask. ``lifecycle``, ``archiver`` and ``restorer`` are function names."""
+    """A deployed stage. ``lifecycle``, ``archiver``, ``restorer`` and ``sweeper`` are function names."""
 
     stage: str
     catalog: DynamoCatalog
@@ -53,7 +53,7 @@ class Account:
         return self._invoke(f"archiving {stream} {period}", self.archiver, {"stream": stream, "period": period})
 
     def restore(self, stream: str, period: str, *, keep_days: int, start: Any) -> dict[str, Any]:
-        """Invoke the restorer for as much as fits into one run; ``start`` is where the one before it ended."""
+        """Invoke the restorer for one run; ``start`` is the position at which the previous run ended."""
         payload = {"stream": stream, "period": period, "keep_days": keep_days, "start": start}
         return self._invoke(f"restoring {stream} {period}", self.restorer, payload)
 
@@ -61,15 +61,15 @@ class Account:
         """Invoke the sweeper and return its report."""
         return self._invoke("the sweep", self.sweeper, {"dry_run": dry_run})
 
-    def _invoke(self, what: str, function: str, payload: dict[str, Any]) -> dict[str, Any]:
-        """Call a function; AccountError names ``what`` it does, as nobody knows a function by its generated name."""
+    def _invoke(self, task: str, function: str, payload: dict[str, Any]) -> dict[str, Any]:
+        """Call a function; AccountError names its ``task``, because users do not know its generated name."""
         try:
             answer = self.functions.invoke(FunctionName=function, Payload=json.dumps(payload).encode())
             body: dict[str, Any] = json.loads(answer["Payload"].read() or b"null")
         except (ClientError, BotoCoreError) as error:
-            raise AccountError(f"{what} could not be called: {error}") from error
+            raise AccountError(f"{task} could not be called: {error}") from error
         if "FunctionError" in answer:
-            raise AccountError(f"{what} failed: {body.get('errorMessage', body)}")
+            raise AccountError(f"{task} failed: {body.get('errorMessage', body)}")
         return body
 
 
@@ -85,7 +85,7 @@ def connect(
         functions = session.client("lambda", endpoint_url=endpoint, config=patient)
         queues = session.client("sqs", endpoint_url=endpoint)
         metrics = session.client("cloudwatch", endpoint_url=endpoint)
-        # A local stage may keep its tables in an engine of its own.
+        # A local stage may keep its tables in another engine.
         tables = os.environ.get("AWS_ENDPOINT_URL_DYNAMODB") or endpoint
         dynamodb: Any = session.client("dynamodb", endpoint_url=tables)
     except NoRegionError as error:
@@ -100,7 +100,7 @@ def connect(
         ) from error
     except ValueError as error:
         raise AccountError(f"{error}: write such as http://127.0.0.1:4566 into AWS_ENDPOINT_URL_DYNAMODB") from error
-    outputs = {one["OutputKey"]: one["OutputValue"] for one in stacks["Stacks"][0].get("Outputs", [])}
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in stacks["Stacks"][0].get("Outputs", [])}
     _keep_connected(functions)
     return Account(
         stage,
@@ -119,9 +119,10 @@ def connect(
 
 
 def _keep_connected(client: Any) -> None:
-    """Have the system send a sign of life each minute: with the option alone Linux sends the first after two hours.
+    """Send a keep-alive packet each minute: with the option ``tcp_keepalive`` alone, Linux sends the first after two
+    hours.
 
-    botocore has no setting for that; its list of socket options is read whenever a connection is made.
+    botocore has no setting for the interval; it reads its list of socket options for every new connection.
     """
     idle = getattr(socket, "TCP_KEEPIDLE", None) or getattr(socket, "TCP_KEEPALIVE", None)
     if idle is not None:

@@ -25,16 +25,16 @@ from cli.common import (
     find_account,
     out,
     print_json,
+    run_task,
     show_report,
     try_config,
     warn,
-    working,
 )
 from cli.letters import replay as send_back
-from cli.letters import summary
+from cli.letters import summarize
 from tidetable.catalog import Entry
 
-# Something is to be done: `plan` says so to scripts.
+# The exit code of `plan` while actions are pending, for scripts.
 PENDING = 2
 
 
@@ -52,7 +52,7 @@ def plan(
     Exit code 0: nothing is to be done; 2: something is; 1: it failed; 64: the command was used wrongly.
     """
     payload = {"dry_run": True, **({"at": at} if at is not None else {})}
-    report = working("asking", lambda: find_account(stage, endpoint, profile, region).run_lifecycle(**payload))
+    report = run_task("asking", lambda: find_account(stage, endpoint, profile, region).run_lifecycle(**payload))
     show_report(report, as_json=as_json)
     if report["actions"] or report.get("troubles"):
         raise typer.Exit(PENDING)
@@ -70,12 +70,12 @@ def apply(
     """Run the lifecycle now, as the schedule would. Exit code 1 if something failed."""
     account = find_account(stage, endpoint, profile, region)
     if not yes:
-        pending = working("planning", lambda: account.run_lifecycle(dry_run=True))
+        pending = run_task("planning", lambda: account.run_lifecycle(dry_run=True))
         show_report(pending, as_json=False)
         if not pending["actions"]:
             return
         typer.confirm("Do this?", abort=True)
-    report = working("running", lambda: account.run_lifecycle())
+    report = run_task("running", lambda: account.run_lifecycle())
     show_report(report, as_json=as_json)
     if not report["healthy"]:
         raise typer.Exit(1)
@@ -95,18 +95,19 @@ def archive(
 ) -> None:
     """Archive closed periods now, before they expire. Their tables stay until the lifecycle deletes them.
 
-    Of a range, what is closed is archived, what is open is named, and one failure does not stop the others: exit code 1 then.
+    Of a range, what is closed is archived, what is open is named, and one failure does not stop the others: exit code 1
+    then.
     """
     account = find_account(stage, endpoint, profile, region)
-    found = choose(account, config, stream, period, last)
+    entries = choose(account, config, stream, period, last)
     policies, now = try_config(config), clock.read_clock()
     answers, troubles = [], []
-    for number, entry in enumerate(found, start=1):
+    for number, entry in enumerate(entries, start=1):
         if trouble := why_open(entry, policies, now):
             troubles.append(trouble)
             continue
         try:
-            answers.append(_archive_one(account, entry, f"{number} of {len(found)}: " if len(found) > 1 else ""))
+            answers.append(_archive_entry(account, entry, f"{number} of {len(entries)}: " if len(entries) > 1 else ""))
         except AccountError as error:
             troubles.append(str(error))
             continue
@@ -120,14 +121,14 @@ def archive(
         raise typer.Exit(1)
 
 
-def _archive_one(account: Account, entry: Entry, place: str) -> dict[str, Any]:
-    """Archive a period, run after run of the archiver, until it is done."""
+def _archive_entry(account: Account, entry: Entry, prefix: str) -> dict[str, Any]:
+    """Archive a period by as many runs of the archiver as it needs; ``prefix`` begins the progress line."""
     name = f"{entry.stream} {entry.period.label}"
     answer: dict[str, Any] = attempt(
-        f"{place}archiving {name}", lambda: account.archive(entry.stream, entry.period.label)
+        f"{prefix}archiving {name}", lambda: account.archive(entry.stream, entry.period.label)
     )
     while answer["state"] == "archiving":
-        so_far = f"{place}archiving {name}: {answer['events']:,} events are archived and verified"
+        so_far = f"{prefix}archiving {name}: {answer['events']:,} events are archived and verified"
         wait = answer.get("wait", 0.0)
         if wait:
             attempt(f"{so_far}; the table has more to read in {wait:.0f} s", lambda wait=wait: sleep(wait))
@@ -153,7 +154,7 @@ def restore(
     answer: dict[str, Any] = {"next": {}}
     while (start := answer["next"]) is not None:
         done = f"{start['part']} of {answer['parts']} parts written" if start else "beginning"
-        answer = working(
+        answer = run_task(
             f"restoring {stream} {period}: {done}",
             lambda start=start: account.restore(stream, period, keep_days=keep, start=start),
         )
@@ -180,7 +181,10 @@ def backfill(
     profile: Profile = None,
     region: Region = None,
 ) -> None:
-    """Open past periods for importing history; they close by themselves. Without from and to, list the open backfills."""
+    """Open past periods for importing history; they close by themselves.
+
+    Without from and to, list the open backfills.
+    """
     if (start is None) is not (end is None):
         fail("give both from and to, or neither")
     account = find_account(stage, endpoint, profile, region)
@@ -192,8 +196,8 @@ def backfill(
         payload: dict[str, Any] = {"end_backfill": span if start is not None else stream}
     else:
         payload = {"backfill": {**span, "hours": hours, "write": write, "read": read}}
-    doing = "closing" if close else "opening"
-    report = working(doing, lambda: account.run_lifecycle(dry_run=dry_run, **payload))
+    task = "closing" if close else "opening"
+    report = run_task(task, lambda: account.run_lifecycle(dry_run=dry_run, **payload))
     show_report(report, as_json=as_json)
     if not report["healthy"]:
         raise typer.Exit(1)
@@ -201,12 +205,13 @@ def backfill(
 
 def _list_backfills(stream: str, account: Account, *, as_json: bool) -> None:
     now = clock.read_clock()
-    running = [one.document() for one in account.catalog.backfills(stream) if now < one.opened.until]
+    running = [backfill.document() for backfill in account.catalog.backfills(stream) if now < backfill.opened.until]
     if as_json:
         print_json(running)
         return
-    for one in running:
-        out.print(f"{stream}: {one['from']} to {one['to']} is open until {one['until']}", soft_wrap=True)
+    for backfill in running:
+        span = f"{backfill['from']} to {backfill['to']}"
+        out.print(f"{stream}: {span} is open until {backfill['until']}", soft_wrap=True)
     if not running:
         out.print(f"{stream} has no open backfill; to open one: backfill {stream} FROM TO", soft_wrap=True)
 
@@ -223,12 +228,12 @@ def replay(
 ) -> None:
     """Send dead letters back to the overflow, from which they are written; writing an event again is harmless."""
     account = find_account(stage, endpoint, profile, region)
-    found = working("looking", lambda: summary(account.queues, account.dead_letters))
-    counts = sorted(found.events.items())
+    summary = run_task("looking", lambda: summarize(account.queues, account.dead_letters))
+    counts = sorted(summary.events.items())
     events = sum(count for _, count in counts)
     rows = [{"stream": stream, "reason": reason, "events": count} for (stream, reason), count in counts]
     if as_json:
-        print_json({"dead": rows, "replayed": 0 if dry_run else _replayed(account, found.messages)})
+        print_json({"dead": rows, "replayed": 0 if dry_run else _replay_letters(account, summary.messages)})
         return
     for row in rows:
         out.print(f"{row['events']:>8,} of {row['stream']}: {row['reason']}", markup=False, soft_wrap=True)
@@ -237,7 +242,7 @@ def replay(
         return
     if not yes:
         typer.confirm(f"Send {events:,} events back?", abort=True)
-    out.print(f"{_replayed(account, found.messages):,} events are on their way again")
+    out.print(f"{_replay_letters(account, summary.messages):,} events are on their way again")
 
 
 @app.command()
@@ -251,7 +256,7 @@ def sweep(
 ) -> None:
     """Remove large values in S3 that no event refers to, as the daily sweep does."""
     account = find_account(stage, endpoint, profile, region)
-    report = working("looking", lambda: account.sweep(dry_run=dry_run))
+    report = run_task("looking", lambda: account.sweep(dry_run=dry_run))
     if as_json:
         print_json(report)
         return
@@ -267,8 +272,9 @@ def sweep(
         out.print("The time was up; run it again to go on.")
 
 
-def _replayed(account: Account, most: int) -> int:
-    count: int = working(
-        "sending back", lambda: send_back(account.queues, account.dead_letters, account.overflow, most, lambda _: None)
+def _replay_letters(account: Account, maximum: int) -> int:
+    count: int = run_task(
+        "sending back",
+        lambda: send_back(account.queues, account.dead_letters, account.overflow, maximum, lambda _: None),
     )
     return count

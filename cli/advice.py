@@ -1,4 +1,4 @@
-"""What a valid configuration will need, and what in it is rarely meant. Pure."""
+"""The needs of a valid configuration, and warnings about unusual settings. Pure."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ def describe_stream(stream: Stream) -> str:
 
 
 def warn_about(config: Config) -> list[str]:
-    """What synthesis says, and what is rarely meant besides; each with the key and what to do."""
-    own = [f"streams.{name}.{one}" for name, stream in config.streams.items() for one in _of_stream(stream)]
+    """The warnings of the synth, and warnings about unusual settings; each names the key and the remedy."""
+    own = [
+        f"streams.{name}.{warning}" for name, stream in config.streams.items() for warning in _warn_about_stream(stream)
+    ]
     return advice(config) + own
 
 
-def _of_stream(stream: Stream) -> Iterator[str]:
+def _warn_about_stream(stream: Stream) -> Iterator[str]:
     if stream.key.bucket is not None:
         partitions = ceil(timedelta(days=1) / stream.key.bucket) * stream.key.shards
         if partitions > _MANY_PARTITIONS:
@@ -42,11 +44,11 @@ def _of_stream(stream: Stream) -> Iterator[str]:
             f"late: {open_tables} tables are open at once, each with the units of age 0: keep late short in provisioned mode, "
             "or take on-demand"
         )
-    yield from _slow_export(stream)
+    yield from _warn_about_export(stream)
 
 
-def _slow_export(stream: Stream) -> Iterator[str]:
-    """Tables are switched to on-demand for their export, unless `read_units` says otherwise."""
+def _warn_about_export(stream: Stream) -> Iterator[str]:
+    """Warn about a slow export: ``read_units`` keeps a table provisioned that would otherwise be exported on demand."""
     units = stream.archive.read_units
     step = stream.capacity.step_at(max(1, stream.retention))
     if units is None or stream.on_expiry != "archive" or stream.capacity.on_demand(step):

@@ -1,8 +1,9 @@
-"""The monthly DynamoDB bill of a workload under rolling tables, under one provisioned table and under one on-demand table.
+"""The monthly DynamoDB bill of a workload with rolling tables, with one provisioned table, and with one on-demand
+table.
 
-Rolling tables are priced hour by hour with the very rules of the lifecycle: which tables exist, what each is provisioned
-for, how much it holds in which class, its indexes too. The single tables have the same indexes, keep as many days in the
-class Standard and delete by time to live, which is free. cli/whole.py prices what is not DynamoDB's.
+Rolling tables are priced hour by hour with the lifecycle's own rules: which tables exist, and the units, the storage
+and the class of each table and its indexes. The single tables have the same indexes, keep events for as many days in
+the class Standard, and delete by time to live, which is free. cli/whole.py prices the services besides DynamoDB.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _DAYS = 31
 
 @dataclass(frozen=True)
 class Bill:
-    """Dollars a month: of tables, and of their indexes beside them."""
+    """Dollars per month, of tables and of their indexes."""
 
     table_writes: float = 0.0
     table_reads: float = 0.0
@@ -59,11 +60,11 @@ class Bill:
     index_storage: float = 0.0
 
     def __add__(self, other: Bill) -> Bill:
-        return Bill(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
+        return Bill(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
-    def scaled(self, factor: float) -> Bill:
-        """Each part times a factor."""
-        return Bill(*(part * factor for part in astuple(self)))
+    def scale(self, factor: float) -> Bill:
+        """Multiply all amounts by a factor."""
+        return Bill(*(amount * factor for amount in astuple(self)))
 
     @property
     def writes(self) -> float:
@@ -87,7 +88,7 @@ class Bill:
 
 
 def table_hour(level: Level) -> tuple[float, float]:
-    """Dollars an hour of a table's provisioned writes and reads, its indexes apart; nothing on demand."""
+    """Dollars per hour of a table's provisioned writes and reads, without its indexes; zero on demand."""
     if level.write is None or level.read is None:
         return 0.0, 0.0
     return units_hour((level.write, level.read), level.table_class)
@@ -118,7 +119,7 @@ def rolling(workload: Workload) -> Bill:
     whole = Bill()
     for hour in range(_DAYS * 24):
         whole += hour_of(workload, start + timedelta(hours=hour, minutes=30))
-    return whole.scaled(HOURS / (_DAYS * 24))
+    return whole.scale(HOURS / (_DAYS * 24))
 
 
 def hour_of(workload: Workload, now: datetime, since: datetime | None = None) -> Bill:
@@ -130,7 +131,7 @@ def hour_of(workload: Workload, now: datetime, since: datetime | None = None) ->
             break
         level = level_of(period, stream, now)
         write, read_dollars = table_hour(level)
-        events = workload.held(period, now) - (workload.held(period, since) if since is not None else 0)
+        events = workload.count_events(period, now) - (workload.count_events(period, since) if since is not None else 0)
         gb_hour = STORAGE[level.table_class] / GB / HOURS
         priced = [units_hour(units, level.table_class) for units in index_units(level, stream)]
         found += Bill(
@@ -145,7 +146,7 @@ def hour_of(workload: Workload, now: datetime, since: datetime | None = None) ->
 
 
 def _on_demand_hour(workload: Workload, now: datetime) -> Bill:
-    """What events and queries of an hour take from tables that are on demand."""
+    """Dollars of an hour's events and queries on tables that are on demand."""
     stream, events = workload.stream, workload.events_per_second[now.hour] * 3600
     writes = reads = index_writes = 0.0
     current = containing(now, stream.period)
@@ -155,7 +156,7 @@ def _on_demand_hour(workload: Workload, now: datetime) -> Bill:
         writes = events * workload.event_units * write
         index_writes = events * workload.index_units * write
         reads = workload.reads_per_second * 3600 * workload.read_units * read_million
-    # Queries of old events: of a day before, or of the period before if that is older.
+    # Queries of old events read the day before, or the period before if that is older.
     old = min(containing(now - timedelta(days=1), stream.period), current.shift(-1))
     level = level_of(old, stream, now)
     if level.read is None:
@@ -165,39 +166,42 @@ def _on_demand_hour(workload: Workload, now: datetime) -> Bill:
 
 
 def rolling_on_demand(workload: Workload) -> Bill:
-    """The same rolling tables on demand, with the classes of the stream's ladder."""
+    """The bill of the rolling tables on demand, with the classes of the stream's ladder."""
     steps = tuple(Step(age=step.age, table_class=step.table_class) for step in workload.stream.capacity.ladder)
     capacity = Capacity(mode="on-demand", ladder=steps)
     return rolling(replace(workload, stream=msgspec.structs.replace(workload.stream, capacity=capacity)))
 
 
 def one_provisioned(workload: Workload) -> Bill:
-    """One table, provisioned for the busiest hour; an index of a single table is read as little as can be provisioned."""
+    """The bill of one table that is provisioned for the busiest hour.
+
+    Its indexes have the least possible read units.
+    """
     peak = max(workload.events_per_second)
     read_units = ceil((workload.reads_per_second + workload.old_reads_per_second) * workload.read_units)
     indexes = [max(1, ceil(peak * workload.units_in(index))) for index in workload.stream.index]
     return Bill(
         ceil(peak * workload.event_units) * WRITE_HOUR * HOURS,
         read_units * READ_HOUR * HOURS,
-        _kept(workload, workload.event_bytes),
+        _storage_dollars(workload, workload.event_bytes),
         sum(indexes) * WRITE_HOUR * HOURS,
         len(indexes) * READ_HOUR * HOURS,
-        _kept(workload, workload.index_bytes),
+        _storage_dollars(workload, workload.index_bytes),
     )
 
 
 def one_on_demand(workload: Workload) -> Bill:
-    """One on-demand table."""
+    """The bill of one on-demand table."""
     write, read_price = ON_DEMAND[TableClass.STANDARD]
     events = workload.events_per_day * HOURS / 24
     reads = (workload.reads_per_second + workload.old_reads_per_second) * workload.read_units * HOURS * 3600
     return Bill(
         events * workload.event_units * write / 1e6,
         reads * read_price / 1e6,
-        _kept(workload, workload.event_bytes),
+        _storage_dollars(workload, workload.event_bytes),
         events * workload.index_units * write / 1e6,
         0.0,
-        _kept(workload, workload.index_bytes),
+        _storage_dollars(workload, workload.index_bytes),
     )
 
 
@@ -214,13 +218,13 @@ def bills(workload: Workload) -> dict[str, Bill]:
 
 
 def existing(stream: Stream, now: datetime) -> Iterator[Period]:
-    """The periods that have a table: those made ahead, the open ones, and those that are kept."""
+    """The periods that have a table: premade, open and kept periods."""
     period = containing(now + stream.ahead, stream.period).shift(stream.premake)
     while now <= expires_at(period, stream):
         yield period
         period = period.shift(-1)
 
 
-def _kept(workload: Workload, size: float) -> float:
-    """Storage of one table that keeps as long as the rolling tables do."""
+def _storage_dollars(workload: Workload, size: float) -> float:
+    """Dollars per month for the storage of one table that keeps events as long as the rolling tables do."""
     return workload.events_per_day * workload.kept_days * size / GB * STORAGE[TableClass.STANDARD]

@@ -1,4 +1,4 @@
-"""Which of a stage's periods a command means, and why one of them cannot be archived yet. Pure but for the catalog's answers."""
+"""The periods that a command names, and the reason why a period cannot be archived yet. Pure except for the catalog."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ DONE = frozenset({State.ARCHIVED, State.DELETED})
 
 
 class NoChoice(Exception):
-    """The words of a command name no stream or no period of the stage; the message says which there are."""
+    """A command names a stream or a period that does not exist; the message says which exist."""
 
 
 def find_entries(catalog: Catalog, config: Config | None, stream: str, first: str, last: str | None) -> list[Entry]:
-    """The entries from the period ``first`` to ``last``, both included; NoChoice if a name is wrong or there is none.
+    """The entries from the period ``first`` to ``last``, both included; NoChoice if a name is wrong or no period
+    matches.
 
-    The names of streams in a message are those of ``config``: the catalog can be read for one stream at a time only.
+    A message takes the names of streams from ``config``, because the catalog can be read for one stream at a time only.
     """
     entries = list(catalog.entries(stream))
     if not entries:
@@ -32,17 +33,17 @@ def find_entries(catalog: Catalog, config: Config | None, stream: str, first: st
     start, end = (_read_label(stream, label, entries).start for label in (first, last or first))
     if end < start:
         raise NoChoice(f"{last} is before {first}: write the older period first")
-    found = [entry for entry in entries if start <= entry.period.start <= end]
-    if not found or (last is None and found[0].period.label != first):
-        known = [entry.period.label for entry in entries]
-        there = known[0] if len(known) == 1 else f"{known[0]} to {known[-1]}"
+    chosen = [entry for entry in entries if start <= entry.period.start <= end]
+    if not chosen or (last is None and chosen[0].period.label != first):
+        labels = [entry.period.label for entry in entries]
+        existing = labels[0] if len(labels) == 1 else f"{labels[0]} to {labels[-1]}"
         range_name = first if last is None else f"from {first} to {last}"
-        raise NoChoice(f"{stream} has no period {range_name}; it has {there}")
-    return found
+        raise NoChoice(f"{stream} has no period {range_name}; it has {existing}")
+    return chosen
 
 
 def why_open(entry: Entry, config: Config | None, now: datetime) -> str:
-    """Why a period that is not closed cannot be archived, and from when on it can; empty if it can."""
+    """Why a period cannot be archived yet, and from which time on it can be; empty if it can be archived."""
     name = f"{entry.stream} {entry.period.label}"
     if entry.is_open(now) and entry.opened is not None:
         until = to_text(entry.opened.until)[:16]
@@ -65,10 +66,10 @@ def why_open(entry: Entry, config: Config | None, now: datetime) -> str:
 
 def _no_stream(stream: str, catalog: Catalog, config: Config | None) -> str:
     names = [name for name in config.streams if catalog.entries(name)] if config is not None else []
-    there = (
+    existing = (
         f"; there are: {', '.join(names)}" if names else ", or it has no periods yet; --config names the stage's file"
     )
-    return f"there is no stream {stream!r}{there}"
+    return f"there is no stream {stream!r}{existing}"
 
 
 def _read_label(stream: str, label: str, entries: Sequence[Entry]) -> Period:
@@ -76,14 +77,14 @@ def _read_label(stream: str, label: str, entries: Sequence[Entry]) -> Period:
     try:
         period = from_label(label)
     except InvalidName as error:
-        raise NoChoice(f"{label!r} is no period of {stream}: {_forms(kinds)}") from error
+        raise NoChoice(f"{label!r} is not a period of {stream}: {_forms(kinds)}") from error
     if period.kind not in kinds:
         raise NoChoice(f"{stream} has no period {label!r}: {_forms(kinds)}")
     return period
 
 
 def _forms(kinds: Sequence[Kind]) -> str:
-    """How periods of these kinds are called."""
+    """The form of labels of these kinds of periods, with examples."""
     forms = [
         f"{'an' if kind is Kind.HOUR else 'a'} {kind.value} here: {containing(_EXAMPLE, kind).label}" for kind in kinds
     ]

@@ -1,4 +1,4 @@
-"""What the commands share: their options, and how they ask and answer."""
+"""The options of the commands, and the functions by which they ask and print."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ typer.BadParameter.__mro__[1].exit_code = USAGE  # type: ignore[attr-defined]
 
 
 def check_address(address: str | None) -> str | None:
-    """An endpoint as it was given; a usage error if it is no address."""
+    """An endpoint unchanged; a usage error if it is not an address."""
     parts = urlsplit(address or "http://none")
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise typer.BadParameter(f"{address!r} is no address; write such as http://127.0.0.1:4566")
+        raise typer.BadParameter(f"{address!r} is not an address; write such as http://127.0.0.1:4566")
     return address
 
 
 app = typer.Typer(
     help="Looks after a Tidetable stage: its period tables, their capacity, their archive.", no_args_is_help=True
 )
-# Wide where nobody looks at a terminal: a name that is cut off can be neither searched nor told from others.
+# Wide if the output is not a terminal: a name that is cut off can be neither searched nor distinguished.
 out, err = Console(width=None if sys.stdout.isatty() else 160), Console(stderr=True)
 
 Stage = Annotated[str, typer.Option(help="The deployed stage.", envvar="TIDETABLE_STAGE")]
@@ -56,7 +56,7 @@ DEFAULT = Path("tidetable.toml")
 
 
 def find_account(stage: str, endpoint: str | None, profile: str | None, region: str | None) -> Account:
-    """The stage's account, or the reason why it cannot be reached."""
+    """The stage's account; ends the command with the reason if it cannot be reached."""
     try:
         return connect(stage, endpoint=endpoint, profile=profile, region=region)
     except AccountError as error:
@@ -64,7 +64,7 @@ def find_account(stage: str, endpoint: str | None, profile: str | None, region: 
 
 
 def read_config(path: Path) -> Config:
-    """The configuration, or what is wrong with it."""
+    """The configuration; ends the command with its mistakes if it is not valid."""
     try:
         return load(path)
     except ConfigError as error:
@@ -72,7 +72,7 @@ def read_config(path: Path) -> Config:
 
 
 def try_config(path: Path) -> Config | None:
-    """The configuration for a command that can do without; None if there is none that can be used."""
+    """The configuration, for a command that works without it, too; None if it is missing or not valid."""
     try:
         return load(path)
     except ConfigError:
@@ -80,31 +80,31 @@ def try_config(path: Path) -> Config | None:
 
 
 def choose(account: Account, config: Path, stream: str, first: str, last: str | None) -> list[Entry]:
-    """The periods that a command names, or what is wrong with the names."""
+    """The periods that a command names; ends the command with the reason if a name is wrong."""
     try:
         return find_entries(account.catalog, try_config(config), stream, first, last)
     except NoChoice as error:
         fail(str(error))
 
 
-def attempt(what: str, act: Any) -> Any:
-    """Do something that may take minutes, with a sign of life; AccountError if it fails."""
+def attempt(task: str, act: Any) -> Any:
+    """Call ``act``, which may take minutes, and show the task with a spinner; AccountError if it fails."""
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=err, transient=True) as progress:
-        progress.add_task(what)
+        progress.add_task(task)
         return act()
 
 
-def working(what: str, act: Any) -> Any:
-    """Do something that may take minutes, with a sign of life; a failure ends the command."""
+def run_task(task: str, act: Any) -> Any:
+    """Call ``act``, which may take minutes, and show the task with a spinner; a failure ends the command."""
     try:
-        return attempt(what, act)
+        return attempt(task, act)
     except AccountError as error:
         fail(str(error))
 
 
 def show_report(report: dict[str, Any], *, as_json: bool) -> None:
-    """A run of the lifecycle, for people or for programs."""
+    """Print the report of a lifecycle run, as text or as JSON."""
     if as_json:
         print_json(report)
         return
@@ -112,11 +112,11 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
         out.print(f"[red]{trouble}")
     for change in report.get("changes", []):
         out.print(f"not in force yet: {change}", markup=False)
-    for one in report.get("backfills", []):
-        span = f"{one['stream']} from {one['from']} to {one['to']}"
-        out.print(f"open for a backfill: {span}, until {one['until']}", markup=False, soft_wrap=True)
-    for one in report.get("removed_streams", []):
-        line = f"{one['stream']} left the configuration: its {one['tables']} tables go as its last policy says"
+    for backfill in report.get("backfills", []):
+        span = f"{backfill['stream']} from {backfill['from']} to {backfill['to']}"
+        out.print(f"open for a backfill: {span}, until {backfill['until']}", markup=False, soft_wrap=True)
+    for removed in report.get("removed_streams", []):
+        line = f"{removed['stream']} left the configuration: its {removed['tables']} tables go as its last policy says"
         out.print(line, markup=False, soft_wrap=True)
     if report["skipped"]:
         out.print(f"nothing was done: {report['skipped']}")
@@ -127,30 +127,31 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
         for heading in ("action", "stream", "period", "outcome", "why"):
             grid.add_column(heading, overflow="fold")
         colours = {"failed": "red", "lost": "bold red", "deferred": "yellow", "done": "green"}
-        for one in report["actions"]:
-            why = f"{one['reason']}: {one['detail']}" if one["detail"] not in ("", one["reason"]) else one["reason"]
-            cells = one["action"], one["stream"], one["period"], one["outcome"], why
-            grid.add_row(*cells, style=colours.get(one["outcome"]))
+        for action in report["actions"]:
+            reason, detail = action["reason"], action["detail"]
+            why = f"{reason}: {detail}" if detail not in ("", reason) else reason
+            cells = action["action"], action["stream"], action["period"], action["outcome"], why
+            grid.add_row(*cells, style=colours.get(action["outcome"]))
         out.print(grid)
 
 
-def plain(number: int | None, absent: str = "") -> str:
-    """A number with its thousands apart."""
+def format_number(number: int | None, absent: str = "") -> str:
+    """A number with separators of thousands; ``absent`` for None."""
     return absent if number is None else f"{number:,}"
 
 
 def print_json(document: Any) -> None:
-    """A document for programs."""
+    """Print a document as JSON."""
     typer.echo(json.dumps(document, indent=2))
 
 
 def warn(message: str) -> None:
-    """A message that does not end the command."""
-    # Not wrapped: a path or a name broken in two can be neither searched nor copied.
+    """Print a message and go on."""
+    # The message is not wrapped: a path or a name on two lines can be neither searched nor copied.
     err.print(message, style="red", markup=False, soft_wrap=True)
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
-    """End with a message; with the code USAGE if the command was used wrongly."""
+    """End the command with a message; the code is USAGE for a usage error."""
     warn(message)
     raise typer.Exit(code)

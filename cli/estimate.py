@@ -1,4 +1,4 @@
-"""The commands that need no account: is a configuration right, what will it do, and what will it cost."""
+"""The commands that need no account: they check, simulate and price a configuration."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check(
 ) -> None:
     """Check a configuration: its mistakes (exit code 1), or its streams, the tables that they need, and warnings."""
     config = read_config(file)
-    tables = {one.stream: one.tables for one in demand(config)}
+    tables = {demanded.stream: demanded.tables for demanded in demand(config)}
     warnings = warn_about(config)
     if as_json:
         print_json({"configuration": str(file), "tables": tables, "warnings": warnings})
@@ -69,7 +69,8 @@ def simulate(
     read_bytes: ReadSize = 8192,
     as_json: AsJson = False,
 ) -> None:
-    """Show what the configuration does over time, from an empty start: tables, units of tables and indexes, and the price.
+    """Show what the configuration does over time, from an empty start: tables, units of tables and indexes, and the
+    price.
 
     With --rate each stream gets that workload, and its events, queries and storage are priced, too.
     """
@@ -105,7 +106,7 @@ def simulate(
 
 
 def _draw_life(title: str, life: list[Day], every: int) -> Grid:
-    """Every n-th day of a stream, and the last, as a table."""
+    """A table of every n-th day of a stream, and of the last day."""
     grid = Grid(title=title)
     for heading in ("day", "tables", "ahead", "open", "closed", "write units", "read units", "infrequent", "$ a day"):
         grid.add_column(heading, justify="right")
@@ -137,24 +138,24 @@ def cost(
     """Price a workload line by line, and against one provisioned and one on-demand table. --rate says what comes in."""
     try:
         if file.is_dir():
-            found = replace(read(file), batch=batch, archive_days=archive_days)
+            workload = replace(read(file), batch=batch, archive_days=archive_days)
         elif rate is None:
             fail(f"add --rate, the events per second, such as: cost {file} --rate 50 --bytes 500 --batch 100", USAGE)
         else:
             policy = choose_stream(read_config(file), stream)
             hours = by_hour(rate, night)
-            found = Workload(hours, size, reads, read_bytes, old_reads, policy, batch, archive_days)
-        found = replace(found, index_shares=read_shares(found.stream, in_index or []))
+            workload = Workload(hours, size, reads, read_bytes, old_reads, policy, batch, archive_days)
+        workload = replace(workload, index_shares=read_shares(workload.stream, in_index or []))
     except ConfigError as error:
         fail(f"{file}: {error}")
     except (OSError, TypeError, ValueError) as error:
         fail(f"{file}: {error}", USAGE if isinstance(error, ValueError) else 1)
-    lines, tables = whole_bill(found)
-    unpriced, advice = name_unpriced(found), advise(found, tables)
+    lines, tables = whole_bill(workload)
+    unpriced, advice = name_unpriced(workload), advise(workload, tables)
     if as_json:
         print_json(_document(lines, tables, unpriced, advice))
     else:
-        _print(found, lines, tables, unpriced, advice)
+        _print(workload, lines, tables, unpriced, advice)
 
 
 def _print(
@@ -178,8 +179,8 @@ def _print(
     grid = Grid(title="DynamoDB's share, in dollars a month")
     for heading in ("", "writes", "reads", "storage", "in all"):
         grid.add_column(heading, justify="left" if not heading else "right")
-    for name, one in tables.items():
-        grid.add_row(name, *(f"{dollars:,.2f}" for dollars in (one.writes, one.reads, one.storage, one.total)))
+    for name, bill in tables.items():
+        grid.add_row(name, *(f"{dollars:,.2f}" for dollars in (bill.writes, bill.reads, bill.storage, bill.total)))
     out.print(grid)
     for text in unpriced:
         out.print(f"not priced: {text}", soft_wrap=True)
@@ -189,7 +190,9 @@ def _print(
 
 def _document(lines: list[Line], tables: dict[str, Bill], unpriced: list[str], advice: list[str]) -> dict[str, Any]:
     return {
-        **{name: {"writes": one.writes, "reads": one.reads, "storage": one.storage} for name, one in tables.items()},
+        **{
+            name: {"writes": bill.writes, "reads": bill.reads, "storage": bill.storage} for name, bill in tables.items()
+        },
         "lines": [{"name": line.name, "dollars": line.dollars, "how": line.how} for line in lines],
         "not_priced": unpriced,
         "advice": advice,

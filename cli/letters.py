@@ -1,4 +1,4 @@
-"""Dead letters: what they are there for, and sending them back."""
+"""Dead letters: a summary by stream and reason, and sending them back."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tidetable.ingest.overflow import decode_message
 
 UNKNOWN = "tried too often; the drain's log has the reason"
 _BATCH = 10
-# While a message is looked at nobody else sees it; then it is back.
+# SQS hides a received message from other receivers for so long.
 _HIDDEN_SECONDS = 60
 
 
-def letters(client: Any, url: str) -> Iterator[Any]:
-    """Every message of the queue that nobody else looks at, once."""
+def receive_letters(client: Any, url: str) -> Iterator[Any]:
+    """Yield each message of the queue once, except messages that another receiver has."""
     seen: set[str] = set()
     while True:
         answer = client.receive_message(
@@ -28,45 +28,47 @@ def letters(client: Any, url: str) -> Iterator[Any]:
             MessageAttributeNames=["All"],
             WaitTimeSeconds=1,
         )
-        new = [one for one in answer.get("Messages", []) if one["MessageId"] not in seen]
+        new = [message for message in answer.get("Messages", []) if message["MessageId"] not in seen]
         if not new:
             return
-        seen |= {one["MessageId"] for one in new}
+        seen |= {message["MessageId"] for message in new}
         yield from new
 
 
 @dataclass(frozen=True)
 class Summary:
-    """How many messages there are, and how many events by stream and reason."""
+    """The number of messages, and the number of events by stream and reason."""
 
     messages: int
     events: Counter[tuple[str, str]]
 
 
-def summary(client: Any, url: str) -> Summary:
-    """What there is. The messages stay."""
-    found: Counter[tuple[str, str]] = Counter()
+def summarize(client: Any, url: str) -> Summary:
+    """Count the events of the queue; the messages stay in it."""
+    events: Counter[tuple[str, str]] = Counter()
     receipts = []
-    for one in letters(client, url):
-        found[_stream(one), _reason(one)] += _count(one)
-        receipts.append(one["ReceiptHandle"])
-    # Only now: one that is let go before the end would be received again, and be hidden.
+    for message in receive_letters(client, url):
+        events[_stream(message), _reason(message)] += _count(message)
+        receipts.append(message["ReceiptHandle"])
+    # Messages are released only at the end: a message that is visible earlier would be received again, and hidden
+    # again.
     for receipt in receipts:
         client.change_message_visibility(QueueUrl=url, ReceiptHandle=receipt, VisibilityTimeout=0)
-    return Summary(len(receipts), found)
+    return Summary(len(receipts), events)
 
 
-def replay(client: Any, dead: str, overflow: str, most: int, moved: Callable[[int], None]) -> int:
-    """Send messages back to the overflow, and only then delete them here: stopped anywhere, none is lost.
+def replay(client: Any, dead: str, overflow: str, maximum: int, report_moved: Callable[[int], None]) -> int:
+    """Send messages back to the overflow, and delete each only after it was sent: a stop at any point loses no message.
 
-    No more than ``most``, as many as there were: what cannot be written still is back in no time, and would go round for ever.
+    It sends at most ``maximum`` messages, the number at the start: events that still cannot be written come back at
+    once, and would circle for ever.
     """
     events = 0
-    for one in islice(letters(client, dead), most):
-        client.send_message(QueueUrl=overflow, MessageBody=one["Body"])
-        client.delete_message(QueueUrl=dead, ReceiptHandle=one["ReceiptHandle"])
-        events += _count(one)
-        moved(events)
+    for message in islice(receive_letters(client, dead), maximum):
+        client.send_message(QueueUrl=overflow, MessageBody=message["Body"])
+        client.delete_message(QueueUrl=dead, ReceiptHandle=message["ReceiptHandle"])
+        events += _count(message)
+        report_moved(events)
     return events
 
 
@@ -83,8 +85,8 @@ def _stream(message: Any) -> str:
 
 def _count(message: Any) -> int:
     try:
-        found = decode_message(message["Body"])
-        # What is kept in the bucket is one event at least.
-        return len(found.events) or 1
+        decoded = decode_message(message["Body"])
+        # A message whose events are in the bucket has at least one event.
+        return len(decoded.events) or 1
     except (ValueError, KeyError, TypeError):
         return 1

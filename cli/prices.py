@@ -8,8 +8,8 @@ HOURS = 730
 GB = 1e9
 # DynamoDB, per unit and hour.
 WRITE_HOUR, READ_HOUR = 0.00065, 0.00013
-# DynamoDB, per million units on demand, and per GB-month, by class. Provisioned units of the class infrequent-access are taken
-# to cost a quarter more, as its units on demand do.
+# DynamoDB, per million units on demand, and per GB-month, by class. We assume that provisioned units of the class
+# infrequent-access cost a quarter more, as its units on demand do.
 ON_DEMAND = {TableClass.STANDARD: (0.625, 0.125), TableClass.INFREQUENT: (0.78, 0.155)}
 STORAGE = {TableClass.STANDARD: 0.25, TableClass.INFREQUENT: 0.10}
 INFREQUENT_SURCHARGE = 1.25
@@ -19,12 +19,12 @@ CALL_MILLION = 0.20  # Lambda, per million requests
 GB_SECOND = 0.0000133334  # Lambda on arm64
 S3_STORAGE = 0.023  # S3 Standard, per GB-month
 
-# Assumed times of the functions. docs/performance.md measures 8.8 microseconds per event on a whole core; 512 MB are 0.29 of
-# one (AWS: 1,769 MB are one), so 30. The rest of a call is waiting for DynamoDB and Powertools' share, which no one can measure
-# without an account: 20 ms is three round trips of 5 ms and a little.
+# Assumed times of the functions. docs/performance.md measures 8.8 microseconds per event on a whole core; 512 MB are
+# 0.29 of one (AWS: 1,769 MB are one), so 30. The rest of a call is waiting for DynamoDB and Powertools' share, which no
+# one can measure without an account: 20 ms is three round trips of 5 ms and a little.
 INGEST_GB, INGEST_SECONDS, INGEST_EVENT_SECONDS = 0.5, 0.020, 0.000030
 QUERY_GB, QUERY_SECONDS = 1769 / 1024, 0.030
 # The archiver: pages of 1 MB from four segments at once, compared and compressed by two cores.
 ARCHIVER_GB, ARCHIVER_BYTES_PER_SECOND = 3008 / 1024, 10e6
-# Parquet of an event, of its bytes as stored: our examples are between 0.1 and 0.3.
+# The size of Parquet as a share of the bytes in the table: the examples of this project are between 0.1 and 0.3.
 ARCHIVE_SHARE = 0.25

@@ -1,4 +1,4 @@
-"""The command that looks at a stage as it is."""
+"""The command that shows the present state of a stage."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from cli.common import (
     err,
     fail,
     find_account,
+    format_number,
     out,
-    plain,
     print_json,
     read_config,
 )
-from cli.metrics import Taken, units_taken
-from cli.status import Row, Seen, look, row_of, strip
+from cli.metrics import ConsumedUnits, read_consumed_units
+from cli.status import ObservedPeriod, Row, mark_period, observe_periods, row_of
 from tidetable.lifecycle.known import Known, known_streams
 from tidetable.times import to_text
 
@@ -52,26 +52,26 @@ def status(
     account, configured = find_account(stage, endpoint, profile, region), read_config(config)
     now = clock.read_clock()
     known = known_streams(configured, account.catalog, now)
-    seen = _look(known, account, stream, every=every)
-    taken = _taken(account, seen, now) if metrics else None
-    found = [row_of(one, now, taken) for one in seen]
+    periods = _observe(known, account, stream, every=every)
+    consumed = _read_consumed(account, periods, now) if metrics else None
+    rows = [row_of(period, now, consumed) for period in periods]
     if as_json:
-        print_json([row.document() for row in found])
+        print_json([row.document() for row in rows])
         return
-    _draw(found, f"stage {stage}, {to_text(now)[:16]}Z")
-    new = {one.stream for one in known.news if one.removed is not None}
+    _draw(rows, f"stage {stage}, {to_text(now)[:16]}Z")
+    new = {record.stream for record in known.news if record.removed is not None}
     for name, since in known.removed.items():
-        tables = sum(len(one.tables) for one in seen if one.entry.stream == name)
+        tables = sum(len(period.tables) for period in periods if period.entry.stream == name)
         if tables:
             why = "deployed, but not in" if name in new else f"since {to_text(since)[:16]}Z no longer in"
             out.print(f"{name} is {why} {config}: its {tables} tables go as its last policy says", soft_wrap=True)
-    out.print(f"{len(found)} periods, ${sum(row.dollars for row in found):,.2f} a month as they stand")
-    if any(one.on_demand for one in seen):
-        by = "their storage alone" if taken is None else "what they took in the last 30 days, and their storage"
+    out.print(f"{len(rows)} periods, ${sum(row.dollars for row in rows):,.2f} a month as they stand")
+    if any(period.on_demand for period in periods):
+        by = "their storage alone" if consumed is None else "what they took in the last 30 days, and their storage"
         out.print(f"on-demand tables are priced by {by}")
 
 
-def _look(known: Known, account: Account, stream: str | None, *, every: bool) -> list[Seen]:
+def _observe(known: Known, account: Account, stream: str | None, *, every: bool) -> list[ObservedPeriod]:
     """The periods of one stream or of all streams, removed streams included."""
     policies = known.config.streams
     if stream is not None and stream not in policies:
@@ -79,10 +79,10 @@ def _look(known: Known, account: Account, stream: str | None, *, every: bool) ->
     for trouble in known.troubles:
         err.print(trouble, style="yellow", markup=False, soft_wrap=True)
     return [
-        one
+        period
         for name, policy in policies.items()
         if stream in (None, name)
-        for one in look(
+        for period in observe_periods(
             policy,
             account.catalog,
             account.tables,
@@ -93,8 +93,8 @@ def _look(known: Known, account: Account, stream: str | None, *, every: bool) ->
     ]
 
 
-def _draw(found: Sequence[Row], title: str) -> None:
-    """Each stream's line of time, and a row per period."""
+def _draw(rows: Sequence[Row], title: str) -> None:
+    """Print each stream's timeline, and a row per period."""
     grid = Grid(title=title)
     for heading in (
         "stream",
@@ -111,8 +111,8 @@ def _draw(found: Sequence[Row], title: str) -> None:
     ):
         grid.add_column(heading, justify="left" if heading in ("stream", "period", "state", "class") else "right")
     colours = {"open": "green", "creating": "yellow", "LOST": "bold red", "archiving": "yellow", "deleted": "dim"}
-    for row in found:
-        units = [plain(units, "on demand" if row.table_class else "") for units in (row.write, row.read)]
+    for row in rows:
+        units = [format_number(units, "on demand" if row.table_class else "") for units in (row.write, row.read)]
         size = "" if row.bytes is None else f"{row.bytes / 1e6:,.1f}"
         grid.add_row(
             *(
@@ -122,28 +122,31 @@ def _draw(found: Sequence[Row], title: str) -> None:
                 str(row.age),
                 *units,
                 row.table_class or "",
-                plain(row.items),
+                format_number(row.items),
                 size,
             ),
-            *(plain(row.archived_events), f"{row.dollars:.2f}"),
+            *(format_number(row.archived_events), f"{row.dollars:.2f}"),
             style=colours.get(row.state),
         )
-    for name in dict.fromkeys(row.stream for row in found):
-        mine = [row for row in found if row.stream == name]
-        line = Text(f"{name:>12} {mine[-1].period} ")
-        for row in reversed(mine):
-            line.append(*strip(row))
-        out.print(line.append(f" {mine[0].period}"), soft_wrap=True)
+    for name in dict.fromkeys(row.stream for row in rows):
+        own = [row for row in rows if row.stream == name]
+        line = Text(f"{name:>12} {own[-1].period} ")
+        for row in reversed(own):
+            line.append(*mark_period(row))
+        out.print(line.append(f" {own[0].period}"), soft_wrap=True)
     out.print("             oldest to newest: . ahead  # open  = closed  > archiving or restoring  a archived  ! lost")
     out.print(grid)
 
 
-def _taken(account: Account, seen: Sequence[Seen], now: datetime) -> Mapping[tuple[str, str], Taken] | None:
-    """What on-demand tables took; None, with a word of why, if CloudWatch does not tell."""
-    tables = {name: indexes for one in seen for name, indexes in one.on_demand.items()}
+def _read_consumed(
+    account: Account, periods: Sequence[ObservedPeriod], now: datetime
+) -> Mapping[tuple[str, str], ConsumedUnits] | None:
+    """The consumed units of on-demand tables; None, after a printed reason, if CloudWatch refuses."""
+    tables = {name: indexes for period in periods for name, indexes in period.on_demand.items()}
     try:
-        return units_taken(account.metrics, tables, now)
+        return read_consumed_units(account.metrics, tables, now)
     except (ClientError, BotoCoreError) as error:
-        why = f"CloudWatch does not tell what on-demand tables took: {error}; allow cloudwatch:GetMetricData, or add --no-metrics"
-        err.print(why, style="yellow", markup=False, soft_wrap=True)
+        reason = f"CloudWatch does not tell what on-demand tables took: {error}"
+        remedy = "allow cloudwatch:GetMetricData, or add --no-metrics"
+        err.print(f"{reason}; {remedy}", style="yellow", markup=False, soft_wrap=True)
         return None

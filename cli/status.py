@@ -1,4 +1,4 @@
-"""Every stream's tables as they are: one row a period."""
+"""The present state of every stream's tables: a row per period."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from cli.bill import GB, HOURS, ON_DEMAND, STORAGE, table_hour
-from cli.metrics import Taken
+from cli.metrics import ConsumedUnits
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream
 from tidetable.lifecycle.ladder import Level, age_of
@@ -16,7 +16,7 @@ from tidetable.ports import Catalog, Pools, Table, Tables
 from tidetable.times import to_text
 
 _CONCURRENCY = 16
-_STRIP = {
+_MARKS = {
     "creating": (".", "yellow"),
     "open": ("#", "green"),
     "closed": ("=", "blue"),
@@ -30,11 +30,11 @@ _STRIP = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A period's table, and the table beside it if it has that.
+    """A period with its table and, if it has one, the table of chunks beside it.
 
-    ``dollars`` is its price for a month: provisioned units as they stand, units on demand as they were ``taken_write`` and
-    ``taken_read`` in the last 30 days (None if that is not known), storage by its size of up to six hours ago; indexes count
-    each time. ``backfill_until`` is the end of the backfill that it is open for, ``removed_since`` the time at which its
+    ``dollars`` is the price for a month: present provisioned units, units on demand by ``taken_write`` and
+    ``taken_read``, which are the units of the last 30 days (None if unknown), and storage by the size of up to six
+    hours ago, each with indexes. ``backfill_until`` is the end of its backfill, ``removed_since`` the time at which its
     stream left the configuration.
     """
 
@@ -61,14 +61,14 @@ class Row:
 
     @property
     def shown_state(self) -> str:
-        """The state, and until when it is open for a backfill."""
+        """The state, with the end of a backfill."""
         until = self.backfill_until
         return self.state if until is None else f"{self.state} for a backfill until {until[:16]}Z"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A period, the tables of it that exist, by their names, and its stream's policy."""
+class ObservedPeriod:
+    """A period, its existing tables by their names, and its stream's policy."""
 
     entry: Entry
     stream: Stream
@@ -77,12 +77,13 @@ class Seen:
 
     @property
     def on_demand(self) -> dict[str, list[str]]:
-        """The names of its on-demand tables, each with those of its indexes."""
-        indexes = [one.name for one in self.entry.layout.indexes]
-        return {name: indexes if name == self.entry.table else [] for name, one in self.tables.items() if one.on_demand}
+        """The names of its on-demand tables, each with the names of its indexes."""
+        indexes = [index.name for index in self.entry.layout.indexes]
+        on_demand = [name for name, table in self.tables.items() if table.on_demand]
+        return {name: indexes if name == self.entry.table else [] for name in on_demand}
 
 
-def look(
+def observe_periods(
     stream: Stream,
     catalog: Catalog,
     tables: Tables,
@@ -90,31 +91,38 @@ def look(
     *,
     all_periods: bool,
     removed: datetime | None = None,
-) -> list[Seen]:
+) -> list[ObservedPeriod]:
     """The stream's periods, newest first; deleted periods only if ``all_periods``."""
-    # Before the horizon there are only deleted periods, in a long life very many.
+    # Before the horizon all periods are deleted, and after some years there are very many of them.
     start = None if all_periods else catalog.horizon(stream.name)
-    found = [one for one in catalog.entries(stream.name, start) if all_periods or one.state is not State.DELETED]
-    names = [name for one in found if one.state is not State.DELETED for name in one.tables]
+    entries = [
+        entry for entry in catalog.entries(stream.name, start) if all_periods or entry.state is not State.DELETED
+    ]
+    names = [name for entry in entries if entry.state is not State.DELETED for name in entry.tables]
     with pools(_CONCURRENCY) as pool:
         described = dict(zip(names, pool.map(tables.describe, names), strict=True))
-    there = {name: table for name, table in described.items() if table is not None}
+    existing = {name: table for name, table in described.items() if table is not None}
     return [
-        Seen(one, stream, {name: there[name] for name in one.tables if name in there}, removed) for one in found[::-1]
+        ObservedPeriod(entry, stream, {name: existing[name] for name in entry.tables if name in existing}, removed)
+        for entry in entries[::-1]
     ]
 
 
-def row_of(seen: Seen, now: datetime, taken: Mapping[tuple[str, str], Taken] | None) -> Row:
-    """The period as it is shown; ``taken`` is None if nobody knows what tables took."""
-    entry, stream = seen.entry, seen.stream
-    table = seen.tables.get(entry.table)
+def row_of(period: ObservedPeriod, now: datetime, consumed: Mapping[tuple[str, str], ConsumedUnits] | None) -> Row:
+    """The row of a period; ``consumed`` is None if the consumed units are unknown."""
+    entry, stream = period.entry, period.stream
+    table = period.tables.get(entry.table)
     missing = table is None and entry.state not in (State.DELETED, State.ARCHIVED)
     units = (
-        [taken.get((name, one), Taken()) for name, names in seen.on_demand.items() for one in ("", *names)]
-        if taken
+        [
+            consumed.get((name, index), ConsumedUnits())
+            for name, names in period.on_demand.items()
+            for index in ("", *names)
+        ]
+        if consumed
         else []
     )
-    known = taken is not None and bool(seen.on_demand)
+    known = consumed is not None and bool(period.on_demand)
     return Row(
         stream=entry.stream,
         period=entry.period.label,
@@ -124,33 +132,37 @@ def row_of(seen: Seen, now: datetime, taken: Mapping[tuple[str, str], Taken] | N
         read=table.read if table is not None else None,
         table_class=table.table_class.value if table is not None else None,
         items=table.item_count if table is not None else None,
-        bytes=sum(_bytes(one) for one in seen.tables.values()) if table is not None else None,
+        bytes=sum(_bytes(stored) for stored in period.tables.values()) if table is not None else None,
         archived_events=entry.archive.events if entry.archive is not None else None,
-        dollars=sum(_dollars(one, name, seen, taken or {}) for name, one in seen.tables.items()),
+        dollars=sum(_dollars(priced, name, period, consumed or {}) for name, priced in period.tables.items()),
         ahead=entry.period.start > now + stream.ahead,
-        taken_write=sum(one.write for one in units) if known else None,
-        taken_read=sum(one.read for one in units) if known else None,
+        taken_write=sum(resource.write for resource in units) if known else None,
+        taken_read=sum(resource.read for resource in units) if known else None,
         backfill_until=to_text(entry.opened.until) if entry.opened is not None and entry.is_open(now) else None,
-        removed_since=to_text(seen.removed) if seen.removed is not None else None,
+        removed_since=to_text(period.removed) if period.removed is not None else None,
     )
 
 
-def strip(row: Row) -> tuple[str, str]:
-    """A period in a stream's line of time: one character, and its colour."""
+def mark_period(row: Row) -> tuple[str, str]:
+    """A period's mark in a stream's timeline: a character and its colour."""
     ahead = row.state == "open" and row.ahead
-    return (".", "cyan") if ahead else _STRIP.get(row.state, ("?", ""))
+    return (".", "cyan") if ahead else _MARKS.get(row.state, ("?", ""))
 
 
 def _bytes(table: Table) -> int:
-    """What is stored: DynamoDB counts each index apart from its table."""
+    """The stored bytes of a table and its indexes, which DynamoDB counts separately."""
     return table.size_bytes + sum(size for _, size in table.index_sizes.values())
 
 
-def _dollars(table: Table, name: str, seen: Seen, taken: Mapping[tuple[str, str], Taken]) -> float:
+def _dollars(
+    table: Table, name: str, period: ObservedPeriod, consumed: Mapping[tuple[str, str], ConsumedUnits]
+) -> float:
     storage = _bytes(table) / GB * STORAGE[table.table_class]
     if table.on_demand:
         write, read = ON_DEMAND[table.table_class]
-        units = [taken.get((name, one), Taken()) for one in ("", *seen.on_demand[name])]
-        return storage + sum(one.write * write + one.read * read for one in units) / 1e6
-    held = [(table.write, table.read), *table.index_units.values()]
-    return storage + sum(sum(table_hour(Level(write, read, table.table_class, ""))) for write, read in held) * HOURS
+        units = [consumed.get((name, index), ConsumedUnits()) for index in ("", *period.on_demand[name])]
+        return storage + sum(resource.write * write + resource.read * read for resource in units) / 1e6
+    provisioned = [(table.write, table.read), *table.index_units.values()]
+    return (
+        storage + sum(sum(table_hour(Level(write, read, table.table_class, ""))) for write, read in provisioned) * HOURS
+    )

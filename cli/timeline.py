@@ -1,4 +1,4 @@
-"""The ladder over time: what a stream's tables are, and cost, day by day from an empty start. Pure."""
+"""The ladder over time: a stream's tables and their price, day by day from an empty start. Pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from tidetable.lifecycle.ladder import level_of
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """A stream at one instant: tables ahead, open and closed; units of all, indexes' too; tables in the cheap class.
+    """A stream at one instant: tables ahead, open and closed; units of tables and indexes; tables in the cheap class.
 
-    ``dollars`` are those of that day: of provisioned units, and with a workload of its events, queries and storage as well.
+    ``dollars`` is the price of the day: of provisioned units and, with a workload, of events, queries and storage as
+    well.
     """
 
     at: datetime
@@ -31,22 +32,22 @@ class Day:
 
     @property
     def tables(self) -> int:
-        """All of them."""
+        """The number of tables."""
         return self.ahead + self.open + self.closed
 
 
 def simulate(stream: Stream, start: datetime, days: int, workload: Workload | None = None) -> Iterator[Day]:
-    """A day at a time, as if the stream had been deployed at ``start``."""
+    """Yield a day at a time, as if the stream had been deployed at ``start``."""
     for number in range(days + 1):
         now = start + timedelta(days=number)
-        yield _at(stream, start, now, workload)
+        yield _day_at(stream, start, now, workload)
 
 
-def _at(stream: Stream, start: datetime, now: datetime, workload: Workload | None) -> Day:
+def _day_at(stream: Stream, start: datetime, now: datetime, workload: Workload | None) -> Day:
     ahead = opened = closed = write = read = infrequent = 0
     hourly = 0.0
     for period in existing(stream, now):
-        # What ended before the first writable window never had a table.
+        # A period that ended before the first writable window never had a table.
         if period.end <= start - stream.late:
             break
         level = level_of(period, stream, now)
@@ -61,12 +62,12 @@ def _at(stream: Stream, start: datetime, now: datetime, workload: Workload | Non
             opened += 1
         else:
             closed += 1
-    dollars = 24 * hourly if workload is None else _day(workload, start, now)
+    dollars = 24 * hourly if workload is None else _day_dollars(workload, start, now)
     return Day(now, ahead, opened, closed, write, read, infrequent, dollars)
 
 
-def _day(workload: Workload, start: datetime, now: datetime) -> float:
-    """DynamoDB's bill of the 24 hours that end at an instant, or of the first as if it went on so."""
+def _day_dollars(workload: Workload, start: datetime, now: datetime) -> float:
+    """DynamoDB's bill of the 24 hours up to an instant; on the first day, of 24 hours from the start."""
     first = max(start, now - timedelta(hours=23))
     hours = [hour_of(workload, first + timedelta(hours=number), start).total for number in range(24)]
     return sum(hours)
@@ -77,7 +78,7 @@ def svg(name: str, days: list[Day]) -> str:
     width, height = 760, 220
     units, tables = max(max(day.write for day in days), 1), max(day.tables for day in days)
     step = (width - 60) / len(days)
-    parts = [
+    elements = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
         f"<title>{name}: write units and tables by day</title>",
         f'<rect width="{width}" height="{height}" fill="#fff"/>',
@@ -85,16 +86,18 @@ def svg(name: str, days: list[Day]) -> str:
     for number, day in enumerate(days):
         bar = 150 * day.write / units
         left, top = 30 + number * step, 180 - bar
-        parts.append(f'<rect x="{left:.1f}" y="{top:.1f}" width="{step * 0.8:.1f}" height="{bar:.1f}" fill="#1f6f8b"/>')
+        elements.append(
+            f'<rect x="{left:.1f}" y="{top:.1f}" width="{step * 0.8:.1f}" height="{bar:.1f}" fill="#1f6f8b"/>'
+        )
     points = " ".join(
         f"{30 + (number + 0.4) * step:.1f},{180 - 150 * day.tables / max(tables, 1):.1f}"
         for number, day in enumerate(days)
     )
-    parts += [
+    elements += [
         f'<polyline points="{points}" fill="none" stroke="#e6b34d" stroke-width="2"/>',
         f'<text x="30" y="204" fill="#1f6f8b">{name}: write units, up to {units}</text>',
         f'<text x="400" y="204" fill="#b8860b">tables, up to {tables}</text>',
         "</svg>",
         "",
     ]
-    return "\n".join(parts)
+    return "\n".join(elements)

@@ -1,4 +1,4 @@
-"""The whole bill, line by line: DynamoDB's of rolling tables, and what else the stage pays for; and what is not priced."""
+"""The whole bill, line by line: DynamoDB with rolling tables, the other services, and a list of what is not priced."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SECONDS = HOURS * 3600
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a month's bill, and how its figure comes about."""
+    """A line of a month's bill; ``how`` explains its amount."""
 
     name: str
     dollars: float
@@ -43,49 +43,49 @@ class Line:
 
 
 def price_lines(workload: Workload, tables: Bill) -> list[Line]:
-    """Every line: of the rolling tables' bill, then of the gateway, the functions and the archive."""
+    """The lines of the rolling tables' bill, of the gateway, the functions and the archive."""
     return [*_dynamodb(workload, tables), *_requests(workload), *_archive(workload)]
 
 
 def name_unpriced(workload: Workload) -> list[str]:
-    """What of this workload no line prices."""
+    """The costs of this workload that no line prices."""
     stream = workload.stream
-    found = [
+    unpriced = [
         "CloudWatch (logs, metrics, alarms), data that leaves AWS, the lifecycle's own runs (cents), retries",
         "free tiers and discounts for volume",
     ]
     if stream.versions == "keep" or stream.cold:
-        found.append("versions and cold fields: each is one more item, at a write unit per KB begun")
+        unpriced.append("versions and cold fields: each is one more item, at a write unit per KB begun")
     if stream.large.beyond == "s3":
-        found.append("large values in S3")
+        unpriced.append("large values in S3")
     if stream.capacity.warm is not None:
-        found.append("warm throughput, which is charged once per table")
+        unpriced.append("warm throughput, which is charged once per table")
     if stream.capacity.autoscaling is not None:
-        found.append("auto scaling: the ladder's units are priced")
+        unpriced.append("auto scaling: the ladder's units are priced")
     if stream.table.encryption != "aws-owned":
-        found.append("the requests to the KMS key")
-    return found
+        unpriced.append("the requests to the KMS key")
+    return unpriced
 
 
 def advise(workload: Workload, tables: dict[str, Bill]) -> list[str]:
-    """Which other arrangement would be cheaper at DynamoDB, plainly, with its price."""
-    ours, one, on_demand = (bill.total for bill in tables.values())
+    """Name the arrangements that would be cheaper at DynamoDB, with their prices."""
+    ours, provisioned, on_demand = (bill.total for bill in tables.values())
     other = rolling_on_demand(workload).total
-    found = []
+    advice = []
     if other < 0.95 * ours:
-        found.append(
+        advice.append(
             f'mode = "on-demand" for this stream would be cheaper: ${other:,.2f} instead of ${ours:,.2f} a month'
         )
-    best, price = min((("provisioned", one), ("on-demand", on_demand)), key=lambda pair: pair[1])
+    best, price = min((("provisioned", provisioned), ("on-demand", on_demand)), key=lambda pair: pair[1])
     if price < 0.95 * min(ours, other):
-        found.append(
+        advice.append(
             f"one plain {best} table would be cheaper: ${price:,.2f} a month. It deletes by time to live, has no archive, and "
             "one capacity for new and old events"
         )
     requests = sum(line.dollars for line in _requests(workload) if line.name == "API Gateway")
     if workload.batch < 10 and requests > ours:
-        found.append(f"send batches: at {workload.batch} events per request the gateway costs more than the tables")
-    return found
+        advice.append(f"send batches: at {workload.batch} events per request the gateway costs more than the tables")
+    return advice
 
 
 def _dynamodb(workload: Workload, tables: Bill) -> list[Line]:
@@ -150,7 +150,7 @@ def _archive(workload: Workload) -> list[Line]:
 
 
 def _export(workload: Workload, stored: float) -> float:
-    """Reads of a month's exports, beyond what the tables are provisioned for anyway."""
+    """Dollars of the reads of a month's exports, without the read units that the tables have anyway."""
     stream = workload.stream
     step = _step_at_export(workload)
     if stream.capacity.on_demand(step):
@@ -165,11 +165,11 @@ def _export(workload: Workload, stored: float) -> float:
 
 
 def _step_at_export(workload: Workload) -> Step:
-    """The step of the ladder in which an expired table is."""
+    """The step of the ladder for an expired table."""
     return workload.stream.capacity.step_at(max(1, workload.stream.retention))
 
 
 def whole_bill(workload: Workload) -> tuple[list[Line], dict[str, Bill]]:
-    """Every line of the rolling tables' bill, and DynamoDB's bill of each plan."""
+    """All lines of the rolling tables' bill, and DynamoDB's bill of each plan."""
     tables = bills(workload)
     return price_lines(workload, next(iter(tables.values()))), tables

@@ -1,4 +1,4 @@
-"""Events that come in and queries of them: the workload that the commands price."""
+"""The workload that the commands price: incoming events, and queries."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from tidetable.periods import Period, containing
 
 # The hours of `--night`, in UTC.
 NIGHT = frozenset({23, 0, 1, 2, 3, 4, 5, 6})
-# What an index of keys alone holds of an event: the keys of table and index, and their names.
+# The bytes of an event in an index of keys alone: the keys of table and index, and their names.
 KEYS_BYTES = 200
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Events and queries by the hour of the day, in UTC. ``index_shares``: how many of the events are in an index, 0 to 1."""
+    """Events and queries by the hour of the day, in UTC.
+
+    ``index_shares`` is the share of events in an index, 0 to 1.
+    """
 
     events_per_second: list[float]
     event_bytes: int
@@ -63,50 +66,50 @@ class Workload:
         return self.share_of(index) * ceil(self.bytes_in(index) / 1024)
 
     def share_of(self, index: IndexPolicy) -> float:
-        """How many of the events are in an index."""
+        """The share of events that are in an index, 0 to 1."""
         return self.index_shares.get(index.name, 1.0)
 
     def bytes_in(self, index: IndexPolicy) -> int:
-        """Bytes of an event in an index: of a list of fields at most the whole event's."""
+        """Bytes of an event in an index; an index of some fields counts as the whole event."""
         return min(self.event_bytes, KEYS_BYTES) if index.project == "keys" else self.event_bytes
 
-    def held(self, period: Period, now: datetime) -> float:
-        """Events in a period's table: it fills by the hour."""
+    def count_events(self, period: Period, now: datetime) -> float:
+        """The number of events in a period's table, which fills by the hour."""
         end = min(now, period.end)
         days = max(0, (end - period.start) // timedelta(days=1))
-        at, count = period.start + timedelta(days=days), days * self.events_per_day
-        while at < end:
-            count += self.events_per_second[at.hour] * min((end - at).total_seconds(), 3600)
-            at += timedelta(hours=1)
+        hour, count = period.start + timedelta(days=days), days * self.events_per_day
+        while hour < end:
+            count += self.events_per_second[hour.hour] * min((end - hour).total_seconds(), 3600)
+            hour += timedelta(hours=1)
         return count
 
     @property
     def period_days(self) -> float:
-        """Length of a period in days, of a month June's."""
+        """Length of a period in days; a month counts as June."""
         period = containing(datetime(2026, 6, 1, tzinfo=UTC), self.stream.period)
         return (period.end - period.start) / timedelta(days=1)
 
     @property
     def kept_days(self) -> float:
-        """For how many days an event is kept in a table."""
+        """The number of days for which an event is kept in a table."""
         return self.stream.retention * self.period_days
 
 
 def read(folder: Path) -> Workload:
-    """A folder's workload.toml, and the one stream of its tidetable.toml."""
+    """Read a folder's workload.toml, and the only stream of its tidetable.toml."""
     stream = choose_stream(load(folder / "tidetable.toml"), None)
     return Workload(stream=stream, **tomllib.loads((folder / "workload.toml").read_text()))
 
 
 def choose_stream(config: Config, name: str | None) -> Stream:
-    """The named stream, or the only one; ValueError names those that there are."""
+    """The named stream, or the only stream; ValueError names the existing streams."""
     names = ", ".join(config.streams)
     if name is None and len(config.streams) > 1:
         raise ValueError(f"the configuration has several streams: add --stream with one of {names}")
-    found = config.streams.get(name) if name is not None else next(iter(config.streams.values()))
-    if found is None:
+    stream = config.streams.get(name) if name is not None else next(iter(config.streams.values()))
+    if stream is None:
         raise ValueError(f"there is no stream {name!r}; there are: {names}")
-    return found
+    return stream
 
 
 def by_hour(rate: float, night: float | None) -> list[float]:
@@ -115,7 +118,7 @@ def by_hour(rate: float, night: float | None) -> list[float]:
 
 
 def read_shares(stream: Stream, words: list[str]) -> dict[str, float]:
-    """Shares of events by index, from words such as ``by_error=0.01``; ValueError says what is wrong with one."""
+    """Shares of events by index, from words such as ``by_error=0.01``; ValueError describes a wrong word."""
     names = [index.name for index in stream.index]
     shares = {}
     for word in words:

@@ -1,4 +1,4 @@
-"""Findings of cdk-nag's AwsSolutions rules that stand on purpose, each with its reason."""
+"""The findings of cdk-nag's AwsSolutions rules that the stack accepts, each with its reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REASONS: dict[str, str] = {
     "APIG3": "A web ACL costs by the month and by the request, and its rules are the account's; attach one to the stage",
     "APIG4": _BY_KEY_OR_SIGNATURE,
     "COG4": _BY_KEY_OR_SIGNATURE,
-    "L1": "Python 3.13 is what the bundled wheels are built for; it changes with them, not with the newest runtime",
+    "L1": "The bundled wheels are built for Python 3.13; the runtime changes with them, not with the newest runtime",
     "SQS3": "These queues are the dead-letter queues",
     "IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole]": (
         "The CDK's provider framework brings this role for its own function, which only logs and calls ours"
@@ -28,8 +28,8 @@ _WITH_TRACING = {"IAM5[Resource::*]": "X-Ray's write actions know no resources"}
 
 
 def acknowledge(stack: Stack, *, stage: str, tracing: bool, bucket: Construct, invoked: list[Construct]) -> None:
-    """Record the reasons on the stack: for the rules above, and for the wildcards that its roles need."""
-    # As the rules spell ARNs: by name what the template leaves to CloudFormation.
+    """Record on the stack the reasons for the rules above, and for the wildcards that its roles need."""
+    # The rules write placeholders such as <AWS::Region> for what the template leaves to CloudFormation.
     region = "<AWS::Region>" if Token.is_unresolved(stack.region) else stack.region
     account = "<AWS::AccountId>" if Token.is_unresolved(stack.account) else stack.account
     prefix = table_prefix(stage)
@@ -44,7 +44,7 @@ def acknowledge(stack: Stack, *, stage: str, tracing: bool, bucket: Construct, i
         f"IAM5[Resource::<{_id(bucket)}.Arn>/large/*]": "Large values, under the one prefix that they use",
         f"IAM5[Resource::<{_id(bucket)}.Arn>/overflow/*]": "Messages too large for their queue, under their one prefix",
     }
-    # Without tracing nothing needs it, and acknowledging it all the same would hide any other wildcard.
+    # Without tracing no role needs this wildcard, and acknowledging it anyway would hide any other wildcard.
     if tracing:
         reasons |= _WITH_TRACING
     for function in invoked:

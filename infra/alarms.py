@@ -1,4 +1,4 @@
-"""Alarms: each says what is wrong and which section of docs/runbook.md says what to do."""
+"""Alarms: each describes the fault, and names the section of docs/runbook.md that describes the remedy."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Alarms(Construct):
             "Three runs of the lifecycle ended with failed actions: tables may be missing, or cost more than they should.",
             periods=3,
             below=True,
-            missing_is_bad=False,  # LifecycleNotRunning tells that
+            missing_is_bad=False,  # LifecycleNotRunning reports missing runs
         )
         running = self._alarm(
             "LifecycleNotRunning",
@@ -65,7 +65,7 @@ class Alarms(Construct):
             periods=4,
             below=True,
         )
-        # Its metric has nothing before the first run: it is made once runs are due, and goes before they end.
+        # Its metric is empty before the first run, so the alarm is created after the schedule, and deleted before it.
         running.node.add_dependency(lifecycle.schedule)
         self._alarm(
             "LifecycleUndelivered",
@@ -124,7 +124,7 @@ class Alarms(Construct):
         self,
         id: str,
         metric: cloudwatch.Metric,
-        what: str,
+        description: str,
         *,
         threshold: float = 1,
         periods: int = 1,
@@ -142,7 +142,7 @@ class Alarms(Construct):
             evaluation_periods=periods,
             comparison_operator=operator.LESS_THAN_THRESHOLD if below else operator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
             treat_missing_data=missing.BREACHING if breaching else missing.NOT_BREACHING,
-            alarm_description=f"{what} What to do: docs/runbook.md#{id.lower()}",
+            alarm_description=f"{description} What to do: docs/runbook.md#{id.lower()}",
         )
         self._targets.watch(alarm)
         return alarm

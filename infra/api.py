@@ -15,12 +15,12 @@ from infra.cors import allow_preflights, gateway_headers
 from infra.function import Common
 
 _STAGE = "api"
-# Below this an answer fits into one packet anyway, and compressing it may make it larger.
+# A smaller answer fits into one packet anyway, and compression may make it larger.
 _COMPRESSED_FROM = Size.kibibytes(1)
-# Per second, and at once: anybody may call this route, and each call runs a function.
+# Requests per second and burst: anybody may call this route, and each call runs a function.
 _HEALTH_RATE, _HEALTH_BURST = 2, 10
 
-# What the gateway answers by itself, as problem details: (kind of answer, status, code, what to do).
+# The gateway's own answers as problem details: (kind of answer, status, code, remedy).
 _PROBLEMS: list[tuple[apigateway.ResponseType, int, str, str]] = [
     (apigateway.ResponseType.BAD_REQUEST_BODY, 400, "bad_request", "The body is not valid."),
     (apigateway.ResponseType.BAD_REQUEST_PARAMETERS, 400, "bad_request", "The parameters are not valid."),
@@ -59,8 +59,9 @@ _TITLES = {
     504: "Gateway Timeout",
 }
 _Field = apigateway.AccessLogField
-# Who called what, how it ended and how long it took. Keys by their id: the key itself is a secret. No query strings: they
-# hold values of events. `requestId` is the answer's header Tidetable-Request-Id, and `api_request_id` in the function's log.
+# Who called what, how it ended and how long it took. Keys by their id: the key itself is a secret. No query strings:
+# they hold values of events. `requestId` is the answer's header Tidetable-Request-Id, and `api_request_id` in the
+# function's log.
 _ACCESS = {
     "requestId": _Field.context_request_id(),
     "extendedRequestId": _Field.context_extended_request_id(),
@@ -102,11 +103,12 @@ class Api(Construct):
             rest_api_name=f"tidetable-{common.stage}",
             description="Tidetable: time-series events in and out",
             endpoint_types=[apigateway.EndpointType.REGIONAL],
-            # Every body travels as bytes, so that gzip arrives as it was sent whatever its Content-Type says.
+            # The gateway passes every body as bytes, so that gzip arrives unchanged with any Content-Type.
             binary_media_types=["*/*"],
             min_compression_size=_COMPRESSED_FROM,
-            # The account has one role per Region for all its APIs' logs, and a stage with logs cannot be made without. Kept
-            # whatever happens, as other APIs may log with it by then; its name is generated, and stands in nobody's way.
+            # The account has one role per Region for the logs of all its APIs, and a stage with logs needs it. The role
+            # is kept when the stack is deleted, as other APIs may use it by then; its generated name collides with no
+            # other role.
             cloud_watch_role=policy.logging_role == "stage",
             cloud_watch_role_removal_policy=RemovalPolicy.RETAIN if policy.logging_role == "stage" else None,
             deploy_options=apigateway.StageOptions(
@@ -114,7 +116,8 @@ class Api(Construct):
                 throttling_rate_limit=policy.rate,
                 throttling_burst_limit=policy.burst,
                 tracing_enabled=common.config.observability.tracing,
-                # Per route and method they cost up to $13.50 a month; the alarms need the stage's own, which are free.
+                # Metrics per route and method cost up to $13.50 per month; the alarms use the stage's metrics, which
+                # are free.
                 metrics_enabled=False,
                 logging_level=apigateway.MethodLoggingLevel.ERROR,
                 data_trace_enabled=False,
@@ -145,7 +148,7 @@ class Api(Construct):
     def _routes(self, ingest: lambda_.IFunction, query: lambda_.IFunction, origins: Sequence[str]) -> None:
         reads = apigateway.LambdaIntegration(query, allow_test_invoke=False)
         version = self.rest.root.add_resource("v1")
-        # Monitors and load balancers have no key, and the answer tells nothing.
+        # Monitors and load balancers have no key, and the answer contains no data.
         health = version.add_resource("health")
         health.add_method("GET", reads, api_key_required=False, authorization_type=apigateway.AuthorizationType.NONE)
         streams = version.add_resource("streams")
@@ -173,12 +176,12 @@ class Api(Construct):
             type=kind,
             status_code=str(status),
             response_headers=headers,
-            # AWS puts a variable's value in, and runs no other template language here.
+            # AWS substitutes variables here, but runs no template language.
             templates={"application/json": json.dumps(document | {"request_id": "$context.requestId"})},
         )
 
     def _other_refusals(self) -> None:
-        """Refusals of kinds that AWS adds keep their status, which a template cannot name, and get the same headers."""
+        """Add the headers to the other refusals; they keep their status, which a template cannot name."""
         self.rest.add_gateway_response(
             "ProblemOther", type=apigateway.ResponseType.DEFAULT_4_XX, response_headers=self._headers
         )

@@ -17,16 +17,16 @@ from aws_cdk import AssetHashType
 from aws_cdk import aws_lambda as lambda_
 
 RUNTIME = "3.13"
-# What pip may fetch for Lambda's arm64 machines, whatever machine runs the synth.
+# The platforms for which pip fetches packages: Lambda's arm64 machines, whatever machine runs the synth.
 _TARGET = [
     *("--platform", "manylinux2014_aarch64", "--platform", "manylinux_2_28_aarch64"),
     *("--implementation", "cp", "--python-version", RUNTIME, "--only-binary=:all:"),
 ]
-# Nothing that runs; leaving them out keeps pyarrow within Lambda's 250 MB.
+# Files that functions do not need; without them pyarrow fits into Lambda's 250 MB.
 _CLUTTER = ("__pycache__", "tests", "include", "bin", "libarrow_flight*")
 _OWN = ("handlers", "aws", "tidetable")
-# What every file of an asset may be, whatever the umask of the machine: functions run as another user than the files' owner,
-# and the command line packs files with their modes (aws/aws-cdk#8233).
+# The modes of an asset's files and folders, whatever the umask of the machine: functions run as another user than the
+# files' owner, and the CDK packs files with their modes (aws/aws-cdk#8233).
 _FILE_MODE, _FOLDER_MODE = 0o644, 0o755
 _NO_BYTECODE = (
     f"There is no python{RUNTIME} on this machine: the functions go without bytecode, which makes their cold starts slower, and a"
@@ -45,17 +45,17 @@ class Assets:
         self._local = stage == "local"
 
     def slim(self) -> lambda_.Code:
-        """For the functions on the hot path."""
+        """The asset of the functions on the hot path."""
         if self.interpreter is None:
             sys.stderr.write(f"{_NO_BYTECODE}\n")
         return self._code("requirements.txt")
 
     def archive(self) -> lambda_.Code:
-        """With pyarrow, for the functions that write and read Parquet."""
+        """The asset of the functions that write and read Parquet, with pyarrow."""
         return self._code("requirements-archive.txt")
 
     def pip_command(self, requirements: str, target: Path) -> list[str]:
-        """The pip command that fetches an asset's dependencies: every one of them, at the version and hash of the lock file."""
+        """The pip command that fetches all dependencies of an asset, at the versions and hashes of the lock file."""
         command = [
             sys.executable,
             "-m",
@@ -72,7 +72,7 @@ class Assets:
 
     @property
     def _bytecode(self) -> bytes:
-        """Whether there is bytecode in the assets: with and without are different assets."""
+        """A mark in the asset's hash: assets with and without bytecode are different assets."""
         return b"compiled" if self.interpreter is not None else b"sources alone"
 
     @property
@@ -84,7 +84,7 @@ class Assets:
         return lambda_.Code.from_asset(str(folder), asset_hash_type=AssetHashType.CUSTOM, asset_hash=folder.name)
 
     def build(self, requirements: str) -> Path:
-        """The folder of an asset, built if nothing has the same content yet."""
+        """The folder of an asset; builds it unless a folder with the same content exists."""
         packages = self._packages(requirements)
         sources = sorted(path for path in self._lambdas.rglob("*") if path.suffix in {".py", ".txt"})
         content = [packages.name.encode(), self._config.read_bytes(), self._bytecode, b"readable"]
@@ -116,31 +116,35 @@ class Assets:
         return folder
 
     def _compile(self, path: Path) -> None:
-        """Compile in place, for a bytecode that is taken as it is: where functions run nothing can be written, and a file that is
-        newer than its bytecode, as those of an archive are, would be compiled at every cold start.
+        """Compile in place, to bytecode that Python uses without a check of the source's time.
+
+        Functions cannot write files. A source that is newer than its bytecode, as in an unpacked archive, would be
+        compiled at every cold start.
         """
         interpreter = self.interpreter
         if interpreter is None or not path.exists():
             return
         command = [interpreter, "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash", str(path)]
-        # A module for another Python, of which packages have some, does not compile; it is not imported either.
+        # Some packages have modules for other versions of Python: they do not compile, but nothing imports them.
         subprocess.run(command, check=False, stdout=subprocess.DEVNULL)  # noqa: S603 - our own command
 
     @cached_property
     def interpreter(self) -> str | None:
-        """A Python of the version that runs the functions, if this machine has one: bytecode is of one version only."""
+        """A Python of the functions' version; None if this machine has none. Bytecode fits one version only."""
         if self._local:
             return sys.executable
         if sys.version_info[:2] == tuple(map(int, RUNTIME.split("."))):
             return sys.executable
-        found = shutil.which(f"python{RUNTIME}")
-        # A version manager's command may be there without the version.
-        works = found and subprocess.run([found, "-c", ""], check=False, capture_output=True).returncode == 0  # noqa: S603
-        return found if works else None
+        command = shutil.which(f"python{RUNTIME}")
+        # A version manager may provide the command without the version.
+        works = command and subprocess.run([command, "-c", ""], check=False, capture_output=True).returncode == 0  # noqa: S603
+        return command if works else None
 
 
 def lock_file(requirements: str) -> str:
-    """The file with the versions and hashes of all that a requirements file brings along, such as ``requirements.lock``."""
+    """The file with versions and hashes of a requirements file's packages and dependencies,
+    such as ``requirements.lock``.
+    """
     return requirements.removesuffix(".txt") + ".lock"
 
 
@@ -153,7 +157,7 @@ def _make_readable(folder: Path) -> None:
 
 @contextmanager
 def _building(folder: Path) -> Iterator[Path]:
-    """A folder to build in, which takes its name once it is whole. Two builds at once are two builds, and one is kept."""
+    """A folder to build in; it takes its final name when it is complete. Of two builds at once, one is kept."""
     folder.parent.mkdir(exist_ok=True)
     with TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as name:
         partial = Path(name) / "built"
@@ -166,8 +170,8 @@ def _building(folder: Path) -> Iterator[Path]:
                 raise
 
 
-def _digest(parts: list[bytes]) -> str:
+def _digest(contents: list[bytes]) -> str:
     total = sha256()
-    for part in parts:
-        total.update(sha256(part).digest())
+    for content in contents:
+        total.update(sha256(content).digest())
     return total.hexdigest()

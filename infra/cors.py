@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from aws_cdk import aws_apigateway as apigateway
 
-# What a page may send: the key or the parts of a signature, and what the API looks at.
+# The headers that a page may send: the key or the members of a signature, and the headers that the API reads.
 _HEADERS = "Authorization,Content-Type,Prefer,X-Api-Key,X-Amz-Content-Sha256,X-Amz-Date,X-Amz-Security-Token"
 # Seconds that a browser may remember the permission for an address; two hours is the most that Chromium takes.
 _MAX_AGE = "7200"
@@ -14,36 +14,39 @@ _ALLOW_ORIGIN = "Access-Control-Allow-Origin"
 
 
 def gateway_headers(origins: Sequence[str]) -> dict[str, str]:
-    """The headers of the gateway's own refusals, by which a page may read them; none without origins.
+    """The headers that let a page read the gateway's own refusals; empty without origins.
 
-    A gateway response takes fixed values only. So with several origins every page may read them: they are the same fixed
-    sentences for every caller, and hold no data.
+    A gateway response has fixed values only. So with several origins every page may read the refusals: they are the
+    same fixed sentences for every caller, and contain no data.
     """
     if not origins:
         return {}
-    return {_ALLOW_ORIGIN: f"'{_only(origins) or '*'}'", "Access-Control-Expose-Headers": "'*'"}
+    return {_ALLOW_ORIGIN: f"'{_single_origin(origins) or '*'}'", "Access-Control-Expose-Headers": "'*'"}
 
 
 def allow_preflights(routes: Sequence[apigateway.Resource], origins: Sequence[str]) -> None:
-    """Let the gateway itself answer OPTIONS on every route: a browser sends no key with it, and no function need run."""
+    """Let the gateway answer OPTIONS on every route: a browser sends no key with it, and no function needs to run."""
     for route in routes:
         route.add_method(
             "OPTIONS",
-            _answer(origins),
+            _preflight_integration(origins),
             api_key_required=False,
             authorization_type=apigateway.AuthorizationType.NONE,
             method_responses=[
                 apigateway.MethodResponse(
                     status_code="204",
-                    response_parameters={f"method.response.header.{name}": True for name in _fixed(origins)},
+                    response_parameters={
+                        f"method.response.header.{name}": True for name in _preflight_headers(origins)
+                    },
                 )
             ],
         )
 
 
-def _answer(origins: Sequence[str]) -> apigateway.MockIntegration:
-    # With */* among the binary media types a mock answers 500, as it takes the empty body for bytes, unless both ways are
-    # converted to text (aws/chalice#1310, squidfunk/terraform-aws-api-gateway-enable-cors#10, serverless/serverless#10254).
+def _preflight_integration(origins: Sequence[str]) -> apigateway.MockIntegration:
+    # With */* among the binary media types a mock answers 500, as it takes the empty body for bytes, unless both ways
+    # are converted to text (aws/chalice#1310, squidfunk/terraform-aws-api-gateway-enable-cors#10,
+    # serverless/serverless#10254).
     text = apigateway.ContentHandling.CONVERT_TO_TEXT
     return apigateway.MockIntegration(
         content_handling=text,
@@ -54,16 +57,20 @@ def _answer(origins: Sequence[str]) -> apigateway.MockIntegration:
                 status_code="204",
                 content_handling=text,
                 response_parameters={
-                    f"method.response.header.{name}": f"'{value}'" for name, value in _fixed(origins).items()
+                    f"method.response.header.{name}": f"'{value}'"
+                    for name, value in _preflight_headers(origins).items()
                 },
-                response_templates={"application/json": _choice(origins)},
+                response_templates={"application/json": _origin_template(origins)},
             )
         ],
     )
 
 
-def _fixed(origins: Sequence[str]) -> dict[str, str]:
-    """The headers of a preflight's answer. Of several origins the first stands until the template puts the caller's there."""
+def _preflight_headers(origins: Sequence[str]) -> dict[str, str]:
+    """The headers of a preflight's answer.
+
+    With several origins the template replaces the first by the caller's origin.
+    """
     return {
         _ALLOW_ORIGIN: origins[0],
         "Access-Control-Allow-Methods": "GET,POST,OPTIONS",
@@ -74,9 +81,9 @@ def _fixed(origins: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _choice(origins: Sequence[str]) -> str:
-    """The template that names the caller's origin if it is allowed; compared as a whole, not as a pattern."""
-    if _only(origins):
+def _origin_template(origins: Sequence[str]) -> str:
+    """The template that answers the caller's origin if it is allowed; it compares whole origins, not patterns."""
+    if _single_origin(origins):
         return ""
     known = " || ".join(f'$origin == "{origin}"' for origin in origins)
     lines = [
@@ -92,5 +99,5 @@ def _choice(origins: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _only(origins: Sequence[str]) -> str | None:
+def _single_origin(origins: Sequence[str]) -> str | None:
     return origins[0] if len(origins) == 1 else None

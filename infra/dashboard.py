@@ -1,4 +1,4 @@
-"""One dashboard a stage: what comes in, what is asked, what the tables do, what waits."""
+"""The dashboard of a stage: requests, events, queries, tables and queues."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ class Dashboard(Construct):
                 [
                     _graph("API requests and errors", [gateway.metric_count(), gateway.metric_client_error()]),
                     _graph("Errors", [gateway.metric_server_error(), lifecycle.function.metric_errors()]),
-                    _graph("API latency", [gateway.metric_latency(statistic=one) for one in ("p50", "p99")]),
+                    _graph(
+                        "API latency", [gateway.metric_latency(statistic=percentile) for percentile in ("p50", "p99")]
+                    ),
                 ],
                 [
                     _graph("Events", own("ingest", "EventsAccepted", "EventsQueued", "RequestsRefused")),
@@ -53,7 +55,10 @@ class Dashboard(Construct):
                 [
                     _graph("Events read", own("query", "EventsRead")),
                     _graph("Read units", own("query", "ReadUnits")),
-                    _graph("Query duration", [query.function.metric_duration(statistic=one) for one in ("p50", "p99")]),
+                    _graph(
+                        "Query duration",
+                        [query.function.metric_duration(statistic=percentile) for percentile in ("p50", "p99")],
+                    ),
                 ],
                 [
                     _graph("Period tables", own("lifecycle", "PeriodTables", statistic="Maximum")),

@@ -1,4 +1,4 @@
-"""A Lambda function as every one of this project is made."""
+"""The construct of the project's Lambda functions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ METRICS_NAMESPACE = "Tidetable"
 
 
 def own_metric(stage: str, handler: str, name: str, statistic: str = "Sum") -> cloudwatch.Metric:
-    """A metric that a function counts itself."""
+    """A metric that a function publishes itself."""
     dimensions = {"service": service_name(stage, handler)}
     return cloudwatch.Metric(
         namespace=METRICS_NAMESPACE, metric_name=name, dimensions_map=dimensions, statistic=statistic
@@ -29,14 +29,17 @@ def own_metric(stage: str, handler: str, name: str, statistic: str = "Sum") -> c
 
 @dataclass(frozen=True)
 class Common:
-    """What every function of a stage has in common."""
+    """The settings that all functions of a stage share."""
 
     stage: str
     config: Config
 
 
 class Function(lambda_.Function):
-    """A function with a log group and a role of its own that may do nothing but write to it, until it is granted more."""
+    """A function with its own log group and its own role.
+
+    The role may only write to the log group until ``allow`` adds rights.
+    """
 
     def __init__(
         self,
@@ -102,7 +105,7 @@ class Function(lambda_.Function):
 
 
 def retention(days: int) -> logs.RetentionDays:
-    """How long a log group keeps, as the CDK names it."""
+    """The CDK's name of a log group's retention in days."""
     return logs.RetentionDays[_RETENTION[days]]
 
 

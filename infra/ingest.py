@@ -19,11 +19,12 @@ _DRAIN_SECONDS = 60
 
 
 class Ingest(Construct):
-    """What takes events and makes them durable."""
+    """The functions and queues that accept events and store them durably."""
 
     def __init__(self, scope: Construct, id: str, common: Common, *, code: lambda_.Code, storage: Storage) -> None:
         super().__init__(scope, id)
-        # What is in these queues was acknowledged: they go with the stack only if all that it stores does.
+        # The messages of these queues are acknowledged events, so the queues are deleted with the stack only if its
+        # data is.
         keep = common.config.keeps_catalog
         self.dead_letters = Queue(self, "DeadLetters", key=storage.key, keep=keep)
         self.overflow = Queue(
@@ -33,7 +34,7 @@ class Ingest(Construct):
             keep=keep,
             # Six times the consumer's time-out, as AWS advises for Lambda sources.
             visibility_timeout=Duration.seconds(6 * _DRAIN_SECONDS),
-            # Many tries, six minutes apart: an event waits out half a day without its table before it counts as dead.
+            # Many tries, six minutes apart: an event becomes a dead letter after half a day without its table.
             dead_letter_queue=sqs.DeadLetterQueue(queue=self.dead_letters, max_receive_count=120),
         )
         self.function = Function(
@@ -51,8 +52,8 @@ class Ingest(Construct):
             },
             snap_start=common.config.api.snap_start,
         )
-        # What keeps versions puts on condition, one by one, and looks at what is there. A table that was made to keep them
-        # does so for life, whatever the configuration says by then.
+        # A stream that keeps versions writes each event by a conditional put, and reads the stored version. Its tables
+        # keep versions until they are deleted, even after the configuration changed.
         reach(self.function, common, ["BatchWriteItem", "PutItem", "BatchGetItem"])
         storage.allow_objects(self.function, ["PutObject"], LARGE, OVERFLOW)
         self.function.allow(["dynamodb:Query"], storage.catalog.table_arn)
@@ -82,7 +83,7 @@ class Ingest(Construct):
             sources.SqsEventSource(
                 self.overflow,
                 batch_size=5,
-                max_concurrency=CONSUMERS,  # the least there is: live traffic has the tables' capacity first
+                max_concurrency=CONSUMERS,  # AWS's minimum: live traffic has the tables' capacity first
                 report_batch_item_failures=True,
             )
         )

@@ -1,4 +1,4 @@
-"""Rights on customers' KMS keys: always through the one service that uses the key on the function's behalf."""
+"""Rights on customers' KMS keys: always through the service that uses the key on the function's behalf."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-# AWS, "Encryption at rest: how DynamoDB uses AWS KMS": kms:Encrypt, Decrypt, ReEncrypt*, GenerateDataKey* and DescribeKey.
-# The wildcards are written out, less the key pairs, which DynamoDB has no use for.
+# AWS, "Encryption at rest: how DynamoDB uses AWS KMS": kms:Encrypt, Decrypt, ReEncrypt*, GenerateDataKey* and
+# DescribeKey. The list names the actions of the wildcards, except those for key pairs, which DynamoDB does not use.
 TABLE_USES = (
     *("Encrypt", "Decrypt", "ReEncryptFrom", "ReEncryptTo"),
     *("GenerateDataKey", "GenerateDataKeyWithoutPlaintext", "DescribeKey"),
 )
-# S3 and SQS: a writer makes a data key and, for an upload in parts and a bucket key, decrypts it again; a reader decrypts.
+# S3 and SQS: a writer generates a data key, and decrypts it for multipart uploads and bucket keys; a reader decrypts.
 WRITES, READS = ("GenerateDataKey", "Decrypt"), ("Decrypt",)
 
 
@@ -24,7 +24,7 @@ def key_statements(
 ) -> list[iam.PolicyStatement]:
     """Statements that let a role use these keys (ARNs) through a service such as ``dynamodb``; none without keys.
 
-    With ``grants`` the service may also be let to keep using them: what makes an encrypted table creates a grant.
+    With ``grants`` the role may also create grants for the service, which the creation of an encrypted table needs.
     """
     if not keys:
         return []
@@ -43,5 +43,5 @@ def key_statements(
 
 
 def customer_key(scope: Construct, id: str, encryption: str) -> kms.IKey | None:
-    """The key of an ``encryption`` that names one by its ARN; its policy is its owner's."""
+    """The key of an ``encryption`` that is an ARN, otherwise None; the key's owner maintains its policy."""
     return kms.Key.from_key_arn(scope, id, encryption) if encryption.startswith("arn:") else None

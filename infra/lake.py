@@ -1,4 +1,7 @@
-"""The archive as tables of Athena: one for each stream, without a crawler, as partitions follow from their names."""
+"""The archive as Athena tables, a table per stream.
+
+It needs no crawler, because partition projection calculates the partitions.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from tidetable.config import Config, Stream
 from tidetable.names import lake_table
 from tidetable.periods import Kind
 
-# How partition projection spells the label of a period; of weeks it cannot, so that a query must name its week.
+# The format of a period's label for partition projection, which has no format for weeks: a query must name its week.
 _PROJECTIONS: dict[Kind, dict[str, str]] = {
     Kind.HOUR: {"format": "yyyy-MM-dd'T'HH", "interval": "1", "interval.unit": "HOURS"},
     Kind.DAY: {"format": "yyyy-MM-dd", "interval": "1", "interval.unit": "DAYS"},
@@ -29,7 +32,7 @@ _OWN = {
     "shard": "smallint",
     "accepted_at": "timestamp",
 }
-_LEFT_OVER = {"data": "string", "attributes": "string"}
+_REST = {"data": "string", "attributes": "string"}
 _TYPES = {"string": "string", "boolean": "boolean", "integer": "bigint", "double": "double"}
 _PARQUET = "org.apache.hadoop.hive.ql.io.parquet"
 
@@ -88,7 +91,7 @@ class Lake(Construct):
 
 
 def projection(kind: Kind) -> dict[str, str]:
-    """The properties by which Athena knows a stream's partitions without asking for them."""
+    """The table properties from which Athena calculates a stream's partitions."""
     if kind not in _PROJECTIONS:
         return {"projection.period.type": "injected"}
     settings = {"type": "date", "range": f"{_SINCE[kind]},NOW", **_PROJECTIONS[kind]}
@@ -96,11 +99,13 @@ def projection(kind: Kind) -> dict[str, str]:
 
 
 def columns(stream: Stream) -> dict[str, str]:
-    """The columns of a stream's files and Athena's types for them: the pipeline's own, the indexes' keys, those declared."""
+    """The columns of a stream's files with Athena's types: the pipeline's own, the keys of indexes,
+    and declared columns.
+    """
     indexes = {f"pk_{index.name}": "string" for index in stream.index if not index.replica}
     declared = {name.lower(): _glue(kind) for name, kind in sorted(stream.archive.columns.items())}
     own = {**_OWN, "version": "int"} if stream.versions == "keep" else _OWN
-    return {**own, **indexes, **declared, **_LEFT_OVER}
+    return {**own, **indexes, **declared, **_REST}
 
 
 def _glue(kind: str) -> str:

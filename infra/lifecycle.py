@@ -1,8 +1,12 @@
-"""The lifecycle: its schedule, the function that reconciles, the archiver, and the custom resource of the deployment."""
+"""The lifecycle: its schedule, the function that reconciles, the archiver,
+and the custom resource of the deployment.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
+from types import MappingProxyType
 
 import msgspec
 from aws_cdk import CustomResource, Duration, RemovalPolicy, Stack, custom_resources
@@ -20,12 +24,12 @@ from infra.storage import ARCHIVES, LARGE, Storage
 from infra.tables import allow_scaling, reach
 
 EVERY_MINUTES = 5
-# Of the deployment's function, which calls nobody back; within the 15 that the provider's own function has.
+# The time limit of the deployment's function, within the 15 minutes of the provider's own function.
 _DEPLOYMENT_MINUTES = 14
 
 
 class Lifecycle(Construct):
-    """What makes, lowers, archives and deletes period tables."""
+    """The functions that create, lower, archive and delete period tables."""
 
     def __init__(
         self, scope: Construct, id: str, common: Common, *, slim: lambda_.Code, archive: lambda_.Code, storage: Storage
@@ -34,66 +38,63 @@ class Lifecycle(Construct):
         self._common = common
         self._slim = slim
         self._storage = storage
-        # Runs that failed; no events, and so with the service's own key.
+        # Messages of failed runs. They contain no events, so the queue uses the service's own key.
         self.dead_letters = Queue(self, "DeadLetters")
         self.archiver = self._archiver(archive)
         self.restorer = self._restorer(archive)
         on_failure = destinations.SqsDestination(self.dead_letters)
-        self.function = self._reconciling("Function", "lifecycle", minutes=5, dead_letters=on_failure)
-        # CloudFormation waits for its answer, so that nobody needs a message of its failure.
-        self.deployment = self._reconciling("Deployment", "deployment", minutes=_DEPLOYMENT_MINUTES)
+        self.function = self._reconciler("Function", "lifecycle", minutes=5, dead_letters=on_failure)
+        # CloudFormation waits for its answer and reports its failure, so it needs no dead-letter queue.
+        self.deployment = self._reconciler("Deployment", "deployment", minutes=_DEPLOYMENT_MINUTES)
         # It protects the catalog once the stage stands.
         self.deployment.allow(["dynamodb:DescribeTable", "dynamodb:UpdateTable"], storage.catalog.table_arn)
         self.sweeper = self._sweeper()
-        self._provider = self._provided()
+        self._provider = self._create_provider()
         self.tables = self._resource()
-        # Made after the tables and deleted before them: a run while the stack goes would make them again.
+        # Created after the tables and deleted before them: a run during the stack's deletion would create them again.
         self.schedule = self._schedule()
         self.schedule.node.add_dependency(self.tables)
         self._daily()
 
     @property
     def health(self) -> cloudwatch.Metric:
-        """1 for a run whose actions all went well, 0 for one with failures, which are no errors of the function."""
+        """1 for a run whose actions all succeeded, 0 for a run with failed actions,
+        which are not errors of the function.
+        """
         return own_metric(self._common.stage, "lifecycle", "LifecycleHealthy", "Minimum")
 
-    def _archiver(self, code: lambda_.Code) -> Function:
-        bucket, catalog = self._storage.bucket, self._storage.catalog
-        function = Function(
+    def _parquet_function(
+        self, id: str, handler: str, code: lambda_.Code, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> Function:
+        """A function that reads or writes Parquet: it has the memory and the time that an export needs."""
+        return Function(
             self,
-            "Archiver",
+            id,
             self._common,
-            handler="archiver",
+            handler=handler,
             code=code,
             timeout=Duration.minutes(15),
             memory=3008,
-            environment={"TIDETABLE_ARCHIVE_BUCKET": bucket.bucket_name, **self._time_travel()},
+            environment={"TIDETABLE_ARCHIVE_BUCKET": self._storage.bucket.bucket_name, **environment},
         )
+
+    def _archiver(self, code: lambda_.Code) -> Function:
+        function = self._parquet_function("Archiver", "archiver", code, self._time_travel())
         reach(function, self._common, ["Scan", "DescribeTable", "BatchGetItem"])
         entries = ["dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"]
-        function.allow(entries, catalog.table_arn)
+        function.allow(entries, self._storage.catalog.table_arn)
         self._storage.allow_objects(function, ["GetObject", "PutObject", "DeleteObject"], ARCHIVES)
         self._storage.allow_objects(function, ["GetObject"], LARGE)
         self._storage.allow_listing(function, ARCHIVES, LARGE)
         return function
 
     def _restorer(self, code: lambda_.Code) -> Function:
-        bucket, catalog = self._storage.bucket, self._storage.catalog
-        function = Function(
-            self,
-            "Restorer",
-            self._common,
-            handler="restorer",
-            code=code,
-            timeout=Duration.minutes(15),
-            memory=3008,
-            environment={"TIDETABLE_ARCHIVE_BUCKET": bucket.bucket_name},
-        )
+        function = self._parquet_function("Restorer", "restorer", code)
         tables = ["CreateTable", "DescribeTable", "TagResource", "ListTagsOfResource"]
         tables += ["BatchWriteItem", "BatchGetItem", "Scan", "UpdateContinuousBackups"]
         reach(function, self._common, tables)
         entries = ["Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem"]
-        function.allow([f"dynamodb:{action}" for action in entries], catalog.table_arn)
+        function.allow([f"dynamodb:{action}" for action in entries], self._storage.catalog.table_arn)
         self._storage.allow_objects(function, ["GetObject"], ARCHIVES)
         self._storage.allow_objects(function, ["GetObject", "PutObject"], LARGE)
         self._storage.allow_listing(function, ARCHIVES, LARGE)
@@ -113,15 +114,15 @@ class Lifecycle(Construct):
             dead_letters=destinations.SqsDestination(self.dead_letters),
         )
         reach(function, self._common, ["BatchGetItem"])
-        # It notes archives that have expired, and how far it is.
+        # The sweeper notes expired archives in the catalog, and its position in the bucket.
         function.allow(["dynamodb:Query", "dynamodb:UpdateItem"], self._storage.catalog.table_arn)
         self._storage.allow_objects(function, ["GetObject", "DeleteObject"], LARGE)
         self._storage.allow_object(function, "PutObject", f"{LARGE}_sweep.json")
-        # Whether an archive that has had its time is gone, its listing says.
+        # The listing shows whether an expired archive is gone.
         self._storage.allow_listing(function, ARCHIVES, LARGE)
         return function
 
-    def _reconciling(
+    def _reconciler(
         self, id: str, handler: str, *, minutes: int, dead_letters: lambda_.IDestination | None = None
     ) -> Function:
         function = Function(
@@ -182,21 +183,23 @@ class Lifecycle(Construct):
             ),
         )
 
-    def _provided(self) -> custom_resources.Provider:
-        """What answers CloudFormation, and logs as long as the rest does."""
+    def _create_provider(self) -> custom_resources.Provider:
+        """The provider that answers CloudFormation; its logs are kept as long as those of the other functions."""
         days = self._common.config.observability.log_retention_days
         group = logs.LogGroup(self, "ProviderLogs", retention=retention(days), removal_policy=RemovalPolicy.DESTROY)
         return custom_resources.Provider(self, "Provider", on_event_handler=self.deployment, log_group=group)
 
     def _resource(self) -> CustomResource:
-        """Reconcile when the stack is made and whenever the configuration changes, before the deploy returns."""
+        """A resource that reconciles when the stack is created and when the configuration changes,
+        before the deploy returns.
+        """
         resource = self.custom_resource(self, "Tables", "Custom::TidetableTables")
-        # Its role's policies too: a deploy must not begin to make tables before it may.
+        # It also waits for its role's policies: a deploy must not create tables before it may.
         resource.node.add_dependency(self.deployment, self.archiver, self._storage)
         return resource
 
     def custom_resource(self, scope: Construct, id: str, kind: str, **properties: str) -> CustomResource:
-        """A resource that the deployment's function answers for, again at every change of the configuration."""
+        """A resource of the deployment's function, which runs again at every change of the configuration."""
         digest = sha256(msgspec.json.encode(self._common.config, enc_hook=str)).hexdigest()
         return CustomResource(
             scope,

@@ -1,4 +1,4 @@
-"""Names and ARNs of what the stack and the functions share."""
+"""Names and ARNs that the stack and the functions share."""
 
 from __future__ import annotations
 
@@ -9,32 +9,39 @@ from tidetable.names import table_prefix
 
 
 def catalog_table(stage: str) -> str:
-    """The catalog's name; it has no dot, so it can never be taken for a period table."""
+    """The catalog's name; it has no dot, so it never looks like a period table."""
     return f"tidetable-{stage}-catalog"
 
 
 def service_name(stage: str, handler: str) -> str:
-    """The service under which a function logs, traces and counts."""
+    """The service name of a function's logs, traces and metrics."""
     return f"tidetable-{stage}-{handler}"
 
 
 def archive_bucket(scope: Construct, stage: str) -> str:
     """The archive bucket's name, fixed so that a new stack finds the archive of one that was destroyed.
 
-    A literal where the stack's account and Region are known, which importing needs; else CloudFormation joins the same name.
+    A literal where the stack's account and Region are known, which importing needs; else CloudFormation joins the same
+    name.
     """
     stack = Stack.of(scope)
     return f"tidetable-{stage}-archive-{stack.account}-{stack.region}"
 
 
 def log_bucket(scope: Construct, stage: str) -> str:
-    """The name of the bucket with the archive bucket's access logs; fixed, as the archive bucket that is kept names it."""
+    """The name of the bucket with the archive bucket's access logs.
+
+    Fixed, as the archive bucket that is kept names it.
+    """
     stack = Stack.of(scope)
     return f"tidetable-{stage}-logs-{stack.account}-{stack.region}"
 
 
 def period_tables(scope: Construct, stage: str) -> str:
-    """The ARN pattern of a stage's period tables. They come and go by themselves, so no template can list them."""
+    """The ARN pattern of a stage's period tables.
+
+    The lifecycle creates and deletes them, so a template cannot list them.
+    """
     return Stack.of(scope).format_arn(
         service="dynamodb",
         resource="table",

@@ -13,7 +13,7 @@ from infra.tables import reach
 
 
 class Query(Construct):
-    """What answers queries."""
+    """The functions that answer queries."""
 
     def __init__(
         self, scope: Construct, id: str, common: Common, *, slim: lambda_.Code, archive: lambda_.Code, storage: Storage
@@ -26,7 +26,7 @@ class Query(Construct):
             handler="archive_reader",
             code=archive,
             timeout=Duration.seconds(25),
-            memory=1769,  # one whole processor, for decompressing
+            memory=1769,  # a whole processor, for decompression
             environment={"TIDETABLE_ARCHIVE_BUCKET": storage.bucket.bucket_name},
         )
         storage.allow_objects(self.reader, ["GetObject"], ARCHIVES)

@@ -1,4 +1,4 @@
-"""A queue as every one of this project is made."""
+"""The construct of the project's queues."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from constructs import Construct
 
 
 class Queue(sqs.Queue):
-    """Encrypted, over TLS only, and kept as long as SQS keeps: 14 days.
+    """A queue with encryption, TLS only, and SQS's longest retention: 14 days.
 
-    With ``keep`` it outlives the stack, as its messages are acknowledged events. Its name is generated, so that the queue of a
-    stack that was destroyed stands in nobody's way.
+    With ``keep`` it outlives the stack, as its messages are acknowledged events. Its name is generated, so that the
+    queue of a stack that was destroyed stands in nobody's way.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The stack: composes the constructs and names what a user needs of them."""
+"""The stack: composes the constructs, and outputs the names that users need."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TidetableStack(Stack):
         lifecycle = Lifecycle(self, "Lifecycle", common, slim=slim, archive=archive, storage=storage)
         lake = Lake(self, "Lake", stage=stage, config=config, bucket=storage.bucket)
         api = Api(self, "Api", common, ingest=ingest.function.entry, query=query.function.entry)
-        # Events are accepted once their tables are there, and no longer when those go.
+        # The API is created after the tables and deleted before them, so that every accepted event has its table.
         api.node.add_dependency(lifecycle.tables)
         targets = Targets(self, "Notify", common)
         Alarms(

@@ -1,4 +1,4 @@
-"""The last of the stack: once all else is made, the stage stands, and its catalog is protected."""
+"""The last resource of the stack: it marks the stage as standing and protects its catalog."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from infra.lifecycle import Lifecycle
 
 
 class Standing(Construct):
-    """A custom resource that depends on every other part.
+    """A custom resource that depends on every other resource.
 
-    A deployment that fails is rolled back before this is made: it finds nothing protected, and takes along all that it made.
+    A deployment that fails is rolled back before this resource is created. At that time no table is protected, so the
+    rollback can delete everything that the deployment created.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What outlives a deployment: the catalog and the archive."""
+"""The storage that outlives a deployment: the catalog and the archive."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from tidetable.config import Config, Keeping
 # Prefixes of the bucket: archives, large values, and messages that were too large for their queue.
 ARCHIVES, LARGE, OVERFLOW = "stream=", "large/", "overflow/"
 
-
 _CLASSES = {
     "infrequent-access": s3.StorageClass.INFREQUENT_ACCESS,
     "intelligent-tiering": s3.StorageClass.INTELLIGENT_TIERING,
@@ -26,23 +25,28 @@ _CLASSES = {
 
 
 def archive_rules(config: Config) -> list[s3.LifecycleRule]:
-    """How long archives are kept, and in which class: one rule for all or, if streams differ, one for each.
+    """The rules for the retention and the storage class of archives: one rule, or a rule per stream if the streams
+    differ.
 
-    Of rules that overlap S3 follows the one that deletes first, so there is none for all beside those of streams.
+    If rules overlap, S3 follows the rule that deletes first. So the rules of streams never stand beside a rule for all.
     """
-    kept = {f"{ARCHIVES}{name}/": config.keeping_of(name) for name in config.streams}
-    if set(kept.values()) == {config.archive}:
-        kept = {ARCHIVES: config.archive}
-    return [_rule(prefix, one) for prefix, one in kept.items() if one.expire_after or one.storage_class != "standard"]
+    policies = {f"{ARCHIVES}{name}/": config.keeping_of(name) for name in config.streams}
+    if set(policies.values()) == {config.archive}:
+        policies = {ARCHIVES: config.archive}
+    return [
+        _rule(prefix, policy)
+        for prefix, policy in policies.items()
+        if policy.expire_after or policy.storage_class != "standard"
+    ]
 
 
-def _rule(prefix: str, kept: Keeping) -> s3.LifecycleRule:
-    moved = _CLASSES.get(kept.storage_class)
-    after = Duration.days(kept.storage_class_after.days)
+def _rule(prefix: str, policy: Keeping) -> s3.LifecycleRule:
+    storage_class = _CLASSES.get(policy.storage_class)
+    after = Duration.days(policy.storage_class_after.days)
     return s3.LifecycleRule(
         prefix=prefix,
-        expiration=Duration.days(kept.expire_after.days) if kept.expire_after else None,
-        transitions=[s3.Transition(storage_class=moved, transition_after=after)] if moved is not None else None,
+        expiration=Duration.days(policy.expire_after.days) if policy.expire_after else None,
+        transitions=[s3.Transition(storage_class=storage_class, transition_after=after)] if storage_class else None,
     )
 
 
@@ -50,15 +54,15 @@ class Storage(Construct):
     """The catalog table, the archive bucket, and the bucket of its access logs.
 
     They are kept when the stack is destroyed, unless the configuration says otherwise. Their names are fixed, so that
-    ``cdk deploy --import-existing-resources`` takes them back. A deployment that fails before it ever stood takes them along:
-    kept, they would refuse their names to the next. For the same reason the catalog's deletion protection is not set here but
-    by ``infra.standing``, last of all.
+    ``cdk deploy --import-existing-resources`` imports them again. If the first deployment fails, its rollback deletes
+    them: otherwise the next deployment could not use their names. For the same reason ``infra.standing`` sets the
+    catalog's deletion protection at the end of the deployment.
     """
 
     def __init__(self, scope: Construct, id: str, *, stage: str, config: Config) -> None:
         super().__init__(scope, id)
         self._config = config
-        # For the bucket and the queues; None for the services' own keys.
+        # The key of the bucket and the queues; None for the services' own keys.
         self.key = customer_key(self, "Key", config.storage.encryption)
         keep = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
         kept = config.storage.removal == "keep"
@@ -117,17 +121,19 @@ class Storage(Construct):
         )
 
     def allow_objects(self, function: Function, actions: Sequence[str], *prefixes: str) -> None:
-        """Let the function do these S3 actions, such as ``GetObject``, on objects under the prefixes, by every key of theirs."""
+        """Let the function do these S3 actions, such as ``GetObject``, on objects under the prefixes,
+        with their KMS keys.
+        """
         self._allow(function, actions, [f"{prefix}*" for prefix in prefixes])
 
     def allow_object(self, function: Function, action: str, key: str) -> None:
-        """Let the function do this S3 action on one object, by every key of its."""
+        """Let the function do this S3 action on one object, with its KMS keys."""
         self._allow(function, [action], [key])
 
     def _allow(self, function: Function, actions: Sequence[str], patterns: Sequence[str]) -> None:
-        owned = {"StringEquals": {"aws:ResourceAccount": Stack.of(self).account}}
+        own_account = {"StringEquals": {"aws:ResourceAccount": Stack.of(self).account}}
         objects = [self.bucket.arn_for_objects(pattern) for pattern in patterns]
-        function.allow([f"s3:{action}" for action in actions], *objects, conditions=owned)
+        function.allow([f"s3:{action}" for action in actions], *objects, conditions=own_account)
         uses = WRITES if "PutObject" in actions else READS if "GetObject" in actions else ()
         if uses:
             for statement in key_statements(self, "s3", self._config.storage_keys, uses):
@@ -136,8 +142,8 @@ class Storage(Construct):
     def allow_listing(self, function: Function, *prefixes: str) -> None:
         """Let the function list the objects under the prefixes.
 
-        Whoever reads objects needs it, too: without it S3 says "denied" of an object that is not there, and there it takes the
-        object's key for the prefix (ceph/ceph#68577 describes AWS so).
+        A function that reads objects needs this right, too: without it S3 answers "denied" for a missing object. For
+        that check S3 takes the object's key as the prefix (ceph/ceph#68577 describes AWS so).
         """
         conditions = {"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in prefixes]}}
         function.allow(["s3:ListBucket"], self.bucket.bucket_arn, conditions=conditions)

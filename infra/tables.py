@@ -1,4 +1,7 @@
-"""What a function needs to reach period tables: they come and go by themselves, so their rights go by name."""
+"""Rights on period tables.
+
+The lifecycle creates and deletes the tables, so the rights use the prefix of their names.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,18 @@ from tidetable.names import table_prefix
 
 
 def reach(function: Function, common: Common, actions: Sequence[str]) -> None:
-    """Let the function do these actions on the stage's period tables, through the keys that encrypt them.
+    """Let the function do these actions on the stage's period tables, with the keys that encrypt them.
 
-    Tables keep their layout and their key for life, so these rights must not follow from today's configuration alone.
+    A table never changes its layout and its key, so these rights must not follow from today's configuration alone.
     """
     function.allow([f"dynamodb:{action}" for action in actions], period_tables(function, common.stage))
-    makes = "CreateTable" in actions
-    for statement in key_statements(function, "dynamodb", common.config.table_keys, TABLE_USES, grants=makes):
+    creates = "CreateTable" in actions
+    for statement in key_statements(function, "dynamodb", common.config.table_keys, TABLE_USES, grants=creates):
         function.add_to_role_policy(statement)
 
 
 def scalable_targets(function: Function) -> str:
-    """The ARN pattern of scalable targets, whose names are AWS's own."""
+    """The ARN pattern of scalable targets, whose names AWS chooses."""
     return Stack.of(function).format_arn(
         service="application-autoscaling",
         resource="scalable-target",
@@ -34,9 +37,10 @@ def scalable_targets(function: Function) -> str:
 
 
 def allow_scaling(function: Function, common: Common) -> None:
-    """Let the function put tables under Application Auto Scaling, whose own role does the scaling.
+    """Let the function register tables with Application Auto Scaling, whose own role changes their capacity.
 
-    Whatever the configuration says: tables that were put there before must be taken back.
+    The function needs these rights whatever the configuration says, because it deregisters tables of an earlier
+    configuration.
     """
     stack = Stack.of(function)
     targets = ["RegisterScalableTarget", "DeregisterScalableTarget", "PutScalingPolicy"]

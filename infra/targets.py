@@ -1,4 +1,4 @@
-"""Whom alarms notify: SNS topics that are there already, and a topic of the stack for e-mail addresses."""
+"""The targets of alarms: existing SNS topics, and the stack's own topic for e-mail addresses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from infra.function import Common
 
 
 class Targets(Construct):
-    """The topics of ``[observability] notify``; ``topic`` is the stack's own, made if there are e-mail addresses."""
+    """The topics of ``[observability] notify``.
+
+    ``topic`` is the stack's own topic, which exists if there are e-mail addresses.
+    """
 
     def __init__(self, scope: Construct, id: str, common: Common) -> None:
         super().__init__(scope, id)
@@ -43,26 +46,28 @@ class Targets(Construct):
             service="cloudwatch", resource="alarm", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
         )
         ours = {"StringEquals": {"aws:SourceAccount": Stack.of(self).account}, "ArnLike": {"aws:SourceArn": alarms}}
-        # CloudWatch may not use the key aws/sns, whose policy is AWS's: its messages would be lost without a word (SNS
-        # Developer Guide, "Managing encryption keys: compatibility with AWS services"). So the topic has a key of its own.
+        # CloudWatch may not use the key aws/sns, as AWS sets that key's policy: its messages would be lost silently
+        # (SNS Developer Guide, "Managing encryption keys: compatibility with AWS services"). So the topic has a key of
+        # its own.
         key = kms.Key(
             self,
             "Key",
-            description=f"Encrypts what alarms of tidetable-{stage} say",
+            description=f"Encrypts the alarm messages of tidetable-{stage}",
             enable_key_rotation=True,
             removal_policy=RemovalPolicy.DESTROY,
             pending_window=Duration.days(7),
         )
-        # Who may publish, the topic's policy says; conditions here might not hold for what SNS asks of the key.
-        key.add_to_resource_policy(_lets_alarms("kms:Decrypt", "kms:GenerateDataKey*", on="*"))
+        # The topic's policy restricts who may publish. Conditions here might not hold for the calls that SNS makes to
+        # KMS.
+        key.add_to_resource_policy(_allow_alarms("kms:Decrypt", "kms:GenerateDataKey*", on="*"))
         topic = sns.Topic(self, "Topic", display_name=f"Tidetable {stage}", master_key=key, enforce_ssl=True)
-        topic.add_to_resource_policy(_lets_alarms("sns:Publish", on=topic.topic_arn, conditions=ours))
+        topic.add_to_resource_policy(_allow_alarms("sns:Publish", on=topic.topic_arn, conditions=ours))
         for address in addresses:
             topic.add_subscription(subscriptions.EmailSubscription(address))
         return topic
 
 
-def _lets_alarms(*names: str, on: str, conditions: Mapping[str, Any] | None = None) -> iam.PolicyStatement:
+def _allow_alarms(*names: str, on: str, conditions: Mapping[str, Any] | None = None) -> iam.PolicyStatement:
     return iam.PolicyStatement(
         sid="AlarmsMayNotify",
         principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from tidetable.ingest.request import Ingest
     from tidetable.ingest.routing import LargeValueServices
     from tidetable.ingest.writing import Jitter
-    from tidetable.large.sweep import Store, Sweeper
+    from tidetable.large.ports import Store
+    from tidetable.large.sweep import Sweeper
     from tidetable.large.whole import Unpacker
     from tidetable.lifecycle import Reconciler
     from tidetable.ports import (

@@ -1,4 +1,4 @@
-"""The local stage: the very stack that goes to AWS, deployed into an emulator on this machine."""
+"""The local stage: the same stack as in AWS, deployed into an emulator on this machine."""
 
 from local.emulator import ENGINES, Emulator, Engine
 from local.stack import Deployed, deploy

@@ -13,14 +13,15 @@ from local.processes import HOST, ROOT, clean_environment, end_process, start_se
 
 FOLDER = ROOT / ".dynamodb-local"
 _SERVER = Path(__file__).parent / "dynamodb-local.xml"
-# What Jetty logs when it listens; the system chose the port, so no other process can have it.
+# Jetty logs this line when it listens; the system chose the port, so no other process can use it.
 _LISTENING = re.compile(r"Started ServerConnector\S*\{.*\}\{[^{}:]*:(\d+)\}")
 
 
 class DynamoDBLocal:
-    """One DynamoDB Local in memory on a free port of the loopback interface; a ``long`` one runs faster.
+    """A DynamoDB Local in memory on a free port of the loopback interface; with ``long`` it runs faster, and starts
+    slower.
 
-    Its log is in ``folder``, which goes when it stops.
+    Its log is in ``folder``, which is removed when it stops.
     """
 
     def __init__(self, *, long: bool = False, folder: Path | None = None) -> None:
@@ -40,7 +41,7 @@ class DynamoDBLocal:
 
     @property
     def endpoint(self) -> str:
-        """Its address, once it is started."""
+        """Its address, after ``start``."""
         return f"http://{HOST}:{self.port}"
 
     @property
@@ -49,7 +50,7 @@ class DynamoDBLocal:
         return self._process.pid if self._process is not None else None
 
     def start(self) -> None:
-        """Start and wait until it listens; RuntimeError that says what is missing if it cannot."""
+        """Start and wait until it listens; RuntimeError names the missing program or file."""
         java = shutil.which("java")
         if java is None:
             raise RuntimeError("DynamoDB Local needs Java 17 or newer: apt-get install openjdk-17-jre-headless")
@@ -74,8 +75,8 @@ class DynamoDBLocal:
             folder=FOLDER,
             environment=clean_environment() | {"DDB_LOCAL_TELEMETRY": "0"},
         )
-        found = _LISTENING.search(log.read_text(errors="replace"))
-        self.port = int(found[1]) if found is not None else 0
+        match = _LISTENING.search(log.read_text(errors="replace"))
+        self.port = int(match[1]) if match is not None else 0
 
     def stop(self) -> None:
         """End it and remove its folder."""

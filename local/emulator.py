@@ -1,4 +1,4 @@
-"""Starts and stops ministack, the AWS emulator; everything that it starts ends with it."""
+"""Starts and stops ministack, the AWS emulator, with all processes that it started."""
 
 from __future__ import annotations
 
@@ -31,17 +31,18 @@ from local.tables import start_layer
 __all__ = ["ENGINES", "REGION", "ROOT", "Emulator", "Engine", "clean_environment", "clock_can_move"]
 
 REGION = "us-east-1"
-# What keeps the tables: the emulator's own DynamoDB, or AWS's DynamoDB Local, which needs Java and bears more events.
+# The engine of the tables: the emulator's own DynamoDB, or AWS's DynamoDB Local, which needs Java and takes more
+# events.
 Engine = Literal["emulator", "dynamodb-local"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 
 
 class Emulator:
-    """One ministack on a free port of the loopback interface, with its state in a temporary folder.
+    """A ministack on a free port of the loopback interface, with its state in a temporary folder.
 
-    ``clock`` makes its time movable (Linux on x86-64 only, where libfaketime's library is at hand). With the ``engine``
-    dynamodb-local its functions use DynamoDB Local, and ``dynamodb`` is the address for everybody else. A ``program`` is a
-    Python file to start in the place of ministack, and ``variables`` are more of its environment.
+    ``clock`` makes its time movable (on Linux for x86-64 only, with libfaketime's library). With the ``engine``
+    dynamodb-local its functions use DynamoDB Local, and other clients reach that at ``dynamodb``. A ``program`` is a
+    Python file to start instead of ministack, and ``variables`` are added to its environment.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Emulator:
         self.log = self.folder / "emulator.log"
         self.engine = engine
         self._clock = self.folder / "clock" if clock else None
-        # -P: the folder of the program is no place to look for modules in.
+        # -P: Python must not look for modules in the program's folder.
         self._command = (
             [str(Path(sys.executable).parent / "ministack")]
             if program is None
@@ -80,7 +81,7 @@ class Emulator:
 
     @property
     def endpoint(self) -> str:
-        """Its address, once it is started."""
+        """Its address, after ``start``."""
         return f"http://{HOST}:{self.port}"
 
     @property
@@ -91,12 +92,12 @@ class Emulator:
     @property
     def pids(self) -> list[int]:
         """The process groups to end, while it runs."""
-        found = [self._tables.pid if self._tables is not None else None]
-        found += [process.pid for process in (self._process, self._layer) if process is not None]
-        return [pid for pid in found if pid is not None]
+        pids = [self._tables.pid if self._tables is not None else None]
+        pids += [process.pid for process in (self._process, self._layer) if process is not None]
+        return [pid for pid in pids if pid is not None]
 
     def start(self) -> None:
-        """Start and wait until it answers; RuntimeError with its log's end if it does not."""
+        """Start and wait until it answers; RuntimeError with the end of its log if it does not start."""
         try:
             if self.engine == "dynamodb-local":
                 self._start_tables()
@@ -106,7 +107,10 @@ class Emulator:
             raise
 
     def use(self, engine: Engine) -> None:
-        """Have the tables kept by another engine. It is started anew for that, and empty: before a deployment only."""
+        """Change the engine of the tables.
+
+        The emulator restarts empty, so this is for the time before a deployment only.
+        """
         if engine == self.engine:
             return
         running = self._process is not None
@@ -116,20 +120,20 @@ class Emulator:
             self.start()
 
     def stop(self) -> None:
-        """End the emulator and all that it started, and remove its folder."""
+        """End the emulator and all processes that it started, and remove its folder."""
         self._end()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def move_clock(self, offset: timedelta) -> None:
-        """Set the time of the emulator and its functions so far from this machine's time."""
+        """Set the time of the emulator and its functions to this machine's time plus an offset."""
         if self._clock is None:
             raise RuntimeError("this emulator's clock cannot be moved")
         self._clock.write_text(f"{offset.total_seconds() + _own_offset():+.0f}\n")
 
     @property
     def time_environment(self) -> dict[str, str]:
-        """The variables by which another program lives in the emulator's time."""
-        return {} if self._clock is None else _movable(self._clock)
+        """The environment variables that give another program the emulator's time."""
+        return {} if self._clock is None else _faketime_variables(self._clock)
 
     def _start_tables(self) -> None:
         self._tables = DynamoDBLocal(long=True, folder=self.folder / "dynamodb-local")
@@ -162,21 +166,21 @@ class Emulator:
 
     def _environment(self) -> dict[str, str]:
         environment = clean_environment() | {
-            # It takes any key and runs code: nobody else's machine may reach it. Its default is every interface.
+            # It accepts any key and runs code, so no other machine may reach it. Its default is every interface.
             "BIND_HOST": HOST,
             "GATEWAY_PORT": str(self.port),
             "IOT_MTLS_ENABLED": "0",
             "NODE_PATH": str(ROOT / "node_modules"),
             "TMPDIR": str(self.folder),
-            # A bundle's folder is made once; compiling it again in each worker would only cost time.
+            # A bundle's folder is unpacked once; compiling it again in each worker would only cost time.
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         if self._dynamodb:
-            # The emulator hands its environment down to the functions that it runs.
+            # The emulator passes its environment to the functions that it runs.
             environment["AWS_ENDPOINT_URL_DYNAMODB"] = self._dynamodb
         if self._clock is not None:
             self.move_clock(timedelta(0))
-            environment |= _movable(self._clock)
+            environment |= _faketime_variables(self._clock)
         return environment | self._variables
 
     def _end(self) -> None:
@@ -197,7 +201,7 @@ class Emulator:
 
 
 def clock_can_move() -> bool:
-    """Whether this machine has what it takes to move the emulator's clock."""
+    """Whether this machine can move the emulator's clock."""
     return sys.platform == "linux" and find_spec("libfaketime") is not None
 
 
@@ -210,7 +214,7 @@ def _own_offset() -> float:
     return float(Path(moved).read_text()) if moved else 0.0
 
 
-def _movable(clock: Path) -> dict[str, str]:
+def _faketime_variables(clock: Path) -> dict[str, str]:
     spec = find_spec("libfaketime")
     if spec is None or spec.origin is None:
         raise RuntimeError("libfaketime is not installed")

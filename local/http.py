@@ -20,7 +20,7 @@ _TRIES = 4
 
 @dataclass(frozen=True)
 class Answer:
-    """What the API answered; header names in lower case."""
+    """An answer of the API; header names are in lower case."""
 
     status: int
     headers: dict[str, str]
@@ -37,9 +37,9 @@ class Api:
     def call(
         self, path: str, body: bytes | None = None, headers: dict[str, str] | None = None, *, key: str | None = None
     ) -> Answer:
-        """One request: POST with a body, GET without."""
-        sent = {"x-api-key": self._key if key is None else key, **(headers or {})}
-        request = urllib.request.Request(self._base + path, data=body, headers=sent)  # noqa: S310 - the emulator's
+        """Send a request: POST with a body, GET without."""
+        all_headers = {"x-api-key": self._key if key is None else key, **(headers or {})}
+        request = urllib.request.Request(self._base + path, data=body, headers=all_headers)  # noqa: S310 - the emulator's
         try:
             with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:  # noqa: S310
                 return _answer(response.status, response.headers, response.read())
@@ -51,30 +51,30 @@ class Api:
         """POST events."""
         return self.call(f"/v1/streams/{stream}/events", body, {"Content-Type": content_type, **headers})
 
-    def query(self, stream: str, what: str = "events", **parameters: Any) -> Answer:
-        """GET a page of events, or another answer; ``start`` stands for the parameter ``from``."""
-        given = {("from" if name == "start" else name): value for name, value in parameters.items()}
-        return self.call(f"/v1/streams/{stream}/{what}?{urlencode(given)}")
+    def query(self, stream: str, route: str = "events", **parameters: Any) -> Answer:
+        """GET a page of events, or another route; ``start`` stands for the parameter ``from``."""
+        query_parameters = {("from" if name == "start" else name): value for name, value in parameters.items()}
+        return self.call(f"/v1/streams/{stream}/{route}?{urlencode(query_parameters)}")
 
     def walk(self, stream: str, **parameters: Any) -> Iterator[dict[str, Any]]:
-        """Every event of a query, following cursors to the end."""
-        answer = self._patiently(stream, **parameters)
+        """Yield every event of a query; follows cursors to the end."""
+        answer = self._query_with_retries(stream, **parameters)
         while True:
             if answer.status != 200:
                 raise RuntimeError(f"the query answered {answer.status}: {answer.body}")
             yield from answer.body["events"]
             if answer.body["next"] is None:
                 return
-            answer = self._patiently(stream, cursor=answer.body["next"], limit=parameters.get("limit", 100))
+            answer = self._query_with_retries(stream, cursor=answer.body["next"], limit=parameters.get("limit", 100))
 
-    def _patiently(self, stream: str, **parameters: Any) -> Answer:
-        return self._asked(lambda: self.query(stream, **parameters))
+    def _query_with_retries(self, stream: str, **parameters: Any) -> Answer:
+        return self._retry(lambda: self.query(stream, **parameters))
 
     @staticmethod
-    def _asked(ask: Callable[[], Answer]) -> Answer:
-        """An answer to a question, asked again as the API says: cold archive readers are much for a small machine at once."""
+    def _retry(send: Callable[[], Answer]) -> Answer:
+        """Send a request again while the API says so: several cold archive readers at once overload a small machine."""
         for _ in range(_TRIES):
-            answer = ask()
+            answer = send()
             if answer.status not in _LATER:
                 break
             time.sleep(float(answer.headers.get("retry-after", 1)))
@@ -82,7 +82,7 @@ class Api:
 
     def get(self, stream: str, ref: str) -> Answer:
         """GET one event."""
-        return self._asked(lambda: self.call(f"/v1/streams/{stream}/events/{quote(ref, safe='')}"))
+        return self._retry(lambda: self.call(f"/v1/streams/{stream}/events/{quote(ref, safe='')}"))
 
 
 def _answer(status: int, headers: Any, body: bytes) -> Answer:

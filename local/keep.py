@@ -1,4 +1,4 @@
-"""Remembers a stage that was left up, so that `make stop` finds it."""
+"""Remembers a running stage, so that `make stop` finds it."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _FILE = ROOT / ".demo" / "emulator.json"
 
 
 def remember(emulator: Emulator) -> None:
-    """Write down which process groups and folder to remove."""
+    """Record the process groups and the folder to remove."""
     _FILE.parent.mkdir(exist_ok=True)
     _FILE.write_text(json.dumps({"pids": emulator.pids, "folder": str(emulator.folder)}))
 
 
 def stop() -> bool:
-    """End the stage that was remembered; False if there is none."""
+    """End the remembered stage; False if none is remembered."""
     if not _FILE.exists():
         return False
-    kept = json.loads(_FILE.read_text())
-    folder = Path(kept["folder"])
-    # A machine that was started anew has emptied its temporary folders, and given the process ids to others.
+    stage = json.loads(_FILE.read_text())
+    folder = Path(stage["folder"])
+    # A restart of the machine has emptied its temporary folders, and other processes may have the process ids now.
     if folder.is_dir():
-        for pid in kept["pids"]:
+        for pid in stage["pids"]:
             end_group(pid)
         shutil.rmtree(folder, ignore_errors=True)
     _FILE.unlink()

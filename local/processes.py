@@ -1,4 +1,6 @@
-"""Servers of the local stage: each listens on the loopback interface only, and ends with all that it started."""
+"""Servers of the local stage: each listens on the loopback interface only,
+and ends with all processes that it started.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +21,16 @@ _TAIL = 3000
 
 
 class PortTaken(RuntimeError):
-    """Another process took the port between the look for a free one and the start of the server."""
+    """Another process took the port between the search for a free port and the start of the server."""
 
 
 def clean_environment() -> dict[str, str]:
-    """This process's environment without anything that could lead to a real account."""
+    """This process's environment without the variables that could lead to a real account."""
     return {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nothing listens on now. Another process may take it before the caller does."""
+    """A free port of the loopback interface. Another process may take it before the caller does."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
@@ -44,7 +46,7 @@ def start_server(
     folder: Path,
     environment: Mapping[str, str],
 ) -> subprocess.Popen[bytes]:
-    """Start a server in a process group of its own, and wait until ``is_ready`` says so of its log's text.
+    """Start a server in a process group of its own, and wait until ``is_ready`` accepts the text of its log.
 
     The log decides, not an answer at the port: the answer may come from another process that listens there.
     PortTaken if it ended because its port was in use; RuntimeError with the end of its log if it does not start.
@@ -71,13 +73,13 @@ def start_server(
 
 
 def end_process(process: subprocess.Popen[bytes]) -> None:
-    """End a server and all that it started."""
+    """End a server and all processes that it started."""
     end_group(process.pid)
     process.wait(timeout=10)
 
 
 def end_group(pid: int) -> None:
-    """End a process group: first politely, then for sure."""
+    """End a process group: by SIGTERM, and by SIGKILL if that does not end it."""
     for kind, patience in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0)):
         try:
             os.killpg(pid, kind)

@@ -23,7 +23,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Deployed:
-    """A deployed local stage: where its API answers, with which key, the stack's outputs, and where its tables are."""
+    """A deployed local stage: the addresses of its API and its tables, the API key, and the stack's outputs."""
 
     endpoint: str
     api: str
@@ -37,14 +37,14 @@ class Deployed:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables with which the command line, or any AWS client, reaches the stage."""
+        """The environment variables with which the command line, or any AWS client, reaches the stage."""
         variables = {**_CREDENTIALS, "AWS_REGION": REGION, "AWS_ENDPOINT_URL": self.endpoint, "TIDETABLE_STAGE": STAGE}
         separate = self.dynamodb not in ("", self.endpoint)
         return variables | ({"AWS_ENDPOINT_URL_DYNAMODB": self.dynamodb} if separate else {})
 
 
 def aws_client(endpoint: str, service: str) -> Any:
-    """A boto3 client that can reach the emulator and nothing else."""
+    """A boto3 client that can reach only the emulator."""
     return boto3.client(  # type: ignore[call-overload]
         service,
         endpoint_url=endpoint,
@@ -62,7 +62,8 @@ def deploy(
     config: Path | None = None,
     engine: Engine | None = None,
 ) -> Deployed:
-    """Bootstrap and deploy a configuration (by default tidetable.toml); RuntimeError with the command's output if that fails.
+    """Bootstrap and deploy a configuration (by default tidetable.toml); RuntimeError with the command's output if that
+    fails.
 
     An ``engine`` other than the emulator's starts the emulator anew, empty: see Emulator.use.
     """
@@ -72,8 +73,8 @@ def deploy(
     _cdk(emulator, "bootstrap", f"aws://000000000000/{REGION}")
     progress("cdk deploy")
     outputs_file = emulator.folder / "outputs.json"
-    chosen = () if config is None else ("-c", f"config={config.resolve()}")
-    _cdk(emulator, "deploy", "--require-approval", "never", "--outputs-file", str(outputs_file), *chosen)
+    context = () if config is None else ("-c", f"config={config.resolve()}")
+    _cdk(emulator, "deploy", "--require-approval", "never", "--outputs-file", str(outputs_file), *context)
     outputs: dict[str, str] = json.loads(outputs_file.read_text())[f"Tidetable-{STAGE}"]
     key = aws_client(emulator.endpoint, "apigateway").get_api_key(apiKey=outputs["ApiKeyId"], includeValue=True)
     return Deployed(
@@ -107,8 +108,8 @@ def _cdk(emulator: Emulator, *arguments: str) -> None:
     )
     cdk = [str(ROOT / "node_modules" / ".bin" / "cdk"), *arguments]
     options = ["-c", f"stage={STAGE}", "--output", str(emulator.folder / "cdk.out"), "--no-notices", "--ci"]
-    # Where there is no cdk.json the command line does not synthesise, which bootstrapping has no use for.
+    # In a folder without cdk.json the CDK does not synthesise, which bootstrapping does not need.
     folder = emulator.folder if arguments[0] == "bootstrap" else ROOT
-    done = subprocess.run([*cdk, *options], cwd=folder, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
-    if done.returncode:
-        raise RuntimeError(f"cdk {arguments[0]} failed:\n{(done.stdout + done.stderr)[-6000:]}")
+    result = subprocess.run([*cdk, *options], cwd=folder, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
+    if result.returncode:
+        raise RuntimeError(f"cdk {arguments[0]} failed:\n{(result.stdout + result.stderr)[-6000:]}")

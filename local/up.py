@@ -56,25 +56,25 @@ def describe_stage(emulator: Emulator, deployed: Deployed, file: Path, config: C
 
 
 def main() -> None:
-    """Bring the stage up; one that is up already ends first."""
+    """Bring the stage up; a running stage ends first."""
     parser = argparse.ArgumentParser(description="Deploy a configuration into a local AWS emulator, and leave it up.")
     parser.add_argument("--config", type=Path, default=Path("tidetable.toml"), help="the configuration")
-    parser.add_argument("--engine", choices=ENGINES, default="emulator", help="what keeps the tables")
-    given = parser.parse_args()
-    config = read_config(given.config)
+    parser.add_argument("--engine", choices=ENGINES, default="emulator", help="the engine of the tables")
+    options = parser.parse_args()
+    config = read_config(options.config)
     if stop():
         print("the stage that was up is stopped", flush=True)
-    emulator = Emulator(engine=given.engine)
+    emulator = Emulator(engine=options.engine)
     try:
         emulator.start()
-        deployed = deploy(emulator, lambda text: print(text, flush=True), config=given.config)
+        deployed = deploy(emulator, lambda text: print(text, flush=True), config=options.config)
     except BaseException as error:
         emulator.stop()
         if isinstance(error, RuntimeError):
             sys.exit(f"FAILED: {error}")
         raise
     remember(emulator)
-    print(describe_stage(emulator, deployed, given.config, config), flush=True)
+    print(describe_stage(emulator, deployed, options.config, config), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The tables of an account and Region, and the changes that are under way."""
+"""The tables of an account and Region, and their ongoing changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from strict.timings import Timings
 
 
 class Account:
-    """Tables by name. One that the engine has and the account does not know is taken in as the engine describes it."""
+    """Tables by name. If only the engine knows a table, the account adopts it as the engine describes it."""
 
     def __init__(
         self, engine: Engine, clock: Clock, timings: Timings, without: AbstractSet[Rule], seed: int = 0
@@ -28,9 +28,9 @@ class Account:
         self.timings = timings
         self.without = without
         self.tables: dict[str, Table] = {}
-        # When tables were made or deleted last.
+        # The times of recent creations and deletions of tables.
         self.mutations: list[datetime] = []
-        # How many tables with indexes may be in the making; the service may lower it for a while.
+        # The greatest number of tables with indexes that may be created at once; the service may lower it for a while.
         self.indexed_at_once = 250
         # Keys that are disabled, deleted or out of reach, by their ARN.
         self.lost_keys: set[str] = set()
@@ -41,13 +41,13 @@ class Account:
         """Whether a rule is in force."""
         return rule not in self.without
 
-    def closes(self, table: Table) -> bool:
-        """Whether a table's key is lost, and the table with it."""
+    def is_inaccessible(self, table: Table) -> bool:
+        """Whether a table is inaccessible because its key is lost."""
         key = (table.encryption or {}).get("KMSMasterKeyId")
         return key in self.lost_keys and self.enforces(Rule.LOST_KEY)
 
     def find(self, name: str) -> Table:
-        """A table, whatever its state; Refusal if there is none."""
+        """Find a table in any state; Refusal if it does not exist."""
         self.settle()
         table = self.tables.get(name)
         if table is None:
@@ -55,17 +55,17 @@ class Account:
         return table
 
     def hide(self, table: Table) -> None:
-        """Let a new table be seen, and then its tags, only a little later."""
+        """Hide a new table for a short time, and its tags for a little longer."""
         now, seen = self.clock.now(), self._chance.uniform(0, self.timings.seen)
         table.seen_from = now + timedelta(seconds=seen)
         table.tags_from = now + timedelta(seconds=self._chance.uniform(seen, max(seen, self.timings.tagged)))
 
     def is_hidden(self, until: datetime | None) -> bool:
-        """Whether an instant from which something is seen is still to come."""
+        """Whether the instant is still to come from which a table or its tags are visible."""
         return until is not None and self.clock.now() < until and self.enforces(Rule.NEW_TABLE_UNSEEN)
 
-    def usable(self, name: str) -> Table:
-        """A table whose items can be read and written now; Refusal otherwise."""
+    def find_usable(self, name: str) -> Table:
+        """Find a table whose items can be read and written now; Refusal otherwise."""
         table = self.find(name)
         if table.status == "CREATING" and self.enforces(Rule.CREATING_HAS_NO_DATA):
             raise not_found(name)
@@ -76,13 +76,13 @@ class Account:
                 raise not_found(name)
         return table
 
-    def changing(self) -> list[Table]:
+    def changing_tables(self) -> list[Table]:
         """The tables that are being created, updated or deleted."""
         self.settle()
         return [self.tables[name] for name in self._changing]
 
     def begin(self, table: Table, status: str, seconds: float, finish: Callable[[], None]) -> None:
-        """Let a change be under way; it ends with ``finish``."""
+        """Begin a change that takes ``seconds`` and ends with ``finish``."""
         table.status, table.finish = status, finish
         table.until = self.clock.now() + timedelta(seconds=seconds)
         self._changing.add(table.name)
@@ -90,7 +90,7 @@ class Account:
             self._finish(table)
 
     def settle(self) -> None:
-        """End the changes whose time has come."""
+        """Finish the changes whose time has passed."""
         if not self._changing:
             return
         now = self.clock.now()
@@ -111,7 +111,7 @@ class Account:
         return Throughput(name, self.without, self.clock.now())
 
     def index(self, table: str, keys: tuple[str, ...], described: Any, units: Any) -> Index:
-        """An index as a request or a description gives it; ``keys`` are the table's."""
+        """An index from its description in a request or an answer; ``keys`` are the table's key attributes."""
         own = keys_of(described["KeySchema"])
         projection = described.get("Projection", {"ProjectionType": "ALL"})
         everything = projection["ProjectionType"] == "ALL"
@@ -124,8 +124,8 @@ class Account:
             throughput=self.resource(name),
             projection=projection,
             included=None if everything else frozenset({*keys, *own, *projection.get("NonKeyAttributes", ())}),
-            maximum=sides(described.get("OnDemandThroughput", {})),
-            warm=sides(described.get("WarmThroughput", {})),
+            maximum=sides_of(described.get("OnDemandThroughput", {})),
+            warm=sides_of(described.get("WarmThroughput", {})),
         )
 
     def _adopt(self, name: str) -> Table:
@@ -158,17 +158,17 @@ class Account:
         )
         for index in described.get("GlobalSecondaryIndexes", ()):
             table.indexes[index["IndexName"]] = self.index(name, keys, index, index.get("ProvisionedThroughput", {}))
-        for one in table.resources():
-            one.apply(now, on_demand=table.on_demand)
+        for resource in table.resources():
+            resource.apply(now, on_demand=table.on_demand)
         self.tables[name] = table
         return table
 
 
-def sides(given: Any) -> dict[str, int]:
-    """OnDemandThroughput or WarmThroughput of a request, by side."""
-    found: dict[str, int] = {}
+def sides_of(throughput: Any) -> dict[str, int]:
+    """The units of an OnDemandThroughput or a WarmThroughput, by side; a side without a limit is omitted."""
+    units: dict[str, int] = {}
     for side in ("Write", "Read"):
         for name in (f"Max{side}RequestUnits", f"{side}UnitsPerSecond"):
-            if given.get(name, -1) > 0:
-                found[side] = given[name]
-    return found
+            if throughput.get(name, -1) > 0:
+                units[side] = throughput[name]
+    return units

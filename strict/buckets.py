@@ -1,4 +1,4 @@
-"""Token buckets, by the second."""
+"""Token buckets that fill by the second."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _MINUTE = timedelta(minutes=1)
 
 
 class TokenBucket:
-    """So many units a second; what is not used is kept for ``seconds`` of the rate.
+    """Grants ``rate`` units per second, and saves the unused units of up to ``seconds`` seconds.
 
-    A new bucket holds one second's worth: what was never left unused cannot be saved up.
+    A new bucket holds the units of one second: it has not saved any units yet.
     """
 
     def __init__(self, rate: float, seconds: float, now: datetime) -> None:
@@ -21,18 +21,18 @@ class TokenBucket:
         self._filled = now
 
     def set_rate(self, rate: float, now: datetime) -> None:
-        """Another rate from now on; what was saved up stays, as far as it fits."""
+        """Change the rate; saved units stay if they fit the new rate's limit."""
         self._fill(now)
         self.rate = rate
         self._tokens = min(self._tokens, rate * self._seconds)
 
     def has(self, units: float, now: datetime) -> bool:
-        """Whether so many units can be taken."""
+        """Whether so many units are available."""
         self._fill(now)
         return self._tokens >= units
 
     def take(self, units: float) -> None:
-        """Take units; a read, whose size nobody knew before, may leave a debt."""
+        """Take units; a read, whose size is known only afterwards, may leave a debt."""
         self._tokens -= units
 
     def _fill(self, now: datetime) -> None:
@@ -43,7 +43,7 @@ class TokenBucket:
 
 
 class Peaks:
-    """The highest units in any second, remembered by the minute."""
+    """The greatest units of any second, kept by the minute."""
 
     def __init__(self) -> None:
         self._second: datetime | None = None
@@ -63,7 +63,7 @@ class Peaks:
             self._recent.append((minute, self._units))
 
     def before(self, at: datetime) -> float:
-        """The highest peak in minutes that ended by then."""
+        """The highest peak in the minutes that ended before an instant."""
         while self._recent and self._recent[0][0] + _MINUTE <= at:
             self._settled = max(self._settled, self._recent.popleft()[1])
         return self._settled

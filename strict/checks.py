@@ -1,4 +1,4 @@
-"""What creating, updating and deleting tables check alike."""
+"""The checks that creating, updating and deleting tables have in common."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ ACCOUNT_UNITS = 80_000
 
 
 def check_concurrency(account: Account) -> None:
-    """Refuse a change while as many tables are changing as may."""
-    if account.enforces(Rule.CONCURRENT_CHANGES) and len(account.changing()) >= CHANGING_AT_ONCE:
+    """Refuse a change while the greatest allowed number of tables is changing."""
+    if account.enforces(Rule.CONCURRENT_CHANGES) and len(account.changing_tables()) >= CHANGING_AT_ONCE:
         raise over_limit(
             f"Subscriber limit exceeded: Only {CHANGING_AT_ONCE} tables can be created, updated, or deleted simultaneously"
         )
 
 
 def check_rate(account: Account) -> None:
-    """Refuse a table's creation or deletion beyond what the service takes in a moment."""
+    """Refuse a table's creation or deletion if there were too many of them within a moment."""
     now = account.clock.now()
     since = now - timedelta(seconds=account.timings.rate)
     account.mutations = [at for at in account.mutations if at > since]
@@ -35,30 +35,33 @@ def check_rate(account: Account) -> None:
 
 
 def check_idle(account: Account, table: Table) -> None:
-    """Refuse a change of a table that is changing, or one of whose indexes is."""
+    """Refuse a change of a table while the table or one of its indexes is changing."""
     if not account.enforces(Rule.CHANGING_TABLE_IS_BUSY):
         return
     if table.status != "ACTIVE":
-        doing = {"CREATING": "created", "UPDATING": "updated", "DELETING": "deleted"}[table.status]
-        raise in_use(f"Attempt to change a resource which is still in use: Table is being {doing}: {table.name}")
+        change = {"CREATING": "created", "UPDATING": "updated", "DELETING": "deleted"}[table.status]
+        raise in_use(f"Attempt to change a resource which is still in use: Table is being {change}: {table.name}")
 
 
-def check_units(account: Account, wanted: Mapping[str, tuple[int, int]]) -> None:
-    """Refuse units beyond the quotas of a table and of the account; ``wanted`` are write and read by resource."""
+def check_units(account: Account, requested: Mapping[str, tuple[int, int]]) -> None:
+    """Refuse units beyond the quotas of a table and of the account.
+
+    ``requested`` are write and read units by resource.
+    """
     if not account.enforces(Rule.UNIT_QUOTA):
         return
     for side, kind in ((0, "Write"), (1, "Read")):
-        if any(units[side] > TABLE_UNITS for units in wanted.values()):
+        if any(units[side] > TABLE_UNITS for units in requested.values()):
             raise over_limit(
                 f"Subscriber limit exceeded: {kind}CapacityUnits of a table or index may be {TABLE_UNITS} at most"
             )
         others = sum(
-            (one.write, one.read)[side]
-            for other in account.tables.values()
-            for one in other.resources()
-            if one.name not in wanted
+            (resource.write, resource.read)[side]
+            for table in account.tables.values()
+            for resource in table.resources()
+            if resource.name not in requested
         )
-        if others + sum(units[side] for units in wanted.values()) > ACCOUNT_UNITS:
+        if others + sum(units[side] for units in requested.values()) > ACCOUNT_UNITS:
             raise over_limit(
                 f"Subscriber limit exceeded: {kind}CapacityUnits of the account may be {ACCOUNT_UNITS} at most"
             )

@@ -1,4 +1,4 @@
-"""A client that calls the strict service in this process: the little of boto3's that the adapters use."""
+"""A client that calls the strict service in this process: the methods of boto3's client that the adapters use."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _TIMES = frozenset({"LastDecreaseDateTime", "LastIncreaseDateTime", "CreationDat
 
 
 class StrictClient:
-    """Methods by boto3's names, with boto3's errors. Nothing is tried a second time.
+    """Methods by boto3's names, with boto3's errors, but without retries.
 
-    ``meta.events`` takes a handler of "before-parse.dynamodb.<operation>", which may take the answer's body.
+    ``meta.events`` registers a handler of "before-parse.dynamodb.<operation>", which may replace the answer's body.
     """
 
     def __init__(self, service: StrictDynamo) -> None:
@@ -33,21 +33,21 @@ class StrictClient:
     def _register(self, event: str, handler: Callable[..., None], **_: Any) -> None:
         self._handlers[event] = handler
 
-    def _parsed(self, operation: str, answer: Any) -> Any:
+    def _parse(self, operation: str, answer: Any) -> Any:
         handler = self._handlers.get(f"before-parse.dynamodb.{operation}")
         if handler is None:
-            return _dated(answer)
+            return _convert_times(answer)
         body = json.dumps(answer, default=lambda raw: b64encode(bytes(raw)).decode()).encode()
         response: dict[str, Any] = {"status_code": 200, "headers": {}, "body": body}
         handler(response_dict=response)
         return json.loads(response["body"])
 
     def __getattr__(self, name: str) -> Any:
-        operation = "".join(part.capitalize() for part in name.split("_"))
+        operation = "".join(word.capitalize() for word in name.split("_"))
 
         def call(**payload: Any) -> Any:
             try:
-                return self._parsed(operation, self._service.call(operation, payload))
+                return self._parse(operation, self._service.call(operation, payload))
             except Refusal as refusal:
                 answer: Any = {
                     "Error": {"Code": refusal.code, "Message": refusal.message},
@@ -86,17 +86,17 @@ class _Paginator:
             payload = {**payload, "ExclusiveStartKey": page["LastEvaluatedKey"]}
 
 
-def _dated(answer: Any) -> Any:
-    """Times of a description as boto3 gives them."""
+def _convert_times(answer: Any) -> Any:
+    """Convert the times of a description to datetimes, as boto3 does."""
     for described in (answer.get("Table"), answer.get("TableDescription")):
         if described is not None:
-            _date(described)
-            _date(described["ProvisionedThroughput"])
+            _convert_members(described)
+            _convert_members(described["ProvisionedThroughput"])
             for index in described.get("GlobalSecondaryIndexes", ()):
-                _date(index["ProvisionedThroughput"])
+                _convert_members(index["ProvisionedThroughput"])
     return answer
 
 
-def _date(figures: dict[str, Any]) -> None:
+def _convert_members(figures: dict[str, Any]) -> None:
     for name in _TIMES & figures.keys():
         figures[name] = datetime.fromtimestamp(figures[name], UTC)

@@ -1,4 +1,4 @@
-"""The time that the rules go by."""
+"""The clock of the rules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the time, and lets some of it pass."""
+    """Returns the time, and waits."""
 
     def now(self) -> datetime: ...
     def sleep(self, seconds: float) -> None: ...
@@ -25,7 +25,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """Stands still until it is moved, or until somebody sleeps: a simulated hour passes in moments."""
+    """Stands still until a test moves it, or until a caller sleeps: a simulated hour passes in moments."""
 
     def __init__(self, now: datetime) -> None:
         self.time = now

@@ -1,4 +1,4 @@
-"""Transactions under way: an item that one of them holds refuses every other transaction and every single write."""
+"""Ongoing transactions: an item of an ongoing transaction refuses every other transaction and every single write."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from strict.account import Account
-from strict.refusals import Refusal
+from strict.refusals import Refusal, canceled
 from strict.rules import Rule
 
 Request = Mapping[str, Any]
@@ -18,37 +18,33 @@ _Item = tuple[str, ...]
 
 
 class Conflicts:
-    """Items of transactions whose callers had no answer: the service may still be at work when they try again.
+    """The items of transactions whose callers had no answer: the service may still be at work when they retry.
 
-    Calls are taken one after another here, so nothing else is ever under way at the same time as another call.
+    This double handles one call at a time, so no other transaction is ever ongoing during a call.
     """
 
     def __init__(self, account: Account) -> None:
         self._account = account
-        self._held: dict[_Item, datetime] = {}
+        self._locked: dict[_Item, datetime] = {}
 
     def hold(self, request: Request) -> None:
-        """Let a transaction go on after its caller has stopped to wait."""
+        """Lock the items of a transaction that goes on after its caller stopped waiting."""
         until = self._account.clock.now() + timedelta(seconds=self._account.timings.transaction)
-        self._held |= dict.fromkeys(self._items(request), until)
+        self._locked |= dict.fromkeys(self._items(request), until)
 
     def check(self, operation: str, request: Request) -> None:
-        """Refusal, if the request is about an item that a transaction holds."""
-        if not self._held or not self._account.enforces(Rule.CONFLICTS):
+        """Raise a Refusal if an ongoing transaction has locked an item of the request."""
+        if not self._locked or not self._account.enforces(Rule.CONFLICTS):
             return
         now = self._account.clock.now()
-        self._held = {item: until for item, until in self._held.items() if now < until}
+        self._locked = {item: until for item, until in self._locked.items() if now < until}
         if operation in _SINGLE:
-            if self._item(request) in self._held:
+            if self._item(request) in self._locked:
                 raise Refusal("TransactionConflictException", "Transaction is ongoing for the item")
         elif operation in _TRANSACTIONS:
-            codes = ["TransactionConflict" if item in self._held else "None" for item in self._items(request)]
+            codes = ["TransactionConflict" if item in self._locked else "None" for item in self._items(request)]
             if "TransactionConflict" in codes:
-                raise Refusal(
-                    "TransactionCanceledException",
-                    f"Transaction cancelled, please refer cancellation reasons for specific reasons [{', '.join(codes)}]",
-                    members={"CancellationReasons": [{"Code": code} for code in codes]},
-                )
+                raise canceled(codes)
 
     def _items(self, request: Request) -> list[_Item]:
         return [self._item(inner) for action in request["TransactItems"] for inner in action.values()]

@@ -1,4 +1,4 @@
-"""The control plane: what a table may be asked, when, and how often."""
+"""The control plane: creating, describing, updating and deleting tables within the service's limits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from strict.account import Account, sides
+from strict.account import Account, sides_of
 from strict.checks import check_concurrency, check_idle, check_rate, check_units
 from strict.engines import Document
 from strict.refusals import Refusal, in_use, invalid, not_found, over_limit
@@ -49,8 +49,8 @@ class Control:
             protected=request.get("DeletionProtectionEnabled", False),
             stream=request.get("StreamSpecification"),
             tags={tag["Key"]: tag["Value"] for tag in request.get("Tags", ())},
-            warm=sides(request.get("WarmThroughput", {})),
-            maximum=sides(request.get("OnDemandThroughput", {})),
+            warm=sides_of(request.get("WarmThroughput", {})),
+            maximum=sides_of(request.get("OnDemandThroughput", {})),
             encryption=request.get("SSESpecification"),
         )
         for index in request.get("GlobalSecondaryIndexes", ()):
@@ -59,23 +59,23 @@ class Control:
         account.engine.call("CreateTable", request)
         account.tables[name] = table
         account.hide(table)
-        for one in table.resources():
-            one.apply(account.clock.now(), on_demand=on_demand)
-        self._begin(table)
-        return {"TableDescription": self._described(table)}
+        for resource in table.resources():
+            resource.apply(account.clock.now(), on_demand=on_demand)
+        self._begin_creation(table)
+        return {"TableDescription": self._describe(table)}
 
     def describe_table(self, request: Request) -> Document:
         """DescribeTable."""
         table = self._account.find(request["TableName"])
         if self._account.is_hidden(table.seen_from):
             raise not_found(table.name)
-        return {"Table": self._described(table)}
+        return {"Table": self._describe(table)}
 
     def update_table(self, request: Request) -> Document:
         """UpdateTable: answers with the figures before the change."""
         account = self._account
         table = account.find(request["TableName"])
-        answer = self._described(table)
+        answer = self._describe(table)
         self._update(table, request)
         answer["TableStatus"] = table.status
         if not account.enforces(Rule.STALE_ANSWER):
@@ -83,7 +83,7 @@ class Control:
         return {"TableDescription": answer}
 
     def update_continuous_backups(self, request: Request) -> Document:
-        """UpdateContinuousBackups; engines that know no backups are not asked."""
+        """UpdateContinuousBackups; the engine is not called, as it may not have backups."""
         table = self._account.find(request["TableName"])
         early = table.backups_from is not None and self._account.clock.now() < table.backups_from
         if table.status == "CREATING" or (early and self._account.enforces(Rule.BACKUPS_COME_LATER)):
@@ -91,9 +91,9 @@ class Control:
                 "ContinuousBackupsUnavailableException",
                 f"Backups are being enabled for the table: {table.name}. Please retry later",
             )
-        wanted = request["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"]
-        table.recoverable = wanted
-        status = "ENABLED" if wanted else "DISABLED"
+        enabled = request["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"]
+        table.recoverable = enabled
+        status = "ENABLED" if enabled else "DISABLED"
         recovery = {"PointInTimeRecoveryStatus": status}
         return {
             "ContinuousBackupsDescription": {
@@ -114,25 +114,25 @@ class Control:
             )
         check_concurrency(account)
         check_rate(account)
-        account.begin(table, "DELETING", account.timings.delete, self._gone(table))
-        return {"TableDescription": self._described(table)}
+        account.begin(table, "DELETING", account.timings.delete, self._remover(table))
+        return {"TableDescription": self._describe(table)}
 
-    def _begin(self, table: Table) -> None:
-        """Let a new table be in the making."""
+    def _begin_creation(self, table: Table) -> None:
+        """Begin the creation of a table."""
         account, timings = self._account, self._account.timings
-        if account.closes(table):
-            account.begin(table, "CREATING", timings.create_without_key, self._gone(table))
+        if account.is_inaccessible(table):
+            account.begin(table, "CREATING", timings.create_without_key, self._remover(table))
             return
         seconds = timings.create_indexed if table.indexes else timings.create
         table.backups_from = account.clock.now() + timedelta(seconds=seconds + timings.backups)
         account.begin(table, "CREATING", seconds, lambda: None)
 
-    def _gone(self, table: Table) -> Callable[[], None]:
-        def gone() -> None:
+    def _remover(self, table: Table) -> Callable[[], None]:
+        def remove() -> None:
             self._account.engine.call("DeleteTable", {"TableName": table.name})
             del self._account.tables[table.name]
 
-        return gone
+        return remove
 
     def list_tags_of_resource(self, request: Request) -> Document:
         """ListTagsOfResource, in one page."""
@@ -160,17 +160,21 @@ class Control:
         if account.enforces(Rule.TABLE_QUOTA) and len(account.tables) >= TABLES:
             raise over_limit(f"Subscriber limit exceeded: There is a limit of {TABLES} tables per subscriber")
         check_concurrency(account)
-        indexed = [table for table in account.changing() if table.indexes and table.status == "CREATING"]
-        most = account.indexed_at_once
-        if request.get("GlobalSecondaryIndexes") and account.enforces(Rule.CONCURRENT_INDEXED) and len(indexed) >= most:
+        creating = [table for table in account.changing_tables() if table.indexes and table.status == "CREATING"]
+        maximum = account.indexed_at_once
+        if (
+            request.get("GlobalSecondaryIndexes")
+            and account.enforces(Rule.CONCURRENT_INDEXED)
+            and len(creating) >= maximum
+        ):
             raise over_limit(
-                f"Subscriber limit exceeded: Only {most} tables with secondary indexes can be created simultaneously"
+                f"Subscriber limit exceeded: Only {maximum} tables with secondary indexes can be created simultaneously"
             )
         check_rate(account)
 
     def _check_new(self, table: Table) -> None:
         account = self._account
-        check_units(account, {one.name: (one.write, one.read) for one in table.resources()})
+        check_units(account, {resource.name: (resource.write, resource.read) for resource in table.resources()})
         if not table.on_demand and account.enforces(Rule.WARM_COVERS_PROVISIONED):
             for side, units in (("Write", table.write), ("Read", table.read)):
                 if table.warm.get(side, units) < units:
@@ -179,9 +183,9 @@ class Control:
                         f"table is lower than its provisioned {side}CapacityUnits"
                     )
 
-    def _described(self, table: Table) -> Document:
+    def _describe(self, table: Table) -> Document:
         described = table.describe(self._account.clock.now(), self._account.without)
-        if table.status == "ACTIVE" and self._account.closes(table):
+        if table.status == "ACTIVE" and self._account.is_inaccessible(table):
             described["TableStatus"] = "INACCESSIBLE_ENCRYPTION_CREDENTIALS"
         return described
 

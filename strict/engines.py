@@ -1,4 +1,4 @@
-"""What stores the items behind the rules."""
+"""The engines that store the items behind the rules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Engine(Protocol):
 
 
 class HttpEngine:
-    """An emulator over HTTP. ``unknown`` names the members of requests that it does not understand."""
+    """An emulator over HTTP. ``unknown`` names the members of requests that the emulator does not understand."""
 
     def __init__(self, endpoint: str, *, unknown: frozenset[str] = frozenset()) -> None:
         self._endpoint = endpoint
@@ -55,7 +55,7 @@ class HttpEngine:
         return document
 
     def _prune_indexes(self, body: Document) -> None:
-        """Leave out what the engine does not understand of a change of indexes."""
+        """Drop the changes of indexes that the engine does not understand."""
         changes = []
         for change in body.pop("GlobalSecondaryIndexUpdates", ()):
             if "Update" not in change:

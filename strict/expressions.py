@@ -1,4 +1,4 @@
-"""DynamoDB's expressions, as far as the pipeline uses them: conditions, key conditions and updates over items in memory."""
+"""The DynamoDB expressions that the pipeline uses: conditions, key conditions and updates of items in memory."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Parser:
         return parsed
 
     def update(self, item: Item) -> dict[str, Wire]:
-        """The item that an update expression makes of another: SET of values and sums, REMOVE, ADD of numbers."""
+        """Apply an update expression to an item: SET of values and sums, REMOVE, ADD of numbers."""
         new = dict(item)
         while self._tokens:
             clause = self._next().upper()
@@ -152,7 +152,7 @@ class Parser:
         if token.startswith(":"):
             value = self._values[token]
             return lambda _: value
-        first, *rest = (self._name(part) for part in token.split("."))
+        first, *rest = (self._name(name) for name in token.split("."))
 
         def follow(item: Item) -> Wire | None:
             value: Any = item.get(first)
@@ -172,8 +172,8 @@ class Parser:
         return str(self._tokens.pop(0))
 
     def _expect(self, token: str) -> None:
-        found = self._next()
-        assert found == token, f"{token} expected, {found} found"
+        actual = self._next()
+        assert actual == token, f"{token} expected, {actual} read"
 
 
 def _compare(operator: str, left: _Operand, right: _Operand) -> Condition:

@@ -13,7 +13,7 @@ from strict.refusals import Refusal, throttled
 
 
 class Kind(StrEnum):
-    """What goes wrong."""
+    """The kind of a fault."""
 
     THROTTLED = "throttled"
     SERVER_ERROR = "server error"
@@ -23,12 +23,12 @@ class Kind(StrEnum):
     TIMEOUT_AFTER = "time-out after it took effect"
     RESET = "connection reset"
     GONE = "engine gone"
-    # It works, but late.
+    # The call succeeds, but only after a delay.
     SLOW = "slow"
 
 
 class NoAnswer(Exception):
-    """The caller gets no answer; ``kind`` says how it ends."""
+    """The caller gets no answer; ``kind`` says how the call ends."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
@@ -37,10 +37,10 @@ class NoAnswer(Exception):
 
 @dataclass(slots=True)
 class Fault:
-    """Something that goes wrong in the calls that it matches (None matches any).
+    """A fault of the calls that match (None matches every call).
 
-    ``probability`` strikes at random; ``script`` says for one matching call after another whether it is struck, and ends;
-    ``times`` bounds how often it strikes. ``seconds`` is how slow a slow answer is.
+    ``probability`` strikes at random; ``script`` says for each matching call in turn whether the fault strikes, and
+    ends; ``times`` limits how often it strikes. ``seconds`` is the delay of a slow answer.
     """
 
     kind: Kind
@@ -53,7 +53,7 @@ class Fault:
     struck: int = 0
 
     def strikes(self, operation: str, tables: frozenset[str], chance: random.Random) -> bool:
-        """Whether this call is struck."""
+        """Whether the fault strikes this call."""
         matches = self.operation in (None, operation) and (self.table is None or self.table in tables)
         if not matches or (self.times is not None and self.struck >= self.times):
             return False
@@ -63,7 +63,7 @@ class Fault:
 
 
 class Faults:
-    """The faults in force, decided by a seeded chance so that a run can be repeated."""
+    """The active faults. A seed decides when they strike, so that a run can be repeated."""
 
     def __init__(self, clock: Clock, seed: int = 0) -> None:
         self._clock = clock
@@ -71,16 +71,19 @@ class Faults:
         self.active: list[Fault] = []
 
     def add(self, fault: Fault) -> Fault:
-        """Let something go wrong from now on."""
+        """Activate a fault."""
         self.active.append(fault)
         return fault
 
     def clear(self) -> None:
-        """Let everything go well again."""
+        """Remove all faults."""
         self.active.clear()
 
     def strike(self, operation: str, payload: Any) -> NoAnswer | None:
-        """Raise what goes wrong before a call takes effect; what goes wrong after it is returned, to be raised then."""
+        """Raise a fault that strikes before the call takes effect.
+
+        Return a fault to raise after the call took effect.
+        """
         if not self.active:
             return None
         tables = tables_of(payload)
@@ -110,13 +113,13 @@ _WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "T
 
 
 def tables_of(payload: Any) -> frozenset[str]:
-    """The names of the tables that a request is about."""
+    """The names of the tables in a request."""
     if "TableName" in payload:
         return frozenset({payload["TableName"]})
     if "RequestItems" in payload:
         return frozenset(payload["RequestItems"])
     actions = payload.get("TransactItems", ())
-    named = {inner["TableName"] for action in actions for inner in action.values()}
+    names = {inner["TableName"] for action in actions for inner in action.values()}
     if "ResourceArn" in payload:
-        named.add(payload["ResourceArn"].rpartition("/")[2])
-    return frozenset(named)
+        names.add(payload["ResourceArn"].rpartition("/")[2])
+    return frozenset(names)

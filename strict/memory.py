@@ -1,4 +1,4 @@
-"""An engine in memory: fast enough for simulated months. It trusts the rules around it to have refused what is wrong."""
+"""An engine in memory: fast enough for simulated months. It does not validate requests: the rules do that first."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 from strict.engines import Document
 from strict.expressions import Parser, sortable
-from strict.refusals import Refusal, in_use, not_found
+from strict.refusals import Refusal, canceled, in_use, not_found
 from strict.tables import keys_of
 from strict.units import Stored, Wire
 
 Request = Mapping[str, Any]
 _Item = dict[str, Wire]
-# The place of an item within its partition: its sort value, and for an index the table's own key besides.
-_Place = tuple[Any, ...]
+# The position of an item within its partition: its sort value and, in an index, the table's own key.
+_Position = tuple[Any, ...]
 
 
 class _Sorted:
@@ -24,34 +24,36 @@ class _Sorted:
     def __init__(self, keys: tuple[str, ...], own: tuple[str, ...] = ()) -> None:
         self.keys = keys
         self._own = own
-        # The attributes that an index holds; None if it holds everything.
+        # The attributes that an index holds; None if it holds all attributes.
         self.included: set[str] | None = None
-        self._partitions: dict[Any, tuple[list[_Place], dict[_Place, _Item]]] = {}
+        self._partitions: dict[Any, tuple[list[_Position], dict[_Position, _Item]]] = {}
 
-    def place(self, item: Mapping[str, Wire]) -> tuple[Any, _Place] | None:
+    def position_of(self, item: Mapping[str, Wire]) -> tuple[Any, _Position] | None:
         if any(name not in item for name in self.keys):
             return None
         partition, *rest = (sortable(item[name]) for name in (*self.keys, *self._own))
         return partition, tuple(rest)
 
     def put(self, item: _Item) -> None:
-        found = self.place(item)
-        if found is not None:
-            order, items = self._partitions.setdefault(found[0], ([], {}))
-            if found[1] not in items:
-                insort(order, found[1])
-            items[found[1]] = item
+        located = self.position_of(item)
+        if located is not None:
+            partition, position = located
+            order, items = self._partitions.setdefault(partition, ([], {}))
+            if position not in items:
+                insort(order, position)
+            items[position] = item
 
     def remove(self, item: Mapping[str, Wire]) -> None:
-        found = self.place(item)
-        if found is not None and found[0] in self._partitions:
-            order, items = self._partitions[found[0]]
-            if items.pop(found[1], None) is not None:
-                del order[bisect_left(order, found[1])]
+        located = self.position_of(item)
+        if located is not None and located[0] in self._partitions:
+            partition, position = located
+            order, items = self._partitions[partition]
+            if items.pop(position, None) is not None:
+                del order[bisect_left(order, position)]
 
     def get(self, key: Mapping[str, Wire]) -> _Item | None:
-        found = self.place(key)
-        return self._partitions.get(found[0], ([], {}))[1].get(found[1]) if found else None
+        located = self.position_of(key)
+        return self._partitions.get(located[0], ([], {}))[1].get(located[1]) if located else None
 
     def between(
         self, partition: Any, low: Any, high: Any, after: Mapping[str, Wire] | None, *, ascending: bool
@@ -59,28 +61,28 @@ class _Sorted:
         """Items whose sort value lies within ``low`` and ``high`` (None: open), that follow ``after``."""
         order, items = self._partitions.get(partition, ([], {}))
         start = bisect_left(order, (low,)) if low is not None else 0
-        end = bisect_right(order, high, key=lambda place: place[0]) if high is not None else len(order)
+        end = bisect_right(order, high, key=lambda position: position[0]) if high is not None else len(order)
         if after is not None:
-            found = self.place(after)
-            assert found is not None
+            located = self.position_of(after)
+            assert located is not None
             if ascending:
-                start = max(start, bisect_right(order, found[1]))
+                start = max(start, bisect_right(order, located[1]))
             else:
-                end = min(end, bisect_left(order, found[1]))
-        places = order[start:end] if ascending else reversed(order[start:end])
-        return (items[place] for place in places)
+                end = min(end, bisect_left(order, located[1]))
+        positions = order[start:end] if ascending else reversed(order[start:end])
+        return (items[position] for position in positions)
 
-    def projected(self, found: Iterator[_Item]) -> Iterator[_Item]:
-        """Items as the index holds them."""
+    def project(self, items: Iterator[_Item]) -> Iterator[_Item]:
+        """The attributes of items that the index holds."""
         included = self.included
         if included is None:
-            return found
-        return ({name: value for name, value in item.items() if name in included} for item in found)
+            return items
+        return ({name: value for name, value in item.items() if name in included} for item in items)
 
     def all(self) -> Iterator[_Item]:
         for partition in sorted(self._partitions, key=str):
             order, items = self._partitions[partition]
-            yield from (items[place] for place in order)
+            yield from (items[position] for position in order)
 
 
 class _Table:
@@ -102,14 +104,14 @@ class _Table:
     def put(self, item: _Item) -> None:
         item = Stored(item)
         self.remove(item)
-        for one in (self.main, *self.indexes.values()):
-            one.put(item)
+        for order in (self.main, *self.indexes.values()):
+            order.put(item)
 
     def remove(self, key: Mapping[str, Wire]) -> None:
         old = self.main.get(key)
         if old is not None:
-            for one in (self.main, *self.indexes.values()):
-                one.remove(old)
+            for order in (self.main, *self.indexes.values()):
+                order.remove(old)
 
 
 class MemoryEngine:
@@ -195,11 +197,11 @@ class MemoryEngine:
         return {"Item": item} if item is not None else {}
 
     def _batch_get(self, request: Request) -> Document:
-        found = {
-            name: [item for key in one["Keys"] if (item := self._table(name).main.get(key)) is not None]
-            for name, one in request["RequestItems"].items()
+        responses = {
+            name: [item for key in options["Keys"] if (item := self._table(name).main.get(key)) is not None]
+            for name, options in request["RequestItems"].items()
         }
-        return {"Responses": found, "UnprocessedKeys": {}}
+        return {"Responses": responses, "UnprocessedKeys": {}}
 
     def _batch_write(self, request: Request) -> Document:
         for name, changes in request["RequestItems"].items():
@@ -221,11 +223,7 @@ class MemoryEngine:
             except Refusal:
                 codes.append("ConditionalCheckFailed")
         if set(codes) != {"None"}:
-            raise Refusal(
-                "TransactionCanceledException",
-                f"Transaction cancelled, please refer cancellation reasons for specific reasons [{', '.join(codes)}]",
-                members={"CancellationReasons": [{"Code": code} for code in codes]},
-            )
+            raise canceled(codes)
         acts = {"Put": self._put, "Update": self._update, "Delete": self._delete}
         for action in request["TransactItems"]:
             ((kind, inner),) = action.items()
@@ -239,28 +237,28 @@ class MemoryEngine:
         partition, low, high = _bounds(request, index)
         ascending = request.get("ScanIndexForward", True)
         after = request.get("ExclusiveStartKey")
-        found = index.between(partition, low, high, after, ascending=ascending)
+        items = index.between(partition, low, high, after, ascending=ascending)
         if len(index.keys) > 1:
             matches = Parser(request["KeyConditionExpression"], request).condition()
-            found = (item for item in found if matches(item))
-        return _page(index.projected(found), request, {*table.main.keys, *index.keys})
+            items = (item for item in items if matches(item))
+        return _page(index.project(items), request, {*table.main.keys, *index.keys})
 
     def _scan(self, request: Request) -> Document:
         table = self._table(request["TableName"])
         index = table.indexes[request["IndexName"]] if "IndexName" in request else table.main
-        found = [item for item in index.all() if index.place(item)]
+        items = [item for item in index.all() if index.position_of(item)]
         if "TotalSegments" in request:
             total, segment = request["TotalSegments"], request["Segment"]
-            found = [item for item in found if sum(str(item[index.keys[0]]).encode()) % total == segment]
+            items = [item for item in items if sum(str(item[index.keys[0]]).encode()) % total == segment]
         after = request.get("ExclusiveStartKey")
         if after is not None:
-            at = next(number for number, item in enumerate(found) if all(item[name] == after[name] for name in after))
-            found = found[at + 1 :]
-        return _page(index.projected(iter(found)), request, {*table.main.keys, *index.keys})
+            last = next(number for number, item in enumerate(items) if all(item[name] == after[name] for name in after))
+            items = items[last + 1 :]
+        return _page(index.project(iter(items)), request, {*table.main.keys, *index.keys})
 
 
 def _bounds(request: Request, index: _Sorted) -> tuple[Any, Any, Any]:
-    """The partition and the range of sort values that a key condition may meet."""
+    """The partition of a key condition, and the range of its sort values."""
     names, values = request.get("ExpressionAttributeNames", {}), request["ExpressionAttributeValues"]
     text = request["KeyConditionExpression"]
     for short, name in names.items():
@@ -270,23 +268,23 @@ def _bounds(request: Request, index: _Sorted) -> tuple[Any, Any, Any]:
     partition = sortable(values[words[words.index(hash_key) + 2]])
     if not rest or rest[0] not in words:
         return partition, None, None
-    at = words.index(rest[0])
-    operator = words[at + 1]
+    start = words.index(rest[0])
+    operator = words[start + 1]
     if operator == "BETWEEN":
-        return partition, sortable(values[words[at + 2]]), sortable(values[words[at + 4]])
-    if words[at - 1] == "begins_with":
+        return partition, sortable(values[words[start + 2]]), sortable(values[words[start + 4]])
+    if words[start - 1] == "begins_with":
         prefix = sortable(values[operator])
         return partition, prefix, prefix + "\U0010ffff"
-    value = sortable(values[words[at + 2]])
+    value = sortable(values[words[start + 2]])
     return partition, None if operator.startswith("<") else value, None if operator.startswith(">") else value
 
 
-def _page(found: Iterator[_Item], request: Request, keys: set[str]) -> Document:
-    """As many items as the limit allows; the place to go on is given even if nothing follows, as the service does."""
+def _page(items_in_order: Iterator[_Item], request: Request, keys: set[str]) -> Document:
+    """As many items as the limit allows. Like the service, it answers LastEvaluatedKey even if no item follows."""
     limit = request.get("Limit")
     items: list[_Item] = []
     more = False
-    for item in found:
+    for item in items_in_order:
         items.append(item)
         if len(items) == limit:
             more = True
@@ -295,6 +293,6 @@ def _page(found: Iterator[_Item], request: Request, keys: set[str]) -> Document:
     if more:
         answer["LastEvaluatedKey"] = {name: items[-1][name] for name in keys}
     if "FilterExpression" in request:
-        wanted = Parser(request["FilterExpression"], request).condition()
-        items = [item for item in items if wanted(item)]
+        matches = Parser(request["FilterExpression"], request).condition()
+        items = [item for item in items if matches(item)]
     return answer | {"Items": items, "Count": len(items)}

@@ -1,4 +1,4 @@
-"""What a read or a write of an item costs its table and its indexes, and whether they can pay it now."""
+"""The units of a read or a write of an item, and whether its table and its indexes have them now."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Meter:
                 charges.append(Charge(index, "Write", factor * units, key))
         return charges
 
-    def refused(self, table: Table, charges: Iterable[Charge]) -> list[Reason]:
-        """Why the charges cannot be paid now; empty if they can."""
+    def find_refusals(self, table: Table, charges: Iterable[Charge]) -> list[Reason]:
+        """The reasons why the charges cannot be paid now; empty if they can."""
         now = self._account.clock.now()
         reasons = []
         for charge in charges:
@@ -57,14 +57,14 @@ class Meter:
         return reasons
 
     def take(self, table: Table, charges: Iterable[Charge]) -> None:
-        """Pay."""
+        """Take the charges' units from their resources."""
         now = self._account.clock.now()
         for charge in charges:
             lane, partition = self._lane(table, charge)
             lane.take(charge.units, partition, now)
 
     def count(self, table: Table, old: Wire | None, new: Wire | None) -> None:
-        """Keep the table's size and count."""
+        """Update the sizes and counts of the table and its indexes."""
         table.size += (item_size(new) if new else 0) - (item_size(old) if old else 0)
         table.count += bool(new) - bool(old)
         for index in table.indexes.values():
@@ -72,15 +72,17 @@ class Meter:
             index.size += (item_size(after) if after else 0) - (item_size(before) if before else 0)
             index.count += bool(after) - bool(before)
 
-    def consumed(self, request: Mapping[str, Any], charges: Iterable[tuple[Table, Charge]]) -> list[dict[str, Any]]:
-        """ConsumedCapacity by table, as ``ReturnConsumedCapacity`` asks; empty if it asks for none."""
-        asked = request.get("ReturnConsumedCapacity", "NONE")
-        if asked == "NONE":
+    def report_consumed(
+        self, request: Mapping[str, Any], charges: Iterable[tuple[Table, Charge]]
+    ) -> list[dict[str, Any]]:
+        """ConsumedCapacity by table, in the detail of ``ReturnConsumedCapacity``; empty for NONE."""
+        detail = request.get("ReturnConsumedCapacity", "NONE")
+        if detail == "NONE":
             return []
         units: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
         for table, charge in charges:
             units[table.name][charge.resource.name] += charge.units
-        return [_consumed(name, spent, indexes=asked == "INDEXES") for name, spent in units.items()]
+        return [_consumed_capacity(name, own, indexes=detail == "INDEXES") for name, own in units.items()]
 
     def _lane(self, table: Table, charge: Charge) -> tuple[Lane, int]:
         throughput = charge.resource.throughput
@@ -89,25 +91,25 @@ class Meter:
         return lane, partition
 
     def factor(self) -> int:
-        """How often a transaction pays for each item."""
+        """The factor by which a transaction's units are multiplied."""
         return 2 if self._account.enforces(Rule.TRANSACTION_COSTS) else 1
 
 
-def _consumed(table: str, spent: Mapping[str, float], *, indexes: bool) -> dict[str, Any]:
-    answer: dict[str, Any] = {"TableName": table, "CapacityUnits": sum(spent.values())}
+def _consumed_capacity(table: str, units: Mapping[str, float], *, indexes: bool) -> dict[str, Any]:
+    answer: dict[str, Any] = {"TableName": table, "CapacityUnits": sum(units.values())}
     if indexes:
-        answer["Table"] = {"CapacityUnits": spent.get(table, 0.0)}
-        own = {name.rpartition("/")[2]: {"CapacityUnits": units} for name, units in spent.items() if name != table}
-        if own:
-            answer["GlobalSecondaryIndexes"] = own
+        answer["Table"] = {"CapacityUnits": units.get(table, 0.0)}
+        by_index = {name.rpartition("/")[2]: {"CapacityUnits": own} for name, own in units.items() if name != table}
+        if by_index:
+            answer["GlobalSecondaryIndexes"] = by_index
     return answer
 
 
 def partition_key(name: str, item: Mapping[str, Any]) -> str:
-    """An item's partition key as text to hash."""
+    """An item's partition key as text, for the hash."""
     return json.dumps(item.get(name))
 
 
-def plain(request: Mapping[str, Any]) -> dict[str, Any]:
-    """A request without the question of its cost, which is answered here and not by the engine."""
+def omit_capacity_option(request: Mapping[str, Any]) -> dict[str, Any]:
+    """A request without ReturnConsumedCapacity, which this package answers instead of the engine."""
     return {name: value for name, value in request.items() if name != "ReturnConsumedCapacity"}

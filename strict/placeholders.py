@@ -1,4 +1,4 @@
-"""What the service refuses of expressions by their text; the same few come again and again, so each is read once."""
+"""The checks of an expression's text. A program sends the same few expressions, so each is parsed once and cached."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Expression:
     @staticmethod
     @lru_cache(4096)
     def of(text: str) -> Expression:
-        """An expression as it is written."""
-        operands = max((found.count(",") + 1 for found in _IN.findall(text)), default=0)
+        """Parse the text of an expression."""
+        operands = max((operands.count(",") + 1 for operands in _IN.findall(text)), default=0)
         return Expression(frozenset(_PLACEHOLDER.findall(text)), len(text.encode()), operands)
 
     def check(self, enforces: Callable[[Rule], bool]) -> None:
-        """Refusal, if it is too long."""
+        """Raise a Refusal if the expression is too long."""
         if self.bytes > EXPRESSION_BYTES and enforces(Rule.EXPRESSION_BYTES):
             raise invalid(
                 "Invalid expression: Expression size has exceeded the maximum allowed size; "
@@ -51,8 +51,8 @@ class Expression:
 
 
 def check_placeholders(request: Mapping[str, Any], expressions: Iterable[Expression]) -> None:
-    """Refusal of names and values that no expression mentions, or that are mentioned and not defined."""
-    used = frozenset().union(*(one.placeholders for one in expressions))
+    """Refuse names and values that no expression uses, or that an expression uses but the request does not define."""
+    used = frozenset().union(*(expression.placeholders for expression in expressions))
     for sign, member in _MEMBERS.items():
         defined = request.get(member)
         if defined is not None and not defined:
@@ -61,18 +61,18 @@ def check_placeholders(request: Mapping[str, Any], expressions: Iterable[Express
         unused = known - used
         if unused:
             raise invalid(f"Value provided in {member} unused in expressions: keys: {sorted(unused)}")
-        missing = {one for one in used if one[0] == sign} - known
+        missing = {placeholder for placeholder in used if placeholder[0] == sign} - known
         if missing:
             raise invalid(f"Invalid expression: An expression uses what {member} does not define: {sorted(missing)}")
 
 
 def check_filter(request: Mapping[str, Any], keys: Sequence[str]) -> None:
-    """Refusal of a filter of a Query on an attribute of the key that it reads by."""
+    """Refuse a Query's filter on an attribute of the key that the Query reads by."""
     text = request.get("FilterExpression")
     if text is None:
         return
     names = request.get("ExpressionAttributeNames", {})
-    filtered = {names.get(one, one) for one in _FIRST_NAME.findall(text)} & set(keys)
+    filtered = {names.get(name, name) for name in _FIRST_NAME.findall(text)} & set(keys)
     if filtered:
         raise invalid(
             f"Filter Expression can only contain non-primary key attributes: Primary key attribute: {min(filtered)}"
@@ -80,13 +80,13 @@ def check_filter(request: Mapping[str, Any], keys: Sequence[str]) -> None:
 
 
 def check_projection(request: Mapping[str, Any]) -> None:
-    """Refusal of a projection in which a path is another's, or a part of it."""
+    """Refuse a projection if one of its paths is equal to another path, or begins it."""
     names = request.get("ExpressionAttributeNames", {})
     texts = (path.strip().replace("[", ".[").split(".") for path in request["ProjectionExpression"].split(","))
-    paths = [tuple(names.get(part, part) for part in parts) for parts in texts]
-    for one, other in combinations(sorted(paths), 2):
-        if other[: len(one)] == one:
+    paths = [tuple(names.get(name, name) for name in path) for path in texts]
+    for shorter, longer in combinations(sorted(paths), 2):
+        if longer[: len(shorter)] == shorter:
             raise invalid(
                 "Invalid ProjectionExpression: Two document paths overlap with each other; must remove or rewrite one of "
-                f"these paths; path one: {list(one)}, path two: {list(other)}"
+                f"these paths; path one: {list(shorter)}, path two: {list(longer)}"
             )

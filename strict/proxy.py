@@ -23,8 +23,8 @@ from strict.faults import Kind, NoAnswer
 from strict.refusals import Refusal
 from strict.service import StrictDynamo
 
-# How long a caller waits for an answer that never comes, unless it hangs up first.
-_HELD_SECONDS = 60.0
+# A caller that gets no answer is disconnected after so long, unless it hangs up first.
+_DISCONNECT_SECONDS = 60.0
 
 
 class Proxy:
@@ -56,7 +56,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Head and body leave in two writes; without this the second waits for the other side's acknowledgement.
+    # Headers and body are two writes; with Nagle's algorithm the second would wait for an acknowledgement of the first.
     disable_nagle_algorithm = True
     server: _Server
 
@@ -88,10 +88,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def _lose(self, kind: Kind) -> None:
-        """Give no answer: hold the line until the caller hangs up, or tear it."""
+        """Send no answer: wait until the caller hangs up, or reset the connection."""
         self.close_connection = True
         if kind in (Kind.TIMEOUT_BEFORE, Kind.TIMEOUT_AFTER):
-            self.connection.settimeout(_HELD_SECONDS)
+            self.connection.settimeout(_DISCONNECT_SECONDS)
             try:
                 self.connection.recv(1)
             except OSError:
@@ -102,7 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.close()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Quiet: the callers have logs of their own."""
+        """Log nothing: the callers have logs of their own."""
 
 
 def main() -> None:
@@ -111,12 +111,12 @@ def main() -> None:
     parser.add_argument("--engine", required=True, help="the engine's address, such as http://127.0.0.1:8000")
     parser.add_argument("--port", type=int, default=0, help="the port to listen on (default: a free one)")
     parser.add_argument(
-        "--local", action="store_true", help="the engine is DynamoDB Local, which knows no tags or classes"
+        "--local", action="store_true", help="the engine is DynamoDB Local, which has no tags or classes"
     )
-    given = parser.parse_args()
-    engine = HttpEngine(given.engine, unknown=LOCAL_UNKNOWN if given.local else frozenset())
-    with Proxy(StrictDynamo(engine, SystemClock()), given.port) as proxy:
-        print(f"strict DynamoDB at {proxy.endpoint}, in front of {given.engine}")
+    options = parser.parse_args()
+    engine = HttpEngine(options.engine, unknown=LOCAL_UNKNOWN if options.local else frozenset())
+    with Proxy(StrictDynamo(engine, SystemClock()), options.port) as proxy:
+        print(f"strict DynamoDB at {proxy.endpoint}, in front of {options.engine}")
         try:
             while True:
                 time.sleep(3600)

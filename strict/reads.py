@@ -9,7 +9,7 @@ from typing import Any
 from strict.account import Account
 from strict.engines import Document
 from strict.expressions import sortable
-from strict.metering import Charge, Meter, Reason, partition_key, plain
+from strict.metering import Charge, Meter, Reason, omit_capacity_option, partition_key
 from strict.refusals import invalid, throttled
 from strict.rules import Rule
 from strict.tables import Index, Resource, Table
@@ -23,8 +23,8 @@ BATCH_BYTES = 16 * 1024 * 1024
 KEY_BYTES = 2048
 _BETWEEN = re.compile(r"BETWEEN\s+(:\w+)\s+AND\s+(:\w+)")
 _EQUALS = re.compile(r"(#?\w+)\s*=\s*(:\w+)")
-# What is answered here, or changes what a page shows but not what it reads.
-_SHOWN = frozenset({"FilterExpression", "ProjectionExpression", "Select"})
+# Members of a request that change what a page shows, but not what it reads.
+_DISPLAY_MEMBERS = frozenset({"FilterExpression", "ProjectionExpression", "Select"})
 
 
 class Reads:
@@ -36,58 +36,58 @@ class Reads:
 
     def get_item(self, request: Request) -> Document:
         """GetItem."""
-        table = self._account.usable(request["TableName"])
+        table = self._account.find_usable(request["TableName"])
         key = partition_key(table.keys[0], request["Key"])
         self._admit(table, table, key)
-        answer = self._account.engine.call("GetItem", plain(request))
+        answer = self._account.engine.call("GetItem", omit_capacity_option(request))
         whole = answer.get("Item")
         if "ProjectionExpression" in request:
             consistent = request.get("ConsistentRead", False)
             bare = {"TableName": table.name, "Key": request["Key"], "ConsistentRead": consistent}
             whole = self._account.engine.call("GetItem", bare).get("Item")
         units = read_units(item_size(whole or {}), consistent=request.get("ConsistentRead", False))
-        return self._paid(request, table, Charge(table, "Read", units, key), answer)
+        return self._charge(request, table, Charge(table, "Read", units, key), answer)
 
     def batch_get_item(self, request: Request) -> Document:
-        """BatchGetItem: what the tables' throughput or an answer's size does not allow comes back as unprocessed keys."""
-        account, given = self._account, request["RequestItems"]
-        self._check_batch(given)
+        """BatchGetItem: keys beyond the tables' throughput or an answer's size come back as unprocessed keys."""
+        account, requested = self._account, request["RequestItems"]
+        self._check_batch(requested)
         size = 0
         answers: dict[str, list[Wire]] = {}
-        left: dict[str, Document] = {}
+        unprocessed: dict[str, Document] = {}
         reasons: list[Reason] = []
         paid: list[tuple[Table, Charge]] = []
-        for name, one in given.items():
-            table = account.usable(name)
-            consistent = one.get("ConsistentRead", False)
+        for name, options in requested.items():
+            table = account.find_usable(name)
+            consistent = options.get("ConsistentRead", False)
             answers[name] = []
-            for key in one["Keys"]:
+            for key in options["Keys"]:
                 text = partition_key(table.keys[0], key)
-                refused = self._meter.refused(table, [Charge(table, "Read", 0, text)])
-                if refused:
-                    reasons += refused
-                    left.setdefault(name, {**one, "Keys": []})["Keys"].append(key)
+                refusals = self._meter.find_refusals(table, [Charge(table, "Read", 0, text)])
+                if refusals:
+                    reasons += refusals
+                    unprocessed.setdefault(name, {**options, "Keys": []})["Keys"].append(key)
                     continue
                 bare = {"TableName": name, "Key": key, "ConsistentRead": consistent}
                 item = account.engine.call("GetItem", bare).get("Item")
                 size += item_size(item or {})
                 if size > BATCH_BYTES and account.enforces(Rule.ANSWER_BYTES):
-                    left.setdefault(name, {**one, "Keys": []})["Keys"].append(key)
+                    unprocessed.setdefault(name, {**options, "Keys": []})["Keys"].append(key)
                     continue
                 charge = Charge(table, "Read", read_units(item_size(item or {}), consistent=consistent), text)
                 self._meter.take(table, [charge])
                 paid.append((table, charge))
                 if item is not None:
                     answers[name].append(item)
-        if left and not paid:
+        if unprocessed and not paid:
             raise self._throttled(reasons)
-        consumed = self._meter.consumed(request, paid)
-        answer: Document = {"Responses": answers, "UnprocessedKeys": left}
+        consumed = self._meter.report_consumed(request, paid)
+        answer: Document = {"Responses": answers, "UnprocessedKeys": unprocessed}
         return answer | ({"ConsumedCapacity": consumed} if consumed else {})
 
     def _check_batch(self, requested: Mapping[str, Any]) -> None:
         account = self._account
-        keys = [(name, str(sorted(key.items()))) for name, one in requested.items() for key in one["Keys"]]
+        keys = [(name, str(sorted(key.items()))) for name, options in requested.items() for key in options["Keys"]]
         if len(keys) > BATCH_KEYS and account.enforces(Rule.BATCH_ITEMS):
             raise invalid(f"Too many items requested for the BatchGetItem call, at most {BATCH_KEYS}")
         if len(set(keys)) < len(keys) and account.enforces(Rule.BATCH_REPEATED_KEY):
@@ -96,16 +96,16 @@ class Reads:
     def transact_get_items(self, request: Request) -> Document:
         """TransactGetItems: strongly consistent, at twice the price."""
         charges: list[tuple[Table, Charge]] = []
-        answer = self._account.engine.call("TransactGetItems", plain(request))
-        for one, got in zip(request["TransactItems"], answer["Responses"], strict=True):
-            table = self._account.usable(one["Get"]["TableName"])
-            key = partition_key(table.keys[0], one["Get"]["Key"])
+        answer = self._account.engine.call("TransactGetItems", omit_capacity_option(request))
+        for action, response in zip(request["TransactItems"], answer["Responses"], strict=True):
+            table = self._account.find_usable(action["Get"]["TableName"])
+            key = partition_key(table.keys[0], action["Get"]["Key"])
             self._admit(table, table, key)
-            units = self._meter.factor() * read_units(item_size(got.get("Item", {})), consistent=True)
+            units = self._meter.factor() * read_units(item_size(response.get("Item", {})), consistent=True)
             charges.append((table, Charge(table, "Read", units, key)))
         for table, charge in charges:
             self._meter.take(table, [charge])
-        consumed = self._meter.consumed(request, charges)
+        consumed = self._meter.report_consumed(request, charges)
         return answer | ({"ConsumedCapacity": consumed} if consumed else {})
 
     def query(self, request: Request) -> Document:
@@ -123,28 +123,30 @@ class Reads:
             raise invalid(
                 "One or more parameter values were invalid: Size of hashkey has exceeded the maximum size limit of 2048 bytes"
             )
-        return self._page("Query", request, _asked_key(request))
+        return self._page("Query", request, _queried_key(request))
 
     def scan(self, request: Request) -> Document:
         """Scan."""
         return self._page("Scan", request, f"segment {request.get('Segment', 0)}")
 
     def _page(self, operation: str, request: Request, key: str) -> Document:
-        table = self._account.usable(request["TableName"])
+        table = self._account.find_usable(request["TableName"])
         resource: Resource = table.indexes[request["IndexName"]] if "IndexName" in request else table
         self._admit(table, resource, key)
         if self._account.enforces(Rule.PROJECTED_ONLY):
             _refuse_unprojected(request, resource)
-        bare = {name: value for name, value in plain(request).items() if name not in _SHOWN}
-        read, size = self._cut(table, resource, self._account.engine.call(operation, _used(bare)))
+        bare = {name: value for name, value in omit_capacity_option(request).items() if name not in _DISPLAY_MEMBERS}
+        read, size = self._cut_page(
+            table, resource, self._account.engine.call(operation, _drop_unused_placeholders(bare))
+        )
         units = read_units(size, consistent=request.get("ConsistentRead", False))
         answer = read | {"Count": len(read["Items"]), "ScannedCount": len(read["Items"])}
-        if _SHOWN & request.keys():
-            answer |= self._shown(operation, request, table, read["Items"])
-        return self._paid(request, table, Charge(resource, "Read", units, key), answer)
+        if _DISPLAY_MEMBERS & request.keys():
+            answer |= self._filter_and_project(operation, request, table, read["Items"])
+        return self._charge(request, table, Charge(resource, "Read", units, key), answer)
 
-    def _cut(self, table: Table, resource: Resource, page: Document) -> tuple[Document, int]:
-        """A page and its bytes; it ends at 1 MB, whatever the engine thinks."""
+    def _cut_page(self, table: Table, resource: Resource, page: Document) -> tuple[Document, int]:
+        """The page and its bytes; it ends at 1 MB, even if the engine read further."""
         size, items = 0, page["Items"]
         for number, item in enumerate(items):
             bytes_ = item_size(item)
@@ -156,68 +158,70 @@ class Reads:
             size += bytes_
         return page, size
 
-    def _shown(self, operation: str, request: Request, table: Table, read: Sequence[Wire]) -> Document:
-        """What a filter and a projection leave of the items that were read.
+    def _filter_and_project(self, operation: str, request: Request, table: Table, read: Sequence[Wire]) -> Document:
+        """The items of the page after its filter and its projection.
 
-        The page is decided by what is read; engines that count a page after filtering are asked without a limit, and what
-        lies beyond the page is dropped.
+        The items that were read decide the page. Some engines count a page after filtering, so this method queries them
+        without a limit, and drops the items beyond the page.
         """
         if not read:
             return {"Items": [], "Count": 0}
-        wanted = {str([item[name] for name in table.keys]) for item in read}
-        filtered = {name: value for name, value in plain(request).items() if name not in ("Limit", "Select")}
+        page_keys = {str([item[name] for name in table.keys]) for item in read}
+        filtered = {
+            name: value for name, value in omit_capacity_option(request).items() if name not in ("Limit", "Select")
+        }
         filtered.pop("ProjectionExpression", None)
-        kept: list[Document] = []
+        matching: list[Document] = []
         while True:
-            page = self._account.engine.call(operation, _used(filtered))
-            kept += [item for item in page["Items"] if str([item[name] for name in table.keys]) in wanted]
+            page = self._account.engine.call(operation, _drop_unused_placeholders(filtered))
+            matching += [item for item in page["Items"] if str([item[name] for name in table.keys]) in page_keys]
             if "LastEvaluatedKey" not in page or not page["Items"]:
                 break
-            if str([page["Items"][-1][name] for name in table.keys]) not in wanted:
+            if str([page["Items"][-1][name] for name in table.keys]) not in page_keys:
                 break
             filtered["ExclusiveStartKey"] = page["LastEvaluatedKey"]
         if request.get("Select") == "COUNT":
-            return {"Items": [], "Count": len(kept)}
+            return {"Items": [], "Count": len(matching)}
         if "ProjectionExpression" in request:
-            paths = _projected(request)
-            kept = [_project(item, paths) for item in kept]
-        return {"Items": kept, "Count": len(kept)}
+            paths = _projection_paths(request)
+            matching = [_project(item, paths) for item in matching]
+        return {"Items": matching, "Count": len(matching)}
 
     def _admit(self, table: Table, resource: Resource, key: str) -> None:
-        reasons = self._meter.refused(table, [Charge(resource, "Read", 0, key)])
+        reasons = self._meter.find_refusals(table, [Charge(resource, "Read", 0, key)])
         if reasons:
             raise self._throttled(reasons)
 
-    def _paid(self, request: Request, table: Table, charge: Charge, answer: Document) -> Document:
+    def _charge(self, request: Request, table: Table, charge: Charge, answer: Document) -> Document:
         self._meter.take(table, [charge])
-        consumed = self._meter.consumed(request, [(table, charge)])
+        consumed = self._meter.report_consumed(request, [(table, charge)])
         return answer | ({"ConsumedCapacity": consumed[0]} if consumed else {})
 
     def _throttled(self, reasons: list[Reason]) -> Exception:
         return throttled(reasons if self._account.enforces(Rule.THROTTLING_REASONS) else [])
 
 
-def _used(request: Document) -> Document:
-    """A request without the names and values that none of its expressions mentions: DynamoDB refuses those."""
+def _drop_unused_placeholders(request: Document) -> Document:
+    """A request without the names and values that its expressions do not use: DynamoDB refuses unused placeholders."""
     text = " ".join(value for name, value in request.items() if name.endswith("Expression"))
     tokens = set(re.findall(r"[#:]\w+", text))
     for member in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
         if member in request:
-            kept = {name: value for name, value in request[member].items() if name in tokens}
-            request = {**request, member: kept}
-            if not kept:
+            used = {name: value for name, value in request[member].items() if name in tokens}
+            request = {**request, member: used}
+            if not used:
                 del request[member]
     return request
 
 
 def _refuse_unprojected(request: Request, resource: Resource) -> None:
-    """Refuse what a request shows or filters by of an index that does not hold it."""
+    """Refuse a projection or a filter on attributes that the index does not hold."""
     if not isinstance(resource, Index) or resource.included is None:
         return
     names = request.get("ExpressionAttributeNames", {})
     text = " ".join(request.get(name, "") for name in ("ProjectionExpression", "FilterExpression"))
-    asked = {names.get(one, one) for one in re.findall(r"(?<![.\w#])#\w+", text)}
-    missing = asked - resource.included
+    used = {names.get(name, name) for name in re.findall(r"(?<![.\w#])#\w+", text)}
+    missing = used - resource.included
     if missing:
         index = resource.name.rpartition("/")[2]
         raise invalid(
@@ -228,9 +232,9 @@ def _refuse_unprojected(request: Request, resource: Resource) -> None:
 
 def _refuse_backwards(request: Request) -> None:
     """Refuse a range whose upper bound lies below its lower bound."""
-    found = _BETWEEN.search(request.get("KeyConditionExpression", ""))
-    if found is not None:
-        low, high = (sortable(request["ExpressionAttributeValues"][found[one]]) for one in (1, 2))
+    match = _BETWEEN.search(request.get("KeyConditionExpression", ""))
+    if match is not None:
+        low, high = (sortable(request["ExpressionAttributeValues"][match[group]]) for group in (1, 2))
         if low > high:
             raise invalid(
                 "Invalid KeyConditionExpression: The BETWEEN operator requires upper bound to be greater than or equal "
@@ -238,21 +242,21 @@ def _refuse_backwards(request: Request) -> None:
             )
 
 
-def _asked_key(request: Request) -> str:
-    """The partition key that a Query asks for, as text."""
+def _queried_key(request: Request) -> str:
+    """The partition key of a Query, as text."""
     return partition_key("pk", {"pk": request["ExpressionAttributeValues"][_partition_value(request)]})
 
 
 def _partition_value(request: Request) -> str:
     """The placeholder of the partition key's value."""
-    found = _EQUALS.search(request["KeyConditionExpression"])
-    if found is None:
+    match = _EQUALS.search(request["KeyConditionExpression"])
+    if match is None:
         raise invalid("Query condition missed key schema element")
-    return str(found[2])
+    return str(match[2])
 
 
-def _projected(request: Request) -> list[list[str]]:
-    """The paths of a projection; elements of lists are beyond this double."""
+def _projection_paths(request: Request) -> list[list[str]]:
+    """The paths of a projection; this double does not support elements of lists."""
     names = request.get("ExpressionAttributeNames", {})
     paths = [path.strip().split(".") for path in request["ProjectionExpression"].split(",")]
     if "[" in request["ProjectionExpression"]:
@@ -261,15 +265,15 @@ def _projected(request: Request) -> list[list[str]]:
 
 
 def _project(item: Wire, paths: Sequence[Sequence[str]]) -> Document:
-    """What a projection leaves of an item: of a map only the members that are named."""
-    shown: dict[str, Any] = {}
+    """The attributes of an item that a projection names; of a map only the members that it names."""
+    projected: dict[str, Any] = {}
     for first, *rest in paths:
         if first not in item:
             continue
         if not rest:
-            shown[first] = item[first]
+            projected[first] = item[first]
             continue
         inner = _project(item[first].get("M", {}), [rest])
         if inner:
-            shown.setdefault(first, {"M": {}})["M"].update(inner)
-    return shown
+            projected.setdefault(first, {"M": {}})["M"].update(inner)
+    return projected

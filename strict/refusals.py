@@ -1,4 +1,4 @@
-"""What the service answers when it refuses."""
+"""The service's error answers."""
 
 from __future__ import annotations
 
@@ -40,16 +40,28 @@ def over_limit(message: str) -> Refusal:
 
 
 def not_found(table: str) -> Refusal:
-    """ResourceNotFoundException of a table."""
+    """ResourceNotFoundException for a table."""
     return Refusal("ResourceNotFoundException", f"Requested resource not found: Table: {table} not found")
 
 
+def canceled(codes: Sequence[str]) -> Refusal:
+    """TransactionCanceledException; ``codes`` has the reason of each action, in order."""
+    return Refusal(
+        "TransactionCanceledException",
+        f"Transaction cancelled, please refer cancellation reasons for specific reasons [{', '.join(codes)}]",
+        members={"CancellationReasons": [{"Code": code} for code in codes]},
+    )
+
+
 def throttled(reasons: Sequence[tuple[str, str]]) -> Refusal:
-    """A throttled request; ``reasons`` are pairs of reason and resource name (``table`` or ``table/index/name``)."""
-    listed = [{"reason": reason, "resource": ARN + resource} for reason, resource in reasons]
+    """The refusal of a throttled request.
+
+    ``reasons`` are pairs of reason and resource (``table`` or ``table/index/name``).
+    """
+    documents = [{"reason": reason, "resource": ARN + resource} for reason, resource in reasons]
     return Refusal(
         "ProvisionedThroughputExceededException",
         "The level of configured provisioned throughput for one or more global secondary indexes of the table, or for the "
         "table itself, was exceeded. Consider increasing your provisioning level with the UpdateTable API.",
-        members={"ThrottlingReasons": listed},
+        members={"ThrottlingReasons": documents},
     )

@@ -1,4 +1,4 @@
-"""Reads that are not strongly consistent: they are answered by a replica, to which each write comes a little later."""
+"""Eventually consistent reads: a replica answers them, and each write reaches the replica a little later."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from strict.tables import keys_of
 _READS = frozenset({"GetItem", "Query", "Scan"})
 _WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"})
 _Item = tuple[str, ...]
-# A write of one item: when it comes, its number, the operation, and the request.
-_Coming = tuple[datetime, int, str, Mapping[str, Any]]
+# A write of one item: when it arrives, its number, the operation, and the request.
+_PendingWrite = tuple[datetime, int, str, Mapping[str, Any]]
 
 
 class LaggingEngine:
-    """An engine with a replica. Each item's writes reach it in their order, ``seconds`` or down to half of that later.
+    """An engine with a replica. Each item's writes reach the replica in order, after ``seconds`` or down to half of
+    that.
 
-    How much later the seed decides for each item alone: of a batch or a transaction it may have one item and not yet another.
-    GetItem, Query and Scan without ConsistentRead, and all of an index, are answered from the replica.
+    The seed decides the delay of each item: the replica may have one item of a batch or a transaction and not yet
+    another. The replica answers GetItem, Query and Scan without ConsistentRead, and all reads of an index.
     """
 
     def __init__(self, leader: Engine, clock: Clock, *, seconds: float, seed: int) -> None:
@@ -34,7 +35,7 @@ class LaggingEngine:
         self._seconds = seconds
         self._chance = random.Random(seed)  # noqa: S311 - repeatable on purpose
         self._keys: dict[str, tuple[str, ...]] = {}
-        self._coming: list[_Coming] = []
+        self._pending: list[_PendingWrite] = []
         self._last: dict[_Item, datetime] = {}
         self._number = 0
 
@@ -46,41 +47,41 @@ class LaggingEngine:
         answer = self._leader.call(operation, payload)
         if operation in _WRITES:
             self._catch_up()
-            for one, request in _writes(operation, payload):
-                self._send(one, request)
+            for write, request in _writes(operation, payload):
+                self._send(write, request)
         elif operation == "CreateTable":
             self._keys[payload["TableName"]] = keys_of(payload["KeySchema"])
             self._replica.call(operation, payload)
         elif operation == "UpdateTable":
             self._replica.call(operation, payload)
         elif operation == "DeleteTable":
-            # What is on its way to a table must not come to a later one of the same name.
-            self._coming = [one for one in self._coming if one[3]["TableName"] != payload["TableName"]]
-            heapify(self._coming)
+            # A write to this table must not reach a later table of the same name.
+            self._pending = [write for write in self._pending if write[3]["TableName"] != payload["TableName"]]
+            heapify(self._pending)
             self._replica.call(operation, payload)
         return answer
 
     def _send(self, operation: str, request: Mapping[str, Any]) -> None:
-        """Let a write be on its way."""
-        held = request.get("Key", request.get("Item", {}))
-        item = (request["TableName"], *(str(held[name]) for name in self._keys[request["TableName"]]))
+        """Send a write to the replica, with a delay."""
+        key = request.get("Key", request.get("Item", {}))
+        item = (request["TableName"], *(str(key[name]) for name in self._keys[request["TableName"]]))
         due = self._clock.now() + timedelta(seconds=self._chance.uniform(self._seconds / 2, self._seconds))
         self._last[item] = due = max(due, self._last.get(item, due))
         self._number += 1
-        heappush(self._coming, (due, self._number, operation, request))
+        heappush(self._pending, (due, self._number, operation, request))
 
     def _catch_up(self) -> None:
-        """Give the replica the writes that are due."""
+        """Apply the writes that are due to the replica."""
         now = self._clock.now()
-        while self._coming and self._coming[0][0] <= now:
-            _, _, operation, request = heappop(self._coming)
+        while self._pending and self._pending[0][0] <= now:
+            _, _, operation, request = heappop(self._pending)
             self._replica.call(operation, request)
-        if not self._coming:
+        if not self._pending:
             self._last.clear()
 
 
 def _writes(operation: str, payload: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """What a request writes, item by item. Its conditions held for the leader, and are not asked again."""
+    """The writes of a request, item by item, without conditions: the leader has checked them already."""
     if operation == "BatchWriteItem":
         for name, changes in payload["RequestItems"].items():
             for change in changes:

@@ -1,4 +1,4 @@
-"""What the service refuses by a request's text alone, or by the keys of the tables that it names."""
+"""The checks of a request's text, and of its keys by the tables that it names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strict.tables import Table
 
 Request = Mapping[str, Any]
 
-# Of a partition key and of a sort key.
+# The greatest sizes of a partition key and of a sort key.
 KEY_BYTES = (2048, 1024)
 LEVELS = 32
 DIGITS = 38
@@ -25,8 +25,12 @@ _SMALLEST, _LARGEST = -130, 125
 _WRONG = "One or more parameter values were invalid: "
 
 
+def _attribute_types(table: Table) -> dict[str, str]:
+    return {definition["AttributeName"]: definition["AttributeType"] for definition in table.definitions}
+
+
 class Requests:
-    """Looks at requests before they are answered."""
+    """Checks requests before they are answered."""
 
     def __init__(self, account: Account) -> None:
         self._account = account
@@ -46,20 +50,20 @@ class Requests:
         }
 
     def check(self, operation: str, request: Request) -> None:
-        """Refusal, if the service refuses the request whatever its tables hold."""
+        """Raise a Refusal if the service refuses the request whatever its tables hold."""
         check = self._checks.get(operation)
         if check is not None:
             check(request)
 
     def _table(self, name: str) -> Table | None:
-        """A table, if there is one: that it is missing is said elsewhere."""
+        """A table; None if it is missing, which the operation itself refuses."""
         return self._account.tables.get(name)
 
     def _creation(self, request: Request) -> None:
         enforces = self._account.enforces
         indexes = request.get("GlobalSecondaryIndexes", ())
-        keys = {one["AttributeName"] for described in (request, *indexes) for one in described["KeySchema"]}
-        defined = {one["AttributeName"] for one in request["AttributeDefinitions"]}
+        keys = {key["AttributeName"] for described in (request, *indexes) for key in described["KeySchema"]}
+        defined = {definition["AttributeName"] for definition in request["AttributeDefinitions"]}
         if keys != defined and enforces(Rule.DEFINITIONS):
             raise invalid(
                 f"{_WRONG}Number of attributes in KeySchema does not exactly match number of attributes defined in "
@@ -94,11 +98,11 @@ class Requests:
                     self._key(table, change["DeleteRequest"]["Key"])
 
     def _batch_get(self, request: Request) -> None:
-        for name, one in request["RequestItems"].items():
-            self._expressions(one)
+        for name, keys_and_options in request["RequestItems"].items():
+            self._expressions(keys_and_options)
             table = self._table(name)
             if table is not None:
-                for key in one["Keys"]:
+                for key in keys_and_options["Keys"]:
                     self._key(table, key)
 
     def _transaction(self, request: Request) -> None:
@@ -107,9 +111,9 @@ class Requests:
             ((_, inner),) = action.items()
             self._action(inner)
             table = self._table(inner["TableName"])
-            held = inner.get("Key", inner.get("Item", {}))
+            key = inner.get("Key", inner.get("Item", {}))
             if table is not None:
-                items.append((table.name, *(str(held.get(name)) for name in table.keys)))
+                items.append((table.name, *(str(key.get(name)) for name in table.keys)))
         if len(set(items)) < len(items) and self._account.enforces(Rule.ONE_ACTION_PER_ITEM):
             raise invalid("Transaction request cannot include multiple operations on one item")
 
@@ -128,13 +132,13 @@ class Requests:
 
     def _expressions(self, request: Request) -> None:
         enforces = self._account.enforces
-        found = [
+        expressions = [
             Expression.of(text) for name, text in request.items() if name.endswith("Expression") and text is not None
         ]
-        for one in found:
-            one.check(enforces)
+        for expression in expressions:
+            expression.check(enforces)
         if enforces(Rule.PLACEHOLDERS):
-            check_placeholders(request, found)
+            check_placeholders(request, expressions)
         if "ProjectionExpression" in request and enforces(Rule.OVERLAPPING_PATHS):
             check_projection(request)
         values = request.get("ExpressionAttributeValues")
@@ -145,7 +149,7 @@ class Requests:
         self._values(item.values())
         if table is None:
             return
-        types = {one["AttributeName"]: one["AttributeType"] for one in table.definitions}
+        types = _attribute_types(table)
         for number, name in enumerate(table.keys):
             if name in item:
                 self._key_value(name, item[name], types, number, "the table's key")
@@ -157,34 +161,34 @@ class Requests:
     def _key(self, table: Table, key: Mapping[str, Any]) -> None:
         if key.keys() != set(table.keys) and self._account.enforces(Rule.KEY_TYPES):
             raise invalid("The provided key element does not match the schema")
-        types = {one["AttributeName"]: one["AttributeType"] for one in table.definitions}
+        types = _attribute_types(table)
         for number, name in enumerate(table.keys):
             if name in key:
                 self._key_value(name, key[name], types, number, "the table's key")
 
-    def _key_value(self, name: str, value: Any, types: Mapping[str, str], number: int, of: str) -> None:
+    def _key_value(self, name: str, value: Any, types: Mapping[str, str], number: int, owner: str) -> None:
         """One attribute of a key; ``number`` is 0 in a partition key and 1 in a sort key."""
         enforces = self._account.enforces
         ((kind, inner),) = value.items()
         if kind != types.get(name, kind):
             if enforces(Rule.KEY_TYPES):
-                raise invalid(f"{_WRONG}Type mismatch for {of}: {name}, expected: {types[name]}, actual: {kind}")
+                raise invalid(f"{_WRONG}Type mismatch for {owner}: {name}, expected: {types[name]}, actual: {kind}")
         elif kind in ("S", "B"):
             if not inner and enforces(Rule.EMPTY_KEYS):
                 raise invalid(
                     "One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain "
-                    f"an empty string value. {of}: {name}"
+                    f"an empty string value. {owner}: {name}"
                 )
-            most = KEY_BYTES[number]
+            maximum = KEY_BYTES[number]
             # A character has four bytes at the most, so short keys need not be encoded.
-            if len(inner) * 4 > most and enforces(Rule.KEY_BYTES):
+            if len(inner) * 4 > maximum and enforces(Rule.KEY_BYTES):
                 size = len(inner.encode() if isinstance(inner, str) else inner)
-                if size > most:
-                    part = ("hashkey", "rangekey")[number]
-                    raise invalid(f"{_WRONG}Size of {part} has exceeded the maximum size limit of {most} bytes")
+                if size > maximum:
+                    key = ("hashkey", "rangekey")[number]
+                    raise invalid(f"{_WRONG}Size of {key} has exceeded the maximum size limit of {maximum} bytes")
 
     def _values(self, values: Iterable[Any]) -> None:
-        """Numbers and depths, in what can have them."""
+        """Check the numbers and the nesting of values."""
         for value in values:
             ((kind, inner),) = value.items()
             if kind in ("M", "L"):
@@ -204,7 +208,7 @@ class Requests:
 
     def _numbers(self, texts: Iterable[str]) -> None:
         for text in texts:
-            # What is this short and has no exponent is within any limit.
+            # A number as short as this without an exponent is within every limit.
             if len(text) > DIGITS or "e" in text or "E" in text:
                 self._number(text)
 

@@ -1,4 +1,4 @@
-"""The rules, each of which can be left out to see what then goes unnoticed; docs/aws.md gives their sources."""
+"""The rules. A test can switch each rule off to see which faults it detects; docs/aws.md gives the sources."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Rule(StrEnum):
-    """What the service enforces and emulators do not. The value is the rule's heading in docs/aws.md."""
+    """A rule that the service enforces and emulators do not. The value is the rule's heading in docs/aws.md."""
 
     # Throughput
     PROVISIONED_THROUGHPUT = "provisioned throughput"

@@ -23,9 +23,9 @@ from strict.writes import Writes
 class StrictDynamo:
     """DynamoDB's operations under the service's rules.
 
-    ``without`` leaves rules out, to see what then goes unnoticed. An engine in memory may answer reads that are not strongly
-    consistent from up to ``stale_seconds`` ago. Calls are taken one after another, so that a run with a
-    manual clock and a seed repeats itself exactly; only the slowness of a fault is outside of that.
+    ``without`` switches rules off, to see which faults they detect. With ``stale_seconds``, reads that are not strongly
+    consistent may be up to so many seconds old. Calls are handled one at a time, so that a run with a manual clock and
+    a seed repeats itself exactly; only the delay of a slow answer is outside of that.
     """
 
     def __init__(
@@ -69,14 +69,14 @@ class StrictDynamo:
         }
 
     def call(self, operation: str, payload: Mapping[str, Any]) -> Document:
-        """Answer one request. Refusal is an error answer; NoAnswer is the absence of any."""
+        """Answer one request. Refusal is an error answer; NoAnswer means that the caller gets no answer."""
         later = self.faults.strike(operation, payload)
         with self._lock:
             self.calls[operation] = self.calls.get(operation, 0) + 1
             self._requests.check(operation, payload)
             self._conflicts.check(operation, payload)
             act = self._operations.get(operation)
-            # What has no rules of its own is the engine's alone.
+            # An operation without rules goes to the engine directly.
             answer = act(payload) if act is not None else self.account.engine.call(operation, payload)
             if later is not None and operation == "TransactWriteItems":
                 self._conflicts.hold(payload)

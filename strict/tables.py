@@ -1,4 +1,4 @@
-"""A table as the service keeps it: settings, state, and the history that its limits count."""
+"""A table in the service: its settings, its state, and the history that its limits count."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIZES_EVERY = timedelta(hours=6)
 
 @dataclass(slots=True)
 class Resource:
-    """What has throughput of its own: a table, or one of its indexes."""
+    """A table or an index, which has throughput of its own."""
 
     name: str
     keys: tuple[str, ...]
@@ -31,10 +31,10 @@ class Resource:
 
     def decreases_on(self, now: datetime) -> list[datetime]:
         """The decreases of the present UTC day."""
-        return [one for one in self.decreases if one.date() == now.date()]
+        return [decrease for decrease in self.decreases if decrease.date() == now.date()]
 
     def apply(self, now: datetime, *, on_demand: bool) -> None:
-        """Let the settings take effect."""
+        """Apply the settings to the throughput."""
         sides = (("Write", self.write), ("Read", self.read))
         write, read = (
             Setting(
@@ -74,7 +74,7 @@ class Index(Resource):
     shown: tuple[int, int] = (0, 0)
 
     def project(self, item: Wire | None) -> dict[str, Wire] | None:
-        """What the index holds of an item: nothing if the item lacks a key of it."""
+        """The attributes of an item that the index holds; None if the item lacks a key attribute of the index."""
         if item is None or any(key not in item for key in self.keys):
             return None
         return {name: value for name, value in item.items() if self.included is None or name in self.included}
@@ -82,7 +82,7 @@ class Index(Resource):
 
 @dataclass(slots=True)
 class Table(Resource):
-    """A table. A change that is under way ends at ``until`` with ``finish``."""
+    """A table. An ongoing change ends at ``until`` with ``finish``."""
 
     created: datetime = field(kw_only=True)
     definitions: list[Any] = field(default_factory=list)
@@ -117,7 +117,7 @@ class Table(Resource):
         return [self, *self.indexes.values()]
 
     def sizes(self, now: datetime, without: AbstractSet[Rule]) -> tuple[int, int]:
-        """Bytes and items, as they were when they were last counted."""
+        """Bytes and items at the time of the last count."""
         if Rule.STALE_SIZE in without:
             return self.size, self.count
         since = self.sized or self.created
@@ -176,8 +176,8 @@ def schema(keys: tuple[str, ...]) -> list[dict[str, str]]:
 
 def keys_of(described: Any) -> tuple[str, ...]:
     """A KeySchema's key attributes, the partition key first."""
-    ordered = sorted(described, key=lambda one: one["KeyType"] != "HASH")
-    return tuple(one["AttributeName"] for one in ordered)
+    ordered = sorted(described, key=lambda key: key["KeyType"] != "HASH")
+    return tuple(key["AttributeName"] for key in ordered)
 
 
 def _sides(values: Mapping[str, int], suffix: str) -> dict[str, int]:

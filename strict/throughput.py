@@ -1,4 +1,4 @@
-"""Whether a table or an index can take so many units now."""
+"""The throughput of a table or an index: whether so many units are available now."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ GROWTH_WAIT = timedelta(minutes=30)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a side is set to: provisioned units (None: on-demand), warm units, and an on-demand maximum if there is one."""
+    """The setting of a side: provisioned units (None: on-demand), warm units, and an on-demand maximum (None:
+    no maximum).
+    """
 
     provisioned: int | None
     warm: int
@@ -49,7 +51,7 @@ class Lane:
         return 1.0 if Rule.BURST in self._without else BURST_SECONDS
 
     def set(self, setting: Setting, now: datetime) -> None:
-        """Another setting from now on."""
+        """Change the setting."""
         if self._setting.provisioned is None and setting.provisioned is not None:
             self._bucket = TokenBucket(setting.provisioned, self._burst, now)
         self._setting = setting
@@ -59,15 +61,15 @@ class Lane:
             self._maximum.set_rate(setting.maximum, now)
 
     def limit(self, now: datetime) -> float:
-        """Units a second that on-demand mode takes now: the warm throughput, or twice the peak of half an hour ago."""
+        """The units per second in on-demand mode: the warm throughput, or twice the peak of half an hour ago."""
         base = float(max(ON_DEMAND_UNITS[self._side], self._setting.warm))
         if Rule.ON_DEMAND_GROWTH in self._without:
             return base
         return max(base, 2 * self._peaks.before(now - GROWTH_WAIT))
 
     def refusal(self, units: float, partition: int, now: datetime) -> tuple[str, str] | None:
-        """Reason and resource if so many units (0 for a read of unknown size) cannot be taken now."""
-        # A read is let in while there is anything left, and charged afterwards.
+        """Reason and resource if so many units (0 for a read of unknown size) are not available now; otherwise None."""
+        # A read is admitted while any unit is available, and charged afterwards.
         units = units or 1e-9
         kind = None
         if self._setting.provisioned is not None:
@@ -77,16 +79,16 @@ class Lane:
         else:
             if (limit := self.limit(now)) > self._on_demand.rate:
                 self._on_demand = TokenBucket(limit, 1.0, now)
-            limited = Rule.ON_DEMAND_THROUGHPUT not in self._without
-            maximum = self._setting.maximum is not None and Rule.ON_DEMAND_MAXIMUM not in self._without
-            if maximum and not self._maximum.has(units, now):
+            has_limit = Rule.ON_DEMAND_THROUGHPUT not in self._without
+            has_maximum = self._setting.maximum is not None and Rule.ON_DEMAND_MAXIMUM not in self._without
+            if has_maximum and not self._maximum.has(units, now):
                 kind = "MaxOnDemand"
-            elif limited and not self._on_demand.has(units, now):
+            elif has_limit and not self._on_demand.has(units, now):
                 kind = "KeyRange"
         if (
             kind is None
             and Rule.PARTITION_THROUGHPUT not in self._without
-            and not self._at(partition, now).has(units, now)
+            and not self._partition_bucket(partition, now).has(units, now)
         ):
             kind = "KeyRange"
         return None if kind is None else (f"{self._kind}{self._side}{kind}ThroughputExceeded", self._resource)
@@ -96,12 +98,12 @@ class Lane:
         self._bucket.take(units)
         self._on_demand.take(units)
         self._maximum.take(units)
-        self._at(partition, now).take(units)
+        self._partition_bucket(partition, now).take(units)
         self._peaks.add(units, now)
 
-    def _at(self, partition: int, now: datetime) -> TokenBucket:
+    def _partition_bucket(self, partition: int, now: datetime) -> TokenBucket:
         if partition not in self._partitions:
-            # No burst goes above what a partition can do.
+            # A burst cannot exceed a partition's limit.
             self._partitions[partition] = TokenBucket(PARTITION_UNITS[self._side], 1.0, now)
         return self._partitions[partition]
 
@@ -115,7 +117,7 @@ class Throughput:
         self._partitions = 1
 
     def set(self, write: Setting, read: Setting, now: datetime) -> None:
-        """Other settings from now on. Partitions split as throughput asks for it, and never merge."""
+        """Change the settings. Partitions split when the throughput needs more of them, and never merge."""
         self.write.set(write, now)
         self.read.set(read, now)
         needed = ceil((write.provisioned or 0) / 1000 + (read.provisioned or 0) / 3000)
@@ -124,7 +126,7 @@ class Throughput:
             self._split(ceil(self.write.limit(now) / 1000))
 
     def partition_of(self, key: str, now: datetime, *, on_demand: bool) -> int:
-        """The physical partition of a partition key: an equal share of the hash's range each."""
+        """The physical partition of a partition key; each partition has an equal share of the hash's range."""
         if on_demand:
             self._split(max(ceil(self.write.limit(now) / 1000), ceil(self.read.limit(now) / 3000)))
         hashed = int.from_bytes(md5(key.encode(), usedforsecurity=False).digest()[:8])
@@ -132,7 +134,7 @@ class Throughput:
 
     @property
     def partitions(self) -> int:
-        """How many there are."""
+        """The number of physical partitions."""
         return self._partitions
 
     def _split(self, needed: int) -> None:

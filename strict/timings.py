@@ -7,21 +7,23 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Seconds. Those of creation, deletion, capacity, billing modes and backups were measured on the service by others; the
-    rest is unpublished, and chosen so that a caller that does not wait is found out.
+    """Durations in seconds.
+
+    The durations of creation, deletion, capacity, billing modes and backups were measured on the service by others. The
+    rest is unpublished, and chosen so that a caller that does not wait fails.
     """
 
     create: float = 6.0
     create_indexed: float = 22.0
-    # A table whose key is lost while it is made stays CREATING so long, and is then dropped.
+    # A table whose key is lost during its creation stays CREATING so long, and is then dropped.
     create_without_key: float = 3560.0
     delete: float = 8.0
     capacity: float = 2.0
     to_provisioned: float = 60.0
     to_on_demand: float = 172.0
-    # After a table has become ACTIVE, until it may have point-in-time recovery.
+    # From the moment when a table is ACTIVE until it may have point-in-time recovery.
     backups: float = 6.0
-    # The time in which so many tables may be made or deleted, as the rate of control plane requests allows.
+    # The window over which the rate of control plane requests is counted.
     rate: float = 1.0
     table_class: float = 30.0
     protection: float = 1.0
@@ -29,14 +31,15 @@ class Timings:
     stream: float = 5.0
     encryption: float = 30.0
     index: float = 60.0
-    # How long a table that is being deleted still answers.
+    # A table that is being deleted still answers for so long.
     linger: float = 1.0
-    # Until DescribeTable finds a new table, and until ListTagsOfResource has its tags, at the latest: by the seed.
+    # The longest time until DescribeTable finds a new table, and until ListTagsOfResource has its tags: the seed
+    # decides.
     seen: float = 3.0
     tagged: float = 5.0
-    # How long a transaction whose caller has no answer goes on.
+    # A transaction whose caller had no answer goes on for so long.
     transaction: float = 0.5
 
-    def scaled(self, factor: float) -> Timings:
-        """The same in fast motion, for a clock that nobody moves."""
+    def scale(self, factor: float) -> Timings:
+        """The durations multiplied by a factor: fast motion for a real clock."""
         return Timings(*(getattr(self, field.name) * factor for field in fields(self)))

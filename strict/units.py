@@ -15,7 +15,7 @@ READ_BYTES = 4096
 
 
 class Stored(dict[str, Any]):
-    """An item that is kept and never changed, and so needs to be weighed only once."""
+    """A stored item that never changes, so its size is calculated once."""
 
     __slots__ = ("size",)
 
@@ -25,7 +25,9 @@ class Stored(dict[str, Any]):
 
 
 def item_size(item: Mapping[str, Wire]) -> int:
-    """Bytes of an item in DynamoDB's JSON: names and values in UTF-8, as the Developer Guide's "item sizes" counts them."""
+    """Bytes of an item in DynamoDB's JSON: names and values in UTF-8,
+    as the Developer Guide's "item sizes" counts them.
+    """
     return item.size if isinstance(item, Stored) else _weigh(item)
 
 
@@ -46,20 +48,23 @@ def value_size(value: Wire) -> int:
         case "BOOL" | "NULL":
             return 1
         case "SS":
-            return sum(len(one.encode()) for one in inner)
+            return sum(len(member.encode()) for member in inner)
         case "NS":
             return sum(map(number_size, inner))
         case "BS":
-            return sum(len(one if isinstance(one, bytes) else base64.b64decode(one)) for one in inner)
+            return sum(len(member if isinstance(member, bytes) else base64.b64decode(member)) for member in inner)
         case "L":
-            return 3 + sum(1 + value_size(one) for one in inner)
+            return 3 + sum(1 + value_size(element) for element in inner)
         case "M":
-            return 3 + sum(1 + len(name.encode()) + value_size(one) for name, one in inner.items())
-    raise ValueError(f"{kind} is no type of DynamoDB's")
+            return 3 + sum(1 + len(name.encode()) + value_size(member) for name, member in inner.items())
+    raise ValueError(f"{kind} is not a type of DynamoDB")
 
 
 def number_size(text: str) -> int:
-    """One byte for every two significant digits, one more, and one for a minus; zeros at either end are trimmed."""
+    """Bytes of a number: one per two significant digits, one more, and one for a minus.
+
+    Zeros at either end do not count.
+    """
     number = Decimal(text)
     digits = len(str(abs(int("".join(map(str, number.as_tuple().digits))))).rstrip("0")) if number else 0
     return (digits + 1) // 2 + 1 + (number < 0)
@@ -76,15 +81,15 @@ def read_units(size: int, *, consistent: bool) -> float:
 
 
 def put_units(old: Wire | None, new: Wire | None) -> int:
-    """Units of replacing one item by another (None: there is none): the larger of the two counts."""
-    return write_units(max(item_size(one) if one else 0 for one in (old, new)))
+    """Units of replacing an item by another (None: no item): the size of the larger item counts."""
+    return write_units(max(item_size(item) if item else 0 for item in (old, new)))
 
 
 def index_units(old: Wire | None, new: Wire | None, keys: Iterable[str]) -> int:
-    """Units that a change of an item's projections (None: not in the index) costs an index with these key attributes.
+    """Units of an index with these key attributes for a change of an item's projection (None: not in the index).
 
-    Nothing if the projection is the same; one write for an insertion, a deletion or a change of other attributes; two, one
-    to delete and one to put, if a key of the index changed.
+    An unchanged projection costs nothing; an insertion, a deletion or a change of other attributes costs one write; a
+    change of a key of the index costs two writes, a deletion and a put.
     """
     if old == new:
         return 0

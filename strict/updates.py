@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from strict.account import Account, sides
+from strict.account import Account, sides_of
 from strict.checks import check_concurrency, check_idle, check_units
+from strict.concerns import check_units_fit, concerns_of, requested_maxima, requested_units
 from strict.refusals import Refusal, invalid, over_limit
 from strict.rules import Rule
 from strict.tables import Resource, Table
@@ -36,73 +37,74 @@ _ACCEPTED = (
 
 
 class Update:
-    """The change of a table that a request asks for."""
+    """Changes a table as an UpdateTable request says."""
 
     def __init__(self, account: Account) -> None:
         self._account = account
 
     def __call__(self, table: Table, request: Request) -> None:
-        """Check the change, hand it to the engine and let it be under way; Refusal if the service would refuse it."""
+        """Check the change, send it to the engine and begin it; Refusal if the service would refuse it."""
         account = self._account
-        concerns = _concerns(request)
+        concerns = concerns_of(request)
         accepted = len(concerns) == 1 or any(concerns <= pair for pair in _ACCEPTED)
         if account.enforces(Rule.ONE_CONCERN) and not accepted:
             raise invalid(
                 "One or more parameter values were invalid: Only one of the following can be changed in one UpdateTable "
-                f"request: {', '.join(sorted(concerns)) or 'nothing was given'}"
+                f"request: {', '.join(sorted(concerns)) or 'no change'}"
             )
         check_idle(account, table)
         check_concurrency(account)
         seconds, finish = 0.0, list[Callable[[], object]]()
         for change in (self._capacity, self._class, self._protection, self._warm, self._stream, self._index):
-            longest, end = change(table, request)
-            seconds = max(seconds, longest)
-            finish += end
+            duration, effects = change(table, request)
+            seconds = max(seconds, duration)
+            finish += effects
         if "SSESpecification" in request:
             seconds = max(seconds, account.timings.encryption)
         account.engine.call("UpdateTable", request)
         now = account.clock.now
 
-        def finished() -> None:
-            for end in finish:
-                end()
-            for one in table.resources():
-                one.apply(now(), on_demand=table.on_demand)
+        def finish_all() -> None:
+            for effect in finish:
+                effect()
+            for resource in table.resources():
+                resource.apply(now(), on_demand=table.on_demand)
 
-        account.begin(table, "UPDATING", seconds, finished)
+        account.begin(table, "UPDATING", seconds, finish_all)
 
-    def _capacity(self, table: Table, request: Request) -> _Change:
+    def _capacity(self, table: Table, request: Request) -> _Effect:
         """Billing mode, units of the table and of its indexes, and on-demand maxima."""
         account = self._account
         on_demand = request.get("BillingMode", "PAY_PER_REQUEST" if table.on_demand else "PROVISIONED") != "PROVISIONED"
-        wanted, maxima = _wanted(table, request), _maxima(table, request)
-        if on_demand == table.on_demand and not wanted and not maxima:
-            return _NONE
-        _check_units_fit(table, wanted, maxima, on_demand=on_demand)
+        requested, maxima = requested_units(table, request), requested_maxima(table, request)
+        if on_demand == table.on_demand and not requested and not maxima:
+            return _NO_EFFECT
+        check_units_fit(table, requested, maxima, on_demand=on_demand)
         now = account.clock.now()
         if on_demand == table.on_demand:
-            self._check_change(table, wanted)
-            self._lower(table, wanted, now)
+            self._check_change(table, requested)
+            self._lower(table, requested, now)
         elif on_demand:
             self._switch(table, now)
-        check_units(account, wanted)
+        check_units(account, requested)
 
         drops = on_demand != table.on_demand and account.enforces(Rule.SWITCH_DROPS_MAXIMA)
 
         def finish() -> None:
             table.on_demand = on_demand
-            for one in table.resources():
-                one.maximum = maxima.get(one.name, {} if drops else one.maximum)
-                one.write, one.read = wanted.get(one.name, (0, 0) if on_demand else (one.write, one.read))
+            for resource in table.resources():
+                resource.maximum = maxima.get(resource.name, {} if drops else resource.maximum)
+                unchanged = (0, 0) if on_demand else (resource.write, resource.read)
+                resource.write, resource.read = requested.get(resource.name, unchanged)
 
         timings = account.timings
         if on_demand == table.on_demand:
             return timings.capacity, [finish]
         return timings.to_on_demand if on_demand else timings.to_provisioned, [finish]
 
-    def _check_change(self, table: Table, wanted: Mapping[str, tuple[int, int]]) -> None:
-        same = wanted and all(
-            (one.write, one.read) == wanted.get(one.name, (one.write, one.read)) for one in table.resources()
+    def _check_change(self, table: Table, requested: Mapping[str, tuple[int, int]]) -> None:
+        same = requested and all(
+            requested.get(resource.name) in (None, (resource.write, resource.read)) for resource in table.resources()
         )
         if same and self._account.enforces(Rule.NO_EMPTY_CHANGE):
             raise invalid(
@@ -112,26 +114,27 @@ class Update:
                 f"Requested WriteCapacityUnits: {table.write}."
             )
 
-    def _lower(self, table: Table, wanted: Mapping[str, tuple[int, int]], now: datetime) -> None:
-        lowered = [one for one in table.resources() if _lowers(one, wanted)]
-        for one in lowered:
-            self._check_decrease(one, now)
-        for one in lowered:
-            one.decreases.append(now)
+    def _lower(self, table: Table, requested: Mapping[str, tuple[int, int]], now: datetime) -> None:
+        lowered = [resource for resource in table.resources() if _lowers(resource, requested)]
+        for resource in lowered:
+            self._check_decrease(resource, now)
+        for resource in lowered:
+            resource.decreases.append(now)
 
     def _switch(self, table: Table, now: datetime) -> None:
-        recent = [one for one in table.switches if one > now - SWITCHES_WINDOW]
+        recent = [switch for switch in table.switches if switch > now - SWITCHES_WINDOW]
         if len(recent) >= SWITCHES and self._account.enforces(Rule.BILLING_MODE_SWITCHES):
+            last, following = _format_time(recent[-1]), _format_time(recent[0] + SWITCHES_WINDOW)
             raise over_limit(
-                f"Subscriber limit exceeded: Update to PayPerRequest mode are limited to {SWITCHES} times in 24 hours window. "
-                f"Last update at {_said(recent[-1])}. Next update can be made at {_said(recent[0] + SWITCHES_WINDOW)}"
+                f"Subscriber limit exceeded: Update to PayPerRequest mode are limited to {SWITCHES} times in 24 hours "
+                f"window. Last update at {last}. Next update can be made at {following}"
             )
         table.switches.append(now)
 
-    def _check_decrease(self, one: Resource, now: datetime) -> None:
+    def _check_decrease(self, resource: Resource, now: datetime) -> None:
         if not self._account.enforces(Rule.DECREASES):
             return
-        today = one.decreases_on(now)
+        today = resource.decreases_on(now)
         if len(today) < DECREASES_AT_ONCE:
             return
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
@@ -141,17 +144,17 @@ class Update:
                 "Subscriber limit exceeded: Provisioned throughput decreases are limited within a given UTC day. After the "
                 f"first {DECREASES_AT_ONCE} decreases, each subsequent decrease in the same UTC day can be performed at most "
                 f"once every {DECREASE_SPACING.seconds} seconds. Number of decreases today: {len(today)}. Last decrease at "
-                f"{_said(today[-1])}. Next decrease can be made at {_said(following)}"
+                f"{_format_time(today[-1])}. Next decrease can be made at {_format_time(following)}"
             )
 
-    def _class(self, table: Table, request: Request) -> _Change:
+    def _class(self, table: Table, request: Request) -> _Effect:
         if "TableClass" not in request:
-            return _NONE
+            return _NO_EFFECT
         infrequent = request["TableClass"] == "STANDARD_INFREQUENT_ACCESS"
         if infrequent == table.infrequent:
-            return _NONE
+            return _NO_EFFECT
         account, now = self._account, self._account.clock.now()
-        recent = [one for one in table.class_changes if one > now - CLASS_WINDOW]
+        recent = [change for change in table.class_changes if change > now - CLASS_WINDOW]
         if len(recent) >= CLASS_CHANGES and account.enforces(Rule.CLASS_CHANGES):
             raise over_limit(
                 "Subscriber limit exceeded: Table class updates are limited to 2 times in a trailing 30 day window"
@@ -163,9 +166,9 @@ class Update:
 
         return account.timings.table_class, [finish]
 
-    def _protection(self, table: Table, request: Request) -> _Change:
+    def _protection(self, table: Table, request: Request) -> _Effect:
         if "DeletionProtectionEnabled" not in request:
-            return _NONE
+            return _NO_EFFECT
         account, now = self._account, self._account.clock.now()
         last = table.protection_changed
         if last is not None and now < last + PROTECTION_COOLDOWN and account.enforces(Rule.PROTECTION_COOLDOWN):
@@ -176,11 +179,11 @@ class Update:
         table.protected = request["DeletionProtectionEnabled"]
         return account.timings.protection, []
 
-    def _warm(self, table: Table, request: Request) -> _Change:
+    def _warm(self, table: Table, request: Request) -> _Effect:
         if "WarmThroughput" not in request:
-            return _NONE
-        wanted = sides(request["WarmThroughput"])
-        lowered = [side for side, units in wanted.items() if units < table.warm.get(side, 0)]
+            return _NO_EFFECT
+        requested = sides_of(request["WarmThroughput"])
+        lowered = [side for side, units in requested.items() if units < table.warm.get(side, 0)]
         if lowered and self._account.enforces(Rule.WARM_ONLY_RISES):
             raise invalid(
                 "One or more parameter values were invalid: Decreasing WarmThroughput is not supported; "
@@ -188,20 +191,20 @@ class Update:
             )
 
         def finish() -> None:
-            table.warm = table.warm | wanted
+            table.warm = table.warm | requested
 
         return self._account.timings.warm, [finish]
 
-    def _stream(self, table: Table, request: Request) -> _Change:
+    def _stream(self, table: Table, request: Request) -> _Effect:
         if "StreamSpecification" not in request:
-            return _NONE
+            return _NO_EFFECT
 
         def finish() -> None:
             table.stream = request["StreamSpecification"]
 
         return self._account.timings.stream, [finish]
 
-    def _index(self, table: Table, request: Request) -> _Change:
+    def _index(self, table: Table, request: Request) -> _Effect:
         account = self._account
         finishing: list[Callable[[], object]] = []
         for change in request.get("GlobalSecondaryIndexUpdates", ()):
@@ -216,86 +219,18 @@ class Update:
                 name = change["Delete"]["IndexName"]
                 table.indexes[name].status = "DELETING"
                 finishing.append(partial(table.indexes.pop, name))
-        return (account.timings.index, finishing) if finishing else _NONE
+        return (account.timings.index, finishing) if finishing else _NO_EFFECT
 
 
-# How long the change takes, and what is true at its end.
-_Change = tuple[float, list[Callable[[], object]]]
-_NONE: _Change = (0.0, [])
+# The duration of a change in seconds, and its effects when it ends.
+_Effect = tuple[float, list[Callable[[], object]]]
+_NO_EFFECT: _Effect = (0.0, [])
 
 
-def _concerns(request: Request) -> frozenset[str]:
-    """What a request would change."""
-    plain = {
-        "BillingMode",
-        "ProvisionedThroughput",
-        "OnDemandThroughput",
-        "TableClass",
-        "DeletionProtectionEnabled",
-        "SSESpecification",
-        "WarmThroughput",
-        "StreamSpecification",
-    }
-    found = plain & request.keys()
-    for change in request.get("GlobalSecondaryIndexUpdates", ()):
-        found.add(
-            "index units" if "Update" in change else f"index {change.get('Create', change.get('Delete'))['IndexName']}"
-        )
-    return frozenset(found)
+def _lowers(resource: Resource, requested: Mapping[str, tuple[int, int]]) -> bool:
+    write, read = requested.get(resource.name, (resource.write, resource.read))
+    return write < resource.write or read < resource.read
 
 
-def _wanted(table: Table, request: Request) -> dict[str, tuple[int, int]]:
-    """The units asked for, write and read, by the resource's name."""
-    wanted = {}
-    if "ProvisionedThroughput" in request:
-        wanted[table.name] = _units(request["ProvisionedThroughput"])
-    for change in request.get("GlobalSecondaryIndexUpdates", ()):
-        update = change.get("Update", {})
-        if "ProvisionedThroughput" in update:
-            wanted[table.indexes[update["IndexName"]].name] = _units(update["ProvisionedThroughput"])
-    return wanted
-
-
-def _maxima(table: Table, request: Request) -> dict[str, dict[str, int]]:
-    """The maxima that a request sets, by the resource's name."""
-    maxima = {}
-    if "OnDemandThroughput" in request:
-        maxima[table.name] = sides(request["OnDemandThroughput"])
-    for change in request.get("GlobalSecondaryIndexUpdates", ()):
-        update = change.get("Update", {})
-        if "OnDemandThroughput" in update:
-            maxima[table.indexes[update["IndexName"]].name] = sides(update["OnDemandThroughput"])
-    return maxima
-
-
-def _check_units_fit(
-    table: Table, wanted: Mapping[str, tuple[int, int]], maxima: Mapping[str, Any], *, on_demand: bool
-) -> None:
-    if maxima and not on_demand:
-        raise invalid(
-            "One or more parameter values were invalid: MaxReadRequestUnits for OnDemandThroughput cannot be specified when "
-            "the table BillingMode is PROVISIONED"
-        )
-    wrong = "One or more parameter values were invalid: "
-    if on_demand and wanted:
-        raise invalid(
-            f"{wrong}Neither ReadCapacityUnits nor WriteCapacityUnits can be specified when BillingMode is PAY_PER_REQUEST"
-        )
-    if not on_demand and table.on_demand and table.name not in wanted:
-        raise invalid(f"{wrong}ReadCapacityUnits and WriteCapacityUnits must both be specified")
-    missing = [name for name, index in table.indexes.items() if index.name not in wanted]
-    if not on_demand and table.on_demand and missing:
-        raise invalid(f"{wrong}ProvisionedThroughput must be specified for index: {missing[0]}")
-
-
-def _units(given: Mapping[str, int]) -> tuple[int, int]:
-    return given["WriteCapacityUnits"], given["ReadCapacityUnits"]
-
-
-def _lowers(one: Resource, wanted: Mapping[str, tuple[int, int]]) -> bool:
-    write, read = wanted.get(one.name, (one.write, one.read))
-    return write < one.write or read < one.read
-
-
-def _said(at: datetime) -> str:
+def _format_time(at: datetime) -> str:
     return at.strftime("%A, %B %d, %Y at %I:%M:%S %p Coordinated Universal Time")

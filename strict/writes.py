@@ -10,8 +10,8 @@ from typing import Any
 
 from strict.account import Account
 from strict.engines import Document
-from strict.metering import Charge, Meter, Reason, plain
-from strict.refusals import Refusal, invalid, throttled
+from strict.metering import Charge, Meter, Reason, omit_capacity_option
+from strict.refusals import Refusal, canceled, invalid, throttled
 from strict.rules import Rule
 from strict.tables import Table
 from strict.units import Wire, item_size
@@ -26,13 +26,18 @@ TRANSACTION_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class _One:
-    """One put or delete of a batch."""
+class _Change:
+    """A put or a delete of a batch."""
 
     table: Table
     request: Document
     key: Document
     new: Wire | None
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """The item's table and key, as text that can be compared."""
+        return self.table.name, str(sorted(self.key.items()))
 
 
 class Writes:
@@ -51,108 +56,108 @@ class Writes:
         return self._single("DeleteItem", request, None)
 
     def update_item(self, request: Request) -> Document:
-        """UpdateItem: what it will weigh is known only afterwards."""
-        table = self._account.usable(request["TableName"])
+        """UpdateItem: the new item's size is known only afterwards."""
+        table = self._account.find_usable(request["TableName"])
         old = self._get(table, request["Key"])
         self._pay_if_possible(table, self._meter.write(table, old, old))
         answer = self._forward("UpdateItem", request, table, old)
         new = self._get(table, request["Key"])
-        return self._done(request, table, old, new, answer)
+        return self._charge(request, table, old, new, answer)
 
     def batch_write_item(self, request: Request) -> Document:
-        """BatchWriteItem: refused as a whole, or done as far as the tables' throughput goes."""
-        account, given = self._account, request["RequestItems"]
-        ones = list(self._batch(given))
-        self._check_batch(ones)
-        olds = self._olds(ones)
-        admitted: list[_One] = []
-        left: dict[str, list[Document]] = {}
+        """BatchWriteItem: refused as a whole, or executed as far as the tables' throughput allows."""
+        account = self._account
+        changes = list(self._batch(request["RequestItems"]))
+        self._check_batch(changes)
+        old_items = self._read_old_items(changes)
+        admitted: list[_Change] = []
+        unprocessed: dict[str, list[Document]] = {}
         reasons: list[Reason] = []
         paid: list[tuple[Table, Charge]] = []
-        for one, old in zip(ones, olds, strict=True):
-            charges = self._meter.write(one.table, old, one.new)
-            refused = self._meter.refused(one.table, charges)
-            if refused:
-                reasons += refused
-                left.setdefault(one.table.name, []).append(one.request)
+        for change, old in zip(changes, old_items, strict=True):
+            charges = self._meter.write(change.table, old, change.new)
+            refusals = self._meter.find_refusals(change.table, charges)
+            if refusals:
+                reasons += refusals
+                unprocessed.setdefault(change.table.name, []).append(change.request)
             else:
-                self._meter.take(one.table, charges)
-                self._meter.count(one.table, old, one.new)
-                paid += [(one.table, charge) for charge in charges]
-                admitted.append(one)
-        if left and (not admitted or not account.enforces(Rule.UNPROCESSED_ITEMS)):
+                self._meter.take(change.table, charges)
+                self._meter.count(change.table, old, change.new)
+                paid += [(change.table, charge) for charge in charges]
+                admitted.append(change)
+        if unprocessed and (not admitted or not account.enforces(Rule.UNPROCESSED_ITEMS)):
             raise self._throttled(reasons)
         items: dict[str, list[Document]] = {}
-        for one in admitted:
-            items.setdefault(one.table.name, []).append(one.request)
+        for change in admitted:
+            items.setdefault(change.table.name, []).append(change.request)
         if items:
             account.engine.call("BatchWriteItem", {"RequestItems": items})
-        answer: Document = {"UnprocessedItems": left}
-        consumed = self._meter.consumed(request, paid)
+        answer: Document = {"UnprocessedItems": unprocessed}
+        consumed = self._meter.report_consumed(request, paid)
         return answer | ({"ConsumedCapacity": consumed} if consumed else {})
 
     def transact_write_items(self, request: Request) -> Document:
         """TransactWriteItems: everything at twice the price, or nothing."""
         account = self._account
-        actions = [next(iter(one.items())) for one in request["TransactItems"]]
-        tables = [account.usable(inner["TableName"]) for _, inner in actions]
+        actions = [next(iter(action.items())) for action in request["TransactItems"]]
+        tables = [account.find_usable(inner["TableName"]) for _, inner in actions]
         self._check_transaction(actions)
         charges: list[tuple[Table, Charge]] = []
         changes: list[tuple[Table, Wire | None, Wire | None]] = []
-        refused: list[list[Reason]] = []
+        refusals: list[list[Reason]] = []
         for table, (kind, inner) in zip(tables, actions, strict=True):
             key = inner["Key"] if "Key" in inner else _key(table, inner["Item"])
             old = self._get(table, key)
             new = inner.get("Item", None if kind == "Delete" else old)
             own = self._meter.write(table, old, new, self._meter.factor())
-            refused.append(self._meter.refused(table, own))
+            refusals.append(self._meter.find_refusals(table, own))
             charges += [(table, charge) for charge in own]
             changes.append((table, old, new))
-        if any(refused):
-            raise _canceled(refused)
+        if any(refusals):
+            raise canceled(["ThrottlingError" if reasons else "None" for reasons in refusals])
         for table, charge in charges:
             self._meter.take(table, [charge])
-        account.engine.call("TransactWriteItems", plain(request))
+        account.engine.call("TransactWriteItems", omit_capacity_option(request))
         for table, old, new in changes:
             self._meter.count(table, old, new)
-        consumed = self._meter.consumed(request, charges)
+        consumed = self._meter.report_consumed(request, charges)
         return {"ConsumedCapacity": consumed} if consumed else {}
 
     def _single(self, operation: str, request: Request, new: Wire | None) -> Document:
-        table = self._account.usable(request["TableName"])
+        table = self._account.find_usable(request["TableName"])
         if new is not None:
             self._check_item(new)
         old = self._get(table, request["Key"] if "Key" in request else _key(table, request["Item"]))
         self._pay_if_possible(table, self._meter.write(table, old, new))
         answer = self._forward(operation, request, table, old)
-        return self._done(request, table, old, new, answer)
+        return self._charge(request, table, old, new, answer)
 
     def _pay_if_possible(self, table: Table, charges: Iterable[Charge]) -> None:
-        reasons = self._meter.refused(table, charges)
+        reasons = self._meter.find_refusals(table, charges)
         if reasons:
             raise self._throttled(reasons)
 
     def _forward(self, operation: str, request: Request, table: Table, old: Wire | None) -> Document:
         try:
-            return self._account.engine.call(operation, plain(request))
+            return self._account.engine.call(operation, omit_capacity_option(request))
         except Refusal as refusal:
             failed = refusal.code == "ConditionalCheckFailedException"
             if failed and self._account.enforces(Rule.FAILED_CONDITION_COSTS):
                 self._meter.take(table, self._meter.write(table, old, old))
             raise
 
-    def _done(self, request: Request, table: Table, old: Wire | None, new: Wire | None, answer: Document) -> Document:
+    def _charge(self, request: Request, table: Table, old: Wire | None, new: Wire | None, answer: Document) -> Document:
         charges = self._meter.write(table, old, new)
         self._meter.take(table, charges)
         self._meter.count(table, old, new)
-        consumed = self._meter.consumed(request, [(table, charge) for charge in charges])
+        consumed = self._meter.report_consumed(request, [(table, charge) for charge in charges])
         return answer | ({"ConsumedCapacity": consumed[0]} if consumed else {})
 
-    def _batch(self, given: Mapping[str, Any]) -> Iterator[_One]:
+    def _batch(self, requested: Mapping[str, Any]) -> Iterator[_Change]:
         strict = self._account.enforces(Rule.BATCH_MISSING_TABLE)
-        for name, requests in given.items():
+        for name, requests in requested.items():
             try:
-                table = self._account.usable(name)
+                table = self._account.find_usable(name)
             except Refusal:
                 if strict:
                     raise
@@ -161,19 +166,21 @@ class Writes:
                 put = request.get("PutRequest")
                 new = put["Item"] if put else None
                 key = _key(table, new) if new is not None else request["DeleteRequest"]["Key"]
-                yield _One(table, request, key, new)
+                yield _Change(table, request, key, new)
 
-    def _check_batch(self, ones: list[_One]) -> None:
+    def _check_batch(self, changes: list[_Change]) -> None:
         account = self._account
-        if len(ones) > BATCH_ITEMS and account.enforces(Rule.BATCH_ITEMS):
-            raise invalid(f"Too many items requested for the BatchWriteItem call: {len(ones)}, at most {BATCH_ITEMS}")
-        keys = {(one.table.name, str(sorted(one.key.items()))) for one in ones}
-        if len(keys) < len(ones) and account.enforces(Rule.BATCH_REPEATED_KEY):
+        if len(changes) > BATCH_ITEMS and account.enforces(Rule.BATCH_ITEMS):
+            raise invalid(
+                f"Too many items requested for the BatchWriteItem call: {len(changes)}, at most {BATCH_ITEMS}"
+            )
+        keys = {change.identity for change in changes}
+        if len(keys) < len(changes) and account.enforces(Rule.BATCH_REPEATED_KEY):
             raise invalid("Provided list of item keys contains duplicates")
-        for one in ones:
-            if one.new is not None:
-                self._check_item(one.new)
-        if account.enforces(Rule.REQUEST_BYTES) and _wire_size(ones) > BATCH_BYTES:
+        for change in changes:
+            if change.new is not None:
+                self._check_item(change.new)
+        if account.enforces(Rule.REQUEST_BYTES) and _wire_size(changes) > BATCH_BYTES:
             raise Refusal("RequestEntityTooLarge", "The request is larger than 16 MB", status=413)
 
     def _check_transaction(self, actions: list[tuple[str, Any]]) -> None:
@@ -189,41 +196,37 @@ class Writes:
         if item_size(item) > ITEM_BYTES and self._account.enforces(Rule.ITEM_BYTES):
             raise invalid("Item size has exceeded the maximum allowed size")
 
-    def _olds(self, ones: list[_One]) -> list[Wire | None]:
+    def _read_old_items(self, changes: list[_Change]) -> list[Wire | None]:
         """The items that a batch replaces, read in one call."""
-        wanted: dict[str, Document] = {}
-        seen = set()
-        for one in ones:
-            mark = one.table.name, str(sorted(one.key.items()))
-            if mark not in seen:
-                seen.add(mark)
-                wanted.setdefault(one.table.name, {"Keys": [], "ConsistentRead": True})["Keys"].append(one.key)
-        if not wanted:
+        requested: dict[str, Document] = {}
+        for change in {change.identity: change for change in changes}.values():
+            requested.setdefault(change.table.name, {"Keys": [], "ConsistentRead": True})["Keys"].append(change.key)
+        if not requested:
             return []
-        found = self._account.engine.call("BatchGetItem", {"RequestItems": wanted})["Responses"]
+        responses = self._account.engine.call("BatchGetItem", {"RequestItems": requested})["Responses"]
         by_key = {
             (name, str(sorted(_key(self._account.tables[name], item).items()))): item
-            for name, items in found.items()
+            for name, items in responses.items()
             for item in items
         }
-        return [by_key.get((one.table.name, str(sorted(one.key.items())))) for one in ones]
+        return [by_key.get(change.identity) for change in changes]
 
     def _get(self, table: Table, key: Document) -> Wire | None:
-        got = self._account.engine.call("GetItem", {"TableName": table.name, "Key": key, "ConsistentRead": True})
-        return got.get("Item")
+        request = {"TableName": table.name, "Key": key, "ConsistentRead": True}
+        return self._account.engine.call("GetItem", request).get("Item")
 
     def _throttled(self, reasons: list[Reason]) -> Refusal:
         return throttled(reasons if self._account.enforces(Rule.THROTTLING_REASONS) else [])
 
 
-def _wire_size(ones: list[_One]) -> int:
-    """Bytes of a batch as JSON; escapes make it larger than its items, so small ones need not be counted."""
-    small = sum(item_size(one.new) for one in ones if one.new) < BATCH_BYTES / 12
-    return 0 if small else sum(len(json.dumps(one.request, default=_base64)) for one in ones)
+def _wire_size(changes: list[_Change]) -> int:
+    """Bytes of a batch as JSON; 0 for a batch that is so small that escapes cannot bring it to the limit."""
+    small = sum(item_size(change.new) for change in changes if change.new) < BATCH_BYTES / 12
+    return 0 if small else sum(len(json.dumps(change.request, default=_base64)) for change in changes)
 
 
 def _base64(raw: Any) -> str:
-    """Binary values as they are sent."""
+    """A binary value as Base64, as requests send it."""
     return b64encode(bytes(raw)).decode()
 
 
@@ -232,12 +235,3 @@ def _key(table: Table, item: Mapping[str, Any]) -> Document:
     if missing:
         raise invalid(f"One or more parameter values were invalid: Missing the key {missing[0]} in the item")
     return {name: item[name] for name in table.keys}
-
-
-def _canceled(refused: list[list[Reason]]) -> Refusal:
-    codes = ["ThrottlingError" if reasons else "None" for reasons in refused]
-    return Refusal(
-        "TransactionCanceledException",
-        f"Transaction cancelled, please refer cancellation reasons for specific reasons [{', '.join(codes)}]",
-        members={"CancellationReasons": [{"Code": code} for code in codes]},
-    )

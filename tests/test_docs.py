@@ -116,7 +116,7 @@ def test_the_published_rates_are_what_the_bench_prints(layout: str, count: int) 
         line for line in text.splitlines() if line.startswith(f"| {count} |") and line.count("|") == header.count("|")
     )
     column = [one.strip() for one in header.split("|")].index(layout)
-    assert row.split("|")[column].strip() == f"{suffixes.sustained(layout, count):,}"
+    assert row.split("|")[column].strip() == f"{suffixes.find_rate(layout, count):,}"
 
 
 def test_the_published_requests_by_bucket_and_shards_are_those_of_the_planner() -> None:

@@ -1,4 +1,7 @@
-"""`make demo`: the whole pipeline on this machine. Every claim that it prints was checked; the first that fails ends it."""
+"""`make demo`: the whole pipeline on this machine.
+
+Every claim that it prints was checked; the first that fails ends it.
+"""
 
 from __future__ import annotations
 
@@ -46,21 +49,21 @@ def main() -> None:
     parser.add_argument("--keep", action="store_true", help="leave it up, whatever happens, and print commands to try")
     parser.add_argument("--config", type=Path, default=Path("tidetable.toml"), help="a configuration with its streams")
     parser.add_argument("--engine", choices=ENGINES, default="emulator", help="what keeps the tables")
-    given = parser.parse_args()
-    config = read_config(given.config)
+    options = parser.parse_args()
+    config = read_config(options.config)
     if missing := [name for name in STREAMS if name not in config.streams]:
         sys.exit(
-            f"FAILED: the demo sends earthquakes to {' and '.join(STREAMS)}, and {given.config} has no {missing[0]!r}. "
-            f"For a configuration of your own: make local CONFIG={given.config}"
+            f"FAILED: the demo sends earthquakes to {' and '.join(STREAMS)}, and {options.config} has no {missing[0]!r}. "
+            f"For a configuration of your own: make local CONFIG={options.config}"
         )
     stop()
-    emulator = Emulator(engine=given.engine)
+    emulator = Emulator(engine=options.engine)
     deployed: Deployed | None = None
     failure = ""
     try:
         say("starting the emulator")
         emulator.start()
-        deployed = deploy(emulator, say, config=given.config)
+        deployed = deploy(emulator, say, config=options.config)
         say("deployed")
         run(deployed, Api(deployed))
     except (RuntimeError, SystemExit) as error:
@@ -69,7 +72,7 @@ def main() -> None:
         traceback.print_exc()
         failure = f"{type(error).__name__}: {error}"
     finally:
-        kept = given.keep and bool(emulator.pids)
+        kept = options.keep and bool(emulator.pids)
         if kept:
             remember(emulator)
         else:
@@ -77,7 +80,7 @@ def main() -> None:
     if failure:
         print(f"FAILED: {failure}", file=sys.stderr, flush=True)
     if kept and deployed is not None:
-        print(describe_stage(emulator, deployed, given.config, config))
+        print(describe_stage(emulator, deployed, options.config, config))
         print_commands(deployed)
     elif kept:
         print(f"The emulator is still up at {emulator.endpoint}; its log: {emulator.log}. `make stop` ends it.")
@@ -136,9 +139,9 @@ def same(answered: Sequence[Event], sent: Sequence[Event]) -> bool:
     """Whether an answer is exactly what was sent, newest first."""
     plain = [{name: event[name] for name in ("series", "time", "id", "data")} for event in answered]
     expected = sorted(sent, key=lambda event: (event["time"], event["series"], event["id"]), reverse=True)
-    for got, wanted in zip(plain, expected, strict=False):
-        if got != wanted:
-            print(f"  answered {got}\n  sent     {wanted}")
+    for actual, event in zip(plain, expected, strict=False):
+        if actual != event:
+            print(f"  answered {actual}\n  sent     {event}")
             return False
     return len(plain) == len(expected)
 
@@ -160,8 +163,11 @@ def show_newest(api: Api, sent: Sequence[Event]) -> None:
     for event in answer.body["events"]:
         print(f"  {event['time'][:19]}  M {event['data']['mag']:<5} {event['data']['place']}")
     first = answer.body["events"][0]
-    one = api.get("quakes", first["ref"])
-    check(one.status == 200 and one.body["id"] == sent[-1]["id"] == first["id"], f"its ref finds {first['id']} alone")
+    answer = api.get("quakes", first["ref"])
+    check(
+        answer.status == 200 and answer.body["id"] == sent[-1]["id"] == first["id"],
+        f"its ref finds {first['id']} alone",
+    )
 
 
 def expire(deployed: Deployed, api: Api, sent: Sequence[Event], now: datetime) -> None:
@@ -191,15 +197,16 @@ def expire(deployed: Deployed, api: Api, sent: Sequence[Event], now: datetime) -
     start, end = f"{oldest}T00:00:00Z", (later - timedelta(days=14, minutes=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     archived = list(api.walk("quakes", start=start, to=end, limit=50))
     check(same(archived, mine), "the deleted period's events still answer, equal to what was sent")
-    one = api.get("quakes", archived[0]["ref"])
-    check(one.status == 200 and one.body["id"] == archived[0]["id"], "and so do their refs")
+    answer = api.get("quakes", archived[0]["ref"])
+    check(answer.status == 200 and answer.body["id"] == archived[0]["id"], "and so do their refs")
     compare(api, sent, now)
 
 
 def has_expired(periods: Sequence[str], oldest: str) -> bool:
     """Whether these are the period of the oldest event and none after it.
 
-    The table of the day before is there for events that are seven days late; for a part of each day there is none of that day.
+    The table of the day before is there for events that are seven days late; for a part of each day there is none of
+    that day.
     """
     return oldest in periods and max(periods) == oldest
 

@@ -22,7 +22,10 @@ TRIES = 8
 
 
 def send_events(url: str, key: str, stream: str, events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Send all events; yields each event that was refused, with its ``code`` and ``detail``. OSError if the API stays away."""
+    """Send all events; yields each event that was refused, with its ``code`` and ``detail``.
+
+    OSError if the API stays away.
+    """
     source = iter(events)
     while batch := list(islice(source, BATCH)):
         # With a time of its own an event is the same event when it is sent again, and is stored once.

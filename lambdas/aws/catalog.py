@@ -1,7 +1,7 @@
 """The catalog in a DynamoDB table of its own: an item per period, one per lease, and a horizon per stream.
 
-``pk = stream#<stream>, sk = <start of period>#<label>``: one Query answers which periods meet a range. Entries stay for
-ever, as the archive is found by them; the horizon spares the lifecycle those of tables that are gone.
+``pk = stream#<stream>, sk = <start of period>#<label>``: one Query answers which periods overlap a range. Entries are
+never deleted, because they lead to the archives. The horizon spares the lifecycle the entries of deleted tables.
 """
 
 from __future__ import annotations
@@ -62,18 +62,20 @@ class DynamoCatalog:
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
-        """A Query for those that begin in the range, and one for the last that began before it: periods never overlap."""
+        """A Query for the periods that begin in the range, and a Query for the last period before:
+        periods never overlap.
+        """
         first, low, high = ranges(start, end)
         if start is None:
             return list(self._between(stream, first, high, consistent=consistent))
-        found = [
+        entries = [
             *self._between(stream, first, low, consistent=consistent, last=True),
             *self._between(stream, low, high, consistent=consistent),
         ]
-        return [entry for entry in found if start < entry.period.end]
+        return [entry for entry in entries if start < entry.period.end]
 
     def _between(self, stream: str, low: str, high: str, *, consistent: bool, last: bool = False) -> Iterator[Entry]:
-        """Entries by their sort keys, or only the last of them."""
+        """Entries by a range of sort keys; with ``last``, only the last entry."""
         options: Any = {"ScanIndexForward": False, "Limit": 1} if last else {}
         pages = self._client.get_paginator("query").paginate(
             TableName=self._table,
@@ -82,8 +84,8 @@ class DynamoCatalog:
             ConsistentRead=consistent,
             **options,
         )
-        found = (entry_of(from_wire(item)) for page in pages for item in page["Items"])
-        return islice(found, 1) if last else found
+        entries = (entry_of(from_wire(item)) for page in pages for item in page["Items"])
+        return islice(entries, 1) if last else entries
 
     def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
         """A Query from the newest on, eventually consistent."""
@@ -97,7 +99,7 @@ class DynamoCatalog:
         return list(islice((entry_of(from_wire(item)) for page in pages for item in page["Items"]), limit))
 
     def add(self, entry: Entry) -> bool:
-        """A conditional put: the first to record a period decides its layout."""
+        """A conditional put: the first caller that records a period decides its layout."""
         try:
             self._client.put_item(
                 TableName=self._table,
@@ -123,7 +125,7 @@ class DynamoCatalog:
     ) -> Entry:
         """A conditional update of the state and of the facts that the caller passes.
 
-        Nothing else is written: what the caller read may be older than what another function has set meanwhile.
+        It writes nothing else: another function may have changed the entry since the caller read it.
         """
         expected = sorted(expected)
         facts = {"archive": archive, "deleted_at": deleted_at, "keep_until": keep_until, "opened": opened}
@@ -149,7 +151,7 @@ class DynamoCatalog:
         return moved
 
     def note(self, entry: Entry, seen: Seen) -> None:
-        """An update of what was seen."""
+        """An update of the observed capacity and class."""
         self._set(entry, seen=seen_item(seen))
 
     def mark_scaled(self, entry: Entry, *, scaled: bool, policy: str = "") -> None:
@@ -157,7 +159,7 @@ class DynamoCatalog:
         self._set(entry, scaled=scaled, scaling=policy)
 
     def _set(self, entry: Entry, **changes: Any) -> None:
-        """An update that does not make an entry which is not there."""
+        """An update that never creates an entry."""
         try:
             self._client.update_item(
                 TableName=self._table,
@@ -173,7 +175,7 @@ class DynamoCatalog:
             raise StaleEntry(entry.stream, entry.period.label, list(State)) from error
 
     def backfills(self, stream: str) -> Sequence[Backfill]:
-        """A Query, consistent: what was requested holds from the next event on."""
+        """A Query, consistent: a new backfill must hold from the next event on."""
         pages = self._client.get_paginator("query").paginate(
             TableName=self._table,
             KeyConditionExpression="pk = :pk",
@@ -193,11 +195,11 @@ class DynamoCatalog:
 
     def secret(self) -> bytes:
         """A GetItem, consistent."""
-        found = self._client.get_item(TableName=self._table, Key=to_wire(SECRET_KEY), ConsistentRead=True)
-        return secret_of([from_wire(found["Item"])] if "Item" in found else [])
+        answer = self._client.get_item(TableName=self._table, Key=to_wire(SECRET_KEY), ConsistentRead=True)
+        return secret_of([from_wire(answer["Item"])] if "Item" in answer else [])
 
     def ensure_secret(self) -> None:
-        """A conditional put, once the secret was not found: the first to make one decides it."""
+        """A conditional put if the secret is missing: the first caller that creates the secret decides it."""
         try:
             self.secret()
         except StoreUnavailable:
@@ -224,7 +226,7 @@ class DynamoCatalog:
         self._client.delete_item(TableName=self._table, Key=catalog_key(entry.stream, entry.period))
 
     def policies(self) -> Sequence[RecordedPolicy]:
-        """A Query, consistent: a stream that has just come back must not be taken for a removed stream."""
+        """A Query, consistent: a stream that was just added again must not look like a removed stream."""
         pages = self._client.get_paginator("query").paginate(
             TableName=self._table,
             KeyConditionExpression="pk = :pk",
@@ -238,9 +240,9 @@ class DynamoCatalog:
         self._client.put_item(TableName=self._table, Item=to_wire(policy_item(recorded)))
 
     def horizon(self, stream: str) -> datetime | None:
-        """A GetItem, consistent: a horizon from before a restore would hide the restored period, and then be noted again."""
-        found = self._client.get_item(TableName=self._table, Key=to_wire(horizon_item(stream)), ConsistentRead=True)
-        return from_text(from_wire(found["Item"])["at"]) if "Item" in found else None
+        """A GetItem, consistent: a stale horizon would hide a restored period, and would then be written again."""
+        answer = self._client.get_item(TableName=self._table, Key=to_wire(horizon_item(stream)), ConsistentRead=True)
+        return from_text(from_wire(answer["Item"])["at"]) if "Item" in answer else None
 
     def set_horizon(self, stream: str, at: datetime) -> None:
         """A PutItem."""
@@ -263,7 +265,7 @@ class DynamoCatalog:
         return True
 
     def release(self, lease: str, owner: str) -> None:
-        """A delete that only the owner's own lease obeys."""
+        """A conditional delete: it deletes the lease only if the owner still holds it."""
         try:
             self._client.delete_item(
                 TableName=self._table,

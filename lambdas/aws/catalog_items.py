@@ -1,6 +1,6 @@
-"""The catalog's items: how periods, backfills, leases and horizons stand in its table.
+"""The catalog's items: periods, backfills, leases and horizons as items of its table.
 
-``pk = stream#<stream>, sk = <start of period>#<label>``: one Query answers which periods meet a range.
+``pk = stream#<stream>, sk = <start of period>#<label>``: one Query answers which periods overlap a range.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ def period_key(stream: str, period: Period) -> Item:
 
 
 def ranges(start: datetime | None, end: datetime | None) -> tuple[str, str, str]:
-    """Sort keys between which a stream's entries may meet ``[start, end]``: the first of all, the first within, the last.
+    """The sort keys that bound the entries of ``[start, end]``: the first of the stream, the first in the range, the
+    last.
 
-    Of those before the second only the last can: periods never overlap.
+    Before the range, only the last entry can overlap it, because periods never overlap each other.
     """
     # "~" sorts after every label, so a period that begins at ``end`` is found.
     high = (to_text(end) if end is not None else "9999") + "~"
-    # A range of keys that ends before it begins is refused; there are no periods before the first of all.
+    # DynamoDB refuses a range of keys that ends before it begins. No period lies before the epoch.
     return to_text(EPOCH), to_text(max(start, EPOCH)) if start is not None else "", max(high, to_text(EPOCH))
 
 
@@ -49,7 +50,7 @@ def lease_item(name: str) -> Item:
 
 
 SECRET_KEY = {"pk": "secret#cursors", "sk": "secret"}
-# There once the stage was deployed to its end.
+# This item exists after the first complete deployment of the stage.
 STANDING_KEY = {"pk": "stage#standing", "sk": "standing"}
 
 
@@ -77,7 +78,7 @@ def attributes(entry: Entry) -> Item:
             "shards": layout.shards,
             "shard_by": layout.shard_by,
             "bucket": layout.bucket,
-            "indexes": [_stored(one) for one in layout.indexes],
+            "indexes": [_index_item(index) for index in layout.indexes],
             "versioned": layout.versioned,
             "parts": layout.parts,
         },
@@ -131,7 +132,7 @@ def _layout(item: Mapping[str, Any]) -> Layout:
     )
 
 
-def _stored(index: Index) -> list[Any]:
+def _index_item(index: Index) -> list[Any]:
     project = None if index.project is None else list(index.project)
     kinds = [list(pair) for pair in index.kinds]
     return [index.name, index.partition_by, index.shards, index.sort_by, project, index.kind, kinds, index.replica]
@@ -147,7 +148,7 @@ def _index(
     kinds: Sequence[Sequence[str]] = (),
     replica: bool = False,
 ) -> Index:
-    """An index as ``_stored`` wrote it, or as it was before it could be sorted by anything but time."""
+    """An index as ``_index_item`` wrote it; older releases wrote fewer members, as every index was sorted by time."""
     pairs = tuple((value, by) for value, by in kinds)
     return Index(name, field, int(shards), sort_by, None if project is None else tuple(project), kind, pairs, replica)
 

@@ -25,13 +25,13 @@ class EventBus:
         self._client = client
 
     def publish(self, notices: Sequence[Notice]) -> int:
-        """Publish, and return how many were not: a notice lost is no reason to fail what it tells of."""
+        """Publish notices; returns how many were lost: an action does not fail because its notice was lost."""
         lost = 0
         for start in range(0, len(notices), _BATCH):
             batch = notices[start : start + _BATCH]
             entries: list[Any] = [
-                {"Source": SOURCE, "DetailType": one.kind, "Detail": json.dumps(one.detail), "Resources": []}
-                for one in batch
+                {"Source": SOURCE, "DetailType": notice.kind, "Detail": json.dumps(notice.detail), "Resources": []}
+                for notice in batch
             ]
             try:
                 lost += self._client.put_events(Entries=entries)["FailedEntryCount"]

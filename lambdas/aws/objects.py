@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from aws.errors import aws_errors, error_code
 from tidetable.errors import StoreUnavailable
 from tidetable.keys import Key
+from tidetable.large.ports import Stored
 from tidetable.ports import Blob
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-    from tidetable.large.sweep import Stored
+    from tidetable.large.ports import Stored
 
 _OWNER = "owner"
 # AWS: DeleteObjects takes 1,000 keys.
@@ -38,7 +39,7 @@ class S3Objects:
         return self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
 
     def find(self, key: str) -> bytes | None:
-        """GetObject of what may not be there."""
+        """GetObject; None if the object does not exist."""
         try:
             return self.get(key)
         except aws_errors() as error:
@@ -46,18 +47,18 @@ class S3Objects:
                 raise
             return None
 
-    def part(self, key: str, start: int, end: int) -> bytes:
+    def get_range(self, key: str, start: int, end: int) -> bytes:
         """GetObject of the bytes from ``start`` up to ``end``."""
-        found = self._client.get_object(Bucket=self._bucket, Key=key, Range=f"bytes={start}-{end - 1}")
-        return found["Body"].read()
+        answer = self._client.get_object(Bucket=self._bucket, Key=key, Range=f"bytes={start}-{end - 1}")
+        return answer["Body"].read()
 
     def sizes(self, prefix: str) -> Mapping[str, int]:
         """ListObjectsV2, to its end."""
         pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix)
-        return {one["Key"]: one["Size"] for page in pages for one in page.get("Contents", [])}
+        return {entry["Key"]: entry["Size"] for page in pages for entry in page.get("Contents", [])}
 
     def clear(self, prefix: str) -> None:
-        """Delete every object under a prefix, one by one: there are as many as parts."""
+        """Delete every object under a prefix, each by its own request: a prefix has few objects."""
         for key in self.sizes(prefix):
             self._client.delete_object(Bucket=self._bucket, Key=key)
 
@@ -102,31 +103,31 @@ class S3Values:
 
     def stored(self, prefix: str, after: str = "") -> Iterator[Stored]:
         """ListObjectsV2, a page at a time."""
-        from tidetable.large.sweep import Stored
+        from tidetable.large.ports import Stored
 
         options: Any = {"StartAfter": after} if after else {}
         pages = self._client.get_paginator("list_objects_v2")
         for page in pages.paginate(Bucket=self._bucket, Prefix=prefix, **options):
-            for one in page.get("Contents", []):
-                yield Stored(one["Key"], one["Size"], one["LastModified"])
+            for entry in page.get("Contents", []):
+                yield Stored(entry["Key"], entry["Size"], entry["LastModified"])
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """ListObjectsV2 with a delimiter: a page names up to 1,000 of them, however many objects each holds."""
+        """ListObjectsV2 with a delimiter: a page names up to 1,000 folders, however many objects each folder has."""
         pages = self._client.get_paginator("list_objects_v2")
         for page in pages.paginate(Bucket=self._bucket, Prefix=prefix, Delimiter="/"):
-            for one in page.get("CommonPrefixes", []):
-                yield one["Prefix"].removeprefix(prefix).rstrip("/")
+            for entry in page.get("CommonPrefixes", []):
+                yield entry["Prefix"].removeprefix(prefix).rstrip("/")
 
     def owner(self, key: str) -> Key | None:
-        """HeadObject: the key of the item that an object belongs to; None if it does not say."""
+        """HeadObject: the key of the object's item; None if the object's metadata does not name it."""
         try:
-            said = self._client.head_object(Bucket=self._bucket, Key=key)["Metadata"].get(_OWNER, "")
+            owner = self._client.head_object(Bucket=self._bucket, Key=key)["Metadata"].get(_OWNER, "")
         except aws_errors() as error:
             if not error_code(error):
                 raise
             return None
-        pk, found, sk = urlsafe_b64decode(said + "=" * (-len(said) % 4)).decode().partition("\n")
-        return Key(pk, sk) if found else None
+        pk, separator, sk = urlsafe_b64decode(owner + "=" * (-len(owner) % 4)).decode().partition("\n")
+        return Key(pk, sk) if separator else None
 
     def delete(self, keys: Sequence[str]) -> None:
         """DeleteObjects, 1,000 at a time."""

@@ -1,4 +1,4 @@
-"""Query's requests, as DynamoDB takes them: key conditions, filters and projections."""
+"""The requests of DynamoDB's Query: key conditions, filters and projections."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from tidetable.keys import Index
 from tidetable.ports import KeyRange, RangeRead
 
 _ORDERED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-# Alternatives, of which one must hold.
+# Alternatives: at least one of them must hold.
 _Terms = list[str]
-# What a plain value may be: a filter leaves out events that have none.
+# The types of plain values: a filter excludes events without a plain value.
 _PLAIN = ("S", "N", "BOOL")
-# What says that an item does not have its data in it, so that a filter cannot tell.
+# Attributes of an item whose data is compressed or kept elsewhere: DynamoDB's filter cannot see that data.
 _ELSEWHERE = ("z", "out")
 
 
 class _Names(dict[str, str]):
-    """Short names of attributes, each given when it is first used."""
+    """Short names of attributes, each assigned at its first use."""
 
     def of(self, path: Sequence[str]) -> str:
         """A path in an expression."""
-        return ".".join([self._one(name) for name in path])
+        return ".".join([self._short_name(name) for name in path])
 
-    def _one(self, name: str) -> str:
+    def _short_name(self, name: str) -> str:
         short = next((short for short, known in self.items() if known == name), None)
         if short is None:
             short = f"#n{len(self)}"
@@ -46,7 +46,7 @@ class _Values(dict[str, dict[str, Any]]):
 
 
 def query_request(read: RangeRead, *, ascending: bool, consistent: bool, fields: Sequence[str] = ()) -> dict[str, Any]:
-    """The members of a Query; with ``fields``, of the items' data only those are answered."""
+    """The members of a Query request; with ``fields``, the answer has only these fields of the items' data."""
     keys, limit = read
     names, values = _Names(), _Values()
     index = keys.index
@@ -66,7 +66,8 @@ def query_request(read: RangeRead, *, ascending: bool, consistent: bool, fields:
     elif keys.after is not None and (index is None or index.replica):
         body["ExclusiveStartKey"] = {"pk": {"S": keys.pk}, "sk": {"S": keys.after}}
     elif keys.after is not None:
-        # It begins at ``after`` and leaves that item out, as to begin behind it would take the table's key as well.
+        # The range begins at ``after``, and the caller skips that item: to begin behind it would need the table's key
+        # as well.
         low, high = (keys.after, high) if ascending else (low, keys.after)
         body["Limit"] = limit + 1
     pk, sk = ("pk", "sk") if index is None else (index.pk, index.sk)
@@ -81,9 +82,9 @@ def query_request(read: RangeRead, *, ascending: bool, consistent: bool, fields:
     body["KeyConditionExpression"] = condition
     filters = list(_filters(keys, names, values))
     if filters:
-        body["FilterExpression"] = _all(filters)
+        body["FilterExpression"] = _join_terms(filters)
     if fields:
-        body["ProjectionExpression"] = ", ".join(names.of(path) for path in _shown(keys.index, fields))
+        body["ProjectionExpression"] = ", ".join(names.of(path) for path in _projected_paths(keys.index, fields))
     return body | {"ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
 
 
@@ -96,61 +97,63 @@ def _root(index: Index | None) -> str:
     return index.copy if index is not None and index.project else "data"
 
 
-def _shown(index: Index | None, fields: Sequence[str]) -> Iterator[Sequence[str]]:
+def _projected_paths(index: Index | None, fields: Sequence[str]) -> Iterator[Sequence[str]]:
     root = _root(index)
     yield ["pk"]
     yield ["sk"]
     if index is not None and not index.replica:
-        # It is refused to ask an index for what it does not hold.
+        # DynamoDB refuses a projection of attributes that the index does not hold.
         yield from ([index.pk], [index.sk])
         if index.project == ():
             return
     if root == "data":
         yield from ([name] for name in ("version", "at", *_ELSEWHERE))
-    # DynamoDB refuses paths of which one is the beginning of another.
+    # DynamoDB refuses two paths if one begins with the other.
     yield from ([root, name] for name in dict.fromkeys(field.partition(".")[0] for field in fields))
 
 
 def _filters(keys: KeyRange, names: _Names, values: _Values) -> Iterator[_Terms]:
-    """What must hold, each as its alternatives."""
+    """The terms of the filter: all of them must hold, each by one of its alternatives."""
     if keys.times is not None:
         low, high = (values.of("S", edge) for edge in keys.times)
         yield [f"{names.of(['sk'])} BETWEEN {low} AND {high}"]
     if not keys.conditions:
         return
     root = _root(keys.index)
-    found = [_condition(one, names.of([root, *one.field.split(".")]), values) for one in keys.conditions]
+    terms = [
+        _condition(condition, names.of([root, *condition.field.split(".")]), values) for condition in keys.conditions
+    ]
     if root == "data":
         elsewhere = [f"attribute_exists({names.of([name])})" for name in _ELSEWHERE]
-        yield [*(found[0] if len(found) == 1 else [_all(found)]), *elsewhere]
+        yield [*(terms[0] if len(terms) == 1 else [_join_terms(terms)]), *elsewhere]
     else:
-        yield from found
+        yield from terms
 
 
-def _all(terms: Sequence[_Terms]) -> str:
-    """All of some terms. DynamoDB refuses parentheses that change nothing."""
+def _join_terms(terms: Sequence[_Terms]) -> str:
+    """Join terms by AND. DynamoDB refuses redundant parentheses."""
     if len(terms) == 1:
         return " OR ".join(terms[0])
-    return " AND ".join([one[0] if len(one) == 1 else f"({' OR '.join(one)})" for one in terms])
+    return " AND ".join([term[0] if len(term) == 1 else f"({' OR '.join(term)})" for term in terms])
 
 
 def _condition(condition: Condition, path: str, values: _Values) -> _Terms:
-    """One condition; each value is compared as all that it may be."""
+    """One condition as alternatives; each value is compared as every type that its text may stand for."""
     if condition.operator == "prefix":
         return [f"begins_with({path}, {values.of('S', condition.values[0])})"]
-    meant = [pair for text in condition.values for pair in _meant(text)]
+    typed_values = [pair for text in condition.values for pair in _typed_values(text)]
     if condition.operator in _ORDERED:
-        # Truth is compared with nothing: an order of true and false would surprise.
-        ordered = [values.of(letter, value) for letter, value in meant if letter != "BOOL"]
-        return [f"{path} {_ORDERED[condition.operator]} {one}" for one in ordered]
-    among = f"{path} IN ({', '.join([values.of(letter, value) for letter, value in meant])})"
+        # Booleans have no order here: an order of true and false would surprise.
+        ordered = [values.of(letter, value) for letter, value in typed_values if letter != "BOOL"]
+        return [f"{path} {_ORDERED[condition.operator]} {placeholder}" for placeholder in ordered]
+    among = f"{path} IN ({', '.join([values.of(letter, value) for letter, value in typed_values])})"
     if condition.equals:
         return [among]
     plain = " OR ".join(f"attribute_type({path}, {values.of('S', letter)})" for letter in _PLAIN)
     return [f"({plain}) AND NOT {among}"]
 
 
-def _meant(text: str) -> Iterator[tuple[str, Any]]:
+def _typed_values(text: str) -> Iterator[tuple[str, Any]]:
     yield "S", text
     yield from (("N", str(number)) for number in numbers_of(text))
     if text in ("true", "false"):
@@ -158,5 +161,5 @@ def _meant(text: str) -> Iterator[tuple[str, Any]]:
 
 
 def last_of(answered: dict[str, dict[str, Any]] | None) -> Item | None:
-    """Where a page ended, as Query answers it."""
+    """The key at which a page ended, from Query's answer."""
     return None if answered is None else {name: value_of(value) for name, value in answered.items()}

@@ -15,7 +15,7 @@ _NAMESPACE: Any = "dynamodb"
 
 
 class ApplicationScaling:
-    """Scalable targets through boto3; the client is made when it is first needed, which for most stages is never."""
+    """Scalable targets through boto3; the client is created at its first use, as most stages never need it."""
 
     def __init__(self, client: Callable[[], Any]) -> None:
         self._client = client

@@ -1,7 +1,8 @@
 """Percentiles by DDSketch (Masson, Rim, Lee, VLDB 2019).
 
-Its answers lie within a relative error of the exact percentile however the values are distributed, and its size does not grow
-with their number, but with the logarithm of their range: 9 KB for ten decades. Nothing is collapsed: that would break the bound.
+Its answers lie within a relative error of the exact percentile for every distribution of values. Its size grows with
+the logarithm of the values' range, not with their number: 9 KB for ten decades. Buckets are never collapsed: that would
+break the bound.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _RELATIVE_ERROR = 0.01
 
 
 class DDSketches:
-    """Sketches of one accuracy; the library is loaded when the first is made."""
+    """Sketches of one accuracy; the library is loaded with the first sketch."""
 
     relative_error = _RELATIVE_ERROR
 

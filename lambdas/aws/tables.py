@@ -10,9 +10,18 @@ from botocore.exceptions import ClientError
 
 from aws.codes import NOT_FOUND
 from aws.errors import error_code, error_message, naming_table
+from aws.table_requests import (
+    CLASSES,
+    attribute_definitions,
+    billing,
+    extra_members,
+    index_members,
+    key_schema,
+    maxima_members,
+    units_members,
+)
 from tidetable.config import TableClass
 from tidetable.errors import TableMissing
-from tidetable.keys import Index
 from tidetable.ports import Table, TableRefused, TableSpec
 
 if TYPE_CHECKING:
@@ -20,13 +29,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from mypy_boto3_dynamodb import DynamoDBClient
-    from mypy_boto3_dynamodb.literals import TableClassType
 
-_CLASSES: dict[TableClass, TableClassType] = {
-    TableClass.STANDARD: "STANDARD",
-    TableClass.INFREQUENT: "STANDARD_INFREQUENT_ACCESS",
-}
-# AWS: a table that is changing refuses with the first; the others pass, or have a quota whose message says when.
+# AWS: a table that is changing refuses with the first code; the other refusals pass with time.
 _TRANSIENT = frozenset(
     {
         "ResourceInUseException",
@@ -55,7 +59,7 @@ class DynamoTables:
             return None
         units: Any = table.get("ProvisionedThroughput", {})
         on_demand = table.get("BillingModeSummary", {}).get("BillingMode") == "PAY_PER_REQUEST"
-        infrequent = table.get("TableClassSummary", {}).get("TableClass") == _CLASSES[TableClass.INFREQUENT]
+        infrequent = table.get("TableClassSummary", {}).get("TableClass") == CLASSES[TableClass.INFREQUENT]
         decreases, last_decrease = _decreases(table)
         return Table(
             name=name,
@@ -71,12 +75,12 @@ class DynamoTables:
             size_bytes=table.get("TableSizeBytes", 0),
             item_count=table.get("ItemCount", 0),
             index_sizes={
-                one["IndexName"]: (one["ItemCount"], one["IndexSizeBytes"])
-                for one in table.get("GlobalSecondaryIndexes", ())
-                if "ItemCount" in one
+                index["IndexName"]: (index["ItemCount"], index["IndexSizeBytes"])
+                for index in table.get("GlobalSecondaryIndexes", ())
+                if "ItemCount" in index
             },
-            most=_most(table),
-            index_most={one["IndexName"]: _most(one) for one in table.get("GlobalSecondaryIndexes", ())},
+            most=_maxima_of(table),
+            index_most={index["IndexName"]: _maxima_of(index) for index in table.get("GlobalSecondaryIndexes", ())},
             # DynamoDB shows the warm throughput of every table. DynamoDB Local knows neither that nor maxima.
             shows_maxima="WarmThroughput" in table,
         )
@@ -89,23 +93,23 @@ class DynamoTables:
         return {tag["Key"]: tag["Value"] for tag in answer.get("Tags", [])}
 
     def create(self, spec: TableSpec) -> bool:
-        """CreateTable with tags and class, so that no instant passes in which the table is not provably ours."""
+        """CreateTable with tags and class, so that the tags prove our ownership from the table's first instant."""
         keys = ("pk", "sk") if spec.sorted else ("pk",)
         try:
-            with _translated():
+            with _translate_refusals():
                 self._client.create_table(
                     TableName=spec.name,
-                    KeySchema=_schema(*keys),
-                    AttributeDefinitions=_definitions(spec, keys),
-                    TableClass=_CLASSES[spec.table_class],
+                    KeySchema=key_schema(*keys),
+                    AttributeDefinitions=attribute_definitions(spec, keys),
+                    TableClass=CLASSES[spec.table_class],
                     Tags=[{"Key": key, "Value": value} for key, value in spec.tags.items()],
                     DeletionProtectionEnabled=spec.protected,
-                    **_billing(spec.write, spec.read),
-                    **_indexes(spec),
-                    **_extras(spec),
+                    **billing(spec.write, spec.read),
+                    **index_members(spec),
+                    **extra_members(spec),
                 )
         except TableRefused as refused:
-            # "In use" says that there is one, whatever its state, and even if no description finds it yet.
+            # "In use" says that the table exists in some state, even if DescribeTable does not find it yet.
             cause = refused.__cause__
             in_use = isinstance(cause, ClientError) and error_code(cause) == "ResourceInUseException"
             if not in_use and self.describe(spec.name) is None:
@@ -123,43 +127,43 @@ class DynamoTables:
         indexes: Mapping[str, tuple[int, int]] | None = None,
         most: tuple[int, int] | None = None,
     ) -> None:
-        """UpdateTable of billing mode and units, an accepted pair, and of indexes' units, which are the same concern.
+        """UpdateTable of billing mode, units and the units of indexes, which DynamoDB accepts in one request.
 
-        A switch to on-demand mode takes the table's maxima with it, the other accepted pair; not those of indexes.
+        It also accepts a switch to on-demand mode together with the table's maxima, but not with the maxima of indexes.
         """
-        changes: Any = _billing(write, read) if itself else {}
+        changes: Any = billing(write, read) if itself else {}
         if itself and write is None and most is not None:
-            changes |= _maxima(most)
+            changes |= maxima_members(most)
         if indexes and write is not None:
             changes["GlobalSecondaryIndexUpdates"] = [
-                {"Update": {"IndexName": index, "ProvisionedThroughput": _units(*units)}}
+                {"Update": {"IndexName": index, "ProvisionedThroughput": units_members(*units)}}
                 for index, units in indexes.items()
             ]
-        with _translated(name):
+        with _translate_refusals(name):
             self._client.update_table(TableName=name, **changes)
 
     def set_maxima(self, name: str, most: tuple[int, int] | None, indexes: Sequence[str]) -> None:
-        """UpdateTable of maxima, those of indexes in the same request; -1 lifts one."""
-        maxima = _maxima(most or (-1, -1))
+        """UpdateTable of the maxima of the table and of its indexes in one request; -1 removes a maximum."""
+        maxima = maxima_members(most or (-1, -1))
         changes: Any = {**maxima}
         if indexes:
-            changes["GlobalSecondaryIndexUpdates"] = [{"Update": {"IndexName": one, **maxima}} for one in indexes]
-        with _translated(name):
+            changes["GlobalSecondaryIndexUpdates"] = [{"Update": {"IndexName": index, **maxima}} for index in indexes]
+        with _translate_refusals(name):
             self._client.update_table(TableName=name, **changes)
 
     def set_class(self, name: str, table_class: TableClass) -> None:
-        """UpdateTable of the class, which travels alone."""
-        with _translated(name):
-            self._client.update_table(TableName=name, TableClass=_CLASSES[table_class])
+        """UpdateTable of the class, which must be the only change of a request."""
+        with _translate_refusals(name):
+            self._client.update_table(TableName=name, TableClass=CLASSES[table_class])
 
     def set_protection(self, name: str, protected: bool) -> None:
-        """UpdateTable of the protection, which travels alone."""
-        with _translated(name):
+        """UpdateTable of the protection, which must be the only change of a request."""
+        with _translate_refusals(name):
             self._client.update_table(TableName=name, DeletionProtectionEnabled=protected)
 
     def enable_recovery(self, name: str) -> None:
         """UpdateContinuousBackups: CreateTable does not take it."""
-        with _translated(name):
+        with _translate_refusals(name):
             self._client.update_continuous_backups(
                 TableName=name, PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True}
             )
@@ -167,120 +171,44 @@ class DynamoTables:
     def delete(self, name: str) -> None:
         """DeleteTable."""
         try:
-            with _translated(name):
+            with _translate_refusals(name):
                 self._client.delete_table(TableName=name)
         except TableMissing:
             return
 
 
-def _billing(write: int | None, read: int | None) -> Any:
-    if write is None or read is None:
-        return {"BillingMode": "PAY_PER_REQUEST"}
-    return {"BillingMode": "PROVISIONED", "ProvisionedThroughput": _units(write, read)}
-
-
-def _units(write: int, read: int) -> dict[str, int]:
-    return {"WriteCapacityUnits": write, "ReadCapacityUnits": read}
-
-
-def _indexes(spec: TableSpec) -> Any:
-    if not spec.indexes:
-        return {}
-    return {
-        "GlobalSecondaryIndexes": [
-            {
-                "IndexName": one.name,
-                "KeySchema": _schema(one.pk, one.sk),
-                "Projection": _projection(one),
-                **_throughput(spec, one.name),
-            }
-            for one in spec.indexes
-        ]
-    }
-
-
-def _definitions(spec: TableSpec, keys: tuple[str, ...]) -> Any:
-    """The key attributes and their types; a ranking's sort key is a number."""
-    types = dict.fromkeys(keys, "S")
-    for one in spec.indexes:
-        types |= {one.pk: "S", one.sk: "N" if one.ranks else "S"}
-    return [{"AttributeName": name, "AttributeType": kind} for name, kind in types.items()]
-
-
-def _projection(index: Index) -> Any:
-    if index.project is None:
-        return {"ProjectionType": "ALL"}
-    if not index.project:
-        return {"ProjectionType": "KEYS_ONLY"}
-    return {"ProjectionType": "INCLUDE", "NonKeyAttributes": [index.copy]}
-
-
-def _throughput(spec: TableSpec, index: str) -> Any:
-    """An index's own limits; warm throughput too, as an index that is slow to serve throttles its table."""
-    limits: Any = {}
-    if spec.write is not None and spec.read is not None:
-        limits["ProvisionedThroughput"] = _units(*spec.index_units.get(index, (spec.write, spec.read)))
-    return limits | _warm(spec) | _maxima(spec.most)
-
-
-def _warm(spec: TableSpec) -> Any:
-    if spec.warm is None:
-        return {}
-    write, read = spec.warm
-    return {"WarmThroughput": {"WriteUnitsPerSecond": write, "ReadUnitsPerSecond": read}}
-
-
-def _maxima(most: tuple[int, int] | None) -> Any:
-    if most is None:
-        return {}
-    write, read = most
-    return {"OnDemandThroughput": {"MaxWriteRequestUnits": write, "MaxReadRequestUnits": read}}
-
-
-def _extras(spec: TableSpec) -> Any:
-    """What a table has besides its key and its units, all of it given when it is made."""
-    extras = _warm(spec) | _maxima(spec.most)
-    if spec.encryption != "aws-owned":
-        own = {} if spec.encryption == "aws-managed" else {"KMSMasterKeyId": spec.encryption}
-        extras["SSESpecification"] = {"Enabled": True, "SSEType": "KMS", **own}
-    if spec.stream != "none":
-        view = spec.stream.replace("-", "_").upper()
-        extras["StreamSpecification"] = {"StreamEnabled": True, "StreamViewType": view}
-    return extras
-
-
-def _schema(pk: str, sk: str | None = None) -> Any:
-    keys = [{"AttributeName": pk, "KeyType": "HASH"}]
-    return [*keys, {"AttributeName": sk, "KeyType": "RANGE"}] if sk is not None else keys
-
-
 def _index_units(table: Any) -> dict[str, tuple[int, int]]:
     return {
-        one["IndexName"]: (
-            one["ProvisionedThroughput"]["WriteCapacityUnits"],
-            one["ProvisionedThroughput"]["ReadCapacityUnits"],
+        index["IndexName"]: (
+            index["ProvisionedThroughput"]["WriteCapacityUnits"],
+            index["ProvisionedThroughput"]["ReadCapacityUnits"],
         )
-        for one in table.get("GlobalSecondaryIndexes", ())
+        for index in table.get("GlobalSecondaryIndexes", ())
     }
 
 
 def _decreases(table: Any) -> tuple[int, datetime | None]:
-    """AWS counts decreases for the table and for each index alone, and refuses a change as a whole if one of them may not."""
-    every = [one.get("ProvisionedThroughput", {}) for one in (table, *table.get("GlobalSecondaryIndexes", ()))]
-    most = max(every, key=lambda one: one.get("NumberOfDecreasesToday", 0))
-    return most.get("NumberOfDecreasesToday", 0), most.get("LastDecreaseDateTime")
+    """The greatest count of decreases today, of the table and its indexes, with the time of the last decrease.
+
+    AWS counts decreases of the table and of each index alone, and refuses a whole change if one of them may not
+    decrease.
+    """
+    resources = (table, *table.get("GlobalSecondaryIndexes", ()))
+    throughputs = [resource.get("ProvisionedThroughput", {}) for resource in resources]
+    busiest = max(throughputs, key=lambda throughput: throughput.get("NumberOfDecreasesToday", 0))
+    return busiest.get("NumberOfDecreasesToday", 0), busiest.get("LastDecreaseDateTime")
 
 
-def _most(described: Any) -> tuple[int, int] | None:
-    """The maxima of a table or an index; a side without any is -1."""
-    shown = described.get("OnDemandThroughput", {})
-    write, read = shown.get("MaxWriteRequestUnits", -1), shown.get("MaxReadRequestUnits", -1)
+def _maxima_of(described: Any) -> tuple[int, int] | None:
+    """The maxima of a table or an index; -1 for a side without a maximum."""
+    throughput = described.get("OnDemandThroughput", {})
+    write, read = throughput.get("MaxWriteRequestUnits", -1), throughput.get("MaxReadRequestUnits", -1)
     return None if write < 0 and read < 0 else (write, read)
 
 
 @contextmanager
-def _translated(name: str = "") -> Iterator[None]:
-    """Refusals in the core's terms; what is not known rises as it is."""
+def _translate_refusals(name: str = "") -> Iterator[None]:
+    """Translate DynamoDB's refusals into the core's errors; other errors rise unchanged."""
     try:
         yield
     except ClientError as error:
@@ -289,7 +217,8 @@ def _translated(name: str = "") -> Iterator[None]:
             raise TableMissing(name) from error
         if code not in _REFUSALS:
             raise
-        # One code for many limits: only the quota of tables stays until somebody raises it; the others pass with time.
+        # The code stands for many limits: only the quota of tables needs a person who raises it; the others pass with
+        # time.
         passing = "tables per subscriber" not in message
         transient = code in _TRANSIENT or (code == "LimitExceededException" and passing)
         # "Only 500 tables can be created, updated, or deleted simultaneously" and its kin; and too many in one second.

@@ -49,4 +49,4 @@ def test_a_table_that_is_raised_costs_begun_hours() -> None:
 
 
 def test_what_a_table_may_take_at_the_most_makes_it_slower() -> None:
-    assert archive_cost(GB, ArchivePolicy(), most=100).hours == pytest.approx(1.356, abs=0.001)
+    assert archive_cost(GB, ArchivePolicy(), maximum=100).hours == pytest.approx(1.356, abs=0.001)

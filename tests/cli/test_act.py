@@ -16,7 +16,7 @@ from tidetable.events import Event
 from tidetable.ingest.overflow import encode_message
 from tidetable.times import EPOCH
 
-NOTHING = {"healthy": True, "skipped": None, "tables": 7, "actions": []}
+NOTHING: dict[str, Any] = {"healthy": True, "skipped": None, "tables": 7, "actions": []}
 CREATED = {"action": "create", "stream": "s", "period": "p1", "outcome": "done", "reason": "due", "detail": ""}
 SWEPT = {"seen": 1500, "orphans": 4, "expired": 3, "unknown": 0, "failures": [], "finished": True}
 
@@ -42,9 +42,21 @@ class Scripted:
 
 @pytest.fixture
 def scripted(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
-    found, names = Scripted(), ("lifecycle", "archiver", "restorer")
-    queues: tuple[Any, ...] = (found.queues, "overflow", "dead")
-    account = Account("t", stage.catalog, stage.tables, *names, found, *queues, "sweeper", pools=Serial)
+    found = Scripted()
+    account = Account(
+        "t",
+        stage.catalog,
+        stage.tables,
+        lifecycle="lifecycle",
+        archiver="archiver",
+        restorer="restorer",
+        functions=found,
+        queues=found.queues,
+        overflow="overflow",
+        dead_letters="dead",
+        sweeper="sweeper",
+        pools=Serial,
+    )
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
     yield found
     assert found.answers == [], "answers that nobody asked for"
@@ -127,7 +139,7 @@ def test_the_json_of_an_archive_is_a_document_for_a_period_and_a_list_for_a_rang
 
 def test_a_restore_goes_on_from_where_the_last_run_ended(scripted: Scripted) -> None:
     asked = {"stream": "s", "period": "2026-03-15T09"}
-    runs = [
+    runs: list[dict[str, Any]] = [
         {**asked, "state": "restoring", "parts": 2, "next": {"part": 1}},
         {**asked, "state": "closed", "parts": 2, "next": None},
     ]

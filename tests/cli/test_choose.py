@@ -32,7 +32,7 @@ def test_a_label_of_another_form_is_refused_with_the_form_of_this_stream(stage: 
         assert result.exit_code == 1
         assert f"s has no period '{label}': a period is an hour here: 2026-10-05T13" in result.output
     assert (
-        "'yesterday' is no period of s: a period is an hour here: 2026-10-05T13"
+        "'yesterday' is not a period of s: a period is an hour here: 2026-10-05T13"
         in run("archive", "s", "yesterday").output
     )
 

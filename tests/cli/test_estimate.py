@@ -2,65 +2,12 @@
 
 import json
 import re
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from cli import clock
-from cli.bill import existing
 from tests.worlds.commands import ROOT, run
-from tidetable.config import LifecyclePolicy, parse
-from tidetable.config.demand import demand_of
-from tidetable.durations import Duration
-
-ON_DEMAND = """
-[lifecycle]
-delete_expired = true
-[streams.access]
-period = "day"
-late = "1h"
-retention = 10
-[streams.access.key]
-partition_by = "time"
-bucket = "6h"
-[[streams.access.index]]
-name = "by_error"
-partition_by = "error"
-[[streams.access.index]]
-name = "slowest"
-partition_by = "*"
-sort_by = "ms"
-project = "keys"
-"""
-PROVISIONED = """
-[lifecycle]
-delete_expired = true
-[streams.access]
-period = "day"
-late = "1h"
-retention = 1
-[streams.access.key]
-partition_by = "series"
-[[streams.access.index]]
-name = "by_error"
-partition_by = "error"
-[streams.access.capacity]
-mode = "provisioned"
-ladder = [
-    { age = 0, write = 10, read = 10, index = { by_error = { write = 10000, read = 1 } } },
-    { age = 1, write = 1, read = 1 },
-]
-[streams.access.archive]
-read_units = 400
-"""
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    found = tmp_path / "shop.toml"
-    found.write_text(ON_DEMAND)
-    return found
+from tests.worlds.estimates import ON_DEMAND, PROVISIONED
 
 
 def lines_of(*words: str) -> dict[str, float]:
@@ -161,126 +108,6 @@ def test_what_cost_cannot_know_is_asked_for(words: list[str], message: str, monk
     result = run("cost", *words)
     assert result.exit_code == 64
     assert message in result.output
-
-
-def at_noon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clock, "read_clock", lambda: datetime(2026, 6, 1, 12, tzinfo=UTC))
-
-
-def test_simulate_counts_the_units_of_indexes(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    at_noon(monkeypatch)
-    file.write_text(PROVISIONED)
-    life = json.loads(run("simulate", "--config", str(file), "--days", "1", "--json").stdout)["access"]
-    # The open table's 10 and its index's 10,000; two tables stand by at a unit each, and so do their indexes.
-    assert life[0]["write"] == 10_014
-    assert life[0]["read"] == 15
-    assert life[0]["dollars"] == pytest.approx(24 * (10_014 * 0.00065 + 15 * 0.00013))
-
-
-def test_simulate_prices_on_demand_tables_once_it_knows_the_events(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    at_noon(monkeypatch)
-    plain = run("simulate", "--config", str(file), "--days", "1")
-    assert "access, on demand" in plain.output
-    assert "add --rate" in plain.output
-    words = (
-        "simulate",
-        "--config",
-        str(file),
-        "--days",
-        "3",
-        "--rate",
-        "100",
-        "--bytes",
-        "500",
-        "--reads",
-        "0",
-        "--json",
-    )
-    life = json.loads(run(*words).stdout)["access"]
-    # 8.64 million events per day of a unit in the table and in both indexes, at $0.625 a million: $16.20; and storage, which
-    # grows by 10.3 GB per day (500 + 500 + 200 bytes per event) at $0.25 for 730 hours.
-    assert life[3]["dollars"] == pytest.approx(16.20 + 2.5 * 10.368 * 0.25 / 730 * 24, abs=0.02)
-    assert life[3]["dollars"] > life[2]["dollars"] > life[1]["dollars"]
-
-
-def test_check_prints_streams_tables_and_warnings(file: Path) -> None:
-    result = run("check", str(file))
-    assert result.exit_code == 0
-    assert f"configuration: {file}, streams: access" in result.output
-    # Two ahead, today's, ten kept, one in its archive's day of grace, and one that leaves.
-    assert "up to 15 tables" in result.output
-    assert "warning" not in result.output
-
-
-def test_check_refuses_what_the_deploy_would_refuse(file: Path) -> None:
-    file.write_text(ON_DEMAND.replace("retention = 10", 'retention = "10d"'))
-    result = run("check", str(file))
-    assert result.exit_code == 1
-    assert "streams.access.retention" in result.output
-    missing = run("check", str(file.parent / "none.toml"))
-    assert missing.exit_code == 1
-    assert "none.toml does not exist" in missing.output
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "warning"),
-    [
-        ("delete_expired = true", "", "lifecycle.table_quota: tables of access are never deleted; 365 more per year"),
-        (
-            'sort_by = "ms"',
-            'sort_by = "time"',
-            'streams.access.index.slowest: a stream partitioned by "time" answers by itself what this index would',
-        ),
-        ('bucket = "6h"', 'bucket = "1h"\nshards = 4', "streams.access.key: a query over a day asks 96 partitions"),
-        (
-            "retention = 10",
-            "retention = 2100",
-            "lifecycle.table_quota: 2,105 tables at once are near the quota of 2,500",
-        ),
-    ],
-)
-def test_check_warns_of_what_is_rarely_meant(file: Path, old: str, new: str, warning: str) -> None:
-    assert old in ON_DEMAND
-    file.write_text(ON_DEMAND.replace(old, new))
-    result = run("check", str(file))
-    assert result.exit_code == 0
-    assert f"warning: {warning}" in result.output
-
-
-def test_check_warns_of_a_slow_export_and_of_many_open_tables(file: Path) -> None:
-    file.write_text(
-        PROVISIONED.replace("read_units = 400", "read_units = 1").replace('late = "1h"', 'late = "4d"\npremake = 1')
-    )
-    file.write_text(file.read_text().replace("retention = 1", "retention = 9"))
-    shown = run("check", str(file)).output
-    # A unit of 4 KB, half of it: 2,048 bytes a second are 5.7 days for a gigabyte.
-    assert (
-        "archive.read_units: 1 read units at read_share = 0.5 export a gigabyte in 5.7 days: remove read_units" in shown
-    )
-    assert "late: 5 tables are open at once" in shown
-    file.write_text(file.read_text().replace("read_units = 1", "segments = 1"))
-    assert "export a gigabyte" not in run("check", str(file)).output, "without it tables are switched to on-demand"
-
-
-def test_check_counts_as_synthesis_does(file: Path) -> None:
-    """Tables of parts are tables, and the quota is the configuration's."""
-    text = ON_DEMAND.replace("retention = 10", 'retention = 2100\nlarge = { beyond = "chunks" }')
-    file.write_text(text.replace("delete_expired = true", "delete_expired = true\ntable_quota = 9000"))
-    result = run("check", str(file))
-    assert "tables at once: 4,210 of 9,000 (access 4,210)" in result.output
-    assert "table_quota" not in result.output.partition("tables at once")[2]
-
-
-@pytest.mark.parametrize("period", ["hour", "day", "week", "month"])
-@pytest.mark.parametrize("late", ["15m", "2h", "5d"])
-def test_never_more_tables_exist_than_are_counted(period: str, late: str) -> None:
-    text = ON_DEMAND.replace('period = "day"', f'period = "{period}"').replace('late = "1h"', f'late = "{late}"')
-    text = text.replace("retention = 10", "retention = 1000" if period == "hour" else "retention = 50")
-    stream = parse(text.replace('bucket = "6h"', 'bucket = "15m"')).streams["access"]
-    counted = demand_of(stream, LifecyclePolicy(delete_expired=True, delete_grace=Duration(0))).tables
-    start = datetime(2026, 2, 27, tzinfo=UTC)
-    most = max(len(list(existing(stream, start + timedelta(minutes=97 * number)))) for number in range(100))
-    assert most <= counted <= most + 4
 
 
 def test_the_bill_in_the_documents_is_what_the_command_prints(file: Path) -> None:

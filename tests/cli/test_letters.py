@@ -1,9 +1,8 @@
 """Dead letters: counted by reason, and none is lost on the way back."""
 
-
 import pytest
 
-from cli.letters import UNKNOWN, replay, summary
+from cli.letters import UNKNOWN, replay, summarize
 from tests.fakes.letters import Queues, message
 
 
@@ -18,7 +17,7 @@ class Returning(Queues):
 
 def test_events_are_counted_by_stream_and_reason_and_stay() -> None:
     queues = Queues((message(3), "archived"), (message(2), "archived"), (message(1), None), ("junk", "unreadable"))
-    found = summary(queues, "dead")
+    found = summarize(queues, "dead")
     assert found.events == {("s", "archived"): 5, ("s", UNKNOWN): 1, ("?", "unreadable"): 1}
     assert found.messages == 4
     assert len(queues.held["dead"]) == 4

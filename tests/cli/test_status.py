@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from cli.metrics import Taken, units_taken
-from cli.status import Row, Seen, row_of
+from cli.metrics import ConsumedUnits, read_consumed_units
+from cli.status import ObservedPeriod, Row, row_of
 from tests.lifecycle.world import configuration
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import TableClass
@@ -20,9 +20,9 @@ LAYOUT = Layout("series", 1, "id", indexes=(Index("one", "a", 1), Index("two", "
 BILLION = 1_000_000_000
 
 
-def row(*tables: Table, taken: dict[tuple[str, str], Taken] | None = None, **changes: Any) -> Row:
+def row(*tables: Table, taken: dict[tuple[str, str], ConsumedUnits] | None = None, **changes: Any) -> Row:
     entry = Entry("s", from_label("2026-03-15"), TABLE, LAYOUT, State.OPEN, NOON, **changes)
-    return row_of(Seen(entry, configuration().streams["s"], {one.name: one for one in tables}), NOON, taken)
+    return row_of(ObservedPeriod(entry, configuration().streams["s"], {one.name: one for one in tables}), NOON, taken)
 
 
 def provisioned(table_class: TableClass = TableClass.STANDARD) -> Table:
@@ -49,11 +49,11 @@ def test_the_cheap_class_costs_a_quarter_more_per_unit_and_a_tenth_of_a_dollar_p
 
 def test_an_on_demand_table_costs_what_it_its_indexes_and_its_parts_took() -> None:
     taken = {
-        (TABLE, ""): Taken(1e6, 2e6),
-        (TABLE, "one"): Taken(3e6, 0),
-        (TABLE, "two"): Taken(0, 4e6),
-        (f"{TABLE}.parts", ""): Taken(5e6, 0),
-        ("another", ""): Taken(9e9, 9e9),
+        (TABLE, ""): ConsumedUnits(1e6, 2e6),
+        (TABLE, "one"): ConsumedUnits(3e6, 0),
+        (TABLE, "two"): ConsumedUnits(0, 4e6),
+        (f"{TABLE}.parts", ""): ConsumedUnits(5e6, 0),
+        ("another", ""): ConsumedUnits(9e9, 9e9),
     }
     tables = on_demand(TABLE, TableClass.INFREQUENT), on_demand(f"{TABLE}.parts")
     found = row(*tables, taken=taken)
@@ -88,13 +88,13 @@ class Metrics:
 def test_what_was_taken_is_asked_for_in_days_and_five_hundred_metrics_at_a_time() -> None:
     client = Metrics()
     tables = {f"table{number}": ["index"] for number in range(150)}
-    found = units_taken(client, tables, datetime(2026, 3, 15, 12, 34, 56, tzinfo=UTC))
+    found = read_consumed_units(client, tables, datetime(2026, 3, 15, 12, 34, 56, tzinfo=UTC))
     assert [len(call["MetricDataQueries"]) for call in client.calls] == [500, 100]
     assert {(call["StartTime"], call["EndTime"]) for call in client.calls} == {
         (datetime(2026, 2, 13, 13, tzinfo=UTC), datetime(2026, 3, 15, 13, tzinfo=UTC))
     }
     assert len(found) == 300
-    assert set(found.values()) == {Taken(30.0, 30.0)}
+    assert set(found.values()) == {ConsumedUnits(30.0, 30.0)}
     stat = client.calls[0]["MetricDataQueries"][2]["MetricStat"]
     assert (stat["Period"], stat["Stat"], stat["Metric"]["MetricName"]) == (86_400, "Sum", "ConsumedWriteCapacityUnits")
     assert stat["Metric"]["Dimensions"] == [

@@ -31,7 +31,7 @@ def test_plan_ends_with_2_while_something_is_to_be_done(stage: Stage) -> None:
 def test_an_address_that_is_none_is_refused_with_an_example(monkeypatch: pytest.MonkeyPatch) -> None:
     for wrong in ("notaurl", "localhost:4566", "http://"):
         result = run("status", "--endpoint-url", wrong)
-        assert "is no address" in result.output
+        assert "is not an address" in result.output
         assert "http://127.0.0.1:4566" in result.output
 
 

@@ -10,7 +10,7 @@ from aws.objects import S3Values
 from local.stack import aws_client
 from tests.fakes import FakeValues
 from tidetable.keys import Key
-from tidetable.large.sweep import Store
+from tidetable.large.ports import Store
 from tidetable.ports import Blob, Values
 
 KEY = "large/stream=s/period=2026-03-01/abc/1"

@@ -20,7 +20,7 @@ VARIABLE = "AWS_ENDPOINT_URL_DYNAMODB"
 @pytest.fixture(scope="module")
 def strict(deployed: Deployed) -> Iterator[StrictDynamo]:
     """Every function of the stack calls the proxy instead of the engine, as long as this module runs."""
-    service = StrictDynamo(HttpEngine(deployed.endpoint), SystemClock(), timings=Timings().scaled(0.005))
+    service = StrictDynamo(HttpEngine(deployed.endpoint), SystemClock(), timings=Timings().scale(0.005))
     with Proxy(service) as proxy:
         point_functions(deployed, {VARIABLE: proxy.endpoint})
         yield service

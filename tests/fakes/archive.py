@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from tests.fakes.catalog import FakeCatalog
 from tests.fakes.store import FakeStore
 from tidetable.archive.manifest import Manifest, Part, StoredLayout
-from tidetable.archive.reading import Kept, read_archive
+from tidetable.archive.reading import ArchivedEvent, read_archive
 from tidetable.catalog import ArchiveFacts, State
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Event
@@ -42,7 +42,7 @@ class FakeArchive:
             columns={}, written_at="", parts=parts,
         )  # fmt: skip
 
-    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[Kept]:
+    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
         number = int(part.key.rpartition(" ")[2])
         mine = [(event, None) for event in self.periods[keys.manifest][number::_PARTS]]
         return iter(mine if ascending else mine[::-1])

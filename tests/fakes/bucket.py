@@ -9,7 +9,7 @@ from aws.archive.render import canonical
 from aws.wire import item_of
 from tidetable.archive import Facts
 from tidetable.archive.manifest import Manifest, Part
-from tidetable.archive.reading import Kept, read_archive
+from tidetable.archive.reading import ArchivedEvent, read_archive
 from tidetable.events import Item
 from tidetable.keys import Layout
 from tidetable.ports import ArchivePage, ArchiveRange
@@ -87,7 +87,7 @@ class FakeBucketReader:
 
     def __init__(self, bucket: FakeBucket) -> None:
         self._bucket = bucket
-        self._parts: dict[str, Sequence[Kept]] = {}
+        self._parts: dict[str, Sequence[ArchivedEvent]] = {}
         self._manifests: dict[bytes, Manifest] = {}
 
     def manifest(self, key: str) -> Manifest:
@@ -96,7 +96,7 @@ class FakeBucketReader:
             self._manifests[body] = Manifest.decode(body)
         return self._manifests[body]
 
-    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[Kept]:
+    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
         if part.sha256 not in self._parts:
             items = FakeFormat().items(self._bucket.objects[part.key], layout)
             self._parts[part.sha256] = [

@@ -15,7 +15,7 @@ from tidetable.exact import encode_json
 from tidetable.ingest.routing import LargeValueServices
 from tidetable.keys import Index, Key
 from tidetable.large import Unpacker
-from tidetable.large.sweep import Stored
+from tidetable.large.ports import Stored
 from tidetable.ports import (
     Blob,
     Columns,

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from aws.objects import S3Objects, S3Values
 from tidetable.errors import StoreUnavailable
 from tidetable.keys import Key
-from tidetable.large.sweep import Stored
+from tidetable.large.ports import Stored
 from tidetable.ports import Blob
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -159,8 +159,8 @@ def test_a_value_that_could_not_be_deleted_is_told() -> None:
 
 def test_a_part_of_an_object_is_what_lies_between_its_edges() -> None:
     s3 = S3("key")
-    assert objects(s3).part("key", 2, 5) == b"234"
-    assert objects(s3).part("key", 0, 10) == b"0123456789"
+    assert objects(s3).get_range("key", 2, 5) == b"234"
+    assert objects(s3).get_range("key", 0, 10) == b"0123456789"
 
 
 def test_an_object_that_is_not_there_is_told_from_one_that_cannot_be_read() -> None:

@@ -19,7 +19,7 @@ from tidetable.exact import decode_json
 from tidetable.ingest.versions import first_version
 from tidetable.keys import Index, Layout
 from tidetable.large import Packer, Place
-from tidetable.large.forms import MAX_EVENT_BYTES, part_keys, version_of
+from tidetable.large.forms import MAX_EVENT_BYTES, chunk_keys, version_of
 from tidetable.names import parts_table
 from tidetable.ports import Put
 from tidetable.values import MAX_ITEM_BYTES, item_bytes
@@ -178,10 +178,10 @@ def test_a_part_that_is_gone_or_damaged_is_told_and_the_others_are_whole() -> No
         put = world.packer(None, "chunks").put(world.layout.item_of(event), world.place)
         assert put is not None
         read.append(world.write(put))
-    keys = part_keys(read[0], read[0]["out"])
+    keys = chunk_keys(read[0], read[0]["out"])
     parts = world.store.tables[parts_table(TABLE)]
     del parts[next(key for key in parts if key.pk == keys[1])]
-    damaged = next(key for key in parts if key.pk == part_keys(read[2], read[2]["out"])[0])
+    damaged = next(key for key in parts if key.pk == chunk_keys(read[2], read[2]["out"])[0])
     parts[damaged] = {**parts[damaged], "b": b"x" + parts[damaged]["b"][1:]}
     wholes = world.unpacker.whole(read, TABLE, cold=False)
     assert wholes.missing.keys() == {0, 2}

@@ -161,7 +161,7 @@ def test_a_table_is_open_at_the_last_instant_of_its_window_and_closed_after_it()
 
 
 def test_a_table_whose_retention_is_its_window_is_archived_only_when_every_write_has_settled() -> None:
-    # Kept for a day after its end, and open for as long: the writes of its last instant may take 15 minutes.
+    # ArchivedEvent for a day after its end, and open for as long: the writes of its last instant may take 15 minutes.
     world = World(retention=1, late="1d")
     world.run()
     closes = datetime(2026, 3, 16, tzinfo=UTC)

@@ -91,8 +91,8 @@ def round_trip(layout: Layout, items: list[Any], columns: dict[str, str], pages:
         writer.add(json.dumps(items[start : start + pages], ensure_ascii=start % 4 == 0).encode())
     body = writer.finish()
     whole = form.page_facts(json.dumps(items).encode())
-    assert writer.facts.same == whole.same
-    assert form.facts(body, layout).same == whole.same
+    assert writer.facts.identity == whole.identity
+    assert form.facts(body, layout).identity == whole.identity
     held = list(form.items(body, layout))
     assert sorted(map(native, held), key=repr) == sorted(map(native, map(item_of, items)), key=repr)
     assert [item["sk"] for item in held] == sorted(item["sk"]["S"] for item in items)

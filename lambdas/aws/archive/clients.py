@@ -1,4 +1,4 @@
-"""The archive's functions, called from the others: pyarrow is large, and lives in functions of its own."""
+"""Calls to the archive's functions. They are functions of their own because they load pyarrow, which is large."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ class LambdaArchiver:
         self._function = function
 
     def archive(self, stream: str, label: str, *, within: float) -> None:
-        """Call the function. If it outlives this caller it goes on by itself, and a later run finds what it did."""
+        """Call the function.
+
+        If it runs longer than this caller, it goes on by itself, and a later run finds its result.
+        """
         answer = _invoke(self._client(max(1, int(within))), self._function, {"stream": stream, "period": label})
         if answer["state"] == State.ARCHIVING:
             raise ArchiveBusy(f"{answer['events']} events are archived and verified; a later run goes on")

@@ -12,14 +12,14 @@ import pyarrow.compute as pc
 
 from tidetable.config import RESERVED_COLUMNS
 
-# A column of which most rows are empty says less than it costs.
-_MOST = 0.5
+# A field is a column if more than this share of rows has it: a column with mostly empty rows costs more than it saves.
+_FILLED_SHARE = 0.5
 _MAX_INFERRED = 64
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _INFERRED = {"S": "string", "N": "double", "BOOL": "boolean"}
 _LETTERS = {"string": "S", "boolean": "BOOL"}
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
-# Up to here every whole number is a double.
+# Up to this number a double stores every whole number exactly.
 _EXACT = 2.0**53
 _INTEGER = r"^-?\d{1,18}$"
 
@@ -33,43 +33,46 @@ class Column:
 
     @property
     def letter(self) -> str:
-        """DynamoDB's type letter of what the column holds."""
+        """DynamoDB's type letter of the column's values."""
         return _LETTERS.get(self.type, "N")
 
     @property
     def arrow(self) -> pa.DataType:
         """The type in the file."""
-        if found := _DECIMAL.fullmatch(self.type):
-            return pa.decimal128(int(found[1]), int(found[2]))
+        if match := _DECIMAL.fullmatch(self.type):
+            return pa.decimal128(int(match[1]), int(match[2]))
         return {"string": pa.string(), "boolean": pa.bool_(), "integer": pa.int64(), "double": pa.float64()}[self.type]
 
     @property
     def wire(self) -> pa.DataType:
-        """The type before it is put into the file: numbers are text."""
+        """The type before the column is stored in the file: numbers are text."""
         return pa.bool_() if self.letter == "BOOL" else pa.string()
 
-    def typed(self, wire: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """The column of what was scanned, and which rows would not come back exactly as they were."""
+    def convert(self, wire: pa.Array) -> tuple[pa.Array, pa.Array]:
+        """Convert scanned values to the column's type.
+
+        The second array marks the rows that it does not keep exactly.
+        """
         if self.letter != "N":
             return wire, pa.array([False] * len(wire))
-        column = pc.cast(wire if self.type == "double" else self._spelled(wire), self.arrow)
+        column = pc.cast(wire if self.type == "double" else self._normalize(wire), self.arrow)
         back = pc.coalesce(self.text(column), pa.scalar("", pa.string()))
         return column, pc.fill_null(pc.not_equal(back, wire), fill_value=False)
 
-    def _spelled(self, wire: pa.Array) -> pa.Array:
-        """Numbers as Arrow reads them into the column, however they are written; null for those that it cannot say."""
+    def _normalize(self, wire: pa.Array) -> pa.Array:
+        """Write numbers as Arrow parses them for the column; null for a number that the column cannot store exactly."""
         plain = pc.match_substring_regex(wire, self._fitting)
         texts = pc.if_else(plain, wire, pa.scalar(None, pa.string()))
         odd = pc.fill_null(pc.invert(plain), fill_value=False)
         if not pc.any(odd).as_py():
             return texts
-        # Few numbers are written so, or the same again and again.
-        held = wire.filter(odd).dictionary_encode()
-        spelled = pa.array([self._spell(text) for text in held.dictionary.to_pylist()], pa.string())
-        return pc.replace_with_mask(texts, odd, spelled.take(held.indices))
+        # Few distinct numbers are written in another form.
+        distinct = wire.filter(odd).dictionary_encode()
+        normalized = pa.array([self._normalize_number(text) for text in distinct.dictionary.to_pylist()], pa.string())
+        return pc.replace_with_mask(texts, odd, normalized.take(distinct.indices))
 
-    def _spell(self, text: str) -> str | None:
-        """A number without exponent and needless zeros; None if the column cannot say it exactly."""
+    def _normalize_number(self, text: str) -> str | None:
+        """Write a number without exponent and needless zeros; None if the column cannot store it exactly."""
         plain = format(Decimal(text), "f")
         plain = plain.rstrip("0").rstrip(".") if "." in plain else plain
         if self.type == "integer":
@@ -77,7 +80,7 @@ class Column:
         return plain if re.fullmatch(self._fitting, plain) else None
 
     def text(self, column: pa.Array) -> pa.Array:
-        """What the column holds, as DynamoDB has it."""
+        """The column's values as DynamoDB writes them."""
         if self.letter != "N":
             return column
         texts = pc.cast(column, pa.string())
@@ -100,18 +103,13 @@ class Column:
         return rf"^-?{rf'[0-9]{{1,{whole}}}' if whole else '0'}{fraction}$"
 
 
-def infer(declared: Mapping[str, str], data: pa.StructArray) -> list[Column]:
-    """The columns of a part: those declared, and every plain field that most rows of a page have, in the order of their names."""
+def infer_columns(declared: Mapping[str, str], data: pa.StructArray) -> list[Column]:
+    """The columns of a part, by name: the declared columns, and every plain field that most rows of a page have."""
     columns = {name: Column(name, kind) for name, kind in declared.items()}
-    taken = {name.lower() for name in declared} | RESERVED_COLUMNS
+    used = {name.lower() for name in declared} | RESERVED_COLUMNS
     for index in range(data.type.num_fields):
         name = data.type.field(index).name
-        if (
-            not _NAME.fullmatch(name)
-            or name.lower() in taken
-            or name.startswith("pk_")
-            or len(columns) >= _MAX_INFERRED
-        ):
+        if not _NAME.fullmatch(name) or name.lower() in used or name.startswith("pk_") or len(columns) >= _MAX_INFERRED:
             continue
         field = data.field(name)
         counts = {
@@ -119,8 +117,8 @@ def infer(declared: Mapping[str, str], data: pa.StructArray) -> list[Column]:
             for letter in _INFERRED
             if field.type.get_field_index(letter) >= 0
         }
-        letter = max(counts, key=lambda one: counts[one], default=None)
-        if letter is not None and counts[letter] > _MOST * len(field):
+        letter = max(counts, key=counts.__getitem__, default=None)
+        if letter is not None and counts[letter] > _FILLED_SHARE * len(field):
             columns[name] = Column(name, _INFERRED[letter])
-            taken.add(name.lower())
+            used.add(name.lower())
     return [columns[name] for name in sorted(columns)]

@@ -1,7 +1,8 @@
-"""What an item holds for its indexes and its data says once more: copies of fields, and the numbers of rankings.
+"""Index attributes that repeat an item's data: copies of fields, and the numbers of rankings.
 
-It is left out of a part and calculated again, as ``tidetable.keys.Index.attributes_of`` does. An item of which that would give
-anything else keeps what it has, among its other attributes, and has no partition key in the index's column.
+A part omits them, and readers calculate them again, as ``tidetable.keys.Index.attributes_of`` does. If the calculation
+would give another result for an item, the part keeps the item's index attributes among its other attributes, and the
+item has no partition key in the index's column.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from aws.archive.render import canonical, escaped, leaf, listed, members, together, value
+from aws.archive.render import canonical, concatenate, escape_json, join_pieces, leaf, members, value
 from tidetable.keys import Index, Layout
 
 _TEXT = pa.string()
@@ -21,9 +22,12 @@ _Value = Mapping[str, Any]
 
 
 def derived_indexes(layout: Layout, names: Collection[str] | None = None) -> tuple[Index, ...]:
-    """The indexes for which an item holds what follows from its data: all of the layout's, or those of these names."""
-    found = (one for one in layout.indexes if not one.replica and (one.ranks or one.project))
-    return tuple(one for one in found if names is None or one.name in names)
+    """The indexes whose attributes can be calculated from an item's data.
+
+    With ``names``, only the indexes of these names.
+    """
+    derivable = (index for index in layout.indexes if not index.replica and (index.ranks or index.project))
+    return tuple(index for index in derivable if names is None or index.name in names)
 
 
 def attributes_of(index: Index) -> tuple[str, ...]:
@@ -31,60 +35,67 @@ def attributes_of(index: Index) -> tuple[str, ...]:
     return (index.pk, index.sk, index.copy) if index.project else (index.pk, index.sk)
 
 
-def follows(index: Index, items: pa.StructArray, data: pa.StructArray) -> pa.Array:
-    """Of which items everything that they hold for the index follows from their data and their partition key in it."""
+def match_derived(index: Index, items: pa.StructArray, data: pa.StructArray) -> pa.Array:
+    """Mark the items whose index attributes can all be calculated from their data and their partition key in the index."""
     pk = _letter(items, index.pk, "S")
-    fine = _same(_text(items, index.pk), leaf("S", escaped(pk)))
+    matches = _same(_text(items, index.pk), leaf("S", escape_json(pk)))
     if index.ranks:
-        fine = pc.and_(fine, _same(_text(items, index.sk), _where(pk, leaf("N", _number(data, index.sort_by)))))
+        matches = pc.and_(matches, _same(_text(items, index.sk), _where(pk, leaf("N", _number(data, index.sort_by)))))
     if index.project:
-        named = [name for name in sorted(index.project) if data.type.get_field_index(name) >= 0]
-        copy = together('{"M":{', listed(members(data, named), len(data)), "}}", "")
-        fine = pc.and_(fine, _same(_text(items, index.copy), _where(pk, copy)))
-    return fine
+        projected = [name for name in sorted(index.project) if data.type.get_field_index(name) >= 0]
+        copy = concatenate('{"M":{', join_pieces(members(data, projected), len(data)), "}}", "")
+        matches = pc.and_(matches, _same(_text(items, index.copy), _where(pk, copy)))
+    return matches
 
 
-def follows_wire(index: Index, item: Mapping[str, Any]) -> bool:
-    """The same of one item in DynamoDB JSON."""
+def is_derived(index: Index, item: Mapping[str, Any]) -> bool:
+    """Whether one item's index attributes can all be calculated; the item is in DynamoDB JSON."""
     pk = item.get(index.pk)
     if pk is not None and pk.keys() != {"S"}:
         return False
     expected = derived_wire(index, item["data"]["M"]) if pk is not None else {}
     names = {index.copy, *((index.sk,) if index.ranks else ())}
-    held = {name: item[name] for name in names if name in item}
-    return expected is not None and canonical(held) == canonical(expected)
+    stored = {name: item[name] for name in names if name in item}
+    return expected is not None and canonical(stored) == canonical(expected)
 
 
 def derived_wire(index: Index, data: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The sort key of a ranking and the copies that follow from an item's data; None if there is no number to rank it by."""
-    found: dict[str, Any] = {}
+    """Calculate a ranking's sort key and the copied fields from an item's data.
+
+    None if the ranking's number is missing.
+    """
+    derived: dict[str, Any] = {}
     if index.ranks:
-        at: Any = {"M": data}
+        value: Any = {"M": data}
         for name in index.sort_by.split("."):
-            at = at.get("M", {}).get(name, {})
-        if "N" not in at:
+            value = value.get("M", {}).get(name, {})
+        if "N" not in value:
             return None
-        found[index.sk] = at
+        derived[index.sk] = value
     if index.project:
-        found[index.copy] = {"M": {name: data[name] for name in index.project if name in data}}
-    return found
+        derived[index.copy] = {"M": {name: data[name] for name in index.project if name in data}}
+    return derived
 
 
-def pieces(index: Index, pk: pa.Array, fields: Mapping[str, pa.Array], number: Callable[[str], pa.Array]) -> Any:
-    """The derived attributes of rows whose data is all in columns, as ``name, text`` pairs; null where there is no partition key.
+def render_derived(
+    index: Index, pk: pa.Array, fields: Mapping[str, pa.Array], number: Callable[[str], pa.Array]
+) -> Any:
+    """The derived attributes as ``name, text`` pairs, of rows whose data is all in columns; null without a partition
+    key.
 
-    ``fields`` are the members of data as ``"name":value``, by name and in order; ``number`` gives a column's numbers as text.
+    ``fields`` are the members of data as ``"name":value``, by name and in order; ``number`` returns a column's numbers
+    as text.
     """
     if index.project:
-        held = [fields[name] for name in sorted(index.project) if name in fields]
-        copy = together(f'"{index.copy}":{{"M":{{', listed(held, len(pk)), "}}", "")
+        projected = [fields[name] for name in sorted(index.project) if name in fields]
+        copy = concatenate(f'"{index.copy}":{{"M":{{', join_pieces(projected, len(pk)), "}}", "")
         yield index.copy, _where(pk, copy)
     if index.ranks:
-        yield index.sk, _where(pk, together(f'"{index.sk}":', leaf("N", number(index.sort_by)), ""))
+        yield index.sk, _where(pk, concatenate(f'"{index.sk}":', leaf("N", number(index.sort_by)), ""))
 
 
 def _letter(struct: pa.StructArray, name: str, letter: str) -> pa.Array:
-    """The values of one type that an attribute or a field has; nulls if it never has it."""
+    """The values of one type of an attribute or a field; nulls if it never has this type."""
     if struct.type.get_field_index(name) < 0 or struct.field(name).type.get_field_index(letter) < 0:
         return pa.nulls(len(struct), _TEXT)
     return struct.field(name).field(letter)
@@ -109,6 +120,6 @@ def _where(pk: pa.Array, texts: pa.Array) -> pa.Array:
     return pc.if_else(pk.is_valid(), texts, _NULL)
 
 
-def _same(one: pa.Array, other: pa.Array) -> pa.Array:
-    """Equality by which two nulls are equal."""
-    return pc.equal(pc.coalesce(one, ""), pc.coalesce(other, ""))
+def _same(left: pa.Array, right: pa.Array) -> pa.Array:
+    """Compare row by row; two nulls are equal."""
+    return pc.equal(pc.coalesce(left, ""), pc.coalesce(right, ""))

@@ -1,4 +1,4 @@
-"""Keys as columns: time, series, id and suffix, from which every key of an item follows again."""
+"""Keys as columns: time, series, id and suffix. Every key of an item can be calculated from them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from aws.archive.render import holds, together
+from aws.archive.render import concatenate, may_contain
 from tidetable.errors import ArchiveFailed
 from tidetable.keys import Index, Layout
 
@@ -23,32 +23,35 @@ _ZONE = pa.timestamp("us", tz="UTC")
 class Keys:
     """The keys of a period's items, by its layout.
 
-    Of rankings the partition key is a column if their sort keys are ``derived`` from the data; else both keys are left to the
-    other attributes. A replica has none.
+    A ranking's partition key is a column if its sort key is ``derived`` from the data; otherwise both keys stay among
+    the other attributes. A replica has no keys of its own.
     """
 
     def __init__(self, layout: Layout, derived: Iterable[Index]) -> None:
         self._layout = layout
         self._indexes = tuple(index for index in layout.indexes if index.timely)
         self._ranking_pks = tuple(index.pk for index in derived if index.ranks)
-        timely = {name for one in self._indexes for name in (one.pk, one.sk)}
+        timely = {name for index in self._indexes for name in (index.pk, index.sk)}
         self.index_names = frozenset({*timely, *self._ranking_pks})
 
-    def indexed(self, wire: Mapping[str, pa.Array], found: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        """The partition keys in indexes, whose sort keys follow; ArchiveFailed if one does not."""
+    def index_columns(self, wire: Mapping[str, pa.Array], stored: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+        """The partition keys in indexes.
+
+        ArchiveFailed if a sort key in an index cannot be calculated from the item's key.
+        """
         count = len(wire["pk"])
         columns = {}
         for index in self._indexes:
-            pk, sk = (found.get(name, pa.nulls(count, _TEXT)) for name in (index.pk, index.sk))
+            pk, sk = (stored.get(name, pa.nulls(count, _TEXT)) for name in (index.pk, index.sk))
             plain = self._split(wire["pk"], wire["sk"])[1]
-            wanted = pc.if_else(pk.is_valid(), self._long_sort_key(wire["pk"], plain), pa.scalar(None, _TEXT))
-            if not sk.equals(wanted):
+            expected = pc.if_else(pk.is_valid(), self._long_sort_key(wire["pk"], plain), pa.scalar(None, _TEXT))
+            if not sk.equals(expected):
                 raise ArchiveFailed(f"the table holds an item whose key in the index {index.name} is not an event's")
             columns[index.pk] = pk
-        return columns | {name: found.get(name, pa.nulls(count, _TEXT)) for name in self._ranking_pks}
+        return columns | {name: stored.get(name, pa.nulls(count, _TEXT)) for name in self._ranking_pks}
 
     def columns(self, arrays: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        """The columns that stand for an item's keys; ArchiveFailed names one that they do not give back."""
+        """The columns that replace the items' keys; ArchiveFailed names a key that cannot be calculated from them."""
         pk = arrays["pk"]
         version, sk = self._split(pk, arrays["sk"])
         # A table has fewer partitions than items.
@@ -63,49 +66,49 @@ class Keys:
         if self._layout.partition_by == "time":
             _refuse_others(pc.match_substring(names, "#"), pk, sk)
             both = pc.split_pattern(names, "#", max_splits=1)
-            series, id = (_unescaped(pc.list_element(both, index)) for index in range(2))
+            series, id = (_unescape(pc.list_element(both, index)) for index in range(2))
         else:
-            series = _unescaped(pc.replace_substring_regex(heads, "#[0-9]+$", "")).take(which)
-            id = _unescaped(names)
+            series = _unescape(pc.replace_substring_regex(heads, "#[0-9]+$", "")).take(which)
+            id = _unescape(names)
         try:
             time = pc.cast(pc.cast(texts, pa.timestamp("us")), _ZONE)
         except pa.ArrowInvalid as error:
-            raise ArchiveFailed(f"the table holds an item that is no event: {error}") from error
+            raise ArchiveFailed(f"the table holds an item that is not an event: {error}") from error
         id_text, id_hex = _ids(id)
         columns = {"time": time, "series": series, "id": id_text, "id_hex": id_hex, "shard": shard}
         if version is not None:
             columns["version"] = version
         columns |= {name: arrays[name] for name in (*(index.pk for index in self._indexes), *self._ranking_pks)}
-        back = self.restored(columns)
+        back = self.restore(columns)
         _refuse_others(pc.and_(pc.equal(back["pk"], pk), pc.equal(back["sk"], arrays["sk"])), pk, arrays["sk"])
         return columns
 
     def _split(self, pk: pa.Array, sk: pa.Array) -> tuple[pa.Array | None, pa.Array]:
-        """The versions that sort keys begin with, if the layout keeps them, and the sort keys without."""
+        """Split sort keys into the version, if the layout keeps versions, and the rest."""
         if not self._layout.versioned:
             return None, sk
-        found = pc.extract_regex(sk, _VERSIONED)
-        _refuse_others(found.is_valid(), pk, sk)
-        return pc.cast(found.field("version"), pa.int32()), found.field("rest")
+        match = pc.extract_regex(sk, _VERSIONED)
+        _refuse_others(match.is_valid(), pk, sk)
+        return pc.cast(match.field("version"), pa.int32()), match.field("rest")
 
-    def restored(self, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        """The keys that the columns stand for, by attribute name."""
+    def restore(self, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+        """Calculate the keys from the columns, by attribute name."""
         time = columns["time"].cast(pa.timestamp("us"))
-        series, id = _escaped(columns["series"]), _escaped(ids_of(columns))
+        series, id = _escape(columns["series"]), _escape(ids_of(columns))
         stamp = _stamp(time)
         if self._layout.partition_by == "time":
             size = self._layout.bucket * 1_000_000
             starts = pc.multiply(pc.divide(time.cast(pa.int64()), size), size).dictionary_encode()
             head = _stamp(starts.dictionary.cast(pa.timestamp("us"))).take(starts.indices)
-            sk = together(stamp, series, id, "#")
+            sk = concatenate(stamp, series, id, "#")
         else:
-            head, sk = series, together(stamp, id, "#")
+            head, sk = series, concatenate(stamp, id, "#")
         if self._layout.versioned:
-            sk = together("v", columns["version"].cast(_TEXT), "#", sk, "")
-        keys = {"pk": together(head, columns["shard"].cast(_TEXT), "#"), "sk": sk}
+            sk = concatenate("v", columns["version"].cast(_TEXT), "#", sk, "")
+        keys = {"pk": concatenate(head, columns["shard"].cast(_TEXT), "#"), "sk": sk}
         for index in self._indexes:
             pk = columns[index.pk]
-            long = together(stamp, series, id, "#")
+            long = concatenate(stamp, series, id, "#")
             keys[index.pk] = pk
             keys[index.sk] = pc.if_else(pk.is_valid(), long, pa.scalar(None, _TEXT))
         return keys | {name: columns[name] for name in self._ranking_pks}
@@ -114,28 +117,30 @@ class Keys:
         if self._layout.partition_by == "time":
             return sk
         series = pc.replace_substring_regex(pk, "#[0-9]+$", "")
-        return together(pc.utf8_slice_codeunits(sk, 0, _TIME), series, pc.utf8_slice_codeunits(sk, _TIME + 1), "#")
+        return concatenate(pc.utf8_slice_codeunits(sk, 0, _TIME), series, pc.utf8_slice_codeunits(sk, _TIME + 1), "#")
 
 
 def _stamp(time: pa.Array) -> pa.Array:
-    # Arrow's own text of a timestamp costs a tenth of what its strftime does.
-    return together(pc.replace_substring(pc.cast(time, _TEXT), " ", "T"), "Z", "")
+    # Arrow's cast of a timestamp to text costs a tenth of its strftime.
+    return concatenate(pc.replace_substring(pc.cast(time, _TEXT), " ", "T"), "Z", "")
 
 
-def _escaped(names: pa.Array) -> pa.Array:
-    if not holds(names, b"%#"):
+def _escape(names: pa.Array) -> pa.Array:
+    if not may_contain(names, b"%#"):
         return names
     return pc.replace_substring(pc.replace_substring(names, "%", "%25"), "#", "%23")
 
 
-def _unescaped(names: pa.Array) -> pa.Array:
-    if not holds(names, b"%"):
+def _unescape(names: pa.Array) -> pa.Array:
+    if not may_contain(names, b"%"):
         return names
     return pc.replace_substring(pc.replace_substring(names, "%23", "#"), "%25", "%")
 
 
 def _ids(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Ids as text or, if every one is as many hexadecimal digits, as half as many bytes: digits would not compress to that."""
+    """Ids as text or, if all are hexadecimal of one length, as bytes: half the size,
+    which zstd does not reach with digits.
+    """
     count = len(ids)
     sizes = pc.min_max(pc.utf8_length(ids)).as_py()
     length = sizes["min"] or 0
@@ -152,11 +157,13 @@ def ids_of(columns: Mapping[str, pa.Array]) -> pa.Array:
     packed = columns["id_hex"]
     if packed.null_count == len(packed):
         return columns["id"]
-    return pa.array([one.hex() for one in packed.to_pylist()], _TEXT)
+    return pa.array([id.hex() for id in packed.to_pylist()], _TEXT)
 
 
 def _refuse_others(fine: pa.Array, pk: pa.Array, sk: pa.Array) -> None:
-    """ArchiveFailed with the first key that is not fine: an item that no event would give must not be written as another."""
+    """ArchiveFailed with the first key that is not fine:
+    an item that is not an event must not be archived as an event.
+    """
     if pc.all(fine).as_py() is False:
         row = pc.index(fine, pa.scalar(value=False)).as_py()
-        raise ArchiveFailed(f"the table holds an item that is no event: {pk[row].as_py()!r}, {sk[row].as_py()!r}")
+        raise ArchiveFailed(f"the table holds an item that is not an event: {pk[row].as_py()!r}, {sk[row].as_py()!r}")

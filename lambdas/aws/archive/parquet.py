@@ -1,7 +1,7 @@
 """Parts as Parquet: typed columns, zstd, row groups in the order of time and small enough that their statistics prune.
 
-What cannot be a column is kept as DynamoDB JSON, so that an item comes back exactly as it was. docs/archive.md describes
-the columns for whoever reads them without this project.
+Values that no column can store exactly are kept as DynamoDB JSON, so that an item comes back exactly as it was.
+docs/archive.md describes the columns for readers outside of this project.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from aws.archive.columns import Column, infer
-from aws.archive.derived import attributes_of, derived_indexes, follows, follows_wire
+from aws.archive.columns import Column, infer_columns
+from aws.archive.derived import attributes_of, derived_indexes, is_derived, match_derived
 from aws.archive.keys import Keys
-from aws.archive.render import canonical, leaf, listed, members, quoted, together, value
-from aws.archive.rows import NOTE, Note, Rows, array_of, counted
-from aws.archive.shape import MAX_LEAVES, Irregular, Shape, read
+from aws.archive.render import canonical, concatenate, join_pieces, leaf, members, quoted, value
+from aws.archive.rows import NOTE, Note, Rows, array_of, count_partitions
+from aws.archive.shape import MAX_LEAVES, Irregular, Shape, read_page
 from aws.wire import item_of
 from tidetable.archive.facts import Facts
 from tidetable.errors import ArchiveFailed
@@ -40,7 +40,7 @@ _MILLIS = r"^(0|[1-9]\d{0,14})$"
 
 
 class ParquetWriter:
-    """A part in the making: pages become Arrow arrays at once, which take less room than the text that they came as."""
+    """Writes one part. Pages become Arrow arrays at once, which take less memory than their text."""
 
     def __init__(self, layout: Layout, declared: Mapping[str, str]) -> None:
         self.facts = Facts()
@@ -53,12 +53,12 @@ class ParquetWriter:
         self._pages: list[pa.Table] = []
 
     def add(self, items: bytes) -> None:
-        """A page, by way of Arrow if its items are alike, and else one by one."""
+        """Add a page: through Arrow if its items have one shape, item by item otherwise."""
         self.size += len(items)
-        found = read(items, self._names) if self._names else None
-        if found is not None:
-            if len(found):
-                self._add(found)
+        page = read_page(items, self._names) if self._names else None
+        if page is not None:
+            if len(page):
+                self._add(page)
         elif decoded := _PAGE(items):
             try:
                 self._add(self._learn(items, decoded))
@@ -75,16 +75,16 @@ class ParquetWriter:
         fields: dict[str, pa.Array] = {}
         for column in self._columns or ():
             wire = arrays[f"field {column.name}"]
-            fields[column.name], inexact = column.typed(wire)
+            fields[column.name], inexact = column.convert(wire)
             if pc.any(inexact).as_py():
-                piece = together(f"{quoted(column.name)}:", leaf(column.letter, wire), "")
+                piece = concatenate(f"{quoted(column.name)}:", leaf(column.letter, wire), "")
                 rest.append(pc.if_else(inexact, piece, _NULL))
         stored = {
             **self._keys.columns(arrays),
             "accepted_at": pc.cast(pc.cast(arrays["at"], pa.int64()), _ACCEPTED),
             **fields,
-            "data": together("{", listed(rest, len(table)), "}", ""),
-            "attributes": together("{", arrays["attributes"], "}", ""),
+            "data": concatenate("{", join_pieces(rest, len(table)), "}", ""),
+            "attributes": concatenate("{", arrays["attributes"], "}", ""),
         }
         derived = tuple(index.name for index in self._derived)
         note = Note({column.name: column.type for column in self._columns or ()}, derived)
@@ -104,80 +104,83 @@ class ParquetWriter:
         return sink.getvalue()
 
     def _learn(self, items: bytes, decoded: list[dict[str, dict[str, Any]]]) -> pa.StructArray:
-        """Read a page whose items are not all of the shape so far: mostly a few of them say what is new."""
+        """Read a page with items of a new shape: usually a sample of the items shows all that is new."""
         names = Shape(names=self._names)
-        for some in (decoded[:_SAMPLE], decoded[_SAMPLE:]):
-            for item in some:
+        for sample in (decoded[:_SAMPLE], decoded[_SAMPLE:]):
+            for item in sample:
                 names.learn({"M": item})
             if names.size > MAX_LEAVES:
                 self._names.clear()
                 raise Irregular("too many names")
-            found = read(items, self._names)
-            if found is not None:
-                return found
-        raise Irregular("not to be read by Arrow")
+            page = read_page(items, self._names)
+            if page is not None:
+                return page
+        raise Irregular("Arrow cannot read the page")
 
     def _add(self, items: pa.StructArray) -> None:
         keys = self._keys
         names = [items.type.field(index).name for index in range(items.type.num_fields)]
         data = items.field("data") if "data" in names else None
         if data is None or data.type.get_field_index("M") < 0 or data.field("M").null_count:
-            raise ArchiveFailed("the table holds an item without data, which is no event")
-        given = data.field("M")
+            raise ArchiveFailed("the table holds an item without data, which is not an event")
+        members_of_data = data.field("M")
         if self._columns is None:
-            self._columns = infer(self._declared, given)
+            self._columns = infer_columns(self._declared, members_of_data)
         wire = {name: items.field(name).field("S") for name in ("pk", "sk")}
         wire["at"] = items.field("at").field("N") if "at" in names else pa.nulls(len(items), _TEXT)
         _check_times(wire["at"])
-        texts = together("{", listed(members(items), len(items)), "}", "")
+        texts = concatenate("{", join_pieces(members(items), len(items)), "}", "")
         self._count(texts.cast(pa.binary()).to_pylist(), wire["pk"], wire["sk"])
         rest = []
         columns = {column.name: column for column in self._columns}
-        for name in (given.type.field(index).name for index in range(given.type.num_fields)):
-            field = given.field(name)
+        for name in (members_of_data.type.field(index).name for index in range(members_of_data.type.num_fields)):
+            field = members_of_data.field(name)
             letters = [field.type.field(index).name for index in range(field.type.num_fields)]
             if name in columns:
                 letters = [letter for letter in letters if letter != columns[name].letter]
             if letters:
-                rest.append(together(f"{quoted(name)}:", value(field, letters), ""))
+                rest.append(concatenate(f"{quoted(name)}:", value(field, letters), ""))
         indexed = {name: _letter(items, name, _KEY) for name in names if name in keys.index_names}
-        attributes = self._leave_out(items, given, indexed)
+        attributes = self._other_attributes(items, members_of_data, indexed)
         self._pages.append(
             pa.table(
                 {
                     **wire,
-                    **keys.indexed(wire, indexed),
-                    **{f"field {name}": _letter(given, name, column) for name, column in columns.items()},
-                    "rest": _null_if_empty(listed(rest, len(items))),
+                    **keys.index_columns(wire, indexed),
+                    **{f"field {name}": _letter(members_of_data, name, column) for name, column in columns.items()},
+                    "rest": _null_if_empty(join_pieces(rest, len(items))),
                     "attributes": _null_if_empty(attributes),
                 }
             )
         )
 
-    def _leave_out(self, items: pa.StructArray, data: pa.StructArray, indexed: dict[str, pa.Array]) -> pa.Array:
-        """What items hold besides keys and data, without what follows from those; keys that do not leave ``indexed``."""
+    def _other_attributes(self, items: pa.StructArray, data: pa.StructArray, indexed: dict[str, pa.Array]) -> pa.Array:
+        """The attributes besides keys and data, without derived attributes.
+
+        Removes keys that are not derived from ``indexed``.
+        """
         names = [items.type.field(index).name for index in range(items.type.num_fields)]
         others: dict[str, pa.Array | None] = dict.fromkeys(
             name for name in names if name not in {"pk", "sk", "at", "data", *indexed}
         )
         for index in self._derived:
-            fine = follows(index, items, data)
+            derived = match_derived(index, items, data)
             for name in attributes_of(index):
                 others.pop(name, None)
-                if name in names and not pc.all(fine).as_py():
-                    others[name] = fine
+                if name in names and not pc.all(derived).as_py():
+                    others[name] = derived
                     if name in indexed:
-                        indexed[name] = pc.if_else(fine, indexed[name], _NULL)
+                        indexed[name] = pc.if_else(derived, indexed[name], _NULL)
         kept = []
         for name in sorted(others):
             (piece,) = members(items, [name])
             kept.append(piece if others[name] is None else pc.if_else(others[name], _NULL, piece))
-        return listed(kept, len(items))
+        return join_pieces(kept, len(items))
 
     def _add_slowly(self, items: list[dict[str, dict[str, Any]]]) -> None:
-        """The same, item by item."""
+        """Add a page item by item."""
         if any(item.get("data", {}).keys() != {"M"} for item in items):
-            raise ArchiveFailed("the table holds an item without data, which is no event")
+            raise ArchiveFailed("the table holds an item without data, which is not an event")
         if self._columns is None:
             self._columns = [Column(name, self._declared[name]) for name in sorted(self._declared)]
         wire = {name: pa.array([item[name]["S"] for item in items], _TEXT) for name in ("pk", "sk")}
@@ -188,25 +191,27 @@ class ParquetWriter:
         rest, attributes = [], []
         indexed: dict[str, list[str | None]] = {name: [] for name in self._keys.index_names}
         for item in items:
-            odd = {name for index in self._derived if not follows_wire(index, item) for name in attributes_of(index)}
-            left_out = {name for index in self._derived for name in attributes_of(index)} - odd
-            left_out |= {"pk", "sk", "at", "data", *(indexed.keys() - odd)}
+            odd = {name for index in self._derived if not is_derived(index, item) for name in attributes_of(index)}
+            omitted = {name for index in self._derived for name in attributes_of(index)} - odd
+            omitted |= {"pk", "sk", "at", "data", *(indexed.keys() - odd)}
             data = dict(item["data"]["M"])
             for column in self._columns:
-                held = data.get(column.name, {})
-                fields[column.name].append(held.get(column.letter))
-                if column.letter in held:
+                value = data.get(column.name, {})
+                fields[column.name].append(value.get(column.letter))
+                if column.letter in value:
                     del data[column.name]
             rest.append(_inner(data))
             for name, values in indexed.items():
                 values.append(None if name in odd else item.get(name, {}).get("S"))
-            attributes.append(_inner({name: one for name, one in item.items() if name not in left_out}))
+            attributes.append(_inner({name: value for name, value in item.items() if name not in omitted}))
         self._pages.append(
             pa.table(
                 {
                     **wire,
-                    **self._keys.indexed(wire, {name: pa.array(values, _TEXT) for name, values in indexed.items()}),
-                    **{f"field {one.name}": pa.array(fields[one.name], one.wire) for one in self._columns},
+                    **self._keys.index_columns(
+                        wire, {name: pa.array(values, _TEXT) for name, values in indexed.items()}
+                    ),
+                    **{f"field {column.name}": pa.array(fields[column.name], column.wire) for column in self._columns},
                     "rest": pa.array(rest, _TEXT),
                     "attributes": pa.array(attributes, _TEXT),
                 }
@@ -215,7 +220,7 @@ class ParquetWriter:
 
     def _count(self, texts: list[bytes], pk: pa.Array, sk: pa.Array) -> None:
         edges = pc.min_max(sk).as_py()
-        self.facts.add(texts, counted(pk), edges["min"], edges["max"])
+        self.facts.add(texts, count_partitions(pk), edges["min"], edges["max"])
 
 
 class Parquet:
@@ -226,7 +231,7 @@ class Parquet:
         return ParquetWriter(layout, columns)
 
     def page_facts(self, items: bytes) -> Facts:
-        """The facts of a page, item by item: whoever compares needs no columns."""
+        """The facts of a page, item by item: a comparison needs no columns."""
         facts, decoded = Facts(), _PAGE(items)
         if decoded:
             keys = sorted(item["sk"]["S"] for item in decoded)
@@ -235,7 +240,7 @@ class Parquet:
         return facts
 
     def facts(self, part: bytes, layout: Layout) -> Facts:
-        """The facts of a finished part, a row group at a time."""
+        """The facts of a finished part, read one row group at a time."""
         facts = Facts()
         file = pq.ParquetFile(BytesIO(part))
         for group in range(file.num_row_groups):
@@ -243,7 +248,7 @@ class Parquet:
         return facts
 
     def items(self, part: bytes, layout: Layout) -> Iterator[Item]:
-        """A part's items, a row group at a time."""
+        """A part's items, read one row group at a time."""
         file = pq.ParquetFile(BytesIO(part))
         for group in range(file.num_row_groups):
             for item in Rows(file.read_row_group(group), layout).wire():
@@ -251,13 +256,13 @@ class Parquet:
 
 
 def _check_times(at: pa.Array) -> None:
-    """ArchiveFailed for a time of acceptance that no event would have."""
+    """ArchiveFailed for a time of acceptance that is not a number of milliseconds."""
     if pc.any(pc.invert(pc.match_substring_regex(at, _MILLIS))).as_py():
-        raise ArchiveFailed("the table holds an item whose attribute at is no time, so it is no event's")
+        raise ArchiveFailed("the table holds an item whose attribute at is not a time, so it is not an event")
 
 
 def _letter(struct: pa.StructArray, name: str, column: Column) -> pa.Array:
-    """The values of one type that a field has; nulls if it never has it."""
+    """The values of one type of a field; nulls if it never has this type."""
     if struct.type.get_field_index(name) >= 0:
         field = struct.field(name)
         if field.type.get_field_index(column.letter) >= 0:

@@ -1,4 +1,6 @@
-"""DynamoDB JSON as text, without white space and with names in order: from Arrow arrays a column at a time, or from one item."""
+"""DynamoDB JSON as text, without white space and with names in order: from Arrow arrays a column at a time,
+or from one item.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,13 @@ _SETS = frozenset({"SS", "NS", "BS"})
 _SPECIAL = bytes(range(32)) + b'"\\'
 _SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
-# Puts texts and literals together, row by row; null where one of them is null.
-together = partial(pc.binary_join_element_wise, null_handling="emit_null")
+# Concatenates texts and literals, row by row; null where one of them is null.
+concatenate = partial(pc.binary_join_element_wise, null_handling="emit_null")
 
 
 def canonical(item: Mapping[str, Any]) -> bytes:
-    """An item, or a map of attributes, as its canonical text; sets are put in order."""
-    return _ENCODE({name: _ordered(value) for name, value in item.items()})
+    """The canonical text of an item, or of a map of attributes; sets are sorted."""
+    return _ENCODE({name: _sort_sets(value) for name, value in item.items()})
 
 
 def quoted(name: str) -> str:
@@ -30,78 +32,82 @@ def quoted(name: str) -> str:
     return _ENCODE(name).decode()
 
 
-def escaped(texts: pa.Array) -> pa.Array:
-    """Texts as they stand between the quotes of JSON."""
-    if not holds(texts, _SPECIAL):
+def escape_json(texts: pa.Array) -> pa.Array:
+    """Escape texts for JSON, without the quotes around them."""
+    if not may_contain(texts, _SPECIAL):
         return texts
     texts = pc.replace_substring(texts, "\\", "\\\\")
     texts = pc.replace_substring(texts, '"', '\\"')
     for code in range(32):
         character = chr(code)
-        if holds(texts, character.encode()):
+        if may_contain(texts, character.encode()):
             texts = pc.replace_substring(texts, character, _SHORT.get(character, f"\\u{code:04x}"))
     return texts
 
 
-def holds(texts: pa.Array, characters: bytes) -> bool:
-    """Whether one of the characters may be in one of the texts: a look at the bytes behind them, which costs next to nothing."""
-    held = texts.buffers()[2]
-    return held is not None and len(held.to_pybytes().translate(None, characters)) < held.size
+def may_contain(texts: pa.Array, characters: bytes) -> bool:
+    """Whether a text may contain one of the characters; looks at the texts' buffer, which costs next to nothing."""
+    buffer = texts.buffers()[2]
+    return buffer is not None and len(buffer.to_pybytes().translate(None, characters)) < buffer.size
 
 
-def listed(pieces: Iterable[pa.Array], count: int) -> pa.Array:
-    """The pieces of each row with commas between them; pieces that are null are left out."""
+def join_pieces(pieces: Iterable[pa.Array], count: int) -> pa.Array:
+    """Join the pieces of each row with commas; null pieces are omitted."""
     pieces = list(pieces)
     if not pieces:
         return pa.array([""] * count, pa.string())
     if any(not piece.null_count for piece in pieces):
         return pc.binary_join_element_wise(*pieces, ",", null_handling="skip")
-    # Arrow drops a row of which every piece is null; with an empty one at the end it gives a comma too many instead.
+    # Arrow drops a row whose pieces are all null. An empty piece at the end keeps the row, and leaves a comma to cut
+    # off.
     joined = pc.binary_join_element_wise(*pieces, "", ",", null_handling="skip")
     return pc.utf8_slice_codeunits(joined, 0, -1)
 
 
 def value(values: pa.StructArray, letters: Iterable[str] | None = None) -> pa.Array:
-    """Attribute values of a learned shape as text, null where there is none; of these types only, if any are given."""
+    """Attribute values of a learned shape as text, null where the value is missing.
+
+    With ``letters``, these types only.
+    """
     names = [values.type.field(index).name for index in range(values.type.num_fields)]
-    found = [_typed(name, values.field(name)) for name in names if letters is None or name in letters]
-    if not found:
+    texts = [_render(name, values.field(name)) for name in names if letters is None or name in letters]
+    if not texts:
         return pa.nulls(len(values), pa.string())
-    return found[0] if len(found) == 1 else pc.coalesce(*found)
+    return texts[0] if len(texts) == 1 else pc.coalesce(*texts)
 
 
 def members(struct: pa.StructArray, names: Iterable[str] | None = None) -> list[pa.Array]:
     """The members of maps, each as ``"name":value`` and null where it is missing, in the order of their names."""
     if names is None:
         names = [struct.type.field(index).name for index in range(struct.type.num_fields)]
-    return [together(f"{quoted(name)}:", value(struct.field(name)), "") for name in names]
+    return [concatenate(f"{quoted(name)}:", value(struct.field(name)), "") for name in names]
 
 
 def leaf(letter: str, texts: pa.Array) -> pa.Array:
-    """Plain values of one type as attribute values; texts must be escaped already."""
+    """Plain values of one type as attribute values; the texts are escaped already."""
     if letter == "BOOL":
         return pc.if_else(texts, '{"BOOL":true}', '{"BOOL":false}')
-    return together(f'{{"{letter}":"', texts, '"}', "")
+    return concatenate(f'{{"{letter}":"', texts, '"}', "")
 
 
-def _typed(letter: str, inner: pa.Array) -> pa.Array:
+def _render(letter: str, inner: pa.Array) -> pa.Array:
     if letter == "M":
-        text = together('{"M":{', listed(members(inner), len(inner)), "}}", "")
+        text = concatenate('{"M":{', join_pieces(members(inner), len(inner)), "}}", "")
         return pc.if_else(inner.is_valid(), text, pa.scalar(None, pa.string()))
     if letter == "L":
         texts = pa.ListArray.from_arrays(inner.offsets, value(inner.values), mask=inner.is_null())
-        return together('{"L":[', pc.binary_join(texts, ","), "]}", "")
+        return concatenate('{"L":[', pc.binary_join(texts, ","), "]}", "")
     if letter == "NULL":
         return pc.if_else(inner.is_valid(), '{"NULL":true}', pa.scalar(None, pa.string()))
-    return leaf(letter, escaped(inner) if letter == "S" else inner)
+    return leaf(letter, escape_json(inner) if letter == "S" else inner)
 
 
-def _ordered(value: Mapping[str, Any]) -> dict[str, Any]:
+def _sort_sets(value: Mapping[str, Any]) -> dict[str, Any]:
     ((letter, inner),) = value.items()
     if letter in _SETS:
         return {letter: sorted(inner)}
     if letter == "M":
-        return {"M": {name: _ordered(one) for name, one in inner.items()}}
+        return {"M": {name: _sort_sets(member) for name, member in inner.items()}}
     if letter == "L":
-        return {"L": [_ordered(one) for one in inner]}
+        return {"L": [_sort_sets(element) for element in inner]}
     return {letter: inner}

@@ -1,4 +1,4 @@
-"""Rows of a part, on their way back to the items and the events that they were."""
+"""Rows of a part, converted back to items and events."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from aws.archive.columns import Column
-from aws.archive.derived import derived_indexes, derived_wire, pieces
+from aws.archive.derived import derived_indexes, derived_wire, render_derived
 from aws.archive.keys import Keys, ids_of
-from aws.archive.render import canonical, escaped, leaf, listed, quoted, together
+from aws.archive.render import canonical, concatenate, escape_json, join_pieces, leaf, quoted
 from aws.wire import plain
 from tidetable.archive.facts import Facts
-from tidetable.archive.reading import Kept
+from tidetable.archive.reading import ArchivedEvent
 from tidetable.events import Event
 from tidetable.keys import Layout
 from tidetable.ports import Version
@@ -28,9 +28,9 @@ _TEXT = pa.string()
 
 
 class Note(msgspec.Struct, frozen=True):
-    """What a file says of itself in its metadata: the fields of ``data`` that are columns, and their types.
+    """The file's metadata: the fields of ``data`` that are columns, and their types.
 
-    ``derived`` are the indexes of which it leaves out what follows from the data (files of the format 2: none).
+    ``derived`` are the indexes whose derived attributes the file omits (files of format 2: no index).
     """
 
     columns: dict[str, str]
@@ -42,7 +42,7 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class Rows:
-    """Rows of a part, on their way back to what they were."""
+    """Rows of a part, converted back to items, events or facts."""
 
     def __init__(self, table: pa.Table, layout: Layout) -> None:
         self._note = msgspec.json.decode(table.schema.metadata[NOTE], type=Note)
@@ -54,48 +54,50 @@ class Rows:
 
     @cached_property
     def _keys(self) -> Mapping[str, pa.Array]:
-        return Keys(self._layout, self._derived).restored(self._arrays)
+        return Keys(self._layout, self._derived).restore(self._arrays)
 
     @cached_property
     def _fields(self) -> Mapping[str, tuple[Column, pa.Array]]:
-        """The columns that are fields of data, as far as they were read."""
-        found = (one for one in self._note.all() if one.name in self._arrays)
-        return {one.name: (one, one.text(self._arrays[one.name])) for one in found}
+        """The columns that are fields of data, if they were read."""
+        present = (column for column in self._note.all() if column.name in self._arrays)
+        return {column.name: (column, column.text(self._arrays[column.name])) for column in present}
 
     @cached_property
     def _at(self) -> pa.Array:
         return pc.cast(pc.cast(self._arrays["accepted_at"], pa.int64()), _TEXT)
 
     def count_into(self, facts: Facts) -> None:
-        """Add the rows' facts: by columns where the columns say all, and else row by row."""
+        """Add the rows' facts: by columns for rows that columns describe completely, row by row for the others."""
         arrays, keys = self._arrays, self._keys
         plain = pc.and_(pc.equal(arrays["data"], "{}"), arrays["attributes"].is_null())
         chosen = pc.indices_nonzero(plain)
         fields, numbers = {}, {}
         for name, (column, texts) in self._fields.items():
-            held = texts.take(chosen)
+            values = texts.take(chosen)
             if column.letter == "N":
-                numbers[name] = held
-            held = escaped(held) if column.letter == "S" else held
-            fields[name] = together(f"{quoted(name)}:", leaf(column.letter, held), "")
+                numbers[name] = values
+            values = escape_json(values) if column.letter == "S" else values
+            fields[name] = concatenate(f"{quoted(name)}:", leaf(column.letter, values), "")
         count = len(chosen)
-        said = {
-            "at": together('"at":', leaf("N", self._at.take(chosen)), ""),
-            "data": together('"data":{"M":{', listed(fields.values(), count), "}}", ""),
+        pieces = {
+            "at": concatenate('"at":', leaf("N", self._at.take(chosen)), ""),
+            "data": concatenate('"data":{"M":{', join_pieces(fields.values(), count), "}}", ""),
         }
-        held_keys = {name: array.take(chosen) for name, array in keys.items()}
-        for name, held in held_keys.items():
-            said[name] = together(f'"{name}":', leaf("S", escaped(held)), "")
+        chosen_keys = {name: array.take(chosen) for name, array in keys.items()}
+        for name, values in chosen_keys.items():
+            pieces[name] = concatenate(f'"{name}":', leaf("S", escape_json(values)), "")
         for index in self._derived:
-            said |= pieces(index, held_keys[index.pk], fields, lambda name: numbers.get(name, pa.nulls(count, _TEXT)))
-        texts = listed([said[name] for name in sorted(said)], count)
-        texts = together("{", texts, "}", "").cast(pa.binary()).to_pylist()
+            pieces |= render_derived(
+                index, chosen_keys[index.pk], fields, lambda name: numbers.get(name, pa.nulls(count, _TEXT))
+            )
+        texts = join_pieces([pieces[name] for name in sorted(pieces)], count)
+        texts = concatenate("{", texts, "}", "").cast(pa.binary()).to_pylist()
         others = pc.indices_nonzero(pc.invert(plain)).to_pylist()
         if others:
             rows = list(self.wire(set(others)))
             texts += [canonical(row) for row in rows]
         edges = pc.min_max(keys["sk"]).as_py()
-        facts.add(texts, counted(keys["pk"]), edges["min"], edges["max"])
+        facts.add(texts, count_partitions(keys["pk"]), edges["min"], edges["max"])
 
     def wire(self, only: set[int] | None = None) -> Iterator[dict[str, Any]]:
         """The items in DynamoDB JSON: of every row, or of these only."""
@@ -116,7 +118,7 @@ class Rows:
                 item |= msgspec.json.decode(attributes[row])
             yield item
 
-    def events(self) -> Iterator[Kept]:
+    def events(self) -> Iterator[ArchivedEvent]:
         """The events in the order of their sort keys."""
         versions = self._versions()
         times, series = (self._arrays[name].to_pylist() for name in ("time", "series"))
@@ -127,7 +129,7 @@ class Rows:
             yield event, versions[row] if versions is not None else None
 
     def _versions(self) -> list[Version] | None:
-        """Each row's version, if the layout keeps them; the newest says its number itself."""
+        """Each row's version, if the layout keeps versions; the newest version's number is in its attributes."""
         if not self._versioned:
             return None
         rows = zip(
@@ -143,7 +145,9 @@ class Rows:
         ]
 
     def _data(self, only: set[int] | None) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Each row's ``data`` in DynamoDB JSON: the columns, and over them what they could not say exactly."""
+        """Each row's ``data`` in DynamoDB JSON: the columns' values,
+        replaced by the exact values that columns could not store.
+        """
         fields = [(name, column.letter, texts.to_pylist()) for name, (column, texts) in self._fields.items()]
         rest = self._arrays["data"].to_pylist()
         for row in range(self._count):
@@ -162,6 +166,6 @@ def array_of(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
-def counted(pk: pa.Array) -> Counter[str]:
-    """How many items each partition has."""
-    return Counter({one["values"]: one["counts"] for one in pk.value_counts().to_pylist()})
+def count_partitions(pk: pa.Array) -> Counter[str]:
+    """The number of items of each partition."""
+    return Counter({entry["values"]: entry["counts"] for entry in pk.value_counts().to_pylist()})

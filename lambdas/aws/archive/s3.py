@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from aws.archive.between import between
 from aws.objects import S3Objects
 from tidetable.archive.manifest import Manifest, Part
-from tidetable.archive.reading import Kept, damaged
+from tidetable.archive.reading import ArchivedEvent, describe_damage
 from tidetable.keys import Layout
 from tidetable.ports import ArchiveRange
 
@@ -20,15 +20,18 @@ _TAIL_BYTES = 256 * 1024
 
 
 class Ranged(RawIOBase):
-    """An object as a file of which only what is read is fetched. Its end is fetched at once, where Parquet has its footer."""
+    """An object as a file that fetches only the bytes that are read.
+
+    It fetches its end at once, where Parquet's footer is.
+    """
 
     def __init__(self, objects: S3Objects, key: str, size: int) -> None:
         self._objects = objects
         self._key = key
         self._size = size
-        self._at = 0
+        self._position = 0
         self._tail_from = max(0, size - _TAIL_BYTES)
-        self._tail = objects.part(key, self._tail_from, size)
+        self._tail = objects.get_range(key, self._tail_from, size)
 
     def readable(self) -> bool:
         return True
@@ -37,28 +40,28 @@ class Ranged(RawIOBase):
         return True
 
     def tell(self) -> int:
-        return self._at
+        return self._position
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        self._at = (0, self._at, self._size)[whence] + offset
-        return self._at
+        self._position = (0, self._position, self._size)[whence] + offset
+        return self._position
 
     def readinto(self, buffer: Any) -> int:
-        found = self._fetch(self._at, min(self._at + len(buffer), self._size))
-        buffer[: len(found)] = found
-        self._at += len(found)
-        return len(found)
+        content = self._fetch(self._position, min(self._position + len(buffer), self._size))
+        buffer[: len(content)] = content
+        self._position += len(content)
+        return len(content)
 
     def _fetch(self, start: int, end: int) -> bytes:
         if start >= end:
             return b""
         if start >= self._tail_from:
             return self._tail[start - self._tail_from : end - self._tail_from]
-        return self._objects.part(self._key, start, end)
+        return self._objects.get_range(self._key, start, end)
 
 
 class S3PartReader:
-    """Manifests and parts from a bucket; manifests never change, so they are kept."""
+    """Reads manifests and parts from a bucket. Manifests never change, so it caches them."""
 
     def __init__(self, objects: S3Objects) -> None:
         self._objects = objects
@@ -70,12 +73,12 @@ class S3PartReader:
             try:
                 self._manifests[key] = Manifest.decode(self._objects.get(key))
             except (ClientError, BotoCoreError, ValueError) as error:
-                raise damaged(key, error) from error
+                raise describe_damage(key, error) from error
         return self._manifests[key]
 
-    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[Kept]:
-        """The part's events within its row groups that the range meets."""
+    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
+        """The events of the part's row groups that the range overlaps."""
         try:
             yield from between(Ranged(self._objects, part.key, part.size), keys, layout, ascending=ascending)
         except (ClientError, BotoCoreError, OSError, ValueError) as error:
-            raise damaged(part.key, error) from error
+            raise describe_damage(part.key, error) from error

@@ -1,4 +1,4 @@
-"""The table that is archived, page by page and unparsed: botocore's parser costs more than all the rest of an export."""
+"""Scanning a table into pages that are not parsed: botocore's parser costs more than all the rest of an export."""
 
 from __future__ import annotations
 
@@ -36,17 +36,20 @@ _DECODE = msgspec.json.Decoder(_Answer).decode
 
 
 class RawScan:
-    """Scan through boto3, which signs, sends and retries; the answer's body is taken before it is parsed."""
+    """Scans through boto3, which signs, sends and retries.
+
+    This class keeps the answer's body before boto3 parses it.
+    """
 
     def __init__(self, client: DynamoDBClient) -> None:
         self._client = client
-        self._taken = local()
-        client.meta.events.register("before-parse.dynamodb.Scan", self._take, unique_id="tidetable-raw-scan")
+        self._answer = local()
+        client.meta.events.register("before-parse.dynamodb.Scan", self._keep_body, unique_id="tidetable-raw-scan")
 
     def page(
         self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
     ) -> RawPage:
-        """Scan, strongly consistent: the last write before the fence is in it."""
+        """Scan, strongly consistent, so that the page has the last write before the fence."""
         options: Any = {}
         if after is not None:
             options["ExclusiveStartKey"] = after
@@ -66,17 +69,17 @@ class RawScan:
             if error_code(error) in THROTTLED:
                 raise TableThrottled(table) from error
             raise
-        answer = _DECODE(self._taken.body)
+        answer = _DECODE(self._answer.body)
         units = answer.ConsumedCapacity.CapacityUnits if answer.ConsumedCapacity is not None else 0.0
         return RawPage(bytes(answer.Items), answer.Count, units, answer.LastEvaluatedKey)
 
-    def _take(self, response_dict: dict[str, Any], **_: Any) -> None:
-        """Keep the body, and leave an empty one to the parser; a refusal is left as it is."""
+    def _keep_body(self, response_dict: dict[str, Any], **_: Any) -> None:
+        """Keep the body and give the parser an empty body; a refusal stays unchanged."""
         if response_dict["status_code"] != _OK:
             return
         body = response_dict["body"]
-        said = response_dict["headers"].get("x-amz-crc32")
-        if said is not None and int(said) != crc32(body):
+        checksum = response_dict["headers"].get("x-amz-crc32")
+        if checksum is not None and int(checksum) != crc32(body):
             raise ArchiveFailed("a page of the scan was damaged on its way")
-        self._taken.body = body
+        self._answer.body = body
         response_dict["body"] = b"{}"

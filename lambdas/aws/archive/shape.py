@@ -1,4 +1,4 @@
-"""Pages of a scan as Arrow arrays: DynamoDB JSON is read by pyarrow, in a schema that is learned from the items themselves."""
+"""Pages of a scan as Arrow arrays: pyarrow reads DynamoDB JSON by a schema that is learned from the items."""
 
 from __future__ import annotations
 
@@ -9,49 +9,53 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.json as pj
 
-# Beyond this, names are data (a map by user id, say), and a column for each would cost more than it saves.
+# With more names than this, the names are data (a map by user id, say), and a column per name would cost more than it
+# saves.
 MAX_LEAVES = 400
 _TEXT = frozenset({"S", "N", "B"})
 _OPTIONS = pj.ParseOptions
 
 
 class Irregular(Exception):
-    """Items that have no schema worth its name: sets, or maps whose names are data."""
+    """The items have no useful schema: they have sets, or maps whose names are data."""
 
 
 @dataclass(slots=True)
 class Shape:
-    """The types that an attribute was seen to have; for a map its names, for a list what its elements were seen to be."""
+    """The types that an attribute had so far.
+
+    For a map the shapes of its members, for a list the shape of its elements.
+    """
 
     leaves: set[str] = field(default_factory=set)
     names: dict[str, Shape] | None = None
     elements: Shape | None = None
 
     def learn(self, value: Mapping[str, Any]) -> None:
-        """Take an attribute value into account; Irregular if it is or has a set."""
+        """Take an attribute value into account; Irregular if the value is a set or contains one."""
         for letter, inner in value.items():
             if letter in _TEXT or letter in ("BOOL", "NULL"):
                 self.leaves.add(letter)
             elif letter == "M":
                 self.names = {} if self.names is None else self.names
-                for name, one in inner.items():
-                    self.names.setdefault(name, Shape()).learn(one)
+                for name, member in inner.items():
+                    self.names.setdefault(name, Shape()).learn(member)
             elif letter == "L":
                 self.elements = self.elements or Shape()
-                for one in inner:
-                    self.elements.learn(one)
+                for element in inner:
+                    self.elements.learn(element)
             else:
                 raise Irregular(letter)
 
     @property
     def size(self) -> int:
-        """How many leaves it has."""
+        """The number of its leaves."""
         inner = sum(shape.size for shape in (self.names or {}).values())
         return len(self.leaves) + inner + (self.elements.size if self.elements is not None else 0)
 
     def arrow(self) -> pa.DataType:
-        """The type in which pyarrow reads it: a struct with a field for each type letter."""
-        fields = [pa.field(one, pa.string() if one in _TEXT else pa.bool_()) for one in sorted(self.leaves)]
+        """The Arrow type of the attribute: a struct with a field for each type letter."""
+        fields = [pa.field(letter, pa.string() if letter in _TEXT else pa.bool_()) for letter in sorted(self.leaves)]
         if self.names is not None:
             fields.append(pa.field("M", names_type(self.names)))
         if self.elements is not None:
@@ -60,12 +64,12 @@ class Shape:
 
 
 def names_type(names: Mapping[str, Shape]) -> pa.DataType:
-    """The type of a map, or of an item: its names in order."""
+    """The Arrow type of a map, or of an item: its names in order."""
     return pa.struct([pa.field(name, names[name].arrow()) for name in sorted(names)])
 
 
-def read(items: bytes, names: Mapping[str, Shape]) -> pa.StructArray | None:
-    """The items of a page, a JSON array, as far as these names describe them; None if they do not."""
+def read_page(items: bytes, names: Mapping[str, Shape]) -> pa.StructArray | None:
+    """Read the items of a page, a JSON array, by the shapes of their attributes; None if an item has another shape."""
     schema = pa.schema([pa.field("Items", pa.list_(names_type(names)))])
     body = b'{"Items":' + items + b"}"
     try:

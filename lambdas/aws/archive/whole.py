@@ -1,4 +1,4 @@
-"""Pages of a scan made whole: what an archive keeps does not depend on where the table kept it."""
+"""Completing the pages of a scan: an archive's content does not depend on where the table kept an item's data."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tidetable.large.whole import ValueMissing
 _PAGE = msgspec.json.Decoder(list[dict[str, dict[str, Any]]]).decode
 _ENCODE = msgspec.json.Encoder().encode
 _FORMS = ("z", "out", "cold")
-# A page that has none of these has no such item, whatever else it has.
+# A page without these bytes has no item whose data is compressed or kept elsewhere.
 _MARKS = (b'"z"', b'"out"', b'"cold"')
 
 
 class PageCompleter:
-    """Makes pages whole by the unpacker that queries use."""
+    """Completes pages with the unpacker that queries use."""
 
     def __init__(self, unpacker: Unpacker) -> None:
         self._unpacker = unpacker
 
     def whole(self, items: bytes, table: str) -> bytes:
-        """The page as it is, if its items have all of their data."""
+        """The page with all data of its items; the same bytes if no item lacks data."""
         if not any(mark in items for mark in _MARKS):
             return items
         decoded = _PAGE(items)
@@ -35,7 +35,7 @@ class PageCompleter:
         try:
             wholes = self._unpacker.archived([item_of(decoded[index]) for index in packed], table)
         except (ValueMissing, TableMissing, StoreUnavailable) as error:
-            raise ArchiveFailed(f"{table} is not whole: {error}") from error
+            raise ArchiveFailed(f"{table} is not complete: {error}") from error
         texts = [_ENCODE(item) for item in decoded]
         for index, whole in zip(packed, wholes, strict=True):
             texts[index] = item_text(whole).encode()

@@ -1,6 +1,7 @@
 """The archive: an expired table written to S3, read back, compared, and only then marked as archived."""
 
-from tidetable.archive.export import Archived, Exporter, archive_period
+from tidetable.archive.export import Archived, archive_period
+from tidetable.archive.exporter import Exporter
 from tidetable.archive.facts import Facts
 from tidetable.archive.manifest import Manifest, Part, prefix_of
 from tidetable.archive.restore import Restored, Restorer, restore_period

@@ -1,8 +1,8 @@
-"""What it costs to archive a table: the reads, the function, the requests, and the storage afterwards.
+"""The cost of archiving a table: the reads, the function and the requests.
 
-Prices of us-east-1 as published in November 2026. Lambda on arm64: $0.0000133334 per GB-second, $0.20 per million calls.
-DynamoDB: on demand $0.125 per million read units ($0.155 in the class infrequent-access), provisioned $0.00013 per read unit and
-hour (a quarter more). S3: $0.005 per thousand writes, $0.0004 per thousand reads.
+Prices of us-east-1 as published in November 2026. Lambda on arm64: $0.0000133334 per GB-second, $0.20 per million
+calls. DynamoDB: on demand $0.125 per million read units ($0.155 in the class infrequent-access), provisioned $0.00013
+per read unit and hour (a quarter more). S3: $0.005 per thousand writes, $0.0004 per thousand reads.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _ON_DEMAND = {TableClass.STANDARD: 0.125e-6, TableClass.INFREQUENT: 0.155e-6}
 _PROVISIONED_HOUR = {TableClass.STANDARD: 0.00013, TableClass.INFREQUENT: 0.00013 * 1.25}
 _GB_SECOND, _INVOCATION = 0.0000133334, 0.2e-6
 _WRITE, _READ = 5e-6, 0.4e-6
-# As it is deployed; a run begins with the import of pyarrow.
+# As the function is deployed; a run begins with the import of pyarrow.
 FUNCTION_GB, START_SECONDS, RUN_SECONDS = 3008 / 1024, 4.0, 860.0
-# Of table bytes, which the function scans, writes and reads back: `make bench` measures 19 MB per second and core, and the
-# function has 1.7 cores.
+# Table bytes per second that the function scans, writes and reads back: `make bench` measures 19 MB per second and
+# core, and the function has 1.7 cores.
 BYTES_PER_SECOND = 15e6
 _PART_BYTES = 32e6
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveCost:
-    """Dollars of archiving a table once, and how long it takes: ``hours`` on the clock, ``busy`` seconds of the function."""
+    """Dollars of archiving a table once, and its duration: ``hours`` on the clock, ``busy`` seconds of the function."""
 
     reads: float
     function: float
@@ -43,7 +43,7 @@ class ArchiveCost:
 
     @property
     def over_reads(self) -> float:
-        """All of it, over what the reads would cost at the least: on demand, in the class standard."""
+        """The total cost as a multiple of the reads' cost."""
         return self.total / self.reads if self.reads else 0.0
 
 
@@ -53,31 +53,31 @@ def archive_cost(
     *,
     table_class: TableClass = TableClass.STANDARD,
     provisioned: int | None = None,
-    most: int | None = None,
+    maximum: int | None = None,
 ) -> ArchiveCost:
-    """What archiving ``size`` bytes of a table costs by a stream's ``[archive]``.
+    """The cost of archiving ``size`` bytes of a table by a stream's ``[archive]``.
 
-    ``provisioned`` are the read units that the ladder gives the table anyway (None: on demand), ``most`` what it may take at the
-    most on demand. Read units that the ladder pays anyway are not counted again.
+    ``provisioned`` are the read units that the ladder gives the table anyway (None: on demand); they are not counted
+    again. ``maximum`` is the limit of the table's read units on demand.
     """
     units = size / _UNIT_BYTES
     raised = max(policy.read_units, provisioned) if policy.read_units is not None and provisioned is not None else None
-    rate = policy.read_share * (raised if raised is not None else min(ON_DEMAND_UNITS, most or ON_DEMAND_UNITS))
+    rate = policy.read_share * (raised if raised is not None else min(ON_DEMAND_UNITS, maximum or ON_DEMAND_UNITS))
     work = size / BYTES_PER_SECOND
     hours = max(units / rate, work) / 3600
     if rate >= WORTH_WAITING:
-        # The function waits for the table where that is slower than it is.
+        # The function waits for a table that is slower than the function itself.
         busy = max(work, units / rate)
         runs = max(1, ceil(busy / RUN_SECONDS))
     else:
-        # A run every five minutes reads what was left unused, and ends.
+        # A run every five minutes reads the unused capacity, and ends.
         busy = work
         runs = max(1, ceil(units / (rate * BURST_SECONDS)))
     busy += runs * START_SECONDS
     if raised is None:
         reads = units * _ON_DEMAND[table_class]
     else:
-        # AWS counts begun hours.
+        # AWS bills every hour that has begun.
         reads = ceil(hours) * (raised - (provisioned or 0)) * _PROVISIONED_HOUR[table_class]
     parts = max(ceil(size / _PART_BYTES), 1)
     requests = (2 * parts + 4) * _WRITE + (parts + 4) * _READ

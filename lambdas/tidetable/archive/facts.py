@@ -1,4 +1,4 @@
-"""What is known of a set of items without keeping it: enough to tell whether two sets are the same."""
+"""Facts of a set of items, computed without keeping the items: they decide whether two sets are the same."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ _MODULUS = 2 ** (8 * _BYTES)
 class Facts:
     """Counts of items, in all and by partition key, their digest, and the least and the greatest sort key.
 
-    The digest is the sum, modulo 2**128, of the BLAKE2b-128 of each item's canonical text: DynamoDB JSON without white space,
-    names and sets in order. A sum does not depend on the order and, unlike an exclusive or, sees an item that is there twice.
+    The digest is the sum, modulo 2**128, of the BLAKE2b-128 of each item's canonical text: DynamoDB JSON without white
+    space, names and sets in order. A sum does not depend on the order and, unlike an exclusive or, detects a duplicate
+    item.
     """
 
     items: int = 0
@@ -26,8 +27,8 @@ class Facts:
     last: str = ""
 
     @property
-    def same(self) -> tuple[int, int, Counter[str]]:
-        """What two sets of the same items have in common."""
+    def identity(self) -> tuple[int, int, Counter[str]]:
+        """Equal for two sets of the same items, and only for them."""
         return self.items, self.digest, self.partitions
 
     @property
@@ -36,7 +37,9 @@ class Facts:
         return digest_text(self.digest)
 
     def add(self, texts: Iterable[bytes], partitions: Counter[str], first: str, last: str) -> None:
-        """Take items into account: their canonical texts, how many each partition has, and the edges of their sort keys."""
+        """Take items into account: their canonical texts, how many each partition has, and the edges of their sort
+        keys.
+        """
         self.digest = (self.digest + sum(_number(text) for text in texts)) % _MODULUS
         self.partitions += partitions
         self.items += partitions.total()
@@ -54,8 +57,8 @@ def digest_text(digest: int) -> str:
     return f"{digest:032x}"
 
 
-def joined(digests: Iterable[str]) -> str:
-    """The digest of the union of sets whose digests are given as text."""
+def join_digests(digests: Iterable[str]) -> str:
+    """The digest of a union of sets, from the sets' digests as text."""
     return digest_text(sum(int(digest, 16) for digest in digests) % _MODULUS)
 
 

@@ -1,4 +1,7 @@
-"""The manifest of an archived period: what is there, and how to know that it is whole; and the progress on the way to it."""
+"""The manifest of an archived period: its files and the checks that prove it complete.
+
+The plan and progress of an export.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,17 @@ import msgspec
 from tidetable.keys import Index, Layout
 from tidetable.keys.layout import PartitionBy, ShardBy
 
-# Of the manifest and of the parts' columns alike. What follows from the data is left out since version 3; a part says so itself.
+# One version for the manifest and for the parts' columns. Since version 3 a part omits what can be calculated from its
+# data, and says so in its metadata.
 VERSION = 3
 _READABLE = (2, 3)
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """One Parquet file, sorted by sort key; ``first`` and ``last`` are its edges, ``sha256`` is over its ``size`` bytes.
+    """One Parquet file, sorted by sort key; ``first`` and ``last`` are its edges, ``sha256`` is over its ``size``
+    bytes.
 
-    ``digest`` is that of its items (see Facts), ``partitions`` says how many partition keys they have.
+    ``digest`` is the digest of its items (see Facts), ``partitions`` the number of their partition keys.
     """
 
     key: str
@@ -63,7 +68,7 @@ class StoredLayout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What an archive holds. ``digest`` is the order-independent digest of its items (see Facts)."""
+    """The content of an archive. ``digest`` is the order-independent digest of its items (see Facts)."""
 
     version: int = VERSION
     stream: str
@@ -84,16 +89,16 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def decode(cls, text: bytes) -> Manifest:
         """Read what ``encode`` wrote; ValueError if it is anything else."""
-        found = msgspec.json.decode(text, type=cls)
-        if found.version not in _READABLE:
-            raise ValueError(f"the manifest is of version {found.version}, this reads versions 2 and 3")
-        return found
+        manifest = msgspec.json.decode(text, type=cls)
+        if manifest.version not in _READABLE:
+            raise ValueError(f"the manifest has version {manifest.version}; this release reads versions 2 and 3")
+        return manifest
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What an export was begun with; a later run that goes on with it keeps to it.
+    """The settings with which an export began; later runs of the same export follow them.
 
-    ``free`` is the instant at which all that was read is paid for at the export's pace, as far as runs have noted it.
+    ``free`` is the instant at which the export's pace has granted all units that were read (see Pacer), as last noted.
     """
 
     segments: int
@@ -102,7 +107,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far one segment is: its verified parts, and the key after which to go on."""
+    """The progress of one segment: its verified parts, and the key after which to go on."""
 
     parts: tuple[Part, ...] = ()
     after: Mapping[str, Any] | None = None
@@ -110,12 +115,12 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def prefix_of(stream: str, label: str) -> str:
-    """Where a period's archive is: Hive's form, which Athena and DuckDB read as columns."""
+    """The prefix of a period's archive, in Hive's form, which Athena and DuckDB read as columns."""
     return f"stream={stream}/period={label}/"
 
 
 def manifest_key(stream: str, label: str) -> str:
-    """The manifest's key: readers of Hive's form pass over names that begin with an underscore."""
+    """The manifest's key: readers of Hive's form ignore names that begin with an underscore."""
     return f"{prefix_of(stream, label)}_manifest.json"
 
 
@@ -125,7 +130,7 @@ def part_key(stream: str, label: str, segment: int, number: int) -> str:
 
 
 def progress_prefix(stream: str, label: str) -> str:
-    """What the keys of the progress begin with; only it, so that all of it is cleared together."""
+    """The prefix of the plan and of all progress, and of nothing else, so that they are cleared together."""
     return f"{prefix_of(stream, label)}_progress-"
 
 

@@ -1,4 +1,4 @@
-"""What archiving needs of the world besides the catalog."""
+"""The ports of archiving, besides the catalog."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from tidetable.keys import Layout
 
 @dataclass(frozen=True, slots=True)
 class RawPage:
-    """A page of a scan as it came: ``items`` is a JSON array in DynamoDB JSON, ``after`` where to go on (None: the end)."""
+    """A page of a scan, not parsed: ``items`` is an array in DynamoDB JSON, ``after`` the next page's start (None: the
+    end).
+    """
 
     items: bytes
     count: int
@@ -27,17 +29,20 @@ class Source(Protocol):
     def page(
         self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
     ) -> RawPage:
-        """The next page of a segment, strongly consistent; TableMissing if there is no table, TableThrottled if it must wait."""
+        """Fetch the next page of a segment, strongly consistent.
+
+        TableMissing without a table, TableThrottled if it throttles.
+        """
         ...
 
 
 class Objects(Protocol):
-    """The bucket that archives are kept in."""
+    """The bucket of the archives."""
 
     def put(self, key: str, body: bytes) -> None: ...
     def get(self, key: str) -> bytes: ...
     def find(self, key: str) -> bytes | None:
-        """The object, or None if there is none."""
+        """The object's bytes, or None if it does not exist."""
         ...
 
     def sizes(self, prefix: str) -> Mapping[str, int]:
@@ -50,37 +55,40 @@ class Objects(Protocol):
 
 
 class Completer(Protocol):
-    """Makes the items of a page whole."""
+    """Completes the items of a page: fetches the data that the table keeps elsewhere."""
 
     def whole(self, items: bytes, table: str) -> bytes:
-        """A page's items with all of their data, and ``packed`` saying how it was kept; ArchiveFailed if any is not there."""
+        """A page's items with all of their data; ``packed`` says how it was stored.
+
+        ArchiveFailed if any data is missing.
+        """
         ...
 
 
 class PartWriter(Protocol):
-    """A part in the making. ``facts`` are those of the items so far, ``size`` the bytes of their pages."""
+    """Writes one part. ``facts`` describe the items so far, ``size`` is the number of bytes of their pages."""
 
     facts: Facts
     size: int
 
     def add(self, items: bytes) -> None:
-        """Take a page's items; ArchiveFailed names one that no event would give."""
+        """Add a page's items; ArchiveFailed names an item that is not an event's."""
         ...
 
     def finish(self) -> bytes:
-        """The part, in the order of its sort keys."""
+        """The part's bytes, with its items in the order of their sort keys."""
         ...
 
 
 class Format(Protocol):
-    """How items become a part, and items again."""
+    """The file format: writes items as a part, and reads them back."""
 
     def writer(self, layout: Layout, columns: Mapping[str, str]) -> PartWriter:
-        """A new part of a period of that layout; ``columns`` are the declared ones with their types."""
+        """A writer for a new part of a period of that layout; ``columns`` are the declared columns with their types."""
         ...
 
     def facts(self, part: bytes, layout: Layout) -> Facts:
-        """The facts of a finished part, computed from what it holds."""
+        """The facts of a finished part, computed from its content."""
         ...
 
     def page_facts(self, items: bytes) -> Facts:

@@ -1,6 +1,6 @@
-"""The use case of restoring: an archived period becomes a table again, compared with its manifest before it is read.
+"""The use case of restoring: an archived period becomes a table again. The table is compared with the manifest first.
 
-While it is being restored the period is read from its archive. Every step may be repeated: events overwrite themselves.
+During a restore, queries read the period from its archive. Every step may be repeated: an event overwrites itself.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 
-from tidetable.archive.export import Exporter, find_entry
-from tidetable.archive.facts import joined
+from tidetable.archive.export import find_entry
+from tidetable.archive.exporter import Exporter
+from tidetable.archive.facts import join_digests
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.catalog import Entry, Seen, State
 from tidetable.config import TableClass
@@ -34,14 +35,14 @@ from tidetable.ports import EventStore, TableRefused, Tables, TableSpec
 from tidetable.times import to_text
 
 _POLL_SECONDS = 1.0
-# A part is begun only with this much time left, and so is the comparison at the end.
+# A part, or a page of the comparison, is begun only with this much time left.
 _PART_SECONDS = 60.0
 _PUTS = 400
 
 
 @dataclass(slots=True)
 class Restorer:
-    """What restoring needs besides what archiving does."""
+    """The ports that restoring needs besides those of archiving."""
 
     stage: str
     archive: Exporter
@@ -52,9 +53,10 @@ class Restorer:
 
 
 class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where to go on: at a part or, once all are written, in the comparison of the table with the manifest.
+    """Where a restore goes on: at a part or, once all parts are written, in the comparison of the table with the
+    manifest.
 
-    ``after`` is the key after which the comparison goes on, ``items`` and ``digest`` are of what was compared before it.
+    ``after`` is the key after which the comparison goes on; ``items`` and ``digest`` describe the items before it.
     """
 
     part: int = 0
@@ -65,7 +67,10 @@ class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """How far a restore has come: ``next`` is where to go on, None once the period is a table again."""
+    """The result of a run: ``parts`` counts the archive's files.
+
+    ``next`` is where to go on, None when the restore is done.
+    """
 
     entry: Entry
     parts: int
@@ -82,13 +87,13 @@ def restore_period(
     start: Position = Position(),  # noqa: B008 - frozen
     remaining: Callable[[], float],
 ) -> Restored:
-    """Write a period's archive into a table, as far as the time goes, and open it to queries once it is whole.
+    """Write a period's archive into a table, as far as the time allows, and open it to queries when it is complete.
 
-    The table is kept for ``keep`` from its last step on, then it is archived and deleted as any other. ArchiveFailed says
-    why a period cannot be restored, ArchiveMismatch that the table is not what the manifest says.
+    The table is kept for ``keep`` after the last step; then it is archived and deleted like any other table.
+    ArchiveFailed says why a period cannot be restored, ArchiveMismatch that the table differs from the manifest.
     """
-    parts = restorer.archive
-    entry = as_of(find_entry(stream, label, parts.catalog), parts.config, parts.clock.now())
+    exporter = restorer.archive
+    entry = as_of(find_entry(stream, label, exporter.catalog), exporter.config, exporter.clock.now())
     if entry.state in (State.OPEN, State.CREATING, State.CLOSED, State.ARCHIVING):
         raise ArchiveFailed(f"period {label} of {stream} is {entry.state}: it has its table")
     if entry.archive is None:
@@ -96,53 +101,56 @@ def restore_period(
     if entry.archive.expired_at is not None:
         raise ArchiveFailed(f"the archive of period {label} of {stream} expired at {to_text(entry.archive.expired_at)}")
     length = timedelta(seconds=remaining())
-    with leased(parts.catalog, f"archive#{stream}#{label}", owner, parts.clock.now(), length) as held:
-        if not held:
+    with leased(exporter.catalog, f"archive#{stream}#{label}", owner, exporter.clock.now(), length) as is_owner:
+        if not is_owner:
             raise ArchiveBusy(f"period {label} of {stream} is being archived or restored by another run")
-        manifest = Manifest.decode(parts.objects.get(entry.archive.manifest))
-        entry = parts.catalog.move(entry, State.RESTORING, expected=(State.ARCHIVED, State.DELETED, State.RESTORING))
-        # From its first step on every run sees and counts the table, though the restore may never be finished.
-        _lower_horizon(entry, parts)
+        manifest = Manifest.decode(exporter.objects.get(entry.archive.manifest))
+        restorable = (State.ARCHIVED, State.DELETED, State.RESTORING)
+        entry = exporter.catalog.move(entry, State.RESTORING, expected=restorable)
+        # From the first step on, every run of the lifecycle sees and counts the table, even if the restore never
+        # finishes.
+        _lower_horizon(entry, exporter)
         _create(entry, restorer, remaining)
         for number in range(start.part, len(manifest.parts)):
             if remaining() < _PART_SECONDS:
                 return Restored(entry, len(manifest.parts), Position(number))
             _write(manifest.parts[number], entry, restorer, remaining)
-        unfinished = _compare(manifest, entry, parts, start, remaining)
+        unfinished = _compare(manifest, entry, exporter, start, remaining)
         if unfinished is not None:
             return Restored(entry, len(manifest.parts), unfinished)
-        _recover(entry, restorer, remaining)
-        return Restored(_open(entry, restorer, owner, parts.clock.now() + keep, remaining), len(manifest.parts), None)
+        _enable_recovery(entry, restorer, remaining)
+        opened = _open(entry, restorer, owner, exporter.clock.now() + keep, remaining)
+        return Restored(opened, len(manifest.parts), None)
 
 
 def _create(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) -> None:
-    """The period's table with all that its stream's tables have, on demand while it is filled."""
+    """Create the period's table with the settings of its stream's tables; it is on demand while it is filled."""
     tags = table_tags(restorer.stage, entry.stream, entry.period.label)
     spec = _spec(entry, restorer.archive, tags)
     specs = [spec, beside(spec)] if entry.layout.parts else [spec]
     tables = PeriodTables(restorer.stage, restorer.tables, restorer.archive.clock, remaining)
     try:
-        for one in specs:
-            if not restorer.tables.create(one):
-                tables.owned(entry, one.name)
-        for one in specs:
-            tables.settled(one.name)
+        for table in specs:
+            if not restorer.tables.create(table):
+                tables.owned(entry, table.name)
+        for table in specs:
+            tables.settled(table.name)
     except NotReady as error:
         raise ArchiveBusy(f"{error}; restore again") from error
     except (NotOurs, TableUnusable) as error:
         raise ArchiveFailed(str(error)) from error
 
 
-def _spec(entry: Entry, parts: Exporter, tags: Mapping[str, str]) -> TableSpec:
-    """What the period's table is made with; the least there is for a stream of which no policy is recorded."""
-    stream = parts.stream(entry.stream)
+def _spec(entry: Entry, exporter: Exporter, tags: Mapping[str, str]) -> TableSpec:
+    """The specification of the period's table; without a recorded policy of its stream, the layout alone."""
+    stream = exporter.stream(entry.stream)
     if stream is None:
         return TableSpec(entry.table, None, None, TableClass.STANDARD, tags, entry.layout.indexes)
-    return filling_spec(entry, stream, level_for(entry, stream, parts.clock.now()), tags)
+    return filling_spec(entry, stream, level_for(entry, stream, exporter.clock.now()), tags)
 
 
-def _recover(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) -> None:
-    """Point-in-time recovery, if the stream's tables have it, once the table is whole."""
+def _enable_recovery(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) -> None:
+    """Enable point-in-time recovery of the complete table if the stream's tables have it."""
     stream = restorer.archive.stream(entry.stream)
     if stream is None or not stream.table.point_in_time_recovery:
         return
@@ -156,14 +164,15 @@ def _recover(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) -
                 if not error.transient:
                     raise ArchiveFailed(f"point-in-time recovery of {name} is refused: {error}") from error
                 if remaining() < 2 * _POLL_SECONDS:
-                    raise ArchiveBusy(f"table {name} is whole, but {error}; restore again") from error
+                    raise ArchiveBusy(f"table {name} is complete, but {error}; restore again") from error
                 restorer.archive.clock.sleep(_POLL_SECONDS)
 
 
 def _write(part: Part, entry: Entry, restorer: Restorer, remaining: Callable[[], float]) -> None:
+    """Write a part's events into the table; ArchiveBusy if not all of them were written in time."""
     body = restorer.archive.objects.get(part.key)
     if sha256(body).hexdigest() != part.sha256:
-        raise ArchiveMismatch(f"{part.key} is not what was written")
+        raise ArchiveMismatch(f"{part.key} differs from the bytes that were written")
     clock = restorer.archive.clock
     items = iter(restorer.archive.format.items(body, entry.layout))
     place = Place(entry.stream, entry.period.label, entry.table, entry.layout)
@@ -180,46 +189,50 @@ def _write(part: Part, entry: Entry, restorer: Restorer, remaining: Callable[[],
 
 
 def _compare(
-    manifest: Manifest, entry: Entry, parts: Exporter, start: Position, remaining: Callable[[], float]
+    manifest: Manifest, entry: Entry, exporter: Exporter, start: Position, remaining: Callable[[], float]
 ) -> Position | None:
-    """Scan the table against the manifest; tells where to go on if the time is up before."""
+    """Compare the table with the manifest by a scan; returns where to go on if the time is up before its end."""
     after, items, digest = start.after, start.items, start.digest
     while True:
         if remaining() < _PART_SECONDS:
             return Position(len(manifest.parts), after, items, digest)
         try:
-            page = parts.source.page(entry.table, segment=0, segments=1, after=after, limit=None)
+            page = exporter.source.page(entry.table, segment=0, segments=1, after=after, limit=None)
         except TableThrottled:
-            parts.clock.sleep(_POLL_SECONDS)
+            exporter.clock.sleep(_POLL_SECONDS)
             continue
-        facts = parts.format.page_facts(parts.completer.whole(page.items, entry.table))
-        items, digest = items + facts.items, joined((digest, facts.hex))
+        facts = exporter.format.page_facts(exporter.completer.whole(page.items, entry.table))
+        items, digest = items + facts.items, join_digests((digest, facts.hex))
         after = page.after
         if after is None:
             break
     if (items, digest) != (manifest.events, manifest.digest):
-        raise ArchiveMismatch(f"{entry.table} holds {items} events, its manifest {manifest.events}, or others")
+        expected = f"its manifest {manifest.events} events, or other events"
+        raise ArchiveMismatch(f"{entry.table} holds {items} events, {expected}")
     return None
 
 
 def _open(entry: Entry, restorer: Restorer, owner: str, keep_until: datetime, remaining: Callable[[], float]) -> Entry:
-    """Give the period to the lifecycle again, between two of its runs: one under way would not know of it."""
-    parts = restorer.archive
+    """Return the period to the lifecycle between two of its runs: a run that has begun would not see the period."""
+    exporter = restorer.archive
     while True:
         length = min(timedelta(seconds=max(remaining(), _POLL_SECONDS)), LEASE_MOST)
-        with leased(parts.catalog, LEASE, owner, parts.clock.now(), length) as held:
-            if held:
-                _lower_horizon(entry, parts)
-                # What the lifecycle saw was the table of the time before.
-                parts.catalog.note(entry, Seen(None, None, _spec(entry, parts, {}).table_class))
-                return parts.catalog.move(entry, State.CLOSED, expected=(State.RESTORING,), keep_until=keep_until)
+        with leased(exporter.catalog, LEASE, owner, exporter.clock.now(), length) as is_owner:
+            if is_owner:
+                _lower_horizon(entry, exporter)
+                # The catalog's last observation describes the table before it was deleted.
+                exporter.catalog.note(entry, Seen(None, None, _spec(entry, exporter, {}).table_class))
+                return exporter.catalog.move(entry, State.CLOSED, expected=(State.RESTORING,), keep_until=keep_until)
         if remaining() < 2 * _POLL_SECONDS:
             raise ArchiveBusy("the lifecycle is at work; restore again")
-        parts.clock.sleep(_POLL_SECONDS)
+        exporter.clock.sleep(_POLL_SECONDS)
 
 
-def _lower_horizon(entry: Entry, parts: Exporter) -> None:
-    """Let the lifecycle's runs begin to look at this period, if they begin later. A run under way may raise it once more."""
-    horizon = parts.catalog.horizon(entry.stream)
+def _lower_horizon(entry: Entry, exporter: Exporter) -> None:
+    """Let the lifecycle's runs start at this period, if they start later.
+
+    A run that has begun may raise the horizon again.
+    """
+    horizon = exporter.catalog.horizon(entry.stream)
     if horizon is not None and horizon > entry.period.start:
-        parts.catalog.set_horizon(entry.stream, entry.period.start)
+        exporter.catalog.set_horizon(entry.stream, entry.period.start)

@@ -15,7 +15,7 @@ from tidetable.times import from_text, to_text
 
 PartitionBy = Literal["time", "series"]
 ShardBy = Literal["id", "series"]
-# What the sort key of an event's newest version begins with, if every version is kept.
+# The prefix of the sort key of an event's newest version, if the layout keeps every version.
 NEWEST = "v0#"
 
 
@@ -31,9 +31,9 @@ class Layout:
     """A period table's key schema, frozen when the table is created.
 
     ``bucket`` (whole seconds, dividing the period) is the slice that forms the logical partition when partitioned by
-    time, and 0 when partitioned by series. ``shards`` is the number of suffixes of each logical partition. ``versioned`` keeps
-    every version of an event, the newest under a sort key that begins with ``v0#``; ``parts`` says that the table has another
-    beside it, for what does not go into an event's item.
+    time, and 0 when partitioned by series. ``shards`` is the number of suffixes of each logical partition.
+    ``versioned`` keeps every version of an event, the newest under a sort key that begins with ``v0#``; ``parts`` says
+    that the table has a second table beside it, for the chunks of large values.
     """
 
     partition_by: PartitionBy
@@ -45,7 +45,7 @@ class Layout:
     parts: bool = False
 
     def key_of(self, event: Event) -> Key:
-        """Where the event is, or would be, in its period's table."""
+        """The key of the event in its period's table, whether the event is stored or not."""
         return Key(*self._keys(event, to_text(event.time)))
 
     def _keys(self, event: Event, stamp: str) -> tuple[str, str]:
@@ -65,7 +65,7 @@ class Layout:
         return f"{start}#{suffix}", f"{stamp}#{series}#{id}"
 
     def partition(self, time: datetime, series: str, suffix: int) -> str:
-        """The partition key of a suffix: of the bucket that holds the time, or of the series."""
+        """The partition key of a suffix and of the bucket that holds the time, or of the series."""
         return f"{self.logical(time, series)}#{suffix}"
 
     def logical(self, time: datetime, series: str) -> str:
@@ -73,24 +73,29 @@ class Layout:
         return to_text(self.bucket_start(time)) if self.partition_by == "time" else escape(series)
 
     def sort_key(self, time: datetime, series: str, id: str) -> str:
-        """The sort key, which is also the event's place in the order of every answer."""
+        """The sort key, which also decides the event's position in every answer."""
         if self.partition_by == "time":
             return f"{self.edge(time)}#{escape(series)}#{escape(id)}"
         return f"{self.edge(time)}#{escape(id)}"
 
     def across(self, series: str | None) -> Layout:
-        """The layout whose sort keys are in the order of events of one series, or of all series: then they name it, too."""
+        """The layout whose sort keys order the events of one series.
+
+        For None of all series, so they name the series, too.
+        """
         return self if series is not None or self.partition_by == "time" else replace(self, partition_by="time")
 
     def edge(self, time: datetime) -> str:
-        """What sorts before the sort key of every event of the time, and after those of the times before."""
+        """The text that sorts before the sort keys of all events of the time,
+        and after the sort keys of earlier times.
+        """
         return NEWEST + to_text(time) if self.versioned else to_text(time)
 
     def bucket_start(self, time: datetime) -> datetime:
         """The start of the bucket that holds the time.
 
-        Buckets divide an hour or a whole number of them into a day, and every period starts on such an edge counted from
-        midnight UTC, so a bucket never straddles two periods.
+        Buckets divide an hour or a whole number of them into a day, and every period starts on such an edge counted
+        from midnight UTC, so a bucket never straddles two periods.
         """
         midnight = time.replace(hour=0, minute=0, second=0, microsecond=0)
         return midnight + timedelta(seconds=(time - midnight) // timedelta(seconds=self.bucket) * self.bucket)
@@ -103,9 +108,11 @@ class Layout:
         return range(self.shards)
 
     def item_of(self, event: Event, stamp: str | None = None, at: int = 0) -> Item:
-        """The event as an item: its key says series, time and id, so only ``data`` and the keys of indexes are stored besides.
+        """The event as an item: the key holds series, time and id, so the item stores only ``data`` and the keys of
+        indexes.
 
-        ``stamp`` is the text of its time, if it is at hand; ``at`` when it was accepted, in epoch milliseconds.
+        ``stamp`` is the text of the event's time, if the caller has it; ``at`` is when it was accepted, in epoch
+        milliseconds.
         """
         pk, sk = self._keys(event, to_text(event.time) if stamp is None else stamp)
         item = {"pk": pk, "sk": sk, "at": at, "data": event.data}
@@ -115,20 +122,23 @@ class Layout:
 
     @property
     def replica(self) -> Index | None:
-        """The index that has the table's own keys, if there is one."""
+        """The index that has the table's own keys; None if the layout has no such index."""
         return next((index for index in self.indexes if index.replica), None)
 
     def event_of(self, item: Item) -> Event:
-        """The event of an item that ``item_of`` made, whichever version it is; without data if that is kept elsewhere."""
+        """The event of an item that ``item_of`` returned, in any version.
+
+        Without data if the data is kept elsewhere.
+        """
         time, series, id = self.names_of(item)
         return Event(series=series, time=from_text(time), id=id, data=item.get("data", {}))
 
     def names_of(self, item: Item) -> tuple[str, str, str]:
-        """The text of its time, the series and the id of an item's event: all that its key says."""
+        """The text of the time, the series and the id of an item's event, from its key."""
         return self.names(item["pk"], item["sk"])
 
     def names(self, pk: str, sk: str) -> tuple[str, str, str]:
-        """The same from a partition key and a sort key."""
+        """The text of the time, the series and the id of an event, from a partition key and a sort key."""
         names = sk.split("#")
         if self.versioned:
             del names[0]
@@ -144,6 +154,6 @@ class Layout:
 
 @lru_cache(maxsize=4096)
 def _bucket_of_minute(minute: str, bucket: int) -> str:
-    """The start of the bucket of whole minutes that holds a minute: the same for many events."""
+    """The start of the bucket of whole minutes that holds a minute; cached, as many events share it."""
     seconds = (int(minute[11:13]) * 3600 + int(minute[14:16]) * 60) // bucket * bucket
     return f"{minute[:10]}T{seconds // 3600:02d}:{seconds // 60 % 60:02d}:00.000000Z"

@@ -24,8 +24,8 @@ _LONGEST_KEY = 1024
 _PLAIN_ASCII = bytes(code for code in range(ord(" "), ord("~") + 1) if chr(code) not in '"\\')
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _BETWEEN, _ENCODED_BETWEEN = "\xff\xff\xff", "____"
-# The end of a key of each length, filled up, and the beginning of the next. Two quotes and a bracket are a group, so the key
-# alone decides how much is missing.
+# The end of a key of each length, filled up, and the beginning of the next. Two quotes and a bracket are a group, so
+# the key alone decides how much is missing.
 _BETWEEN_KEYS = [f'"]{_FILL[length % 3]}{_BETWEEN}"' for length in range(_LONGEST_KEY + 1)]
 
 
@@ -35,8 +35,8 @@ def ref_text(stream: str, label: str, pk: str, sk: str) -> str:
 
 
 def ref_texts(stream: str, labels: Sequence[str], pks: Sequence[str], sks: Sequence[str]) -> list[str]:
-    """The same of several events, given as columns: their periods' labels, their partition keys, their sort keys."""
-    heads = {place: ref_head(stream, *place) for place in set(zip(labels, pks, strict=True))}
+    """The refs of several events as URL-safe text, from columns: labels of periods, partition keys, sort keys."""
+    heads = {partition: ref_head(stream, *partition) for partition in set(zip(labels, pks, strict=True))}
     whole = "".join(sks)
     tails = ref_tails(sks, plain=whole.isascii() and is_plain(whole))
     return list(map(add, map(heads.__getitem__, zip(labels, pks, strict=True)), tails))
@@ -44,26 +44,27 @@ def ref_texts(stream: str, labels: Sequence[str], pks: Sequence[str], sks: Seque
 
 @lru_cache(maxsize=1024)
 def ref_head(stream: str, label: str, pk: str) -> str:
-    """What the refs of a partition have in common, filled up with spaces to whole groups of Base64."""
+    """The common beginning of a partition's refs, padded with spaces to whole groups of Base64."""
     raw = msgspec.json.encode((_VERSION, stream, label, pk))[:-1] + b","
     return b2a_base64(raw + b" " * (-len(raw) % 3), newline=False).translate(_URL_SAFE).decode()
 
 
 def ref_tail(sk: str) -> str:
-    """What is an event's own in its ref."""
+    """The end of an event's ref, which differs between the events of a partition."""
     return b2a_base64(_tail(sk).encode(), newline=False).translate(_URL_SAFE).decode()
 
 
 def ref_tails(sks: Sequence[str], *, plain: bool) -> list[str]:
-    """The same of several events, encoded at once; ``plain`` keys are ASCII, and stand in JSON as they are."""
+    """The ends of several refs, encoded at once; ``plain`` keys are ASCII, and need no escape in JSON."""
     if not plain and not "".join(sks).isascii():
         return [ref_tail(sk) for sk in sks]
     if not sks:
         return []
-    # Three bytes of ones become four times the last digit. ASCII never does: the first bit of each of its bytes is a zero.
+    # Three bytes of ones become four times the last digit. ASCII never becomes that: the first bit of its bytes is
+    # zero.
     if plain:
-        # What stands between two keys depends on the length of the first alone, so it is put between them without a step of
-        # Python's for each.
+        # The text between two keys depends on the length of the first key alone, so slices insert it without a loop in
+        # Python.
         pieces = [""] * (2 * len(sks))
         pieces[0::2] = sks
         pieces[1::2] = map(_BETWEEN_KEYS.__getitem__, map(len, sks))
@@ -75,7 +76,7 @@ def ref_tails(sks: Sequence[str], *, plain: bool) -> list[str]:
 
 
 def is_plain(text: str) -> bool:
-    """Whether text stands in JSON as it is; some may that this denies."""
+    """Whether text certainly needs no escape in JSON; False for some texts that need none, either."""
     if text.isascii():
         # In a fifth of the time.
         return not text.encode().translate(None, _PLAIN_ASCII)
@@ -83,7 +84,7 @@ def is_plain(text: str) -> bool:
 
 
 def _tail(sk: str) -> str:
-    """The end of a ref's JSON, filled up with spaces to whole groups of Base64 so that it needs no padding."""
+    """The end of a ref's JSON, padded with spaces to whole groups of Base64."""
     text = f"{quoted(sk)}]"
     return text + _FILL[(len(text) if text.isascii() else len(text.encode())) % 3]
 
@@ -108,7 +109,7 @@ class Ref:
             version, stream, label, pk, sk = msgspec.json.decode(raw, type=tuple[int, str, str, str, str])
             ref = cls(stream=stream, period=from_label(label), key=Key(pk, sk))
         except (ValueError, InvalidName) as error:
-            raise InvalidRef("this is no ref: use one that the API answered, whole and unchanged") from error
+            raise InvalidRef("this is not a ref: use a ref that the API answered, whole and unchanged") from error
         if version != _VERSION or not (0 < len(pk.encode()) <= 2048 and 0 < len(sk.encode()) <= 1024):
-            raise InvalidRef("this is no ref: use one that the API answered, whole and unchanged")
+            raise InvalidRef("this is not a ref: use a ref that the API answered, whole and unchanged")
         return ref

@@ -1,8 +1,9 @@
-"""Series and ids inside keys: escaped so that ``#`` separates and nothing else does."""
+"""Series and ids inside keys: escaped so that every ``#`` is a separator."""
 
 from __future__ import annotations
 
-# A sort key holds 27 characters of time, two separators and both names: 27 + 2 + 2 * 480 stays within DynamoDB's 1,024 bytes.
+# A sort key holds 27 characters of time, two separators and both names: 27 + 2 + 2 * 480 stays within DynamoDB's 1,024
+# bytes.
 MAX_NAME_BYTES = 480
 
 
@@ -14,5 +15,5 @@ def escape(name: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """The name that ``escape`` was given."""
+    """The inverse of ``escape``."""
     return text.replace("%23", "#").replace("%25", "%") if "%" in text else text

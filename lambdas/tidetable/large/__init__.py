@@ -1,4 +1,4 @@
-"""Large values: how an event that does not fit its item, or should not, is packed, and made whole again."""
+"""Large values: packing an event that does not fit its item, or should not, and completing it again."""
 
 from tidetable.large.pack import Packer, Place
 from tidetable.large.whole import Unpacker, Wholes

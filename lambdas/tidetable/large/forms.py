@@ -1,9 +1,9 @@
-"""What an item has in place of ``data``, or beside it.
+"""The forms in which an item keeps its data: attributes in place of ``data``, or beside it.
 
 ``z``      all of ``data`` as JSON, compressed
-``out``    where all of it is kept outside of the item: ``{"v": version, "n": parts, "b": bytes}`` in the table of parts, or
-           ``{"o": key, "b": bytes}`` in S3
-``cold``   where the stream's cold fields are kept, while the others are in ``data``: of the first form
+``out``    where all of ``data`` is kept outside of the item: ``{"v": version, "n": chunks, "b": bytes}`` in the table of
+           chunks (its name ends in ``.parts``), or ``{"o": key, "b": bytes}`` in S3
+``cold``   where the stream's cold fields are kept, while ``data`` has the others: in the table of chunks
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import Any
 from tidetable.events import Item
 from tidetable.keys import Key
 
-# AWS: 400 KB an item; some is left for the key and the names of attributes.
-PART_BYTES = 390_000
-# An answer holds at least one event, and may grow to twice its size when it is escaped. AWS: 6 MB an answer.
+# AWS: an item has at most 400 KB; the rest is for the key and the attributes' names.
+CHUNK_BYTES = 390_000
+# An answer holds at least one event, and may grow to twice its size when it is escaped. AWS: an answer has at most 6
+# MB.
 MAX_EVENT_BYTES = 2_500_000
 
 
@@ -26,8 +27,8 @@ def version_of(payload: bytes) -> str:
     return sha256(payload).hexdigest()[:24]
 
 
-def part_key(key: Key, version: str, number: int) -> str:
-    """The key of a part: ``<parent key>#<version>#<n>``. All versions of an event have one parent key."""
+def chunk_key(key: Key, version: str, number: int) -> str:
+    """The key of a chunk: ``<parent key>#<version>#<n>``. All versions of an event have one parent key."""
     return f"{key.pk}#{stem(key.sk)}#{version}#{number}"
 
 
@@ -42,17 +43,17 @@ def earlier_keys(item: Item) -> list[Key]:
     return [Key(item["pk"], f"v{number}#{stem(item['sk'])}") for number in range(count - 1, 0, -1)]
 
 
-def part_keys(item: Item, marker: Any) -> list[str]:
-    """The keys of a marker's parts, in order."""
+def chunk_keys(item: Item, marker: Any) -> list[str]:
+    """The keys of a marker's chunks, in order."""
     key = Key(item["pk"], item["sk"])
-    return [part_key(key, marker["v"], number) for number in range(int(marker["n"]))]
+    return [chunk_key(key, marker["v"], number) for number in range(int(marker["n"]))]
 
 
-def pieces(payload: bytes) -> Sequence[bytes]:
-    """A payload in parts that are items each."""
-    return [payload[start : start + PART_BYTES] for start in range(0, len(payload), PART_BYTES)]
+def split_payload(payload: bytes) -> Sequence[bytes]:
+    """Split a payload into chunks that each fit an item."""
+    return [payload[start : start + CHUNK_BYTES] for start in range(0, len(payload), CHUNK_BYTES)]
 
 
 def blob_prefix(stream: str, label: str = "") -> str:
-    """Where the objects of a stream's period are, or of all of its periods."""
+    """The prefix of the objects of a stream's period; without a label, of all of its periods."""
     return f"large/stream={stream}/period={label}/" if label else f"large/stream={stream}/"

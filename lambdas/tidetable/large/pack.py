@@ -1,4 +1,4 @@
-"""Packing: an event's item made small enough, or cheaper. AWS names three remedies for large items, and these are they."""
+"""Packing: making an event's item small enough, or cheaper, by AWS's three remedies for large items."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from tidetable.config import Stream
 from tidetable.events import Item
 from tidetable.exact import encode_json
 from tidetable.keys import Key, Layout
-from tidetable.large.forms import MAX_EVENT_BYTES, blob_prefix, part_key, pieces, version_of
+from tidetable.large.forms import MAX_EVENT_BYTES, blob_prefix, chunk_key, split_payload, version_of
 from tidetable.names import parts_table
 from tidetable.ports import Blob, Compressor, Put
 from tidetable.values import MAX_ITEM_BYTES, item_bytes
 
 _UNIT = 1024
-# What a version kept may still gain: its number, and the digests of those before it.
+# A kept version may still gain so much: its number, and the digests of the versions before it.
 _GROWTH = 1_024
-# A second version of N KB is one transaction that writes both items under one partition key: 4 N units, after the N of the
-# condition that failed. A partition takes 1,000 units per second, so beyond 200 KB it would never be written.
+# A second version of N KB is one transaction that writes both items under one partition key: 4 N units, after the N of
+# the condition that failed. A partition takes 1,000 units per second, so beyond 200 KB it would never be written.
 _VERSION_BYTES = 100_000
-# What stays in the item although its data is outside: keys, and what indexes hold once more.
+# The limit of an item whose data is outside: it keeps its keys, and the copies of fields for indexes.
 _VERSION_BARE_BYTES = 160_000
 
 
 class Place(NamedTuple):
-    """Where an item goes."""
+    """The table that an item is written to, and its period."""
 
     stream: str
     label: str
@@ -37,7 +37,7 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class Packer:
-    """Packs the events of one stream by its policy. ``unique`` names objects, each only once."""
+    """Packs the events of one stream by its policy. ``unique`` returns a new object name at every call."""
 
     compress_above: int | None
     beyond: str
@@ -52,92 +52,101 @@ class Packer:
 
     @property
     def packs(self) -> bool:
-        """Whether there is any remedy for what is larger than an item."""
+        """Whether the policy has a remedy for an event that is larger than an item."""
         return self.beyond != "refuse" or self.compress_above is not None or bool(self.cold)
 
     @property
     def plain(self) -> int:
-        """Up to how many bytes an item needs no look: it stays as it is."""
+        """An item of at most so many bytes stays as it is, and need not be packed."""
         return -1 if self.cold else self.compress_above or MAX_ITEM_BYTES - _GROWTH
 
     def put(self, item: Item, place: Place) -> Put | None:
-        """An item that has all of its data as a put that may be sent; None if it is too large for the policy."""
-        packed, parts = self._without_cold(item, place, self.cold)
+        """Pack an item that has all of its data into a put; None if it is too large for the policy."""
+        packed, chunks = self._split_cold(item, place, self.cold)
         size = item_bytes(packed)
         versioned = place.layout.versioned
         limit = _VERSION_BYTES if versioned else MAX_ITEM_BYTES
         above = self.compress_above
         if size <= limit and (above is None or size <= max(above, _UNIT)):
-            return Put(place.table, packed, parts)
+            return Put(place.table, packed, chunks)
         if above is None and self.beyond == "refuse" and not (versioned and size <= MAX_ITEM_BYTES):
             return None
         text = encode_json(packed["data"])
         if len(text) > MAX_EVENT_BYTES:
             return None
         if size <= limit and above is not None and len(text) <= above:
-            return Put(place.table, packed, parts)
+            return Put(place.table, packed, chunks)
         payload = self.compressor.compress(text)
         smaller = {**_dataless(packed), "z": payload}
         after = item_bytes(smaller)
         # Every index that the event is in pays for the same bytes.
         if -(-after // _UNIT) < -(-size // _UNIT) and after <= limit:
-            return Put(place.table, smaller, parts)
+            return Put(place.table, smaller, chunks)
         if size <= limit:
-            return Put(place.table, packed, parts)
+            return Put(place.table, packed, chunks)
         beyond = self.beyond if place.layout.parts or self.beyond != "chunks" else "refuse"
         if versioned and beyond == "refuse" and min(size, after) <= MAX_ITEM_BYTES - _GROWTH:
-            # It would fit an item, so it is not what the policy refuses.
+            # It would fit an item, so the policy does not refuse it.
             beyond = "chunks" if place.layout.parts else "s3"
-        # What indexes hold of it stays in the item, whatever becomes of its data.
+        # The copies of fields for indexes stay in the item, wherever its data goes.
         if beyond == "refuse" or item_bytes(_dataless(packed)) > (_VERSION_BARE_BYTES if versioned else limit) - _UNIT:
             return None
-        return self._outside(packed, text, payload, place, parts, beyond)
+        return self._put_outside(packed, text, payload, place, chunks, beyond)
 
     def put_again(self, item: Item, place: Place) -> Put:
-        """A whole item of an archive, packed as it was before; in a table of another kind, in S3."""
+        """Pack a whole item of an archive as it was packed before.
+
+        In S3 if the table has no table of chunks beside it.
+        """
         how = item.get("packed", {})
         bare = {name: value for name, value in item.items() if name != "packed"}
-        packed, parts = self._without_cold(bare, place, how.get("cold", ()))
+        packed, chunks = self._split_cold(bare, place, how.get("cold", ()))
         form = how.get("data")
         if form is None:
-            return Put(place.table, packed, parts)
+            return Put(place.table, packed, chunks)
         text = encode_json(packed["data"])
         payload = self.compressor.compress(text)
         if form == "z":
-            return Put(place.table, {**_dataless(packed), "z": payload}, parts)
+            return Put(place.table, {**_dataless(packed), "z": payload}, chunks)
         beyond = "chunks" if form == "chunks" and place.layout.parts else "s3"
-        return self._outside(packed, text, payload, place, parts, beyond)
+        return self._put_outside(packed, text, payload, place, chunks, beyond)
 
-    def _without_cold(self, item: Item, place: Place, cold: Sequence[str]) -> tuple[Item, tuple[Put, ...]]:
-        """The item without its cold fields, and the parts that hold them."""
+    def _split_cold(self, item: Item, place: Place, cold: Sequence[str]) -> tuple[Item, tuple[Put, ...]]:
+        """Split an item into the item without its cold fields, and the puts of the chunks that hold them."""
         data = item["data"]
-        held = {name: data[name] for name in cold if name in data}
-        if not held or not place.layout.parts:
+        cold_data = {name: data[name] for name in cold if name in data}
+        if not cold_data or not place.layout.parts:
             return item, ()
-        text = encode_json(held)
-        marker, parts = self._parts(item, text, self.compressor.compress(text), place)
-        warm = {name: value for name, value in data.items() if name not in held}
-        return {**item, "data": warm, "cold": marker}, parts
+        text = encode_json(cold_data)
+        marker, chunks = self._put_chunks(item, text, self.compressor.compress(text), place)
+        warm = {name: value for name, value in data.items() if name not in cold_data}
+        return {**item, "data": warm, "cold": marker}, chunks
 
-    def _outside(
-        self, item: Item, text: bytes, payload: bytes, place: Place, parts: tuple[Put, ...], beyond: str
+    def _put_outside(
+        self, item: Item, text: bytes, payload: bytes, place: Place, cold_chunks: tuple[Put, ...], beyond: str
     ) -> Put:
-        """The item with all of its data elsewhere: in chunks, or in S3."""
+        """The put of an item whose data goes elsewhere: to chunks, or to S3."""
         bare = _dataless(item)
         if beyond == "chunks":
-            marker, chunks = self._parts(item, text, payload, place)
-            return Put(place.table, {**bare, "out": marker}, (*parts, *chunks))
+            marker, chunks = self._put_chunks(item, text, payload, place)
+            return Put(place.table, {**bare, "out": marker}, (*cold_chunks, *chunks))
         owner = Key(item["pk"], item["sk"])
         name = sha256(f"{owner.pk}\n{owner.sk}".encode()).hexdigest()[:32]
         key = f"{blob_prefix(place.stream, place.label)}{name}/{self.unique()}"
-        return Put(place.table, {**bare, "out": {"o": key, "b": len(text)}}, parts, Blob(key, payload, owner))
+        marker = {"o": key, "b": len(text)}
+        return Put(place.table, {**bare, "out": marker}, cold_chunks, Blob(key, payload, owner))
 
-    def _parts(self, item: Item, text: bytes, payload: bytes, place: Place) -> tuple[dict[str, Any], tuple[Put, ...]]:
+    def _put_chunks(
+        self, item: Item, text: bytes, payload: bytes, place: Place
+    ) -> tuple[dict[str, Any], tuple[Put, ...]]:
+        """The marker of a payload, and the puts of its chunks."""
         version = version_of(payload)
         key = Key(item["pk"], item["sk"])
         table = parts_table(place.table)
-        chunks = pieces(payload)
-        puts = tuple(Put(table, {"pk": part_key(key, version, n), "b": one}) for n, one in enumerate(chunks))
+        chunks = split_payload(payload)
+        puts = tuple(
+            Put(table, {"pk": chunk_key(key, version, number), "b": chunk}) for number, chunk in enumerate(chunks)
+        )
         return {"v": version, "n": len(chunks), "b": len(text)}, puts
 
 

@@ -1,21 +1,23 @@
-"""The sweep: objects that no item refers to any more are found and removed, and all of a period that is gone.
+"""The sweep: it removes the objects of deleted periods, and the objects to which no item refers.
 
-An object is written before its item, so one without an item is either about to get it or was left by a failure or a newer
-version of the event. Which of both it is only time tells: nothing younger than the grace is touched.
+An object is written before its item. An object without an item may get its item in a moment; or the write failed, or a
+newer version of the event replaced it. Only time separates these cases, so the sweep never touches an object younger
+than the grace.
 
-First comes what costs one look for a whole period: objects of deleted periods, and archives that the bucket's rules deleted.
-Then the objects of live periods are compared with their items, one by one, from where the run before it ended.
+The sweep begins with the checks that cost one request per period: objects of deleted periods, and archives that the
+bucket's rules deleted. Then it compares the objects of live periods with their items, from where the previous run
+ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from itertools import count, islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import msgspec
 
@@ -23,61 +25,27 @@ from tidetable.catalog import Entry, State
 from tidetable.config import Config
 from tidetable.errors import StaleEntry, TableMissing
 from tidetable.expired import expiry_of
-from tidetable.keys import Key
 from tidetable.large.forms import blob_prefix, earlier_keys
+from tidetable.large.ports import Notes, Store, Stored
 from tidetable.lifecycle.known import known_streams
 from tidetable.periods import from_label
 from tidetable.ports import Catalog, Clock, EventStore, Pools
 
-# An object's item follows within the time of a request. A day leaves room for every clock that may be wrong.
+# An object's item follows within the time of a request. A day leaves room for clocks that are wrong.
 GRACE = timedelta(days=1)
 POSITION_KEY = "large/_sweep.json"
 _BATCH = 100
-# A look at an object takes S3 20 to 30 ms: so many at a time.
+# S3 answers a HeadObject in 20 to 30 ms, so many requests run side by side.
 CONCURRENCY = 16
-# After so many batches the position is noted: a run that is killed loses no more.
+# The position is noted after so many batches: a run that is killed loses no more.
 _NOTE_EVERY = 10
-# With less time left than this the sweep ends; the next one goes on.
+# The sweep ends with less time left than this; the next sweep goes on.
 _RESERVE = 20.0
-
-
-class Stored(NamedTuple):
-    """An object that is there."""
-
-    key: str
-    size: int
-    written: datetime
-
-
-class Store(Protocol):
-    """The bucket's large values, as the sweep sees them."""
-
-    def stored(self, prefix: str, after: str = "") -> Iterable[Stored]:
-        """Every object under a prefix whose key comes after another, in the order of keys."""
-        ...
-
-    def folders(self, prefix: str) -> Iterable[str]:
-        """What comes after the prefix up to the next slash, each once, in order."""
-        ...
-
-    def owner(self, key: str) -> Key | None:
-        """The key of the item that an object belongs to; None if it does not say."""
-        ...
-
-    def delete(self, keys: Sequence[str]) -> None: ...
-
-
-class Notes(Protocol):
-    """The bucket's small objects, and the sizes of its archives."""
-
-    def find(self, key: str) -> bytes | None: ...
-    def put(self, key: str, body: bytes) -> None: ...
-    def sizes(self, prefix: str) -> Mapping[str, int]: ...
 
 
 @dataclass(slots=True)
 class Sweeper:
-    """What sweeping needs."""
+    """The ports and settings of the sweep."""
 
     config: Config
     catalog: Catalog
@@ -89,7 +57,7 @@ class Sweeper:
 
 
 class Position(msgspec.Struct, frozen=True):
-    """How far a sweep over the live periods is: the stream, and the last key that was looked at in it."""
+    """The position of a sweep over the live periods: the stream, and the last key that was checked in it."""
 
     stream: str = ""
     key: str = ""
@@ -97,9 +65,10 @@ class Position(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Swept:
-    """What a sweep found: objects seen, and those removed with their bytes; ``unknown`` belong to nothing that is known.
+    """The report of a sweep: objects seen, and objects removed with their bytes; the periods of ``unknown`` are
+    unknown.
 
-    ``lapsed`` are archives that were found to be deleted by the bucket's rules, ``failures`` what could not be looked at.
+    ``lapsed`` counts archives that the bucket's rules deleted; ``failures`` names objects that could not be checked.
     """
 
     dry_run: bool
@@ -114,20 +83,21 @@ class Swept:
     failures: list[str] = field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
-        """The report as JSON; of the keys it has the first few."""
+        """The report as JSON, with the first 20 keys and failures."""
         names = ("dry_run", "seen", "orphans", "expired", "bytes", "unknown", "lapsed", "finished")
         first = {"keys": self.keys[:20], "failures": self.failures[:20]}
         return {name: getattr(self, name) for name in names} | first
 
 
-def sweep(parts: Sweeper, remaining: Callable[[], float], *, dry_run: bool = False) -> Swept:
-    """Remove what no item refers to, of every stream, as far as the time goes. Safe to run at any time, and twice.
+def sweep(sweeper: Sweeper, remaining: Callable[[], float], *, dry_run: bool = False) -> Swept:
+    """Remove the objects of every stream to which no item refers, as far as the time allows. Safe at any time, and
+    twice.
 
-    A run goes on where the one before it ended; a dry run begins at the beginning, and leaves no note. What cannot be looked at
-    is reported, and keeps no other object from being swept.
+    A run goes on where the previous run ended; a dry run starts at the beginning, and notes no position. Objects that
+    cannot be checked are reported, and the sweep of the others goes on.
     """
-    run = _Run(parts, remaining, Swept(dry_run))
-    with parts.pools(CONCURRENCY) as run.pool:
+    run = _Run(sweeper, remaining, Swept(dry_run))
+    with sweeper.pools(CONCURRENCY) as run.pool:
         if run.remove_expired():
             run.remove_orphans()
     return run.swept
@@ -138,19 +108,20 @@ class _Run:
 
     pool: Executor
 
-    def __init__(self, parts: Sweeper, remaining: Callable[[], float], swept: Swept) -> None:
-        self._parts = parts
+    def __init__(self, sweeper: Sweeper, remaining: Callable[[], float], swept: Swept) -> None:
+        self._sweeper = sweeper
         self._remaining = remaining
         self.swept = swept
-        self._edge = parts.clock.now() - GRACE
+        self._newest_swept = sweeper.clock.now() - GRACE
         self._last: Position | None = None
-        # Removed streams have tables, archives and objects for a long time yet.
-        self._streams = sorted(known_streams(parts.config, parts.catalog, parts.clock.now()).config.streams)
+        # Removed streams still have tables, archives and objects for a long time.
+        known = known_streams(sweeper.config, sweeper.catalog, sweeper.clock.now())
+        self._streams = sorted(known.config.streams)
 
     def remove_expired(self) -> bool:
-        """Remove the objects of deleted periods, and note archives that are gone; False if the time is up."""
+        """Remove the objects of deleted periods, and note deleted archives; False if the time is up."""
         for stream in self._streams:
-            entries = {entry.period.label: entry for entry in self._parts.catalog.entries(stream, consistent=True)}
+            entries = {entry.period.label: entry for entry in self._sweeper.catalog.entries(stream, consistent=True)}
             for entry in entries.values():
                 if self._is_up():
                     return False
@@ -159,7 +130,7 @@ class _Run:
                 owner = entries.get(label)
                 if owner is not None and owner.state is not State.DELETED:
                     continue
-                for group in _groups(self._parts.objects.stored(blob_prefix(stream, label))):
+                for group in _groups(self._sweeper.objects.stored(blob_prefix(stream, label))):
                     if self._is_up():
                         return False
                     self.swept.seen += len(group)
@@ -170,19 +141,19 @@ class _Run:
         return True
 
     def remove_orphans(self) -> None:
-        """Remove the objects of live periods that no item refers to, from where the last run ended."""
-        start = Position() if self.swept.dry_run else self._noted()
+        """Remove the objects of live periods to which no item refers, from where the last run ended."""
+        start = Position() if self.swept.dry_run else self._read_position()
         numbers = count(1)
         for stream in [name for name in self._streams if name >= start.stream]:
             after = start.key if stream == start.stream else ""
             for label in self._labels(stream):
                 prefix = blob_prefix(stream, label)
-                # Keys of later periods begin with what sorts after all of this one's.
+                # Keys of later periods sort after all keys of this period.
                 if after > prefix and not after.startswith(prefix):
                     continue
                 if not self._is_live(stream, label):
                     continue
-                for group in _groups(self._parts.objects.stored(prefix, after)):
+                for group in _groups(self._sweeper.objects.stored(prefix, after)):
                     if self._is_up():
                         return
                     self.swept.seen += len(group)
@@ -193,7 +164,7 @@ class _Run:
         self._note(Position())
 
     def _is_up(self) -> bool:
-        """Whether the time is up; then it is noted how far the sweep is."""
+        """Whether the time is up; if it is, note the position of the sweep."""
         if self._remaining() >= _RESERVE:
             return False
         self.swept.finished = False
@@ -204,62 +175,62 @@ class _Run:
     def _attempt(self, what: str, act: Callable[[], None]) -> None:
         try:
             act()
-        except Exception as error:  # whatever it was, the other objects are swept
+        except Exception as error:  # the other objects are swept whatever the error
             self.swept.failures.append(f"{what}: {type(error).__name__}: {error}")
 
-    def _noted(self) -> Position:
-        found = self._parts.notes.find(POSITION_KEY)
+    def _read_position(self) -> Position:
+        stored = self._sweeper.notes.find(POSITION_KEY)
         try:
-            return msgspec.json.decode(found, type=Position) if found is not None else Position()
+            return msgspec.json.decode(stored, type=Position) if stored is not None else Position()
         except msgspec.DecodeError:
             return Position()
 
     def _note(self, position: Position) -> None:
         if not self.swept.dry_run:
-            self._parts.notes.put(POSITION_KEY, msgspec.json.encode(position))
+            self._sweeper.notes.put(POSITION_KEY, msgspec.json.encode(position))
 
     def _labels(self, stream: str) -> list[str]:
         """The labels of the stream's periods that have objects."""
-        names = self._parts.objects.folders(blob_prefix(stream))
+        names = self._sweeper.objects.folders(blob_prefix(stream))
         return [name.removeprefix("period=") for name in names]
 
     def _entry(self, stream: str, label: str) -> Entry | None:
-        """The period's entry as it is now: it may be archived or restored meanwhile."""
+        """The period's entry as it is now: it may have been archived or restored meanwhile."""
         try:
             start = from_label(label).start
         except ValueError:
             return None
-        found = self._parts.catalog.entries(stream, start, start, consistent=True)
-        return next((entry for entry in found if entry.period.label == label), None)
+        entries = self._sweeper.catalog.entries(stream, start, start, consistent=True)
+        return next((entry for entry in entries if entry.period.label == label), None)
 
     def _is_live(self, stream: str, label: str) -> bool:
-        """Whether items tell which objects are needed: not while a table waits to be deleted, or is being restored."""
+        """Whether the items show which objects are needed: not while a table awaits deletion or is being restored."""
         entry = self._entry(stream, label)
         return entry is not None and entry.live
 
     def _note_lapsed(self, entry: Entry) -> None:
-        """Say in the catalog that an archive is gone, once the bucket's rules have deleted it."""
-        facts, now = entry.archived, self._parts.clock.now()
-        expires = expiry_of(entry, self._parts.config)
+        """Note in the catalog that the bucket's rules have deleted an archive."""
+        facts, now = entry.archived, self._sweeper.clock.now()
+        expires = expiry_of(entry, self._sweeper.config)
         if facts is None or expires is None or now < expires or entry.state not in (State.ARCHIVED, State.DELETED):
             return
-        if self._parts.notes.sizes(facts.manifest.rpartition("/")[0] + "/"):
+        if self._sweeper.notes.sizes(facts.manifest.rpartition("/")[0] + "/"):
             return
         self.swept.lapsed += 1
         if not self.swept.dry_run:
-            gone = replace(facts, expired_at=expires)
+            lapsed = replace(facts, expired_at=expires)
             try:
-                self._parts.catalog.move(entry, entry.state, expected=(entry.state,), archive=gone)
+                self._sweeper.catalog.move(entry, entry.state, expected=(entry.state,), archive=lapsed)
             except StaleEntry:
-                return  # it is being restored, and would not be if its archive were gone
+                return  # the period is being restored, so its archive exists
 
     def _expire(self, group: Sequence[Stored]) -> None:
-        gone = [one for one in group if one.written <= self._edge]
-        self.swept.expired += len(gone)
-        self._remove(gone)
+        expired = [stored for stored in group if stored.written <= self._newest_swept]
+        self.swept.expired += len(expired)
+        self._remove(expired)
 
     def _sweep(self, stream: str, label: str, group: Sequence[Stored]) -> None:
-        old = [one for one in group if one.written <= self._edge]
+        old = [stored for stored in group if stored.written <= self._newest_swept]
         entry = self._entry(stream, label) if old else None
         if entry is None or not entry.live:
             return
@@ -267,26 +238,27 @@ class _Run:
         self.swept.orphans += len(orphans)
         self._remove(orphans)
 
-    def _remove(self, gone: Sequence[Stored]) -> None:
-        self.swept.bytes += sum(one.size for one in gone)
-        self.swept.keys += [one.key for one in gone]
-        if gone and not self.swept.dry_run:
-            self._parts.objects.delete([one.key for one in gone])
+    def _remove(self, objects: Sequence[Stored]) -> None:
+        keys = [stored.key for stored in objects]
+        self.swept.bytes += sum(stored.size for stored in objects)
+        self.swept.keys += keys
+        if keys and not self.swept.dry_run:
+            self._sweeper.objects.delete(keys)
 
     def _orphans(self, entry: Entry, objects: Sequence[Stored]) -> Iterator[Stored]:
-        """Those to which neither their item nor an earlier version of it refers."""
-        keys = self.pool.map(self._parts.objects.owner, [one.key for one in objects])
-        owners = dict(zip([one.key for one in objects], keys, strict=True))
-        store = self._parts.store
+        """The objects to which neither their item nor an earlier version of it refers."""
+        keys = [stored.key for stored in objects]
+        owners = dict(zip(keys, self.pool.map(self._sweeper.objects.owner, keys), strict=True))
+        store = self._sweeper.store
         try:
             items = store.get_many(entry.table, sorted({key for key in owners.values() if key is not None}))
             earlier = store.get_many(entry.table, [key for item in items.values() for key in earlier_keys(item)])
         except TableMissing:
-            return  # it goes at this moment; the next sweep knows
+            return  # the table is being deleted; the next sweep finds its period deleted
         referred = {item["out"]["o"] for item in (*items.values(), *earlier.values()) if "o" in item.get("out", {})}
-        for one in objects:
-            if owners[one.key] is not None and one.key not in referred:
-                yield one
+        for stored in objects:
+            if owners[stored.key] is not None and stored.key not in referred:
+                yield stored
 
 
 def _groups(stored: Iterable[Stored]) -> Iterator[list[Stored]]:

@@ -1,4 +1,4 @@
-"""Making whole: items with all of their data, wherever it is kept."""
+"""Completing items: fetching their data from wherever it is kept."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any, NamedTuple
 from tidetable.errors import TidetableError
 from tidetable.events import Item
 from tidetable.exact import decode_json
-from tidetable.large.forms import part_keys
+from tidetable.large.forms import chunk_keys
 from tidetable.names import parts_table
 from tidetable.ports import Compressor, EventStore, Values
 
-# Fetched at a time: the parts of as many events as may be in memory together.
+# The data of so many bytes is fetched at a time, as it is in memory together.
 _AT_ONCE_BYTES = 16_000_000
 
 
 class ValueMissing(TidetableError):
-    """Data that an item refers to is not there, or is damaged."""
+    """The data that an item refers to is missing or damaged."""
 
 
 class Wholes(NamedTuple):
-    """Items as they were sent, and those among them (by number) whose data is not to be had."""
+    """Items as they were sent; ``missing`` says by an item's number why its data could not be read."""
 
     items: Sequence[Item]
     missing: Mapping[int, str]
@@ -30,14 +30,17 @@ class Wholes(NamedTuple):
 
 @dataclass(slots=True)
 class Unpacker:
-    """Makes items whole."""
+    """Completes items: inflates compressed data, and fetches data that is kept elsewhere."""
 
     store: EventStore
     values: Values
     compressor: Compressor
 
     def inflated(self, item: Item) -> Item:
-        """An item whose data is compressed in it, with its data; any other as it is."""
+        """An item with its data decompressed; an item without compressed data unchanged.
+
+        ValueMissing if it is damaged.
+        """
         if "z" not in item:
             return item
         try:
@@ -47,36 +50,36 @@ class Unpacker:
         return {**{name: value for name, value in item.items() if name != "z"}, "data": data}
 
     def inflate_or_keep(self, item: Item) -> Item:
-        """The same, but an item whose data is damaged stays as it is: ``whole`` tells of it."""
+        """The same, but an item whose data is damaged is returned unchanged, and ``whole`` reports it."""
         try:
             return self.inflated(item)
         except ValueMissing:
             return item
 
     def whole(self, items: Sequence[Item], table: str, *, cold: bool) -> Wholes:
-        """Items of one table with all of their data, of which cold fields only if they are asked for."""
+        """Items of one table with all of their data; with cold fields only if ``cold`` is true."""
         result: list[Item] = []
         missing: dict[int, str] = {}
         for group in grouped(items, cold=cold):
             bodies = self._bodies(group, table, cold=cold)
             for item in group:
                 try:
-                    result.append(self._one(item, bodies, cold=cold))
+                    result.append(self._complete(item, bodies, cold=cold))
                 except ValueMissing as error:
                     missing[len(result)] = str(error)
                     result.append({**item, "data": item.get("data", {})})
         return Wholes(result, missing)
 
     def archived(self, items: Sequence[Item], table: str) -> list[Item]:
-        """Items with all of their data, and with ``packed`` saying how it was kept; ValueMissing if any is not there."""
+        """Items with all of their data; ``packed`` says how it was stored. ValueMissing if any data is missing."""
         result: list[Item] = []
         for group in grouped(items, cold=True):
             bodies = self._bodies(group, table, cold=True)
-            result += [self._noted(item, self._one(item, bodies, cold=True)) for item in group]
+            result += [self._note_packing(item, self._complete(item, bodies, cold=True)) for item in group]
         return result
 
-    def _noted(self, item: Item, whole: Item) -> Item:
-        """A whole item with the note of how it was kept, so that it can be kept so again."""
+    def _note_packing(self, item: Item, whole: Item) -> Item:
+        """Add ``packed`` to a whole item: how its data was stored, so that a restore stores it in the same way."""
         packed: dict[str, Any] = {}
         if "out" in item:
             packed["data"] = "s3" if "o" in item["out"] else "chunks"
@@ -88,20 +91,20 @@ class Unpacker:
         return {**whole, "packed": packed}
 
     def _bodies(self, items: Iterable[Item], table: str, *, cold: bool) -> Mapping[str, bytes]:
-        """The bodies of all parts that these items refer to.
+        """The bodies of all chunks that these items refer to, by the chunks' keys.
 
-        A part's key is calculated from its content, so versions of an event that have the same content share their parts.
+        A chunk's key is calculated from its content, so versions of an event with the same content share their chunks.
         """
         keys = {
             key: None
             for item in items
             for marker in _markers(item, cold=cold)
             if "v" in marker
-            for key in part_keys(item, marker)
+            for key in chunk_keys(item, marker)
         }
         return self.store.get_parts(parts_table(table), list(keys)) if keys else {}
 
-    def _one(self, item: Item, bodies: Mapping[str, bytes], *, cold: bool) -> Item:
+    def _complete(self, item: Item, bodies: Mapping[str, bytes], *, cold: bool) -> Item:
         whole = dict(self.inflated(item))
         if "out" in whole:
             whole["data"] = self._payload(item, whole.pop("out"), bodies)
@@ -114,10 +117,10 @@ class Unpacker:
         if "o" in marker:
             payload = self.values.get(marker["o"])
         else:
-            found = [bodies.get(key) for key in part_keys(item, marker)]
-            payload = None if None in found else b"".join(one for one in found if one is not None)
+            chunks = [bodies.get(key) for key in chunk_keys(item, marker)]
+            payload = None if None in chunks else b"".join(chunk for chunk in chunks if chunk is not None)
         if payload is None:
-            raise ValueMissing(f"{where} is not there: {marker.get('o') or marker['v']}")
+            raise ValueMissing(f"{where} is missing: {marker.get('o') or marker['v']}")
         try:
             text = self.compressor.expand(payload)
             if len(text) != int(marker["b"]):
@@ -129,12 +132,12 @@ class Unpacker:
 
 
 def is_partial(item: Item, *, cold: bool) -> bool:
-    """Whether an item does not have its data: it is to be fetched from elsewhere, or is damaged."""
+    """Whether an item lacks data: it must be fetched or decompressed first."""
     return "out" in item or "z" in item or (cold and "cold" in item)
 
 
 def size_outside(item: Item, *, cold: bool) -> int:
-    """How many bytes of JSON an item's data has outside of it."""
+    """The bytes of JSON of an item's data that are kept outside of the item."""
     return sum(int(marker["b"]) for marker in _markers(item, cold=cold))
 
 
@@ -144,7 +147,7 @@ def _markers(item: Item, *, cold: bool) -> list[Any]:
 
 
 def grouped(items: Sequence[Item], *, cold: bool) -> Iterable[list[Item]]:
-    """The items in order, in groups whose data may be in memory together."""
+    """Group the items, in order, so that the data of a group fits into memory."""
     group: list[Item] = []
     size = 0
     for item in items:

@@ -1,0 +1,63 @@
+"""Period tables of made-up events on DynamoDB Local, for the benchmark of queries."""
+
+from __future__ import annotations
+
+import os
+import random
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import wiring
+from aws.catalog import DynamoCatalog
+from local.stack import aws_client
+from tidetable.catalog import Entry, State
+from tidetable.config import Stream, TableClass
+from tidetable.events import Event
+from tidetable.names import table_name
+from tidetable.periods import containing
+from tidetable.ports import Put, TableSpec
+
+DAY = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def fill_tables(stream: Stream, days: int, events: int, text: int = 0, *, scores: bool = False) -> list[Entry]:
+    """Period tables of a stream with so many events, and their entries."""
+    chance = random.Random(1)  # noqa: S311 - made-up data
+    entries = []
+    tables = wiring.pipeline().table_reader
+    catalog: Any = DynamoCatalog(aws_client(os.environ["AWS_ENDPOINT_URL"], "dynamodb"), "bench-catalog")
+    for day in range(days):
+        period = containing(DAY + timedelta(days=day), stream.period)
+        table = table_name("bench", stream.name, period)
+        tables.create(TableSpec(table, None, None, TableClass.STANDARD, {}, stream.layout.indexes))
+        entry = Entry(stream.name, period, table, stream.layout, State.OPEN, DAY)
+        catalog.add(entry)
+        entries.append(entry)
+        each = events // days
+        puts = [
+            Put(
+                table,
+                stream.layout.item_of(
+                    Event(
+                        f"station-{number % 40}",
+                        period.start + timedelta(seconds=number),
+                        f"event-{day}-{number:06d}",
+                        {
+                            "mag": Decimal("1.25"),
+                            "place": "10 km NE of Somewhere, California" + "x" * text,
+                            "status": "reviewed",
+                            "depth": Decimal("4.2"),
+                            **({"score": chance.randrange(10**6)} if scores else {}),
+                        },
+                    ),
+                    at=1,
+                ),
+            )
+            for number in range(each)
+        ]
+        for start in range(0, each, 1000):
+            unwritten = wiring.pipeline().store.write(puts[start : start + 1000]).unwritten
+            if unwritten:
+                raise RuntimeError(f"{len(unwritten)} events could not be written")
+    return entries

@@ -1,0 +1,98 @@
+"""The members of CreateTable and UpdateTable requests, from the core's specification of a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidetable.config import TableClass
+from tidetable.keys import Index
+from tidetable.ports import TableSpec
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb.literals import TableClassType
+
+CLASSES: dict[TableClass, TableClassType] = {
+    TableClass.STANDARD: "STANDARD",
+    TableClass.INFREQUENT: "STANDARD_INFREQUENT_ACCESS",
+}
+
+
+def billing(write: int | None, read: int | None) -> Any:
+    if write is None or read is None:
+        return {"BillingMode": "PAY_PER_REQUEST"}
+    return {"BillingMode": "PROVISIONED", "ProvisionedThroughput": units_members(write, read)}
+
+
+def units_members(write: int, read: int) -> dict[str, int]:
+    return {"WriteCapacityUnits": write, "ReadCapacityUnits": read}
+
+
+def index_members(spec: TableSpec) -> Any:
+    if not spec.indexes:
+        return {}
+    return {
+        "GlobalSecondaryIndexes": [
+            {
+                "IndexName": index.name,
+                "KeySchema": key_schema(index.pk, index.sk),
+                "Projection": _projection(index),
+                **_throughput(spec, index.name),
+            }
+            for index in spec.indexes
+        ]
+    }
+
+
+def attribute_definitions(spec: TableSpec, keys: tuple[str, ...]) -> Any:
+    """The key attributes and their types; a ranking's sort key is a number."""
+    types = dict.fromkeys(keys, "S")
+    for index in spec.indexes:
+        types |= {index.pk: "S", index.sk: "N" if index.ranks else "S"}
+    return [{"AttributeName": name, "AttributeType": kind} for name, kind in types.items()]
+
+
+def _projection(index: Index) -> Any:
+    if index.project is None:
+        return {"ProjectionType": "ALL"}
+    if not index.project:
+        return {"ProjectionType": "KEYS_ONLY"}
+    return {"ProjectionType": "INCLUDE", "NonKeyAttributes": [index.copy]}
+
+
+def _throughput(spec: TableSpec, index: str) -> Any:
+    """An index's own limits, with warm throughput, because a slow index throttles its table."""
+    limits: Any = {}
+    if spec.write is not None and spec.read is not None:
+        limits["ProvisionedThroughput"] = units_members(*spec.index_units.get(index, (spec.write, spec.read)))
+    return limits | _warm(spec) | maxima_members(spec.most)
+
+
+def _warm(spec: TableSpec) -> Any:
+    if spec.warm is None:
+        return {}
+    write, read = spec.warm
+    return {"WarmThroughput": {"WriteUnitsPerSecond": write, "ReadUnitsPerSecond": read}}
+
+
+def maxima_members(most: tuple[int, int] | None) -> Any:
+    if most is None:
+        return {}
+    write, read = most
+    return {"OnDemandThroughput": {"MaxWriteRequestUnits": write, "MaxReadRequestUnits": read}}
+
+
+def extra_members(spec: TableSpec) -> Any:
+    """The settings of a table besides its key and its units, all of them set at its creation."""
+    extras = _warm(spec) | maxima_members(spec.most)
+    if spec.encryption != "aws-owned":
+        own = {} if spec.encryption == "aws-managed" else {"KMSMasterKeyId": spec.encryption}
+        extras["SSESpecification"] = {"Enabled": True, "SSEType": "KMS", **own}
+    if spec.stream != "none":
+        view = spec.stream.replace("-", "_").upper()
+        extras["StreamSpecification"] = {"StreamEnabled": True, "StreamViewType": view}
+    return extras
+
+
+def key_schema(pk: str, sk: str | None = None) -> Any:
+    keys = [{"AttributeName": pk, "KeyType": "HASH"}]
+    return [*keys, {"AttributeName": sk, "KeyType": "RANGE"}] if sk is not None else keys

@@ -1,0 +1,117 @@
+"""One segment of a table's scan, written as Parquet parts: each part is read back and compared before it is noted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+
+import msgspec
+
+from tidetable.archive.exporter import Exporter
+from tidetable.archive.manifest import Part, Plan, Progress, part_key, progress_key
+from tidetable.archive.pacing import Pacer
+from tidetable.archive.ports import PartWriter, RawPage
+from tidetable.catalog import Entry
+from tidetable.errors import ArchiveFailed, ArchiveMismatch, TableMissing, TableThrottled
+
+# With less time left than this no page is fetched: the open part must still be written, read back and noted.
+_PART_SECONDS = 30.0
+_LONGEST_PAUSE = 4.0
+
+
+@dataclass(slots=True)
+class Segment:
+    """One segment of a table's scan."""
+
+    entry: Entry
+    number: int
+    plan: Plan
+    exporter: Exporter
+    pacer: Pacer
+    remaining: Callable[[], float]
+
+    def run(self) -> Progress:
+        """Write parts until the segment ends or the time is up."""
+        key = progress_key(self.entry.stream, self.entry.period.label, self.number)
+        stored = self.exporter.objects.find(key)
+        progress = msgspec.json.decode(stored, type=Progress) if stored is not None else Progress()
+        while not progress.done:
+            writer = self.exporter.format.writer(self.entry.layout, self.plan.columns)
+            after, ended = self._fill(writer, progress.after)
+            if not writer.facts.items and not ended:
+                break
+            written = (
+                (*progress.parts, self._write(writer, len(progress.parts))) if writer.facts.items else progress.parts
+            )
+            progress = Progress(parts=written, after=after, done=ended)
+            self.exporter.objects.put(key, msgspec.json.encode(progress))
+        return progress
+
+    def _fill(self, writer: PartWriter, after: Mapping[str, object] | None) -> tuple[Mapping[str, object] | None, bool]:
+        """Read pages into a part; returns the key after which to go on, and whether the segment ended."""
+        while writer.size < self.exporter.part_bytes:
+            page = self._page(after)
+            if page is None:
+                return after, False
+            writer.add(self.exporter.completer.whole(page.items, self.entry.table))
+            after = page.after
+            if after is None:
+                return None, True
+        return after, False
+
+    def _page(self, after: Mapping[str, object] | None) -> RawPage | None:
+        """Fetch the next page when the pacer allows it.
+
+        None if the time is too short or a later run should wait instead.
+        """
+        backoff = 1.0
+        pause = self.pacer.pause()
+        while True:
+            if pause is None or self.remaining() - pause < _PART_SECONDS:
+                return None
+            self.exporter.clock.sleep(pause)
+            try:
+                page = self.exporter.source.page(
+                    self.entry.table,
+                    segment=self.number,
+                    segments=self.plan.segments,
+                    after=after,
+                    limit=self.pacer.limit(),
+                )
+            except TableThrottled:
+                # A table that refuses so often has no units for this run: others read it, or it has no burst.
+                pause = backoff if backoff <= _LONGEST_PAUSE else None
+                backoff *= 2
+                continue
+            except TableMissing as error:
+                raise ArchiveFailed(f"table {self.entry.table} went away while it was archived") from error
+            self.pacer.account(page.units, page.count)
+            return page
+
+    def _write(self, writer: PartWriter, number: int) -> Part:
+        """Write a part, fetch it anew, and compare bytes, counts by partition and content with what was scanned."""
+        objects, facts = self.exporter.objects, writer.facts
+        body = writer.finish()
+        key = part_key(self.entry.stream, self.entry.period.label, self.number, number)
+        objects.put(key, body)
+        stored = objects.get(key)
+        if stored != body:
+            raise ArchiveMismatch(f"{key} differs from the bytes that were written")
+        read = self.exporter.format.facts(stored, self.entry.layout)
+        if read.identity != facts.identity:
+            raise ArchiveMismatch(
+                f"{read.items} events read back, {facts.items} scanned, and their digests differ"
+                if read.items == facts.items
+                else f"{read.items} events read back but {facts.items} scanned"
+            )
+        return Part(
+            key=key,
+            events=facts.items,
+            size=len(body),
+            sha256=sha256(body).hexdigest(),
+            digest=facts.hex,
+            partitions=len(facts.partitions),
+            first=facts.first,
+            last=facts.last,
+        )

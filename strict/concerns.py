@@ -1,0 +1,80 @@
+"""The concerns of an UpdateTable request: what it changes, and the units and maxima that it requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from strict.account import sides_of
+from strict.refusals import invalid
+from strict.tables import Table
+
+Request = Mapping[str, Any]
+
+
+def concerns_of(request: Request) -> frozenset[str]:
+    """The concerns that a request changes: settings, index units, or single indexes."""
+    settings = {
+        "BillingMode",
+        "ProvisionedThroughput",
+        "OnDemandThroughput",
+        "TableClass",
+        "DeletionProtectionEnabled",
+        "SSESpecification",
+        "WarmThroughput",
+        "StreamSpecification",
+    }
+    concerns = settings & request.keys()
+    for change in request.get("GlobalSecondaryIndexUpdates", ()):
+        concerns.add(
+            "index units" if "Update" in change else f"index {change.get('Create', change.get('Delete'))['IndexName']}"
+        )
+    return frozenset(concerns)
+
+
+def requested_units(table: Table, request: Request) -> dict[str, tuple[int, int]]:
+    """The requested write and read units, by the resource's name."""
+    requested = {}
+    if "ProvisionedThroughput" in request:
+        requested[table.name] = _units(request["ProvisionedThroughput"])
+    for change in request.get("GlobalSecondaryIndexUpdates", ()):
+        update = change.get("Update", {})
+        if "ProvisionedThroughput" in update:
+            requested[table.indexes[update["IndexName"]].name] = _units(update["ProvisionedThroughput"])
+    return requested
+
+
+def requested_maxima(table: Table, request: Request) -> dict[str, dict[str, int]]:
+    """The maxima that a request sets, by the resource's name."""
+    maxima = {}
+    if "OnDemandThroughput" in request:
+        maxima[table.name] = sides_of(request["OnDemandThroughput"])
+    for change in request.get("GlobalSecondaryIndexUpdates", ()):
+        update = change.get("Update", {})
+        if "OnDemandThroughput" in update:
+            maxima[table.indexes[update["IndexName"]].name] = sides_of(update["OnDemandThroughput"])
+    return maxima
+
+
+def check_units_fit(
+    table: Table, requested: Mapping[str, tuple[int, int]], maxima: Mapping[str, Any], *, on_demand: bool
+) -> None:
+    if maxima and not on_demand:
+        raise invalid(
+            "One or more parameter values were invalid: MaxReadRequestUnits for OnDemandThroughput cannot be specified when "
+            "the table BillingMode is PROVISIONED"
+        )
+    wrong = "One or more parameter values were invalid: "
+    if on_demand and requested:
+        raise invalid(
+            f"{wrong}Neither ReadCapacityUnits nor WriteCapacityUnits can be specified when BillingMode is PAY_PER_REQUEST"
+        )
+    if not on_demand and table.on_demand and table.name not in requested:
+        raise invalid(f"{wrong}ReadCapacityUnits and WriteCapacityUnits must both be specified")
+    missing = [name for name, index in table.indexes.items() if index.name not in requested]
+    if not on_demand and table.on_demand and missing:
+        raise invalid(f"{wrong}ProvisionedThroughput must be specified for index: {missing[0]}")
+
+
+def _units(throughput: Mapping[str, int]) -> tuple[int, int]:
+    return throughput["WriteCapacityUnits"], throughput["ReadCapacityUnits"]

@@ -1,0 +1,168 @@
+"""The pace of an archive: what a run reads of a slow, a fast, a throttled and a busy table."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.worlds.archives import NOW, World, some
+from tidetable.archive.pacing import rate_of
+from tidetable.catalog import Opened, State
+from tidetable.config import ArchivePolicy, TableClass
+from tidetable.errors import ArchiveBusy, StaleEntry
+from tidetable.ports import Table
+
+
+def test_it_goes_on_where_the_time_was_up_and_keeps_the_parts_that_are_verified() -> None:
+    world = World(some(100))
+    world.seconds, world.page_seconds = 33, 1
+    first = world.run()
+    assert not first.done
+    assert first.events == 7 * 4, "no page is begun with less than 30 seconds left"
+    before = {key: world.bucket[key] for key in world.parts}
+    runs = 1
+    while not world.run().done:
+        runs += 1
+    assert runs == 3
+    assert before.items() <= world.bucket.items()
+    assert world.state is State.ARCHIVED
+
+
+def test_of_a_slow_table_a_run_reads_what_was_left_unused_and_ends_instead_of_sleeping() -> None:
+    """8 units, a quarter of them: 2 per second, and five minutes of those unused are 600. An item is a unit here."""
+    world = World(some(1500))
+    world.read, world.policy = 8, "archive = { read_share = 0.25 }"
+    begun = world.clock.now()
+    first = world.run()
+    assert (first.done, first.events) == (False, 602)
+    assert world.clock.now() == begun, "nothing was slept"
+    assert first.wait == pytest.approx(301, abs=1)
+    again = world.run()
+    assert (again.done, again.events) == (False, 602), "a run that comes too early finds nothing to read, and says so"
+    assert again.wait == pytest.approx(301, abs=1)
+    world.clock.sleep(100)
+    assert world.run().events == pytest.approx(602 + 200, abs=7)
+    world.clock.sleep(10_000)
+    assert world.run().events == pytest.approx(802 + 600, abs=14), "what is unused for longer is lost"
+    world.clock.sleep(300)
+    assert world.run().done
+    assert world.slept == []
+
+
+def test_a_table_that_was_switched_to_on_demand_is_read_at_once() -> None:
+    world = World(some(100))
+    world.read = None
+    assert world.run().done
+    assert world.clock.now() == NOW
+
+
+def test_a_table_that_is_fast_enough_is_read_at_its_pace() -> None:
+    """At 1,000 units per second a run may wait: that costs less than what it reads."""
+    world = World(some(1500))
+    world.read, world.units = 2000, 2000.0
+    begun = world.clock.now()
+    assert world.run().done
+    # 215 pages of 2,000 units, of which 300,000 were unused before.
+    assert (world.clock.now() - begun).total_seconds() == pytest.approx((215 * 2000 - 300_000) / 1000, abs=10)
+
+
+def test_what_a_table_on_demand_may_take_at_the_most_holds_for_its_export() -> None:
+    table = Table("t", "ACTIVE", None, None, TableClass.STANDARD)
+    assert rate_of(table, ArchivePolicy()) == 6000
+    assert rate_of(table, ArchivePolicy(), 50) == 25
+    assert rate_of(table, ArchivePolicy(), 50_000) == 6000
+
+
+def test_a_table_that_is_changing_is_not_begun_with() -> None:
+    world = World(some(10))
+    world.status = "UPDATING"
+    with pytest.raises(ArchiveBusy, match="UPDATING"):
+        world.run()
+    assert (world.state, world.bucket) == (State.CLOSED, {})
+    world.status = "ACTIVE"
+    assert world.run().done
+
+
+def test_what_throttles_it_only_delays_it_and_ever_longer() -> None:
+    world = World(some(100))
+    world.throttles = 3
+    world.archive()
+    assert world.state is State.ARCHIVED
+    assert world.slept == [1.0, 2.0, 4.0]
+
+
+def test_a_table_that_throttles_on_is_left_to_a_later_run() -> None:
+    world = World(some(100))
+    world.throttles = 10**6
+    assert not world.run().done
+    assert sum(world.slept) == 7.0
+    world.throttles = 0
+    assert world.run().done
+
+
+@pytest.mark.parametrize("state", [State.CREATING, State.OPEN])
+def test_a_table_that_takes_events_is_not_archived(state: State) -> None:
+    world = World(some(10))
+    entry = world.catalog.entries("s")[0]
+    world.catalog.move(entry, state, expected=[State.CLOSED])
+    with pytest.raises(StaleEntry):
+        world.archive()
+    assert world.state is state
+
+
+def test_a_table_is_not_archived_while_a_write_that_began_before_it_closed_may_land() -> None:
+    world = World(some(10))
+    # The period of the first of March with `late = "1d"` is open until the third, 00:00.
+    world.clock.time = datetime(2026, 3, 3, 0, 15, tzinfo=UTC)
+    with pytest.raises(ArchiveBusy, match=r"archive it after 2026-03-03T00:15:00\.000000Z"):
+        world.archive()
+    assert (world.state, world.bucket) == (State.CLOSED, {})
+    world.clock.time += timedelta(seconds=1)
+    assert world.archive().state is State.ARCHIVED
+
+
+def test_a_table_is_not_archived_while_a_write_of_its_backfill_may_land() -> None:
+    world = World(some(10))
+    (entry,) = world.catalog.entries("s")
+    world.catalog.move(entry, State.CLOSED, expected=[State.CLOSED], opened=Opened(NOW, None, None))
+    with pytest.raises(ArchiveBusy, match=r"archive it after 2026-03-20T00:15:00\.000000Z"):
+        world.archive()
+    assert (world.state, world.bucket) == (State.CLOSED, {})
+    world.clock.time += timedelta(minutes=15, seconds=1)
+    assert world.archive().state is State.ARCHIVED
+
+
+# `late` of the stream is a day: so long after its end the period takes events, and 15 minutes longer they may be under way.
+STILL_OPEN = [datetime(2026, 3, 1, 12, tzinfo=UTC), datetime(2026, 3, 3, tzinfo=UTC)]
+
+
+@pytest.mark.parametrize("now", STILL_OPEN)
+def test_a_closed_period_that_takes_events_again_as_late_was_raised_is_not_archived(now: datetime) -> None:
+    world = World(some(10))
+    world.clock.time = now
+    with pytest.raises(ArchiveBusy, match=r"archive it after 2026-03-03T00:15:00\.000000Z"):
+        world.archive()
+    assert (world.state, world.bucket) == (State.CLOSED, {})
+
+
+@pytest.mark.parametrize("now", STILL_OPEN)
+def test_a_local_stage_that_acts_as_at_a_later_time_archives_what_it_closed_so(now: datetime) -> None:
+    world = World(some(10))
+    world.clock.time, world.time_travel = now, True
+    assert world.archive().state is State.ARCHIVED
+
+
+def test_a_local_stage_waits_for_writes_into_a_period_that_closed_in_its_time() -> None:
+    world = World(some(10))
+    world.clock.time, world.time_travel = datetime(2026, 3, 3, 0, 0, 1, tzinfo=UTC), True
+    with pytest.raises(ArchiveBusy, match="has just closed"):
+        world.archive()
+
+
+def test_an_archive_that_has_begun_goes_on_whatever_the_configuration_says_now() -> None:
+    world = World(some(100))
+    world.calls = 12
+    with pytest.raises(KeyboardInterrupt):
+        world.archive()
+    assert world.state is State.ARCHIVING
+    world.calls, world.clock.time = 10**9, datetime(2026, 3, 3, tzinfo=UTC)
+    assert world.archive("two").state is State.ARCHIVED

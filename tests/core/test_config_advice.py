@@ -1,0 +1,102 @@
+"""What a configuration needs and what it warns of: tables, quotas, advice, tags and keys."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.worlds.configs import GOOD, index, ladder, month
+from tidetable.config import load, parse
+from tidetable.config.demand import advice, demand, remarks, tables_line
+from tidetable.errors import ConfigError
+
+SWITCHED = '[lifecycle]\ndelete_expired = true\ndelete_grace = "1d"\n'
+
+
+DEMANDS = [
+    # Three days that are kept and the day of grace, the present one, two ahead, and one that leaves while the next begins.
+    ("days", SWITCHED + GOOD, [("s", 8, 0)]),
+    ("no grace for what is not archived", SWITCHED + GOOD.replace("= 3", '= 3\non_expiry = "delete"'), [("s", 7, 0)]),
+    ("a table of parts beside each", SWITCHED + GOOD.replace("= 3", '= 3\ncold = ["raw"]'), [("s", 16, 0)]),
+    ("hours", SWITCHED + GOOD.replace('"day"', '"hour"').replace("6h", "1h").replace('"1d"', '"2h"'), [("s", 31, 0)]),
+    # Three months of 28 days and a day: four, the present one, two ahead, one that leaves.
+    ("months", SWITCHED + month(3), [("s", 8, 0)]),
+    ("never deleted", GOOD, [("s", 8, 365)]),
+    ("kept", SWITCHED + GOOD.replace("= 3", '= 3\non_expiry = "keep"'), [("s", 7, 365)]),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "needed"), DEMANDS)
+def test_the_tables_that_a_configuration_needs_at_once(
+    name: str, text: str, needed: list[tuple[str, int, int]]
+) -> None:
+    assert [(one.stream, one.tables, one.yearly) for one in demand(parse(text))] == needed
+
+
+def test_a_raised_quota_lets_more_tables_be() -> None:
+    many = SWITCHED + "table_quota = 2505\n" + GOOD.replace("= 3", "= 2500")
+    assert tables_line(parse(many)) == "tables at once: 2,505 of 2,505 (s 2,505)"
+    with pytest.raises(ConfigError, match="have AWS raise the quota"):
+        parse(many.replace("2505", "2504"))
+
+
+def two_steps(age: int) -> str:
+    return ladder("age = 0, write = 1, read = 1", f"age = {age}, write = 1, read = 1")
+
+
+KEPT = two_steps(99).replace("= 3", '= 3\non_expiry = "keep"')
+
+
+ADVICE = [
+    ("nothing to say", SWITCHED + GOOD, None),
+    ("a burst below the rate", SWITCHED + "[api]\nrate = 50\nburst = 10\n" + GOOD, "api.burst: 10 is less than the rate of 50"),
+    ("no grace", SWITCHED.replace("1d", "0s") + GOOD, 'lifecycle.delete_grace: with "0s" a table is deleted by the run'),
+    ("a step that no table reaches", SWITCHED + two_steps(5), "(age = 5): no table gets so old"),
+    ("a step that the oldest reaches", SWITCHED + two_steps(4), None),
+    ("a step that tables reach as none goes", SWITCHED + KEPT, "never deleted"),
+    ("tables that never go", GOOD, "365 more per year, so that the quota of 2,500 is reached in about 2,492 days"),
+    ("near the quota", SWITCHED + GOOD.replace("= 3", "= 2000"), "2,005 tables at once are near the quota of 2,500"),
+    ("an index for nothing", SWITCHED + GOOD + index('partition_by = "*"'), 'own: a stream partitioned by "time" answers'),
+    ("a ranking", SWITCHED + GOOD + index('partition_by = "*"\nsort_by = "mag"'), None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text", "message"), ADVICE)
+def test_what_is_hardly_meant_is_advised_against(name: str, text: str, message: str | None) -> None:
+    found = advice(parse(text))
+    assert (len(found), message or "") == (0 if message is None else 1, message or "")
+    assert message is None or message in found[0]
+
+
+def test_synthesis_tells_the_tables_first_and_then_what_is_hardly_meant() -> None:
+    first, second = remarks(parse(SWITCHED + "[api]\nrate = 50\nburst = 10\n" + GOOD))
+    assert first == "tables at once: 8 of 2,500 (s 8)"
+    assert second.startswith("warning: api.burst: 10 is less than the rate of 50")
+
+
+def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is a directory: name the file in it"):
+        load(tmp_path)
+    file = tmp_path / "tidetable.toml"
+    file.write_text(GOOD, encoding="utf-16")
+    with pytest.raises(ConfigError, match="is not UTF-8: save it in that encoding"):
+        load(file)
+    file.write_bytes(b"\xef\xbb\xbf" + GOOD.encode())
+    assert list(load(file).streams) == ["s"]
+
+
+def test_tags_hold_what_aws_lets_them_hold() -> None:
+    tags = 'tags = { "Kosten stelle" = "Zürich: a/b@c.d_e+f-g=1" }'
+    assert parse(GOOD + f"[streams.s.table]\n{tags}").streams["s"].table.tags == {
+        "Kosten stelle": "Zürich: a/b@c.d_e+f-g=1"
+    }
+
+
+KEY = "arn:aws:kms:us-east-1:000000000000:key/1234abcd-12ab-34cd-56ef-1234567890"
+
+
+def test_the_keys_of_tables_and_storage_are_those_of_now_and_before() -> None:
+    text = GOOD + f'[streams.s.table]\nencryption = "{KEY}1"\n'
+    config = parse(text + f'[storage]\nencryption = "{KEY}2"\nformer_keys = ["{KEY}3"]')
+    assert config.table_keys == [f"{KEY}1", f"{KEY}3"]
+    assert config.storage_keys == [f"{KEY}2", f"{KEY}3"]
+    assert (parse(GOOD).table_keys, parse(GOOD).storage_keys) == ([], [])

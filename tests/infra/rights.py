@@ -1,0 +1,58 @@
+"""The rights that each function has, by name."""
+
+from __future__ import annotations
+
+RECONCILE = {
+    *("dynamodb:CreateTable", "dynamodb:DescribeTable", "dynamodb:UpdateTable"),
+    *("dynamodb:DeleteTable", "dynamodb:TagResource", "dynamodb:ListTagsOfResource"),
+    "dynamodb:UpdateContinuousBackups",
+}
+
+
+ENTRIES = {"dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"}
+
+
+# Per function: what it may do on period tables, on the catalog, and in the archive.
+RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
+    "ingest": (
+        {"dynamodb:BatchWriteItem", "dynamodb:PutItem", "dynamodb:BatchGetItem"},
+        {"dynamodb:Query"},
+        {"s3:PutObject"},
+    ),
+    "drain": (
+        {f"dynamodb:{one}" for one in ("BatchWriteItem", "PutItem", "GetItem", "BatchGetItem")},
+        {"dynamodb:Query", "dynamodb:ConditionCheckItem"},
+        {"s3:PutObject", "s3:GetObject", "s3:ListBucket"},
+    ),
+    "query": (
+        {"dynamodb:Query", "dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:DescribeTable"},
+        {"dynamodb:Query"},
+        {"s3:GetObject", "s3:ListBucket"},
+    ),
+    "lifecycle": (RECONCILE, ENTRIES | {"dynamodb:GetItem"}, set()),
+    "deployment": (
+        RECONCILE,
+        ENTRIES | {"dynamodb:GetItem", "dynamodb:DescribeTable", "dynamodb:UpdateTable"},
+        set(),
+    ),
+    "archiver": (
+        {"dynamodb:Scan", "dynamodb:DescribeTable", "dynamodb:BatchGetItem"},
+        ENTRIES,
+        {"s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:ListBucket"},
+    ),
+    "restorer": (
+        {
+            *("dynamodb:CreateTable", "dynamodb:DescribeTable", "dynamodb:TagResource"),
+            *("dynamodb:ListTagsOfResource", "dynamodb:BatchWriteItem", "dynamodb:Scan"),
+            *("dynamodb:BatchGetItem", "dynamodb:UpdateContinuousBackups"),
+        },
+        ENTRIES | {"dynamodb:GetItem"},
+        {"s3:GetObject", "s3:PutObject", "s3:ListBucket"},
+    ),
+    "archive_reader": (set(), set(), {"s3:GetObject"}),
+    "sweeper": (
+        {"dynamodb:BatchGetItem"},
+        {"dynamodb:Query", "dynamodb:UpdateItem"},
+        {"s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:ListBucket"},
+    ),
+}

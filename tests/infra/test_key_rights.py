@@ -1,0 +1,162 @@
+"""Least privilege for keys and buckets: by which service, under which prefixes, of which account."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pytest
+
+from tests.fakes.noise import noise
+from tests.fakes.stage import Stage
+from tests.infra import synth
+from tests.infra.rights import RIGHTS
+from tests.infra.synth import ENCRYPTED, FORMER, FORMER_KEY, KEY, SCALED, Template, actions, resources
+
+# A stream whose archives expire, with values in the bucket.
+SWEPT = """
+[archive]
+expire_after = "7d"
+[streams.s]
+period = "day"
+late = "1d"
+retention = 3
+large = { beyond = "s3" }
+key = { partition_by = "series" }
+"""
+
+
+# Features that tables keep for their life: what the functions may do must not shrink when they are configured no longer.
+PLAIN = (
+    ('versions = "keep"', ""),
+    ('cold = ["raw"]', ""),
+    ('beyond = "s3"', 'beyond = "refuse"'),
+    ('beyond = "chunks"', ""),
+)
+
+
+@pytest.mark.parametrize("name", RIGHTS)
+def test_rights_do_not_follow_todays_configuration(name: str) -> None:
+    def rights(made: Template) -> set[tuple[str, str]]:
+        return {(action, text) for one in made.statements(name) for action in actions(one) for text in resources(one)}
+
+    assert rights(synth.template("dev", *PLAIN)) == rights(synth.template("dev", SCALED))
+
+
+USES = {
+    *("kms:Encrypt", "kms:Decrypt", "kms:ReEncryptFrom", "kms:ReEncryptTo", "kms:DescribeKey"),
+    *("kms:GenerateDataKey", "kms:GenerateDataKeyWithoutPlaintext"),
+}
+
+
+THROUGH = {"Fn::Join": ["", ["dynamodb.", {"Ref": "AWS::Region"}, ".", {"Ref": "AWS::URLSuffix"}]]}
+
+
+@pytest.mark.parametrize(
+    "changes, keys", [((ENCRYPTED,), {KEY}), ((ENCRYPTED, FORMER), {KEY, FORMER_KEY}), ((FORMER,), {FORMER_KEY})]
+)
+def test_keys_of_tables_present_and_former_are_used_through_dynamodb_only(
+    changes: tuple[tuple[str, str], ...], keys: set[str]
+) -> None:
+    made = synth.template("dev", *changes)
+    for name in ("ingest", "drain", "query", "lifecycle", "deployment", "archiver", "restorer", "sweeper"):
+        uses = [
+            one
+            for one in made.statements(name)
+            if one.get("Condition", {}) == {"StringEquals": {"kms:ViaService": THROUGH}}
+        ]
+        assert [actions(one) for one in uses] == [USES]
+        assert {text.strip('"') for one in uses for text in resources(one)} == keys
+
+
+def test_only_who_makes_tables_may_let_dynamodb_keep_using_a_key() -> None:
+    made = synth.template("dev", ENCRYPTED, FORMER)
+    may = {}
+    for name in RIGHTS:
+        for one in made.statements(name):
+            if "kms:CreateGrant" in actions(one):
+                may[name] = one["Condition"]
+    assert set(may) == {"lifecycle", "deployment", "restorer"}
+    condition = {
+        "StringEquals": {"kms:ViaService": THROUGH},
+        "Bool": {"kms:GrantIsForAWSResource": "true"},
+    }
+    assert list(may.values()) == [condition] * 3
+
+
+@pytest.mark.parametrize(
+    "name, prefixes",
+    [
+        ("query", ["large/*"]),
+        ("drain", ["overflow/*"]),
+        ("archiver", ["stream=*", "large/*"]),
+        ("restorer", ["stream=*", "large/*"]),
+        ("sweeper", ["stream=*", "large/*"]),
+    ],
+)
+def test_the_bucket_is_listed_under_a_functions_own_prefixes(dev: Template, name: str, prefixes: list[str]) -> None:
+    listing = [one for one in dev.statements(name) if "s3:ListBucket" in actions(one)]
+    # CloudFormation takes a list of one as its element.
+    expected = {"StringLike": {"s3:prefix": prefixes if len(prefixes) > 1 else prefixes[0]}}
+    assert [_unlisted(one["Condition"]) for one in listing] == [expected]
+
+
+def test_the_sweeper_may_list_what_it_lists(dev: Template) -> None:
+    """S3 denies a listing whose prefix the condition does not know, and the emulator does not."""
+    stage = Stage(datetime(2026, 3, 15, 12, tzinfo=UTC), SWEPT)
+    while stage.run_lifecycle().done:
+        pass
+    stage.send("s", json.dumps([{"series": "a", "data": {"text": noise(500_000)}}]).encode())
+    listed: list[str] = []
+    for store, name in ((stage.values, "stored"), (stage.values, "folders"), (stage.bucket, "sizes")):
+        _note_prefixes(store, name, listed)
+    for _ in range(40):
+        stage.clock.sleep(86_400)
+        stage.run_lifecycle()
+    listed.clear()
+    assert stage.sweep().failures == []
+    (statement,) = [one for one in dev.statements("sweeper") if "s3:ListBucket" in actions(one)]
+    patterns = statement["Condition"]["StringLike"]["s3:prefix"]
+    assert {pattern: any(fnmatchcase(one, pattern) for one in listed) for pattern in patterns} == {
+        "stream=*": True,
+        "large/*": True,
+    }
+    assert [one for one in listed if not any(fnmatchcase(one, pattern) for pattern in patterns)] == []
+
+
+def _note_prefixes(store: Any, name: str, listed: list[str]) -> None:
+    lists = getattr(store, name)
+
+    def note(prefix: str, *more: Any) -> Any:
+        listed.append(prefix)
+        return lists(prefix, *more)
+
+    setattr(store, name, note)
+
+
+@pytest.mark.parametrize("name", RIGHTS)
+def test_the_local_stages_rights_are_those_of_any_stage(dev: Template, local: Template, name: str) -> None:
+    """What the end-to-end tests try under IAM is what is deployed to AWS."""
+
+    def without_stage(template: Template, stage: str) -> str:
+        return json.dumps(template.statements(name), sort_keys=True).replace(f"tidetable-{stage}", "tidetable-STAGE")
+
+    assert without_stage(local, "local") == without_stage(dev, "dev")
+
+
+def _unlisted(condition: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
+    return {
+        test: {key: value[0] if isinstance(value, list) and len(value) == 1 else value for key, value in keys.items()}
+        for test, keys in condition.items()
+    }
+
+
+def test_objects_are_those_of_the_accounts_own_bucket(dev: Template) -> None:
+    """A bucket that was deleted may come back in a stranger's account."""
+    found = [
+        one for name in RIGHTS for one in dev.statements(name) if any("/large/*" in text for text in resources(one))
+    ]
+    assert len(found) > 4
+    assert all(one["Condition"]["StringEquals"] == {"aws:ResourceAccount": {"Ref": "AWS::AccountId"}} for one in found)

@@ -1,0 +1,270 @@
+"""Versions of events on the strict service: kept, read in order and by number, archived and restored."""
+
+from base64 import b64encode
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.fakes.noise import noise
+from tests.fakes.stage import Stage
+from tests.worlds.large import DAY, NOON
+from tests.worlds.sent import age, ask, built, event, send
+from tidetable.catalog import State
+from tidetable.problems import ProblemError
+from tidetable.query import get_event, parse_query, run_query
+from tidetable.times import to_text
+
+
+def versions(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return [(one["data"]["n"], one["version"], one["newest"]) for one in found]
+
+
+def test_every_version_stays_and_queries_return_the_newest() -> None:
+    stage = built()
+    for n in ("one", "two", "two", "three", "one"):
+        send(stage, "kept", event(0, {"n": n, "kind": n}), event(1, {"n": "other"}))
+        stage.clock.sleep(1)
+    assert [one["data"]["n"] for one in ask(stage, "kept")] == ["three", "other"]
+    assert versions(ask(stage, "kept", versions="all")) == [
+        ("three", 3, True), ("two", 2, False), ("one", 1, False), ("other", 1, True),
+    ]  # fmt: skip
+    policy = stage.config.streams["kept"]
+    ref = send(stage, "kept", event(0, {"n": "three", "kind": "three"})).refs[0]
+    assert ref is not None
+    shown = get_event(policy, ref, stage.reader(), {"versions": ["all"]})
+    assert [one["version"] for one in [shown, *shown["versions"]]] == [3, 2, 1]
+    stage.settle()
+    now = stage.clock.now()
+    for kind, count in (("three", 1), ("two", 0)):
+        asked = {"from": [to_text(NOON - timedelta(days=1))], "where.kind": [kind]}
+        answer: Any = run_query(
+            parse_query(policy, asked, now, stage.seal), policy, stage.reader(), now, lambda: 100.0
+        ).document()
+        assert len(answer["events"]) == count, "an index holds the newest only"
+
+
+def test_versions_that_share_a_cold_value_or_a_large_one_are_read_archived_and_restored() -> None:
+    """Versions of the same content refer to the same parts."""
+    stage = built()
+    raw, text = noise(2_000, 5), noise(450_000, 6)
+    one = [{"n": n, "raw": raw} for n in range(3)]
+    two = [{"n": 1, "text": text, "raw": raw}, {"n": 2, "raw": raw}, {"n": 1, "text": text, "raw": raw, "more": 1}]
+    for first, second in zip(one, two, strict=True):
+        assert send(stage, "texts", event(0, first), event(1, second)).accepted == 2
+        stage.clock.sleep(1)
+    ref = send(stage, "texts", event(1, two[2])).refs[0]
+    assert ref is not None
+
+    def check(state: State) -> None:
+        entry = next(one for one in stage.catalog.entries("texts", consistent=True) if one.period.label == DAY)
+        assert entry.state is state
+        found = ask(stage, "texts", versions="all", fields="*")
+        assert [one["data"] for one in found] == [*one[::-1], *two[::-1]]
+        shown = get_event(stage.config.streams["texts"], ref, stage.reader(), {"versions": ["all"], "fields": ["*"]})
+        assert [each["data"] for each in (shown, *shown["versions"])] == two[::-1]
+
+    check(State.OPEN)
+    stage.clock.sleep(7 * 86_400)
+    age(stage)
+    check(State.DELETED)
+    assert stage.restore("texts", DAY).next is None
+    check(State.CLOSED)
+
+
+@pytest.mark.parametrize("stream", ["kept", "texts", "history"])
+@pytest.mark.parametrize("length", [120_000, 250_000, 330_000, 395_000])
+def test_every_version_of_an_event_of_hundreds_of_kilobytes_is_stored(stream: str, length: int) -> None:
+    """A partition takes 1,000 write units per second, and a transaction costs twice its items."""
+    stage = built()
+    data = [{"n": n, "text": dense(length, n)} for n in range(3)]
+    for one in data:
+        outcome = send(stage, stream, event(0, one))
+        assert (outcome.accepted, outcome.queued) == (1, 0)
+        stage.clock.sleep(1)
+    assert [one["data"] for one in ask(stage, stream, versions="all")] == data[::-1]
+    # And one that waited in the overflow.
+    stage.circuit.tripped([f"tidetable-lapse.{stream}.{DAY}"])
+    last = {"n": 3, "text": dense(length, 3)}
+    assert send(stage, stream, event(0, last)).queued == 1
+    stage.clock.sleep(60)
+    stage.drain()
+    assert stage.queue.messages == []
+    assert [one["data"] for one in ask(stage, stream, versions="all")] == [last, *data[::-1]]
+
+
+def dense(length: int, seed: int) -> str:
+    """Text of so many bytes that takes about three quarters of them when it is compressed."""
+    return b64encode(Random(seed).randbytes(length * 3 // 4)).decode()
+
+
+def test_a_version_that_waited_goes_behind_those_that_were_accepted_after_it() -> None:
+    stage = built()
+    send(stage, "kept", event(0, {"n": "first"}))
+    stage.clock.sleep(60)
+    stage.circuit.tripped([f"tidetable-lapse.kept.{DAY}"])
+    assert send(stage, "kept", event(0, {"n": "waited"})).queued == 1
+    stage.clock.sleep(60)
+    assert send(stage, "kept", event(0, {"n": "last"})).accepted == 1
+    stage.drain()
+    found = versions(ask(stage, "kept", versions="all"))
+    assert found == [("last", 3, True), ("waited", 2, False), ("first", 1, False)]
+
+
+def test_versions_of_one_request_are_all_kept_in_their_order() -> None:
+    stage = built()
+    outcome = send(stage, "kept", *(event(0, {"n": n}) for n in ("one", "two", "three")))
+    assert outcome.accepted == 3
+    assert [one[0] for one in versions(ask(stage, "kept", versions="all"))] == ["three", "two", "one"]
+
+
+def test_pages_never_part_an_event_from_its_versions() -> None:
+    stage = built()
+    for n in range(4):
+        send(stage, "kept", *(event(number, {"n": f"{number}.{n}"}) for number in range(5)))
+    for limit in ("1", "3", "4", "9"):
+        found = ask(stage, "kept", versions="all", limit=limit)
+        assert [one["data"]["n"] for one in found] == [f"{number}.{n}" for number in range(5) for n in (3, 2, 1, 0)]
+    stage.clock.sleep(7 * 86_400)
+    for _ in range(20):
+        stage.run_lifecycle()
+        stage.clock.sleep(300)
+    for limit in ("1", "4", "9"):
+        found = ask(stage, "kept", versions="all", limit=limit)
+        assert [one["data"]["n"] for one in found] == [f"{number}.{n}" for number in range(5) for n in (3, 2, 1, 0)]
+    assert [one["data"]["n"] for one in ask(stage, "kept", limit="2")] == [f"{number}.3" for number in range(5)]
+
+
+def test_every_kept_version_is_read_by_its_number_before_and_after_its_archive() -> None:
+    """Six versions of 1.5 MB, of which no answer holds all: by pages over versions, each of one at the least, and one by one."""
+    stage = built()
+    policy, texts = stage.config.streams["kept"], [f"{n}" + "x" * 1_500_000 for n in range(1, 7)]
+    for text in texts:
+        (ref,) = send(stage, "kept", event(0, {"text": text})).refs
+        stage.clock.sleep(1)
+    assert ref is not None
+
+    stage.settle()
+
+    def get(**parameters: str) -> Any:
+        return get_event(policy, ref or "", stage.reader(), {name: [value] for name, value in parameters.items()})
+
+    def all_are_read() -> None:
+        for number in range(1, 7):
+            one = get(version=str(number))
+            assert (one["version"], one["newest"], one["data"]["text"]) == (number, number == 6, texts[number - 1])
+        with pytest.raises(ProblemError, match="no version 7 of this event"):
+            get(version="7")
+        numbers, asked, pages = [], {"versions": "all"}, 0
+        for _ in range(10):
+            page = get(**asked)
+            pages += 1
+            for one in (page, *page["versions"]):
+                numbers.append(one["version"])
+                assert one["data"]["text"] == texts[one["version"] - 1]
+            if not page.get("versions_left_out"):
+                break
+            asked = {"versions": "all", "version": str(page["versions_left_out"])}
+        assert numbers == [6, 5, 4, 3, 2, 1]
+        assert 2 <= pages <= 6
+        # A range says how many it has no room for, and so where to go on.
+        shown = ask(stage, "kept", versions="all")
+        assert [one["version"] for one in shown] == list(range(6, 6 - len(shown), -1))
+        assert shown[0]["versions_left_out"] == 6 - len(shown)
+
+    all_are_read()
+    stage.clock.sleep(7 * 86_400)
+    for _ in range(20):
+        stage.run_lifecycle()
+        stage.clock.sleep(300)
+    all_are_read()
+
+
+def test_an_event_of_very_many_versions_is_read_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidetable.query.get.MAX_VERSIONS", 2)
+    stage = built()
+    for n in range(1, 8):
+        (ref,) = send(stage, "kept", event(0, {"n": n})).refs
+        stage.clock.sleep(1)
+    stage.settle()
+    asked, found = {"versions": ["all"]}, []
+    for _ in range(5):
+        page = get_event(stage.config.streams["kept"], ref or "", stage.reader(), asked)
+        found.append([one["data"]["n"] for one in (page, *page["versions"])])
+        if "versions_left_out" not in page:
+            break
+        asked = {"versions": ["all"], "version": [str(page["versions_left_out"])]}
+    assert found == [[7, 6, 5], [4, 3, 2], [1]]
+
+
+def noted_fetches(stage: Stage, patch: pytest.MonkeyPatch) -> list[int]:
+    """How many keys each request for items by their keys has from now on."""
+    fetched: list[int] = []
+    get_many = stage.store.get_many
+
+    def note(table: str, keys: Any) -> Any:
+        fetched.append(len(keys))
+        return get_many(table, keys)
+
+    patch.setattr(stage.store, "get_many", note)
+    return fetched
+
+
+def test_a_range_fetches_no_more_versions_than_its_page_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each version has 20 KB: 30 events of six versions are 3.6 MB, of which a page of half a megabyte shows four events."""
+    monkeypatch.setattr("tidetable.query.page.MAX_PAGE_BYTES", 500_000)
+    stage = built()
+    for n in range(6):
+        stage.clock.sleep(1)
+        for first in range(0, 30, 10):
+            send(
+                stage,
+                "history",
+                *(event(i, {"n": n, "text": noise(20_000, n * 100 + i)}) for i in range(first, first + 10)),
+            )
+    # Reads that are not consistent may be seconds behind.
+    stage.clock.sleep(10)
+    fetched = noted_fetches(stage, monkeypatch)
+    policy, now = stage.config.streams["history"], stage.clock.now()
+    given = {"from": ["-1d"], "to": ["now"], "series": ["a"], "versions": ["all"], "limit": ["1000"]}
+    answer: Any = run_query(
+        parse_query(policy, given, now, stage.seal), policy, stage.reader(), now, lambda: 100.0
+    ).document()
+    assert [(one["id"], one["data"]["n"]) for one in answer["events"]] == [
+        (id, n) for id in ("e0", "e1", "e2", "e3") for n in (5, 4, 3, 2, 1, 0)
+    ]
+    assert fetched == [100], "twenty events have a hundred earlier versions; of the other ten nothing is fetched"
+    fetched.clear()
+    found = ask(stage, "history", versions="all", limit="1000")
+    assert [(one["id"], one["data"]["n"]) for one in found] == [
+        (f"e{i}", n) for i in range(30) for n in (5, 4, 3, 2, 1, 0)
+    ]
+
+
+def test_of_an_event_with_very_many_versions_a_range_fetches_what_an_answer_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tidetable.query.hydrate.BATCH", 3)
+    monkeypatch.setattr("tidetable.query.page.MAX_PAGE_BYTES", 150_000)
+    stage = built()
+    for n in range(1, 31):
+        stage.clock.sleep(1)
+        send(stage, "history", event(0, {"n": n, "text": noise(20_000, n)}))
+    # Reads that are not consistent may be seconds behind.
+    stage.clock.sleep(10)
+    fetched = noted_fetches(stage, monkeypatch)
+    found = ask(stage, "history", versions="all", limit="1000")
+    assert [one["data"]["n"] for one in found] == [30, 29, 28, 27, 26, 25, 24]
+    assert found[0]["versions_left_out"] == 23, "version 23 is the latest that is not shown"
+    assert fetched == [3, 3, 3]
+
+
+@pytest.mark.parametrize("version", ["0", "-1", "one", "1.0", "9" * 5000])
+def test_a_version_that_is_no_number_is_refused(version: str) -> None:
+    stage = built()
+    (ref,) = send(stage, "kept", event(0, {"n": "one"})).refs
+    with pytest.raises(ProblemError, match="from 1, the oldest"):
+        get_event(stage.config.streams["kept"], ref or "", stage.reader(), {"version": [version]})
+    with pytest.raises(ProblemError, match="keeps no earlier versions"):
+        get_event(stage.config.streams["chunked"], ref or "", stage.reader(), {"version": ["1"]})

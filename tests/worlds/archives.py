@@ -1,0 +1,167 @@
+"""A table that is archived, its bucket and its clock, and calls that may fail."""
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from io import BytesIO
+from typing import Any
+
+from aws.archive.between import between
+from aws.archive.parquet import Parquet
+from aws.codec import to_wire
+from tests.fakes import FakeCatalog, FakeClock
+from tests.fakes.serial import Serial
+from tests.lifecycle.world import configuration
+from tidetable.archive import Archived, Exporter, Manifest, archive_period
+from tidetable.archive.manifest import Part
+from tidetable.archive.ports import RawPage
+from tidetable.archive.reading import ArchivedEvent
+from tidetable.catalog import Entry, State
+from tidetable.config import TableClass
+from tidetable.errors import TableMissing, TableThrottled
+from tidetable.events import Event
+from tidetable.keys import Layout
+from tidetable.periods import Kind, containing
+from tidetable.ports import ArchiveRange, Table
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+NOW = datetime(2026, 3, 20, tzinfo=UTC)
+
+
+LAYOUT = Layout("time", 4, "id", 21_600)
+
+
+AWKWARD: dict[str, Any] = {
+    "big": Decimal(12345678901234567890123456789012345678),
+    "small": Decimal("1E-130"),
+    "text": 'é#%"\\\n\u2028',
+    "null": None,
+    "deep": [[{"x": []}], {}, True, ""],
+}
+
+
+def some(count: int) -> list[Event]:
+    return [Event(f"s#{i % 3}", START + timedelta(minutes=i // 2), f"id%{i}", AWKWARD | {"n": i}) for i in range(count)]
+
+
+class World:
+    """A table in memory behind the real format. ``calls`` are how many the archive may make before it is killed."""
+
+    def __init__(self, events: list[Event]) -> None:
+        self.held: dict[str, list[Any]] = {"t": [to_wire(LAYOUT.item_of(event)) for event in events][::-1]}
+        self.bucket: dict[str, bytes] = {}
+        self.catalog = FakeCatalog()
+        self.clock = FakeClock(NOW)
+        self.calls = 10**9
+        self.throttles = 0
+        self.read: int | None = 100
+        self.units: float | None = None
+        self.page_seconds = 0.0
+        self.status = "ACTIVE"
+        self.slept: list[float] = []
+        self.seconds = 1e9
+        self.policy = ""
+        self.time_travel = False
+        self.catalog.add(Entry("s", containing(START, Kind.DAY), "t", LAYOUT, State.CLOSED, START))
+
+    def _call(self) -> None:
+        self.calls -= 1
+        if self.calls < 0:
+            raise KeyboardInterrupt
+
+    def describe(self, name: str) -> Table | None:
+        found = name in self.held
+        write = None if self.read is None else 1
+        return Table(name, self.status, write, self.read, TableClass.STANDARD) if found else None
+
+    def page(
+        self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
+    ) -> RawPage:
+        """Seven items a page at the most."""
+        self._call()
+        self.clock.time += timedelta(seconds=self.page_seconds)
+        if table not in self.held:
+            raise TableMissing(table)
+        if self.throttles:
+            self.throttles -= 1
+            raise TableThrottled(table)
+        mine = self.held[table][segment::segments]
+        start = after["at"] if after is not None else 0
+        items = mine[start : start + min(limit or 7, 7)]
+        end = start + len(items)
+        units = float(len(items)) if self.units is None else self.units
+        return RawPage(json.dumps(items).encode(), len(items), units, {"at": end} if end < len(mine) else None)
+
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    def sleep(self, seconds: float) -> None:
+        """The clock's, noted."""
+        if seconds:
+            self.slept.append(seconds)
+        self.clock.sleep(seconds)
+
+    def put(self, key: str, body: bytes) -> None:
+        self._call()
+        self.bucket[key] = body
+
+    def get(self, key: str) -> bytes:
+        self._call()
+        return self.bucket[key]
+
+    def find(self, key: str) -> bytes | None:
+        self._call()
+        return self.bucket.get(key)
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        self._call()
+        return {key: len(body) for key, body in self.bucket.items() if key.startswith(prefix)}
+
+    def clear(self, prefix: str) -> None:
+        self._call()
+        self.bucket = {key: body for key, body in self.bucket.items() if not key.startswith(prefix)}
+
+    def run(self, owner: str = "one") -> Archived:
+        config = configuration(more=self.policy)
+        world: Any = self
+        exporter = Exporter(
+            config,
+            self.catalog,
+            tables=world,
+            source=world,
+            objects=world,
+            format=Parquet(),
+            clock=self,
+            completer=world,
+            pools=Serial,
+            part_bytes=8000,
+            time_travel=self.time_travel,
+        )
+        end = self.clock.now() + timedelta(seconds=self.seconds)
+        return archive_period("s", "2026-03-01", exporter, owner, lambda: (end - self.clock.now()).total_seconds())
+
+    def archive(self, owner: str = "one") -> Entry:
+        done = self.run(owner)
+        assert done.done
+        return done.entry
+
+    @property
+    def state(self) -> State:
+        return self.catalog.entries("s")[0].state
+
+    @property
+    def parts(self) -> list[str]:
+        return sorted(key for key in self.bucket if key.endswith(".parquet"))
+
+    # What reads the archive.
+    def manifest(self, key: str) -> Manifest:
+        return Manifest.decode(self.bucket[key])
+
+    def whole(self, items: bytes, table: str) -> bytes:
+        return items
+
+    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
+        return between(BytesIO(self.bucket[part.key]), keys, layout, ascending=ascending)

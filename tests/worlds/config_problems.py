@@ -1,0 +1,256 @@
+"""Configurations with one problem each: the key that a message must name, and its fix."""
+
+from tests.worlds.configs import GOOD, TOPIC, index, ladder, month, notify
+
+INDEX = """
+[[streams.s.index]]
+name = "by_kind"
+partition_by = "kind"
+"""
+
+
+def replica(name: str) -> str:
+    return f'\n[[streams.s.index]]\nname = "{name}"\nreplica = true\n'
+
+
+COLD = GOOD.replace("retention = 3", 'retention = 3\ncold = ["raw"]')
+
+
+def keeping(text: str) -> str:
+    return f"[archive]\n{text}\n{GOOD}"
+
+
+CASES = [
+    (
+        "storage by no key",
+        GOOD + '[storage]\nencryption = "aws-managed"',
+        'storage.encryption: "aws-managed" is neither',
+    ),
+    (
+        "a former key that is none",
+        GOOD + '[storage]\nformer_keys = ["alias/x"]',
+        "is not the ARN of a KMS key, such as",
+    ),
+    (
+        "an archive that goes and a table that stays",
+        GOOD + '[storage]\nremoval = "delete"',
+        "the tables that streams.s keeps; set removal",
+    ),
+    (
+        "two streams of one Athena table",
+        GOOD.replace("streams.s", "streams.a-b") + GOOD.replace("streams.s", "streams.a_b"),
+        "streams.a_b: its Athena table a_b is that of streams.a-b already; rename one of them",
+    ),
+    (
+        "a tag that AWS refuses",
+        GOOD + '[streams.s.table]\ntags = { team = "a&b" }',
+        "s.table.tags.team: AWS takes letters, digits, spaces and + - = . _ : / @",
+    ),
+    ("a tag's key that AWS refuses", GOOD + '[streams.s.table]\ntags = { "a;b" = "x" }', "tags.a;b: AWS takes letters"),
+    (
+        "archives kept for hours",
+        keeping('expire_after = "36h"'),
+        "archive.expire_after: 36h is not a whole number of days",
+    ),
+    ("an archive gone before its table", keeping('expire_after = "1d"'), "more than lifecycle.delete_grace, 1d"),
+    (
+        "a class that is not read at once",
+        keeping('storage_class = "glacier"'),
+        '"glacier" is none of standard, infrequ',
+    ),
+    (
+        "a class too early",
+        keeping('storage_class = "infrequent-access"\nstorage_class_after = "10d"'),
+        "archive.storage_class_after: 10d is too early; S3 takes infrequent-access from 30d on",
+    ),
+    (
+        "a class after the end",
+        keeping('storage_class = "intelligent-tiering"\nexpire_after = "30d"'),
+        "archive.expire_after: 30d is not after storage_class_after, 30d",
+    ),
+    (
+        "a stream's archives gone before its table",
+        GOOD + '[streams.s.archive]\nexpire_after = "1d"',
+        "streams.s.archive.expire_after: 1d is not more than lifecycle.delete_grace",
+    ),
+    ("no TOML", "[", "the file is no TOML"),
+    ("no streams", "", "streams: none is defined; add"),
+    ("an unknown table", GOOD + "[nonsense]\nx = 1", "nonsense: unknown key; known here: api"),
+    ("an unknown key", GOOD.replace("late", "lat"), "streams.s.lat: unknown key; known here: ahead"),
+    ("an unknown key of a step", ladder("age = 0, wirte = 1"), "ladder[0].wirte: unknown key; known here: age, class"),
+    ("a missing key", GOOD.replace('period = "day"', ""), "streams.s.period: missing"),
+    ("a wrong type", GOOD.replace("retention = 3", 'retention = "3"'), "streams.s.retention: expected `int`"),
+    ("a word that is none", GOOD.replace('"day"', '"days"'), 's.period: "days" is none of hour, day, week, month'),
+    ("a word of a step", ladder('age = 0, class = "cheap"'), '"cheap" is none of standard, infrequent-access'),
+    ("a wrong duration", GOOD.replace('"1d"', '"1w"'), 'streams.s.late: "1w" is no duration'),
+    ("retention shorter than late", GOOD.replace('"1d"', '"9d"'), "raise retention to at least 9 or lower late"),
+    ("a stream's name", GOOD.replace("streams.s", "streams.S"), "streams.S: a stream's name is"),
+    ("a bucket that does not divide", GOOD.replace('"6h"', '"7h"'), 'streams.s.key.bucket: "7h" does not divide 1d'),
+    ("no bucket", GOOD.replace('bucket = "6h"', ""), "streams.s.key.bucket: missing"),
+    ("too many shards", GOOD.replace("shards = 4", "shards = 257"), "streams.s.key.shards: 257 is not within 1 to 256"),
+    (
+        "too many open tables",
+        GOOD.replace('"day"', '"hour"').replace('"1d"', '"20d"').replace("= 3", "= 999"),
+        "tables open",
+    ),
+    ("a step without units", ladder("age = 0, write = 1"), "(age = 0).read: missing"),
+    ("units of nothing", ladder("age = 0, write = 0, read = 1"), "(age = 0).write: 0 is not within 1 to 40000"),
+    ("no first step", ladder("age = 1, write = 1, read = 1"), "the first step has age = 0"),
+    ("ages that fall", ladder(*(f"age = {age}, write = 1, read = 1" for age in (0, 2, 1))), "ages must rise"),
+    (
+        "a replica of its own kind",
+        GOOD + INDEX + "replica = true",
+        "by_kind.replica: a replica has the table's own keys",
+    ),
+    (
+        "kinds without a field that tells them",
+        GOOD + index('partition_by = { a = "b" }'),
+        "kind: missing; name the field",
+    ),
+    (
+        "a kind of no fields",
+        GOOD + index('kind = "type"\npartition_by = "a"'),
+        "partition_by: with kind, a field for each",
+    ),
+    ("an index of nothing", GOOD + index(""), 'partition_by: missing; name a field of data such as "status", or "*"'),
+    ("all events of a kind", GOOD + index('kind = "type"\npartition_by = { a = "*" }'), "partition_by: name a field"),
+    ("a path with a hole", GOOD + index('partition_by = "a..b"'), "partition_by: name a field of data"),
+    ("a sort by nothing", GOOD + index('partition_by = "a"\nsort_by = ""'), 'sort_by: "time", or a field'),
+    ("fields projected twice", GOOD + index('partition_by = "a"\nproject = ["b", "b"]'), "project: "),
+    ("no fields projected", GOOD + index('partition_by = "a"\nproject = []'), "project: "),
+    ("a cold field in an index", COLD + index('partition_by = "a"\nproject = ["raw"]'), "raw is cold"),
+    ("a cold field in a ranking", COLD + index('partition_by = "a"\nsort_by = "raw.n"'), "raw.n is cold"),
+    ("two replicas", GOOD + replica("one_more") + replica("two_more"), "two are replicas"),
+    ("an index's name", GOOD + INDEX.replace("by_kind", "By"), "streams.s.index.By.name: 3 to 63 of a-z"),
+    (
+        "an index over nothing",
+        GOOD + INDEX.replace('"kind"', '"a..b"'),
+        "index.by_kind.partition_by: name a field of data",
+    ),
+    ("an index of no suffix", GOOD + INDEX + "shards = 0", "index.by_kind.shards: 0 is not within 1 to 256"),
+    ("two indexes of a name", GOOD + 2 * INDEX, "index: two are named 'by_kind'"),
+    (
+        "too many indexes",
+        GOOD + "".join(INDEX.replace("kind", f"kind{n}") for n in range(21)),
+        "21 indexes; AWS allows 20",
+    ),
+    ("a tag of ours", GOOD + '[streams.s.table]\ntags = { project = "x" }', "tags.project: this tag is not yours"),
+    ("a tag too long", GOOD + f'[streams.s.table]\ntags = {{ a = "{"x" * 257}" }}', "tags.a: a key has 1 to 128"),
+    (
+        "too many tags",
+        GOOD + "[streams.s.table.tags]\n" + "".join(f"a{n} = '1'\n" for n in range(41)),
+        "41 tags; AWS allows",
+    ),
+    *(
+        (
+            f"the origin {origin}",
+            f'[api]\ncors = ["{origin}"]\n' + GOOD,
+            f'api.cors: "{origin}" is no origin; write scheme',
+        )
+        for origin in (
+            *("app.example.com", "https://app.example.com/", "https://App.example.com", "ftp://a.example", "null", ""),
+            *("https://*.example.com", "https://a.example:0", "https://a.example ", "https://a.example' || '1"),
+        )
+    ),
+    (
+        "every origin and another",
+        '[api]\ncors = ["*", "https://a.example"]\n' + GOOD,
+        'api.cors: "*" allows every origin',
+    ),
+    (
+        "an origin twice",
+        f"[api]\ncors = {['https://a.example'] * 2}\n" + GOOD,
+        "api.cors: name at most 20 origins, each",
+    ),
+    (
+        "too many origins",
+        f"[api]\ncors = {[f'https://a{n}.example' for n in range(21)]}\n" + GOOD,
+        "at most 20 origins",
+    ),
+    ("an origin that is no list", '[api]\ncors = "https://a.example"\n' + GOOD, "api.cors: expected `array`"),
+    *(
+        (f"the target {target}", notify(target), f'observability.notify: "{target}" is neither an e-mail address')
+        for target in ("ops", "ops@example", "@example.com", "a b@example.com", "a@example.com,b@example.com", "")
+    ),
+    *(
+        (
+            f"the topic {topic}",
+            notify(topic),
+            f'observability.notify: "{topic}" is not the ARN of an SNS topic; write it as',
+        )
+        for topic in (
+            "arn:aws:sns:us-east-1:1:ops",
+            "arn:aws:sqs:us-east-1:123456789012:ops",
+            f"{TOPIC}:1b2c-subscription",
+        )
+    ),
+    ("a target twice", notify("a@example.com", "a@example.com"), "observability.notify: a target is named twice"),
+    ("too many topics", notify(*(f"{TOPIC}{n}" for n in range(6))), "an alarm notifies at most 5 topics"),
+    (
+        "topics and addresses",
+        notify("a@example.com", *(f"{TOPIC}{n}" for n in range(5))),
+        "at most 5 topics, and all e-mail",
+    ),
+    ("too many addresses", notify(*(f"a{n}@example.com" for n in range(21))), "21 e-mail addresses are more than 20"),
+    ("all that is missing", "[streams.s]", "streams.s.retention: missing; add it"),
+    (
+        "a retention as a duration",
+        GOOD.replace("= 3", '= "14d"'),
+        "expected `int`, got `str`: write a whole number without",
+    ),
+    ("a retention in quotes", GOOD.replace("= 3", '= "14"'), "it counts whole periods, such as retention = 14"),
+    (
+        "an age in quotes",
+        ladder('age = "1", write = 1, read = 1'),
+        "ladder[0].age: expected `int`, got `str`: write a whole",
+    ),
+    ("an age as a duration", ladder('age = "1d"'), "it counts whole periods since the table closed, such as age = 1"),
+    (
+        "a switch in quotes",
+        '[lifecycle]\ndelete_expired = "yes"' + GOOD,
+        "delete_expired: expected `bool`, got `str`: write true",
+    ),
+    ("a number for a text", GOOD.replace("shards = 4", "shards = 4\nshard_by = 1"), "streams.s.key.shard_by: "),
+    ("a duration without a unit", GOOD.replace('"1d"', "1"), 'streams.s.late: expected a duration such as "15m"'),
+    (
+        "a text for a list",
+        GOOD.replace("= 3", '= 3\ncold = "raw"'),
+        "streams.s.cold: expected `array`, got `str`: write a list",
+    ),
+    ("a number for a table", GOOD + "[streams.s.capacity]\nwarm = 5", "capacity.warm: expected `object"),
+    (
+        "a slip of the pen",
+        GOOD.replace("retention", "retension"),
+        "streams.s.retension: unknown key; known here: ahead",
+    ),
+    ("what was meant", GOOD.replace("retention", "retension"), "; did you mean retention?"),
+    (
+        "a table that was meant",
+        GOOD + "[lifecyle]\n",
+        "lifecyle: unknown key; known here: api, observability, lifecycle",
+    ),
+    ("a word that was meant", GOOD.replace('"day"', '"days"'), '; did you mean "day"?'),
+    ("a retention beyond all calendars", GOOD.replace("= 3", "= 3_000_000"), "choose at most 36525, or on_expiry"),
+    ("a retention of too many digits", GOOD.replace("= 3", "= 99999999999999999999"), "streams.s.retention: "),
+    (
+        "a retention of many months",
+        month(100_000),
+        "retention: 100000 month periods are more than 100 years; choose at most 1178",
+    ),
+    (
+        "a late of years",
+        GOOD.replace('"1d"', '"9999999d"').replace("= 3", "= 30_000"),
+        "raise retention to at least 9999999",
+    ),
+    (
+        "a quota of nothing",
+        "[lifecycle]\ntable_quota = 0\n" + GOOD,
+        "lifecycle.table_quota: 0 is not within 1 to 10000",
+    ),
+    (
+        "more tables than the quota",
+        GOOD.replace("= 3", "= 2500"),
+        "tables at once: 2,505 of 2,500 (s 2,505 and growing); lower",
+    ),
+    ("a body too large", "[api]\nmax_body = 5_000_000\n" + GOOD, "api.max_body: 5000000 is not within"),
+]

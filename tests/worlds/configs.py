@@ -1,0 +1,40 @@
+"""Configurations that tests change."""
+
+GOOD = """
+[streams.s]
+period = "day"
+late = "1d"
+retention = 3
+[streams.s.key]
+partition_by = "time"
+bucket = "6h"
+shards = 4
+"""
+
+
+PROVISIONED = GOOD + '[streams.s.capacity]\nmode = "provisioned"\nladder = [{ages}]\n'
+
+
+def index(more: str) -> str:
+    """An index of these settings."""
+    return f'\n[[streams.s.index]]\nname = "own"\n{more}\n'
+
+
+def month(retention: int) -> str:
+    return GOOD.replace('"day"', '"month"').replace("= 3", f"= {retention}")
+
+
+def ladder(*steps: str) -> str:
+    return (
+        PROVISIONED.format(ages="")
+        if not steps
+        else PROVISIONED.replace("{ages}", ", ".join(f"{{{one}}}" for one in steps))
+    )
+
+
+TOPIC = "arn:aws:sns:us-east-1:123456789012:ops"
+
+
+def notify(*targets: str) -> str:
+    """A configuration whose alarms notify these."""
+    return f"[observability]\nnotify = {list(targets)}\n" + GOOD
