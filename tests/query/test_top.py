@@ -14,8 +14,7 @@ from tidetable.config import parse
 from tidetable.events import Event
 from tidetable.keys import Index, Layout
 from tidetable.problems import ProblemError
-from tidetable.query.rankings import find_top, parse_ranking
-from tidetable.query.rankings.run import Top
+from tidetable.query.rankings import Top, find_top, parse_ranking
 from tidetable.times import to_text
 
 SPAN = {"from": to_text(START), "to": to_text(START + timedelta(days=DAYS))}

@@ -12,7 +12,8 @@ import msgspec
 from tidetable.conditions import Condition, Names
 from tidetable.ports import Pools, Table, Tables
 from tidetable.query.estimate import Estimate, estimate
-from tidetable.query.model import ArchiveScan, Gap, IndexScan, Plan, Query, Scan, list_filters, list_gaps
+from tidetable.query.model import ArchiveScan, Gap, IndexScan, Plan, Query, Scan, list_filters
+from tidetable.query.page import list_gaps
 from tidetable.query.scan import AHEAD
 from tidetable.times import to_text
 

@@ -1,4 +1,4 @@
-"""The types of the read side, in the order of a query's way: the query, the scans that answer it, their rows, and the cost.
+"""The types of the read side, in the order of a query's way: the query, the scans that answer it, and the cost.
 
 Parameters become a ``Query``. The planner makes it a ``Plan`` of scans. Scans give rows (``rows.py``), which fill a page.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -16,21 +16,19 @@ from tidetable.catalog import Entry
 from tidetable.conditions import ANY, Condition, Names
 from tidetable.config import Stream
 from tidetable.events import Item
-from tidetable.keys import Index, Layout, escape, unescape
+from tidetable.keys import Index, escape, unescape
 from tidetable.keys.layout import NEWEST
 from tidetable.large.whole import Unpacker
 from tidetable.ports import ArchiveRange, ArchiveReader, CatalogReader, EventStore, KeyRange, Page, Pools, Sketches
 from tidetable.query.cursor import Seal
-from tidetable.times import from_text, to_text
+from tidetable.times import from_text
 from tidetable.values import item_bytes
 
 ALL = "*"
 # Seconds kept for merging and encoding.
 RESERVE = 3.0
-
-Source = Literal["table", "index", "replica", "archive"]
-# How many seconds are left for the request.
-Remaining = Callable[[], float]
+Source = Literal["table", "index", "replica", "archive"]  # of an answer's events
+Remaining = Callable[[], float]  # how many seconds are left for the request
 
 
 class Position(NamedTuple):
@@ -300,13 +298,3 @@ class Reader:
     seal: Seal
     sketches: Sketches
     pools: Pools
-
-
-def list_gaps(gaps: Iterable[Gap]) -> list[dict[str, Any]]:
-    """Gaps as the API shows them."""
-    return [{"from": to_text(gap.start), "to": to_text(gap.end), "reason": gap.reason} for gap in gaps]
-
-
-def sort_key_of(position: Position, layout: Layout) -> str:
-    """A position as a sort key of a layout; the bare instant sorts before every event of its time."""
-    return layout.sort_key(*position) if position.id else layout.edge(position.time)

@@ -7,13 +7,14 @@ answer is cut where its body ends, and its cursor goes on from there.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from tidetable.exact import decode_json, encode_json
-from tidetable.query.model import ALL, Cost, Gap, Position, Scan, list_gaps
+from tidetable.query.model import ALL, Cost, Gap, Position, Scan
 from tidetable.query.rows import Rows, escaped_bytes
+from tidetable.times import to_text
 
 # AWS: a Lambda answers at most 6 MB, counted after escaping. A page of events is cut well before, by the sizes of its rows as
 # JSON, some of which are estimates. Rows may take more room in another form.
@@ -199,3 +200,8 @@ class EventsPage:
         if len(some):
             self.rows.append(some)
         return len(some) == len(rows)
+
+
+def list_gaps(gaps: Iterable[Gap]) -> list[dict[str, Any]]:
+    """Gaps as the API shows them."""
+    return [{"from": to_text(gap.start), "to": to_text(gap.end), "reason": gap.reason} for gap in gaps]

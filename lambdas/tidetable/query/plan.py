@@ -13,7 +13,7 @@ from tidetable.errors import TableMissing
 from tidetable.keys import Index, Layout
 from tidetable.ports import ArchiveRange, CatalogReader, KeyRange
 from tidetable.query.access import Access, access_to
-from tidetable.query.model import ArchiveScan, Gap, IndexScan, Plan, Projection, Query, Scan, TableScan, sort_key_of
+from tidetable.query.model import ArchiveScan, Gap, IndexScan, Plan, Position, Projection, Query, Scan, TableScan
 from tidetable.query.spread import spread_over_series, suffixes_of, suffixes_of_hashes
 from tidetable.times import to_text
 
@@ -175,3 +175,8 @@ def _ahead(start: datetime, end: datetime, query: Query) -> bool:
         return query.after.time < end
     bare = not query.after.id
     return start < query.after.time or (not bare and start == query.after.time)
+
+
+def sort_key_of(position: Position, layout: Layout) -> str:
+    """A position as a sort key of a layout; the bare instant sorts before every event of its time."""
+    return layout.sort_key(*position) if position.id else layout.edge(position.time)

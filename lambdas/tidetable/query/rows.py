@@ -15,14 +15,15 @@ from typing import Any
 import msgspec
 
 from tidetable.catalog import Entry
-from tidetable.events import Event, Item, JsonObject
+from tidetable.events import Event, Item
 from tidetable.exact import decode_json, encode_json
 from tidetable.keys import is_plain, ref_head, ref_tails
 from tidetable.keys.layout import NEWEST
 from tidetable.large.forms import stem
 from tidetable.large.whole import is_partial, size_outside
 from tidetable.ports import Columns, Version
-from tidetable.query.model import ALL, Position, Projection
+from tidetable.query.model import Position, Projection
+from tidetable.query.project import project
 from tidetable.times import from_micros, from_text, to_text
 
 # What an event takes in an answer besides its data and its names.
@@ -110,33 +111,6 @@ class Row(msgspec.Struct, gc=False):
 def version_of(item: Item) -> Version:
     """Which version of its event an item is, in a table that keeps them."""
     return Version(int(item.get("version", 1)), int(item.get("at", 0)), newest=item["sk"].startswith("v0#"))
-
-
-def project(data: JsonObject, projection: Projection) -> JsonObject:
-    """The part of an event's data that a projection shows."""
-    if ALL in projection.fields:
-        return data
-    if projection.fields:
-        return _pick(data, projection.fields)
-    if projection.cold.isdisjoint(data):
-        return data
-    return {name: value for name, value in data.items() if name not in projection.cold}
-
-
-def _pick(data: JsonObject, fields: Sequence[str]) -> JsonObject:
-    """Some fields of data at their own paths."""
-    shown: JsonObject = {}
-    for path in fields:
-        *outer, last = [path] if path in data else path.split(".")
-        source: Any = data
-        for name in outer:
-            source = source.get(name) if isinstance(source, dict) else None
-        if isinstance(source, dict) and last in source:
-            target = shown
-            for name in outer:
-                target = target.setdefault(name, {})
-            target[last] = source[last]
-    return shown
 
 
 @dataclass(slots=True)

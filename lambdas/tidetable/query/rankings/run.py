@@ -26,56 +26,15 @@ from tidetable.query.events import visible_gaps
 from tidetable.query.hydrate import complete_rows, match_conditions, read_base_items
 from tidetable.query.merge import share
 from tidetable.query.model import RESERVE, ArchiveScan, Cost, Gap, IndexScan, Reader, Remaining, Scan
-from tidetable.query.page import Room, Table
+from tidetable.query.page import Room
 from tidetable.query.plan import read_planned
+from tidetable.query.rankings.page import Top
 from tidetable.query.rankings.parse import Ranking, RankKey, plan_ranking
 from tidetable.query.rows import Row, rows_of_archive, show_rows
 from tidetable.times import from_text
 
 # So many items more than wanted are read for the sake of ties, for each item wanted, and at least.
 _TIES_EACH, _TIES_LEAST = 4, 1_000
-
-
-@dataclass(slots=True, kw_only=True)
-class Top(Table):
-    """The first events of a ranking, with their rank in the page and the number that they are ranked by.
-
-    ``tied`` says that others share the last event's number, of which not all were compared: then no cursor goes on after it.
-    ``keys`` are the positions of the events; ``unread`` is the number of which ties were left unread, if there is one.
-    """
-
-    ranking: Ranking
-    reader: Reader
-    keys: Sequence[RankKey]
-    unread: Decimal | None
-    tied: bool = False
-    name = "top"
-
-    @property
-    def columns(self) -> Sequence[str]:
-        """The columns that a table of the events has in any case."""
-        return ["rank", "value", "series", "time", "id", "ref"]
-
-    def own(self) -> dict[str, Any]:
-        """Whether ties were left out."""
-        return {"tied": self.tied}
-
-    def first(self, count: int) -> Top | None:
-        """The first events, with the cursor that goes on after them."""
-        if not count:
-            return None
-        keys = self.keys[:count]
-        return replace(self, rows=self.rows[:count], keys=keys).ended(keys[-1], more=True)
-
-    def ended(self, last: RankKey | None, *, more: bool) -> Top:
-        """The page as it ends after a position (of an event that may have gone since); ``more`` may follow.
-
-        Events that are tied with the last one may be unread, anywhere before it, so a cursor here could skip some.
-        """
-        tied = bool(self.rows) and last is not None and last.number == self.unread
-        following = last is not None and more and not tied
-        cursor = self.reader.seal.seal(self.ranking.cursor(last)) if last is not None and following else None
-        return replace(self, tied=tied, next=cursor)
 
 
 @dataclass(slots=True)

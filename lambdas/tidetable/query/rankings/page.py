@@ -1,0 +1,54 @@
+"""The page of a ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from tidetable.query.model import Reader
+from tidetable.query.page import Table
+from tidetable.query.rankings.parse import Ranking, RankKey
+
+
+@dataclass(slots=True, kw_only=True)
+class Top(Table):
+    """The first events of a ranking, with their rank in the page and the number that they are ranked by.
+
+    ``tied`` says that others share the last event's number, of which not all were compared: then no cursor goes on after it.
+    ``keys`` are the positions of the events; ``unread`` is the number of which ties were left unread, if there is one.
+    """
+
+    ranking: Ranking
+    reader: Reader
+    keys: Sequence[RankKey]
+    unread: Decimal | None
+    tied: bool = False
+    name = "top"
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The columns that a table of the events has in any case."""
+        return ["rank", "value", "series", "time", "id", "ref"]
+
+    def own(self) -> dict[str, Any]:
+        """Whether ties were left out."""
+        return {"tied": self.tied}
+
+    def first(self, count: int) -> Top | None:
+        """The first events, with the cursor that goes on after them."""
+        if not count:
+            return None
+        keys = self.keys[:count]
+        return replace(self, rows=self.rows[:count], keys=keys).ended(keys[-1], more=True)
+
+    def ended(self, last: RankKey | None, *, more: bool) -> Top:
+        """The page as it ends after a position (of an event that may have gone since); ``more`` may follow.
+
+        Events that are tied with the last one may be unread, anywhere before it, so a cursor here could skip some.
+        """
+        tied = bool(self.rows) and last is not None and last.number == self.unread
+        following = last is not None and more and not tied
+        cursor = self.reader.seal.seal(self.ranking.cursor(last)) if last is not None and following else None
+        return replace(self, tied=tied, next=cursor)
