@@ -51,7 +51,7 @@ def svg(found: Mapping[str, Bill]) -> str:
 
 
 def main() -> None:
-    """Print the table and the ratios; draw docs/cost.svg if the workload is the documented one."""
+    """Print the table and the ratios; draw docs/design/cost.svg if the workload is the documented one."""
     given = Path(sys.argv[1]) if len(sys.argv) > 1 else EXAMPLE
     found = bills(read(given))
     print(f"DynamoDB's monthly bill of {given.name}")
@@ -60,7 +60,7 @@ def main() -> None:
     print(f"bill_one_provisioned_over_rolling {provisioned / ours:.2f}")
     print(f"bill_one_on_demand_over_rolling {on_demand / ours:.2f}")
     if len(sys.argv) == 1:
-        (ROOT / "docs" / "cost.svg").write_text(svg(found))
+        (ROOT / "docs" / "design" / "cost.svg").write_text(svg(found))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A DynamoDB that is as strict as the service: throttling, waiting tables, budgets and faults around any engine.
 
 An engine stores the items (an emulator over HTTP, or memory); this package decides what the service would refuse, how long
-things take and what they cost, by a clock that it is given. docs/aws.md lists the rules with their sources.
+things take and what they cost, by a clock that it is given. docs/inside/aws.md lists the rules with their sources.
 """
 
 from strict.clock import Clock, ManualClock, SystemClock

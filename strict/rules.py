@@ -1,4 +1,4 @@
-"""The rules, each of which can be left out to see what then goes unnoticed; docs/aws.md gives their sources."""
+"""The rules, each of which can be left out to see what then goes unnoticed; docs/inside/aws.md gives their sources."""
 
 from __future__ import annotations
 

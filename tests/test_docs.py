@@ -46,14 +46,14 @@ def test_an_example_is_deployed_by_the_command_of_its_readme(example: str) -> No
 
 
 def test_the_published_vectors_are_what_the_code_calculates() -> None:
-    rows = re.findall(r"^\| `(.*)` \| ([\d |]+) \|$", (ROOT / "docs" / "suffix.md").read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `(.*)` \| ([\d |]+) \|$", (ROOT / "docs" / "inside" / "suffix.md").read_text(), re.MULTILINE)
     assert len(rows) == 5
     for value, numbers in rows:
         assert [int(one) for one in numbers.split("|")] == [suffix_of(value, n) for n in (1, 2, 4, 10, 16, 256)]
 
 
 def test_the_api_description_names_every_route_and_no_other() -> None:
-    described = set(re.findall(r"^## ([A-Z]+ /\S+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE))
+    described = set(re.findall(r"^## ([A-Z]+ /\S+)$", (ROOT / "docs" / "use" / "api.md").read_text(), re.MULTILINE))
     source = (ROOT / "lambdas" / "handlers" / "query.py").read_text()
     routes = {f"GET {path}" for path in re.findall(r'^    "(/v1/\S*)": \w+,$', source, re.MULTILINE)}
     assert described == routes | {"POST /v1/streams/{stream}/events"}
@@ -62,12 +62,12 @@ def test_the_api_description_names_every_route_and_no_other() -> None:
 def test_every_parameter_is_described() -> None:
     from tidetable.query.params import KNOWN
 
-    text = (ROOT / "docs" / "api.md").read_text()
+    text = (ROOT / "docs" / "use" / "api.md").read_text()
     assert all(f"`{name}`" in text for name in KNOWN)
 
 
 def test_every_alarm_names_a_section_of_the_runbook() -> None:
-    headings = re.findall(r"^## (\w+)$", (ROOT / "docs" / "runbook.md").read_text(), re.MULTILINE)
+    headings = re.findall(r"^## (\w+)$", (ROOT / "docs" / "operate" / "runbook.md").read_text(), re.MULTILINE)
     source = (ROOT / "infra" / "alarms.py").read_text()
     alarms = re.findall(r'self\._alarm\(\s*"(\w+)"', source)
     assert len(alarms) > 5
@@ -76,13 +76,13 @@ def test_every_alarm_names_a_section_of_the_runbook() -> None:
 
 def test_the_published_bill_is_what_the_bench_prints_and_draws() -> None:
     found = bills(read(bill.EXAMPLE))
-    assert bill.markdown(found) in (ROOT / "docs" / "cost.md").read_text()
-    assert bill.svg(found) == (ROOT / "docs" / "cost.svg").read_text()
+    assert bill.markdown(found) in (ROOT / "docs" / "design" / "cost.md").read_text()
+    assert bill.svg(found) == (ROOT / "docs" / "design" / "cost.svg").read_text()
 
 
 def test_the_published_price_of_an_idle_stage_is_what_simulate_prints() -> None:
     """Of the example, once all its tables are there: only its first stream has provisioned units."""
-    text = (ROOT / "docs" / "cost.md").read_text()
+    text = (ROOT / "docs" / "design" / "cost.md").read_text()
     days = {name: _settled(stream) for name, stream in load(ROOT / "tidetable.toml").streams.items()}
     quakes = days.pop("quakes")
     assert (quakes.open, quakes.ahead, quakes.closed, quakes.write, quakes.read) == (8, 2, 7, 49, 56)
@@ -105,12 +105,12 @@ def _settled(stream: Stream) -> Day:
 def test_the_published_alarms_of_auto_scaling_are_those_of_the_open_tables(period: str, tables: int, row: str) -> None:
     late = f'period = "{period}"\nlate = "7d"\nretention = 200\n[streams.s.key]\npartition_by = "series"\n'
     assert _settled(parse(f"[streams.s]\n{late}").streams["s"]).open == tables
-    assert row in (ROOT / "docs" / "cost.md").read_text()
+    assert row in (ROOT / "docs" / "design" / "cost.md").read_text()
 
 
 @pytest.mark.parametrize(("layout", "count"), [("by time", 1), ("by time", 8), ("by series, only one", 4)])
 def test_the_published_rates_are_what_the_bench_prints(layout: str, count: int) -> None:
-    text = (ROOT / "docs" / "suffix.md").read_text()
+    text = (ROOT / "docs" / "inside" / "suffix.md").read_text()
     header = next(line for line in text.splitlines() if line.startswith("| suffixes | ideal |"))
     row = next(
         line for line in text.splitlines() if line.startswith(f"| {count} |") and line.count("|") == header.count("|")
@@ -120,7 +120,7 @@ def test_the_published_rates_are_what_the_bench_prints(layout: str, count: int) 
 
 
 def test_the_published_requests_by_bucket_and_shards_are_those_of_the_planner() -> None:
-    rows = (ROOT / "docs" / "choose.md").read_text().splitlines()
+    rows = (ROOT / "docs" / "design" / "layout.md").read_text().splitlines()
     published = {
         (cells[1].strip(' `"'), int(cells[2])): [int(cell.replace(",", "")) for cell in cells[3:6]]
         for cells in (row.split("|") for row in rows)

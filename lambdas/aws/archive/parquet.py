@@ -1,6 +1,6 @@
 """Parts as Parquet: typed columns, zstd, row groups in the order of time and small enough that their statistics prune.
 
-What cannot be a column is kept as DynamoDB JSON, so that an item comes back exactly as it was. docs/archive.md describes
+What cannot be a column is kept as DynamoDB JSON, so that an item comes back exactly as it was. docs/use/archive.md describes
 the columns for whoever reads them without this project.
 """
 
