@@ -35,7 +35,7 @@ def test_every_make_command_of_the_readme_exists() -> None:
     assert {"demo", "test", "deploy", "destroy", "stop"} <= named <= rules
 
 
-@pytest.mark.parametrize("example", ["orders", "scores", "jobs", "telemetry"])
+@pytest.mark.parametrize("example", ["orders", "scores", "jobs", "telemetry", "weblogs"])
 def test_an_example_is_deployed_by_the_command_of_its_readme(example: str) -> None:
     """As far as that goes without AWS: what make would run, and a configuration that can be used."""
     readme = (ROOT / "examples" / example / "README.md").read_text()
