@@ -90,6 +90,8 @@ def answer(gateway: Gateway, request: str) -> Any:
     assert got["status"].startswith("200"), body
     if "format=csv" in request:
         return list(csv.DictReader(io.StringIO(body)))
+    if "format=ndjson" in request:
+        return [decode_json(line) for line in body.splitlines()]
     return decode_json(body)
 
 
@@ -247,6 +249,25 @@ def test_every_request_of_the_readme_is_answered_as_the_events_say(served: tuple
     name, example, gateway = served
     assert len(example.requests) >= 6
     CHECKS[name](example, [answer(gateway, request) for request in example.requests])
+
+
+def test_every_request_of_the_cookbook_is_answered_with_something(served: tuple[str, Example, Gateway]) -> None:
+    name, _, gateway = served
+    stream = import_module(f"examples.{name}.data").STREAM
+    text = (ROOT / "docs" / "use" / "cookbook.md").read_text()
+    requests = re.findall(rf'^    curl .* "\$URL(/v1/streams/{stream}/[^"]*)"$', text, re.MULTILINE)
+    assert requests
+    for request in requests:
+        found = answer(gateway, request)
+        rows = found if isinstance(found, list) else next(iter(found.values()))
+        assert rows, request
+
+
+def test_no_request_of_the_cookbook_is_passed_over() -> None:
+    text = (ROOT / "docs" / "use" / "cookbook.md").read_text()
+    streams = {import_module(f"examples.{name}.data").STREAM for name in NAMES}
+    assert set(re.findall(r'^    curl .* "\$URL/v1/streams/(\w+)/[^"]*"$', text, re.MULTILINE)) == streams
+    assert len(re.findall(r'"\$URL/v1/streams/\w+/[^"]*"$', text, re.MULTILINE)) == text.count("curl -H")
 
 
 def test_the_event_of_the_readme_is_taken(served: tuple[str, Example, Gateway]) -> None:
