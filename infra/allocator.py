@@ -1,8 +1,8 @@
 """What the functions that callers wait for tell the C library about memory.
 
 By itself it gives large blocks back to the kernel when they are freed, and gets them anew for the next request: a page of 10,000
-events then takes 2,700 page faults, up to half of its CPU time (docs/inside/performance.md). A function answers one request at a time,
-so what it keeps nobody else wants.
+events then takes 2,700 page faults, up to half of its CPU time (docs/inside/performance.md). A function answers one request at a
+time, so what it keeps nobody else wants.
 """
 
 from __future__ import annotations

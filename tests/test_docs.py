@@ -51,7 +51,9 @@ def test_an_example_is_deployed_by_the_command_of_its_readme(example: str) -> No
 
 
 def test_the_published_vectors_are_what_the_code_calculates() -> None:
-    rows = re.findall(r"^\| `(.*)` \| ([\d |]+) \|$", (ROOT / "docs" / "inside" / "suffix.md").read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| `(.*)` \| ([\d |]+) \|$", (ROOT / "docs" / "inside" / "suffix.md").read_text(), re.MULTILINE
+    )
     assert len(rows) == 5
     for value, numbers in rows:
         assert [int(one) for one in numbers.split("|")] == [suffix_of(value, n) for n in (1, 2, 4, 10, 16, 256)]
@@ -97,7 +99,7 @@ def test_troubleshooting_has_every_error_code_and_no_other() -> None:
         ("| nesting | 31 levels |", "MAX_DEPTH", "31"),
         ("| value of an indexed field | 2,000 bytes |", "MAX_VALUE_BYTES", "2_000"),
         ("2.5 MB of JSON with", "MAX_EVENT_BYTES", "2_500_000"),
-        ("with `versions = \"keep\"` | 160 KB |", "_VERSION_BARE_BYTES", "160_000"),
+        ('with `versions = "keep"` | 160 KB |', "_VERSION_BARE_BYTES", "160_000"),
         ("| events per page | 10,000 |", "MAX_LIMIT", "10_000"),
         ("| bytes of an answer | 5 MB |", "MAX_ANSWER_BYTES", "5_000_000"),
         ("| conditions | 10, with", "MAX_CONDITIONS", "10"),

@@ -31,7 +31,9 @@ def lines(now: datetime) -> Iterator[str]:
         seconds = chance.expovariate(12 if path != "/pay" else 4)
         customer = f"c{chance.randrange(20)}" if path in ("/cart", "/pay") else "-"
         stamp = time.strftime("%d/%b/%Y:%H:%M:%S +0000")
-        request = f'"GET {path}?v={chance.randrange(9)} HTTP/1.1" {status} {chance.randrange(200, 20_000)} {seconds:.3f}'
+        request = (
+            f'"GET {path}?v={chance.randrange(9)} HTTP/1.1" {status} {chance.randrange(200, 20_000)} {seconds:.3f}'
+        )
         yield f"shop.example 192.0.2.{chance.randrange(1, 255)} - {customer} [{stamp}] {request}"
 
 

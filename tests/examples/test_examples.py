@@ -220,11 +220,11 @@ def check_weblogs(example: Example, answers: list[Any]) -> None:
     today = [one for one in failed if one["at"] >= NOW.replace(hour=0)]
     assert ids(errors["events"]) == ids(today)
     assert {one["from"] for one in errors["sources"]} == {"index"}
-    slowest = sorted((one["data"]["slow_ms"] for one in example.since(days=7) if "slow_ms" in one["data"]), reverse=True)
-    assert [row["value"] for row in slow["top"]] == slowest[:20]
-    counts = Counter(
-        (f"{one['at']:%H}", one["data"]["path"]) for one in example.since(hours=6) if one["at"] < NOW
+    slowest = sorted(
+        (one["data"]["slow_ms"] for one in example.since(days=7) if "slow_ms" in one["data"]), reverse=True
     )
+    assert [row["value"] for row in slow["top"]] == slowest[:20]
+    counts = Counter((f"{one['at']:%H}", one["data"]["path"]) for one in example.since(hours=6) if one["at"] < NOW)
     assert {(row["start"][11:13], row["group"]["path"]): row["count"] for row in percentiles["aggregates"]} == counts
     mine = [one for one in example.since(days=17) if one["data"].get("customer") == "c7"]
     assert ids(customer["events"]) == ids(mine)

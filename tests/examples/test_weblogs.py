@@ -55,9 +55,11 @@ def test_a_line_of_another_format_is_named() -> None:
 
 def test_the_command_of_the_readme_prints_events() -> None:
     readme = (ROOT / "examples" / "weblogs" / "README.md").read_text()
-    (command,) = re.findall(r"^    (python -m examples\.weblogs\.data .*) \| python examples/python/send\.py access$", readme, re.M)
-    command = command.replace("python ", f"{sys.executable} ")
-    done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S603, S607
+    (command,) = re.findall(
+        r"^    (python -m examples\.weblogs\.data .*) \| python examples/python/send", readme, re.MULTILINE
+    )
+    script = f"set -o pipefail; {command.replace('python ', f'{sys.executable} ')}"
+    done = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S603, S607
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(events) >= 12
     assert {event["series"] for event in events} == {"shop.example"}
