@@ -1,6 +1,7 @@
 """The documents hold: links, commands, test vectors, routes."""
 
 import re
+import shlex
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -157,6 +158,35 @@ def test_every_command_of_the_tool_is_described_and_no_other() -> None:
     text = (ROOT / "docs" / "operate" / "commands.md").read_text().partition("## What else")[0]
     described = re.findall(r"^\| `([a-z]+)[^`]*` \|", text, re.MULTILINE)
     assert sorted(described) == sorted(get_command(app).commands)  # type: ignore[attr-defined]
+
+
+COMMANDS = sorted(
+    {
+        line.partition("#")[0].strip()
+        for document in DOCUMENTS
+        for line in re.findall(r"^    bin/tidetable (\S.*)$", document.read_text(), re.MULTILINE)
+        if line != "--help"
+    }
+)
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_a_command_of_the_documents_is_one_that_the_tool_takes(line: str) -> None:
+    """As far as its words go: its name, options and arguments. Nothing is run."""
+    name, *words = shlex.split(line.replace("…", "1"))
+    command = get_command(app).commands[name]  # type: ignore[attr-defined]
+    assert command.make_context(name, words).params
+
+
+def test_there_are_commands_to_look_at() -> None:
+    assert len(COMMANDS) >= 15
+
+
+def test_the_configuration_of_the_first_page_can_be_used() -> None:
+    text = (ROOT / "docs" / "start" / "get-started.md").read_text()
+    (block,) = re.findall(r"^    (\[streams\.access\](?:\n    .*)+)", text, re.MULTILINE)
+    (stream,) = parse(block.replace("\n    ", "\n")).streams.values()
+    assert (stream.retention, stream.late, stream.key.partition_by) == (14, timedelta(hours=1), "time")
 
 
 def test_every_make_command_of_the_documents_exists() -> None:

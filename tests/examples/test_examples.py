@@ -251,10 +251,13 @@ def test_every_request_of_the_readme_is_answered_as_the_events_say(served: tuple
     CHECKS[name](example, [answer(gateway, request) for request in example.requests])
 
 
-def test_every_request_of_the_cookbook_is_answered_with_something(served: tuple[str, Example, Gateway]) -> None:
+def test_every_request_of_the_cookbook_and_of_the_first_page_is_answered_with_something(
+    served: tuple[str, Example, Gateway],
+) -> None:
     name, _, gateway = served
     stream = import_module(f"examples.{name}.data").STREAM
-    text = (ROOT / "docs" / "use" / "cookbook.md").read_text()
+    pages = ("docs/use/cookbook.md", "docs/start/get-started.md")
+    text = "\n".join((ROOT / page).read_text() for page in pages)
     requests = re.findall(rf'^    curl .* "\$URL(/v1/streams/{stream}/[^"]*)"$', text, re.MULTILINE)
     assert requests
     for request in requests:
