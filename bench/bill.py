@@ -51,7 +51,7 @@ def svg(bills_by_plan: Mapping[str, Bill]) -> str:
 
 
 def main() -> None:
-    """Print the table and the ratios; draw docs/cost.svg if the workload is the documented one."""
+    """Print the table and the ratios; draw docs/design/cost.svg if the workload is the documented one."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else EXAMPLE
     bills_by_plan = bills(read(folder))
     print(f"DynamoDB's monthly bill of {folder.name}")
@@ -60,7 +60,7 @@ def main() -> None:
     print(f"bill_one_provisioned_over_rolling {provisioned / ours:.2f}")
     print(f"bill_one_on_demand_over_rolling {on_demand / ours:.2f}")
     if len(sys.argv) == 1:
-        (ROOT / "docs" / "cost.svg").write_text(svg(bills_by_plan))
+        (ROOT / "docs" / "design" / "cost.svg").write_text(svg(bills_by_plan))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Alarms: each describes the fault, and names the section of docs/runbook.md that describes the remedy."""
+"""Alarms: each describes the fault, and names the section of docs/operate/runbook.md that describes the remedy."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class Alarms(Construct):
             evaluation_periods=periods,
             comparison_operator=operator.LESS_THAN_THRESHOLD if below else operator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
             treat_missing_data=missing.BREACHING if breaching else missing.NOT_BREACHING,
-            alarm_description=f"{description} What to do: docs/runbook.md#{id.lower()}",
+            alarm_description=f"{description} What to do: docs/operate/runbook.md#{id.lower()}",
         )
         self._targets.watch(alarm)
         return alarm

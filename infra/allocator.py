@@ -1,7 +1,7 @@
 """Settings of the C library's allocator for the functions that callers wait for.
 
 By default the C library returns large blocks to the kernel when they are freed, and requests them again for the next
-request: a page of 10,000 events then takes 2,700 page faults, up to half of its CPU time (docs/performance.md). A
+request: a page of 10,000 events then takes 2,700 page faults, up to half of its CPU time (docs/inside/performance.md). A
 function answers one request at a time, so no other process needs the memory that it keeps.
 """
 

@@ -1,4 +1,4 @@
-"""The rules. A test can switch each rule off to see which faults it detects; docs/aws.md gives the sources."""
+"""The rules. A test can switch each rule off to see which faults it detects; docs/inside/aws.md gives the sources."""
 
 from __future__ import annotations
 

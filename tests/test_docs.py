@@ -1,18 +1,24 @@
 """The documents hold: links, commands, test vectors, routes."""
 
 import re
+import shlex
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import get_args
 
 import pytest
+import yaml
+from typer.main import get_command
 
 from bench import bill, suffixes
+from cli.app import app
 from cli.bill import bills, read
 from cli.timeline import Day, simulate
 from tests.fakes import SEAL
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream, load, parse
+from tidetable.ingest.verdicts import Code
 from tidetable.keys import suffix_of
 from tidetable.periods import Kind, containing
 from tidetable.query import parse_query
@@ -35,7 +41,7 @@ def test_every_make_command_of_the_readme_exists() -> None:
     assert {"demo", "test", "deploy", "destroy", "stop"} <= named <= rules
 
 
-@pytest.mark.parametrize("example", ["orders", "scores", "jobs", "telemetry"])
+@pytest.mark.parametrize("example", ["orders", "scores", "jobs", "telemetry", "weblogs"])
 def test_an_example_is_deployed_by_the_command_of_its_readme(example: str) -> None:
     """As far as that goes without AWS: what make would run, and a configuration that can be used."""
     readme = (ROOT / "examples" / example / "README.md").read_text()
@@ -46,14 +52,16 @@ def test_an_example_is_deployed_by_the_command_of_its_readme(example: str) -> No
 
 
 def test_the_published_vectors_are_what_the_code_calculates() -> None:
-    rows = re.findall(r"^\| `(.*)` \| ([\d |]+) \|$", (ROOT / "docs" / "suffix.md").read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| `(.*)` \| ([\d |]+) \|$", (ROOT / "docs" / "inside" / "suffix.md").read_text(), re.MULTILINE
+    )
     assert len(rows) == 5
     for value, numbers in rows:
         assert [int(one) for one in numbers.split("|")] == [suffix_of(value, n) for n in (1, 2, 4, 10, 16, 256)]
 
 
 def test_the_api_description_names_every_route_and_no_other() -> None:
-    described = set(re.findall(r"^## ([A-Z]+ /\S+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE))
+    described = set(re.findall(r"^## ([A-Z]+ /\S+)$", (ROOT / "docs" / "use" / "api.md").read_text(), re.MULTILINE))
     source = (ROOT / "lambdas" / "handlers" / "query.py").read_text()
     routes = {f"GET {path}" for path in re.findall(r'^    "(/v1/\S*)": \w+,$', source, re.MULTILINE)}
     assert described == routes | {"POST /v1/streams/{stream}/events"}
@@ -62,12 +70,134 @@ def test_the_api_description_names_every_route_and_no_other() -> None:
 def test_every_parameter_is_described() -> None:
     from tidetable.query.parse import KNOWN
 
-    text = (ROOT / "docs" / "api.md").read_text()
+    text = (ROOT / "docs" / "use" / "api.md").read_text()
     assert all(f"`{name}`" in text for name in KNOWN)
 
 
+def test_troubleshooting_has_every_error_code_and_no_other() -> None:
+    text = (ROOT / "docs" / "operate" / "troubleshooting.md").read_text()
+    whole, of_events = text.partition("## Codes of refused events")[::2]
+    description = yaml.safe_load((ROOT / "docs" / "use" / "openapi.yaml").read_text())["components"]["schemas"]
+    sources = [*(ROOT / "lambdas").rglob("*.py"), ROOT / "infra" / "api.py"]
+    raised = set[str]()
+    for source in sources:
+        raised |= set(re.findall(r'(?:refuse|Problem)\(\s*\d{3},\s*"(\w+)"', source.read_text()))
+        raised |= set(re.findall(r'ResponseType\.\w+,\s*\d{3},\s*"(\w+)"', source.read_text()))
+    codes = set(re.findall(r"^\| `(\w+)` \| \d{3} \| .+ \| .+ \|$", whole, re.MULTILINE))
+    assert codes == raised == set(description["Problem"]["properties"]["code"]["enum"])
+    assert {"too_many_groups", "throttled", "needs_index"} <= codes
+    refusals = set(re.findall(r"^\| `(\w+)` \| .+ \| .+ \|$", of_events, re.MULTILINE))
+    assert refusals == set(description["Refusal"]["properties"]["code"]["enum"]) == set(get_args(Code))
+
+
+@pytest.mark.parametrize(
+    ("row", "name", "value"),
+    [
+        ("| events | 1,000 (`max_events`", "max_events: int", "1000"),
+        ("| members of a gzip body | 1,000 |", "_MOST_MEMBERS", "1_000"),
+        ("| series, id | 480 bytes", "MAX_NAME_BYTES", "480"),
+        ("| significant digits of a number | 38 |", "MAX_DIGITS", "38"),
+        ("| nesting | 31 levels |", "MAX_DEPTH", "31"),
+        ("| value of an indexed field | 2,000 bytes |", "MAX_VALUE_BYTES", "2_000"),
+        ("2.5 MB of JSON with", "MAX_EVENT_BYTES", "2_500_000"),
+        ('with `versions = "keep"` | 160 KB |', "_VERSION_BARE_BYTES", "160_000"),
+        ("| events per page | 10,000 |", "MAX_LIMIT", "10_000"),
+        ("| bytes of an answer | 5 MB |", "MAX_ANSWER_BYTES", "5_000_000"),
+        ("| conditions | 10, with", "MAX_CONDITIONS", "10"),
+        ("with 2,048 bytes together", "MAX_BYTES", "2048"),
+        ("30 values per `in`", "MAX_VALUES", "30"),
+        ("| names: `series`, `id` | 100 each |", "MAX_NAMES", "100"),
+        ("| `fields` | 50 names", "MAX_FIELDS", "50"),
+        ("| everything in a cursor | 5,000 bytes |", "MAX_QUERY_BYTES", "5_000"),
+        ("| steps of an aggregate | 100,000", "MAX_STEPS", "100_000"),
+        ("| groups in memory | 20,000; 5,000 with", "MAX_CELLS, MAX_SKETCHES", "20_000, 5_000"),
+        ("| indexes | 20 per table", "MAX_INDEXES", "20"),
+        ("| open tables | 200:", "MAX_OPEN_TABLES", "200"),
+        ("AWS raises it to 10,000 at most", "MAX_QUOTA", "10_000"),
+        ("| units per second of a table | 40,000 |", "MAX_UNITS", "40_000"),
+        ("| tables that a backfill opens | 200 |", "MAX_OPEN_TABLES", "200"),
+        ("| time that a backfill is open | 30 days |", "LONGEST_OPEN", "timedelta(days=30)"),
+        ("in `notify` | 20, 5 ", "MAX_ADDRESSES", "20"),
+        ("| origins in `cors` | 20 |", "MAX_ORIGINS", "20"),
+    ],
+)
+def test_a_published_limit_is_that_of_the_code(row: str, name: str, value: str) -> None:
+    assert row in (ROOT / "docs" / "use" / "limits.md").read_text()
+    source = "".join(file.read_text() for file in (ROOT / "lambdas").rglob("*.py"))
+    assert re.search(rf"^ *{re.escape(name)} = {re.escape(value)}$", source, re.MULTILINE)
+
+
+def _prose(document: Path) -> list[str]:
+    """The lines of a document that are neither of a table nor code."""
+    fenced = re.sub(r"^```.*?^```$", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return [line for line in fenced.splitlines() if not line.startswith(("|", "    "))]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
+def test_prose_is_folded(document: Path) -> None:
+    assert [line for line in _prose(document) if len(line) > 120] == []
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "README.md").read_text()
+    pages = {str(page.relative_to(ROOT / "docs")) for page in DOCUMENTS if page.parent.parent == ROOT / "docs"}
+    linked = set(re.findall(r"\]\(([\w/-]+\.md)\)", index))
+    assert linked == {page for page in pages if not page.startswith("decisions/")}
+
+
+def test_every_section_that_a_link_names_exists() -> None:
+    for document in DOCUMENTS:
+        for link, section in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", document.read_text()):
+            target = document.parent / link if link else document
+            headings = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
+            names = {re.sub(r"[^\w -]", "", one).strip().lower().replace(" ", "-") for one in headings}
+            assert section in names, f"{document.name}: {link}#{section}"
+
+
+def test_every_command_of_the_tool_is_described_and_no_other() -> None:
+    text = (ROOT / "docs" / "operate" / "commands.md").read_text().partition("## What else")[0]
+    described = re.findall(r"^\| `([a-z]+)[^`]*` \|", text, re.MULTILINE)
+    assert sorted(described) == sorted(get_command(app).commands)  # type: ignore[attr-defined]
+
+
+COMMANDS = sorted(
+    {
+        line.partition("#")[0].strip()
+        for document in DOCUMENTS
+        for line in re.findall(r"^    bin/tidetable (\S.*)$", document.read_text(), re.MULTILINE)
+        if line != "--help"
+    }
+)
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_a_command_of_the_documents_is_one_that_the_tool_takes(line: str) -> None:
+    """As far as its words go: its name, options and arguments. Nothing is run."""
+    name, *words = shlex.split(line.replace("…", "1"))
+    command = get_command(app).commands[name]  # type: ignore[attr-defined]
+    assert command.make_context(name, words).params
+
+
+def test_there_are_commands_to_look_at() -> None:
+    assert len(COMMANDS) >= 15
+
+
+def test_the_configuration_of_the_first_page_can_be_used() -> None:
+    text = (ROOT / "docs" / "start" / "get-started.md").read_text()
+    (block,) = re.findall(r"^    (\[streams\.access\](?:\n    .*)+)", text, re.MULTILINE)
+    (stream,) = parse(block.replace("\n    ", "\n")).streams.values()
+    assert (stream.retention, stream.late, stream.key.partition_by) == (14, timedelta(hours=1), "time")
+
+
+def test_every_make_command_of_the_documents_exists() -> None:
+    rules = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for document in DOCUMENTS:
+        for named in re.findall(r"(?:^    |`)make ([a-z]+)", document.read_text(), re.MULTILINE):
+            assert named in rules, f"{document.name}: make {named}"
+
+
 def test_every_alarm_names_a_section_of_the_runbook() -> None:
-    headings = re.findall(r"^## (\w+)$", (ROOT / "docs" / "runbook.md").read_text(), re.MULTILINE)
+    headings = re.findall(r"^## (\w+)$", (ROOT / "docs" / "operate" / "runbook.md").read_text(), re.MULTILINE)
     source = (ROOT / "infra" / "alarms.py").read_text()
     alarms = re.findall(r'self\._alarm\(\s*"(\w+)"', source)
     assert len(alarms) > 5
@@ -76,13 +206,13 @@ def test_every_alarm_names_a_section_of_the_runbook() -> None:
 
 def test_the_published_bill_is_what_the_bench_prints_and_draws() -> None:
     found = bills(read(bill.EXAMPLE))
-    assert bill.markdown(found) in (ROOT / "docs" / "cost.md").read_text()
-    assert bill.svg(found) == (ROOT / "docs" / "cost.svg").read_text()
+    assert bill.markdown(found) in (ROOT / "docs" / "design" / "cost.md").read_text()
+    assert bill.svg(found) == (ROOT / "docs" / "design" / "cost.svg").read_text()
 
 
 def test_the_published_price_of_an_idle_stage_is_what_simulate_prints() -> None:
     """Of the example, once all its tables are there: only its first stream has provisioned units."""
-    text = (ROOT / "docs" / "cost.md").read_text()
+    text = (ROOT / "docs" / "design" / "cost.md").read_text()
     days = {name: _settled(stream) for name, stream in load(ROOT / "tidetable.toml").streams.items()}
     quakes = days.pop("quakes")
     assert (quakes.open, quakes.ahead, quakes.closed, quakes.write, quakes.read) == (8, 2, 7, 49, 56)
@@ -105,12 +235,12 @@ def _settled(stream: Stream) -> Day:
 def test_the_published_alarms_of_auto_scaling_are_those_of_the_open_tables(period: str, tables: int, row: str) -> None:
     late = f'period = "{period}"\nlate = "7d"\nretention = 200\n[streams.s.key]\npartition_by = "series"\n'
     assert _settled(parse(f"[streams.s]\n{late}").streams["s"]).open == tables
-    assert row in (ROOT / "docs" / "cost.md").read_text()
+    assert row in (ROOT / "docs" / "design" / "cost.md").read_text()
 
 
 @pytest.mark.parametrize(("layout", "count"), [("by time", 1), ("by time", 8), ("by series, only one", 4)])
 def test_the_published_rates_are_what_the_bench_prints(layout: str, count: int) -> None:
-    text = (ROOT / "docs" / "suffix.md").read_text()
+    text = (ROOT / "docs" / "inside" / "suffix.md").read_text()
     header = next(line for line in text.splitlines() if line.startswith("| suffixes | ideal |"))
     row = next(
         line for line in text.splitlines() if line.startswith(f"| {count} |") and line.count("|") == header.count("|")
@@ -120,7 +250,7 @@ def test_the_published_rates_are_what_the_bench_prints(layout: str, count: int) 
 
 
 def test_the_published_requests_by_bucket_and_shards_are_those_of_the_planner() -> None:
-    rows = (ROOT / "docs" / "choose.md").read_text().splitlines()
+    rows = (ROOT / "docs" / "design" / "layout.md").read_text().splitlines()
     published = {
         (cells[1].strip(' `"'), int(cells[2])): [int(cell.replace(",", "")) for cell in cells[3:6]]
         for cells in (row.split("|") for row in rows)

@@ -1,9 +1,12 @@
-"""tidetable.toml is the reference: a value that is not the default says which value is."""
+"""The example configuration and the reference page hold: every key with its type and its default."""
 
 import re
 import tomllib
+import types
+from collections.abc import Iterator, Mapping
+from enum import EnumType
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import pytest
@@ -70,3 +73,104 @@ def test_a_value_that_is_not_the_default_says_what_is(table: str, key: str, valu
         assert f"default: {as_text(default)}" in comment
     else:
         assert "default:" not in comment
+
+
+# How docs/design/configuration.md calls types.
+_WORDS = {bool: "`true` or `false`", int: "whole number", float: "number", str: "text", Duration: "duration"}
+# Nested tables that have a section of their own; the keys of all others are written with dots.
+_OWN_SECTIONS = (
+    *(model.ApiPolicy, model.Observability, model.LifecyclePolicy, model.StoragePolicy, model.Keeping, model.Stream),
+    *(model.KeyPolicy, model.IndexPolicy, model.LargePolicy, model.TablePolicy, model.Capacity, model.ArchivePolicy),
+    model.Step,
+)
+
+
+def keys() -> dict[tuple[str, str], tuple[str, str]]:
+    """Section and key, such as ``streams.NAME.key`` and ``shards``, with the key's type and default as text."""
+    return dict(_walk(model.Config, "", ""))
+
+
+def _walk(struct: type[msgspec.Struct], section: str, prefix: str) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
+    hints = get_type_hints(struct)
+    nested = []
+    for field in msgspec.structs.fields(struct):
+        if (struct, field.name) == (model.Stream, "name"):
+            continue  # The stream's own name, which is that of its table.
+        kind, key = hints[field.name], f"{prefix}{field.encode_name}"
+        inner, many = _table_in(kind)
+        if inner is None:
+            yield (section, key), (type_text(kind), default_text(field))
+        elif inner in _OWN_SECTIONS:
+            if section:
+                yield (section, key), (f"{'tables' if many == 'list' else 'table'}", default_text(field))
+            name = ".NAME" if many == "mapping" else ""
+            nested.append((inner, f"{section}.{key}{name}".lstrip(".")))
+        else:
+            yield from _walk(inner, section, f"{key}.{'NAME.' if many == 'mapping' else ''}")
+    for inner, path in nested:
+        yield from _walk(inner, path, "")
+
+
+def _table_in(kind: Any) -> tuple[type[msgspec.Struct] | None, str]:
+    """The table that a key holds, if it holds one, and whether it holds several: as a list or by their names."""
+    for one in get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,):
+        if isinstance(one, type) and issubclass(one, msgspec.Struct):
+            return one, ""
+        for inner in get_args(one):
+            if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
+                return inner, "mapping" if get_origin(one) is Mapping else "list"
+    return None, ""
+
+
+def type_text(kind: Any) -> str:
+    """A type as the page calls it."""
+    if isinstance(kind, EnumType):
+        return ", ".join(f'`"{one.value}"`' for one in kind)  # type: ignore[var-annotated]
+    if kind in _WORDS:
+        return _WORDS[kind]
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return ", ".join(f'`"{one}"`' for one in inner)
+    if origin in (Union, types.UnionType):
+        return ", or ".join(type_text(one) for one in inner if one is not type(None))
+    return {tuple: "list of texts", Mapping: "table of texts"}[origin]
+
+
+def default_text(field: msgspec.structs.FieldInfo) -> str:
+    """What holds without a key, as the page writes it."""
+    made = field.default_factory is not msgspec.NODEFAULT
+    default = field.default_factory() if made else field.default
+    if default is msgspec.NODEFAULT:
+        return "required"
+    if default is None:
+        return "none"
+    if isinstance(default, msgspec.Struct):
+        return "its defaults"
+    if default == (model.Step(age=0),):
+        return "one step, `age = 0`"
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
+    if isinstance(default, str | Duration):
+        return f'`"{default}"`'
+    return "`[]`" if default == () else f"`{default}`"
+
+
+def rows_of_the_page() -> dict[tuple[str, str], tuple[str, str]]:
+    """Section and key of each row, with its type and its default."""
+    found, section = {}, ""
+    for line in (ROOT / "docs" / "design" / "configuration.md").read_text().splitlines():
+        if line.startswith("## "):
+            section = line.strip("#` []")
+        elif row := re.fullmatch(r"\| `([\w.]+)` \| (.*?) \| (.*?) \| (.*) \| (.*) \|", line):
+            assert row[4], f"{section}.{row[1]} has no meaning"
+            assert row[5], f"{section}.{row[1]} does not say from when a change holds"
+            found[section, row[1]] = (row[2], row[3])
+    return found
+
+
+def test_the_page_has_every_key_with_its_type_and_default_and_no_other() -> None:
+    assert rows_of_the_page() == keys()
+    # Written out, so that a walk that finds nothing is seen.
+    assert rows_of_the_page()["lifecycle", "delete_expired"] == ("`true` or `false`", "`false`")
+    assert rows_of_the_page()["streams.NAME.capacity.ladder", "index.NAME.write"] == ("whole number", "required")
+    assert len(rows_of_the_page()) > 75

@@ -149,7 +149,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
 def _route(event: dict[str, Any], context: LambdaContext) -> Response:
     route = ROUTES.get(event["resource"])
     if route is None:
-        return problem_response(Problem(404, "not_found", "there is no such route; see docs/api.md"))
+        return problem_response(Problem(404, "not_found", "there is no such route; see docs/use/api.md"))
     parameters: dict[str, list[str]] = event.get("multiValueQueryStringParameters") or {}
     refuse_unwritable(parameters)
     headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}

@@ -18,7 +18,7 @@ from tests.fakes.stage import Stage
 from tests.infra.synth import CONFIG, ROOT
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
-DESCRIPTION: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "openapi.yaml").read_text())
+DESCRIPTION: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "use" / "openapi.yaml").read_text())
 ROUTES = {path: re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path)) for path in DESCRIPTION["paths"]}
 
 

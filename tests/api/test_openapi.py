@@ -72,7 +72,7 @@ def test_whatever_is_sent_is_answered_as_described(app: Gateway, operation: str,
 
 
 def test_every_route_is_described_and_no_other() -> None:
-    prose = set(re.findall(r"^## ([A-Z]+ /\S+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE))
+    prose = set(re.findall(r"^## ([A-Z]+ /\S+)$", (ROOT / "docs" / "use" / "api.md").read_text(), re.MULTILINE))
     assert set(OPERATIONS) == prose
 
 

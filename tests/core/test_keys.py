@@ -133,7 +133,7 @@ def test_what_is_no_ref_is_refused(text: str) -> None:
 
 
 def made(version: int, pk: str, sk: str) -> str:
-    """A ref as docs/suffix.md writes it, by hand."""
+    """A ref as docs/inside/suffix.md writes it, by hand."""
     return urlsafe_b64encode(json.dumps([version, "s", "2026-01-30", pk, sk]).encode()).decode().rstrip("=")
 
 

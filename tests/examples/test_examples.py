@@ -21,7 +21,7 @@ from tests.infra.synth import ROOT
 from tidetable.exact import decode_json
 
 NOW = datetime(2026, 3, 31, 10, tzinfo=UTC)
-NAMES = ("orders", "scores", "jobs", "telemetry")
+NAMES = ("orders", "scores", "jobs", "telemetry", "weblogs")
 # An event as it was sent, with its time as an instant.
 Sent = dict[str, Any]
 
@@ -90,6 +90,8 @@ def answer(gateway: Gateway, request: str) -> Any:
     assert got["status"].startswith("200"), body
     if "format=csv" in request:
         return list(csv.DictReader(io.StringIO(body)))
+    if "format=ndjson" in request:
+        return [decode_json(line) for line in body.splitlines()]
     return decode_json(body)
 
 
@@ -210,11 +212,36 @@ def check_telemetry(example: Example, answers: list[Any]) -> None:
         assert float(row["p50"]) == pytest.approx(exact, rel=0.03)
 
 
+def check_weblogs(example: Example, answers: list[Any]) -> None:
+    quarter, errors, slow, percentiles, customer, days, cells, plan = answers
+    assert ids(quarter["events"]) == ids(example.since(minutes=15))
+    assert len(quarter["events"]) == 13
+    failed = [one for one in example.since(days=7) if "error" in one["data"]]
+    today = [one for one in failed if one["at"] >= NOW.replace(hour=0)]
+    assert ids(errors["events"]) == ids(today)
+    assert {one["from"] for one in errors["sources"]} == {"index"}
+    slowest = sorted(
+        (one["data"]["slow_ms"] for one in example.since(days=7) if "slow_ms" in one["data"]), reverse=True
+    )
+    assert [row["value"] for row in slow["top"]] == slowest[:20]
+    counts = Counter((f"{one['at']:%H}", one["data"]["path"]) for one in example.since(hours=6) if one["at"] < NOW)
+    assert {(row["start"][11:13], row["group"]["path"]): row["count"] for row in percentiles["aggregates"]} == counts
+    mine = [one for one in example.since(days=17) if one["data"].get("customer") == "c7"]
+    assert ids(customer["events"]) == ids(mine)
+    assert {one["from"] for one in customer["sources"]} == {"table", "archive"}
+    assert (len(mine), customer["next"], customer["gaps"]) == (17, None, [])
+    each = Counter((f"{one['at']:%Y-%m-%d}", one["data"]["status"]) for one in example.since(days=7) if one["at"] < NOW)
+    assert {(row["start"][:10], row["group"]["status"]): row["count"] for row in days["aggregates"]} == each
+    assert [row["id"] for row in cells] == ids(failed)
+    assert {(stage["index"], stage["ranges"]) for stage in plan["stages"]} == {("by_error", 2)}
+
+
 CHECKS: dict[str, Callable[[Example, list[Any]], None]] = {
     "orders": check_orders,
     "scores": check_scores,
     "jobs": check_jobs,
     "telemetry": check_telemetry,
+    "weblogs": check_weblogs,
 }
 
 
@@ -222,6 +249,28 @@ def test_every_request_of_the_readme_is_answered_as_the_events_say(served: tuple
     name, example, gateway = served
     assert len(example.requests) >= 6
     CHECKS[name](example, [answer(gateway, request) for request in example.requests])
+
+
+def test_every_request_of_the_cookbook_and_of_the_first_page_is_answered_with_something(
+    served: tuple[str, Example, Gateway],
+) -> None:
+    name, _, gateway = served
+    stream = import_module(f"examples.{name}.data").STREAM
+    pages = ("docs/use/cookbook.md", "docs/start/get-started.md")
+    text = "\n".join((ROOT / page).read_text() for page in pages)
+    requests = re.findall(rf'^    curl .* "\$URL(/v1/streams/{stream}/[^"]*)"$', text, re.MULTILINE)
+    assert requests
+    for request in requests:
+        found = answer(gateway, request)
+        rows = found if isinstance(found, list) else next(iter(found.values()))
+        assert rows, request
+
+
+def test_no_request_of_the_cookbook_is_passed_over() -> None:
+    text = (ROOT / "docs" / "use" / "cookbook.md").read_text()
+    streams = {import_module(f"examples.{name}.data").STREAM for name in NAMES}
+    assert set(re.findall(r'^    curl .* "\$URL/v1/streams/(\w+)/[^"]*"$', text, re.MULTILINE)) == streams
+    assert len(re.findall(r'"\$URL/v1/streams/\w+/[^"]*"$', text, re.MULTILINE)) == text.count("curl -H")
 
 
 def test_the_event_of_the_readme_is_taken(served: tuple[str, Example, Gateway]) -> None:

@@ -44,7 +44,7 @@ def alarms(made: Template) -> dict[str, dict[str, Any]]:
     """The alarms by the section of the runbook that they name."""
     found = {}
     for one in made.all("AWS::CloudWatch::Alarm").values():
-        section = re.search(r"docs/runbook\.md#(\w+)$", one["AlarmDescription"])
+        section = re.search(r"docs/operate/runbook\.md#(\w+)$", one["AlarmDescription"])
         assert section is not None, one["AlarmDescription"]
         found[section[1]] = one
     return found

@@ -1,4 +1,4 @@
-"""The order of answers, written anew from docs/suffix.md and not taken from the code."""
+"""The order of answers, written anew from docs/inside/suffix.md and not taken from the code."""
 
 from tidetable.events import Event
 

@@ -1,7 +1,7 @@
 """Parts as Parquet: typed columns, zstd, row groups in the order of time and small enough that their statistics prune.
 
 Values that no column can store exactly are kept as DynamoDB JSON, so that an item comes back exactly as it was.
-docs/archive.md describes the columns for readers outside of this project.
+docs/use/archive.md describes the columns for readers outside of this project.
 """
 
 from __future__ import annotations
