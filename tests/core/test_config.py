@@ -245,9 +245,54 @@ CASES = [
     (
         "an age in quotes",
         ladder('age = "1", write = 1, read = 1'),
-        "ladder[0].age: expected `int`, got `str`: write a whole",
+        'ladder[0].age: "1" is neither a number nor late: write a whole number without quotes; it counts',
     ),
     ("an age as a duration", ladder('age = "1d"'), "it counts whole periods since the table closed, such as age = 1"),
+    ("a half age", ladder("age = 0.5"), "ladder[0].age: expected `int | str`, got `float`: write a whole number"),
+    ("a word for an age", ladder('age = "lat"'), '"lat" is neither a number nor late'),
+    ("a word that was meant for an age", ladder('age = "lat"'), 'did you mean "late"?'),
+    (
+        "a ladder that begins with late events",
+        ladder('age = "late", write = 1, read = 1', "age = 0, write = 2, read = 2"),
+        "the first step has age = 0, the table that is being written",
+    ),
+    (
+        "late events after the closing",
+        ladder("age = 0, write = 2, read = 2", "age = 1, write = 1, read = 1", 'age = "late", write = 1, read = 1'),
+        'capacity.ladder: age = "late" stands directly after age = 0, and once',
+    ),
+    (
+        "late events twice",
+        ladder("age = 0, write = 2, read = 2", *['age = "late", write = 1, read = 1'] * 2),
+        'capacity.ladder: age = "late" stands directly after age = 0, and once',
+    ),
+    (
+        "late events without units",
+        ladder("age = 0, write = 2, read = 2", 'age = "late", read = 1'),
+        "capacity.ladder (age = late).write: missing; provisioned tables need units",
+    ),
+    (
+        "late events with more units than the others",
+        ladder("age = 0, write = 2, read = 2", 'age = "late", write = 3, read = 2'),
+        "capacity.ladder (age = late).write: 3 is more than the 2 of age = 0, but this step lowers tables",
+    ),
+    (
+        "an index of late events with more units than the others",
+        ladder("age = 0, write = 2, read = 2", 'age = "late", write = 1, read = 2, index = { by_kind = { write = 3, read = 1 } }')
+        + INDEX,
+        "capacity.ladder (age = late).index.by_kind.write: 3 is more than the 2 of age = 0",
+    ),
+    (
+        "late events that scaling never reaches",
+        ladder("age = 0, write = 2, read = 2", 'age = "late", write = 10, read = 2')
+        + "autoscaling = { write = { min = 1, max = 9 } }\n",
+        "capacity.ladder (age = late).write: 10 is more than the 9 of age = 0",
+    ),
+    (
+        "late events of an on-demand table",
+        GOOD + '[streams.s.capacity]\nladder = [{ age = 0 }, { age = "late" }]\n',
+        "capacity.ladder (age = late): an on-demand table costs what it takes, so this step changes nothing; remove it",
+    ),
     (
         "a switch in quotes",
         '[lifecycle]\ndelete_expired = "yes"' + GOOD,

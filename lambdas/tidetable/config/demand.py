@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from tidetable.config.model import Config, LifecyclePolicy, Stream
+from tidetable.late import LATE_SETTLE
 from tidetable.keys import TIME, WHOLE
 from tidetable.periods import LONGEST, Kind
 
@@ -107,14 +108,32 @@ def _advise_stream(stream: Stream, policy: LifecyclePolicy) -> Iterator[str]:
     if goes(stream, policy):
         oldest = (kept_for(stream, policy) - stream.late) // SHORTEST[stream.period] + 1
         for step in stream.capacity.ladder:
-            if step.age > oldest:
+            if step.rung > (oldest, True):
                 yield (
                     f"{path}.capacity.ladder (age = {step.age}): no table gets so old; with this retention the oldest is"
                     f" {oldest}: remove the step or raise retention"
                 )
+    yield from _advise_late_step(stream, f"{path}.capacity.ladder")
     for index in stream.index:
         if stream.key.partition_by == "time" and (index.partition_by, index.sort_by) == (WHOLE, TIME):
             yield (
                 f'{path}.index.{index.name}: a stream partitioned by "time" answers by itself what this index would, which'
                 " costs as many write units again; remove it, or set sort_by to a field that holds numbers"
             )
+
+
+def _advise_late_step(stream: Stream, path: str) -> Iterator[str]:
+    first, late = stream.capacity.ladder[0], stream.capacity.late_step
+    if late is None:
+        return
+    if stream.late <= LATE_SETTLE:
+        minutes = LATE_SETTLE // timedelta(minutes=1)
+        yield (
+            f"{path} (age = late): it holds from {minutes} minutes after the period's end, but with late = {stream.late} the table"
+            " is closed by then; remove the step or raise late"
+        )
+    if late.read is not None and first.read is not None and late.read > first.read:
+        yield (
+            f"{path} (age = late).read: {late.read} is more than the {first.read} of age = 0: the table costs more to read once"
+            " its period is over; lower it unless that is meant"
+        )

@@ -13,7 +13,7 @@ import msgspec
 _COUNTS = {
     "retention": "it counts whole periods, such as retention = 14",
     "premake": "it counts whole periods, such as premake = 2",
-    "age": "it counts whole periods since the table closed, such as age = 1",
+    "age": 'it counts whole periods since the table closed, such as age = 1; or write "late"',
 }
 _FIXES: dict[type, str] = {
     int: "write a whole number without quotes",
@@ -63,12 +63,14 @@ def _explain_value(value: Any, kind: Any, path: str, hook: DecHook) -> Iterator[
     try:
         msgspec.convert(value, kind, dec_hook=hook)
     except msgspec.ValidationError as error:
-        words = _words_of(kind)
+        words, key = _words_of(kind), path.rpartition(".")[2].partition("[")[0]
+        if words and isinstance(value, str) and int in _members(kind):
+            yield f'{path}: "{value}" is neither a number nor {", ".join(words)}{_fix(kind, key)}{_meant(value, words)}'
+            return
         if words and isinstance(value, str):
             yield f'{path}: "{value}" is none of {", ".join(words)}{_meant(value, words)}'
             return
         what = str(error).partition(" - at `$")[0]
-        key = path.rpartition(".")[2].partition("[")[0]
         yield f"{path}: {what[0].lower()}{what[1:]}{_fix(kind, key)}"
 
 

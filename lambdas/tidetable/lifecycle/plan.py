@@ -27,7 +27,7 @@ from tidetable.lifecycle.actions import (
 )
 from tidetable.lifecycle.budget import next_decrease
 from tidetable.lifecycle.expiry import closes_at, deletable_at, is_closed, is_leaving, leaves_at
-from tidetable.lifecycle.ladder import RAISED, Level, age_of, level_for
+from tidetable.lifecycle.ladder import RAISED, Level, is_past, level_for
 from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.premake import opening, periods_to_exist
 from tidetable.lifecycle.specs import table_spec
@@ -91,16 +91,16 @@ def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: O
 
 def _create(config: Config, stage: str, stream: Stream, entry: Entry, now: datetime, reason: str) -> Create:
     level = level_for(entry, stream, now, config.lifecycle.stagger)
-    # A table that is made late, for an age at which nothing is written any more, needs no head start.
-    young = age_of(entry.period, stream, now) == 0
+    # A table that is made after its period, for late events at the most, needs no head start.
+    young = not is_past(entry.period, stream, now)
     spec = table_spec(entry, stream, level, table_tags(stage, stream.name, entry.period.label), young=young)
     return Create(entry, reason, spec, stream.table.point_in_time_recovery)
 
 
 def _reopen(entry: Entry, stream: Stream, backfills: Sequence[Backfill], now: datetime) -> Iterator[Action]:
-    """What a backfill asks of a period that is recorded and has left the writable window."""
+    """What a backfill asks of a period that is recorded, and whose table is lowered for late events, or closed."""
     opened = opening(entry.period, backfills)
-    if opened is None or not is_closed(entry.period, stream, now):
+    if opened is None or not is_past(entry.period, stream, now):
         return
     if entry.opened == opened and entry.state is not State.CLOSED:
         return
