@@ -119,7 +119,7 @@ def _draw(found: Sequence[Row], title: str) -> None:
                 row.stream,
                 row.period,
                 row.shown_state,
-                str(row.age),
+                row.shown_age,
                 *units,
                 row.table_class or "",
                 plain(row.items),
@@ -134,7 +134,9 @@ def _draw(found: Sequence[Row], title: str) -> None:
         for row in reversed(mine):
             line.append(*strip(row))
         out.print(line.append(f" {mine[0].period}"), soft_wrap=True)
-    out.print("             oldest to newest: . ahead  # open  = closed  > archiving or restoring  a archived  ! lost")
+    out.print(
+        "             oldest to newest: . ahead  # open  + late  = closed  > archiving or restoring  a archived  ! lost"
+    )
     out.print(grid)
 
 

@@ -11,6 +11,8 @@ from cli.bill import GB, HOURS, ON_DEMAND, STORAGE, table_hour
 from cli.metrics import Taken
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream
+from tidetable.late import lowered_tables
+from tidetable.lifecycle.expiry import is_closed
 from tidetable.lifecycle.ladder import Level, age_of
 from tidetable.ports import Catalog, Pools, Table, Tables
 from tidetable.times import to_text
@@ -19,6 +21,7 @@ _CONCURRENCY = 16
 _STRIP = {
     "creating": (".", "yellow"),
     "open": ("#", "green"),
+    "late": ("+", "green"),
     "closed": ("=", "blue"),
     "archiving": (">", "yellow"),
     "restoring": (">", "yellow"),
@@ -34,8 +37,8 @@ class Row:
 
     ``dollars`` is its price for a month: provisioned units as they stand, units on demand as they were ``taken_write`` and
     ``taken_read`` in the last 30 days (None if that is not known), storage by its size of up to six hours ago; indexes count
-    each time. ``backfill_until`` is the end of the backfill that it is open for, ``removed_since`` the time at which its
-    stream left the configuration.
+    each time. ``late`` tells that the table is open and lowered for late events. ``backfill_until`` is the end of the backfill
+    that it is open for, ``removed_since`` the time at which its stream left the configuration.
     """
 
     stream: str
@@ -52,12 +55,18 @@ class Row:
     ahead: bool = False
     taken_write: float | None = None
     taken_read: float | None = None
+    late: bool = False
     backfill_until: str | None = None
     removed_since: str | None = None
 
     def document(self) -> dict[str, Any]:
         """The row as JSON."""
         return asdict(self)
+
+    @property
+    def shown_age(self) -> str:
+        """The age of the ladder's step: whole periods since the table closed, or late."""
+        return "late" if self.late else str(self.age)
 
     @property
     def shown_state(self) -> str:
@@ -128,6 +137,7 @@ def row_of(seen: Seen, now: datetime, taken: Mapping[tuple[str, str], Taken] | N
         archived_events=entry.archive.events if entry.archive is not None else None,
         dollars=sum(_dollars(one, name, seen, taken or {}) for name, one in seen.tables.items()),
         ahead=entry.period.start > now + stream.ahead,
+        late=entry.table in lowered_tables(stream, [entry], now) and not is_closed(entry.period, stream, now),
         taken_write=sum(one.write for one in units) if known else None,
         taken_read=sum(one.read for one in units) if known else None,
         backfill_until=to_text(entry.opened.until) if entry.opened is not None and entry.is_open(now) else None,
@@ -137,8 +147,9 @@ def row_of(seen: Seen, now: datetime, taken: Mapping[tuple[str, str], Taken] | N
 
 def strip(row: Row) -> tuple[str, str]:
     """A period in a stream's line of time: one character, and its colour."""
-    ahead = row.state == "open" and row.ahead
-    return (".", "cyan") if ahead else _STRIP.get(row.state, ("?", ""))
+    if row.state == "open" and row.ahead:
+        return ".", "cyan"
+    return _STRIP.get("late" if row.state == "open" and row.late else row.state, ("?", ""))
 
 
 def _bytes(table: Table) -> int:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from cli.bill import existing, hour_of, index_units, stage_hour
 from cli.workload import Workload
 from tidetable.config import Stream, TableClass
+from tidetable.late import is_lowered
 from tidetable.lifecycle.expiry import closes_at
 from tidetable.lifecycle.ladder import level_of
 
@@ -17,12 +18,14 @@ from tidetable.lifecycle.ladder import level_of
 class Day:
     """A stream at one instant: tables ahead, open and closed; units of all, indexes' too; tables in the cheap class.
 
+    ``late`` are the open tables that are lowered for late events, by the step of the ladder for them.
     ``dollars`` are those of that day: of provisioned units, and with a workload of its events, queries and storage as well.
     """
 
     at: datetime
     ahead: int
     open: int
+    late: int
     closed: int
     write: int
     read: int
@@ -43,7 +46,7 @@ def simulate(stream: Stream, start: datetime, days: int, workload: Workload | No
 
 
 def _at(stream: Stream, start: datetime, now: datetime, workload: Workload | None) -> Day:
-    ahead = opened = closed = write = read = infrequent = 0
+    ahead = opened = late = closed = write = read = infrequent = 0
     hourly = 0.0
     for period in existing(stream, now):
         # What ended before the first writable window never had a table.
@@ -59,10 +62,11 @@ def _at(stream: Stream, start: datetime, now: datetime, workload: Workload | Non
             ahead += 1
         elif now <= closes_at(period, stream):
             opened += 1
+            late += is_lowered(period, stream, now)
         else:
             closed += 1
     dollars = 24 * hourly if workload is None else _day(workload, start, now)
-    return Day(now, ahead, opened, closed, write, read, infrequent, dollars)
+    return Day(now, ahead, opened, late, closed, write, read, infrequent, dollars)
 
 
 def _day(workload: Workload, start: datetime, now: datetime) -> float:

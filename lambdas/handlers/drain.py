@@ -29,7 +29,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Any:
 
     def drain(record: SQSRecord) -> None:
         try:
-            count = drain_message(record.body, wiring.drain(), remaining)
+            count = drain_message(record.body, wiring.drain(), remaining, repeated=_is_repeated(record))
         except NotDrained as error:
             logger.warning("message not drained", reason=str(error), message_id=record.message_id)
             metrics.add_metric("MessagesNotDrained", MetricUnit.Count, 1)
@@ -40,3 +40,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Any:
         metrics.add_metric("EventsDrained", MetricUnit.Count, count)
 
     return process_partial_response(event=event, record_handler=drain, processor=_processor, context=context)
+
+
+def _is_repeated(record: SQSRecord) -> bool:
+    """Whether the queue delivered the message before."""
+    return int(record.raw_event["attributes"].get("ApproximateReceiveCount", 1)) > 1

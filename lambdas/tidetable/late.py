@@ -6,8 +6,10 @@ drain writes it: nothing is lost by a step that is too low, it only takes longer
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.periods import Period
 
@@ -27,3 +29,12 @@ def is_lowered(period: Period, stream: Stream, now: datetime) -> bool:
     """Whether the period's table has been lowered for late events; also true of a table that has closed since."""
     instant = lowered_at(period, stream)
     return instant is not None and now > instant
+
+
+def lowered_tables(stream: Stream, entries: Iterable[Entry], now: datetime) -> frozenset[str]:
+    """The names of the tables that are lowered for late events; a table that is open for a backfill has the backfill's units."""
+    if stream.capacity.late_step is None:
+        return frozenset()
+    return frozenset(
+        entry.table for entry in entries if is_lowered(entry.period, stream, now) and not entry.is_open(now)
+    )

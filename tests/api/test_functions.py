@@ -24,7 +24,7 @@ def test_the_drain_takes_the_oldest_message_first(monkeypatch: pytest.MonkeyPatc
 
     taken: list[str] = []
 
-    def take(body: str, *_: Any) -> int:
+    def take(body: str, *_: Any, **__: Any) -> int:
         taken.append(body)
         return 1
 

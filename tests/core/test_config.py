@@ -274,11 +274,14 @@ CASES = [
     (
         "late events with more units than the others",
         ladder("age = 0, write = 2, read = 2", 'age = "late", write = 3, read = 2'),
-        "capacity.ladder (age = late).write: 3 is more than the 2 of age = 0, but this step lowers tables",
+        "capacity.ladder (age = late).write: 3 is more than the 2 of age = 0, and this step lowers tables",
     ),
     (
         "an index of late events with more units than the others",
-        ladder("age = 0, write = 2, read = 2", 'age = "late", write = 1, read = 2, index = { by_kind = { write = 3, read = 1 } }')
+        ladder(
+            "age = 0, write = 2, read = 2",
+            'age = "late", write = 1, read = 2, index = { by_kind = { write = 3, read = 1 } }',
+        )
         + INDEX,
         "capacity.ladder (age = late).index.by_kind.write: 3 is more than the 2 of age = 0",
     ),
@@ -413,6 +416,11 @@ def two_steps(age: int) -> str:
     return ladder("age = 0, write = 1, read = 1", f"age = {age}, write = 1, read = 1")
 
 
+def late_step(late: str, read: int) -> str:
+    steps = ladder("age = 0, write = 1, read = 1", f'age = "late", write = 1, read = {read}')
+    return steps.replace('late = "1d"', f'late = "{late}"')
+
+
 KEPT = two_steps(99).replace("= 3", '= 3\non_expiry = "keep"')
 ADVICE = [
     ("nothing to say", SWITCHED + GOOD, None),
@@ -423,6 +431,10 @@ ADVICE = [
     ("a step that tables reach as none goes", SWITCHED + KEPT, "never deleted"),
     ("tables that never go", GOOD, "365 more per year, so that the quota of 2,500 is reached in about 2,492 days"),
     ("near the quota", SWITCHED + GOOD.replace("= 3", "= 2000"), "2,005 tables at once are near the quota of 2,500"),
+    ("a step for late events", SWITCHED + late_step("1d", 1), None),
+    ("a window that ends before the step begins", SWITCHED + late_step("15m", 1), "(age = late): it holds from 15 minutes after"),
+    ("a window that ends after it", SWITCHED + late_step("16m", 1), None),
+    ("more reads for late events", SWITCHED + late_step("1d", 2), "(age = late).read: 2 is more than the 1 of age = 0"),
     ("an index for nothing", SWITCHED + GOOD + index('partition_by = "*"'), 'own: a stream partitioned by "time" answers'),
     ("a ranking", SWITCHED + GOOD + index('partition_by = "*"\nsort_by = "mag"'), None),
 ]  # fmt: skip

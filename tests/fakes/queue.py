@@ -34,13 +34,13 @@ class FakeQueue:
             self.messages.append(Message(encode_message(stream, events[start : start + 25], at), self._now()))
         return []
 
-    def deliver(self, drain: Callable[[str], object]) -> None:
-        """Give every visible message to a consumer once; what it fails on comes again."""
+    def deliver(self, drain: Callable[[str, bool], object]) -> None:
+        """Give every visible message to a consumer once, with whether it came before; what it fails on comes again."""
         for message in [one for one in self.messages if one.visible <= self._now()]:
             message.received += 1
             message.visible = self._now() + VISIBILITY
             try:
-                drain(message.body)
+                drain(message.body, message.received > 1)
             except Exception:
                 if message.received >= RECEIVES:
                     self.messages.remove(message)

@@ -162,7 +162,9 @@ class Stage:
     def drain(self) -> None:
         """Give the drain function every message that is visible."""
         parts = Drain(self.config, self.reading, self.store, self.clock, self._jitter, self.outside, Pace(self.clock))
-        self.queue.deliver(lambda body: drain_message(body, parts, self._remaining(DRAIN_SECONDS)))
+        self.queue.deliver(
+            lambda body, repeated: drain_message(body, parts, self._remaining(DRAIN_SECONDS), repeated=repeated)
+        )
 
     def run_lifecycle(self, *, dry_run: bool = False) -> Report:
         """What the lifecycle function does when it is due."""

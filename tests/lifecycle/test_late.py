@@ -242,7 +242,12 @@ def test_the_step_in_force_is_the_last_that_an_instant_has_reached(
         "one later": closes + LENGTHS[kind],
     }
     # An instant, and a microsecond, a minute or two to either side of it.
-    now = instants[edge] + timedelta(minutes=delay) + (abs(off) // 2) * timedelta(minutes=off) + timedelta(microseconds=off)
+    now = (
+        instants[edge]
+        + timedelta(minutes=delay)
+        + (abs(off) // 2) * timedelta(minutes=off)
+        + timedelta(microseconds=off)
+    )
     then = now - timedelta(minutes=delay)
     begins = {"late": end + timedelta(minutes=15), "1": closes, "2": closes + LENGTHS[kind]}
     reached = ["0", *(age for age in ("late", "1", "2") if then > begins[age])]

@@ -53,9 +53,11 @@ def _check_late_step(late: Step, first: Step, capacity: Capacity) -> Iterator[st
     if first.write is None or late.write is None:
         return
     if late.write > most:
-        yield f"{at}.write: {late.write} is more than the {most} of age = 0, but this step lowers tables; write {most} at the most"
+        yield f"{at}.write: {late.write} is more than the {most} of age = 0, and this step lowers tables; write {most} or less"
     for name, own in late.index.items():
-        most = max(scaled.max if scaled is not None else 0, first.index[name].write if name in first.index else first.write)
+        most = max(
+            scaled.max if scaled is not None else 0, first.index[name].write if name in first.index else first.write
+        )
         if own.write > most:
             yield f"{at}.index.{name}.write: {own.write} is more than the {most} of age = 0; write {most} at the most"
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from tidetable.config.model import Config, LifecyclePolicy, Stream
-from tidetable.late import LATE_SETTLE
 from tidetable.keys import TIME, WHOLE
+from tidetable.late import LATE_SETTLE
 from tidetable.periods import LONGEST, Kind
 
 # The shortest period of each kind: so many fit into a retention at the most. February has 28 days.
@@ -129,8 +129,8 @@ def _advise_late_step(stream: Stream, path: str) -> Iterator[str]:
     if stream.late <= LATE_SETTLE:
         minutes = LATE_SETTLE // timedelta(minutes=1)
         yield (
-            f"{path} (age = late): it holds from {minutes} minutes after the period's end, but with late = {stream.late} the table"
-            " is closed by then; remove the step or raise late"
+            f"{path} (age = late): it holds from {minutes} minutes after the period's end, but with late = {stream.late} the"
+            " table is closed by then; remove the step or raise late"
         )
     if late.read is not None and first.read is not None and late.read > first.read:
         yield (

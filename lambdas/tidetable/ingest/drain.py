@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 
 from tidetable.catalog import Entry, entry_at
 from tidetable.config import Config
-from tidetable.errors import TidetableError
-from tidetable.events import Event
+from tidetable.errors import StoreUnavailable, TableMissing, TidetableError
+from tidetable.events import Event, Item
 from tidetable.ingest.overflow import Message, decode_message
 from tidetable.ingest.routing import Outside, PeriodPlace
-from tidetable.ingest.versions import add_fenced, write_packed
+from tidetable.ingest.versions import add_fenced, is_repeat, write_packed
 from tidetable.ingest.writing import Jitter, Remaining, write_outside
 from tidetable.large.pack import Packer
 from tidetable.ports import CatalogReader, Clock, EventStore, Guarded, Put, Transacted, Written
@@ -71,26 +71,52 @@ class Drain:
     pace: Pace
 
 
-def drain_message(body: str, parts: Drain, remaining: Remaining) -> int:
+def drain_message(body: str, parts: Drain, remaining: Remaining, *, repeated: bool = False) -> int:
     """Write every event of a message and return how many; NotDrained or Undrainable says what stands in the way.
 
-    Writing an event again is harmless, so a message that was written in part is simply repeated.
+    Writing an event again is harmless, but it costs write units. So of a ``repeated`` message, which came before, only the
+    events that are not there yet are written: each try gets further, however few units the table has.
     """
     message = _message(body, parts)
     entries = _entries(parts.catalog, message.stream, message.events)
     direct: dict[str, tuple[Entry, list[Put]]] = {}
+    fenced: dict[str, tuple[Entry, list[Put]]] = {}
     for event in message.events:
         entry = entry_at(entries, event.time)
         if entry is None:
             raise NotDrained(f"no period table of {message.stream} is recorded for {event.time.isoformat()} yet")
         put = _put(message, entry, event, parts)
-        if entry.writable and _in_window(message.stream, event, parts):
-            direct.setdefault(entry.table, (entry, []))[1].append(put)
-        else:
+        kind = direct if entry.writable and _in_window(message.stream, event, parts) else fenced
+        kind.setdefault(entry.table, (entry, []))[1].append(put)
+    for entry, puts in fenced.values():
+        for put in _missing(puts, entry, parts) if repeated else puts:
             _write_fenced(message.stream, put, entry, parts, remaining)
     for entry, puts in direct.values():
-        _write_direct(message.stream, entry, puts, parts, remaining)
+        _write_direct(message.stream, entry, _missing(puts, entry, parts) if repeated else puts, parts, remaining)
     return len(message.events)
+
+
+def _missing(puts: list[Put], entry: Entry, parts: Drain) -> list[Put]:
+    """The puts that an earlier try did not write; all of them if the table cannot be read now.
+
+    What is there equals the put, or was accepted after it. A read that is not strongly consistent may miss what was written a
+    moment ago, which then is written again.
+    """
+    if not entry.writable:
+        return puts
+    try:
+        items = parts.store.get_many(entry.table, [put.key for put in puts], consistent=False)
+    except (StoreUnavailable, TableMissing):
+        return puts
+    return [put for put in puts if not _is_there(put, items.get(put.key))]
+
+
+def _is_there(put: Put, item: Item | None) -> bool:
+    if item is None:
+        return False
+    if "version" in put.item:
+        return is_repeat(put.item, item)
+    return item == put.item or item.get("at", 0) > put.item["at"]
 
 
 def _message(body: str, parts: Drain) -> Message:

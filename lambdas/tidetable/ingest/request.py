@@ -19,6 +19,7 @@ from tidetable.ingest.versions import write_packed
 from tidetable.ingest.writing import Jitter, Remaining, write_with_retries
 from tidetable.keys import Layout
 from tidetable.large.pack import Packer
+from tidetable.late import lowered_tables
 from tidetable.ports import CatalogReader, Clock, EventStore, Overflow, Put, Written
 from tidetable.problems import Problem, ProblemError, refuse, unknown_stream
 from tidetable.times import to_micros, to_text
@@ -46,8 +47,9 @@ class IngestRequest:
 class Outcome:
     """What became of a request; ``refs`` goes by the index of the events sent, None where one was rejected.
 
-    ``reasons`` counts why DynamoDB throttled it, in DynamoDB's words. ``backfills`` are those under way, None if they were not
-    looked up, as no event was older than the window.
+    ``throttled`` counts throttled writes, ``throttled_late`` those of tables that are lowered for late events; ``reasons`` counts
+    why, in DynamoDB's words. ``backfills`` are those under way, None if they were not looked up, as no event was older than the
+    window.
     """
 
     accepted: int
@@ -57,6 +59,7 @@ class Outcome:
     window: Window
     write_units: float = 0.0
     throttled: int = 0
+    throttled_late: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     newest: datetime | None = None
     backfills: Sequence[Backfill] | None = None
@@ -125,7 +128,8 @@ def ingest(request: IngestRequest, parts: Ingest, remaining: Remaining) -> Outco
     accepted.seal(routed.sealed, stream)
     accepted.refuse_large(routed.oversized)
     _refuse_whole(accepted.rejections, len(candidates), request)
-    outcome = _store(stream, accepted, routed, window, at, parts, remaining)
+    lowered = lowered_tables(stream, entries, now)
+    outcome = _store(stream, accepted, routed, lowered, window, at, parts, remaining)
     outcome.backfills = imports.running
     return outcome
 
@@ -211,6 +215,7 @@ def _store(
     stream: Stream,
     accepted: _Accepted,
     routed: Routed,
+    lowered: frozenset[str],
     window: Window,
     at: int,
     parts: Ingest,
@@ -222,7 +227,7 @@ def _store(
         if routed.plain
         else {_holder(index, put): index for index, put in routed.puts.items()}
     )
-    written = _write([routed.puts[index] for index in holders.values()], routed, parts, remaining)
+    written = _write([routed.puts[index] for index in holders.values()], routed, lowered, parts, remaining)
     waiting = list(routed.homeless)
     if written.unwritten:
         unwritten = {id(put) for put in written.unwritten}
@@ -249,7 +254,8 @@ def _store(
         refs=refs,
         window=window,
         write_units=written.units,
-        throttled=written.throttled,
+        throttled=sum(count for table, count in written.throttles.items() if table not in lowered),
+        throttled_late=sum(count for table, count in written.throttles.items() if table in lowered),
         reasons=written.reasons,
         newest=max([one.event.time for one in accepted.taken], default=None),
     )
@@ -260,12 +266,15 @@ def _holder(index: int, put: Put) -> tuple[object, ...]:
     return put.place if "version" not in put.item else (index,)
 
 
-def _write(puts: Sequence[Put], routed: Routed, parts: Ingest, remaining: Remaining) -> Written:
+def _write(
+    puts: Sequence[Put], routed: Routed, lowered: frozenset[str], parts: Ingest, remaining: Remaining
+) -> Written:
     """Write what the tables take within the budget; those of tables that are left alone for now are not tried."""
     shut = {table for table in routed.tables if not parts.circuit.admits(table)}
     tried = [put for put in puts if put.table not in shut] if shut else puts
     budget = _budget(remaining, parts.clock.now() + WRITE_BUDGET, parts.clock)
-    options: dict[str, Any] = {"remaining": budget, "clock": parts.clock, "jitter": parts.jitter}
+    # What a lowered table throttles is queued at once: no request waits for it.
+    options: dict[str, Any] = {"remaining": budget, "clock": parts.clock, "jitter": parts.jitter, "once": lowered}
     if routed.plain:
         written = write_with_retries(parts.store, tried, **options)
     else:

@@ -5,7 +5,7 @@ What an item refers to is written before it, so that an item is never seen witho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from tidetable.ports import Clock, EventStore, Put, Values, Written
 
@@ -25,11 +25,13 @@ def retried(
     remaining: Remaining,
     clock: Clock,
     jitter: Jitter,
+    once: Collection[str] = (),
 ) -> Written:
     """Attempt puts until all are written or the time is up; what is not is returned, in no state between.
 
     Full jitter, so that many throttled functions do not come back in step. Puts whose table is missing are not tried
-    again: a table appears by the lifecycle's doing, in minutes, not in the time of a request.
+    again: a table appears by the lifecycle's doing, in minutes, not in the time of a request. Nor are puts of the tables
+    ``once``.
     """
     total = Written()
     waiting = list(puts)
@@ -38,8 +40,9 @@ def retried(
         outcome = attempt(waiting)
         unwritten, outcome.unwritten = outcome.unwritten, []
         total.add(outcome)
-        total.unwritten += [put for put in unwritten if put.table in outcome.missing_tables]
-        waiting = [put for put in unwritten if put.table not in outcome.missing_tables]
+        given_up = outcome.missing_tables.union(once)
+        total.unwritten += [put for put in unwritten if put.table in given_up]
+        waiting = [put for put in unwritten if put.table not in given_up]
         wait = jitter(pause)
         if not waiting or wait >= remaining():
             break
@@ -50,10 +53,16 @@ def retried(
 
 
 def write_with_retries(
-    store: EventStore, puts: Sequence[Put], *, remaining: Remaining, clock: Clock, jitter: Jitter
+    store: EventStore,
+    puts: Sequence[Put],
+    *,
+    remaining: Remaining,
+    clock: Clock,
+    jitter: Jitter,
+    once: Collection[str] = (),
 ) -> Written:
     """Write what can be written before the time is up; an item that is there already is replaced."""
-    return retried(store.write, puts, remaining=remaining, clock=clock, jitter=jitter)
+    return retried(store.write, puts, remaining=remaining, clock=clock, jitter=jitter, once=once)
 
 
 def write_outside(
