@@ -5,6 +5,7 @@ import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from bench import bill, suffixes
@@ -87,8 +88,27 @@ def test_the_published_price_of_an_idle_stage_is_what_simulate_prints() -> None:
     quakes = days.pop("quakes")
     assert (quakes.open, quakes.ahead, quakes.closed, quakes.write, quakes.read) == (8, 2, 7, 21, 56)
     assert f"| {quakes.dollars / 24 * 730:.2f} |" in text
-    assert "| 29.73 |" in text
+    assert "| 16.44 |" in text
     assert {day.dollars for day in days.values()} == {0}
+
+
+def test_the_published_price_of_late_events_is_what_simulate_prints() -> None:
+    quakes = load(ROOT / "tidetable.toml").streams["quakes"]
+    steps = tuple(step for step in quakes.capacity.ladder if not step.is_late)
+    capacity = msgspec.structs.replace(quakes.capacity, ladder=steps)
+    text = (ROOT / "docs" / "cost.md").read_text()
+    for name, stream in (
+        ("without the step", msgspec.structs.replace(quakes, capacity=capacity)),
+        ("with it", quakes),
+    ):
+        day = _settled(stream)
+        row = f"| {name} | {day.write} | {day.read} | {day.dollars:.2f} | {day.dollars / 24 * 730:.2f} |"
+        assert row in text
+    assert "| without the step | 49 | 56 | 0.98 | 29.73 |" in text
+    assert "| with it | 21 | 56 | 0.54 | 16.44 |" in text
+    # 100 units, or one, of seven tables at $0.00065 an hour.
+    assert (round(7 * 100 * 0.00065 * 730), round(7 * 0.00065 * 730)) == (332, 3)
+    assert "the seven tables cost $332 for their writes a month without the step, and $3 with it" in text
 
 
 def _settled(stream: Stream) -> Day:

@@ -80,6 +80,11 @@ class Written:
     reasons: Counter[str] = field(default_factory=Counter)
     held: list[tuple[Put, Item]] = field(default_factory=list)
 
+    @property
+    def throttled(self) -> int:
+        """The throttled puts of all tables."""
+        return self.throttles.total()
+
     def add(self, other: Written) -> None:
         """Take into account what became of others."""
         self.unwritten += other.unwritten
