@@ -252,51 +252,6 @@ CASES = [
     ("a word for an age", ladder('age = "lat"'), '"lat" is neither a number nor late'),
     ("a word that was meant for an age", ladder('age = "lat"'), 'did you mean "late"?'),
     (
-        "a ladder that begins with late events",
-        ladder('age = "late", write = 1, read = 1', "age = 0, write = 2, read = 2"),
-        "the first step has age = 0, the table that is being written",
-    ),
-    (
-        "late events after the closing",
-        ladder("age = 0, write = 2, read = 2", "age = 1, write = 1, read = 1", 'age = "late", write = 1, read = 1'),
-        'capacity.ladder: age = "late" stands directly after age = 0, and once',
-    ),
-    (
-        "late events twice",
-        ladder("age = 0, write = 2, read = 2", *['age = "late", write = 1, read = 1'] * 2),
-        'capacity.ladder: age = "late" stands directly after age = 0, and once',
-    ),
-    (
-        "late events without units",
-        ladder("age = 0, write = 2, read = 2", 'age = "late", read = 1'),
-        "capacity.ladder (age = late).write: missing; provisioned tables need units",
-    ),
-    (
-        "late events with more units than the others",
-        ladder("age = 0, write = 2, read = 2", 'age = "late", write = 3, read = 2'),
-        "capacity.ladder (age = late).write: 3 is more than the 2 of age = 0, and this step lowers tables",
-    ),
-    (
-        "an index of late events with more units than the others",
-        ladder(
-            "age = 0, write = 2, read = 2",
-            'age = "late", write = 1, read = 2, index = { by_kind = { write = 3, read = 1 } }',
-        )
-        + INDEX,
-        "capacity.ladder (age = late).index.by_kind.write: 3 is more than the 2 of age = 0",
-    ),
-    (
-        "late events that scaling never reaches",
-        ladder("age = 0, write = 2, read = 2", 'age = "late", write = 10, read = 2')
-        + "autoscaling = { write = { min = 1, max = 9 } }\n",
-        "capacity.ladder (age = late).write: 10 is more than the 9 of age = 0",
-    ),
-    (
-        "late events of an on-demand table",
-        GOOD + '[streams.s.capacity]\nladder = [{ age = 0 }, { age = "late" }]\n',
-        "capacity.ladder (age = late): an on-demand table costs what it takes, so this step changes nothing; remove it",
-    ),
-    (
         "a switch in quotes",
         '[lifecycle]\ndelete_expired = "yes"' + GOOD,
         "delete_expired: expected `bool`, got `str`: write true",
@@ -416,11 +371,6 @@ def two_steps(age: int) -> str:
     return ladder("age = 0, write = 1, read = 1", f"age = {age}, write = 1, read = 1")
 
 
-def late_step(late: str, read: int) -> str:
-    steps = ladder("age = 0, write = 1, read = 1", f'age = "late", write = 1, read = {read}')
-    return steps.replace('late = "1d"', f'late = "{late}"')
-
-
 KEPT = two_steps(99).replace("= 3", '= 3\non_expiry = "keep"')
 ADVICE = [
     ("nothing to say", SWITCHED + GOOD, None),
@@ -431,10 +381,6 @@ ADVICE = [
     ("a step that tables reach as none goes", SWITCHED + KEPT, "never deleted"),
     ("tables that never go", GOOD, "365 more per year, so that the quota of 2,500 is reached in about 2,492 days"),
     ("near the quota", SWITCHED + GOOD.replace("= 3", "= 2000"), "2,005 tables at once are near the quota of 2,500"),
-    ("a step for late events", SWITCHED + late_step("1d", 1), None),
-    ("a window that ends before the step begins", SWITCHED + late_step("15m", 1), "(age = late): it holds from 15 minutes after"),
-    ("a window that ends after it", SWITCHED + late_step("16m", 1), None),
-    ("more reads for late events", SWITCHED + late_step("1d", 2), "(age = late).read: 2 is more than the 1 of age = 0"),
     ("an index for nothing", SWITCHED + GOOD + index('partition_by = "*"'), 'own: a stream partitioned by "time" answers'),
     ("a ranking", SWITCHED + GOOD + index('partition_by = "*"\nsort_by = "mag"'), None),
 ]  # fmt: skip
