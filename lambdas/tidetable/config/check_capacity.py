@@ -25,12 +25,12 @@ def check_capacity(stream: Stream) -> Iterator[str]:
     elif any(later.rung <= earlier.rung for earlier, later in pairwise(capacity.ladder)):
         yield f".capacity.ladder: ages must rise from step to step; they are {ages}"
     classes = [step.table_class for step in capacity.ladder]
-    if sum(one is not other for one, other in pairwise(classes)) > 1:
+    if sum(before is not after for before, after in pairwise(classes)) > 1:
         yield ".capacity.ladder: the class changes more than once; AWS allows two changes in 30 days and one is kept in reserve"
     if classes[0] is TableClass.INFREQUENT:
         yield '.capacity.ladder: a table that is being written is cheaper in class = "standard"; change class at a later age'
     modes = [capacity.on_demand(step) for step in capacity.ladder]
-    if sum(one is not other for one, other in pairwise(modes)) > 1:
+    if sum(before is not after for before, after in pairwise(modes)) > 1:
         yield ".capacity.ladder: the billing mode changes more than once; one change is kept in reserve for a restore"
     for step in capacity.ladder:
         yield from _check_step(step, stream, on_demand=capacity.on_demand(step))
@@ -74,7 +74,7 @@ def _check_step(step: Step, stream: Stream, *, on_demand: bool) -> Iterator[str]
         else:
             yield from _check_units(f"{at}.{name}", units)
     for index, own in step.index.items():
-        if index not in {one.name for one in stream.index}:
+        if index not in {policy.name for policy in stream.index}:
             yield f"{at}.index.{index}: the stream has no index of this name"
         yield from _check_units(f"{at}.index.{index}.write", own.write)
         yield from _check_units(f"{at}.index.{index}.read", own.read)

@@ -58,13 +58,13 @@ def demand(config: Config) -> list[Demand]:
 def tables_line(config: Config) -> str:
     """What the configuration needs, in one line."""
     needed = demand(config)
-    each = ", ".join(f"{one.stream} {one.tables:,}{' and growing' if one.yearly else ''}" for one in needed)
-    return f"tables at once: {sum(one.tables for one in needed):,} of {config.lifecycle.table_quota:,} ({each})"
+    each = ", ".join(f"{need.stream} {need.tables:,}{' and growing' if need.yearly else ''}" for need in needed)
+    return f"tables at once: {sum(need.tables for need in needed):,} of {config.lifecycle.table_quota:,} ({each})"
 
 
 def remarks(config: Config) -> list[str]:
     """What to tell when the configuration is synthesised, one line each."""
-    return [tables_line(config), *(f"warning: {one}" for one in advice(config))]
+    return [tables_line(config), *(f"warning: {line}" for line in advice(config))]
 
 
 def advice(config: Config) -> list[str]:
@@ -85,9 +85,9 @@ def _advise(config: Config) -> Iterator[str]:
             " mistake can be noticed"
         )
     needed = demand(config)
-    total, yearly = sum(one.tables for one in needed), sum(one.yearly for one in needed)
+    total, yearly = sum(need.tables for need in needed), sum(need.yearly for need in needed)
     if yearly:
-        names = ", ".join(one.stream for one in needed if one.yearly)
+        names = ", ".join(need.stream for need in needed if need.yearly)
         days = max(policy.table_quota - total, 0) * 365 // yearly
         yield (
             f"lifecycle.table_quota: tables of {names} are never deleted; {yearly:,} more per year, so that the quota of"

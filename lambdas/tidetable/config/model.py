@@ -41,9 +41,9 @@ class _Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class ApiPolicy(_Group, frozen=True, kw_only=True):
     """``[api]``: who may call, how often, and how much at once (``max_body`` in bytes, after decompression).
 
-    With ``snap_start`` the functions that callers wait for start from a snapshot. ``cors`` are the origins whose pages may call.
-    With ``snap_start`` the functions that callers wait for start from a snapshot. ``logging_role`` says who sets the role with
-    which API Gateway writes logs, of which an account has one per Region: this stage, or the account's owner.
+    ``cors`` are the origins whose pages may call. With ``snap_start`` the functions that callers wait for start from a snapshot.
+    ``logging_role`` says who sets the role with which API Gateway writes logs, of which an account has one per Region: this
+    stage, or the account's owner.
     """
 
     auth: Auth = "api-key"
@@ -231,7 +231,7 @@ class Autoscaling(_Group, frozen=True, kw_only=True):
     def text(self) -> str:
         """The policy in one line, by which a later one is told apart from it."""
         sides = (("write", self.write), ("read", self.read))
-        return " ".join(f"{side} {one.min}-{one.max}@{one.target}" for side, one in sides if one is not None)
+        return " ".join(f"{side} {units.min}-{units.max}@{units.target}" for side, units in sides if units is not None)
 
 
 class Step(_Group, frozen=True, kw_only=True):
@@ -316,7 +316,7 @@ class Stream(_Group, frozen=True, kw_only=True):
     def layout(self) -> Layout:
         """The layout of period tables that are not created yet."""
         bucket = int(self.key.bucket.total_seconds()) if self.key.bucket is not None else 0
-        indexes = tuple(one.index for one in self.index)
+        indexes = tuple(policy.index for policy in self.index)
         return Layout(
             self.key.partition_by,
             self.key.shards,

@@ -1,4 +1,4 @@
-"""The rule for capacity and class: what a table of some age deserves."""
+"""The rule for capacity and class by the age of a table."""
 
 from __future__ import annotations
 
@@ -138,6 +138,6 @@ def level_of(period: Period, stream: Stream, now: datetime, delay: timedelta = t
     rises = period.start - stream.ahead - RAISE_AHEAD - delay
     if now < rises:
         return Level(STANDBY_UNITS, STANDBY_UNITS, step.table_class, f"stands by until {rises.isoformat()}")
-    units = {name: (one.write, one.read) for name, one in step.index.items()}
+    units = {name: (own.write, own.read) for name, own in step.index.items()}
     scaling = capacity.autoscaling if age == 0 and not step.is_late else None
     return Level(step.write, step.read, step.table_class, reason, units, scaling)

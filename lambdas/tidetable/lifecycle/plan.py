@@ -1,4 +1,4 @@
-"""The plan: a pure function from what is configured and what is observed to what is to be done."""
+"""The plan: a pure function from the configuration and the observed tables to actions."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _tend(
         if closed and entry.state in (State.CREATING, State.OPEN) and not entry.is_open(now):
             yield _close(entry, stream)
         if is_leaving(entry, stream, now):
-            yield from (one for one in _retire(config, stream, entry, now) if not isinstance(one, Archive))
+            yield from (action for action in _retire(config, stream, entry, now) if not isinstance(action, Archive))
         return
     if table is not None and entry.state is State.CREATING and entry.layout.parts:
         # Whether the table beside it was made, too, only making it tells.
@@ -178,7 +178,9 @@ def _level(entry: Entry, table: Table, level: Level, now: datetime) -> Iterator[
         changes += [(held, level.units_of(name, held)) for name, held in table.index_units.items()]
     changes = [(held, wanted) for held, wanted in changes if held != wanted]
     if changes:
-        lowers = any(_lowers(one, other) for held, wanted in changes for one, other in zip(held, wanted, strict=True))
+        lowers = any(
+            _lowers(before, after) for held, wanted in changes for before, after in zip(held, wanted, strict=True)
+        )
         until = next_decrease(table, now) if lowers else None
         if until is not None:
             used = f"{table.decreases_today} decreases used today"
