@@ -117,7 +117,7 @@ def _create(action: Create, world: World) -> None:
 
 
 def _set_capacity(action: SetCapacity, table: Table, world: World) -> None:
-    """Change the units that differ: an earlier run's change may have ended only now, and AWS refuses a change to the same units."""
+    """Change the units that differ: an earlier run's change may have ended only now, and AWS refuses the same units."""
     level, held = action.level, (table.write, table.read)
     wanted = level.units(held)
     indexes: dict[str, tuple[int, int]] = {}

@@ -150,7 +150,7 @@ def describe_error(error: Exception) -> str:
 def _oldest_of_interest(
     stream: Stream, catalog: Catalog, now: datetime, backfills: Sequence[Backfill]
 ) -> datetime | None:
-    """From when on to read entries: deleted tables' entries stay for ever, and are read only as far as window and backfills reach."""
+    """From when on to read entries: those of deleted tables stay for ever, and are read as far as window and backfills reach."""
     horizon = catalog.horizon(stream.name)
     return None if horizon is None else min([horizon, now - stream.late, *(backfill.start for backfill in backfills)])
 

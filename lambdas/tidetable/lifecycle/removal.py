@@ -30,7 +30,7 @@ class RemovalFailed(TidetableError):
 
 @dataclass(slots=True)
 class Removed:
-    """The result of a removal: the deleted tables; those that stay as they are not ours, and those that failed, with the reasons."""
+    """The result of a removal: deleted tables, tables that stay as they are not ours, and failures, with reasons."""
 
     tables: list[str] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)
