@@ -38,11 +38,13 @@ def _warn_about_stream(stream: Stream) -> Iterator[str]:
                 f"key: a query over a day asks {partitions} partitions (a day / bucket x shards), each a request: take a longer "
                 "bucket unless a bucket takes more than 1,000 write units per second and shard"
             )
-    if stream.capacity.mode == "provisioned" and stream.late > 2 * SHORTEST[stream.period]:
+    capacity = stream.capacity
+    provisioned = not capacity.on_demand(capacity.ladder[0])
+    if provisioned and capacity.late_step is None and stream.late > 2 * SHORTEST[stream.period]:
         open_tables = 1 + ceil(stream.late / SHORTEST[stream.period])
         yield (
-            f"late: {open_tables} tables are open at once, each with the units of age 0: keep late short in provisioned mode, "
-            "or take on-demand"
+            f'late: {open_tables} tables are open at once, each with the units of age 0: add a step with age = "late" to the '
+            "ladder, which lowers those whose period is over; or keep late short, or take on-demand"
         )
     yield from _warn_about_export(stream)
 

@@ -72,7 +72,8 @@ def simulate(
     """Show what the configuration does over time, from an empty start: tables, units of tables and indexes, and the
     price.
 
-    With --rate each stream gets that workload, and its events, queries and storage are priced, too.
+    With --rate each stream gets that workload, and its events, queries and storage are priced, too. The column "late" counts
+    the open tables that are lowered for late events, by the ladder's step for them.
     """
     start = clock.read_clock().replace(hour=12, minute=0, second=0, microsecond=0)
     streams = read_config(config).streams
@@ -85,7 +86,7 @@ def simulate(
         for name, life in lives.items():
             (svg / f"{name}.svg").write_text(timeline_svg(name, life))
     if as_json:
-        fields = ("ahead", "open", "closed", "write", "read", "infrequent", "dollars")
+        fields = ("ahead", "open", "late", "closed", "write", "read", "infrequent", "dollars")
         print_json(
             {name: [{field: getattr(day, field) for field in fields} for day in life] for name, life in lives.items()}
         )
@@ -108,11 +109,23 @@ def simulate(
 def _draw_life(title: str, life: list[Day], every: int) -> Grid:
     """A table of every n-th day of a stream, and of the last day."""
     grid = Grid(title=title)
-    for heading in ("day", "tables", "ahead", "open", "closed", "write units", "read units", "infrequent", "$ a day"):
+    headings = (
+        "day",
+        "tables",
+        "ahead",
+        "open",
+        "late",
+        "closed",
+        "write units",
+        "read units",
+        "infrequent",
+        "$ a day",
+    )
+    for heading in headings:
         grid.add_column(heading, justify="right")
     for number, day in enumerate(life):
         if number % every == 0 or number == len(life) - 1:
-            cells = (number, day.tables, day.ahead, day.open, day.closed, day.write, day.read, day.infrequent)
+            cells = (number, day.tables, day.ahead, day.open, day.late, day.closed, day.write, day.read, day.infrequent)
             grid.add_row(*map(str, cells), f"{day.dollars:.2f}")
     return grid
 

@@ -119,7 +119,7 @@ def _draw(rows: Sequence[Row], title: str) -> None:
                 row.stream,
                 row.period,
                 row.shown_state,
-                str(row.age),
+                row.shown_age,
                 *units,
                 row.table_class or "",
                 format_number(row.items),
@@ -134,7 +134,9 @@ def _draw(rows: Sequence[Row], title: str) -> None:
         for row in reversed(own):
             line.append(*mark_period(row))
         out.print(line.append(f" {own[0].period}"), soft_wrap=True)
-    out.print("             oldest to newest: . ahead  # open  = closed  > archiving or restoring  a archived  ! lost")
+    out.print(
+        "             oldest to newest: . ahead  # open  + late  = closed  > archiving or restoring  a archived  ! lost"
+    )
     out.print(grid)
 
 

@@ -11,6 +11,8 @@ from cli.bill import GB, HOURS, ON_DEMAND, STORAGE, table_hour
 from cli.metrics import ConsumedUnits
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream
+from tidetable.late import lowered_tables
+from tidetable.lifecycle.expiry import is_closed
 from tidetable.lifecycle.ladder import Level, age_of
 from tidetable.ports import Catalog, Pools, Table, Tables
 from tidetable.times import to_text
@@ -19,6 +21,7 @@ _CONCURRENCY = 16
 _MARKS = {
     "creating": (".", "yellow"),
     "open": ("#", "green"),
+    "late": ("+", "green"),
     "closed": ("=", "blue"),
     "archiving": (">", "yellow"),
     "restoring": (">", "yellow"),
@@ -34,7 +37,8 @@ class Row:
 
     ``dollars`` is the price for a month: present provisioned units, units on demand by ``taken_write`` and
     ``taken_read``, which are the units of the last 30 days (None if unknown), and storage by the size of up to six
-    hours ago, each with indexes. ``backfill_until`` is the end of its backfill, ``removed_since`` the time at which its
+    hours ago, each with indexes. ``late`` is true of an open table that is lowered for late events. ``backfill_until``
+    is the end of its backfill, ``removed_since`` the time at which its
     stream left the configuration.
     """
 
@@ -52,12 +56,18 @@ class Row:
     ahead: bool = False
     taken_write: float | None = None
     taken_read: float | None = None
+    late: bool = False
     backfill_until: str | None = None
     removed_since: str | None = None
 
     def document(self) -> dict[str, Any]:
         """The row as JSON."""
         return asdict(self)
+
+    @property
+    def shown_age(self) -> str:
+        """The age of the ladder's step: whole periods since the table closed, or late."""
+        return "late" if self.late else str(self.age)
 
     @property
     def shown_state(self) -> str:
@@ -136,6 +146,7 @@ def row_of(period: ObservedPeriod, now: datetime, consumed: Mapping[tuple[str, s
         archived_events=entry.archive.events if entry.archive is not None else None,
         dollars=sum(_dollars(priced, name, period, consumed or {}) for name, priced in period.tables.items()),
         ahead=entry.period.start > now + stream.ahead,
+        late=entry.table in lowered_tables(stream, [entry], now) and not is_closed(entry.period, stream, now),
         taken_write=sum(resource.write for resource in units) if known else None,
         taken_read=sum(resource.read for resource in units) if known else None,
         backfill_until=to_text(entry.opened.until) if entry.opened is not None and entry.is_open(now) else None,
@@ -145,8 +156,9 @@ def row_of(period: ObservedPeriod, now: datetime, consumed: Mapping[tuple[str, s
 
 def mark_period(row: Row) -> tuple[str, str]:
     """A period's mark in a stream's timeline: a character and its colour."""
-    ahead = row.state == "open" and row.ahead
-    return (".", "cyan") if ahead else _MARKS.get(row.state, ("?", ""))
+    if row.state == "open" and row.ahead:
+        return ".", "cyan"
+    return _MARKS.get("late" if row.state == "open" and row.late else row.state, ("?", ""))
 
 
 def _bytes(table: Table) -> int:

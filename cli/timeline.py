@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from cli.bill import existing, hour_of, index_units, stage_hour
 from cli.workload import Workload
 from tidetable.config import Stream, TableClass
+from tidetable.late import is_lowered
 from tidetable.lifecycle.expiry import closes_at
 from tidetable.lifecycle.ladder import level_of
 
@@ -17,13 +18,14 @@ from tidetable.lifecycle.ladder import level_of
 class Day:
     """A stream at one instant: tables ahead, open and closed; units of tables and indexes; tables in the cheap class.
 
-    ``dollars`` is the price of the day: of provisioned units and, with a workload, of events, queries and storage as
-    well.
+    ``late`` counts the open tables that are lowered for late events. ``dollars`` is the price of the day: of
+    provisioned units and, with a workload, of events, queries and storage as well.
     """
 
     at: datetime
     ahead: int
     open: int
+    late: int
     closed: int
     write: int
     read: int
@@ -44,7 +46,7 @@ def simulate(stream: Stream, start: datetime, days: int, workload: Workload | No
 
 
 def _day_at(stream: Stream, start: datetime, now: datetime, workload: Workload | None) -> Day:
-    ahead = opened = closed = write = read = infrequent = 0
+    ahead = opened = late = closed = write = read = infrequent = 0
     hourly = 0.0
     for period in existing(stream, now):
         # A period that ended before the first writable window never had a table.
@@ -60,10 +62,11 @@ def _day_at(stream: Stream, start: datetime, now: datetime, workload: Workload |
             ahead += 1
         elif now <= closes_at(period, stream):
             opened += 1
+            late += is_lowered(period, stream, now)
         else:
             closed += 1
     dollars = 24 * hourly if workload is None else _day_dollars(workload, start, now)
-    return Day(now, ahead, opened, closed, write, read, infrequent, dollars)
+    return Day(now, ahead, opened, late, closed, write, read, infrequent, dollars)
 
 
 def _day_dollars(workload: Workload, start: datetime, now: datetime) -> float:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
-from cli.bill import Bill, bills, rolling_on_demand
+import msgspec
+
+from cli.bill import Bill, bills, rolling, rolling_on_demand
 from cli.prices import (
     ARCHIVE_SHARE,
     ARCHIVER_BYTES_PER_SECOND,
@@ -27,8 +29,8 @@ from cli.prices import (
     S3_STORAGE,
 )
 from cli.workload import Workload
-from tidetable.config import TableClass
-from tidetable.config.model import Step
+from tidetable.config import TableClass, Units
+from tidetable.config.model import LATE, Step
 
 _SECONDS = HOURS * 3600
 
@@ -82,10 +84,38 @@ def advise(workload: Workload, tables: dict[str, Bill]) -> list[str]:
             f"one plain {best} table would be cheaper: ${price:,.2f} a month. It deletes by time to live, has no archive, and "
             "one capacity for new and old events"
         )
+    advice += _price_late_step(workload, ours)
     requests = sum(line.dollars for line in _requests(workload) if line.name == "API Gateway")
     if workload.batch < 10 and requests > ours:
         advice.append(f"send batches: at {workload.batch} events per request the gateway costs more than the tables")
     return advice
+
+
+def _price_late_step(workload: Workload, ours: float) -> list[str]:
+    """What the ladder's step for late events saves, or would save."""
+    capacity = workload.stream.capacity
+    first = capacity.ladder[0]
+    if first.write is None or first.read is None:
+        return []
+    if capacity.late_step is not None:
+        without = tuple(step for step in capacity.ladder if not step.is_late)
+        saved = _price_ladder(workload, without) - ours
+        return [f'the ladder\'s step age = "late" saves ${saved:,.2f} a month: it lowers tables whose period is over']
+    own = {name: units.read for name, units in first.index.items()}
+    lowered = {index.name: Units(write=1, read=own.get(index.name, first.read)) for index in workload.stream.index}
+    late = Step(age=LATE, write=1, read=first.read, index=lowered, table_class=first.table_class)
+    saved = ours - _price_ladder(workload, (first, late, *capacity.ladder[1:]))
+    if saved <= 0.05 * ours:
+        return []
+    return [
+        f'a step age = "late" with 1 write unit would save ${saved:,.2f} a month: it lowers tables whose period is over'
+    ]
+
+
+def _price_ladder(workload: Workload, ladder: tuple[Step, ...]) -> float:
+    """Dollars a month of the rolling tables with another ladder."""
+    capacity = msgspec.structs.replace(workload.stream.capacity, ladder=ladder)
+    return rolling(replace(workload, stream=msgspec.structs.replace(workload.stream, capacity=capacity))).total
 
 
 def _dynamodb(workload: Workload, tables: Bill) -> list[Line]:

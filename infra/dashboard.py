@@ -49,7 +49,10 @@ class Dashboard(Construct):
                 ],
                 [
                     _graph("Events", own("ingest", "EventsAccepted", "EventsQueued", "RequestsRefused")),
-                    _graph("Write units and throttled writes", own("ingest", "WriteUnits", "ThrottledWrites")),
+                    _graph(
+                        "Write units and throttled writes",
+                        own("ingest", "WriteUnits", "ThrottledWrites", "ThrottledLateWrites"),
+                    ),
                     _graph("Lag of the newest event, s", own("ingest", "NewestEventLag", statistic="Average")),
                 ],
                 [

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import get_args
 
+import msgspec
 import pytest
 import yaml
 from typer.main import get_command
@@ -18,7 +19,7 @@ from cli.timeline import Day, simulate
 from tests.fakes import SEAL
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream, load, parse
-from tidetable.ingest.verdicts import Code
+from tidetable.ingest.submission import Code
 from tidetable.keys import suffix_of
 from tidetable.periods import Kind, containing
 from tidetable.query import parse_query
@@ -102,7 +103,7 @@ def test_troubleshooting_has_every_error_code_and_no_other() -> None:
         ("2.5 MB of JSON with", "MAX_EVENT_BYTES", "2_500_000"),
         ('with `versions = "keep"` | 160 KB |', "_VERSION_BARE_BYTES", "160_000"),
         ("| events per page | 10,000 |", "MAX_LIMIT", "10_000"),
-        ("| bytes of an answer | 5 MB |", "MAX_ANSWER_BYTES", "5_000_000"),
+        ("| bytes of an answer | 5 MB |", "MAX_PAGE_BYTES", "5_000_000"),
         ("| conditions | 10, with", "MAX_CONDITIONS", "10"),
         ("with 2,048 bytes together", "MAX_BYTES", "2048"),
         ("30 values per `in`", "MAX_VALUES", "30"),
@@ -215,10 +216,29 @@ def test_the_published_price_of_an_idle_stage_is_what_simulate_prints() -> None:
     text = (ROOT / "docs" / "design" / "cost.md").read_text()
     days = {name: _settled(stream) for name, stream in load(ROOT / "tidetable.toml").streams.items()}
     quakes = days.pop("quakes")
-    assert (quakes.open, quakes.ahead, quakes.closed, quakes.write, quakes.read) == (8, 2, 7, 49, 56)
+    assert (quakes.open, quakes.ahead, quakes.closed, quakes.write, quakes.read) == (8, 2, 7, 21, 56)
     assert f"| {quakes.dollars / 24 * 730:.2f} |" in text
-    assert "| 29.73 |" in text
+    assert "| 16.44 |" in text
     assert {day.dollars for day in days.values()} == {0}
+
+
+def test_the_published_price_of_late_events_is_what_simulate_prints() -> None:
+    quakes = load(ROOT / "tidetable.toml").streams["quakes"]
+    steps = tuple(step for step in quakes.capacity.ladder if not step.is_late)
+    capacity = msgspec.structs.replace(quakes.capacity, ladder=steps)
+    text = (ROOT / "docs" / "design" / "cost.md").read_text()
+    for name, stream in (
+        ("without the step", msgspec.structs.replace(quakes, capacity=capacity)),
+        ("with it", quakes),
+    ):
+        day = _settled(stream)
+        row = f"| {name} | {day.write} | {day.read} | {day.dollars:.2f} | {day.dollars / 24 * 730:.2f} |"
+        assert row in text
+    assert "| without the step | 49 | 56 | 0.98 | 29.73 |" in text
+    assert "| with it | 21 | 56 | 0.54 | 16.44 |" in text
+    # 100 units, or one, of seven tables at $0.00065 an hour.
+    assert (round(7 * 100 * 0.00065 * 730), round(7 * 0.00065 * 730)) == (332, 3)
+    assert "the seven tables cost $332 for their writes a month without the step, and $3 with it" in text
 
 
 def _settled(stream: Stream) -> Day:

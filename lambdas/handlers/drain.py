@@ -29,7 +29,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Any:
 
     def drain(record: SQSRecord) -> None:
         try:
-            drained = drain_message(record.body, wiring.pipeline().drain, remaining)
+            drained = drain_message(record.body, wiring.pipeline().drain, remaining, repeated=_is_repeated(record))
         except NotDrained as error:
             _report(record, str(error))
             raise
@@ -45,3 +45,8 @@ def _report(record: SQSRecord, reason: str) -> None:
     """A message that was not written: it comes again or, if it was buried, the alarm for dead letters calls."""
     logger.warning("message not drained", reason=reason, message_id=record.message_id)
     metrics.add_metric("MessagesNotDrained", MetricUnit.Count, 1)
+
+
+def _is_repeated(record: SQSRecord) -> bool:
+    """Whether the queue delivered the message before."""
+    return int(record.raw_event["attributes"].get("ApproximateReceiveCount", 1)) > 1

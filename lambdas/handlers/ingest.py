@@ -67,11 +67,14 @@ def _measure(outcome: Outcome) -> None:
     metrics.add_metric("EventsQueued", MetricUnit.Count, outcome.queued)
     metrics.add_metric("WriteUnits", MetricUnit.Count, outcome.write_units)
     metrics.add_metric("ThrottledWrites", MetricUnit.Count, outcome.throttled)
+    if outcome.throttled_late:
+        metrics.add_metric("ThrottledLateWrites", MetricUnit.Count, outcome.throttled_late)
     for reason, count in outcome.reasons.items():
         # A hot key or a small table: DynamoDB says which, if it throttles a whole batch.
         metrics.add_metric(f"Throttled_{reason}", MetricUnit.Count, count)
     if outcome.reasons:
-        logger.warning("throttled", reasons=dict(outcome.reasons), writes=outcome.throttled, queued=outcome.queued)
+        throttled = outcome.throttled + outcome.throttled_late
+        logger.warning("throttled", reasons=dict(outcome.reasons), writes=throttled, queued=outcome.queued)
     for code, count in Counter(rejection.code for rejection in outcome.rejections).items():
         metrics.add_metric(f"EventsRejected_{code}", MetricUnit.Count, count)
     if outcome.newest is not None:

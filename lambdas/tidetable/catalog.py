@@ -66,8 +66,8 @@ class Opened(NamedTuple):
     def joined(self, other: Opened) -> Opened:
         """What suits both of two backfills that meet in one period: the later end and the greater units."""
         units = [
-            None if one is None or two is None else max(one, two)
-            for one, two in ((self.write, other.write), (self.read, other.read))
+            None if mine is None or theirs is None else max(mine, theirs)
+            for mine, theirs in ((self.write, other.write), (self.read, other.read))
         ]
         return Opened(max(self.until, other.until), *units)
 

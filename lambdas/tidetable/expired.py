@@ -21,7 +21,7 @@ def expiry_of(entry: Entry, config: Config) -> datetime | None:
 
 
 def as_of(entry: Entry, config: Config, now: datetime) -> Entry:
-    """The entry with its archive said to have expired if it has; what the catalog says of that stands."""
+    """The entry at an instant: an archive that has expired by then is marked so. A mark of the catalog stands."""
     expires = expiry_of(entry, config)
     if entry.archive is None or entry.archive.expired_at is not None or expires is None or now < expires:
         return entry
@@ -30,7 +30,7 @@ def as_of(entry: Entry, config: Config, now: datetime) -> Entry:
 
 @dataclass(frozen=True, slots=True)
 class PresentCatalog:
-    """The catalog as readers of events see it now: an archive expires at its instant, not when the catalog is told."""
+    """The catalog as readers of events see it now: an archive expires at its instant, not when the catalog records it."""
 
     catalog: CatalogReader
     config: Config

@@ -112,7 +112,7 @@ class PeriodTables:
         parse_table_name(self.stage, entry.table)
         if name not in names_of(entry):
             raise NotOurs(
-                f"table {name} is no table of period {entry.period.label} of {entry.stream}; it is left alone"
+                f"table {name} is not a table of period {entry.period.label} of {entry.stream}; it is left alone"
             )
         wanted = table_tags(self.stage, entry.stream, entry.period.label)
         while True:
@@ -164,8 +164,8 @@ class PeriodTables:
     def delete(self, entry: Entry) -> bool:
         """Delete the entry's tables that exist and are ours, and wait until they are gone; whether there were any.
 
-        A table whose key is lost can be deleted, too. Protection is lifted first: whoever turned it on by configuration
-        has decided on the deletion there, as well.
+        A table whose key is lost can be deleted, too. Protection is lifted first: the configuration that turned it on
+        has also decided on the deletion.
         """
         found = [self._delete(entry, name) for name in names_of(entry)]
         return any(found)

@@ -115,9 +115,9 @@ def from_label(label: str) -> Period:
             else:
                 start = datetime.fromisoformat(_padded(label, kind)).replace(tzinfo=UTC)
         except ValueError as error:
-            raise InvalidName(f"{label!r} is no period: {error}") from error
+            raise InvalidName(f"{label!r} is not a period: {error}") from error
         return Period(start, kind)
-    raise InvalidName(f"{label[:40]!r} is no period: write such as 2026-01-31T13, 2026-01-31, 2026-W05 or 2026-01")
+    raise InvalidName(f"{label[:40]!r} is not a period: write such as 2026-01-31T13, 2026-01-31, 2026-W05 or 2026-01")
 
 
 def _padded(label: str, kind: Kind) -> str:

@@ -47,7 +47,7 @@ def parse_point(text: str, now: datetime) -> datetime:
         try:
             age = parse_length(text[1:])
         except ValueError as error:
-            raise InvalidTime(f"{text!r} is no age: write such as -15m, -6h, -7d or -2w") from error
+            raise InvalidTime(f"{text!r} is not an age: write such as -15m, -6h, -7d or -2w") from error
         return now - age if age < now - EPOCH else EPOCH
     if text.isascii() and text.isdigit():
         # Python reads no number of thousands of digits; no instant has more than these.
@@ -93,17 +93,17 @@ def _from_millis(millis: int) -> datetime:
     try:
         return EPOCH + timedelta(milliseconds=millis)
     except OverflowError as error:
-        raise InvalidTime(f"{millis} is no time in epoch milliseconds") from error
+        raise InvalidTime(f"{millis} is not a time in epoch milliseconds") from error
 
 
 def _from_text(text: str) -> datetime:
     match = _RFC3339.fullmatch(text)
     if match is None:
-        raise InvalidTime(f"{text[:40]!r} is no RFC 3339 time with an offset, such as 2026-01-31T12:00:00Z")
+        raise InvalidTime(f"{text[:40]!r} is not an RFC 3339 time with an offset, such as 2026-01-31T12:00:00Z")
     day, clock, fraction, offset = match.groups()
     micros = ((fraction or "") + "000000")[:6]
     zone = "+00:00" if offset in "Zz" else offset
     try:
         return datetime.fromisoformat(f"{day}T{clock}.{micros}{zone}").astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise InvalidTime(f"{text!r} is no time: {error}") from error
+        raise InvalidTime(f"{text!r} is not a time: {error}") from error

@@ -25,7 +25,7 @@ def test_the_drain_takes_the_oldest_message_first(monkeypatch: pytest.MonkeyPatc
 
     taken: list[str] = []
 
-    def take(body: str, *_: Any) -> Drained:
+    def take(body: str, *_: Any, **__: Any) -> Drained:
         taken.append(body)
         return Drained(1)
 

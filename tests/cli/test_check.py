@@ -109,7 +109,7 @@ def test_check_warns_of_a_slow_export_and_of_many_open_tables(file: Path) -> Non
     assert (
         "archive.read_units: 1 read units at read_share = 0.5 export a gigabyte in 5.7 days: remove read_units" in shown
     )
-    assert "late: 5 tables are open at once" in shown
+    assert 'late: 5 tables are open at once, each with the units of age 0: add a step with age = "late"' in shown
     file.write_text(file.read_text().replace("read_units = 1", "segments = 1"))
     assert "export a gigabyte" not in run("check", str(file)).output, "without it tables are switched to on-demand"
 

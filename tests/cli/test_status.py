@@ -1,12 +1,13 @@
 """A period's row in `status`: what its price is made of, worked out by hand."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from cli.metrics import ConsumedUnits, read_consumed_units
-from cli.status import ObservedPeriod, Row, row_of
+from cli.status import ObservedPeriod, Row, mark_period, row_of
 from tests.lifecycle.world import configuration
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import TableClass
@@ -69,6 +70,24 @@ def test_an_open_backfill_is_part_of_the_state() -> None:
     found = row(provisioned(), opened=Opened(NOON + timedelta(hours=1), 5, 5))
     assert found.shown_state == "open for a backfill until 2026-03-15T13:00Z"
     assert row(provisioned(), opened=Opened(NOON, 5, 5)).shown_state == "open"
+
+
+@pytest.mark.parametrize(
+    ("hours", "shown", "character"),
+    [(11.9, "0", "#"), (12.3, "late", "+"), (36, "late", "+"), (36.1, "1", "#")],
+    ids=["before its end", "lowered", "until it closes", "to be closed"],
+)
+def test_a_table_that_is_lowered_for_late_events_is_shown_so(hours: float, shown: str, character: str) -> None:
+    ladder = '{ age = 0, write = 9, read = 9 }, { age = "late", write = 1, read = 9 }, { age = 1, write = 1, read = 1 }'
+    stream = configuration(capacity=f'mode = "provisioned"\nladder = [{ladder}]').streams["s"]
+    entry = Entry("s", from_label("2026-03-15"), TABLE, LAYOUT, State.OPEN, NOON)
+    now = NOON + timedelta(hours=hours)
+    found = row_of(ObservedPeriod(entry, stream, {TABLE: provisioned()}), now, None)
+    assert (found.shown_age, found.late, mark_period(found)[0]) == (shown, shown == "late", character)
+    raised = replace(entry, opened=Opened(now + timedelta(hours=1), 50, 5))
+    assert not row_of(ObservedPeriod(raised, stream, {TABLE: provisioned()}), now, None).late, (
+        "it has a backfill's units"
+    )
 
 
 class Metrics:

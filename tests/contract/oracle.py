@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -55,7 +55,7 @@ class DynamoStore:
             if code == NOT_FOUND:
                 return Written(unwritten=puts, missing_tables={table})
             # Whatever else was refused is not written either; the caller keeps it safe.
-            return Written(unwritten=puts, throttled=len(puts) if code in THROTTLED else 0)
+            return Written(unwritten=puts, throttles=Counter({table: len(puts)} if code in THROTTLED else {}))
         except BotoCoreError:
             # No answer: it may be written or not. Writing it again is harmless, as the key is calculated.
             return Written(unwritten=puts)
@@ -65,7 +65,7 @@ class DynamoStore:
         }
         unwritten = [put for put in puts if put.key in left]
         units = sum(one.get("CapacityUnits", 0.0) for one in answer.get("ConsumedCapacity", []))
-        return Written(unwritten=unwritten, units=units, throttled=len(unwritten))
+        return Written(unwritten=unwritten, units=units, throttles=Counter(put.table for put in unwritten))
 
     def write_each(self, puts: Sequence[Put], guard: Guard) -> Written:
         """PutItem for each."""
@@ -90,7 +90,9 @@ class DynamoStore:
                 held = from_wire(shown) if shown else self.get_many(put.table, [put.key]).get(put.key, {})
                 return Written(held=[(put, held)])
             missing = {put.table} if code == NOT_FOUND else set()
-            return Written(unwritten=[put], throttled=int(code in THROTTLED), missing_tables=missing)
+            return Written(
+                unwritten=[put], throttles=Counter({put.table} if code in THROTTLED else ()), missing_tables=missing
+            )
         except BotoCoreError:
             return Written(unwritten=[put])
         return Written(units=answer.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0))

@@ -46,13 +46,13 @@ class FakeQueue:
         self.dead.append(Message(body, self._now()))
         return True
 
-    def deliver(self, drain: Callable[[str], object]) -> None:
-        """Give every visible message to a consumer once; what it fails on comes again."""
+    def deliver(self, drain: Callable[[str, bool], object]) -> None:
+        """Give each visible message to a consumer once, and whether it came before. A message on which it fails comes again."""
         for message in [one for one in self.messages if one.visible <= self._now()]:
             message.received += 1
             message.visible = self._now() + VISIBILITY
             try:
-                drain(message.body)
+                drain(message.body, message.received > 1)
             except Exception:
                 if message.received >= RECEIVES:
                     self.messages.remove(message)

@@ -179,7 +179,9 @@ class Stage:
     def drain(self) -> None:
         """Give the drain function every message that is visible."""
         ports = self.pipeline.drain
-        self.queue.deliver(lambda body: drain_message(body, ports, self._remaining(DRAIN_SECONDS)))
+        self.queue.deliver(
+            lambda body, repeated: drain_message(body, ports, self._remaining(DRAIN_SECONDS), repeated=repeated)
+        )
 
     def run_lifecycle(self, *, dry_run: bool = False) -> Report:
         """What the lifecycle function does when it is due."""

@@ -55,7 +55,7 @@ class FakeStore:
                 outcome.unwritten.append(put)
             elif self.throttled > 0 or put.table in self.throttles:
                 self.throttled = max(self.throttled - 1, 0)
-                outcome.throttled += 1
+                outcome.throttles[put.table] += 1
                 outcome.unwritten.append(put)
             else:
                 self.tables[put.table][put.key] = put.item

@@ -205,7 +205,7 @@ def test_a_table_is_no_table_of_an_entry_that_does_not_name_it_whatever_its_tags
     for name in (f"{TABLE}.parts", "tidetable-t.s.2026-03-99"):
         world.tables.create(TableSpec(name, None, None, TableClass.STANDARD, tags))
         world.clock.sleep(10)
-        with pytest.raises(NotOurs, match=f"table {name} is no table of period {TODAY} of s"):
+        with pytest.raises(NotOurs, match=f"table {name} is not a table of period {TODAY} of s"):
             held(world).owned(entry(world), name)
     assert held(world).owned(entry(world)).name == TABLE
 

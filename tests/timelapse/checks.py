@@ -12,7 +12,7 @@ from strict.refusals import Refusal
 from strict.tables import Table
 from tests.fakes.stage import CATALOG, STAGE, Stage
 from tests.timelapse.sent import Sent
-from tests.timelapse.vocabulary import GRACE, SETTLE, STAGGER, Policy, Span, Step, span_of
+from tests.timelapse.vocabulary import GRACE, LATE_SETTLE, SETTLE, STAGGER, Policy, Span, Step, span_of
 from tidetable.config import Stream
 from tidetable.errors import StoreUnavailable
 from tidetable.query import Reader, parse_query, run_query
@@ -115,14 +115,15 @@ class Checks:
     def _is_near_an_edge(self, policy: Policy, span: Span, now: datetime) -> bool:
         """Whether a table may have come of age since the run, or some of the tables of its age are yet to change."""
         age = span.age(policy.late, now)
-        edges = [span.later(max(age - 1, 0)) + policy.late, span.later(age) + policy.late]
+        edges = [span.later(max(age - 1, 0)) + policy.late, span.later(age) + policy.late, span.end + LATE_SETTLE]
         if any(timedelta(0) <= now - edge <= STAGGER + MOMENT for edge in edges):
             return True
         return -STAGGER - MOMENT <= now - policy.rises(span) <= MOMENT
 
     def _check_level(self, policy: Policy, span: Span, table: Table, now: datetime) -> None:
         age = span.age(policy.late, now)
-        step = policy.step(age)
+        step = policy.step(span, now)
+        self.outcomes["lowered tables checked"] += step.late and age == 0
         if step.write is not None and now < policy.rises(span):
             step = Step(0, 1, 1)
         # Once in the cheap class a table stays there, whatever a longer window makes of its age.
@@ -134,7 +135,7 @@ class Checks:
             classes = {False, True}
         held = None if table.on_demand else table.write, None if table.on_demand else table.read
         units = {(step.write, step.read)}
-        if policy.scaled is not None and age == 0 and step.write != 1:
+        if policy.scaled is not None and age == 0 and step.write != 1 and not step.late:
             units = {(write, step.read) for write in range(policy.scaled[0], policy.scaled[1] + 1)}
         if held not in units or table.infrequent not in classes:
             self.complain(f"{table.name} of age {age} has {held}, {table.infrequent}, not {units}, {classes}")

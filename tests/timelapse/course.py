@@ -18,7 +18,7 @@ POLICIES = {
         late=timedelta(minutes=90),
         retention=5,
         key='partition_by = "series", shards = 4',
-        ladder=(Step(0, 2, 5), Step(1, 1, 5), Step(2, 1, 3, cheap=True)),
+        ladder=(Step(0, 2, 5), Step(0, 1, 4, late=True), Step(1, 1, 5), Step(2, 1, 3, cheap=True)),
     ),
     "daily": Policy(
         "day",
@@ -32,7 +32,7 @@ POLICIES = {
         late=timedelta(hours=12),
         retention=2,
         key='partition_by = "series", shards = 2',
-        ladder=(Step(0, 4, 5), Step(1, 1, 2)),
+        ladder=(Step(0, 4, 5), Step(0, 1, 3, late=True), Step(1, 1, 2)),
         versions=True,
         cold=True,
         beyond="chunks",
@@ -42,7 +42,7 @@ POLICIES = {
         late=timedelta(days=2),
         retention=1,
         key='partition_by = "series", shards = 2',
-        ladder=(Step(0, 3, 3), Step(1, 1, 2, cheap=True)),
+        ladder=(Step(0, 3, 3), Step(0, 2, 3, late=True), Step(1, 1, 2, cheap=True)),
         beyond="s3",
     ),
     "monthly": Policy(

@@ -15,7 +15,7 @@ from tests.timelapse.checks import walk
 from tests.timelapse.course import BEGINNING, POLICIES, START
 from tests.timelapse.life import Life
 from tests.timelapse.traffic import SERIES
-from tests.timelapse.vocabulary import span_of
+from tests.timelapse.vocabulary import LATE_SETTLE, STAGGER, span_of
 from tidetable.errors import StoreUnavailable
 from tidetable.problems import ProblemError
 from tidetable.query import get_event
@@ -61,6 +61,7 @@ def test_the_life_was_full_enough_to_prove_something(life: Life) -> None:
         "accepted": 80 * DAYS,
         "ladder checked": 5 * DAYS,
         "tables checked": 50 * DAYS,
+        "lowered tables checked": 5 * DAYS,
         "create done": 20 * DAYS,
         # Six hours until the first hour has had its time, and a day on which nothing is deleted.
         "deletions checked": 24 * (DAYS - 2),
@@ -206,7 +207,8 @@ def test_a_removed_stream_takes_nothing_and_has_no_tables_any_more(life: Life) -
 
 
 def test_only_open_tables_are_tended_by_auto_scaling(life: Life) -> None:
-    late = life.settings["hourly"].late
+    policy = life.settings["hourly"]
+    late = LATE_SETTLE + STAGGER if policy.lowers else policy.late
     # It looked last before the two days without a run.
     last = life.stage.clock.now() - timedelta(days=2, hours=1)
     for name in life.stage.scaling.tended:

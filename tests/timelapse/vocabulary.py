@@ -12,6 +12,8 @@ AHEAD = timedelta(minutes=5)
 RAISE_AHEAD = timedelta(minutes=15)
 # A table that has closed is not archived before every write to it has ended.
 SETTLE = timedelta(minutes=15)
+# A table whose period is over keeps its units so long, then it is lowered if its ladder has a step for late events.
+LATE_SETTLE = timedelta(minutes=15)
 STAGGER = timedelta(minutes=4)
 GRACE = timedelta(hours=3)
 
@@ -59,18 +61,23 @@ def span_of(label: str) -> Span:
 
 @dataclass(frozen=True)
 class Step:
-    """A step of the ladder; without units the table is on demand. ``cheap`` is the class infrequent-access."""
+    """A step of the ladder; without units the table is on demand. ``cheap`` is the class infrequent-access.
+
+    ``late`` is the step between the period's end and the closing, which has age 0.
+    """
 
     age: int
     write: int | None = None
     read: int | None = None
     cheap: bool = False
+    late: bool = False
 
     @property
     def toml(self) -> str:
+        age = '"late"' if self.late else self.age
         units = f", write = {self.write}, read = {self.read}" if self.write is not None else ""
         cheap = ', class = "infrequent-access"' if self.cheap else ""
-        return f"{{ age = {self.age}{units}{cheap} }}"
+        return f"{{ age = {age}{units}{cheap} }}"
 
 
 @dataclass(frozen=True)
@@ -114,9 +121,15 @@ class Policy:
         ladder = [{", ".join(step.toml for step in self.ladder)}]
         """
 
-    def step(self, age: int) -> Step:
-        """The step in force at an age."""
-        return [step for step in self.ladder if step.age <= age][-1]
+    def step(self, span: Span, now: datetime) -> Step:
+        """The step in force for a period."""
+        age, settled = span.age(self.late, now), now > span.end + LATE_SETTLE
+        return [step for step in self.ladder if step.age <= age and (settled or age or not step.late)][-1]
+
+    @property
+    def lowers(self) -> bool:
+        """Whether tables are lowered for late events."""
+        return any(step.late for step in self.ladder)
 
     def cheap_from(self) -> int:
         """The age from which on a table is in the cheap class."""

@@ -202,8 +202,11 @@ CASES = [
     (
         "an age in quotes",
         ladder('age = "1", write = 1, read = 1'),
-        "ladder[0].age: expected `int`, got `str`: write a whole",
+        'ladder[0].age: "1" is neither a number nor late: write a whole number without quotes; it counts',
     ),
+    ("a half age", ladder("age = 0.5"), "ladder[0].age: expected `int | str`, got `float`: write a whole number"),
+    ("a word for an age", ladder('age = "lat"'), '"lat" is neither a number nor late'),
+    ("a word that was meant for an age", ladder('age = "lat"'), 'did you mean "late"?'),
     ("an age as a duration", ladder('age = "1d"'), "it counts whole periods since the table closed, such as age = 1"),
     (
         "a switch in quotes",

@@ -184,7 +184,7 @@ def _account(batch: list[Put], reply: Reply, total: Written) -> None:
         if reply.code == NOT_FOUND:
             total.missing_tables.add(batch[0].table)
         elif reply.code in THROTTLED:
-            total.throttled += len(batch)
+            total.throttles[batch[0].table] += len(batch)
             total.reasons.update(throttling_reasons(reply) or [reply.code])
         return
     answer = cast("Wrote", reply)
@@ -193,4 +193,4 @@ def _account(batch: list[Put], reply: Reply, total: Written) -> None:
         left = {(put.PutRequest.Item.pk["S"], put.PutRequest.Item.sk.get("S", "")) for put in unprocessed}
         unwritten = [put for put in batch if put.key in left]
         total.unwritten += unwritten
-        total.throttled += len(unwritten)
+        total.throttles.update(put.table for put in unwritten)

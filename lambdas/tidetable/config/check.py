@@ -91,8 +91,8 @@ def check(config: Config) -> list[str]:
 
 def _check_quota(config: Config) -> Iterator[str]:
     needed, quota = demand(config), config.lifecycle.table_quota
-    if sum(one.tables for one in needed) > quota:
-        most = max(needed, key=lambda one: one.tables)
+    if sum(need.tables for need in needed) > quota:
+        most = max(needed, key=lambda need: need.tables)
         yield (
             f"lifecycle.table_quota: {tables_line(config)}; lower retention or choose a longer period, first of {most.stream},"
             " or have AWS raise the quota (Service Quotas, DynamoDB) and write it here"
@@ -147,7 +147,7 @@ def _check_lake_names(config: Config) -> Iterator[str]:
 
 def _check_archive(archive: ArchivePolicy) -> Iterator[str]:
     if not 0 < archive.read_share <= 1:
-        yield f".archive.read_share: {archive.read_share} is no share; choose one above 0, 1 at the most"
+        yield f".archive.read_share: {archive.read_share} is not a share; choose a number above 0, at most 1"
     if not 1 <= archive.segments <= 32:
         yield f".archive.segments: {archive.segments} is not within 1 to 32"
     if archive.read_units is not None and not 1 <= archive.read_units <= MAX_UNITS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from tidetable.config.model import Autoscaling, Capacity, Range, Step, Stream, TableClass
+from tidetable.config.model import LATE, Autoscaling, Capacity, Range, Step, Stream, TableClass
 
 # AWS: 40,000 units per table in provisioned mode.
 MAX_UNITS = 40_000
@@ -20,19 +20,46 @@ def check_capacity(stream: Stream) -> Iterator[str]:
     if not ages or ages[0] != 0:
         yield ".capacity.ladder: the first step has age = 0, the table that is being written"
         return
-    if any(later <= earlier for earlier, later in pairwise(ages)):
+    if LATE in ages[2:]:
+        yield '.capacity.ladder: age = "late" stands directly after age = 0, and once; move or remove the other'
+    elif any(later.rung <= earlier.rung for earlier, later in pairwise(capacity.ladder)):
         yield f".capacity.ladder: ages must rise from step to step; they are {ages}"
     classes = [step.table_class for step in capacity.ladder]
-    if sum(one is not other for one, other in pairwise(classes)) > 1:
+    if sum(before is not after for before, after in pairwise(classes)) > 1:
         yield ".capacity.ladder: the class changes more than once; AWS allows two changes in 30 days and one is kept in reserve"
     if classes[0] is TableClass.INFREQUENT:
         yield '.capacity.ladder: a table that is being written is cheaper in class = "standard"; change class at a later age'
     modes = [capacity.on_demand(step) for step in capacity.ladder]
-    if sum(one is not other for one, other in pairwise(modes)) > 1:
+    if sum(before is not after for before, after in pairwise(modes)) > 1:
         yield ".capacity.ladder: the billing mode changes more than once; one change is kept in reserve for a restore"
     for step in capacity.ladder:
         yield from _check_step(step, stream, on_demand=capacity.on_demand(step))
+    late = capacity.late_step
+    if late is not None:
+        yield from _check_late_step(late, capacity.ladder[0], capacity)
     yield from _check_beginning(capacity)
+
+
+def _check_late_step(late: Step, first: Step, capacity: Capacity) -> Iterator[str]:
+    """The step for late events lowers a table: it changes something, and has no more write units than the first step."""
+    at = f".capacity.ladder (age = {late.age})"
+    if capacity.on_demand(late) and capacity.on_demand(first) and late.table_class is first.table_class:
+        yield (
+            f"{at}: an on-demand table costs what it takes, so this step changes nothing; remove it, or give it"
+            ' mode = "provisioned" and units, or class = "infrequent-access"'
+        )
+    scaled = capacity.autoscaling.write if capacity.autoscaling is not None else None
+    most = max(scaled.max if scaled is not None else 0, first.write or 0)
+    if first.write is None or late.write is None:
+        return
+    if late.write > most:
+        yield f"{at}.write: {late.write} is more than the {most} of age = 0, and this step lowers tables; write {most} or less"
+    for name, own in late.index.items():
+        most = max(
+            scaled.max if scaled is not None else 0, first.index[name].write if name in first.index else first.write
+        )
+        if own.write > most:
+            yield f"{at}.index.{name}.write: {own.write} is more than the {most} of age = 0; write {most} at the most"
 
 
 def _check_step(step: Step, stream: Stream, *, on_demand: bool) -> Iterator[str]:
@@ -47,7 +74,7 @@ def _check_step(step: Step, stream: Stream, *, on_demand: bool) -> Iterator[str]
         else:
             yield from _check_units(f"{at}.{name}", units)
     for index, own in step.index.items():
-        if index not in {one.name for one in stream.index}:
+        if index not in {policy.name for policy in stream.index}:
             yield f"{at}.index.{index}: the stream has no index of this name"
         yield from _check_units(f"{at}.index.{index}.write", own.write)
         yield from _check_units(f"{at}.index.{index}.read", own.read)

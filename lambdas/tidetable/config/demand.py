@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from tidetable.config.model import Config, LifecyclePolicy, Stream
 from tidetable.keys import TIME, WHOLE
+from tidetable.late import LATE_SETTLE
 from tidetable.periods import LONGEST, Kind
 
 # The shortest period of each kind: so many fit into a retention at the most. February has 28 days.
@@ -57,13 +58,13 @@ def demand(config: Config) -> list[Demand]:
 def tables_line(config: Config) -> str:
     """What the configuration needs, in one line."""
     needed = demand(config)
-    each = ", ".join(f"{one.stream} {one.tables:,}{' and growing' if one.yearly else ''}" for one in needed)
-    return f"tables at once: {sum(one.tables for one in needed):,} of {config.lifecycle.table_quota:,} ({each})"
+    each = ", ".join(f"{need.stream} {need.tables:,}{' and growing' if need.yearly else ''}" for need in needed)
+    return f"tables at once: {sum(need.tables for need in needed):,} of {config.lifecycle.table_quota:,} ({each})"
 
 
 def remarks(config: Config) -> list[str]:
     """What to tell when the configuration is synthesised, one line each."""
-    return [tables_line(config), *(f"warning: {one}" for one in advice(config))]
+    return [tables_line(config), *(f"warning: {line}" for line in advice(config))]
 
 
 def advice(config: Config) -> list[str]:
@@ -84,9 +85,9 @@ def _advise(config: Config) -> Iterator[str]:
             " mistake can be noticed"
         )
     needed = demand(config)
-    total, yearly = sum(one.tables for one in needed), sum(one.yearly for one in needed)
+    total, yearly = sum(need.tables for need in needed), sum(need.yearly for need in needed)
     if yearly:
-        names = ", ".join(one.stream for one in needed if one.yearly)
+        names = ", ".join(need.stream for need in needed if need.yearly)
         days = max(policy.table_quota - total, 0) * 365 // yearly
         yield (
             f"lifecycle.table_quota: tables of {names} are never deleted; {yearly:,} more per year, so that the quota of"
@@ -107,14 +108,32 @@ def _advise_stream(stream: Stream, policy: LifecyclePolicy) -> Iterator[str]:
     if goes(stream, policy):
         oldest = (kept_for(stream, policy) - stream.late) // SHORTEST[stream.period] + 1
         for step in stream.capacity.ladder:
-            if step.age > oldest:
+            if step.rung > (oldest, True):
                 yield (
                     f"{path}.capacity.ladder (age = {step.age}): no table gets so old; with this retention the oldest is"
                     f" {oldest}: remove the step or raise retention"
                 )
+    yield from _advise_late_step(stream, f"{path}.capacity.ladder")
     for index in stream.index:
         if stream.key.partition_by == "time" and (index.partition_by, index.sort_by) == (WHOLE, TIME):
             yield (
                 f'{path}.index.{index.name}: a stream partitioned by "time" answers by itself what this index would, which'
                 " costs as many write units again; remove it, or set sort_by to a field that holds numbers"
             )
+
+
+def _advise_late_step(stream: Stream, path: str) -> Iterator[str]:
+    first, late = stream.capacity.ladder[0], stream.capacity.late_step
+    if late is None:
+        return
+    if stream.late <= LATE_SETTLE:
+        minutes = LATE_SETTLE // timedelta(minutes=1)
+        yield (
+            f"{path} (age = late): it holds from {minutes} minutes after the period's end, but with late = {stream.late} the"
+            " table is closed by then; remove the step or raise late"
+        )
+    if late.read is not None and first.read is not None and late.read > first.read:
+        yield (
+            f"{path} (age = late).read: {late.read} is more than the {first.read} of age = 0: the table costs more to read once"
+            " its period is over; lower it unless that is meant"
+        )

@@ -13,7 +13,7 @@ import msgspec
 _COUNTS = {
     "retention": "it counts whole periods, such as retention = 14",
     "premake": "it counts whole periods, such as premake = 2",
-    "age": "it counts whole periods since the table closed, such as age = 1",
+    "age": 'it counts whole periods since the table closed, such as age = 1; or write "late"',
 }
 _FIXES: dict[type, str] = {
     int: "write a whole number without quotes",
@@ -28,19 +28,19 @@ DecHook = Callable[[type, Any], Any]
 
 def explain_table(value: Any, kind: Any, path: str, hook: DecHook) -> Iterator[str]:
     """The problems of a value that should be of a kind of the model; ``path`` is its key. None if it is right."""
-    groups = [one for one in _members(kind) if _is_group(one)]
+    groups = [member for member in _members(kind) if _is_group(member)]
     if groups and isinstance(value, Mapping):
         yield from _explain_group(value, groups[0], path, hook)
         return
     items = _items_of(kind)
     if items is not None and isinstance(value, list):
-        for index, one in enumerate(value):
-            yield from explain_table(one, items, f"{path}[{index}]", hook)
+        for index, item in enumerate(value):
+            yield from explain_table(item, items, f"{path}[{index}]", hook)
         return
     values = _values_of(kind)
     if values is not None and isinstance(value, Mapping):
-        for name, one in value.items():
-            yield from explain_table(one, values, f"{path}.{name}", hook)
+        for name, entry in value.items():
+            yield from explain_table(entry, values, f"{path}.{name}", hook)
         return
     yield from _explain_value(value, kind, path, hook)
 
@@ -63,21 +63,23 @@ def _explain_value(value: Any, kind: Any, path: str, hook: DecHook) -> Iterator[
     try:
         msgspec.convert(value, kind, dec_hook=hook)
     except msgspec.ValidationError as error:
-        words = _words_of(kind)
+        words, key = _words_of(kind), path.rpartition(".")[2].partition("[")[0]
+        if words and isinstance(value, str) and int in _members(kind):
+            yield f'{path}: "{value}" is neither a number nor {", ".join(words)}{_fix(kind, key)}{_meant(value, words)}'
+            return
         if words and isinstance(value, str):
             yield f'{path}: "{value}" is none of {", ".join(words)}{_meant(value, words)}'
             return
         what = str(error).partition(" - at `$")[0]
-        key = path.rpartition(".")[2].partition("[")[0]
         yield f"{path}: {what[0].lower()}{what[1:]}{_fix(kind, key)}"
 
 
 def _fix(kind: Any, key: str) -> str:
-    for one in _members(kind):
-        if one in _FIXES:
-            count = f"; {_COUNTS[key]}" if one is int and key in _COUNTS else ""
-            return f": {_FIXES[one]}{count}"
-    if any(_is_group(one) for one in _members(kind)) or _values_of(kind) is not None:
+    for member in _members(kind):
+        if member in _FIXES:
+            count = f"; {_COUNTS[key]}" if member is int and key in _COUNTS else ""
+            return f": {_FIXES[member]}{count}"
+    if any(_is_group(member) for member in _members(kind)) or _values_of(kind) is not None:
         return f": write a table, {_FORMS[dict]}"
     return f": write a list, {_FORMS[list]}" if _items_of(kind) is not None else ""
 
@@ -113,22 +115,22 @@ def _is_group(kind: Any) -> bool:
 
 def _items_of(kind: Any) -> Any:
     """The type of a list's items; None if it is no list."""
-    found = next((get_args(one) for one in _members(kind) if get_origin(one) is tuple), None)
+    found = next((get_args(member) for member in _members(kind) if get_origin(member) is tuple), None)
     return found[0] if found else None
 
 
 def _values_of(kind: Any) -> Any:
     """The type of a table's values, where its keys are the user's own; None if it is none."""
-    found = next((get_args(one) for one in _members(kind) if get_origin(one) in (dict, Mapping)), None)
+    found = next((get_args(member) for member in _members(kind) if get_origin(member) in (dict, Mapping)), None)
     return found[1] if found else None
 
 
 def _words_of(kind: Any) -> list[str]:
     """The words that may stand there, if those are few."""
     words: list[str] = []
-    for one in _members(kind):
-        if isinstance(one, EnumMeta):
-            words += list(map(str, one))
-        elif get_origin(one) is Literal:
-            words += [str(word) for word in get_args(one)]
+    for member in _members(kind):
+        if isinstance(member, EnumMeta):
+            words += list(map(str, member))
+        elif get_origin(member) is Literal:
+            words += [str(word) for word in get_args(member)]
     return words

@@ -22,6 +22,9 @@ LoggingRole = Literal["stage", "account"]
 Beyond = Literal["refuse", "chunks", "s3"]
 StorageClass = Literal["standard", "infrequent-access", "intelligent-tiering", "glacier-instant-retrieval"]
 ChangeStream = Literal["none", "keys-only", "new-image", "old-image", "new-and-old-images"]
+# Whole periods since a table closed, or the step between the period's end and the closing.
+Age = int | Literal["late"]
+LATE: Literal["late"] = "late"
 
 
 class TableClass(StrEnum):
@@ -38,9 +41,9 @@ class _Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class ApiPolicy(_Group, frozen=True, kw_only=True):
     """``[api]``: who may call, how often, and how much at once (``max_body`` in bytes, after decompression).
 
-    With ``snap_start`` the functions that callers wait for start from a snapshot. ``cors`` are the origins whose pages may call.
-    With ``snap_start`` the functions that callers wait for start from a snapshot. ``logging_role`` says who sets the role with
-    which API Gateway writes logs, of which an account has one per Region: this stage, or the account's owner.
+    ``cors`` are the origins whose pages may call. With ``snap_start`` the functions that callers wait for start from a snapshot.
+    ``logging_role`` says who sets the role with which API Gateway writes logs, of which an account has one per Region: this
+    stage, or the account's owner.
     """
 
     auth: Auth = "api-key"
@@ -228,22 +231,33 @@ class Autoscaling(_Group, frozen=True, kw_only=True):
     def text(self) -> str:
         """The policy in one line, by which a later one is told apart from it."""
         sides = (("write", self.write), ("read", self.read))
-        return " ".join(f"{side} {one.min}-{one.max}@{one.target}" for side, one in sides if one is not None)
+        return " ".join(f"{side} {units.min}-{units.max}@{units.target}" for side, units in sides if units is not None)
 
 
 class Step(_Group, frozen=True, kw_only=True):
     """One step of the ladder, in force from ``age`` whole periods after the table closed; 0 is every table before that.
 
-    ``write`` and ``read`` are DynamoDB units per second (None on demand), ``index`` those of indexes that need others than
-    the table, and ``mode`` the billing mode if it is not the ladder's.
+    The age "late" is a table whose period is over and which still takes late events (``tidetable.late``). ``write`` and
+    ``read`` are DynamoDB units per second (None on demand), ``index`` those of indexes that need others than the table, and
+    ``mode`` the billing mode if it is not the ladder's.
     """
 
-    age: int
+    age: Age
     write: int | None = None
     read: int | None = None
     mode: Mode | None = None
     index: Mapping[str, Units] = msgspec.field(default_factory=dict)
     table_class: TableClass = msgspec.field(name="class", default=TableClass.STANDARD)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether this is the step for late events."""
+        return self.age == LATE
+
+    @property
+    def rung(self) -> tuple[int, bool]:
+        """Where the step stands in the ladder: the step for late events comes after age 0 and before age 1."""
+        return (0, True) if self.age == "late" else (self.age, False)
 
 
 class Capacity(_Group, frozen=True, kw_only=True):
@@ -258,9 +272,15 @@ class Capacity(_Group, frozen=True, kw_only=True):
     autoscaling: Autoscaling | None = None
     ladder: tuple[Step, ...] = (Step(age=0),)
 
-    def step_at(self, age: int) -> Step:
-        """The step in force at an age in periods."""
-        return max((step for step in self.ladder if step.age <= age), key=lambda step: step.age)
+    def step_at(self, age: int, *, lowered: bool = False) -> Step:
+        """The step in force at an age in periods; ``lowered`` tells that the table's period has ended and settled."""
+        reached = (age, lowered or age > 0)
+        return max((step for step in self.ladder if step.rung <= reached), key=lambda step: step.rung)
+
+    @property
+    def late_step(self) -> Step | None:
+        """The step for tables whose period is over and which still take late events."""
+        return next((step for step in self.ladder if step.is_late), None)
 
     @property
     def maxima(self) -> tuple[int, int] | None:
@@ -296,7 +316,7 @@ class Stream(_Group, frozen=True, kw_only=True):
     def layout(self) -> Layout:
         """The layout of period tables that are not created yet."""
         bucket = int(self.key.bucket.total_seconds()) if self.key.bucket is not None else 0
-        indexes = tuple(one.index for one in self.index)
+        indexes = tuple(policy.index for policy in self.index)
         return Layout(
             self.key.partition_by,
             self.key.shards,

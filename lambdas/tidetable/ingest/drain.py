@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from tidetable.catalog import Entry, entry_at
 from tidetable.config import Config
-from tidetable.errors import TidetableError
-from tidetable.events import Event
+from tidetable.errors import StoreUnavailable, TableMissing, TidetableError
+from tidetable.events import Event, Item
 from tidetable.ingest.overflow import Message, decode_message
 from tidetable.ingest.routing import LargeValueServices, PeriodTarget
-from tidetable.ingest.versions import add_fenced, write_packed
+from tidetable.ingest.versions import add_fenced, is_repeat, write_packed
 from tidetable.ingest.writing import Jitter, Remaining, write_outside
 from tidetable.large.pack import Packer
 from tidetable.ports import CatalogReader, Clock, DeadLetters, EventStore, Guarded, Put, Transacted, Written
@@ -80,39 +80,66 @@ class Drained(NamedTuple):
     buried: str | None = None
 
 
-def drain_message(body: str, ports: Drain, remaining: Remaining) -> Drained:
+def drain_message(body: str, ports: Drain, remaining: Remaining, *, repeated: bool = False) -> Drained:
     """Write a message's events, or bury it if no number of tries can; NotDrained if it must come again.
 
     It must come again, too, if it should be buried and the queue of dead letters did not take it.
     """
     try:
-        return Drained(write_message(body, ports, remaining))
+        return Drained(write_message(body, ports, remaining, repeated=repeated))
     except Undrainable as error:
         if ports.dead_letters.bury(body, str(error)):
             return Drained(0, str(error))
         raise
 
 
-def write_message(body: str, ports: Drain, remaining: Remaining) -> int:
+def write_message(body: str, ports: Drain, remaining: Remaining, *, repeated: bool = False) -> int:
     """Write every event of a message and return how many; NotDrained or Undrainable says what stands in the way.
 
-    Writing an event again is harmless, so a message that was written in part is simply repeated.
+    Writing an event again is harmless, but it costs write units. So of a ``repeated`` message, which came before, only the
+    events that are not there yet are written: each try gets further, however few units the table has.
     """
     message = _read_message(body, ports)
     entries = _read_entries(ports.catalog, message.stream, message.events)
     direct: dict[str, tuple[Entry, list[Put]]] = {}
+    fenced: dict[str, tuple[Entry, list[Put]]] = {}
     for event in message.events:
         entry = entry_at(entries, event.time)
         if entry is None:
             raise NotDrained(f"no period table of {message.stream} is recorded for {event.time.isoformat()} yet")
         put = _make_put(message, entry, event, ports)
-        if entry.writable and _is_in_window(message.stream, event, ports):
-            direct.setdefault(entry.table, (entry, []))[1].append(put)
-        else:
+        kind = direct if entry.writable and _is_in_window(message.stream, event, ports) else fenced
+        kind.setdefault(entry.table, (entry, []))[1].append(put)
+    for entry, puts in fenced.values():
+        for put in _find_missing(puts, entry, ports) if repeated else puts:
             _write_fenced(message.stream, put, entry, ports, remaining)
     for entry, puts in direct.values():
-        _write_direct(message.stream, entry, puts, ports, remaining)
+        missing = _find_missing(puts, entry, ports) if repeated else puts
+        _write_direct(message.stream, entry, missing, ports, remaining)
     return len(message.events)
+
+
+def _find_missing(puts: list[Put], entry: Entry, ports: Drain) -> list[Put]:
+    """The puts that an earlier try did not write; all of them if the table cannot be read now.
+
+    An item that is there equals the put, or was accepted after it. A read that is not strongly consistent may miss an
+    item that was written a moment ago; that item is written again.
+    """
+    if not entry.writable:
+        return puts
+    try:
+        items = ports.store.get_many(entry.table, [put.key for put in puts], consistent=False)
+    except (StoreUnavailable, TableMissing):
+        return puts
+    return [put for put in puts if not _is_there(put, items.get(put.key))]
+
+
+def _is_there(put: Put, item: Item | None) -> bool:
+    if item is None:
+        return False
+    if "version" in put.item:
+        return is_repeat(put.item, item)
+    return item == put.item or item.get("at", 0) > put.item["at"]
 
 
 def _read_message(body: str, ports: Drain) -> Message:

@@ -20,6 +20,7 @@ from tidetable.ingest.versions import write_packed
 from tidetable.ingest.writing import Jitter, Remaining, retry_writes
 from tidetable.keys import Layout
 from tidetable.large.pack import Packer
+from tidetable.late import lowered_tables
 from tidetable.ports import CatalogReader, Clock, EventStore, Overflow, Written
 from tidetable.problems import Problem, ProblemError, refuse, unknown_stream
 from tidetable.times import to_micros, to_text
@@ -47,8 +48,9 @@ class IngestRequest:
 class Outcome:
     """What became of a request; ``refs`` goes by the index of the events sent, None where one was rejected.
 
-    ``reasons`` counts why DynamoDB throttled it, in DynamoDB's words. ``backfills`` are those under way, None if they were not
-    looked up, as no event was older than the window.
+    ``throttled`` counts throttled writes, ``throttled_late`` those of tables that are lowered for late events; ``reasons`` counts
+    why, in DynamoDB's words. ``backfills`` are those under way, None if they were not looked up, as no event was older than the
+    window.
     """
 
     accepted: int
@@ -58,6 +60,7 @@ class Outcome:
     window: Window
     write_units: float = 0.0
     throttled: int = 0
+    throttled_late: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     newest: datetime | None = None
     backfills: Sequence[Backfill] | None = None
@@ -128,7 +131,8 @@ def ingest(request: IngestRequest, ports: Ingest, remaining: Remaining) -> Outco
     routed = route(stream.name, submissions, entries, packer, layout=layout, oldest=window.oldest, now=now, at=at)
     rejections = rejections_of(verdicts)
     _refuse_whole(rejections, len(values), request)
-    written = _store(routed, ports, remaining)
+    lowered = lowered_tables(stream, entries, now)
+    written = _store(routed, lowered, ports, remaining)
     _queue(stream.name, submissions, at, ports.overflow)
     refs: list[str | None] = [None] * len(values)
     for submission, ref in zip(routed.submissions, routed.refs, strict=True):
@@ -141,7 +145,8 @@ def ingest(request: IngestRequest, ports: Ingest, remaining: Remaining) -> Outco
         refs=refs,
         window=window,
         write_units=written.units,
-        throttled=written.throttled,
+        throttled=sum(count for table, count in written.throttles.items() if table not in lowered),
+        throttled_late=sum(count for table, count in written.throttles.items() if table in lowered),
         reasons=written.reasons,
         newest=max(times),
         backfills=imports.running,
@@ -195,7 +200,7 @@ def _refuse_whole(rejections: Sequence[Rejection], count: int, request: IngestRe
     raise refuse(422, "all_refused", f"every event was refused; nothing was written{more}", **listed)
 
 
-def _store(routed: Routed, ports: Ingest, remaining: Remaining) -> Written:
+def _store(routed: Routed, lowered: frozenset[str], ports: Ingest, remaining: Remaining) -> Written:
     """Write as many submissions as their tables take within the budget, and decide the fates of all.
 
     The last event of a slot is written for all of its slot, as it would win if each had come in a request of its own. Of equal
@@ -205,7 +210,8 @@ def _store(routed: Routed, ports: Ingest, remaining: Remaining) -> Written:
     shut = {table for table in routed.tables if not ports.circuit.admits(table)}
     tried = [put for put in puts.values() if put.table not in shut]
     budget = _limit(remaining, ports.clock.now() + WRITE_BUDGET, ports.clock)
-    options: dict[str, Any] = {"remaining": budget, "clock": ports.clock, "jitter": ports.jitter}
+    # An event that a lowered table throttles is queued at once: no request waits for it.
+    options: dict[str, Any] = {"remaining": budget, "clock": ports.clock, "jitter": ports.jitter, "once": lowered}
     if routed.plain:
         written = retry_writes(ports.store.write, tried, **options)
     else:

@@ -7,7 +7,7 @@ the condition that there is none. An event that equals a version already kept is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from hashlib import sha256
 
 from tidetable.catalog import Entry
@@ -30,7 +30,13 @@ def first_version(item: Item, data: JsonObject) -> Item:
 
 
 def write_versions(
-    store: EventStore, puts: Sequence[Put], *, remaining: Remaining, clock: Clock, jitter: Jitter
+    store: EventStore,
+    puts: Sequence[Put],
+    *,
+    remaining: Remaining,
+    clock: Clock,
+    jitter: Jitter,
+    once: Collection[str] = (),
 ) -> Written:
     """Write what can be written before the time is up, each put as a version of its own unless it repeats one."""
 
@@ -49,7 +55,7 @@ def write_versions(
             total.add(written)
         return total
 
-    return retry_writes(attempt, puts, remaining=remaining, clock=clock, jitter=jitter)
+    return retry_writes(attempt, puts, remaining=remaining, clock=clock, jitter=jitter, once=once)
 
 
 def write_packed(
@@ -61,13 +67,17 @@ def write_packed(
     remaining: Remaining,
     clock: Clock,
     jitter: Jitter,
+    once: Collection[str] = (),
 ) -> Written:
-    """Write puts of every form: first what they refer to, then versions to their events, and the others by ``write``."""
+    """Write puts of every form: first what they refer to, then versions to their events, and the others by ``write``.
+
+    What the tables ``once`` throttle is not tried again.
+    """
     ready, total = write_outside(store, values, puts, remaining=remaining, clock=clock, jitter=jitter)
     versions = [put for put in ready if "version" in put.item]
-    total.add(write_versions(store, versions, remaining=remaining, clock=clock, jitter=jitter))
+    total.add(write_versions(store, versions, remaining=remaining, clock=clock, jitter=jitter, once=once))
     plain = [put for put in ready if "version" not in put.item]
-    total.add(retry_writes(write, plain, remaining=remaining, clock=clock, jitter=jitter))
+    total.add(retry_writes(write, plain, remaining=remaining, clock=clock, jitter=jitter, once=once))
     return total
 
 
@@ -77,14 +87,14 @@ def add_fenced(store: EventStore, put: Put, entry: Entry) -> Transacted:
     if done is not Transacted.HELD:
         return done
     held = store.get(put.table, put.key)
-    if held is None or _is_repeat(put.item, held):
+    if held is None or is_repeat(put.item, held):
         return Transacted.DONE if held is not None else Transacted.HELD
     return store.transact(_successors(put, held), entry)
 
 
 def _supersede(store: EventStore, put: Put, held: Item, written: Written) -> None:
     """Add a version to an event that there is."""
-    if held and _is_repeat(put.item, held):
+    if held and is_repeat(put.item, held):
         return
     try:
         done = held and store.transact(_successors(put, held)) is Transacted.DONE
@@ -97,7 +107,8 @@ def _supersede(store: EventStore, put: Put, held: Item, written: Written) -> Non
         written.unwritten.append(put)
 
 
-def _is_repeat(item: Item, held: Item) -> bool:
+def is_repeat(item: Item, held: Item) -> bool:
+    """Whether a version equals the version that is there, or an earlier one that is remembered."""
     digest = item["digest"]
     past = held.get("past", "")
     return digest == held.get("digest") or digest in {past[at : at + _DIGITS] for at in range(0, len(past), _DIGITS)}

@@ -5,7 +5,7 @@ What an item refers to is written before it, so that an item is never seen witho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from tidetable.ports import Clock, EventStore, Put, Values, Written
 
@@ -25,11 +25,13 @@ def retry_writes(
     remaining: Remaining,
     clock: Clock,
     jitter: Jitter,
+    once: Collection[str] = (),
 ) -> Written:
     """Attempt puts until all are written or the time is up; the others are the result's ``unwritten``.
 
     Full jitter, so that many throttled functions do not come back in step. Puts whose table is missing are not tried
-    again: a table appears by the lifecycle's doing, in minutes, not in the time of a request.
+    again: a table appears by the lifecycle's doing, in minutes, not in the time of a request. Nor are puts of the tables
+    ``once``.
     """
     total = Written()
     waiting = list(puts)
@@ -38,8 +40,9 @@ def retry_writes(
         outcome = attempt(waiting)
         unwritten, outcome.unwritten = outcome.unwritten, []
         total.add(outcome)
-        total.unwritten += [put for put in unwritten if put.table in outcome.missing_tables]
-        waiting = [put for put in unwritten if put.table not in outcome.missing_tables]
+        given_up = outcome.missing_tables.union(once)
+        total.unwritten += [put for put in unwritten if put.table in given_up]
+        waiting = [put for put in unwritten if put.table not in given_up]
         wait = jitter(pause)
         if not waiting or wait >= remaining():
             break

@@ -93,7 +93,7 @@ def _tune(action: SetCapacity | SetClass | Scale | Unscale, world: World) -> Non
         case Scale():
             # Noted first: what is noted is taken back some day, whether it was done or not.
             world.catalog.mark_scaled(entry, scaled=True)
-            indexes = [one.name for one in entry.layout.indexes]
+            indexes = [index.name for index in entry.layout.indexes]
             if entry.scaling not in ("", action.policy.text):
                 world.scaling.deregister(entry.table, indexes)  # what the new policy does not name must go
             world.scaling.register(entry.table, indexes, action.policy)
@@ -102,7 +102,7 @@ def _tune(action: SetCapacity | SetClass | Scale | Unscale, world: World) -> Non
 
 
 def _create(action: Create, world: World) -> None:
-    """The catalog first: a table that it does not know would be nobody's."""
+    """Record the period before its table is made: without an entry nobody would know whose table it is."""
     entry, tables = action.entry, world.period_tables()
     if not world.catalog.add(entry):
         entry = _recorded(entry, world)
@@ -117,13 +117,13 @@ def _create(action: Create, world: World) -> None:
 
 
 def _set_capacity(action: SetCapacity, table: Table, world: World) -> None:
-    """Change what is different: an earlier run's change may have ended only now, and AWS refuses one that changes nothing."""
+    """Change the units that differ: an earlier run's change may have ended only now, and AWS refuses the same units."""
     level, held = action.level, (table.write, table.read)
     wanted = level.units(held)
     indexes: dict[str, tuple[int, int]] = {}
     if level.write is not None:
         # A table that leaves on-demand mode shows no units of its indexes, and must be given all of them.
-        units = table.index_units or {one.name: (0, 0) for one in action.entry.layout.indexes}
+        units = table.index_units or {index.name: (0, 0) for index in action.entry.layout.indexes}
         targets = {name: level.units_of(name, have) for name, have in units.items()}
         indexes = {name: target for name, target in targets.items() if target != units[name]}
     if wanted != held or indexes:
@@ -131,11 +131,11 @@ def _set_capacity(action: SetCapacity, table: Table, world: World) -> None:
             table.name, *wanted, itself=wanted != held, indexes=indexes, most=None if table.on_demand else level.most
         )
     elif level.caps(table):
-        world.tables.set_maxima(table.name, level.most, [one.name for one in action.entry.layout.indexes])
+        world.tables.set_maxima(table.name, level.most, [index.name for index in action.entry.layout.indexes])
 
 
 def _unscale(entry: Entry, world: World) -> None:
-    world.scaling.deregister(entry.table, [one.name for one in entry.layout.indexes])
+    world.scaling.deregister(entry.table, [index.name for index in entry.layout.indexes])
     world.catalog.mark_scaled(entry, scaled=False)
 
 
@@ -180,4 +180,4 @@ def remove_table(entry: Entry, world: World, tables: PeriodTables | None = None)
 
 def _recorded(entry: Entry, world: World) -> Entry:
     entries = world.catalog.entries(entry.stream, entry.period.start, entry.period.start, consistent=True)
-    return next(one for one in entries if one.period == entry.period)
+    return next(recorded for recorded in entries if recorded.period == entry.period)

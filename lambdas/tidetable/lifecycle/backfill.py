@@ -22,7 +22,7 @@ LONGEST_OPEN = timedelta(days=30)
 
 
 class BadBackfill(TidetableError):
-    """A backfill that was asked for cannot be; nothing was done."""
+    """The requested backfill cannot be opened or ended; nothing was done."""
 
 
 def open_backfill(
@@ -75,17 +75,21 @@ def end_backfills(
         ending = _ending(stream, parts.catalog, span, now)
         if not ending:
             return []
-        left = [one for one in parts.catalog.backfills(stream) if one not in ending and now < one.opened.until]
-        start, end = min(one.start for one in ending), max(one.end for one in ending)
+        left = [
+            backfill
+            for backfill in parts.catalog.backfills(stream)
+            if backfill not in ending and now < backfill.opened.until
+        ]
+        start, end = min(backfill.start for backfill in ending), max(backfill.end for backfill in ending)
         # The requests last: if this stops in between, doing it again finishes it.
         for entry in parts.catalog.entries(stream, start, end, consistent=True):
             if entry.is_open(now) and entry.opened is not None:
                 opened = opening(entry.period, left) or entry.opened._replace(until=now)
                 if opened != entry.opened:
                     parts.catalog.move(entry, entry.state, expected=(entry.state,), opened=opened)
-        for one in ending:
-            parts.catalog.drop_backfill(one)
-    return [one for one in ending if now < one.opened.until]
+        for backfill in ending:
+            parts.catalog.drop_backfill(backfill)
+    return [backfill for backfill in ending if now < backfill.opened.until]
 
 
 def _ending(stream: str, catalog: Catalog, span: tuple[datetime, datetime] | None, now: datetime) -> list[Backfill]:
@@ -93,9 +97,13 @@ def _ending(stream: str, catalog: Catalog, span: tuple[datetime, datetime] | Non
     requests = catalog.backfills(stream)
     if span is None:
         return list(requests)
-    ending = [one for one in requests if (one.start, one.end) == span and now < one.opened.until]
+    ending = [
+        backfill for backfill in requests if (backfill.start, backfill.end) == span and now < backfill.opened.until
+    ]
     if not ending:
-        spans = [f"{to_text(one.start)} {to_text(one.end)}" for one in requests if now < one.opened.until]
+        spans = [
+            f"{to_text(backfill.start)} {to_text(backfill.end)}" for backfill in requests if now < backfill.opened.until
+        ]
         raise BadBackfill(
             f"no backfill of {stream} from {to_text(span[0])} to {to_text(span[1])} is open; open: {', '.join(spans) or 'none'}"
         )
@@ -140,9 +148,13 @@ def _beyond_quota(backfill: Backfill, parts: Reconciler) -> Iterator[str]:
     now, config = parts.clock.now(), parts.config
     spans = {(backfill.stream, backfill.start, backfill.end)}
     for name in config.streams:
-        spans |= {(name, one.start, one.end) for one in parts.catalog.backfills(name) if now < one.opened.until}
+        spans |= {
+            (name, backfill.start, backfill.end)
+            for backfill in parts.catalog.backfills(name)
+            if now < backfill.opened.until
+        }
     opened = sum(_tables(config.streams[name], start, end) for name, start, end in spans)
-    always, quota = sum(one.tables for one in demand(config)), config.lifecycle.table_quota
+    always, quota = sum(need.tables for need in demand(config)), config.lifecycle.table_quota
     if opened + always > quota:
         yield (
             f"with the backfills that are open it needs up to {opened} tables, and the configuration {always}: together more than"

@@ -11,7 +11,7 @@ from tidetable.config import Stream
 from tidetable.leases import is_marked, mark
 from tidetable.lifecycle.actions import Action, Create, Finding, Open, Reopen, SetCapacity
 from tidetable.lifecycle.ladder import RAISED
-from tidetable.lifecycle.observe import said
+from tidetable.lifecycle.observe import describe_error
 from tidetable.lifecycle.outlook import lead
 from tidetable.lifecycle.premake import periods_to_exist
 from tidetable.lifecycle.reconcile import Reconciler, Report, reconcile
@@ -62,7 +62,7 @@ def deploy(
         try:
             report = reconcile(parts, owner, remaining, select=is_urgent)
         except Exception as error:  # such as a catalog that does not answer for a moment
-            report = Report(parts.clock.now(), dry_run=False, troubles=[f"a run ended early: {said(error)}"])
+            report = Report(parts.clock.now(), dry_run=False, troubles=[f"a run ended early: {describe_error(error)}"])
         deployed.reports.append(report)
         _look(parts, report, deployed)
         waits, refuses = _unfinished(report, deployed)
@@ -87,13 +87,13 @@ def is_urgent(action: Action) -> bool:
 
 def _look(parts: Reconciler, report: Report, deployed: Deployed) -> None:
     """Note which tables are missing after a run."""
-    details = {one.action.entry.table: one.detail for one in report.done if one.detail}
+    details = {done.action.entry.table: done.detail for done in report.done if done.detail}
     deployed.unmade, deployed.troubles = [], list(report.troubles)
     for stream in parts.config.streams.values():
         try:
             deployed.unmade += _unmade(parts, stream, details)
         except Exception as error:  # what cannot be looked at is a trouble, and hides no other stream
-            deployed.troubles.append(f"the catalog could not be read for {stream.name}: {said(error)}")
+            deployed.troubles.append(f"the catalog could not be read for {stream.name}: {describe_error(error)}")
 
 
 def _unmade(parts: Reconciler, stream: Stream, details: dict[str, str]) -> Iterator[Unmade]:
@@ -115,10 +115,10 @@ def _is_needed(period: Period, stream: Stream, now: datetime) -> bool:
 
 def _unfinished(report: Report, deployed: Deployed) -> tuple[bool, bool]:
     """Whether another run could make more by itself, and whether something was refused."""
-    creates = [one for one in report.done if isinstance(one.action, Create | Open)]
-    refused = any(one.outcome == "failed" for one in creates) or bool(deployed.troubles)
-    failed = {one.action.entry.table for one in report.done if one.outcome == "failed"}
-    waits = report.skipped is not None or any(one.table not in failed for one in deployed.unmade)
+    creates = [done for done in report.done if isinstance(done.action, Create | Open)]
+    refused = any(done.outcome == "failed" for done in creates) or bool(deployed.troubles)
+    failed = {done.action.entry.table for done in report.done if done.outcome == "failed"}
+    waits = report.skipped is not None or any(table.table not in failed for table in deployed.unmade)
     return waits, refused
 
 
@@ -129,20 +129,20 @@ def _failure(parts: Reconciler, deployed: Deployed, configuration: str, *, first
         return None
     if deployed.troubles:
         return f"the tables could not all be looked at: {'; '.join(deployed.troubles[:_NAMED])}"
-    missing = [one for one in deployed.unmade if one.needed]
+    missing = [table for table in deployed.unmade if table.needed]
     if not first:
-        missing = [one for one in missing if not _was_missing(one, parts, began)]
+        missing = [table for table in missing if not _was_missing(table, parts, began)]
     if not missing:
         return None
     last = deployed.reports[-1].skipped
-    named = "; ".join(f"{one.table}: {one.why or last or 'it is not active yet'}" for one in missing[:_NAMED])
+    named = "; ".join(f"{table.table}: {table.why or last or 'it is not active yet'}" for table in missing[:_NAMED])
     return f"{len(missing)} tables that events need now could not be made; {named}"
 
 
-def _was_missing(one: Unmade, parts: Reconciler, began: datetime) -> bool:
+def _was_missing(table: Unmade, parts: Reconciler, began: datetime) -> bool:
     """Whether the stage went without this table before the deploy, which may be what mends it, such as a shorter retention."""
-    stands = any(entry.state is not State.CREATING for entry in parts.catalog.entries(one.stream, consistent=True))
-    return stands and one.since is not None and one.since < began
+    stands = any(entry.state is not State.CREATING for entry in parts.catalog.entries(table.stream, consistent=True))
+    return stands and table.since is not None and table.since < began
 
 
 def _has_stood(parts: Reconciler, configuration: str) -> bool:
@@ -159,4 +159,4 @@ def _mark(configuration: str) -> str:
 
 def entries_named(unmade: list[Unmade]) -> list[str]:
     """The tables that are left to scheduled runs, by name."""
-    return sorted(one.table for one in unmade)
+    return sorted(table.table for table in unmade)

@@ -38,7 +38,7 @@ class Known:
 def known_streams(config: Config, catalog: Catalog, now: datetime) -> Known:
     """Compare the configuration with what is recorded; nothing is written."""
     try:
-        recorded = {one.stream: one for one in catalog.policies()}
+        recorded = {policy.stream: policy for policy in catalog.policies()}
     except Exception as error:  # the configured streams' next tables must be made all the same
         return Known(config, troubles=[f"the recorded policies could not be read: {type(error).__name__}: {error}"])
     known = Known(config)
@@ -47,14 +47,14 @@ def known_streams(config: Config, catalog: Catalog, now: datetime) -> Known:
         wanted = RecordedPolicy(name, policy_text(stream))
         if recorded.get(name) != wanted:
             known.news.append(wanted)
-    for name, one in recorded.items():
+    for name, record in recorded.items():
         if name in config.streams:
             continue
-        since = one.removed or now
-        if one.removed is None:
-            known.news.append(one._replace(removed=now))
+        since = record.removed or now
+        if record.removed is None:
+            known.news.append(record._replace(removed=now))
         try:
-            policy = policy_of(name, one.policy)
+            policy = policy_of(name, record.policy)
         except ConfigError as error:
             known.troubles += error.problems
             continue
@@ -66,20 +66,22 @@ def known_streams(config: Config, catalog: Catalog, now: datetime) -> Known:
 
 def recorded_policy(stream: str, catalog: Catalog) -> Stream | None:
     """The policy that a stream had when it left the configuration; None if none is recorded that can be read."""
-    for one in catalog.policies():
-        if one.stream == stream:
+    for record in catalog.policies():
+        if record.stream == stream:
             with suppress(ConfigError):
-                return policy_of(stream, one.policy)
+                return policy_of(stream, record.policy)
     return None
 
 
 def remember_policies(catalog: Catalog, known: Known) -> None:
     """Record what is new. Before tables are made: a table must not outlive the only record of its policy."""
-    for one in known.news:
+    for record in known.news:
         try:
-            catalog.put_policy(one)
+            catalog.put_policy(record)
         except Exception as error:  # the next run records it
-            known.troubles.append(f"the policy of {one.stream} could not be recorded: {type(error).__name__}: {error}")
+            known.troubles.append(
+                f"the policy of {record.stream} could not be recorded: {type(error).__name__}: {error}"
+            )
 
 
 def at_lowest(stream: Stream) -> Stream:

@@ -1,4 +1,4 @@
-"""The rule for capacity and class: what a table of some age deserves."""
+"""The rule for capacity and class by the age of a table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from hashlib import sha256
 
 from tidetable.catalog import Entry, Seen, State
 from tidetable.config import Autoscaling, Stream, TableClass
-from tidetable.lifecycle.expiry import closes_at, is_leaving
+from tidetable.late import is_lowered
+from tidetable.lifecycle.expiry import closes_at, is_closed, is_leaving
 from tidetable.periods import Period, containing
 from tidetable.ports import Table
 from tidetable.times import to_text
@@ -89,10 +90,15 @@ def age_of(period: Period, stream: Stream, now: datetime) -> int:
     return period.until(holding) - (holding.start == edge)
 
 
+def is_past(period: Period, stream: Stream, now: datetime) -> bool:
+    """Whether the period's table has no longer the units of an open table: it is lowered for late events, or closed."""
+    return is_closed(period, stream, now) or is_lowered(period, stream, now)
+
+
 def level_for(entry: Entry, stream: Stream, now: datetime, stagger: timedelta = timedelta(0)) -> Level:
     """The level that the entry's table should have: its age's, a backfill's, or while it is exported what that may take."""
     level = level_of(entry.period, stream, now, delay=_share(entry.table) * stagger)
-    if entry.opened is not None and entry.is_open(now) and age_of(entry.period, stream, now) > 0:
+    if entry.opened is not None and entry.is_open(now) and is_past(entry.period, stream, now):
         until, write, read = entry.opened
         most = stream.capacity.maxima if write is None else None
         return Level(write, read, level.table_class, f"open for a backfill until {to_text(until)}", most=most)
@@ -123,13 +129,15 @@ def level_of(period: Period, stream: Stream, now: datetime, delay: timedelta = t
     """The level that a period table should have at an instant, stepping down by ``delay`` later and up so much earlier."""
     capacity = stream.capacity
     age = age_of(period, stream, now - delay)
-    step = capacity.step_at(age)
+    step = capacity.step_at(age, lowered=is_lowered(period, stream, now - delay))
     reason = f"age {age}: step {step.age} of the ladder"
+    if age == 0 and step.is_late:
+        reason = "its period is over: step late of the ladder"
     if capacity.on_demand(step):
         return Level(None, None, step.table_class, reason, most=capacity.maxima)
     rises = period.start - stream.ahead - RAISE_AHEAD - delay
     if now < rises:
         return Level(STANDBY_UNITS, STANDBY_UNITS, step.table_class, f"stands by until {rises.isoformat()}")
-    units = {name: (one.write, one.read) for name, one in step.index.items()}
-    scaling = capacity.autoscaling if age == 0 else None
+    units = {name: (own.write, own.read) for name, own in step.index.items()}
+    scaling = capacity.autoscaling if age == 0 and not step.is_late else None
     return Level(step.write, step.read, step.table_class, reason, units, scaling)

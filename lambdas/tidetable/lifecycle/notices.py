@@ -1,4 +1,4 @@
-"""What others may want to know of a run: a table created, closed, archived or deleted."""
+"""Notices for other systems: a run created, closed, archived or deleted a table."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ class Notice:
 
 
 def notices_of(report: Report, stage: str) -> list[Notice]:
-    """The notices of what a run did, in the order in which it did it."""
+    """The notices of a run, in the order of its actions."""
     return [
         Notice(
-            f"Period Table {_KINDS[one.action.name].capitalize()}",
+            f"Period Table {_KINDS[done.action.name].capitalize()}",
             {
                 "stage": stage,
-                "stream": one.action.entry.stream,
-                "period": one.action.entry.period.label,
-                "start": to_text(one.action.entry.period.start),
-                "end": to_text(one.action.entry.period.end),
-                "table": one.action.entry.table,
-                "reason": one.action.reason,
+                "stream": done.action.entry.stream,
+                "period": done.action.entry.period.label,
+                "start": to_text(done.action.entry.period.start),
+                "end": to_text(done.action.entry.period.end),
+                "table": done.action.entry.table,
+                "reason": done.action.reason,
             },
         )
-        for one in report.done
-        if one.outcome == "done" and one.action.name in _KINDS
+        for done in report.done
+        if done.outcome == "done" and done.action.name in _KINDS
     ]

@@ -1,4 +1,4 @@
-"""What there is: the catalog's entries and the tables behind them. What cannot be seen is said, and hides nothing else."""
+"""Observing: the catalog's entries and their tables. An entry or a table that cannot be read is reported, and hides no other."""
 
 from __future__ import annotations
 
@@ -85,13 +85,13 @@ def observe(
             oldest = _oldest_of_interest(stream, catalog, now, backfills[name])
             entries[name] = catalog.entries(name, oldest, consistent=True)
         except Exception as error:  # one stream's trouble must not keep the next table of another from being made
-            observation.troubles.append(f"the catalog could not be read for {name}: {said(error)}")
+            observation.troubles.append(f"the catalog could not be read for {name}: {describe_error(error)}")
     with pools(CONCURRENCY) as pool:
         for name, found in entries.items():
-            held = [one for one in found if one.state is not State.DELETED]
-            due = [one.table for one in held if _is_due(one, config, now)]
+            held = [entry for entry in found if entry.state is not State.DELETED]
+            due = [entry.table for entry in held if _is_due(entry, config, now)]
             looked = dict(zip(due, pool.map(_attempted(tables.describe), due), strict=True))
-            believed = {one.table: _believed(one) for one in held if one.table not in looked}
+            believed = {entry.table: _believed(entry) for entry in held if entry.table not in looked}
             observation.streams[name] = Observed(
                 found,
                 {name: table for name, table in (believed | looked).items() if isinstance(table, Table)},
@@ -104,9 +104,12 @@ def observe(
 
 def _backfills(stream: str, catalog: Catalog, now: datetime, planned: Sequence[Backfill]) -> list[Backfill]:
     """The backfills that are under way."""
-    requests = {(one.start, one.end): one for one in catalog.backfills(stream)}
-    requests |= {(one.start, one.end): one for one in planned if one.stream == stream}
-    return sorted((one for one in requests.values() if now < one.opened.until), key=lambda one: (one.start, one.end))
+    requests = {(backfill.start, backfill.end): backfill for backfill in catalog.backfills(stream)}
+    requests |= {(backfill.start, backfill.end): backfill for backfill in planned if backfill.stream == stream}
+    return sorted(
+        (backfill for backfill in requests.values() if now < backfill.opened.until),
+        key=lambda backfill: (backfill.start, backfill.end),
+    )
 
 
 def remember_tables(catalog: Catalog, observation: Observation) -> None:
@@ -119,7 +122,9 @@ def remember_tables(catalog: Catalog, observation: Observation) -> None:
             try:
                 catalog.note(entry, table.seen)
             except Exception as error:  # the table is looked at again
-                observation.troubles.append(f"what {entry.table} has could not be noted for {name}: {said(error)}")
+                observation.troubles.append(
+                    f"what {entry.table} has could not be noted for {name}: {describe_error(error)}"
+                )
 
 
 def remember_horizons(catalog: Catalog, observation: Observation) -> None:
@@ -129,25 +134,25 @@ def remember_horizons(catalog: Catalog, observation: Observation) -> None:
         if not deleted:
             continue
         # What a backfill opens is not among the entries yet.
-        horizon = min([deleted[-1].period.end, *(one.start for one in observed.backfills)])
+        horizon = min([deleted[-1].period.end, *(backfill.start for backfill in observed.backfills)])
         try:
             if horizon > (catalog.horizon(name) or EPOCH):
                 catalog.set_horizon(name, horizon)
         except Exception as error:  # the next run notes it
-            observation.troubles.append(f"the horizon of {name} could not be noted: {said(error)}")
+            observation.troubles.append(f"the horizon of {name} could not be noted: {describe_error(error)}")
 
 
-def said(error: Exception) -> str:
-    """An error that nobody foresaw, as a report names it."""
+def describe_error(error: Exception) -> str:
+    """An unexpected error as a report names it: its type and its message."""
     return f"{type(error).__name__}: {error}"
 
 
 def _oldest_of_interest(
     stream: Stream, catalog: Catalog, now: datetime, backfills: Sequence[Backfill]
 ) -> datetime | None:
-    """Where to begin to look: entries of deleted tables stay for ever, but those that are written to still claim time."""
+    """From when on to read entries: those of deleted tables stay for ever, and are read as far as window and backfills reach."""
     horizon = catalog.horizon(stream.name)
-    return None if horizon is None else min([horizon, now - stream.late, *(one.start for one in backfills)])
+    return None if horizon is None else min([horizon, now - stream.late, *(backfill.start for backfill in backfills)])
 
 
 def _is_due(entry: Entry, config: Config, now: datetime) -> bool:
@@ -176,6 +181,6 @@ def _attempted(describe: Callable[[str], Table | None]) -> Callable[[str], Table
         try:
             return describe(name)
         except Exception as error:  # whatever it was, this table is not known to be missing
-            return said(error)
+            return describe_error(error)
 
     return attempt

@@ -72,7 +72,7 @@ def outlook(config: Config, observed: Mapping[str, Observed], now: datetime) -> 
         tuple(without_next),
         tuple(overdue),
         tuple(change for change in changes if change),
-        tuple(one for found in present.values() for one in found.backfills),
+        tuple(backfill for found in present.values() for backfill in found.backfills),
         tuple(removed),
     )
 
@@ -119,5 +119,5 @@ def _differences(stream: Stream, entry: Entry) -> Iterator[str]:
         if before != after:
             yield f"{name} {before} -> {after}"
     if old.indexes != new.indexes:
-        names = [", ".join(one.name for one in indexes) or "none" for indexes in (old.indexes, new.indexes)]
+        names = [", ".join(index.name for index in indexes) or "none" for indexes in (old.indexes, new.indexes)]
         yield f"indexes {names[0]} -> {names[1]}"

@@ -1,4 +1,4 @@
-"""The plan: a pure function from what is configured and what is observed to what is to be done."""
+"""The plan: a pure function from the configuration and the observed tables to actions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tidetable.lifecycle.actions import (
 )
 from tidetable.lifecycle.budget import next_decrease
 from tidetable.lifecycle.expiry import closes_at, deletable_at, is_closed, is_leaving, leaves_at
-from tidetable.lifecycle.ladder import RAISED, Level, age_of, level_for
+from tidetable.lifecycle.ladder import RAISED, Level, is_past, level_for
 from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.premake import opening, periods_to_exist
 from tidetable.lifecycle.specs import table_spec
@@ -91,16 +91,16 @@ def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: O
 
 def _create(config: Config, stage: str, stream: Stream, entry: Entry, now: datetime, reason: str) -> Create:
     level = level_for(entry, stream, now, config.lifecycle.stagger)
-    # A table that is made late, for an age at which nothing is written any more, needs no head start.
-    young = age_of(entry.period, stream, now) == 0
+    # A table that is made after its period, for late events at the most, needs no head start.
+    young = not is_past(entry.period, stream, now)
     spec = table_spec(entry, stream, level, table_tags(stage, stream.name, entry.period.label), young=young)
     return Create(entry, reason, spec, stream.table.point_in_time_recovery)
 
 
 def _reopen(entry: Entry, stream: Stream, backfills: Sequence[Backfill], now: datetime) -> Iterator[Action]:
-    """What a backfill asks of a period that is recorded and has left the writable window."""
+    """What a backfill asks of a period that is recorded, and whose table is lowered for late events, or closed."""
     opened = opening(entry.period, backfills)
-    if opened is None or not is_closed(entry.period, stream, now):
+    if opened is None or not is_past(entry.period, stream, now):
         return
     if entry.opened == opened and entry.state is not State.CLOSED:
         return
@@ -123,7 +123,7 @@ def _tend(
         if closed and entry.state in (State.CREATING, State.OPEN) and not entry.is_open(now):
             yield _close(entry, stream)
         if is_leaving(entry, stream, now):
-            yield from (one for one in _retire(config, stream, entry, now) if not isinstance(one, Archive))
+            yield from (action for action in _retire(config, stream, entry, now) if not isinstance(action, Archive))
         return
     if table is not None and entry.state is State.CREATING and entry.layout.parts:
         # Whether the table beside it was made, too, only making it tells.
@@ -178,7 +178,9 @@ def _level(entry: Entry, table: Table, level: Level, now: datetime) -> Iterator[
         changes += [(held, level.units_of(name, held)) for name, held in table.index_units.items()]
     changes = [(held, wanted) for held, wanted in changes if held != wanted]
     if changes:
-        lowers = any(_lowers(one, other) for held, wanted in changes for one, other in zip(held, wanted, strict=True))
+        lowers = any(
+            _lowers(before, after) for held, wanted in changes for before, after in zip(held, wanted, strict=True)
+        )
         until = next_decrease(table, now) if lowers else None
         if until is not None:
             used = f"{table.decreases_today} decreases used today"

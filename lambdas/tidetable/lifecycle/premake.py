@@ -34,28 +34,28 @@ def periods_to_exist(
     taken = sorted(entry.period for entry in entries)
     # The window first: what it needs is no backfill's.
     ranges: list[tuple[datetime, datetime, Opened | None]] = [(now - stream.late, end, None)]
-    open_now = [one for one in backfills if now < one.opened.until]
-    ranges += [(one.start, one.end, one.opened) for one in open_now]
+    open_now = [backfill for backfill in backfills if now < backfill.opened.until]
+    ranges += [(backfill.start, backfill.end, backfill.opened) for backfill in open_now]
     missing: list[tuple[Period, Opened | None]] = []
     for start, stop, opened in ranges:
         at = start
         while at < stop:
-            period = next((one for one in taken if at in one), None)
+            period = next((claimed for claimed in taken if at in claimed), None)
             if period is None:
                 period = _fitting(stream.period, at, taken)
                 missing.append((period, opening(period, open_now) if opened else None))
                 taken.append(period)
             at = period.end
-    return sorted(missing, key=lambda one: one[0].start)
+    return sorted(missing, key=lambda period_and_backfill: period_and_backfill[0].start)
 
 
 def opening(period: Period, backfills: Sequence[Backfill]) -> Opened | None:
-    """What all backfills that meet the period ask of it together; None if there is none."""
-    opened = [one.opened for one in backfills if one.meets(period)]
+    """Until when all backfills that meet the period hold it open, and with how many units; None if no backfill meets it."""
+    opened = [backfill.opened for backfill in backfills if backfill.meets(period)]
     return reduce(Opened.joined, opened) if opened else None
 
 
 def _fitting(kind: Kind, at: datetime, taken: Sequence[Period]) -> Period:
     """The longest period at an instant that overlaps none that is taken."""
-    candidates = (containing(at, one) for one in _FINER[kind])
-    return next(one for one in candidates if not any(one.overlaps(other) for other in taken))
+    candidates = (containing(at, finer) for finer in _FINER[kind])
+    return next(period for period in candidates if not any(period.overlaps(claimed) for claimed in taken))

@@ -15,7 +15,7 @@ from tidetable.leases import leased
 from tidetable.lifecycle.actions import Action, Archive, Create, Delete, Finding
 from tidetable.lifecycle.apply import World, apply
 from tidetable.lifecycle.known import remember_policies
-from tidetable.lifecycle.observe import CONCURRENCY, observe, remember_horizons, remember_tables, said
+from tidetable.lifecycle.observe import CONCURRENCY, describe_error, observe, remember_horizons, remember_tables
 from tidetable.lifecycle.outlook import Outlook, outlook
 from tidetable.lifecycle.plan import plan
 from tidetable.period_tables import NotReady, at_most
@@ -74,7 +74,7 @@ class Report:
 
     def count(self, outcome: str) -> int:
         """How many actions ended so."""
-        return sum(one.outcome == outcome for one in self.done)
+        return sum(done.outcome == outcome for done in self.done)
 
     @property
     def healthy(self) -> bool | None:
@@ -95,15 +95,15 @@ class Report:
             "without_next_table": list(self.outlook.without_next),
             "archives_overdue": list(self.outlook.overdue),
             "changes": list(self.outlook.changes),
-            "backfills": [{"stream": one.stream, **one.document()} for one in self.outlook.backfills],
-            "removed_streams": [one.document() for one in self.outlook.removed],
-            "actions": [one.document() for one in self.done],
+            "backfills": [{"stream": backfill.stream, **backfill.document()} for backfill in self.outlook.backfills],
+            "removed_streams": [stream.document() for stream in self.outlook.removed],
+            "actions": [done.document() for done in self.done],
         }
 
 
 @dataclass(slots=True)
 class Reconciler:
-    """What a run needs besides the time."""
+    """The ports and the configuration that a run works with."""
 
     config: Config
     stage: str
@@ -132,7 +132,7 @@ def reconcile(
     only: str | None = None,
     select: Callable[[Action], bool] | None = None,
 ) -> Report:
-    """Bring the tables to what the configuration asks for at an instant (now, unless told otherwise).
+    """Bring the tables to what the configuration asks for at an instant (by default now).
 
     A dry run may have backfills that are only ``planned``. With ``only`` it is a run for that stream alone. Actions that
     ``select`` denies are left to a later run.
@@ -183,17 +183,17 @@ def _run(
     try:
         parts.catalog.ensure_secret()
     except Exception as error:  # the next run makes it; until then no page ends in a cursor
-        observation.troubles.append(f"the secret of cursors could not be made: {said(error)}")
+        observation.troubles.append(f"the secret of cursors could not be made: {describe_error(error)}")
 
 
 def _tables_after(there: set[str], done: Sequence[Done]) -> set[str]:
     """The tables that exist once a run's creations and deletions are done."""
     tables = set(there)
-    for one in done:
-        if one.outcome == "done" and isinstance(one.action, Create):
-            tables |= {spec.name for spec in one.action.specs}
-        elif one.outcome == "done" and isinstance(one.action, Delete):
-            tables -= set(one.action.entry.tables)
+    for attempt in done:
+        if attempt.outcome == "done" and isinstance(attempt.action, Create):
+            tables |= {spec.name for spec in attempt.action.specs}
+        elif attempt.outcome == "done" and isinstance(attempt.action, Delete):
+            tables -= set(attempt.action.entry.tables)
     return tables
 
 
@@ -209,9 +209,9 @@ def _attempt_all(actions: Sequence[Action], world: World, now: datetime) -> list
     while actions:
         with world.pools(width) as pool:
             tried = list(pool.map(lambda action: _attempt(action, world, now), actions))
-        again = [one for one in tried if one.crowded and isinstance(one.action, Create) and width > 1]
-        done += [one for one in tried if one not in again]
-        actions, width = [one.action for one in again], max(1, width // 2)
+        again = [attempt for attempt in tried if attempt.crowded and isinstance(attempt.action, Create) and width > 1]
+        done += [attempt for attempt in tried if attempt not in again]
+        actions, width = [attempt.action for attempt in again], max(1, width // 2)
     return done
 
 
@@ -228,7 +228,7 @@ def _attempt(action: Action, world: World, now: datetime) -> Done:
     except TidetableError as error:
         return Done(action, "failed", str(error))
     except Exception as error:  # whatever one table's trouble is, the others' work must go on
-        return Done(action, "failed", said(error))
+        return Done(action, "failed", describe_error(error))
     return Done(action, "done")
 
 

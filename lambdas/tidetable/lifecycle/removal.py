@@ -13,7 +13,7 @@ from tidetable.errors import TidetableError
 from tidetable.leases import leased
 from tidetable.lifecycle.apply import World, remove_table
 from tidetable.lifecycle.known import known_streams
-from tidetable.lifecycle.observe import said
+from tidetable.lifecycle.observe import describe_error
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
 from tidetable.period_tables import NotOurs, NotReady, PeriodTables
 from tidetable.ports import TableRefused
@@ -30,7 +30,7 @@ class RemovalFailed(TidetableError):
 
 @dataclass(slots=True)
 class Removed:
-    """What a removal did: the tables that it deleted, and those that it left alone because they are not ours, with why."""
+    """The result of a removal: deleted tables, tables that stay as they are not ours, and failures, with reasons."""
 
     tables: list[str] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)
@@ -73,7 +73,7 @@ def _attempt(entry: Entry, world: World, now: datetime, owner: str, removed: Rem
         removed.left[entry.table] = str(error)
     except Exception as error:
         known = isinstance(error, TidetableError | TableRefused)
-        removed.failed[entry.table] = str(error) if known else said(error)
+        removed.failed[entry.table] = str(error) if known else describe_error(error)
 
 
 def _remove(entry: Entry, world: World, now: datetime, owner: str) -> bool:

@@ -20,7 +20,7 @@ _YOUNG = frozenset({State.CREATING, State.OPEN, State.CLOSED})
 
 
 def take_back(config: Config, world: World, catalog_table: str) -> list[str]:
-    """Delete the tables of a stage that never stood, and return their names; without a catalog they would be nobody's.
+    """Delete the tables of a stage that never stood, and return their names: without a catalog nobody would know whose they are.
 
     Nothing happens to a stage that stands or did, such as one that was destroyed and takes its catalog back. A table that is
     older than the catalog was made by another deployment and may hold events: it stays. May be repeated.
@@ -30,7 +30,7 @@ def take_back(config: Config, world: World, catalog_table: str) -> list[str]:
     catalog = world.tables.describe(catalog_table)
     if catalog is None or catalog.created is None:
         return []
-    entries = [one for name in config.streams for one in world.catalog.entries(name, consistent=True)]
+    entries = [entry for name in config.streams for entry in world.catalog.entries(name, consistent=True)]
     if any(entry.state not in _YOUNG for entry in entries):
         return []
     since = catalog.created - _CLOCKS_APART

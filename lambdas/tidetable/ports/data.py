@@ -70,22 +70,27 @@ class Transacted(Enum):
 class Written:
     """What became of some puts: those not written, why, and the write units that the others consumed.
 
-    ``reasons`` counts why requests were throttled, in DynamoDB's words. ``held`` are puts whose condition did not hold, and the
-    items that are there instead; they count as written.
+    ``throttles`` counts the throttled puts of each table, ``reasons`` why requests were throttled, in DynamoDB's words. ``held``
+    are puts whose condition did not hold, and the items that are there instead; they count as written.
     """
 
     unwritten: list[Put] = field(default_factory=list)
     units: float = 0.0
-    throttled: int = 0
+    throttles: Counter[str] = field(default_factory=Counter)
     missing_tables: set[str] = field(default_factory=set)
     reasons: Counter[str] = field(default_factory=Counter)
     held: list[tuple[Put, Item]] = field(default_factory=list)
+
+    @property
+    def throttled(self) -> int:
+        """The throttled puts of all tables."""
+        return self.throttles.total()
 
     def add(self, other: Written) -> None:
         """Take into account what became of others."""
         self.unwritten += other.unwritten
         self.units += other.units
-        self.throttled += other.throttled
+        self.throttles += other.throttles
         self.missing_tables |= other.missing_tables
         self.reasons += other.reasons
         self.held += other.held
