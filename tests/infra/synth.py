@@ -34,12 +34,12 @@ ORIGIN, LOCALHOST = "https://app.example.com", "http://localhost:3000"
 PAGES = ("cors = []", f'cors = ["{ORIGIN}", "{LOCALHOST}"]')
 ENCRYPTED = ('encryption = "aws-owned"', f'encryption = "{KEY}"')
 DELETE_ALL = (
-    ('removal = "keep"             # what becomes of its tables', 'removal = "delete" #'),
+    ('removal = "keep"             # what happens to its tables', 'removal = "delete" #'),
     ("[streams.stations]", '[streams.stations]\nremoval = "delete"'),
     ("[streams.reports]", '[streams.reports]\nremoval = "delete"'),
 )
 # The storage's keys stand before the comment of the first stream.
-STORAGE = 'removal = "keep"             # what becomes of the archive'
+STORAGE = 'removal = "keep"             # what happens to the archive'
 ALL_GOES = (*DELETE_ALL, (STORAGE, 'removal = "delete" #'))
 STORAGE_KEY = "arn:aws:kms:us-east-1:000000000000:key/5678abcd-12ab-34cd-56ef-1234567890ab"
 FORMER_KEY = "arn:aws:kms:us-east-1:000000000000:key/9999abcd-12ab-34cd-56ef-1234567890ab"

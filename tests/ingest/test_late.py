@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import wiring
 from tests.api.gateway import Context
 from tests.ingest.streams import NOW
 from tests.worlds.functions import environment, record
@@ -15,7 +16,7 @@ from tidetable.catalog import Opened
 from tidetable.config import Capacity, Step
 from tidetable.config.model import LargePolicy
 from tidetable.events import Event
-from tidetable.ingest.drain import NotDrained, drain_message
+from tidetable.ingest.drain import Drained, NotDrained, drain_message
 from tidetable.ingest.overflow import encode_message
 from tidetable.ports import Guard, Put, Written
 
@@ -83,11 +84,10 @@ def test_throttles_of_lowered_tables_are_a_metric_of_their_own(monkeypatch: pyte
     stage = world(capacity=LATE)
     stage.store.throttles = {LOWERED}
     measured: dict[str, Any] = {}
-    monkeypatch.setattr("wiring.ingest", stage.serving)
-    monkeypatch.setattr("wiring.clock", lambda: stage.clock)
     monkeypatch.setattr("handlers.ingest.metrics.add_metric", lambda name, _, value: measured.update({name: value}))
     body = f'[{{"series": "a", "time": "{(NOW - timedelta(hours=30)).isoformat()}", "data": {{}}}}]'
-    answer = ingest.handler({"pathParameters": {"stream": "quakes"}, "body": body}, Context())  # type: ignore[arg-type]
+    with wiring.serving(stage.pipeline()):
+        answer = ingest.handler({"pathParameters": {"stream": "quakes"}, "body": body}, Context())  # type: ignore[arg-type]
     assert answer["statusCode"] == 202
     assert (measured["ThrottledWrites"], measured["ThrottledLateWrites"]) == (0, 1)
 
@@ -180,15 +180,15 @@ def test_the_drain_knows_a_message_that_came_before(
 ) -> None:
     from handlers import drain
 
-    told: list[bool] = []
+    calls: list[bool] = []
 
-    def take(*_: Any, repeated: bool) -> int:
-        told.append(repeated)
-        return 1
+    def take(*_: Any, repeated: bool) -> Drained:
+        calls.append(repeated)
+        return Drained(1)
 
-    monkeypatch.setattr("wiring.drain", lambda: None)
     monkeypatch.setattr(drain, "drain_message", take)
     sent = record(1, "x")
     sent["attributes"] |= {} if count is None else {"ApproximateReceiveCount": count}
-    drain.handler({"Records": [sent]}, Context())  # type: ignore[arg-type]
-    assert told == [repeated]
+    with wiring.serving(world().pipeline()):
+        drain.handler({"Records": [sent]}, Context())  # type: ignore[arg-type]
+    assert calls == [repeated]
