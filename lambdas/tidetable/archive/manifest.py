@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tidetable.keys import Index, Layout
+from tidetable.keys import Index, Layout, Packing
 from tidetable.keys.layout import PartitionBy, ShardBy
 
 # Of the manifest and of the parts' columns alike. What follows from the data is left out since version 3; a part says so itself.
@@ -41,6 +41,7 @@ class StoredLayout(msgspec.Struct, frozen=True, kw_only=True):
     indexes: tuple[Index, ...] = ()
     versioned: bool = False
     parts: bool = False
+    pack: Packing | None = None
 
     @classmethod
     def of(cls, layout: Layout) -> StoredLayout:
@@ -53,12 +54,20 @@ class StoredLayout(msgspec.Struct, frozen=True, kw_only=True):
             indexes=layout.indexes,
             versioned=layout.versioned,
             parts=layout.parts,
+            pack=layout.pack,
         )
 
     def layout(self) -> Layout:
         """The layout as the core uses it."""
         return Layout(
-            self.partition_by, self.shards, self.shard_by, self.bucket, self.indexes, self.versioned, self.parts
+            self.partition_by,
+            self.shards,
+            self.shard_by,
+            self.bucket,
+            self.indexes,
+            self.versioned,
+            self.parts,
+            self.pack,
         )
 
 
