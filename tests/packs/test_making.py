@@ -34,7 +34,7 @@ def test_a_pack_is_an_item_under_its_newest_time_and_its_hash() -> None:
         "oldest": "2026-03-05T12:00:00.000000Z",
         "format": 1,
     }
-    assert one.address == "2026-03-05T12:00:00.000000Z#0#hgdgnftuns#mJqdp3QXtYHhRcVcTbjB8g"
+    assert one.address == "2026-03-05T12:00:00.000000Z#0#hgdgnfbsxs#mJqdp3QXtYHhRcVcTbjB8g"
     assert one.members == [1, 0]
     assert parse_address(one.address) == (item["pk"], item["sk"])
 
