@@ -87,7 +87,7 @@ def per_event(events: Sequence[Event], layout: Layout, size: int) -> float:
     items = packed(events, layout, size)
     count = sum(item["n"] for item in items)
     held = sum(item_size(to_wire(item)) for item in items)
-    found = units(items) / count
+    found: float = units(items) / count
     plain = [layout.item_of(one) for one in events[:count]]
     print(
         f"  {size} per request: {found:.4f} write units per event (plain {units(plain) / count:.2f}), {held / count:.1f} bytes"

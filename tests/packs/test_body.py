@@ -43,7 +43,7 @@ def test_data_comes_back_as_dynamodb_answers_it(sent: str, kept: str) -> None:
 
 
 def test_events_of_different_kinds_keep_their_own_fields() -> None:
-    kinds = [{"a": 1}, {"b": "x", "a": 2}, {}, {"a": 3}, {"a": 4, "b": "y"}]
+    kinds: list[dict[str, Any]] = [{"a": 1}, {"b": "x", "a": 2}, {}, {"a": 3}, {"a": 4, "b": "y"}]
     found = decode_body(body(*[(T, "s", str(n), data) for n, data in enumerate(kinds)]))
     assert list(found.texts) == ['{"a":1}', '{"a":2,"b":"x"}', "{}", '{"a":3}', '{"a":4,"b":"y"}']
 
@@ -91,7 +91,8 @@ def test_an_id_that_does_not_follow_from_what_is_kept_is_kept_itself() -> None:
 
 def test_the_format_is_what_earlier_versions_wrote() -> None:
     """What was written once must be read for ever; a change needs a new number, and a case of its own here."""
-    rows = [(T, "s", "a", {"v": 1}), ("2026-03-05T12:00:01.500000Z", "t", "b", {"v": Decimal("2.5")})]
+    rows: list[tuple[str, str, str, dict[str, Any]]] = [(T, "s", "a", {"v": 1})]
+    rows.append(("2026-03-05T12:00:01.500000Z", "t", "b", {"v": Decimal("2.5")}))
     assert body(*rows).hex() == FORMAT_1
     found = decode_body(bytes.fromhex(FORMAT_1))
     assert [list(column) for column in found[:4]] == [
