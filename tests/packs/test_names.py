@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.packs.table import event
+from tests.packs.table import SERIAL, event
 from tidetable.errors import InvalidRef
 from tidetable.keys import Key, Ref
 from tidetable.packs import PackName, address, key_range, parse_address
@@ -36,6 +36,13 @@ def test_a_ref_carries_the_pack_and_the_event() -> None:
     found = Ref.decode(ref.encode())
     assert found == ref
     assert parse_address(found.key.pk).sk == NAME.sk
+
+
+@pytest.mark.parametrize(("series", "escaped"), [("s", "s"), ("a#b%", "a%23b%25")])
+def test_the_address_of_an_event_says_its_series(series: str, escaped: str) -> None:
+    pk = f"{escaped}#1"
+    for place in (pk, address(pk, NAME)):
+        assert SERIAL.names(place, "2026-03-05T12:00:00.000000Z#x%23") == ("2026-03-05T12:00:00.000000Z", series, "x#")
 
 
 def test_a_plain_items_key_is_no_packs() -> None:

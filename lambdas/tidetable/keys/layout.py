@@ -148,7 +148,8 @@ class Layout:
             time, series, id = names
         else:
             time, id = names
-            series = pk.rpartition("#")[0]
+            # What follows may also name a pack, in the ref of an event in it.
+            series = pk.partition("#")[0]
         if "%" in series or "%" in id:
             return time, unescape(series), unescape(id)
         return time, series, id

@@ -89,8 +89,7 @@ def places_of(columns: Columns, layout: Layout) -> list[str]:
 
 def opened_event(opened: Opened, index: int, layout: Layout) -> Event:
     """One of the events of an item, whose data must be there as text."""
-    pk = opened.address.rsplit("#", 2)[0] if opened.hash else opened.address
-    time, series, id = layout.names(pk, opened.places[index])
+    time, series, id = layout.names(opened.address, opened.places[index])
     value = opened.values[index]
     if not isinstance(value, str):
         raise DamagedPack("the data is kept in another form; make the item whole first")
