@@ -6,6 +6,7 @@ import pytest
 
 from aws.catalog_items import attributes, entry_of
 from aws.wire import item_of, item_text
+from cli.advice import describe_stream
 from tests.packs.table import NOON
 from tidetable.archive.manifest import StoredLayout
 from tidetable.catalog import Entry, State
@@ -134,3 +135,11 @@ def test_the_recorded_policy_of_a_removed_stream_keeps_its_packs() -> None:
     stream = parse(TIMELY + 'pack = { span = "90s", max_bytes = 8192 }\n').streams["s"]
     assert policy_of("s", policy_text(stream)) == stream
     assert policy_of("s", policy_text(parse(TIMELY).streams["s"]).replace('"pack":null,', "")).pack is None
+
+
+def test_check_says_which_stream_has_packs() -> None:
+    packed = parse(TIMELY + 'pack = { span = "90s" }\n').streams["s"]
+    assert describe_stream(packed) == (
+        "a table per day, partitioned by time, 1 shard, buckets of 6h, on demand, packs of up to 90s"
+    )
+    assert "packs" not in describe_stream(parse(TIMELY).streams["s"])
