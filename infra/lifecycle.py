@@ -69,7 +69,7 @@ class Lifecycle(Construct):
             memory=3008,
             environment={"TIDETABLE_ARCHIVE_BUCKET": bucket.bucket_name},
         )
-        reach(function, self._common, ["Scan", "DescribeTable", "BatchGetItem"])
+        reach(function, self._common, ["Scan", "Query", "DescribeTable", "BatchGetItem"])
         entries = ["dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"]
         function.allow(entries, catalog.table_arn)
         self._storage.allow_objects(function, ["GetObject", "PutObject", "DeleteObject"], ARCHIVES)
@@ -90,7 +90,7 @@ class Lifecycle(Construct):
             environment={"TIDETABLE_ARCHIVE_BUCKET": bucket.bucket_name},
         )
         tables = ["CreateTable", "DescribeTable", "TagResource", "ListTagsOfResource"]
-        tables += ["BatchWriteItem", "BatchGetItem", "Scan", "UpdateContinuousBackups"]
+        tables += ["BatchWriteItem", "BatchGetItem", "Scan", "Query", "UpdateContinuousBackups"]
         reach(function, self._common, tables)
         entries = ["Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem"]
         function.allow([f"dynamodb:{action}" for action in entries], catalog.table_arn)

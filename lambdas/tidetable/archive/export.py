@@ -183,7 +183,8 @@ def _export(entry: Entry, parts: Exporter, remaining: Callable[[], float]) -> tu
         plan = msgspec.json.decode(found, type=Plan)
     burst = SMOOTH_SECONDS if table.on_demand else BURST_SECONDS
     pacer = Pacer(rate, parts.clock, burst=burst, free=from_text(plan.free) if plan.free else None)
-    segments = [Segment(entry, number, plan, parts, pacer, remaining) for number in range(plan.segments)]
+    source = source_of(entry, parts)
+    segments = [Segment(entry, number, plan, parts, source, pacer, remaining) for number in range(plan.segments)]
     with parts.pools(plan.segments) as pool:
         progress = list(pool.map(Segment.run, segments))
     if all(one.done for one in progress):
@@ -191,6 +192,11 @@ def _export(entry: Entry, parts: Exporter, remaining: Callable[[], float]) -> tu
     # If this run ends before it is noted, the next one reads a little too much and is throttled.
     parts.objects.put(key, msgspec.json.encode(msgspec.structs.replace(plan, free=to_text(pacer.free))))
     return plan, progress, pacer.rested()
+
+
+def source_of(entry: Entry, parts: Exporter) -> Source:
+    """The table that is archived: by its items or, if it has packs, by the events in them."""
+    return parts.source if entry.layout.pack is None else parts.source.settled(entry.layout)
 
 
 @dataclass(slots=True)
@@ -201,8 +207,10 @@ class Segment:
     number: int
     plan: Plan
     parts: Exporter
+    source: Source
     pacer: Pacer
     remaining: Callable[[], float]
+    packs: int = 0
 
     def run(self) -> Progress:
         """Write parts until the segment is at its end or the time is up."""
@@ -210,7 +218,7 @@ class Segment:
         noted = self.parts.objects.find(key)
         progress = msgspec.json.decode(noted, type=Progress) if noted is not None else Progress()
         while not progress.done:
-            writer = self.parts.format.writer(self.entry.layout, self.plan.columns)
+            writer, self.packs = self.parts.format.writer(self.entry.layout, self.plan.columns), 0
             after, ended = self._fill(writer, progress.after)
             if not writer.facts.items and not ended:
                 break
@@ -228,6 +236,7 @@ class Segment:
             if page is None:
                 return after, False
             writer.add(self.parts.completer.whole(page.items, self.entry.table))
+            self.packs += page.packs
             after = page.after
             if after is None:
                 return None, True
@@ -242,7 +251,7 @@ class Segment:
                 return None
             self.parts.clock.sleep(pause)
             try:
-                page = self.parts.source.page(
+                page = self.source.page(
                     self.entry.table,
                     segment=self.number,
                     segments=self.plan.segments,
@@ -284,6 +293,7 @@ class Segment:
             partitions=len(facts.partitions),
             first=facts.first,
             last=facts.last,
+            packs=self.packs,
         )
 
 
@@ -307,6 +317,7 @@ def _finish(entry: Entry, plan: Plan, written: list[Part], parts: Exporter) -> E
         columns=plan.columns,
         written_at=to_text(parts.clock.now()),
         parts=tuple(written),
+        packs=sum(part.packs for part in written),
     )
     key = manifest_key(stream, label)
     parts.objects.put(key, manifest.encode())

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tidetable.keys import Index, Layout
+from tidetable.keys import Index, Layout, Packing
 from tidetable.keys.layout import PartitionBy, ShardBy
 
 # Of the manifest and of the parts' columns alike. What follows from the data is left out since version 3; a part says so itself.
@@ -18,7 +18,8 @@ _READABLE = (2, 3)
 class Part(msgspec.Struct, frozen=True, kw_only=True):
     """One Parquet file, sorted by sort key; ``first`` and ``last`` are its edges, ``sha256`` is over its ``size`` bytes.
 
-    ``digest`` is that of its items (see Facts), ``partitions`` says how many partition keys they have.
+    ``digest`` is that of its items (see Facts), ``partitions`` says how many partition keys they have, ``packs`` how many packs
+    they were in.
     """
 
     key: str
@@ -29,6 +30,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     partitions: int
     first: str
     last: str
+    packs: int = 0
 
 
 class StoredLayout(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +43,7 @@ class StoredLayout(msgspec.Struct, frozen=True, kw_only=True):
     indexes: tuple[Index, ...] = ()
     versioned: bool = False
     parts: bool = False
+    pack: Packing | None = None
 
     @classmethod
     def of(cls, layout: Layout) -> StoredLayout:
@@ -53,17 +56,29 @@ class StoredLayout(msgspec.Struct, frozen=True, kw_only=True):
             indexes=layout.indexes,
             versioned=layout.versioned,
             parts=layout.parts,
+            pack=layout.pack,
         )
 
     def layout(self) -> Layout:
         """The layout as the core uses it."""
         return Layout(
-            self.partition_by, self.shards, self.shard_by, self.bucket, self.indexes, self.versioned, self.parts
+            self.partition_by,
+            self.shards,
+            self.shard_by,
+            self.bucket,
+            self.indexes,
+            self.versioned,
+            self.parts,
+            self.pack,
         )
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What an archive holds. ``digest`` is the order-independent digest of its items (see Facts)."""
+    """What an archive holds. ``digest`` is the order-independent digest of its items (see Facts).
+
+    Of a table with packs the items are its events, each once, in the form of plain items; ``packs`` says in how many packs
+    they were.
+    """
 
     version: int = VERSION
     stream: str
@@ -76,6 +91,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     columns: Mapping[str, str]
     written_at: str
     parts: tuple[Part, ...]
+    packs: int = 0
 
     def encode(self) -> bytes:
         """The manifest as JSON."""

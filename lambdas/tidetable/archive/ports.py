@@ -13,12 +13,16 @@ from tidetable.keys import Layout
 
 @dataclass(frozen=True, slots=True)
 class RawPage:
-    """A page of a scan as it came: ``items`` is a JSON array in DynamoDB JSON, ``after`` where to go on (None: the end)."""
+    """A page of a scan as it came: ``items`` is a JSON array in DynamoDB JSON, ``after`` where to go on (None: the end).
+
+    ``count`` is how many items were read for it, ``packs`` how many packs end with it, if its items are the events of packs.
+    """
 
     items: bytes
     count: int
     units: float
     after: Mapping[str, Any] | None
+    packs: int = 0
 
 
 class Source(Protocol):
@@ -28,6 +32,19 @@ class Source(Protocol):
         self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
     ) -> RawPage:
         """The next page of a segment, strongly consistent; TableMissing if there is no table, TableThrottled if it must wait."""
+        ...
+
+    def partition(
+        self, table: str, pk: str, *, low: str | None, after: Mapping[str, Any] | None, limit: int | None
+    ) -> RawPage:
+        """The next page of the items of one partition key, in order, from a sort key on; consistent, and with the same errors."""
+        ...
+
+    def settled(self, layout: Layout) -> Source:
+        """The same table by the events of its packs: each once, in the form of the layout's plain items. One segment is one pass.
+
+        Its pages raise ArchiveFailed for a damaged pack.
+        """
         ...
 
 
