@@ -15,11 +15,11 @@ from tidetable.config import Config
 from tidetable.errors import TidetableError
 from tidetable.events import Event, Item
 from tidetable.ingest.overflow import Message, decode_message
-from tidetable.ingest.packing import pack_puts
 from tidetable.ingest.routing import LargeValueServices, PeriodTarget
 from tidetable.ingest.versions import add_fenced, write_packed
 from tidetable.ingest.writing import Jitter, Remaining, write_outside
 from tidetable.large.pack import Packer
+from tidetable.packs import make_packs
 from tidetable.ports import CatalogReader, Clock, DeadLetters, EventStore, Guarded, Put, Transacted, Written
 
 # Of a table's write units, for all consumers together: the others are the live traffic's.
@@ -141,7 +141,9 @@ def _make_puts(message: Message, entry: Entry, events: Sequence[Event], ports: D
     items = [entry.layout.item_of(event, at=message.at) for event in events]
     packs: list[Put] = []
     if entry.layout.pack is not None:
-        packs, items = pack_puts(items, entry.table, entry.layout, ports.large.compressor)
+        made = make_packs(items, entry.layout, ports.large.compressor)
+        packs = [Put(entry.table, pack.item) for pack in made.packs]
+        items = [items[number] for number in made.alone]
     policy = ports.config.streams.get(message.stream)
     if policy is None:
         return packs + [Put(entry.table, item) for item in items]

@@ -13,6 +13,7 @@ from tidetable.config import Config
 from tidetable.ingest.bodies import decode_body
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.known import KnownPeriods
+from tidetable.ingest.packing import unspread
 from tidetable.ingest.routing import LargeValueServices, Routed, route
 from tidetable.ingest.submission import Durable, Rejection, Submission, rejections_of, slot_of
 from tidetable.ingest.verdicts import Judge, Window
@@ -117,7 +118,7 @@ def ingest(request: IngestRequest, ports: Ingest, remaining: Remaining) -> Outco
     api, large = ports.config.api, ports.large
     values = decode_body(request.body, request.content_type, max_body=api.max_body, max_events=api.max_events)
     now = ports.clock.now()
-    window, layout, at = Window.of(stream, now), stream.layout, to_micros(now) // 1000
+    window, layout, at = Window.of(stream, now), unspread(stream.layout), to_micros(now) // 1000
     imports = _Imports(stream.name, ports.catalog, now)
     packer = Packer.of(stream, large.compressor, large.unique)
     small = packer.compress_above is None and _is_small(request.body, layout)
@@ -219,7 +220,7 @@ def _store(routed: Routed, ports: Ingest, remaining: Remaining) -> Written:
     ports.circuit.closed(routed.tables - shut - throttled)
     unwritten = {slot_of(put) for put in written.unwritten} | {slot for slot, put in puts.items() if put.table in shut}
     for submission in routed.submissions:
-        submission.fate = Durable.QUEUED if submission.slot in unwritten else Durable.STORED
+        submission.fate = Durable.QUEUED if unwritten and submission.slot in unwritten else Durable.STORED
     routed.packs -= unwritten
     return written
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
 from tidetable.catalog import Entry, entry_at
 from tidetable.events import Item
-from tidetable.ingest.packing import pack_items
+from tidetable.ingest.packing import is_same, pack_events, unspread
 from tidetable.ingest.submission import Durable, Slot, Submission, slot_of
 from tidetable.ingest.versions import first_version
 from tidetable.keys import Layout, ref_texts
@@ -79,14 +79,15 @@ def route(
             detail = f"the period of {to_text(time)} in {stream} is archived, or not open yet"
             submission.reject("too_old", detail)
             continue
-        item = submission.item if period.same else period.layout.item_of(submission.event, at=at)
+        item = submission.item if period.same else period.item_layout.item_of(submission.event, at=at)
         pk, sk = item["pk"], item["sk"]
         if period.plain and submission.size <= always_plain:
             submission.put = Put(period.table, item)
             submission.slot = (period.table, pk, sk)
         elif period.layout.pack is not None:
             # Which events share a pack follows from all of them together.
-            period.unpacked.append((submission, item))
+            period.submissions.append(submission)
+            period.items.append(item)
             continue
         else:
             routed.plain = False
@@ -97,7 +98,7 @@ def route(
         pks.append(pk)
         sks.append(sk)
     for target in targets.values():
-        _bind_packs(target, packer.compressor, routed, columns)
+        _bind_packs(target, packer.compressor, routed, columns, at)
     routed.tables = {target.table for target in targets.values() if target.writable}
     # All refs at once cost a fifth of what they cost one by one.
     routed.refs = ref_texts(stream, labels, pks, sks)
@@ -112,23 +113,29 @@ class _Columns(NamedTuple):
     sks: list[str]
 
 
-def _bind_packs(period: PeriodTarget, compressor: Compressor, routed: Routed, columns: _Columns) -> None:
+def _bind_packs(period: PeriodTarget, compressor: Compressor, routed: Routed, columns: _Columns, at: int) -> None:
     """Give the submissions of a period with packs the puts of their packs; those too large for a pack, puts of their own."""
-    if not period.unpacked:
+    submissions, items = period.submissions, period.items
+    if not items:
         return
-    found = pack_items([item for _, item in period.unpacked], period.table, period.layout, compressor)
-    for (submission, _), (item, pk, put) in zip(period.unpacked, found, strict=True):
-        if put is not None:
-            submission.put, submission.slot = put, put.place
-            routed.packs.add(submission.slot)
-        else:
-            routed.plain = False
-            if not period.bind(submission, item):
-                continue
-        routed.submissions.append(submission)
-        columns.labels.append(period.label)
-        columns.pks.append(pk)
-        columns.sks.append(item["sk"])
+    packed = pack_events(items, period.table, period.layout, compressor)
+    for put, address, numbers in packed.packs:
+        slot = put.place
+        routed.packs.add(slot)
+        for number in numbers:
+            submission = submissions[number]
+            submission.put, submission.slot = put, slot
+        routed.submissions += [submissions[number] for number in numbers]
+        columns.pks.extend([address] * len(numbers))
+        columns.sks.extend([items[number]["sk"] for number in numbers])
+    for number, last in packed.alone:
+        item = period.layout.item_of(submissions[last].event, at=at)
+        routed.plain = False
+        if period.bind(submissions[number], item):
+            routed.submissions.append(submissions[number])
+            columns.pks.append(item["pk"])
+            columns.sks.append(item["sk"])
+    columns.labels.extend([period.label] * (len(routed.submissions) - len(columns.labels)))
 
 
 class PeriodTarget:
@@ -138,12 +145,14 @@ class PeriodTarget:
         self.start, self.end = entry.period.start, entry.period.end
         self.label, self.table, self.layout = entry.period.label, entry.table, entry.layout
         self.writable, self.open = entry.writable, entry.is_open(now)
-        # A pack's events have the items that they would have without it.
-        self.same = replace(entry.layout, pack=None) == replace(layout, pack=None)
+        self.same = is_same(entry.layout, layout)
+        self.item_layout = entry.layout if self.same else unspread(entry.layout)
         # An event was measured without the copies that other indexes hold of it.
         copies = not self.same and any(index.project for index in entry.layout.indexes)
         self.plain = not (entry.layout.versioned or copies or entry.layout.pack)
-        self.unpacked: list[tuple[Submission, Item]] = []
+        # Events that are to be packed, and the items that they would have.
+        self.submissions: list[Submission] = []
+        self.items: list[Item] = []
         self._packer = packer
         self._place = Place(stream, entry.period.label, entry.table, entry.layout)
 
