@@ -10,14 +10,18 @@ from typing import Any
 
 import wiring
 from aws.catalog import DynamoCatalog
+from aws.zstd import Zstd
 from local.stack import aws_client
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream, TableClass
 from tidetable.events import Event
 from tidetable.names import table_name
+from tidetable.packs import make_packs
 from tidetable.periods import containing
 from tidetable.ports import Put, TableSpec
 
+# Events that are packed together, as those of a request are.
+PER_REQUEST = 500
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
 
 
@@ -56,7 +60,15 @@ def fill_tables(stream: Stream, days: int, events: int, text: int = 0, *, scores
             )
             for number in range(each)
         ]
-        for start in range(0, each, 1000):
+        if stream.pack is not None:
+            items = [put.item for put in puts]
+            requests = [items[start : start + PER_REQUEST] for start in range(0, each, PER_REQUEST)]
+            puts = [
+                Put(table, pack.item)
+                for request in requests
+                for pack in make_packs(request, stream.layout, Zstd()).packs
+            ]
+        for start in range(0, len(puts), 1000):
             unwritten = wiring.pipeline().store.write(puts[start : start + 1000]).unwritten
             if unwritten:
                 raise RuntimeError(f"{len(unwritten)} events could not be written")

@@ -17,7 +17,9 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 from unittest import mock
 
@@ -48,11 +50,21 @@ EVENTS = 500
 BATCH = 25
 ROUNDS = 25
 STREAM = "quakes"
+# The same stream, with packs; the sample's events are eight minutes of it.
+PACKED = "packed"
+PACKED_STREAM = """
+[streams.packed]
+period = "day"
+late = "7d"
+retention = 14
+key = { partition_by = "time", bucket = "6h", shards = 4 }
+pack = { span = "10m" }
+"""
 
 Handler = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-def sample(now: datetime) -> dict[str, Any]:
+def sample(now: datetime, stream: str = STREAM) -> dict[str, Any]:
     """A request of the API gateway."""
     events = [
         {
@@ -65,10 +77,10 @@ def sample(now: datetime) -> dict[str, Any]:
     ]
     return {
         "httpMethod": "POST",
-        "path": f"/v1/streams/{STREAM}/events",
+        "path": f"/v1/streams/{stream}/events",
         "resource": "/v1/streams/{stream}/events",
         "headers": {"Content-Type": "application/json"},
-        "pathParameters": {"stream": STREAM},
+        "pathParameters": {"stream": stream},
         "requestContext": {"requestId": "bench", "stage": "v1"},
         "body": json.dumps(events),
         "isBase64Encoded": False,
@@ -79,15 +91,18 @@ class _FixedCatalog:
     """A catalog that knows the periods around now; every side is spared its look-up alike."""
 
     def __init__(self, now: datetime) -> None:
-        stream = settings.config().streams[STREAM]
-        periods = covering(now - stream.late, now + stream.ahead, stream.period)
-        self._entries = [
-            Entry(STREAM, period, table_name("bench", STREAM, period), stream.layout, State.OPEN, now)
-            for period in periods
-        ]
+        self._entries = {name: _entries(name, now) for name in (STREAM, PACKED)}
 
-    def entries(self, *_: Any, **__: Any) -> list[Entry]:
-        return self._entries
+    def entries(self, stream: str, *_: Any, **__: Any) -> list[Entry]:
+        return self._entries[stream]
+
+
+def _entries(name: str, now: datetime) -> list[Entry]:
+    stream = settings.config().streams[name]
+    periods = covering(now - stream.late, now + stream.ahead, stream.period)
+    return [
+        Entry(name, period, table_name("bench", name, period), stream.layout, State.OPEN, now) for period in periods
+    ]
 
 
 class _Event(BaseModel):
@@ -205,20 +220,25 @@ def main() -> None:
     """Measure all in turn, many times, and print the medians."""
     logging.disable(logging.CRITICAL)
     now = datetime.now(UTC)
-    configured = mock.patch.object(settings, "CONFIG_FILE", ROOT / "tidetable.toml")
     silent = mock.patch("sys.stdout.write", lambda text: len(text))  # the metrics' lines
-    with stub() as endpoint, configured, mock.patch.dict(os.environ, AWS_ENDPOINT_URL=endpoint):
-        handlers = {"textbook": textbook(), "pynamodb": pynamodb(), "ours": ours(now), "floor": floor()}
-        event = sample(now)
-        with silent:
-            rounds = [{name: cpu(handler, event) for name, handler in handlers.items()} for _ in range(ROUNDS)][3:]
-    found = {name: median(one[name] for one in rounds) for name in handlers}
+    with TemporaryDirectory() as folder, stub() as endpoint, mock.patch.dict(os.environ, AWS_ENDPOINT_URL=endpoint):
+        file = Path(folder) / "tidetable.toml"
+        file.write_text((ROOT / "tidetable.toml").read_text() + PACKED_STREAM)
+        with mock.patch.object(settings, "CONFIG_FILE", file):
+            function = ours(now)
+            handlers = {"textbook": textbook(), "pynamodb": pynamodb(), "ours": function, "floor": floor()}
+            plain, packed = sample(now), sample(now, PACKED)
+            measured = {name: (handler, plain) for name, handler in handlers.items()} | {"packed": (function, packed)}
+            with silent:
+                rounds = [{name: cpu(*one) for name, one in measured.items()} for _ in range(ROUNDS)][3:]
+    found = {name: median(one[name] for one in rounds) for name in measured}
     print(f"ingest, {EVENTS} events a request, us of CPU per event: ", end="")
     print(", ".join(f"{name} {micros:.1f}" for name, micros in found.items()))
     note(
         ingest_cpu_textbook_over_ours=median(one["textbook"] / one["ours"] for one in rounds),
         ingest_cpu_pynamodb_over_ours=median(one["pynamodb"] / one["ours"] for one in rounds),
         ingest_cpu_ours_over_floor=median(one["ours"] / one["floor"] for one in rounds),
+        packed_ingest_cpu_textbook_over_ours=median(one["textbook"] / one["packed"] for one in rounds),
     )
 
 

@@ -31,7 +31,7 @@ import settings
 from aws.catalog import DynamoCatalog
 from aws.tables import DynamoTables
 from bench.deployed import as_deployed
-from bench.fill import DAY, fill_tables
+from bench.fill import DAY, PER_REQUEST, fill_tables
 from bench.results import note
 from local.dynamodb_local import DynamoDBLocal
 from local.stack import aws_client
@@ -53,6 +53,12 @@ period = "day"
 late = "1d"
 retention = 300
 key = { partition_by = "time", bucket = "24h", shards = 10 }
+[streams.packed]
+period = "day"
+late = "1d"
+retention = 300
+key = { partition_by = "time", bucket = "24h", shards = 1 }
+pack = { span = "1h" }
 [streams.sixteen]
 period = "day"
 late = "1d"
@@ -195,6 +201,13 @@ def main() -> None:
             if sum(counts) != EVENTS:
                 raise AssertionError(counts)
 
+        fill_tables(config.streams["packed"], 2, EVENTS)
+
+        def read_packed() -> None:
+            counts, *_ = read_all_pages(query.handler, "packed", **span, limit="10000")
+            if sum(counts) != EVENTS:
+                raise AssertionError(counts)
+
         def aggregate_by_hour() -> None:
             aggregation = {"step": "1h", "by": "series", "stat": "count,avg,max", "field": "mag"}
             answer: Any = query.handler(request("wide", "aggregate", **span, **aggregation), Context())  # type: ignore[arg-type]
@@ -206,7 +219,11 @@ def main() -> None:
             read_wide()
             answer_by_textbook(wide)
             aggregate_by_hour()
-        rounds = [(time_call(read_wide), time_call(lambda: answer_by_textbook(wide))) for _ in range(ROUNDS)]
+            read_packed()
+        rounds = [
+            (time_call(read_wide), time_call(lambda: answer_by_textbook(wide)), time_call(read_packed))
+            for _ in range(ROUNDS)
+        ]
         sums = [(time_call(aggregate_by_hour), time_call(lambda: aggregate_by_textbook(wide))) for _ in range(ROUNDS)]
         sixteen = config.streams["sixteen"]
         fill_tables(sixteen, 1, 4000, text=830)
@@ -230,18 +247,23 @@ def main() -> None:
         if len(ranked) != 50 or ranked != sorted(ranked, reverse=True):
             raise AssertionError(ranked)
         top_events_read = float(headers_of(top)["Tidetable-Events-Read"])
-    cpu = median(book[0] / mine[0] for mine, book in rounds)
+    cpu = median(book[0] / mine[0] for mine, book, _ in rounds)
+    packed = median(book[0] / mine[0] for _, book, mine in rounds)
     aggregates = median(book[0] / mine[0] for mine, book in sums)
     sum_us = median(mine[0] for mine, _ in sums) / EVENTS * 1e6
-    wall = median(book[1] / mine[1] for mine, book in rounds)
-    mine_us, book_us = (median(side[0] for side in sides) / EVENTS * 1e6 for sides in zip(*rounds, strict=True))
+    wall = median(book[1] / mine[1] for mine, book, _ in rounds)
+    mine_us, book_us, packed_us = (
+        median(side[0] for side in sides) / EVENTS * 1e6 for sides in zip(*rounds, strict=True)
+    )
     print(
         f"{EVENTS} events from 2 tables x 10 suffixes, us of CPU per event: textbook {book_us:.1f}, ours {mine_us:.1f}"
     )
+    print(f"the same in packs of {PER_REQUEST}, us of CPU per event: ours {packed_us:.1f}")
     print(f"the same by hour and series, us of CPU per event: ours {sum_us:.1f}")
     print(f"newest 100 of 16 suffixes, {sizes / 100:.0f} bytes each: {units} read units in {requests:.0f} requests")
     note(
         query_cpu_textbook_over_ours=cpu,
+        packed_query_cpu_textbook_over_ours=packed,
         query_wall_textbook_over_ours=wall,
         aggregate_cpu_textbook_over_ours=aggregates,
         newest100_read_units_over_minimum=units / (ceil(sizes / 4096) / 2),

@@ -19,7 +19,8 @@ def describe_stream(stream: Stream) -> str:
     bucket = f", buckets of {stream.key.bucket}" if stream.key.bucket is not None else ""
     indexes = f", indexes: {', '.join(index.name for index in stream.index)}" if stream.index else ""
     mode = "on demand" if stream.capacity.mode == "on-demand" else "provisioned"
-    return f"a table per {stream.period.value}, partitioned {layout}{bucket}, {mode}{indexes}"
+    packs = f", packs of up to {stream.pack.span}" if stream.pack is not None else ""
+    return f"a table per {stream.period.value}, partitioned {layout}{bucket}, {mode}{indexes}{packs}"
 
 
 def warn_about(config: Config) -> list[str]:

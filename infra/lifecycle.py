@@ -80,7 +80,7 @@ class Lifecycle(Construct):
 
     def _archiver(self, code: lambda_.Code) -> Function:
         function = self._parquet_function("Archiver", "archiver", code, self._time_travel())
-        reach(function, self._common, ["Scan", "DescribeTable", "BatchGetItem"])
+        reach(function, self._common, ["Scan", "Query", "DescribeTable", "BatchGetItem"])
         entries = ["dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"]
         function.allow(entries, self._storage.catalog.table_arn)
         self._storage.allow_objects(function, ["GetObject", "PutObject", "DeleteObject"], ARCHIVES)
@@ -91,7 +91,7 @@ class Lifecycle(Construct):
     def _restorer(self, code: lambda_.Code) -> Function:
         function = self._parquet_function("Restorer", "restorer", code)
         tables = ["CreateTable", "DescribeTable", "TagResource", "ListTagsOfResource"]
-        tables += ["BatchWriteItem", "BatchGetItem", "Scan", "UpdateContinuousBackups"]
+        tables += ["BatchWriteItem", "BatchGetItem", "Scan", "Query", "UpdateContinuousBackups"]
         reach(function, self._common, tables)
         entries = ["Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem"]
         function.allow([f"dynamodb:{action}" for action in entries], self._storage.catalog.table_arn)

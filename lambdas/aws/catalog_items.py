@@ -13,7 +13,7 @@ from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPol
 from tidetable.config import TableClass
 from tidetable.errors import StoreUnavailable
 from tidetable.events import Item
-from tidetable.keys import TIME, Index, Layout
+from tidetable.keys import TIME, Index, Layout, Packing
 from tidetable.periods import Period, from_label
 from tidetable.times import EPOCH, from_text, to_text
 
@@ -83,6 +83,8 @@ def attributes(entry: Entry) -> Item:
             "parts": layout.parts,
         },
     }
+    if layout.pack is not None:
+        item["layout"]["pack"] = list(layout.pack)
     if entry.archive is not None:
         facts = entry.archive
         item["archive"] = {
@@ -129,6 +131,7 @@ def _layout(item: Mapping[str, Any]) -> Layout:
         indexes=tuple(_index(*stored) for stored in item.get("indexes", ())),
         versioned=item.get("versioned", False),
         parts=item.get("parts", False),
+        pack=Packing(*map(int, item["pack"])) if item.get("pack") else None,
     )
 
 

@@ -65,6 +65,8 @@ def _read_request(event: dict[str, Any]) -> IngestRequest:
 def _measure(outcome: Outcome) -> None:
     metrics.add_metric("EventsAccepted", MetricUnit.Count, outcome.accepted)
     metrics.add_metric("EventsQueued", MetricUnit.Count, outcome.queued)
+    if outcome.packs:
+        metrics.add_metric("PacksWritten", MetricUnit.Count, outcome.packs)
     metrics.add_metric("WriteUnits", MetricUnit.Count, outcome.write_units)
     metrics.add_metric("ThrottledWrites", MetricUnit.Count, outcome.throttled)
     if outcome.throttled_late:

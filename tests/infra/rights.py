@@ -36,7 +36,7 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
         set(),
     ),
     "archiver": (
-        {"dynamodb:Scan", "dynamodb:DescribeTable", "dynamodb:BatchGetItem"},
+        {"dynamodb:Scan", "dynamodb:Query", "dynamodb:DescribeTable", "dynamodb:BatchGetItem"},
         ENTRIES,
         {"s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:ListBucket"},
     ),
@@ -44,6 +44,7 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
         {
             *("dynamodb:CreateTable", "dynamodb:DescribeTable", "dynamodb:TagResource"),
             *("dynamodb:ListTagsOfResource", "dynamodb:BatchWriteItem", "dynamodb:Scan"),
+            "dynamodb:Query",
             *("dynamodb:BatchGetItem", "dynamodb:UpdateContinuousBackups"),
         },
         ENTRIES | {"dynamodb:GetItem"},

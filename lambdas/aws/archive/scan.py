@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from threading import local
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -10,10 +10,12 @@ from zlib import crc32
 import msgspec
 from botocore.exceptions import ClientError
 
+from aws.archive.settled import SettledScan
 from aws.codes import THROTTLED
 from aws.errors import error_code, naming_table
 from tidetable.archive.ports import RawPage
 from tidetable.errors import ArchiveFailed, TableThrottled
+from tidetable.keys import Layout
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -44,7 +46,10 @@ class RawScan:
     def __init__(self, client: DynamoDBClient) -> None:
         self._client = client
         self._answer = local()
-        client.meta.events.register("before-parse.dynamodb.Scan", self._keep_body, unique_id="tidetable-raw-scan")
+        for operation in ("Scan", "Query"):
+            client.meta.events.register(
+                f"before-parse.dynamodb.{operation}", self._keep_body, unique_id=f"tidetable-raw-{operation}"
+            )
 
     def page(
         self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
@@ -55,27 +60,46 @@ class RawScan:
             options["ExclusiveStartKey"] = after
         if limit is not None:
             options["Limit"] = limit
+        options |= {"Segment": segment, "TotalSegments": segments}
+        return self._read(self._client.scan, table, options)
+
+    def partition(
+        self, table: str, pk: str, *, low: str | None, after: Mapping[str, Any] | None, limit: int | None
+    ) -> RawPage:
+        """Query, strongly consistent: the items of one partition key from a sort key on."""
+        options: Any = {"KeyConditionExpression": "pk = :pk", "ExpressionAttributeValues": {":pk": {"S": pk}}}
+        if low is not None:
+            options["KeyConditionExpression"] += " AND sk >= :low"
+            options["ExpressionAttributeValues"][":low"] = {"S": low}
+        if after is not None:
+            options["ExclusiveStartKey"] = after
+        if limit is not None:
+            options["Limit"] = limit
+        return self._read(self._client.query, table, options)
+
+    def settled(self, layout: Layout) -> SettledScan:
+        """The table by the events of its packs."""
+        return SettledScan(self, layout)
+
+    def _read(self, operation: Callable[..., Any], table: str, options: Any) -> RawPage:
+        # The catalog's queries may go by the same client, and are for its parser.
+        self._answer.wanted = True
         try:
             with naming_table(table):
-                self._client.scan(
-                    TableName=table,
-                    ConsistentRead=True,
-                    Segment=segment,
-                    TotalSegments=segments,
-                    ReturnConsumedCapacity="TOTAL",
-                    **options,
-                )
+                operation(TableName=table, ConsistentRead=True, ReturnConsumedCapacity="TOTAL", **options)
         except ClientError as error:
             if error_code(error) in THROTTLED:
                 raise TableThrottled(table) from error
             raise
+        finally:
+            self._answer.wanted = False
         answer = _DECODE(self._answer.body)
         units = answer.ConsumedCapacity.CapacityUnits if answer.ConsumedCapacity is not None else 0.0
         return RawPage(bytes(answer.Items), answer.Count, units, answer.LastEvaluatedKey)
 
     def _keep_body(self, response_dict: dict[str, Any], **_: Any) -> None:
         """Keep the body and give the parser an empty body; a refusal stays unchanged."""
-        if response_dict["status_code"] != _OK:
+        if response_dict["status_code"] != _OK or not getattr(self._answer, "wanted", False):
             return
         body = response_dict["body"]
         checksum = response_dict["headers"].get("x-amz-crc32")

@@ -14,7 +14,7 @@ from datetime import timedelta
 
 import msgspec
 
-from tidetable.archive.exporter import Exporter
+from tidetable.archive.exporter import Exporter, source_of
 from tidetable.archive.facts import join_digests
 from tidetable.archive.manifest import (
     Manifest,
@@ -146,7 +146,8 @@ def _export(entry: Entry, exporter: Exporter, remaining: Callable[[], float]) ->
         plan = msgspec.json.decode(stored, type=Plan)
     burst = SMOOTH_SECONDS if table.on_demand else BURST_SECONDS
     pacer = Pacer(rate, exporter.clock, burst=burst, free=from_text(plan.free) if plan.free else None)
-    segments = [Segment(entry, number, plan, exporter, pacer, remaining) for number in range(plan.segments)]
+    source = source_of(entry, exporter)
+    segments = [Segment(entry, number, plan, exporter, source, pacer, remaining) for number in range(plan.segments)]
     with exporter.pools(plan.segments) as pool:
         progress = list(pool.map(Segment.run, segments))
     if all(segment.done for segment in progress):
@@ -179,6 +180,7 @@ def _finish(entry: Entry, plan: Plan, written: list[Part], exporter: Exporter) -
         columns=plan.columns,
         written_at=to_text(exporter.clock.now()),
         parts=tuple(written),
+        packs=sum(part.packs for part in written),
     )
     key = manifest_key(stream, label)
     exporter.objects.put(key, manifest.encode())

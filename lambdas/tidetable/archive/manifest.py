@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tidetable.keys import Index, Layout
+from tidetable.keys import Index, Layout, Packing
 from tidetable.keys.layout import PartitionBy, ShardBy
 
 # One version for the manifest and for the parts' columns. Since version 3 a part omits what can be calculated from its
@@ -23,7 +23,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     """One Parquet file, sorted by sort key; ``first`` and ``last`` are its edges, ``sha256`` is over its ``size``
     bytes.
 
-    ``digest`` is the digest of its items (see Facts), ``partitions`` the number of their partition keys.
+    ``digest`` is the digest of its items (see Facts), ``partitions`` the number of their partition keys, ``packs`` the
+    number of packs that held them.
     """
 
     key: str
@@ -34,6 +35,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     partitions: int
     first: str
     last: str
+    packs: int = 0
 
 
 class StoredLayout(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +48,7 @@ class StoredLayout(msgspec.Struct, frozen=True, kw_only=True):
     indexes: tuple[Index, ...] = ()
     versioned: bool = False
     parts: bool = False
+    pack: Packing | None = None
 
     @classmethod
     def of(cls, layout: Layout) -> StoredLayout:
@@ -58,17 +61,29 @@ class StoredLayout(msgspec.Struct, frozen=True, kw_only=True):
             indexes=layout.indexes,
             versioned=layout.versioned,
             parts=layout.parts,
+            pack=layout.pack,
         )
 
     def layout(self) -> Layout:
         """The layout as the core uses it."""
         return Layout(
-            self.partition_by, self.shards, self.shard_by, self.bucket, self.indexes, self.versioned, self.parts
+            self.partition_by,
+            self.shards,
+            self.shard_by,
+            self.bucket,
+            self.indexes,
+            self.versioned,
+            self.parts,
+            self.pack,
         )
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of an archive. ``digest`` is the order-independent digest of its items (see Facts)."""
+    """The content of an archive. ``digest`` is the order-independent digest of its items (see Facts).
+
+    If the table has packs, the items are its events, each once, in the form of plain items; ``packs`` is the number of
+    packs that held them.
+    """
 
     version: int = VERSION
     stream: str
@@ -81,6 +96,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     columns: Mapping[str, str]
     written_at: str
     parts: tuple[Part, ...]
+    packs: int = 0
 
     def encode(self) -> bytes:
         """The manifest as JSON."""

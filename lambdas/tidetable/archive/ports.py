@@ -15,12 +15,16 @@ from tidetable.keys import Layout
 class RawPage:
     """A page of a scan, not parsed: ``items`` is an array in DynamoDB JSON, ``after`` the next page's start (None: the
     end).
+
+    ``count`` is the number of items that were read for it. ``packs`` is the number of packs that end with it, if its
+    items are the events of packs.
     """
 
     items: bytes
     count: int
     units: float
     after: Mapping[str, Any] | None
+    packs: int = 0
 
 
 class Source(Protocol):
@@ -32,6 +36,19 @@ class Source(Protocol):
         """Fetch the next page of a segment, strongly consistent.
 
         TableMissing without a table, TableThrottled if it throttles.
+        """
+        ...
+
+    def partition(
+        self, table: str, pk: str, *, low: str | None, after: Mapping[str, Any] | None, limit: int | None
+    ) -> RawPage:
+        """The next page of the items of one partition key, in order, from a sort key on; consistent, and with the same errors."""
+        ...
+
+    def settled(self, layout: Layout) -> Source:
+        """The same table by the events of its packs: each once, in the form of the layout's plain items. One segment is one pass.
+
+        Its pages raise ArchiveFailed for a damaged pack.
         """
         ...
 

@@ -5,7 +5,7 @@ During a restore, queries read the period from its archive. Every step may be re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -15,12 +15,13 @@ from typing import Any
 import msgspec
 
 from tidetable.archive.export import find_entry
-from tidetable.archive.exporter import Exporter
+from tidetable.archive.exporter import Exporter, source_of
 from tidetable.archive.facts import join_digests
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.catalog import Entry, Seen, State
 from tidetable.config import TableClass
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableThrottled
+from tidetable.events import Item
 from tidetable.expired import as_of
 from tidetable.ingest.routing import LargeValueServices
 from tidetable.ingest.writing import Jitter, retry_writes, write_outside
@@ -30,14 +31,18 @@ from tidetable.lifecycle.ladder import level_for
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
 from tidetable.lifecycle.specs import filling_spec
 from tidetable.names import parts_table
+from tidetable.packs import make_packs
 from tidetable.period_tables import NotOurs, NotReady, PeriodTables, TableUnusable, beside, table_tags
-from tidetable.ports import EventStore, TableRefused, Tables, TableSpec
+from tidetable.ports import EventStore, Put, TableRefused, Tables, TableSpec
 from tidetable.times import to_text
+from tidetable.values import item_bytes
 
 _POLL_SECONDS = 1.0
 # A part, or a page of the comparison, is begun only with this much time left.
 _PART_SECONDS = 60.0
 _PUTS = 400
+# Of a table with packs so many events are packed together, or so many bytes.
+_PACKED_EVENTS, _PACKED_BYTES = 20_000, 16_000_000
 
 
 @dataclass(slots=True)
@@ -179,7 +184,8 @@ def _write(part: Part, entry: Entry, restorer: Restorer, remaining: Callable[[],
     large = restorer.large
     packer = Packer(None, "refuse", (), large.compressor, large.unique)
     budget: dict[str, Any] = {"remaining": remaining, "clock": clock, "jitter": restorer.jitter}
-    while puts := [packer.put_again(item, place) for item in islice(items, _PUTS)]:
+    for some in _split_items(items, packed=entry.layout.pack is not None):
+        puts = _make_puts(some, place, packer)
         ready, written = write_outside(restorer.store, large.values, puts, **budget)
         written.add(retry_writes(restorer.store.write, ready, **budget))
         if written.unwritten:
@@ -188,16 +194,47 @@ def _write(part: Part, entry: Entry, restorer: Restorer, remaining: Callable[[],
             )
 
 
+def _split_items(items: Iterator[Item], *, packed: bool) -> Iterator[list[Item]]:
+    """Yield items in order, as many as one write takes. Packs take many: with more events at once packs become larger."""
+    most = _PACKED_EVENTS if packed else _PUTS
+    while some := list(islice(items, most)):
+        if not packed:
+            yield some
+            continue
+        size, portion = 0, list[Item]()
+        for item in some:
+            portion.append(item)
+            size += item_bytes({name: value for name, value in item.items() if name != "packed"})
+            if size > _PACKED_BYTES:
+                yield portion
+                size, portion = 0, []
+        if portion:
+            yield portion
+
+
+def _make_puts(items: Sequence[Item], place: Place, packer: Packer) -> list[Put]:
+    """Make puts of an archive's items: packs, if the period's table has packs. The same items make the same puts."""
+    if place.layout.pack is None:
+        return [packer.put_again(item, place) for item in items]
+    bare = [
+        {name: value for name, value in item.items() if name != "packed"} for item in items if not item.get("packed")
+    ]
+    made = make_packs(bare, place.layout, packer.compressor)
+    alone = [bare[number] for number in made.alone] + [item for item in items if item.get("packed")]
+    return [Put(place.table, one.item) for one in made.packs] + [packer.put_again(item, place) for item in alone]
+
+
 def _compare(
     manifest: Manifest, entry: Entry, exporter: Exporter, start: Position, remaining: Callable[[], float]
 ) -> Position | None:
     """Compare the table with the manifest by a scan; returns where to go on if the time is up before its end."""
     after, items, digest = start.after, start.items, start.digest
+    source = source_of(entry, exporter)
     while True:
         if remaining() < _PART_SECONDS:
             return Position(len(manifest.parts), after, items, digest)
         try:
-            page = exporter.source.page(entry.table, segment=0, segments=1, after=after, limit=None)
+            page = source.page(entry.table, segment=0, segments=1, after=after, limit=None)
         except TableThrottled:
             exporter.clock.sleep(_POLL_SECONDS)
             continue

@@ -11,7 +11,7 @@ import msgspec
 from tidetable.archive.exporter import Exporter
 from tidetable.archive.manifest import Part, Plan, Progress, part_key, progress_key
 from tidetable.archive.pacing import Pacer
-from tidetable.archive.ports import PartWriter, RawPage
+from tidetable.archive.ports import PartWriter, RawPage, Source
 from tidetable.catalog import Entry
 from tidetable.errors import ArchiveFailed, ArchiveMismatch, TableMissing, TableThrottled
 
@@ -28,8 +28,10 @@ class Segment:
     number: int
     plan: Plan
     exporter: Exporter
+    source: Source
     pacer: Pacer
     remaining: Callable[[], float]
+    packs: int = 0
 
     def run(self) -> Progress:
         """Write parts until the segment ends or the time is up."""
@@ -37,7 +39,7 @@ class Segment:
         stored = self.exporter.objects.find(key)
         progress = msgspec.json.decode(stored, type=Progress) if stored is not None else Progress()
         while not progress.done:
-            writer = self.exporter.format.writer(self.entry.layout, self.plan.columns)
+            writer, self.packs = self.exporter.format.writer(self.entry.layout, self.plan.columns), 0
             after, ended = self._fill(writer, progress.after)
             if not writer.facts.items and not ended:
                 break
@@ -55,6 +57,7 @@ class Segment:
             if page is None:
                 return after, False
             writer.add(self.exporter.completer.whole(page.items, self.entry.table))
+            self.packs += page.packs
             after = page.after
             if after is None:
                 return None, True
@@ -72,7 +75,7 @@ class Segment:
                 return None
             self.exporter.clock.sleep(pause)
             try:
-                page = self.exporter.source.page(
+                page = self.source.page(
                     self.entry.table,
                     segment=self.number,
                     segments=self.plan.segments,
@@ -114,4 +117,5 @@ class Segment:
             partitions=len(facts.partitions),
             first=facts.first,
             last=facts.last,
+            packs=self.packs,
         )

@@ -10,6 +10,7 @@ from tidetable.config.check_capacity import MAX_UNITS, check_capacity
 from tidetable.config.check_doors import check_doors
 from tidetable.config.check_index import check_index
 from tidetable.config.check_keeping import check_keeping
+from tidetable.config.check_pack import check_pack
 from tidetable.config.demand import SHORTEST, demand, tables_line
 from tidetable.config.model import RESERVED_COLUMNS, ArchivePolicy, Config, Stream
 from tidetable.names import STREAM, lake_table
@@ -80,6 +81,7 @@ def check(config: Config) -> list[str]:
             *_check_indexes(stream),
             *_check_table(stream),
             *_check_large(stream),
+            *check_pack(stream),
             *check_capacity(stream),
             *_check_archive(stream.archive),
             *check_keeping(config, stream.name),

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from tidetable.durations import Duration
-from tidetable.keys import TIME, Index, Layout
+from tidetable.keys import TIME, Index, Layout, Packing
 from tidetable.keys.layout import PartitionBy, ShardBy
 from tidetable.periods import Kind
 
@@ -206,6 +206,21 @@ class LargePolicy(_Group, frozen=True, kw_only=True):
     beyond: Beyond = "refuse"
 
 
+class PackPolicy(_Group, frozen=True, kw_only=True):
+    """``[streams.NAME.pack]``: many events in one item, in period tables not yet created.
+
+    The events of a pack are less than ``span`` apart, and take ``max_bytes`` at the most, compressed.
+    """
+
+    span: Duration
+    max_bytes: int = 65_536
+
+    @property
+    def packing(self) -> Packing:
+        """The packs as layouts have them."""
+        return Packing(int(self.span.total_seconds()), self.max_bytes)
+
+
 class Units(_Group, frozen=True, kw_only=True):
     """Write and read units per second."""
 
@@ -308,6 +323,7 @@ class Stream(_Group, frozen=True, kw_only=True):
     versions: Versions = "overwrite"
     cold: tuple[str, ...] = ()
     large: LargePolicy = LargePolicy()
+    pack: PackPolicy | None = None
     capacity: Capacity = Capacity()
     table: TablePolicy = TablePolicy()
     archive: ArchivePolicy = ArchivePolicy()
@@ -325,6 +341,7 @@ class Stream(_Group, frozen=True, kw_only=True):
             indexes,
             versioned=self.versions == "keep",
             parts=self.large.beyond == "chunks" or bool(self.cold),
+            pack=self.pack.packing if self.pack is not None else None,
         )
 
 

@@ -5,6 +5,7 @@ An event that waited must not replace one of the same key that was accepted afte
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from tidetable.ingest.routing import LargeValueServices, PeriodTarget
 from tidetable.ingest.versions import add_fenced, is_repeat, write_packed
 from tidetable.ingest.writing import Jitter, Remaining, write_outside
 from tidetable.large.pack import Packer
+from tidetable.packs import make_packs
 from tidetable.ports import CatalogReader, Clock, DeadLetters, EventStore, Guarded, Put, Transacted, Written
 
 # Of a table's write units, for all consumers together: the others are the live traffic's.
@@ -101,21 +103,26 @@ def write_message(body: str, ports: Drain, remaining: Remaining, *, repeated: bo
     """
     message = _read_message(body, ports)
     entries = _read_entries(ports.catalog, message.stream, message.events)
-    direct: dict[str, tuple[Entry, list[Put]]] = {}
-    fenced: dict[str, tuple[Entry, list[Put]]] = {}
+    # By table, and by whether the events may still come by the API.
+    groups: dict[tuple[str, bool], tuple[Entry, list[Event]]] = {}
     for event in message.events:
         entry = entry_at(entries, event.time)
         if entry is None:
             raise NotDrained(f"no period table of {message.stream} is recorded for {event.time.isoformat()} yet")
-        put = _make_put(message, entry, event, ports)
-        kind = direct if entry.writable and _is_in_window(message.stream, event, ports) else fenced
-        kind.setdefault(entry.table, (entry, []))[1].append(put)
-    for entry, puts in fenced.values():
-        for put in _find_missing(puts, entry, ports) if repeated else puts:
+        is_direct = entry.writable and _is_in_window(message.stream, event, ports)
+        groups.setdefault((entry.table, is_direct), (entry, []))[1].append(event)
+    direct: list[tuple[Entry, list[Put]]] = []
+    for (_, is_direct), (entry, events) in groups.items():
+        puts = _make_puts(message, entry, events, ports)
+        if repeated:
+            puts = _find_missing(puts, entry, ports)
+        if is_direct:
+            direct.append((entry, puts))
+            continue
+        for put in puts:
             _write_fenced(message.stream, put, entry, ports, remaining)
-    for entry, puts in direct.values():
-        missing = _find_missing(puts, entry, ports) if repeated else puts
-        _write_direct(message.stream, entry, missing, ports, remaining)
+    for entry, puts in direct:
+        _write_direct(message.stream, entry, puts, ports, remaining)
     return len(message.events)
 
 
@@ -155,15 +162,26 @@ def _read_message(body: str, ports: Drain) -> Message:
         raise Undrainable(f"the message cannot be read: {error}") from error
 
 
-def _make_put(message: Message, entry: Entry, event: Event, ports: Drain) -> Put:
+def _make_puts(message: Message, entry: Entry, events: Sequence[Event], ports: Drain) -> list[Put]:
+    """The puts of a period's events: an event each or, of a layout with packs, the packs and what is too large for one."""
+    items = [entry.layout.item_of(event, at=message.at) for event in events]
+    packs: list[Put] = []
+    if entry.layout.pack is not None:
+        made = make_packs(items, entry.layout, ports.large.compressor)
+        packs = [Put(entry.table, pack.item) for pack in made.packs]
+        items = [items[number] for number in made.alone]
     policy = ports.config.streams.get(message.stream)
     if policy is None:
-        return Put(entry.table, entry.layout.item_of(event, at=message.at))
+        return packs + [Put(entry.table, item) for item in items]
     packer = Packer.of(policy, ports.large.compressor, ports.large.unique)
     target = PeriodTarget(message.stream, entry, entry.layout, packer, ports.clock.now())
-    put = target.make_put(entry.layout.item_of(event, at=message.at))
+    return packs + [_make_put(target, item, message.stream) for item in items]
+
+
+def _make_put(target: PeriodTarget, item: Item, stream: str) -> Put:
+    put = target.make_put(item)
     if put is None:
-        raise Undrainable(f"an event of {message.stream} is too large for period {entry.period.label}")
+        raise Undrainable(f"an event of {stream} is too large for period {target.label}")
     return put
 
 
@@ -197,7 +215,7 @@ def _write_direct(stream: str, entry: Entry, puts: list[Put], ports: Drain, rema
         if written.unwritten:
             missing = f"; missing: {', '.join(sorted(written.missing_tables))}" if written.missing_tables else ""
             left = len(puts) - start - len(some) + len(written.unwritten)
-            raise NotDrained(f"{left} of {len(puts)} events of {stream} are still to be written{missing}")
+            raise NotDrained(f"{left} of {len(puts)} items of {stream} are still to be written{missing}")
 
 
 def _write_some(puts: list[Put], ports: Drain, remaining: Remaining) -> Written:

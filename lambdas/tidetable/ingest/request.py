@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,6 +13,7 @@ from tidetable.config import Config
 from tidetable.ingest.bodies import decode_body
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.known import KnownPeriods
+from tidetable.ingest.packing import unspread
 from tidetable.ingest.routing import LargeValueServices, Routed, route
 from tidetable.ingest.submission import Durable, Rejection, Submission, rejections_of, slot_of
 from tidetable.ingest.verdicts import Judge, Window
@@ -21,6 +22,7 @@ from tidetable.ingest.writing import Jitter, Remaining, retry_writes
 from tidetable.keys import Layout
 from tidetable.large.pack import Packer
 from tidetable.late import lowered_tables
+from tidetable.packs import is_pack
 from tidetable.ports import CatalogReader, Clock, EventStore, Overflow, Written
 from tidetable.problems import Problem, ProblemError, refuse, unknown_stream
 from tidetable.times import to_micros, to_text
@@ -48,9 +50,9 @@ class IngestRequest:
 class Outcome:
     """What became of a request; ``refs`` goes by the index of the events sent, None where one was rejected.
 
-    ``throttled`` counts throttled writes, ``throttled_late`` those of tables that are lowered for late events; ``reasons`` counts
-    why, in DynamoDB's words. ``backfills`` are those under way, None if they were not looked up, as no event was older than the
-    window.
+    ``throttled`` counts throttled writes, ``throttled_late`` those of tables that are lowered for late events; ``reasons``
+    counts why, in DynamoDB's words. ``backfills`` are those under way, None if they were not looked up, as no event was
+    older than the window. ``packs`` counts the packs that were written.
     """
 
     accepted: int
@@ -64,6 +66,7 @@ class Outcome:
     reasons: Counter[str] = field(default_factory=Counter)
     newest: datetime | None = None
     backfills: Sequence[Backfill] | None = None
+    packs: int = 0
 
     @property
     def status(self) -> int:
@@ -118,7 +121,7 @@ def ingest(request: IngestRequest, ports: Ingest, remaining: Remaining) -> Outco
     api, large = ports.config.api, ports.large
     values = decode_body(request.body, request.content_type, max_body=api.max_body, max_events=api.max_events)
     now = ports.clock.now()
-    window, layout, at = Window.of(stream, now), stream.layout, to_micros(now) // 1000
+    window, layout, at = Window.of(stream, now), unspread(stream.layout), to_micros(now) // 1000
     imports = _Imports(stream.name, ports.catalog, now)
     packer = Packer.of(stream, large.compressor, large.unique)
     small = packer.compress_above is None and _is_small(request.body, layout)
@@ -133,7 +136,7 @@ def ingest(request: IngestRequest, ports: Ingest, remaining: Remaining) -> Outco
     _refuse_whole(rejections, len(values), request)
     lowered = lowered_tables(stream, entries, now)
     written = _store(routed, lowered, ports, remaining)
-    _queue(stream.name, submissions, at, ports.overflow)
+    _queue(stream.name, submissions, at, ports.overflow, packed=layout.pack is not None)
     refs: list[str | None] = [None] * len(values)
     for submission, ref in zip(routed.submissions, routed.refs, strict=True):
         refs[submission.index] = ref
@@ -150,6 +153,7 @@ def ingest(request: IngestRequest, ports: Ingest, remaining: Remaining) -> Outco
         reasons=written.reasons,
         newest=max(times),
         backfills=imports.running,
+        packs=len(routed.packs),
     )
 
 
@@ -204,7 +208,7 @@ def _store(routed: Routed, lowered: frozenset[str], ports: Ingest, remaining: Re
     """Write as many submissions as their tables take within the budget, and decide the fates of all.
 
     The last event of a slot is written for all of its slot, as it would win if each had come in a request of its own. Of equal
-    versions one is enough. A table whose circuit is open is not tried.
+    versions one is enough. A table whose circuit is open is not tried. ``routed`` keeps the packs that were written.
     """
     puts = {submission.slot: submission.put for submission in routed.submissions if submission.put is not None}
     shut = {table for table in routed.tables if not ports.circuit.admits(table)}
@@ -222,26 +226,38 @@ def _store(routed: Routed, lowered: frozenset[str], ports: Ingest, remaining: Re
     ports.circuit.closed(routed.tables - shut - throttled)
     unwritten = {slot_of(put) for put in written.unwritten} | {slot for slot, put in puts.items() if put.table in shut}
     for submission in routed.submissions:
-        submission.fate = Durable.QUEUED if submission.slot in unwritten else Durable.STORED
+        submission.fate = Durable.QUEUED if unwritten and submission.slot in unwritten else Durable.STORED
+    routed.packs -= unwritten
     return written
 
 
-def _queue(stream: str, submissions: Sequence[Submission], at: int, overflow: Overflow) -> None:
-    """Queue the events that no table took, of each slot the last; ProblemError if that fails for any.
+def _queue(stream: str, submissions: Sequence[Submission], at: int, overflow: Overflow, *, packed: bool) -> None:
+    """Queue the events that no table took, of each slot the last, but all of a pack; ProblemError if that fails for any.
 
     Then nothing of the request is acknowledged, although some of it may be stored.
     """
-    waiting = {
-        submission.slot or submission.index: submission.event
-        for submission in submissions
-        if submission.fate is Durable.QUEUED
-    }
+    left = [submission for submission in submissions if submission.fate is Durable.QUEUED]
+    if packed:
+        # What was to be one pack stays together, as it can be packed again.
+        left.sort(key=lambda submission: submission.slot)
+    waiting = {_one_of(submission, packed=packed): submission.event for submission in left}
     lost = overflow.send(stream, list(waiting.values()), at) if waiting else ()
     if lost:
         detail = (
             f"{len(lost)} events could be neither stored nor queued; send the whole request again, which is harmless"
         )
         raise ProblemError(Problem(503, "not_durable", detail, headers={"Retry-After": str(RETRY_AFTER_SECONDS)}))
+
+
+def _one_of(submission: Submission, *, packed: bool) -> Hashable:
+    """What submissions have in common of which only the last is queued: the event in a pack, or else the slot.
+
+    ``packed`` says what a period will be that has no table yet.
+    """
+    event, put = submission.event, submission.put
+    if packed if put is None else is_pack(put.item):
+        return event.series, event.time, event.id
+    return submission.slot or submission.index
 
 
 def _limit(remaining: Remaining, end: datetime, clock: Clock) -> Remaining:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from tidetable.catalog import Entry, entry_at
 from tidetable.events import Item
-from tidetable.ingest.submission import Durable, Submission, slot_of
+from tidetable.ingest.packing import is_same, pack_events, unspread
+from tidetable.ingest.submission import Durable, Slot, Submission, slot_of
 from tidetable.ingest.versions import first_version
 from tidetable.keys import Layout, ref_texts
 from tidetable.large.pack import Packer, Place
@@ -27,13 +29,15 @@ class LargeValueServices:
 
 @dataclass(slots=True)
 class Routed:
-    """The submissions that go to tables, in the order of the request, and the ref of each.
+    """The submissions that go to tables, those of one slot in the order of the request, and the ref of each.
 
-    ``plain`` says that no put is a version or refers to anything, ``tables`` which period tables the puts go to.
+    ``plain`` says that no put is a version or refers to anything, ``tables`` which period tables the puts go to, ``packs`` which
+    slots are packs.
     """
 
     plain: bool = True
     tables: set[str] = field(default_factory=set)
+    packs: set[Slot] = field(default_factory=set)
     submissions: list[Submission] = field(default_factory=list)
     refs: Sequence[str] = ()
 
@@ -57,10 +61,9 @@ def route(
     """
     routed = Routed()
     bound, always_plain = routed.submissions, packer.plain
+    targets: dict[str, PeriodTarget] = {}
     period: PeriodTarget | None = None
-    labels: list[str] = []
-    pks: list[str] = []
-    sks: list[str] = []
+    columns = labels, pks, sks = _Columns([], [], [])
     for submission in submissions:
         time = submission.event.time
         # Events of one period mostly come together.
@@ -69,32 +72,70 @@ def route(
             if entry is None:
                 submission.fate = Durable.QUEUED
                 continue
-            period = PeriodTarget(stream, entry, layout, packer, now)
-            if period.writable:
-                routed.tables.add(period.table)
+            if entry.table not in targets:
+                targets[entry.table] = PeriodTarget(stream, entry, layout, packer, now)
+            period = targets[entry.table]
         if not (period.writable and (time >= oldest or period.open)):
             detail = f"the period of {to_text(time)} in {stream} is archived, or not open yet"
             submission.reject("too_old", detail)
             continue
-        item = submission.item if period.same else period.layout.item_of(submission.event, at=at)
+        item = submission.item if period.same else period.item_layout.item_of(submission.event, at=at)
         pk, sk = item["pk"], item["sk"]
         if period.plain and submission.size <= always_plain:
             submission.put = Put(period.table, item)
             submission.slot = (period.table, pk, sk)
+        elif period.layout.pack is not None:
+            # Which events share a pack follows from all of them together.
+            period.submissions.append(submission)
+            period.items.append(item)
+            continue
         else:
-            put, routed.plain = period.make_put(item), False
-            if put is None:
-                detail = f"the event takes {submission.size} bytes, more than its period's tables can keep"
-                submission.reject("too_large", detail)
+            routed.plain = False
+            if not period.bind(submission, item):
                 continue
-            submission.put, submission.slot = put, slot_of(put)
         bound.append(submission)
         labels.append(period.label)
         pks.append(pk)
         sks.append(sk)
+    for target in targets.values():
+        _bind_packs(target, packer.compressor, routed, columns, at)
+    routed.tables = {target.table for target in targets.values() if target.writable}
     # All refs at once cost a fifth of what they cost one by one.
     routed.refs = ref_texts(stream, labels, pks, sks)
     return routed
+
+
+class _Columns(NamedTuple):
+    """What the refs of the submissions say."""
+
+    labels: list[str]
+    pks: list[str]
+    sks: list[str]
+
+
+def _bind_packs(period: PeriodTarget, compressor: Compressor, routed: Routed, columns: _Columns, at: int) -> None:
+    """Give the submissions of a period with packs the puts of their packs; those too large for a pack, puts of their own."""
+    submissions, items = period.submissions, period.items
+    if not items:
+        return
+    packed = pack_events(items, period.table, period.layout, compressor)
+    for put, address, numbers in packed.packs:
+        slot = put.place
+        routed.packs.add(slot)
+        for number in numbers:
+            submission = submissions[number]
+            submission.put, submission.slot = put, slot
+        routed.submissions += [submissions[number] for number in numbers]
+        columns.pks.extend([address] * len(numbers))
+        columns.sks.extend([items[number]["sk"] for number in numbers])
+    for number, last in packed.alone:
+        item = period.layout.item_of(submissions[last].event, at=at)
+        routed.plain = False
+        if period.bind(submissions[number], item):
+            routed.submissions.append(submissions[number])
+            columns.pks.append(item["pk"])
+            columns.sks.append(item["sk"])
+    columns.labels.extend([period.label] * (len(routed.submissions) - len(columns.labels)))
 
 
 class PeriodTarget:
@@ -104,12 +145,26 @@ class PeriodTarget:
         self.start, self.end = entry.period.start, entry.period.end
         self.label, self.table, self.layout = entry.period.label, entry.table, entry.layout
         self.writable, self.open = entry.writable, entry.is_open(now)
-        self.same = entry.layout == layout
+        self.same = is_same(entry.layout, layout)
+        self.item_layout = entry.layout if self.same else unspread(entry.layout)
         # An event was measured without the copies that other indexes hold of it.
         copies = not self.same and any(index.project for index in entry.layout.indexes)
-        self.plain = not (entry.layout.versioned or copies)
+        self.plain = not (entry.layout.versioned or copies or entry.layout.pack)
+        # Events that are to be packed, and the items that they would have.
+        self.submissions: list[Submission] = []
+        self.items: list[Item] = []
         self._packer = packer
         self._place = Place(stream, entry.period.label, entry.table, entry.layout)
+
+    def bind(self, submission: Submission, item: Item) -> bool:
+        """Give a submission its put and its slot; False if the item fits in no form, and the submission is refused."""
+        put = self.make_put(item)
+        if put is None:
+            detail = f"the event takes {submission.size} bytes, more than its period's tables can keep"
+            submission.reject("too_large", detail)
+            return False
+        submission.put, submission.slot = put, slot_of(put)
+        return True
 
     def make_put(self, item: Item) -> Put | None:
         """The item in the form in which the period's table takes it; None if it fits in no form."""

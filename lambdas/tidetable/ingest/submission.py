@@ -59,7 +59,7 @@ class Submission(msgspec.Struct, gc=False, eq=False):
 
     ``sent`` is the decoded value. ``item`` has the stream's present layout, and ``size`` bytes (0 if it is surely small).
     Routing gives it its ``put``, and the put's ``slot``: of several submissions with one slot only the last is written, and all
-    share its fate. ``fate`` is None until it is decided.
+    share its fate. The put of a pack has the events of all of its slot. ``fate`` is None until it is decided.
     """
 
     index: int

@@ -1,7 +1,7 @@
 """Keys: where an event lives, calculated from the event and its period's layout alone."""
 
 from tidetable.keys.index import ATTRIBUTES, TIME, WHOLE, Index, number_at, number_text, value_at, value_text
-from tidetable.keys.layout import Key, Layout
+from tidetable.keys.layout import Key, Layout, Packing
 from tidetable.keys.ref import Ref, is_plain, ref_head, ref_tails, ref_texts
 from tidetable.keys.suffix import suffix_of
 from tidetable.keys.text import MAX_NAME_BYTES, escape, unescape
@@ -14,6 +14,7 @@ __all__ = [
     "Index",
     "Key",
     "Layout",
+    "Packing",
     "Ref",
     "is_plain",
     "number_at",

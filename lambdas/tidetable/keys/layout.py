@@ -26,6 +26,16 @@ class Key(NamedTuple):
     sk: str
 
 
+class Packing(NamedTuple):
+    """How the events of a period are packed into items: less than ``span`` seconds in one, and ``max_bytes`` of them.
+
+    ``max_bytes`` counts what is stored, which is compressed.
+    """
+
+    span: int
+    max_bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """A period table's key schema, frozen when the table is created.
@@ -33,7 +43,9 @@ class Layout:
     ``bucket`` (whole seconds, dividing the period) is the slice that forms the logical partition when partitioned by
     time, and 0 when partitioned by series. ``shards`` is the number of suffixes of each logical partition.
     ``versioned`` keeps every version of an event, the newest under a sort key that begins with ``v0#``; ``parts`` says
-    that the table has a second table beside it, for the chunks of large values.
+    that the table has a second table beside it, for the chunks of large values. With ``pack`` an item holds many events.
+    An event that is too large for a pack is an item with the keys that follow here, and every suffix may hold any event
+    of its logical partition.
     """
 
     partition_by: PartitionBy
@@ -43,6 +55,7 @@ class Layout:
     indexes: tuple[Index, ...] = ()
     versioned: bool = False
     parts: bool = False
+    pack: Packing | None = None
 
     def key_of(self, event: Event) -> Key:
         """The key of the event in its period's table, whether the event is stored or not."""
@@ -146,7 +159,8 @@ class Layout:
             time, series, id = names
         else:
             time, id = names
-            series = pk.rpartition("#")[0]
+            # What follows may also name a pack, in the ref of an event in it.
+            series = pk.partition("#")[0]
         if "%" in series or "%" in id:
             return time, unescape(series), unescape(id)
         return time, series, id

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
+from itertools import compress
 from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
@@ -139,6 +140,16 @@ class Columns(NamedTuple):
     def of(cls, items: Sequence[Item]) -> Columns:
         """The columns of items."""
         return cls([item["pk"] for item in items], [item["sk"] for item in items], items)
+
+    def first(self, count: int) -> Columns:
+        """The first of them."""
+        return Columns(self.pks[:count], self.sks[:count], self.contents[:count])
+
+    def where(self, chosen: Sequence[bool]) -> Columns:
+        """Those that are chosen."""
+        return Columns(
+            list(compress(self.pks, chosen)), list(compress(self.sks, chosen)), list(compress(self.contents, chosen))
+        )
 
     def items(self) -> list[Item]:
         """The items; of a plain event whose content is text the keys and the data."""

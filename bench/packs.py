@@ -1,0 +1,199 @@
+"""What packs cost: write units per event, the bytes of the format, and its CPU, without the function around it.
+
+Units are counted by the tests' DynamoDB: each item as BatchWriteItem charges it, and each page as the query function reads it.
+The events: the demo's real earthquakes, and telemetry of 100 to 200 bytes from 200 devices, with ids that the pipeline derives,
+and with UUIDs. Requests of 500 and of 50.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from math import ceil
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "lambdas")]
+
+from aws.codec import to_wire
+from aws.zstd import Zstd
+from bench.results import note
+from examples.earthquakes.data import earthquakes
+from strict.units import WRITE_BYTES, item_size
+from tests.fakes.stage import Stage
+from tidetable.events import Event, Item
+from tidetable.exact import canonical_json, decode_json, encode_json
+from tidetable.keys import Layout, Packing
+from tidetable.packs import make_packs, open_item, walk
+from tidetable.ports import Put
+from tidetable.query import parse_query, run_query
+from tidetable.times import from_text, to_text
+
+NOW = datetime(2026, 3, 5, 11, tzinfo=UTC)
+# A day of earthquakes is a pack or two: they are few, and a query of them is of a day or more.
+QUAKES = Layout("time", 1, "id", 86_400, pack=Packing(86_400, 65_536))
+TELEMETRY = Layout("time", 1, "id", 3_600, pack=Packing(60, 65_536))
+ZSTD = Zstd()
+CONFIG = """
+[streams.packed]
+period = "day"
+late = "1d"
+retention = 300
+key = { partition_by = "time", bucket = "1h", shards = 1 }
+capacity = { mode = "on-demand" }
+pack = { span = "1m" }
+[streams.plain]
+period = "day"
+late = "1d"
+retention = 300
+key = { partition_by = "time", bucket = "1h", shards = 1 }
+capacity = { mode = "on-demand" }
+"""
+RATE, PAGE = 850, 100
+EVENTS, ROUNDS = 10_000, 9
+
+
+def quakes() -> list[Event]:
+    """The demo's earthquakes, oldest first."""
+    rows = earthquakes(NOW)
+    return [
+        Event(one["series"], from_text(one["time"]), one["id"], decode_json(encode_json(one["data"]))) for one in rows
+    ]
+
+
+def telemetry(count: int, *, uuids: bool = False) -> list[Event]:
+    """Readings of 200 devices, as many a second as the page of the newest is measured with."""
+    chance = random.Random(3)  # noqa: S311 - made-up data
+    found = []
+    for number in range(count):
+        at = NOW + timedelta(milliseconds=number * 1000 // RATE)
+        series = f"device-{chance.randrange(200):04d}"
+        text = (
+            f'{{"temp":{20 + chance.gauss(0, 2):.2f},"battery":{100 - number % 50},"volts":{3.3 + chance.gauss(0, 0.1):.3f},'
+            f'"ok":{"true" if chance.random() < 0.9 else "false"},"state":"{chance.choice(["idle", "run", "charge"])}"}}'
+        )
+        data: Any = decode_json(text)
+        derived = sha256(canonical_json((series, to_text(at), data))).hexdigest()[:32]
+        id = str(UUID(int=chance.getrandbits(128))) if uuids else derived
+        found.append(Event(series, at, id, data))
+    return found
+
+
+def packed(events: Sequence[Event], layout: Layout, size: int) -> list[Item]:
+    """The items of requests of that size, each packed alone; one that is not full is left out."""
+    requests = [events[start : start + size] for start in range(0, len(events) - size + 1, size)]
+    found: list[Item] = []
+    for number, request in enumerate(requests):
+        made = make_packs([layout.item_of(one, at=number) for one in request], layout, ZSTD)
+        assert not made.alone
+        found += [one.item for one in made.packs]
+    return found
+
+
+def units(items: Sequence[Item]) -> int:
+    """Write units."""
+    return sum(ceil(item_size(to_wire(item)) / WRITE_BYTES) for item in items)
+
+
+def per_event(events: Sequence[Event], layout: Layout, size: int) -> float:
+    """Write units per event; prints bytes besides."""
+    items = packed(events, layout, size)
+    count = sum(item["n"] for item in items)
+    held = sum(item_size(to_wire(item)) for item in items)
+    found: float = units(items) / count
+    plain = [layout.item_of(one) for one in events[:count]]
+    print(
+        f"  {size} per request: {found:.4f} write units per event (plain {units(plain) / count:.2f}), {held / count:.1f} bytes"
+        f" (plain {sum(item_size(to_wire(item)) for item in plain) / count:.0f})"
+    )
+    return found
+
+
+class Queried:
+    """A stream in packs and the same one in items, on the strict service, and queries of both."""
+
+    def __init__(self, events: Sequence[Event], size: int, names: Sequence[str] = ("packed",)) -> None:
+        self._stage = Stage(NOW - timedelta(minutes=1), CONFIG)
+        self._stage.run_lifecycle()
+        self._stage.clock.sleep(60)
+        for name in names:
+            policy = self._stage.config.streams[name]
+            (entry,) = [one for one in self._stage.catalog.entries(name, consistent=True) if NOW in one.period]
+            items = [policy.layout.item_of(one, at=1) for one in events]
+            if policy.pack is not None:
+                items = packed(events, policy.layout, size)
+            # A partition takes 1,000 units per second.
+            for start in range(0, len(items), 400):
+                puts = [Put(entry.table, item) for item in items[start : start + 400]]
+                assert not self._stage.store.write(puts).unwritten
+                self._stage.clock.sleep(10)
+        self._end = to_text(events[-1].time + timedelta(seconds=1))
+
+    def units(self, stream: str, limit: int) -> float:
+        """The read units of one page, the newest events first."""
+        policy = self._stage.config.streams[stream]
+        asked = {"from": [to_text(NOW)], "to": [self._end], "limit": [str(limit)]}
+        now = self._stage.clock.now()
+        query = parse_query(policy, asked, now, self._stage.seal)
+        page = run_query(query, policy, self._stage.reader(), now, lambda: 100.0)
+        assert page.count == limit
+        return page.cost.units
+
+
+def micros(what: Callable[[], Any]) -> float:
+    """Microseconds of CPU per event, the least of some calls."""
+    best = float("inf")
+    for _ in range(ROUNDS):
+        begun = time.process_time()
+        what()
+        best = min(best, time.process_time() - begun)
+    return best / EVENTS * 1e6
+
+
+def cpu() -> None:
+    """The CPU of the format alone, per event."""
+    for name, uuids in (("derived ids", False), ("UUIDs", True)):
+        events = telemetry(EVENTS, uuids=uuids)
+        requests = [
+            [TELEMETRY.item_of(one, at=5) for one in events[start : start + 500]] for start in range(0, EVENTS, 500)
+        ]
+        items = [one.item for request in requests for one in make_packs(request, TELEMETRY, ZSTD).packs]
+        items.sort(key=lambda one: one["sk"], reverse=True)
+        opened = [open_item(item, TELEMETRY, ZSTD) for item in items]
+        print(
+            f"  {name}: make {micros(lambda: [make_packs(one, TELEMETRY, ZSTD) for one in requests]):.2f} us,"  # noqa: B023
+            f" open {micros(lambda: [open_item(one, TELEMETRY, ZSTD) for one in items]):.2f} us,"  # noqa: B023
+            f" walk {micros(lambda: list(walk(opened, span=60, ascending=False))):.2f} us"  # noqa: B023
+        )
+
+
+def main() -> None:
+    """Measure all, and keep the bars."""
+    found: dict[int, list[float]] = {500: [], 50: []}
+    for name, events, layout in (
+        ("earthquakes", quakes(), QUAKES),
+        ("telemetry, derived ids", telemetry(EVENTS), TELEMETRY),
+        ("telemetry, UUIDs", telemetry(EVENTS, uuids=True), TELEMETRY),
+    ):
+        print(name)
+        for size, ratios in found.items():
+            ratios.append(per_event(events, layout, size))
+    print("CPU per event, requests of 500")
+    cpu()
+    newest = Queried(telemetry(RATE * 60), 50)
+    whole = Queried(telemetry(EVENTS), 500, ("packed", "plain"))
+    note(
+        packed_write_units_per_event=max(found[500]),
+        packed_write_units_per_event_50=max(found[50]),
+        packed_newest100_read_units=newest.units("packed", PAGE),
+        packed_read_units_plain_over_ours=whole.units("plain", EVENTS) / whole.units("packed", EVENTS),
+    )
+
+
+if __name__ == "__main__":
+    main()

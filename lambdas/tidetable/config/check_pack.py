@@ -1,0 +1,56 @@
+"""What a stream with packs must satisfy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from tidetable.config.model import Stream
+from tidetable.periods import LONGEST
+
+# AWS: 400 KB per item. What is left over is for the keys, which take 3 KB at the most, and for what does not compress.
+_LEAST_BYTES, _MOST_BYTES = 4_096, 350_000
+
+
+def check_pack(stream: Stream) -> Iterator[str]:
+    """The problems of ``[streams.NAME.pack]``, and of what cannot be had with it, each with what to do instead."""
+    pack = stream.pack
+    if pack is None:
+        return
+    key = stream.key
+    longest = key.bucket if key.partition_by == "time" and key.bucket is not None else LONGEST[stream.period]
+    whole = "bucket" if longest is key.bucket else "period"
+    if not timedelta(seconds=1) <= pack.span <= longest:
+        yield (
+            f".pack.span: {pack.span} is not within 1s to the stream's {whole}, {_text(longest)}; choose the time that"
+            ' the events of one request mostly take, such as "1m": a query reads so much beyond the end of its range'
+        )
+    if not _LEAST_BYTES <= pack.max_bytes <= _MOST_BYTES:
+        yield (
+            f".pack.max_bytes: {pack.max_bytes} is not within {_LEAST_BYTES} to {_MOST_BYTES} bytes; a whole pack is read for"
+            " each of its events, and DynamoDB holds 400 KB in an item"
+        )
+    if stream.index:
+        yield (
+            f".index.{stream.index[0].name}: an index has no keys for the events inside a pack; remove it, and ask with"
+            " where.<field>, or send what is looked up to a stream of its own without [pack]"
+        )
+    if stream.versions == "keep":
+        yield (
+            '.versions: "keep" numbers the versions of one item, and a pack holds many events; remove it, or put the version into'
+            " the id, so that each version is an event"
+        )
+    if stream.cold:
+        yield (
+            ".cold: a pack is read whole, so no field of it can be kept apart; remove cold, or send those fields to another"
+            " stream"
+        )
+    if key.shard_by == "series":
+        yield '.key.shard_by: the suffix of a pack is calculated from its own hash; remove it, or partition by "series"'
+
+
+def _text(length: timedelta) -> str:
+    hours = int(length.total_seconds()) // 3600
+    if hours and hours % 24 == 0:
+        return f"{hours // 24}d"
+    return f"{hours}h" if hours else f"{int(length.total_seconds()) // 60}m"

@@ -1,0 +1,69 @@
+"""Packs on the write side: which events of a request, or of a message, share an item.
+
+Events are given as plain items of their period, but for the suffix of the partition key, which only an event needs that is too
+large for a pack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from tidetable.events import Item
+from tidetable.keys import Layout
+from tidetable.packs import make_packs
+from tidetable.ports import Compressor, Put
+
+
+class Members(NamedTuple):
+    """A pack's put, the address of its events, and the numbers of the events, those repeated later included."""
+
+    put: Put
+    address: str
+    numbers: Sequence[int]
+
+
+class Packed(NamedTuple):
+    """Packs, and the events that are too large for one: the number of each, and of that with its key that counts."""
+
+    packs: list[Members]
+    alone: list[tuple[int, int]]
+
+
+def unspread(layout: Layout) -> Layout:
+    """The layout that events have before they are packed: a suffix costs a hash for each, and a pack has its own."""
+    return layout if layout.pack is None else replace(layout, shards=1)
+
+
+def is_same(layout: Layout, other: Layout) -> bool:
+    """Whether an event has the same item in two layouts before it is packed, if the first of them has packs."""
+    if layout.pack is None:
+        return layout == other
+    return replace(layout, shards=1, pack=None) == replace(other, shards=1, pack=None)
+
+
+def pack_events(items: Sequence[Item], table: str, layout: Layout, compressor: Compressor) -> Packed:
+    """Pack events of one period. Of events with one key the last counts, and the others share what becomes of it."""
+    made = make_packs(items, layout, compressor)
+    packs = [Members(Put(table, pack.item), pack.address, pack.members) for pack in made.packs]
+    alone = [(number, number) for number in made.alone]
+    if sum(len(pack.numbers) for pack in packs) + len(alone) < len(items):
+        earlier = _earlier(items)
+        packs = [pack._replace(numbers=list(_with(earlier, pack.numbers))) for pack in packs]
+        alone = [(number, last) for last in made.alone for number in _with(earlier, [last])]
+    return Packed(packs, alone)
+
+
+def _earlier(items: Sequence[Item]) -> Mapping[int, Sequence[int]]:
+    """The numbers of the events that are repeated later, by the number of the last."""
+    numbers: dict[tuple[str, str], list[int]] = {}
+    for number, item in enumerate(items):
+        numbers.setdefault((item["pk"], item["sk"]), []).append(number)
+    return {some[-1]: some[:-1] for some in numbers.values() if len(some) > 1}
+
+
+def _with(earlier: Mapping[int, Sequence[int]], numbers: Sequence[int]) -> Iterator[int]:
+    for number in numbers:
+        yield from earlier.get(number, ())
+        yield number

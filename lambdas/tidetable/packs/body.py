@@ -1,0 +1,236 @@
+"""The body of a pack: its events as columns, the same bytes for the same events.
+
+A body is MessagePack, an array of the fields of ``_Body`` in their order. Times are text without what all of them have in
+common. The fields of data are columns of JSON, a line per value. docs/decisions/0050 has what was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
+from itertools import repeat
+from typing import NamedTuple
+
+import msgspec
+
+from tidetable.errors import TidetableError
+from tidetable.events import JsonObject
+from tidetable.packs.numbers import encode_lines
+
+FORMAT = 1
+# Events of more kinds than these are kept as rows.
+_MOST_SHAPES = 8
+# Of so many ids one must follow from its event's content before the others are looked at.
+_SAMPLE = 8
+_TIME = 27
+_ENDS = ("000000Z", "000Z", "Z")
+_HEX = frozenset("0123456789abcdef")
+_DIGITS = 32
+_UUID = 36
+_TEXT, _HEXADECIMAL, _UUIDS, _DERIVED, _DERIVED_TIMELESS = range(5)
+_QUOTE = msgspec.json.Encoder().encode
+
+
+class DamagedPack(TidetableError):
+    """The body of a pack cannot be read."""
+
+
+class Columns(NamedTuple):
+    """Events as columns, in the order of their places: the text of the time, series, id, and canonical JSON of the data.
+
+    ``ats`` says when each was accepted, in epoch milliseconds, if that differs within the pack.
+    """
+
+    times: Sequence[str]
+    series: Sequence[str]
+    ids: Sequence[str]
+    texts: Sequence[str]
+    ats: Sequence[int] | None = None
+
+
+class _Body(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """``shapes`` are the names of fields that events have, None for events that are kept as rows; ``columns`` follow them."""
+
+    before: str
+    times: str
+    after: str
+    series: list[str]
+    which_series: list[int]
+    ids: int
+    id_bytes: bytes
+    id_texts: list[str]
+    others: list[int]
+    shapes: list[list[str] | None]
+    which_shape: list[int]
+    columns: list[bytes]
+    ats: list[int]
+
+
+_ENCODE = msgspec.msgpack.Encoder().encode
+_DECODE = msgspec.msgpack.Decoder(_Body).decode
+
+
+def encode_body(
+    times: Sequence[str],
+    series: Sequence[str],
+    ids: Sequence[str],
+    datas: Sequence[JsonObject],
+    ats: Sequence[int] | None = None,
+) -> bytes:
+    """Events as the body of a pack. The times are in order, as ``times.to_text`` writes them."""
+    count = len(times)
+    names = sorted(set(series))
+    numbers = {name: number for number, name in enumerate(names)}
+    after = next(end for end in _ENDS if all(map(str.endswith, times, repeat(end))))
+    before = _common_start(times[0][: _TIME - len(after)], times[-1])
+    shapes, which = _shapes_of(datas)
+    columns: list[bytes] = []
+    for number, shape in enumerate(shapes):
+        rows = datas if len(shapes) == 1 else [data for data, one in zip(datas, which, strict=True) if one == number]
+        if shape is None:
+            columns.append(encode_lines(rows)[:-1])
+        else:
+            columns += [encode_lines([row[name] for row in rows])[:-1] for name in shape]
+    kind, id_bytes, id_texts, others = _pack_ids(times, series, ids, lambda: _texts(shapes, which, columns, count))
+    return _ENCODE(
+        _Body(
+            before,
+            "\n".join([time[len(before) : _TIME - len(after)] for time in times]),
+            after,
+            names,
+            [] if len(names) == 1 else [numbers[name] for name in series],
+            kind,
+            id_bytes,
+            id_texts,
+            others,
+            shapes,
+            which,
+            columns,
+            [] if ats is None else list(ats),
+        )
+    )
+
+
+def decode_body(body: bytes, format: int = FORMAT) -> Columns:
+    """What ``encode_body`` wrote; DamagedPack if it is anything else."""
+    if format != FORMAT:
+        raise DamagedPack(
+            f"it is of the format {format}, this reads the format {FORMAT}; deploy the version that wrote it"
+        )
+    try:
+        found = _DECODE(body)
+        times = [f"{found.before}{time}{found.after}" for time in found.times.split("\n")]
+        count = len(times)
+        which = found.which_series
+        series = [found.series[number] for number in which] if which else found.series * count
+        texts = _texts(found.shapes, found.which_shape, found.columns, count)
+        ids = _unpack_ids(found, times, series, texts)
+    except (msgspec.DecodeError, ValueError, IndexError, TypeError, StopIteration) as error:
+        raise DamagedPack(f"its body cannot be read: {error}") from error
+    columns = Columns(times, series, ids, texts, found.ats or None)
+    if any(len(column) != count for column in columns if column is not None):
+        raise DamagedPack("its columns differ in length")
+    return columns
+
+
+def _common_start(first: str, last: str) -> str:
+    """What two texts begin with: of texts in order, what all between them begin with, too."""
+    length = next((n for n, (one, two) in enumerate(zip(first, last, strict=False)) if one != two), len(first))
+    return first[:length]
+
+
+def _shapes_of(datas: Sequence[JsonObject]) -> tuple[list[list[str] | None], list[int]]:
+    """The names that events have, each in the order of the names, and which of these each event has (none if all are alike)."""
+    orders = {names: sorted(names) for names in set(map(tuple, datas))}
+    shapes: list[list[str] | None] = []
+    for shape in sorted(orders.values()):
+        if not shapes or shapes[-1] != shape:
+            shapes.append(shape)
+    if len(shapes) == 1:
+        return shapes, []
+    if len(shapes) > min(_MOST_SHAPES, len(datas) // 2):
+        return [None], []
+    numbers = {names: shapes.index(order) for names, order in orders.items()}
+    return shapes, [numbers[names] for names in map(tuple, datas)]
+
+
+def _texts(
+    shapes: Sequence[Sequence[str] | None], which: Sequence[int], columns: Sequence[bytes], count: int
+) -> list[str]:
+    """The JSON of each event's data."""
+    found = iter(columns)
+    rows = [_rows(shape, found, which.count(number) if which else count) for number, shape in enumerate(shapes)]
+    if not which:
+        return rows[0]
+    following = [iter(some) for some in rows]
+    return [next(following[number]) for number in which]
+
+
+def _rows(shape: Sequence[str] | None, columns: Iterator[bytes], count: int) -> list[str]:
+    """The JSON of the events of one shape."""
+    if shape is None:
+        return next(columns).decode().split("\n")
+    if not shape:
+        return ["{}"] * count
+    values = [next(columns).decode().split("\n") for _ in shape]
+    names = [_QUOTE(name).decode().replace("%", "%%") for name in shape]
+    template = "{" + ",".join([f"{name}:%s" for name in names]) + "}"
+    return list(map(template.__mod__, zip(*values, strict=True)))
+
+
+def _pack_ids(
+    times: Sequence[str], series: Sequence[str], ids: Sequence[str], texts: Callable[[], Sequence[str]]
+) -> tuple[int, bytes, list[str], list[int]]:
+    """The ids in the form that takes the least room: those that follow from the content are not kept.
+
+    The last value says to which events the bytes belong, if not to all. An id follows from what was sent, and so does not
+    follow from a number such as ``19.0``, which DynamoDB answers as 19.
+    """
+    together = "".join(ids)
+    if len(together) == _DIGITS * len(ids) and {*map(len, ids)} == {_DIGITS} and set(together) <= _HEX:
+        rows = list(zip(series, times, texts(), strict=True))
+        for kind, derive in _DERIVE.items():
+            if any(derive(*row) == id for row, id in zip(rows[:_SAMPLE], ids, strict=False)):
+                others = [n for n, (row, id) in enumerate(zip(rows, ids, strict=True)) if derive(*row) != id]
+                return kind, bytes.fromhex("".join([ids[n] for n in others])), [], others
+        return _HEXADECIMAL, bytes.fromhex(together), [], []
+    if {*map(len, ids)} == {_UUID}:
+        digits = [id.replace("-", "") for id in ids]
+        together = "".join(digits)
+        if len(together) == _DIGITS * len(ids) and set(together) <= _HEX and [*map(_uuid, digits)] == list(ids):
+            return _UUIDS, bytes.fromhex(together), [], []
+    return _TEXT, b"", list(ids), []
+
+
+def _unpack_ids(body: _Body, times: Sequence[str], series: Sequence[str], texts: Sequence[str]) -> list[str]:
+    if body.ids == _TEXT:
+        return body.id_texts
+    together = body.id_bytes.hex()
+    digits = [together[start : start + _DIGITS] for start in range(0, len(together), _DIGITS)]
+    if body.ids in _DERIVE:
+        ids = list(map(_DERIVE[body.ids], series, times, texts))
+        for number, id in zip(body.others, digits, strict=True):
+            ids[number] = id
+        return ids
+    if body.ids == _UUIDS:
+        return list(map(_uuid, digits))
+    if body.ids == _HEXADECIMAL:
+        return digits
+    raise ValueError(f"ids of the unknown kind {body.ids}")
+
+
+def _uuid(digits: str) -> str:
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def _derived(series: str, time: str, text: str) -> str:
+    """The id that ingest derives from an event that was sent without one."""
+    return sha256(f'[{_QUOTE(series).decode()},"{time}",{text}]'.encode()).hexdigest()[:_DIGITS]
+
+
+def _derived_timeless(series: str, _: str, text: str) -> str:
+    """The same of an event that was sent without a time, too."""
+    return sha256(f"[{_QUOTE(series).decode()},null,{text}]".encode()).hexdigest()[:_DIGITS]
+
+
+_DERIVE: dict[int, Callable[[str, str, str], str]] = {_DERIVED: _derived, _DERIVED_TIMELESS: _derived_timeless}

@@ -1,0 +1,101 @@
+"""A pack as an item, and the events of an item that may be a pack or one event.
+
+``pk``, ``sk``   its key (see ``names``)
+``at``           when its events were accepted, in epoch milliseconds; the latest, if its body says it for each
+``n``            how many events it holds
+``oldest``       the time of its oldest event
+``format``       the version of the format of its body
+``pack``         its body, compressed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tidetable.events import Event, Item
+from tidetable.exact import decode_json
+from tidetable.keys import Key, Layout, escape
+from tidetable.packs.body import FORMAT, Columns, DamagedPack, decode_body
+from tidetable.packs.names import address, parse_sort_key
+from tidetable.packs.numbers import settled_text
+from tidetable.ports import Compressor
+from tidetable.times import from_text
+
+
+class Opened(NamedTuple):
+    """The events of an item, by columns and in the order of their places.
+
+    ``address`` stands for the partition key in their refs. ``places`` are the sort keys that the events have, or would have, as
+    plain items, ``values`` their data as JSON text, or the item itself where a plain item keeps its data in another form.
+    ``newest`` and ``oldest`` are texts of times, ``hash`` is empty for a plain item. ``problem`` says why a damaged pack has no
+    events here.
+    """
+
+    address: str
+    newest: str
+    oldest: str
+    hash: str
+    at: int
+    places: Sequence[str]
+    values: Sequence[str | Item]
+    ats: Sequence[int] | None = None
+    problem: str | None = None
+
+
+def is_pack(item: Item) -> bool:
+    """Whether an item holds several events."""
+    return "pack" in item
+
+
+def pack_item(key: Key, columns_at: int, count: int, oldest: str, body: bytes) -> Item:
+    """A pack as an item; ``body`` is compressed."""
+    return {"pk": key.pk, "sk": key.sk, "at": columns_at, "n": count, "oldest": oldest, "format": FORMAT, "pack": body}
+
+
+def open_item(item: Item, layout: Layout, compressor: Compressor) -> Opened:
+    """The events of an item. A damaged pack has none, and says its problem: it must not take others along."""
+    pk, sk, at = item["pk"], item["sk"], int(item.get("at", 0))
+    if "pack" not in item:
+        plain = "data" in item and not ({"z", "out", "cold"} & item.keys())
+        value = settled_text(item["data"]) if plain else item
+        return Opened(pk, sk[:27], sk[:27], "", at, [sk], [value])
+    name = parse_sort_key(sk)
+    where = f"the pack {pk}, {sk}"
+    if name is None:
+        return Opened(pk, sk[:27], sk[:27], "", at, [], [], problem=f"{where} has the key of a plain item")
+    oldest = str(item.get("oldest", name.newest))
+    try:
+        body = compressor.expand(bytes(item["pack"]))
+        columns = decode_body(body, int(item.get("format", 0)))
+    except (DamagedPack, ValueError) as error:
+        return Opened(pk, name.newest, oldest, name.hash, at, [], [], problem=f"{where} is damaged: {error}")
+    places = places_of(columns, layout)
+    return Opened(address(pk, name), name.newest, oldest, name.hash, at, places, columns.texts, columns.ats)
+
+
+def places_of(columns: Columns, layout: Layout) -> list[str]:
+    """The sort keys that events would have as plain items."""
+    times, series, ids = columns.times, columns.series, columns.ids
+    timely = layout.partition_by == "time"
+    if _escapes(ids):
+        ids = list(map(escape, ids))
+    if not timely:
+        return list(map("#".join, zip(times, ids, strict=True)))
+    if _escapes(series):
+        series = list(map(escape, series))
+    return list(map("#".join, zip(times, series, ids, strict=True)))
+
+
+def opened_event(opened: Opened, index: int, layout: Layout) -> Event:
+    """One of the events of an item, whose data must be there as text."""
+    time, series, id = layout.names(opened.address, opened.places[index])
+    value = opened.values[index]
+    if not isinstance(value, str):
+        raise DamagedPack("the data is kept in another form; make the item whole first")
+    return Event(series, from_text(time), id, decode_json(value))
+
+
+def _escapes(names: Sequence[str]) -> bool:
+    together = "".join(names)
+    return "#" in together or "%" in together

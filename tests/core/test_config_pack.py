@@ -1,0 +1,145 @@
+"""``[streams.NAME.pack]``: its bounds, what cannot be had with it, and how a period's layout remembers it."""
+
+from dataclasses import replace
+
+import pytest
+
+from aws.catalog_items import attributes, entry_of
+from aws.wire import item_of, item_text
+from cli.advice import describe_stream
+from tests.packs.table import NOON
+from tidetable.archive.manifest import StoredLayout
+from tidetable.catalog import Entry, State
+from tidetable.config import parse
+from tidetable.config.record import policy_of, policy_text
+from tidetable.errors import ConfigError
+from tidetable.exact import decode_json
+from tidetable.keys import Layout, Packing
+from tidetable.periods import from_label
+
+STREAM = '[streams.s]\nperiod = "day"\nlate = "1d"\nretention = 3\n'
+TIMELY = STREAM + 'key = { partition_by = "time", bucket = "6h" }\n'
+SERIAL = STREAM + 'key = { partition_by = "series" }\n'
+
+
+def problems(text: str) -> list[str]:
+    try:
+        parse(text)
+    except ConfigError as error:
+        return list(error.problems)
+    return []
+
+
+def test_a_pack_needs_its_span_only() -> None:
+    stream = parse(TIMELY + 'pack = { span = "1m" }\n').streams["s"]
+    assert stream.layout.pack == Packing(60, 65_536)
+    assert parse(TIMELY).streams["s"].layout.pack is None
+    assert problems(TIMELY + "pack = {}\n") == [
+        "streams.s.pack.span: missing; add it (the commented tidetable.toml shows its values)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stream", "span", "fine"),
+    [
+        (TIMELY, "1s", True),
+        (TIMELY, "0s", False),
+        (TIMELY, "6h", True),
+        (TIMELY, "7h", False),
+        (SERIAL, "1d", True),
+        (SERIAL, "2d", False),
+        (SERIAL.replace("day", "week"), "7d", True),
+    ],
+)
+def test_a_pack_spans_a_second_at_the_least_and_a_bucket_or_a_period_at_the_most(
+    stream: str, span: str, fine: bool
+) -> None:
+    found = problems(stream + f'pack = {{ span = "{span}" }}\n')
+    assert [one.partition(": ")[0] for one in found] == ([] if fine else ["streams.s.pack.span"])
+
+
+def test_the_longest_span_is_named() -> None:
+    (problem,) = problems(TIMELY + 'pack = { span = "7h" }\n')
+    assert problem == (
+        "streams.s.pack.span: 7h is not within 1s to the stream's bucket, 6h; choose the time that the events of one request"
+        ' mostly take, such as "1m": a query reads so much beyond the end of its range'
+    )
+    assert "1s to the stream's period, 1d;" in problems(SERIAL + 'pack = { span = "2d" }\n')[0]
+
+
+@pytest.mark.parametrize(("most", "fine"), [(4_096, True), (4_095, False), (350_000, True), (350_001, False)])
+def test_a_pack_has_bytes_for_some_events_and_fits_an_item(most: int, fine: bool) -> None:
+    found = problems(TIMELY + f'pack = {{ span = "1m", max_bytes = {most} }}\n')
+    assert [one.partition(": ")[0] for one in found] == ([] if fine else ["streams.s.pack.max_bytes"])
+
+
+@pytest.mark.parametrize(
+    ("beside", "problem"),
+    [
+        (
+            '[[streams.s.index]]\nname = "own"\npartition_by = "kind"\n',
+            ".index.own: an index has no keys for the events inside",
+        ),
+        (
+            '[[streams.s.index]]\nname = "own"\nreplica = true\n',
+            ".index.own: an index has no keys for the events inside",
+        ),
+        (
+            'versions = "keep"\n',
+            '.versions: "keep" numbers the versions of one item, and a pack holds many events; remove it',
+        ),
+        ('cold = ["raw"]\n', ".cold: a pack is read whole, so no field of it can be kept apart; remove cold"),
+    ],
+)
+def test_what_cannot_be_had_with_packs_is_refused_with_what_to_do_instead(beside: str, problem: str) -> None:
+    text = TIMELY + 'pack = { span = "1m" }\n' + beside
+    (found,) = problems(text)
+    assert found.startswith(f"streams.s{problem}")
+    assert problems(text.replace('pack = { span = "1m" }\n', "")) == []
+
+
+def test_a_suffix_by_series_is_refused_with_packs() -> None:
+    text = TIMELY.replace('"6h" }', '"6h", shards = 2, shard_by = "series" }')
+    assert problems(text) == []
+    assert problems(text + 'pack = { span = "1m" }\n') == [
+        'streams.s.key.shard_by: the suffix of a pack is calculated from its own hash; remove it, or partition by "series"'
+    ]
+
+
+def test_large_events_and_chunks_go_with_packs() -> None:
+    assert problems(TIMELY + 'pack = { span = "1m" }\nlarge = { compress_above = 4096, beyond = "chunks" }\n') == []
+
+
+PACKED = Layout("time", 4, "id", 21_600, parts=True, pack=Packing(60, 65_536))
+
+
+@pytest.mark.parametrize("layout", [PACKED, replace(PACKED, pack=None)])
+def test_the_catalog_remembers_the_packs_of_a_period(layout: Layout) -> None:
+    entry = Entry("s", from_label("2026-03-05"), "t", layout, State.OPEN, NOON)
+    kept = item_of(decode_json(item_text(attributes(entry))))
+    assert entry_of(kept).layout == layout
+    # A version of the code that knows no packs reads what it wrote itself as it is.
+    assert ("pack" in kept["layout"]) == (layout.pack is not None)
+
+
+def test_a_manifest_remembers_the_packs_of_a_period() -> None:
+    import msgspec
+
+    stored = msgspec.json.encode(StoredLayout.of(PACKED))
+    assert msgspec.json.decode(stored, type=StoredLayout).layout() == PACKED
+    earlier = b'{"partition_by":"series","shards":1,"shard_by":"id","bucket":0}'
+    assert msgspec.json.decode(earlier, type=StoredLayout).layout().pack is None
+
+
+def test_the_recorded_policy_of_a_removed_stream_keeps_its_packs() -> None:
+    stream = parse(TIMELY + 'pack = { span = "90s", max_bytes = 8192 }\n').streams["s"]
+    assert policy_of("s", policy_text(stream)) == stream
+    assert policy_of("s", policy_text(parse(TIMELY).streams["s"]).replace('"pack":null,', "")).pack is None
+
+
+def test_check_says_which_stream_has_packs() -> None:
+    packed = parse(TIMELY + 'pack = { span = "90s" }\n').streams["s"]
+    assert describe_stream(packed) == (
+        "a table per day, partitioned by time, 1 shard, buckets of 6h, on demand, packs of up to 90s"
+    )
+    assert "packs" not in describe_stream(parse(TIMELY).streams["s"])

@@ -1,0 +1,74 @@
+"""A table of packs in memory, and reads of it as a query does them, for the tests of packs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from aws.zstd import Zstd
+from tidetable.events import Event, Item
+from tidetable.keys import Layout, Packing
+from tidetable.packs import Opened, Settled, make_packs, open_item, walk
+
+NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
+TIMELY = Layout("time", 1, "id", 3600, pack=Packing(60, 65_536))
+SPREAD = Layout("time", 3, "id", 3600, pack=Packing(60, 65_536))
+SERIAL = Layout("series", 2, "id", pack=Packing(60, 65_536))
+ZSTD = Zstd()
+
+
+def event(seconds: float, series: str = "s", id: str = "a", **data: object) -> Event:
+    """An event so many seconds after noon."""
+    return Event(series, NOON + timedelta(seconds=seconds), id, dict(data))
+
+
+@dataclass
+class PackTable:
+    """The items of one period's table, and how many of them were opened by reads."""
+
+    layout: Layout
+    items: dict[tuple[str, str], Item] = field(default_factory=dict)
+    opened: int = 0
+
+    def send(self, events: Sequence[Event], at: int) -> list[Item]:
+        """Write the events of a request that was accepted at an instant; of one key the last accepted stays."""
+        plain = [self.layout.item_of(one, at=at) for one in events]
+        made = make_packs(plain, self.layout, ZSTD)
+        written = [one.item for one in made.packs] + [plain[number] for number in made.alone]
+        for item in written:
+            held = self.items.get((item["pk"], item["sk"]))
+            if held is None or held["at"] <= item["at"]:
+                self.items[item["pk"], item["sk"]] = item
+        return written
+
+    def logicals(self) -> list[str]:
+        """The logical partitions, in order."""
+        return sorted({pk.rpartition("#")[0] for pk, _ in self.items})
+
+    def range(self, logical: str, low: str, high: str, *, ascending: bool) -> Iterator[Opened]:
+        """The items of a logical partition with ``low <= sk < high``, as merged pages of its suffixes give them."""
+        found = [
+            (sk, pk, item)
+            for (pk, sk), item in self.items.items()
+            if pk.rpartition("#")[0] == logical and low <= sk < high
+        ]
+        for _, _, item in sorted(found, key=lambda one: one[:2], reverse=not ascending):
+            self.opened += 1
+            yield open_item(item, self.layout, ZSTD)
+
+    def read(
+        self, logical: str, *, ascending: bool, low: str = "", high: str = "~", keys: tuple[str, str] = ("", "~")
+    ) -> Rows:
+        """Every event of a range of places."""
+        opened = self.range(logical, *keys, ascending=ascending)
+        return list(rows(walk(opened, span=60, ascending=ascending, low=low, high=high)))
+
+
+Rows = list[tuple[str, Settled]]
+
+
+def rows(runs: Iterable[object]) -> Iterator[tuple[str, Settled]]:
+    """The events of runs, one by one."""
+    for run in runs:
+        yield from zip(run.places, run.copies, strict=True)  # type: ignore[attr-defined]

@@ -1,0 +1,157 @@
+"""The body of a pack: the same bytes for the same events, and everything back from it."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidetable.exact import canonical_json, decode_json
+from tidetable.ingest.verdicts import _hash_content
+from tidetable.packs import DamagedPack, decode_body, encode_body
+from tidetable.times import from_text
+
+T = "2026-03-05T12:00:00.000000Z"
+
+
+def body(*rows: tuple[str, str, str, dict[str, Any]]) -> bytes:
+    return encode_body(*[list(column) for column in zip(*rows, strict=True)])
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ('{"v":19.0}', '{"v":19}'),
+        ('{"v":1.50}', '{"v":1.5}'),
+        ('{"v":-0.0}', '{"v":0}'),
+        ('{"v":1E+3}', '{"v":1000}'),
+        ('{"v":1e-7}', '{"v":0.0000001}'),
+        ('{"v":12345678901234567890123456789012345678}', '{"v":12345678901234567890123456789012345678}'),
+        ('{"v":100}', '{"v":100}'),
+        ('{"v":"1.50"}', '{"v":"1.50"}'),
+        ('{"v":{"b":[1.50,null,true],"a":"x"}}', '{"v":{"a":"x","b":[1.5,null,true]}}'),
+        ('{"b":1,"a":2}', '{"a":2,"b":1}'),
+        ('{"a%s":"%d"}', '{"a%s":"%d"}'),
+        ('{"é\\"":"line\\nline"}', '{"é\\"":"line\\nline"}'),
+        ("{}", "{}"),
+    ],
+)
+def test_data_comes_back_as_dynamodb_answers_it(sent: str, kept: str) -> None:
+    found = decode_body(body((T, "s", "a", decode_json(sent))))
+    assert list(found.texts) == [kept]
+
+
+def test_events_of_different_kinds_keep_their_own_fields() -> None:
+    kinds: list[dict[str, Any]] = [{"a": 1}, {"b": "x", "a": 2}, {}, {"a": 3}, {"a": 4, "b": "y"}]
+    found = decode_body(body(*[(T, "s", str(n), data) for n, data in enumerate(kinds)]))
+    assert list(found.texts) == ['{"a":1}', '{"a":2,"b":"x"}', "{}", '{"a":3}', '{"a":4,"b":"y"}']
+
+
+def test_events_that_are_all_different_are_kept_as_rows() -> None:
+    found = decode_body(body(*[(T, "s", str(n), {f"f{n}": n}) for n in range(20)]))
+    assert list(found.texts) == [f'{{"f{n}":{n}}}' for n in range(20)]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        ["a", "b", "c"],
+        ["line\nline", "é", "#%"],
+        ["0123456789abcdef0123456789abcdef", "ffffffffffffffffffffffffffffffff", "00000000000000000000000000000000"],
+        ["6ba7b810-9dad-11d1-80b4-00c04fd430c8", "6ba7b811-9dad-11d1-80b4-00c04fd430c8", "6ba7b812-9dad-11d1-80b4-00c04fd430c8"],
+        ["6BA7B810-9DAD-11D1-80B4-00C04FD430C8", "6ba7b811-9dad-11d1-80b4-00c04fd430c8", "6ba7b812-9dad-11d1-80b4-00c04fd430c8"],
+        ["6ba7b8109-dad-11d1-80b4-00c04fd430c8", "6ba7b811-9dad-11d1-80b4-00c04fd430c8", "6ba7b812-9dad-11d1-80b4-00c04fd430c8"],
+        ["0123456789ABCDEF0123456789ABCDEF", "0123456789abcdef0123456789abcdef", "x"],
+        ["\u0660" * 32, "0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef"],
+    ],
+)  # fmt: skip
+def test_ids_of_every_form_come_back(ids: list[str]) -> None:
+    assert list(decode_body(body(*[(T, "s", id, {"v": 1}) for id in ids])).ids) == ids
+
+
+def test_ids_that_ingest_derives_take_no_room() -> None:
+    rows = [(f"2026-03-05T12:00:{n:02d}.000000Z", "s#é", {"v": n, "text": 'a"b'}) for n in range(50)]
+    derived = [(time, series, _hash_content(series, from_text(time), data), data) for time, series, data in rows]
+    timeless = [(time, series, _hash_content(series, None, data), data) for time, series, data in rows]
+    random = [(time, series, f"{n * 7919:032x}", data) for n, (time, series, data) in enumerate(rows)]
+    for some in (derived, timeless):
+        assert list(decode_body(body(*some)).ids) == [id for _, _, id, _ in some]
+        assert len(body(*random)) - len(body(*some)) == 50 * 16 + 1
+
+
+def test_an_id_that_does_not_follow_from_what_is_kept_is_kept_itself() -> None:
+    """Ingest derives ids from what was sent: 19.0 is answered as 19."""
+    datas = [decode_json(text) for text in ('{"v":18.5}', '{"v":19.0}', '{"v":19.5}')]
+    rows = [(T, "s", _hash_content("s", from_text(T), data), data) for data in datas]
+    found = decode_body(body(*rows))
+    assert list(found.ids) == [id for _, _, id, _ in rows]
+    assert list(found.texts) == ['{"v":18.5}', '{"v":19}', '{"v":19.5}']
+
+
+def test_the_format_is_what_earlier_versions_wrote() -> None:
+    """What was written once must be read for ever; a change needs a new number, and a case of its own here."""
+    rows: list[tuple[str, str, str, dict[str, Any]]] = [(T, "s", "a", {"v": 1})]
+    rows.append(("2026-03-05T12:00:01.500000Z", "t", "b", {"v": Decimal("2.5")}))
+    assert body(*rows).hex() == FORMAT_1
+    found = decode_body(bytes.fromhex(FORMAT_1))
+    assert [list(column) for column in found[:4]] == [
+        ["2026-03-05T12:00:00.000000Z", "2026-03-05T12:00:01.500000Z"],
+        ["s", "t"],
+        ["a", "b"],
+        ['{"v":1}', '{"v":2.5}'],
+    ]
+    assert found.ats is None
+
+
+FORMAT_1 = (
+    "9db2323032362d30332d30355431323a30303a30ab302e3030300a312e353030a43030305a92a173a17492000100c40092a161a162909191a1769091"
+    "c405310a322e3590"
+)
+
+_NAMES = st.text(min_size=1, max_size=6).filter(lambda name: name.isprintable())
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.text(max_size=8)
+    | st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**9), max_value=10**9, places=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_NAMES, inner, max_size=3),
+    max_leaves=6,
+)  # fmt: skip
+
+_EVENTS = st.tuples(
+    st.text(min_size=1, max_size=5), st.text(min_size=1, max_size=9), st.dictionaries(_NAMES, _VALUES, max_size=4)
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(_EVENTS, min_size=1, max_size=12))
+def test_whatever_is_packed_comes_back(events: list[tuple[str, str, dict[str, Any]]]) -> None:
+    rows = [(f"2026-03-05T12:{n:02d}:00.{n * 1001:06d}Z", *one) for n, one in enumerate(events)]
+    found = decode_body(body(*rows))
+    assert list(zip(found.times, found.series, found.ids, strict=True)) == [row[:3] for row in rows]
+    assert [decode_json(text) for text in found.texts] == [data for *_, data in rows]
+    assert body(*rows) == body(*[(*row[:3], dict(reversed(row[3].items()))) for row in rows])
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x90", b"{}", b"\xc1", bytes(50)])
+def test_a_damaged_body_says_so(damage: bytes) -> None:
+    with pytest.raises(DamagedPack, match="cannot be read"):
+        decode_body(damage)
+
+
+def test_columns_that_differ_in_length_are_damage() -> None:
+    whole = body((T, "s", "a", {"v": 1}), (T, "s", "b", {"v": 2}))
+    with pytest.raises(DamagedPack):
+        decode_body(whole.replace(b"1\n2", b"123"))
+
+
+def test_a_later_format_is_refused_by_its_number() -> None:
+    with pytest.raises(
+        DamagedPack, match="it is of the format 2, this reads the format 1; deploy the version that wrote it"
+    ):
+        decode_body(body((T, "s", "a", {})), 2)
+
+
+def test_canonical_text_is_in_the_order_of_the_names() -> None:
+    """The order in which an event's names are put together must be that of the canonical text, which ids are derived from."""
+    data = {"\U00010000": 1, "\uffff": 2, "é": 3, "a": 4, "Z": 5, "aa": 6}
+    assert decode_body(body((T, "s", "a", data))).texts[0].encode() == canonical_json(data)

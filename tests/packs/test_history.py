@@ -1,0 +1,123 @@
+"""Random histories of requests against a dictionary: whatever was sent, in whichever order, every read is exact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.packs.table import NOON, PackTable
+from tidetable.events import Event
+from tidetable.keys import Layout, Packing
+from tidetable.packs import key_range
+from tidetable.times import to_text
+
+SPAN = 60
+# Around the span's edge, around a bucket's edge, and the same instant again and again.
+_SECONDS = st.sampled_from(
+    [0, 0.000001, 1, 30, 59.999999, 60, 60.000001, 90, 119, 120, 600, 3540, 3599.999999, 3600, 3660]
+)
+_EVENT = st.tuples(_SECONDS, st.sampled_from(["s", "t#", "!"]), st.sampled_from(["a", "b#", "%"]), st.integers(0, 3))
+# A request: its events, whether it is sent again at once, and whether the drain writes it later than it was accepted.
+_REQUEST = st.tuples(st.lists(_EVENT, min_size=1, max_size=8), st.booleans(), st.booleans())
+
+
+class Request(NamedTuple):
+    events: Sequence[Event]
+    at: int
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[Layout, list[Request]]:
+    by = draw(st.sampled_from(["time", "series"]))
+    layout = Layout(
+        by,  # type: ignore[arg-type]
+        draw(st.sampled_from([1, 3])),
+        "id",
+        3600 if by == "time" else 0,
+        pack=Packing(SPAN, draw(st.sampled_from([65_536, 150]))),
+    )
+    written: list[Request] = []
+    delayed: list[Request] = []
+    at = 0
+    for sent, again, drained in draw(st.lists(_REQUEST, max_size=10)):
+        at += 1
+        events = [Event(series, NOON + timedelta(seconds=time), id, {"v": v}) for time, series, id, v in sent]
+        (delayed if drained else written).append(Request(events, at))
+        if again:
+            # A sender that was not answered sends it again, in batches of another size.
+            cut = draw(st.integers(0, len(events)))
+            for some in (events[:cut], events[cut:]):
+                at += 1
+                if some:
+                    written.append(Request(some, at))
+    return layout, written + draw(st.permutations(delayed))
+
+
+def history(requests: Sequence[Request]) -> dict[tuple[datetime, str, str], tuple[int, object]]:
+    """The events by what tells them apart: the one accepted last, and of one request the last."""
+    held: dict[tuple[datetime, str, str], tuple[int, object]] = {}
+    for request in requests:
+        for one in request.events:
+            place = (one.time, one.series, one.id)
+            if place not in held or held[place][0] <= request.at:
+                held[place] = (request.at, one.data["v"])
+    return held
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    histories(),
+    st.booleans(),
+    _SECONDS,
+    _SECONDS,
+    st.integers(1, 5),
+)
+def test_every_page_of_every_range_is_what_was_sent(
+    past: tuple[Layout, list[Request]], ascending: bool, one: float, other: float, limit: int
+) -> None:
+    layout, requests = past
+    table = PackTable(layout)
+    for request in requests:
+        table.send(request.events, request.at)
+    start, end = (NOON + timedelta(seconds=seconds) for seconds in (min(one, other), max(one, other)))
+    held = history(requests)
+    for logical in table.logicals():
+        expected = sorted(
+            (layout.sort_key(*place), at, f'{{"v":{v}}}')
+            for place, (at, v) in held.items()
+            if layout.logical(*place[:2]) == logical and start <= place[0] < end
+        )
+        if not ascending:
+            expected.reverse()
+        found = _pages(table, logical, start, end, limit, ascending=ascending)
+        assert [(place, value) for place, _, value in found] == [(place, value) for place, _, value in expected]
+        assert [at for _, at, _ in found] == [at for _, at, _ in expected]
+        # Pruned reads answer what reading everything does.
+        whole = table.read(logical, ascending=ascending, low=to_text(start), high=to_text(end))
+        assert [(place, copy.at, copy.value) for place, copy in whole] == found
+
+
+def _pages(
+    table: PackTable, logical: str, start: datetime, end: datetime, limit: int, *, ascending: bool
+) -> list[tuple[str, int, object]]:
+    """A range, page by page: each goes on after the last event of the one before, and reads only what it must."""
+    found: list[tuple[str, int, object]] = []
+    low, high = to_text(start), to_text(end)
+    while True:
+        keys = key_range(datetime.fromisoformat(low[:27]), datetime.fromisoformat(high[:27]) + _NEXT, SPAN)
+        page = table.read(logical, ascending=ascending, low=low, high=high, keys=keys)[:limit]
+        found += [(place, copy.at, copy.value) for place, copy in page]
+        if len(page) < limit:
+            return found
+        if ascending:
+            low = page[-1][0] + "\0"
+        else:
+            high = page[-1][0]
+
+
+# The place of a cursor is an event's own: others of its instant may come before it.
+_NEXT = timedelta(microseconds=1)

@@ -1,0 +1,56 @@
+"""Keys, addresses and ranges of packs."""
+
+import pytest
+
+from tests.packs.table import SERIAL, event
+from tidetable.errors import InvalidRef
+from tidetable.keys import Key, Ref
+from tidetable.packs import PackName, address, key_range, parse_address
+from tidetable.packs.names import is_address, parse_sort_key
+from tidetable.periods import from_label
+
+NAME = PackName("2026-03-05T12:00:01.000000Z", "mJqdp3QXtYHhRcVcTbjB8g")
+
+
+@pytest.mark.parametrize("pk", ["2026-03-05T12:00:00.000000Z#12", "a%23b%25#0"])
+def test_an_address_names_a_pack_and_nothing_else_does(pk: str) -> None:
+    text = address(pk, NAME)
+    assert text == f"{pk}#hgdgnfbsxs#mJqdp3QXtYHhRcVcTbjB8g"
+    assert parse_address(text) == Key(pk, "2026-03-05T12:00:01.000000Z##mJqdp3QXtYHhRcVcTbjB8g")
+    assert is_address(text)
+    assert not is_address(pk)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a#0", "a#0#hgdgnfbsxs#short", "a#0##mJqdp3QXtYHhRcVcTbjB8g", "a#0#-1#mJqdp3QXtYHhRcVcTbjB8g",
+             "a#0#" + "z" * 500 + "#mJqdp3QXtYHhRcVcTbjB8g", "a#0#1#hgdgnfbsxs#mJqdp3QXtYHhRcVcTbjB8g"]
+)  # fmt: skip
+def test_what_names_no_pack_is_no_address(text: str) -> None:
+    with pytest.raises(InvalidRef, match="names no pack"):
+        parse_address(text)
+
+
+def test_a_ref_carries_the_pack_and_the_event() -> None:
+    place = "2026-03-05T12:00:00.000000Z#s#a"
+    ref = Ref("quakes", from_label("2026-03-05"), Key(address("2026-03-05T12:00:00.000000Z#0", NAME), place))
+    found = Ref.decode(ref.encode())
+    assert found == ref
+    assert parse_address(found.key.pk).sk == NAME.sk
+
+
+@pytest.mark.parametrize(("series", "escaped"), [("s", "s"), ("a#b%", "a%23b%25")])
+def test_the_address_of_an_event_says_its_series(series: str, escaped: str) -> None:
+    pk = f"{escaped}#1"
+    for place in (pk, address(pk, NAME)):
+        assert SERIAL.names(place, "2026-03-05T12:00:00.000000Z#x%23") == ("2026-03-05T12:00:00.000000Z", series, "x#")
+
+
+def test_a_plain_items_key_is_no_packs() -> None:
+    assert parse_sort_key(NAME.sk) == NAME
+    for sk in ("2026-03-05T12:00:01.000000Z#s#a", "2026-03-05T12:00:01.000000Z#a", "2026-03-05T12:00:01.000000Z#%23#a"):
+        assert parse_sort_key(sk) is None
+
+
+def test_a_range_at_the_ends_of_time_stays_within_what_a_time_can_be() -> None:
+    first, last = event(0).time.replace(year=1970), event(0).time.replace(year=9998, month=12, day=31, hour=0)
+    assert key_range(first, last, 86_400)[1] == "9998-12-31T00:00:00.000000Z"
