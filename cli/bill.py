@@ -136,7 +136,7 @@ def hour_of(workload: Workload, now: datetime, since: datetime | None = None) ->
         found += Bill(
             write,
             read_dollars,
-            events * workload.event_bytes * gb_hour,
+            events * workload.stored_bytes * gb_hour,
             sum(writes for writes, _ in priced),
             sum(reads for _, reads in priced),
             events * workload.index_bytes * gb_hour,
@@ -173,6 +173,7 @@ def rolling_on_demand(workload: Workload) -> Bill:
 
 def one_provisioned(workload: Workload) -> Bill:
     """One table, provisioned for the busiest hour; an index of a single table is read as little as can be provisioned."""
+    workload = workload.plain
     peak = max(workload.events_per_second)
     read_units = ceil((workload.reads_per_second + workload.old_reads_per_second) * workload.read_units)
     indexes = [max(1, ceil(peak * workload.units_in(index))) for index in workload.stream.index]
@@ -188,6 +189,7 @@ def one_provisioned(workload: Workload) -> Bill:
 
 def one_on_demand(workload: Workload) -> Bill:
     """One on-demand table."""
+    workload = workload.plain
     write, read_price = ON_DEMAND[TableClass.STANDARD]
     events = workload.events_per_day * HOURS / 24
     reads = (workload.reads_per_second + workload.old_reads_per_second) * workload.read_units * HOURS * 3600
