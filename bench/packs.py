@@ -1,7 +1,8 @@
 """What packs cost: write units per event, the bytes of the format, and its CPU, without the function around it.
 
-Units are counted by the tests' DynamoDB, each item as BatchWriteItem charges it. The events: the demo's real earthquakes, and
-telemetry of 100 to 200 bytes from 200 devices, with ids that the pipeline derives, and with UUIDs. Requests of 500 and of 50.
+Units are counted by the tests' DynamoDB: each item as BatchWriteItem charges it, and each page as the query function reads it.
+The events: the demo's real earthquakes, and telemetry of 100 to 200 bytes from 200 devices, with ids that the pipeline derives,
+and with UUIDs. Requests of 500 and of 50.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from itertools import islice
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,14 @@ from aws.codec import to_wire
 from aws.zstd import Zstd
 from bench.results import note
 from examples.earthquakes.data import earthquakes
-from strict.units import READ_BYTES, WRITE_BYTES, item_size
+from strict.units import WRITE_BYTES, item_size
+from tests.fakes.stage import Stage
 from tidetable.events import Event, Item
 from tidetable.exact import canonical_json, decode_json, encode_json
 from tidetable.keys import Layout, Packing
 from tidetable.packs import make_packs, open_item, walk
+from tidetable.ports import Put
+from tidetable.query import parse_query, run_query
 from tidetable.times import from_text, to_text
 
 NOW = datetime(2026, 3, 5, 11, tzinfo=UTC)
@@ -36,6 +39,21 @@ NOW = datetime(2026, 3, 5, 11, tzinfo=UTC)
 QUAKES = Layout("time", 1, "id", 86_400, pack=Packing(86_400, 65_536))
 TELEMETRY = Layout("time", 1, "id", 3_600, pack=Packing(60, 65_536))
 ZSTD = Zstd()
+CONFIG = """
+[streams.packed]
+period = "day"
+late = "1d"
+retention = 300
+key = { partition_by = "time", bucket = "1h", shards = 1 }
+capacity = { mode = "on-demand" }
+pack = { span = "1m" }
+[streams.plain]
+period = "day"
+late = "1d"
+retention = 300
+key = { partition_by = "time", bucket = "1h", shards = 1 }
+capacity = { mode = "on-demand" }
+"""
 RATE, PAGE = 850, 100
 EVENTS, ROUNDS = 10_000, 9
 
@@ -96,19 +114,35 @@ def per_event(events: Sequence[Event], layout: Layout, size: int) -> float:
     return found
 
 
-def newest_units() -> float:
-    """Read units, eventually consistent, of the packs that hold the newest 100 events, and of the one beyond."""
-    items = packed(telemetry(RATE * 60), TELEMETRY, 50)
-    read: list[Item] = []
+class Queried:
+    """A stream in packs and the same one in items, on the strict service, and queries of both."""
 
-    def coming() -> Any:
-        for item in sorted(items, key=lambda one: one["sk"], reverse=True):
-            read.append(item)
-            yield open_item(item, TELEMETRY, ZSTD)
+    def __init__(self, events: Sequence[Event], size: int, names: Sequence[str] = ("packed",)) -> None:
+        self._stage = Stage(NOW - timedelta(minutes=1), CONFIG)
+        self._stage.run_lifecycle()
+        self._stage.clock.sleep(60)
+        for name in names:
+            policy = self._stage.config.streams[name]
+            (entry,) = [one for one in self._stage.catalog.entries(name, consistent=True) if NOW in one.period]
+            items = [policy.layout.item_of(one, at=1) for one in events]
+            if policy.pack is not None:
+                items = packed(events, policy.layout, size)
+            # A partition takes 1,000 units per second.
+            for start in range(0, len(items), 400):
+                puts = [Put(entry.table, item) for item in items[start : start + 400]]
+                assert not self._stage.store.write(puts).unwritten
+                self._stage.clock.sleep(10)
+        self._end = to_text(events[-1].time + timedelta(seconds=1))
 
-    page = list(islice((place for run in walk(coming(), span=60, ascending=False) for place in run.places), PAGE))
-    assert len(page) == PAGE
-    return ceil(sum(item_size(to_wire(item)) for item in read) / READ_BYTES) / 2
+    def units(self, stream: str, limit: int) -> float:
+        """The read units of one page, the newest events first."""
+        policy = self._stage.config.streams[stream]
+        asked = {"from": [to_text(NOW)], "to": [self._end], "limit": [str(limit)]}
+        now = self._stage.clock.now()
+        query = parse_query(policy, asked, now, self._stage.seal)
+        page = run_query(query, policy, self._stage.reader(), now, lambda: 100.0)
+        assert page.count == limit
+        return page.cost.units
 
 
 def micros(what: Callable[[], Any]) -> float:
@@ -151,10 +185,13 @@ def main() -> None:
             ratios.append(per_event(events, layout, size))
     print("CPU per event, requests of 500")
     cpu()
+    newest = Queried(telemetry(RATE * 60), 50)
+    whole = Queried(telemetry(EVENTS), 500, ("packed", "plain"))
     note(
         packed_write_units_per_event=max(found[500]),
         packed_write_units_per_event_50=max(found[50]),
-        packed_newest100_read_units=newest_units(),
+        packed_newest100_read_units=newest.units("packed", PAGE),
+        packed_read_units_plain_over_ours=whole.units("plain", EVENTS) / whole.units("packed", EVENTS),
     )
 
 

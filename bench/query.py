@@ -32,6 +32,7 @@ import settings
 import wiring
 from aws.catalog import DynamoCatalog
 from aws.tables import DynamoTables
+from aws.zstd import Zstd
 from bench.deployed import as_deployed
 from bench.results import note
 from local.dynamodb_local import DynamoDBLocal
@@ -41,12 +42,15 @@ from tidetable.config import Stream, TableClass
 from tidetable.events import Event
 from tidetable.exact import decode_json
 from tidetable.names import table_name
+from tidetable.packs import make_packs
 from tidetable.periods import containing
 from tidetable.ports import Put, TableSpec
 from tidetable.times import to_text
 from tidetable.values import item_bytes
 
 EVENTS = 10_000
+# Events of a pack: so many are sent in a request.
+PER_REQUEST = 500
 ROUNDS = 7
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
 CONFIG = """
@@ -57,6 +61,12 @@ period = "day"
 late = "1d"
 retention = 300
 key = { partition_by = "time", bucket = "24h", shards = 10 }
+[streams.packed]
+period = "day"
+late = "1d"
+retention = 300
+key = { partition_by = "time", bucket = "24h", shards = 1 }
+pack = { span = "1h" }
 [streams.sixteen]
 period = "day"
 late = "1d"
@@ -117,7 +127,13 @@ def filled(stream: Stream, days: int, events: int, text: int = 0, *, scores: boo
             )
             for number in range(each)
         ]
-        for start in range(0, each, 1000):
+        if stream.pack is not None:
+            plain = [put.item for put in puts]
+            requests = [plain[start : start + PER_REQUEST] for start in range(0, each, PER_REQUEST)]
+            puts = [
+                Put(table, one.item) for request in requests for one in make_packs(request, stream.layout, Zstd()).packs
+            ]
+        for start in range(0, len(puts), 1000):
             unwritten = wiring.pipeline().store.write(puts[start : start + 1000]).unwritten
             if unwritten:
                 raise RuntimeError(f"{len(unwritten)} events could not be written")
@@ -241,6 +257,13 @@ def main() -> None:
             if sum(counts) != EVENTS:
                 raise AssertionError(counts)
 
+        filled(config.streams["packed"], 2, EVENTS)
+
+        def everything_packed() -> None:
+            counts, *_ = ours(query.handler, "packed", **span, limit="10000")
+            if sum(counts) != EVENTS:
+                raise AssertionError(counts)
+
         def by_hour() -> None:
             asked = {"step": "1h", "by": "series", "stat": "count,avg,max", "field": "mag"}
             answer: Any = query.handler(request("wide", "aggregate", **span, **asked), Context())  # type: ignore[arg-type]
@@ -252,7 +275,8 @@ def main() -> None:
             everything()
             textbook(wide)
             by_hour()
-        rounds = [(timed(everything), timed(lambda: textbook(wide))) for _ in range(ROUNDS)]
+            everything_packed()
+        rounds = [(timed(everything), timed(lambda: textbook(wide)), timed(everything_packed)) for _ in range(ROUNDS)]
         sums = [(timed(by_hour), timed(lambda: textbook_aggregate(wide))) for _ in range(ROUNDS)]
         sixteen = config.streams["sixteen"]
         filled(sixteen, 1, 4000, text=830)
@@ -276,18 +300,23 @@ def main() -> None:
         if len(ranked) != 50 or ranked != sorted(ranked, reverse=True):
             raise AssertionError(ranked)
         for_top = float(headers_of(top)["Tidetable-Events-Read"])
-    cpu = median(book[0] / mine[0] for mine, book in rounds)
+    cpu = median(book[0] / mine[0] for mine, book, _ in rounds)
+    packed = median(book[0] / mine[0] for _, book, mine in rounds)
     aggregates = median(book[0] / mine[0] for mine, book in sums)
     sum_us = median(mine[0] for mine, _ in sums) / EVENTS * 1e6
-    wall = median(book[1] / mine[1] for mine, book in rounds)
-    mine_us, book_us = (median(side[0] for side in sides) / EVENTS * 1e6 for sides in zip(*rounds, strict=True))
+    wall = median(book[1] / mine[1] for mine, book, _ in rounds)
+    mine_us, book_us, packed_us = (
+        median(side[0] for side in sides) / EVENTS * 1e6 for sides in zip(*rounds, strict=True)
+    )
     print(
         f"{EVENTS} events from 2 tables x 10 suffixes, us of CPU per event: textbook {book_us:.1f}, ours {mine_us:.1f}"
     )
+    print(f"the same in packs of {PER_REQUEST}, us of CPU per event: ours {packed_us:.1f}")
     print(f"the same by hour and series, us of CPU per event: ours {sum_us:.1f}")
     print(f"newest 100 of 16 suffixes, {sizes / 100:.0f} bytes each: {units} read units in {requests:.0f} requests")
     note(
         query_cpu_textbook_over_ours=cpu,
+        packed_query_cpu_textbook_over_ours=packed,
         query_wall_textbook_over_ours=wall,
         aggregate_cpu_textbook_over_ours=aggregates,
         newest100_read_units_over_minimum=units / (ceil(sizes / 4096) / 2),

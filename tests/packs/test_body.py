@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidetable.exact import canonical_json, decode_json
-from tidetable.ingest.verdicts import _content_id
+from tidetable.ingest.verdicts import _hash_content
 from tidetable.packs import DamagedPack, decode_body, encode_body
 from tidetable.times import from_text
 
@@ -72,8 +72,8 @@ def test_ids_of_every_form_come_back(ids: list[str]) -> None:
 
 def test_ids_that_ingest_derives_take_no_room() -> None:
     rows = [(f"2026-03-05T12:00:{n:02d}.000000Z", "s#é", {"v": n, "text": 'a"b'}) for n in range(50)]
-    derived = [(time, series, _content_id(series, from_text(time), data), data) for time, series, data in rows]
-    timeless = [(time, series, _content_id(series, None, data), data) for time, series, data in rows]
+    derived = [(time, series, _hash_content(series, from_text(time), data), data) for time, series, data in rows]
+    timeless = [(time, series, _hash_content(series, None, data), data) for time, series, data in rows]
     random = [(time, series, f"{n * 7919:032x}", data) for n, (time, series, data) in enumerate(rows)]
     for some in (derived, timeless):
         assert list(decode_body(body(*some)).ids) == [id for _, _, id, _ in some]
@@ -83,7 +83,7 @@ def test_ids_that_ingest_derives_take_no_room() -> None:
 def test_an_id_that_does_not_follow_from_what_is_kept_is_kept_itself() -> None:
     """Ingest derives ids from what was sent: 19.0 is answered as 19."""
     datas = [decode_json(text) for text in ('{"v":18.5}', '{"v":19.0}', '{"v":19.5}')]
-    rows = [(T, "s", _content_id("s", from_text(T), data), data) for data in datas]
+    rows = [(T, "s", _hash_content("s", from_text(T), data), data) for data in datas]
     found = decode_body(body(*rows))
     assert list(found.ids) == [id for _, _, id, _ in rows]
     assert list(found.texts) == ['{"v":18.5}', '{"v":19}', '{"v":19.5}']

@@ -3,8 +3,8 @@
 from tidetable.packs.body import Columns, DamagedPack, decode_body, encode_body
 from tidetable.packs.items import Opened, is_pack, open_item, opened_event, pack_item
 from tidetable.packs.making import Made, PackedItem, make_packs
-from tidetable.packs.names import PackName, address, key_range, parse_address
-from tidetable.packs.walk import Run, Settled, walk
+from tidetable.packs.names import PackName, address, is_address, key_range, parse_address
+from tidetable.packs.walk import Run, Settled, Walk, walk
 
 __all__ = [
     "Columns",
@@ -15,9 +15,11 @@ __all__ = [
     "PackedItem",
     "Run",
     "Settled",
+    "Walk",
     "address",
     "decode_body",
     "encode_body",
+    "is_address",
     "is_pack",
     "key_range",
     "make_packs",

@@ -38,37 +38,92 @@ class Run(NamedTuple):
     problems: Sequence[str] = ()
 
 
-def walk(opened: Iterable[Opened], *, span: int, ascending: bool, low: str = "", high: str = "~") -> Iterator[Run]:
-    """The events with ``low <= place < high`` of one logical partition, each once.
+class Walk:
+    """The events with ``low <= place < high`` of one logical partition, each once, as the items that hold them come.
 
     The items are those of all suffixes, merged in the order of their newest times (of equal ones any may come first), in the
-    walk's direction, and hold everything of ``key_range``. Of several copies of an event the one that was accepted last counts,
-    and of these the one in the pack with the greatest hash. ``span`` is in seconds.
+    walk's direction. ``pass_to`` says how far they have come, ``take`` hands one over, and ``give`` answers what was settled
+    since. Of several copies of an event the one that was accepted last counts, and of these the one in the pack with the
+    greatest hash. ``span`` is in seconds.
     """
-    held: dict[str, Settled] = {}
-    order: list[str] = []
-    problems: list[str] = []
-    for one in opened:
-        if ascending:
-            edge = shifted(one.newest, -span) + _AFTER
-            cut = bisect_left(order, edge)
-            ready, order = order[:cut], order[cut:]
+
+    def __init__(self, *, span: int, ascending: bool, low: str = "", high: str = "~") -> None:
+        self._span = span
+        self._ascending = ascending
+        self._low = low
+        self._high = high
+        self._held: dict[str, Settled] = {}
+        self._order: list[str] = []
+        self._places: list[str] = []
+        self._copies: list[Settled] = []
+        self._problems: list[str] = []
+
+    @property
+    def count(self) -> int:
+        """How many events are settled and not yet given."""
+        return len(self._places)
+
+    @property
+    def unsettled(self) -> int:
+        """How many events are held, because a copy of them may still come."""
+        return len(self._order)
+
+    def pass_to(self, newest: str) -> str:
+        """Settle events, as every item still to come is of this newest time, or beyond it.
+
+        Answers the edge: every event after it is settled, newest first; every event before it, oldest first.
+        """
+        edge = self.edge_of(newest)
+        cut = bisect_left(self._order, edge)
+        if self._ascending:
+            ready, self._order = self._order[:cut], self._order[cut:]
         else:
-            edge = one.newest + _AFTER
-            cut = bisect_left(order, edge)
-            ready, order = order[cut:][::-1], order[:cut]
+            ready, self._order = self._order[cut:][::-1], self._order[:cut]
+        self._settle(ready)
+        return edge
+
+    def edge_of(self, newest: str) -> str:
+        """The place between what is settled and what is not, where items have come to a newest time."""
+        return (shifted(newest, -self._span) if self._ascending else newest) + _AFTER
+
+    def take(self, one: Opened) -> None:
+        """Take an item's events in."""
+        if one.problem is not None:
+            self._problems.append(one.problem)
+        self._order = _take(one, self._held, self._order, self._low, self._high)
+
+    def end(self) -> None:
+        """Settle everything, as no item is still to come."""
+        ready, self._order = self._order if self._ascending else self._order[::-1], []
+        self._settle(ready)
+
+    def give(self) -> Run:
+        """What was settled since the last time."""
+        run = Run(self._places, self._copies, self._problems)
+        self._places, self._copies, self._problems = [], [], []
+        return run
+
+    def _settle(self, ready: Sequence[str]) -> None:
         if ready:
-            yield Run(ready, [held.pop(place) for place in ready], problems)
-            problems = []
+            self._copies += list(map(self._held.pop, ready))
+            self._places += ready
+
+
+def walk(opened: Iterable[Opened], *, span: int, ascending: bool, low: str = "", high: str = "~") -> Iterator[Run]:
+    """The runs of a ``Walk`` over items, which hold everything of ``key_range``; no item is read before it is needed."""
+    walked = Walk(span=span, ascending=ascending, low=low, high=high)
+    for one in opened:
+        edge = walked.pass_to(one.newest)
+        if walked.count:
+            yield walked.give()
         if not ascending and edge <= low:
             # Neither this pack nor any after it holds anything that is wanted.
             break
-        if one.problem is not None:
-            problems.append(one.problem)
-        order = _take(one, held, order, low, high)
-    if order or problems:
-        ready = order if ascending else order[::-1]
-        yield Run(ready, [held[place] for place in ready], problems)
+        walked.take(one)
+    walked.end()
+    run = walked.give()
+    if run.places or run.problems:
+        yield run
 
 
 def _take(one: Opened, held: dict[str, Settled], order: list[str], low: str, high: str) -> list[str]:

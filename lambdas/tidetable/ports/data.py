@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
+from itertools import compress
 from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
@@ -134,6 +135,14 @@ class Columns(NamedTuple):
     def of(cls, items: Sequence[Item]) -> Columns:
         """The columns of items."""
         return cls([item["pk"] for item in items], [item["sk"] for item in items], items)
+
+    def first(self, count: int) -> Columns:
+        """The first of them."""
+        return Columns(*(column[:count] for column in self))
+
+    def where(self, chosen: Sequence[bool]) -> Columns:
+        """Those that are chosen."""
+        return Columns(*(list(compress(column, chosen)) for column in self))
 
     def items(self) -> list[Item]:
         """The items; of a plain event whose content is text the keys and the data."""

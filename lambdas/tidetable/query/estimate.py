@@ -15,7 +15,7 @@ from typing import Any
 from tidetable.keys import WHOLE
 from tidetable.ports import Table
 from tidetable.query.merge import share
-from tidetable.query.model import ArchiveScan, IndexScan, LiveScan, Plan, Query, Scan, list_filters
+from tidetable.query.model import ArchiveScan, IndexScan, LiveScan, PackScan, Plan, Query, Scan, list_filters
 from tidetable.query.scan import AHEAD
 
 # AWS: a read unit is 4 KB, half of it if the read need not be consistent; a page ends at 1 MB.
@@ -23,6 +23,8 @@ _UNIT, _PAGE = 4096, 1024 * 1024
 _USUAL_BYTES = 1024.0
 # AWS: BatchGetItem takes so many keys.
 _KEYS = 100
+# How many events a pack holds nobody has counted. Compressed they take 10 to 50 bytes each (docs/decisions/0050).
+_PACKED_BYTES = 25.0
 # Of how many series a table holds events nobody has counted.
 _SERIES_SHARE = 0.01
 # So many pages are followed one by one; the others are taken to cost as much.
@@ -55,7 +57,7 @@ class Estimate:
     """Read units and requests of a page and of all pages, and how many pages there are.
 
     ``unknown`` are tables and indexes that DynamoDB has not counted yet, ``guessed`` scans of a series or a value whose share
-    nobody has counted.
+    nobody has counted, or of packs, whose events nobody has counted.
     """
 
     page: Spent = field(default_factory=Spent)
@@ -98,7 +100,12 @@ class _Segment:
         if isinstance(self.scan, ArchiveScan):
             # A read of an archive costs no units.
             return 0.0, 1
-        units, requests = _cost(events / self.ranges, self.size, consistent=consistent)
+        each = events / self.ranges
+        if isinstance(self.scan, PackScan) and each and self.table is not None and self.table.item_count:
+            # Packs are read whole, and the events of one are settled by the next.
+            pack = max(self.table.size_bytes / self.table.item_count / self.size, 1.0)
+            each = min((ceil(each / pack) + 1) * pack, max(self.events / self.ranges, each))
+        units, requests = _cost(each, self.size, consistent=consistent)
         more = _cost_of_fetches(self.scan, self.table, shown)
         return self.ranges * units + more[0], self.ranges * requests + more[1]
 
@@ -212,6 +219,8 @@ def _density(scan: Scan, table: Table | None, now: datetime) -> tuple[float, flo
     if table is None or not table.item_count:
         return 0.0, None
     count, size = table.item_count, table.size_bytes
+    if isinstance(scan, PackScan):
+        return size / _PACKED_BYTES * share_of_time * _share_of(scan), _PACKED_BYTES
     if scan.index_name is not None:
         count, size = table.index_sizes.get(scan.index_name, (count, size))
     if not count:
@@ -230,13 +239,17 @@ def _share_of(scan: LiveScan) -> float:
         return len(scan.suffixes) / scan.index.shards
     layout = scan.entry.layout
     if layout.partition_by == "series":
+        if isinstance(scan, PackScan):
+            return min(len(scan.partitions) * _SERIES_SHARE, 1.0)
         series = len({keys.pk.rpartition("#")[0] for keys in scan.series_ranges}) or 1
         return min(series * _SERIES_SHARE, 1.0)
-    return len(scan.suffixes) / layout.shards
+    return 1.0 if isinstance(scan, PackScan) else len(scan.suffixes) / layout.shards
 
 
 def _is_guess(scan: Scan) -> bool:
-    """Whether a scan is of some series, or of some values of an index."""
+    """Whether a scan is of some series, of some values of an index, or of packs."""
+    if isinstance(scan, PackScan):
+        return True
     if isinstance(scan, IndexScan):
         return scan.index.partition_by != WHOLE
     return not isinstance(scan, ArchiveScan) and scan.entry.layout.partition_by == "series"

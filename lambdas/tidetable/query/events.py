@@ -30,7 +30,7 @@ def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remai
         return Events(
             rows=page.rows,
             next=None if position is None else reader.seal.seal(query.cursor(position)),
-            gaps=visible_gaps([*plan.gaps, *scanner.missing.values()], now),
+            gaps=visible_gaps([*plan.gaps, *scanner.missing.values(), *scanner.damaged.values()], now),
             cost=scanner.cost,
             sources=scanner.sources,
             fields=query.projection.fields,

@@ -12,7 +12,7 @@ import msgspec
 from tidetable.conditions import Condition, Names
 from tidetable.ports import Pools, Table, Tables
 from tidetable.query.estimate import Estimate, estimate
-from tidetable.query.model import ArchiveScan, Gap, IndexScan, Plan, Query, Scan, list_filters, list_gaps
+from tidetable.query.model import ArchiveScan, Gap, IndexScan, PackScan, Plan, Query, Scan, list_filters, list_gaps
 from tidetable.query.scan import AHEAD
 from tidetable.times import to_text
 
@@ -53,7 +53,10 @@ def explain_plan(
 def show_plan(
     query: dict[str, Any], scans: Iterable[tuple[Scan, list[str]]], gaps: Sequence[Gap], estimated: Estimate
 ) -> dict[str, Any]:
-    """A plan: its scans, each with the filters applied after reading, and what they are estimated to cost."""
+    """A plan: its scans, each with the filters applied after reading, and what they are estimated to cost.
+
+    A scan that ``unpacks`` applies its filters to the events of whole packs, when those are unpacked.
+    """
     coming = iter(scans)
     return {
         "query": query,
@@ -88,4 +91,5 @@ def _show_scan(scan: Scan, filters: list[str]) -> dict[str, Any]:
         "ranges": scan.count or 1,
         "filtered_by": filters,
         "fetches": isinstance(scan, IndexScan) and scan.fetches,
+        "unpacks": isinstance(scan, PackScan),
     }

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.errors import InvalidRef, TableMissing
 from tidetable.events import Item
-from tidetable.keys import Key, Ref
+from tidetable.keys import Key, Packing, Ref
 from tidetable.large.forms import earlier_keys
-from tidetable.ports import ArchiveRange
+from tidetable.packs import is_address, key_range, parse_address
+from tidetable.ports import ArchiveRange, KeyRange, Page, RangeRead
 from tidetable.problems import refuse
 from tidetable.query.hydrate import complete_rows, take_earlier
-from tidetable.query.model import Projection, Reader
+from tidetable.query.model import PackScan, Projection, Reader
 from tidetable.query.page import MAX_PAGE_BYTES
 from tidetable.query.parse import parse_consistent, parse_projection, refuse_versions, single
 from tidetable.query.plan import read_planned
 from tidetable.query.rows import Row, rows_of_archive, show_rows, version_of
+from tidetable.query.settle import Found, find_first, find_in, first_pack_reads
 from tidetable.times import from_text
 
 KNOWN = frozenset({"fields", "versions", "version", "consistent"})
 # So many earlier versions are read for one answer.
 MAX_VERSIONS = 1_000
 _MOST_DIGITS = 9
+# Times are whole microseconds.
+_MOMENT = timedelta(microseconds=1)
 
 
 def get_event(
@@ -80,6 +85,8 @@ def _read(
 ) -> Row | None:
     if not entry.live:
         return _read_archive(entry, ref, reader, projection, version)
+    if entry.layout.pack is not None:
+        return _read_packed(entry, ref, entry.layout.pack, reader, projection, consistent=consistent)
     store = reader.store
     item = store.get_many(entry.table, [ref.key]).get(ref.key) if consistent else store.get(entry.table, ref.key)
     if item is None:
@@ -100,6 +107,65 @@ def _read(
     return row
 
 
+def _read_packed(
+    entry: Entry, ref: Ref, packing: Packing, reader: Reader, projection: Projection, *, consistent: bool
+) -> Row | None:
+    """An event of a table with packs: by one GetItem if the pack of the ref is there and holds it.
+
+    Otherwise, and if it must be the copy that counts, it is looked for where any copy can be: a restored table has other packs.
+    """
+    layout, store, compressor = entry.layout, reader.store, reader.unpacker.compressor
+    names = _names(entry, ref)
+    if names is None:
+        return None
+    (time, series, id), damaged = names, False
+    try:
+        key = parse_address(ref.key.pk) if is_address(ref.key.pk) else ref.key
+    except InvalidRef as error:
+        raise refuse(400, "bad_ref", str(error)) from error
+    place = layout.sort_key(time, series, id)
+    if not consistent:
+        item = store.get(entry.table, key)
+        found = Found(None, damaged=False) if item is None else find_in(item, place, layout, compressor)
+        if found.item is not None:
+            return _whole(found.item, entry, reader, projection)
+        damaged = found.damaged
+    keys = KeyRange(entry.table, "", *key_range(time, time + _MOMENT, packing.span))
+    scan = PackScan(
+        entry=entry,
+        start=time,
+        end=time + _MOMENT,
+        keys=keys,
+        partitions=[layout.logical(time, series)],
+        low=place,
+        high=f"{place}\0",
+    )
+
+    def fetch(reads: Sequence[RangeRead]) -> Sequence[Page]:
+        pages = store.query_many(reads, ascending=False, consistent=consistent)
+        there = [page for page in pages if page is not None]
+        if len(there) < len(pages):
+            raise TableMissing(entry.table)
+        return there
+
+    reads = first_pack_reads(scan, 1)
+    found = find_first(scan, reads, fetch(reads), fetch, compressor)
+    if found.item is not None:
+        return _whole(found.item, entry, reader, projection)
+    if damaged or found.damaged:
+        return Row(entry, {"pk": ref.key.pk, "sk": place, "data": {}}, incomplete=True)
+    return None
+
+
+def _names(entry: Entry, ref: Ref) -> tuple[datetime, str, str] | None:
+    """The time, series and id that a ref says; None if no event has such a key."""
+    try:
+        time, series, id = entry.layout.names(ref.key.pk, ref.key.sk)
+        return from_text(time), series, id
+    except ValueError:
+        return None
+
+
 def _whole(item: Item, entry: Entry, reader: Reader, projection: Projection) -> Row:
     """The row of an item with all of its data."""
     row = Row.of(reader.unpacker.inflate_or_keep(item), entry, projection)
@@ -117,16 +183,17 @@ def _read_earlier(row: Row, keys: Sequence[Key], reader: Reader, projection: Pro
 def _read_archive(entry: Entry, ref: Ref, reader: Reader, projection: Projection, version: int | None) -> Row | None:
     if entry.archived is None:
         return None
-    try:
-        time, series, id = entry.layout.names(ref.key.pk, ref.key.sk)
-        sort_key = entry.layout.across(None).sort_key(from_text(time), series, id)
-    except ValueError:
-        return None  # no event has such a key
+    names = _names(entry, ref)
+    if names is None:
+        return None
+    sort_key = entry.layout.across(None).sort_key(*names)
     versions = entry.layout.versioned and (projection.versions or version is not None)
     keys = ArchiveRange(entry.archived.manifest, sort_key, sort_key, versions=versions, version=version)
     page = reader.archive.read(keys, limit=100, ascending=True)
     rows = rows_of_archive(page.events, page.versions, entry)
-    row = next((row for row in rows if (row.item["pk"], row.item["sk"]) == ref.key), None)
+    # The ref of an event that was in a pack names that pack.
+    packed = entry.layout.pack is not None
+    row = next((row for row in rows if (row.item["pk"], row.item["sk"]) == ref.key or packed), None)
     if row is None or (version is not None and _number(row) != version):
         return None
     if not projection.versions:

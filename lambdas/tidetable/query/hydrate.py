@@ -15,7 +15,7 @@ from tidetable.large import Unpacker
 from tidetable.large.forms import earlier_keys
 from tidetable.large.whole import grouped
 from tidetable.ports import Columns, EventStore
-from tidetable.query.model import Cost, IndexScan, LiveScan, Projection
+from tidetable.query.model import Cost, IndexScan, LiveScan, PackScan, Projection
 from tidetable.query.page import Room
 from tidetable.query.rows import Row
 
@@ -52,6 +52,22 @@ def match_conditions(columns: Columns, scan: LiveScan, unpacker: Unpacker, field
         groups = grouped(items, cold=False)
         return Columns.of([item for group in groups for item in _match_packed(group, scan, unpacker, fields)])
     return Columns.of([item for item in items if _meets(scan, item)])
+
+
+def match_unpacked(columns: Columns, scan: PackScan, unpacker: Unpacker, fields: Sequence[str] = ()) -> Columns:
+    """The events out of packs that meet the scan's conditions, as items if ``fields`` of their data are needed.
+
+    DynamoDB has filtered none of them. An event that is an item of its own may have its data elsewhere.
+    """
+    if not (scan.conditions or fields):
+        return match_conditions(columns, scan, unpacker)
+    items = columns.items()
+    if any("out" in item or "z" in item for item in items):
+        groups = grouped(items, cold=False)
+        return Columns.of([item for group in groups for item in _match_packed(group, scan, unpacker, fields)])
+    if fields:
+        return Columns.of([item for item in items if _meets(scan, item)])
+    return columns.where([_meets(scan, item) for item in items])
 
 
 def _match_packed(items: Sequence[Item], scan: LiveScan, unpacker: Unpacker, fields: Sequence[str]) -> Iterator[Item]:

@@ -10,15 +10,18 @@ from typing import Any
 from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.errors import TableMissing
+from tidetable.events import Item
 from tidetable.keys import MAX_NAME_BYTES
+from tidetable.packs import key_range
 from tidetable.periods import containing
-from tidetable.ports import KeyRange, RangeRead
+from tidetable.ports import Columns, KeyRange, Page, RangeRead
 from tidetable.problems import refuse
 from tidetable.query.hydrate import complete_rows
-from tidetable.query.model import RESERVE, Cost, Projection, Reader, Remaining
+from tidetable.query.model import RESERVE, Cost, PackScan, Projection, Reader, Remaining
 from tidetable.query.page import MAX_PAGE_BYTES
 from tidetable.query.parse import parse_consistent, parse_projection, single
 from tidetable.query.rows import Row, show_rows
+from tidetable.query.settle import count_events, find_first, first_pack_reads
 from tidetable.times import to_text
 
 KNOWN = ("series", "fields", "consistent")
@@ -27,10 +30,14 @@ MAX_SERIES = 100
 
 @dataclass(slots=True)
 class Latest:
-    """The latest events, by series; tables were searched back to ``searched``, None if there is no table."""
+    """The latest events, by series; tables were searched back to ``searched``, None if there is no table.
+
+    Of the series in ``damaged`` a damaged pack was met, which may have held a later event.
+    """
 
     series: Sequence[str]
     found: dict[str, dict[str, Any]] = field(default_factory=dict)
+    damaged: set[str] = field(default_factory=set)
     searched: datetime | None = None
     cost: Cost = field(default_factory=Cost)
     size: int = 0
@@ -38,7 +45,10 @@ class Latest:
     def document(self) -> dict[str, Any]:
         """The answer's body, in the order of the series asked for."""
         return {
-            "latest": [{"series": name, "event": self.found.get(name)} for name in self.series],
+            "latest": [
+                {"series": name, "event": self.found.get(name)} | ({"incomplete": True} if name in self.damaged else {})
+                for name in self.series
+            ],
             "searched_back_to": None if self.searched is None else to_text(self.searched),
         }
 
@@ -97,7 +107,22 @@ def _series(parameters: Mapping[str, Sequence[str]]) -> list[str]:
 def _search(
     entry: Entry, names: Sequence[str], latest: Latest, projection: Projection, reader: Reader, *, consistent: bool
 ) -> list[Row]:
-    """The latest events that a period has of some series: one item of each suffix is read, all at once."""
+    """The latest events that a period has of some series."""
+    find = _find if entry.layout.pack is None else _find_packed
+    items = find(entry, names, latest, reader, consistent=consistent)
+    rows = [Row.of(reader.unpacker.inflate_or_keep(item), entry, projection) for item in items]
+    latest.size += sum(row.size(projection) for row in rows)
+    if latest.size > MAX_PAGE_BYTES:
+        raise refuse(422, "too_much", "these events are more than an answer holds: ask for fewer series, or fields")
+    try:
+        complete_rows(rows, reader.unpacker, projection)
+    except TableMissing:
+        return []
+    return rows
+
+
+def _find(entry: Entry, names: Sequence[str], latest: Latest, reader: Reader, *, consistent: bool) -> list[Item]:
+    """The latest items of some series: one of each suffix is read, all at once."""
     layout, period = entry.layout, entry.period
     low, high = layout.edge(period.start), layout.edge(period.end)
     ranges = [
@@ -113,12 +138,44 @@ def _search(
         for item in () if page is None else page.items:
             if name not in best or item["sk"] > best[name]["sk"]:
                 best[name] = item
-    rows = [Row.of(reader.unpacker.inflate_or_keep(item), entry, projection) for item in best.values()]
-    latest.size += sum(row.size(projection) for row in rows)
-    if latest.size > MAX_PAGE_BYTES:
-        raise refuse(422, "too_much", "these events are more than an answer holds: ask for fewer series, or fields")
-    try:
-        complete_rows(rows, reader.unpacker, projection)
-    except TableMissing:
-        return []
-    return rows
+    return list(best.values())
+
+
+def _find_packed(
+    entry: Entry, names: Sequence[str], latest: Latest, reader: Reader, *, consistent: bool
+) -> Iterator[Item]:
+    """The latest events of some series out of packs: the newest packs of each suffix are read, all at once."""
+    layout, period = entry.layout, entry.period
+    assert layout.pack is not None  # noqa: S101 - other layouts are searched by their items
+    keys = KeyRange(entry.table, "", *key_range(period.start, period.end, layout.pack.span))
+    low, high = layout.edge(period.start), layout.edge(period.end)
+    scans = [
+        PackScan(
+            entry=entry,
+            start=period.start,
+            end=period.end,
+            keys=keys,
+            partitions=[layout.logical(period.start, name)],
+            low=low,
+            high=high,
+        )
+        for name in names
+    ]
+
+    def fetch(reads: Sequence[RangeRead]) -> list[Page]:
+        pages: list[Page] = []
+        for page in reader.store.query_many(reads, ascending=False, consistent=consistent):
+            latest.cost.add_page(page)
+            # A table that goes at this moment takes its events with it.
+            pages.append(Page(Columns((), (), ()), more=False) if page is None else page)
+            latest.cost.read += count_events(pages[-1]) - pages[-1].read
+        return pages
+
+    reads = [first_pack_reads(scan, 1) for scan in scans]
+    pages = iter(fetch([read for some in reads for read in some]))
+    for name, scan, some in zip(names, scans, reads, strict=True):
+        found = find_first(scan, some, [next(pages) for _ in some], fetch, reader.unpacker.compressor)
+        if found.damaged:
+            latest.damaged.add(name)
+        if found.item is not None:
+            yield found.item

@@ -110,8 +110,13 @@ def merge_ranges(
     *,
     ascending: bool,
     of_series: bool = False,
+    next_limit: Callable[[int, int, int], int] | None = None,
 ) -> Iterator[Merged]:
-    """The items of some ranges in order, some at a time, from their first pages on; more is read only when those are used up."""
+    """The items of some ranges in order, some at a time, from their first pages on; more is read only when those are used up.
+
+    ``next_limit`` says how many items to read next of a range: by how many were read last, how many wait, and how many ranges are
+    read. Without it that follows from ``wanted``.
+    """
     ranges = [
         _Range(keys, keys.index.sk if keys.index is not None and not of_series else "sk", limit, of_series)
         for keys, limit in reads
@@ -130,7 +135,10 @@ def merge_ranges(
         due = [reading for reading in unread if not reading.waiting]
         held = sum(len(reading.waiting) for reading in ranges)
         for reading in due:
-            reading.limit = _next_limit(reading.limit, wanted, held, len(due))
+            if next_limit is None:
+                reading.limit = _next_limit(reading.limit, wanted, held, len(due))
+            else:
+                reading.limit = next_limit(reading.limit, held, len(due))
         following = fetch([RangeRead(reading.keys, reading.limit) for reading in due])
         for reading, page in zip(due, following, strict=True):
             reading.take(page)

@@ -110,7 +110,7 @@ class Query(msgspec.Struct, frozen=True, array_like=True, tag="events"):
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A part of the range for which there is no table, yet or any more."""
+    """A part of the range for which there is no table, yet or any more, or in which a pack is damaged."""
 
     start: datetime
     end: datetime
@@ -247,7 +247,49 @@ class ArchiveScan(_Scan):
         return ANY
 
 
-LiveScan = TableScan | IndexScan
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackScan(_Scan):
+    """A period's table of packs: one key range per suffix and logical partition, all shaped like ``keys``, which bounds packs.
+
+    ``low <= place < high`` bounds the events in them, whose places say the series where the partitions are several series. No
+    suffix can be left out: a pack's follows from all of its events.
+    """
+
+    keys: KeyRange
+    partitions: Sequence[str]
+    low: str
+    high: str
+
+    @property
+    def source(self) -> Source:
+        return "table"
+
+    @property
+    def index_name(self) -> str | None:
+        return None
+
+    @property
+    def span(self) -> int:
+        """The longest time between the events of a pack, in seconds."""
+        assert self.entry.layout.pack is not None  # noqa: S101 - the planner makes this scan of no other layout
+        return self.entry.layout.pack.span
+
+    @property
+    def count(self) -> int:
+        """How many ranges there are."""
+        return len(self.partitions) * self.entry.layout.shards
+
+    @property
+    def ranges(self) -> list[KeyRange]:
+        """The key ranges, made anew."""
+        return _ranges_of(self.keys, self.partitions, range(self.entry.layout.shards))
+
+    def names_left(self, query: Query) -> Names:
+        """The conditions on names that the key ranges do not imply."""
+        return query.names._replace(series=()) if self.entry.layout.partition_by == "series" else query.names
+
+
+LiveScan = TableScan | IndexScan | PackScan
 Scan = LiveScan | ArchiveScan
 
 

@@ -10,14 +10,28 @@ from typing import TypeVar
 from tidetable.catalog import Entry
 from tidetable.conditions import Condition
 from tidetable.errors import TableMissing
-from tidetable.keys import Index, Layout
+from tidetable.keys import Index, Layout, Packing, escape
+from tidetable.packs import key_range
 from tidetable.ports import ArchiveRange, CatalogReader, KeyRange
 from tidetable.query.access import Access, access_to
-from tidetable.query.model import ArchiveScan, Gap, IndexScan, Plan, Projection, Query, Scan, TableScan, sort_key_of
+from tidetable.query.model import (
+    ArchiveScan,
+    Gap,
+    IndexScan,
+    PackScan,
+    Plan,
+    Projection,
+    Query,
+    Scan,
+    TableScan,
+    sort_key_of,
+)
 from tidetable.query.spread import spread_over_series, suffixes_of, suffixes_of_hashes
 from tidetable.times import to_text
 
 _Answer = TypeVar("_Answer")
+# Times are whole microseconds.
+_MOMENT = timedelta(microseconds=1)
 
 
 def read_planned(
@@ -104,7 +118,11 @@ def _scans_of(query: Query, access: Access | None, entry: Entry, start: datetime
             yield _index_scan(query, access, access.index, entry, start, end)
     elif access is not None:
         for first, last in _slices(query, layout, start, end):
-            if _ahead(first, last, query):
+            if not _ahead(first, last, query):
+                continue
+            if layout.pack is not None:
+                yield _pack_scan(query, access, layout.pack, entry, first, last)
+            else:
                 low, high, after = _edges(query, layout, first, last)
                 keys = KeyRange(entry.table, "", low, high, after, access.index, access.conditions)
                 scan = TableScan(entry=entry, start=first, end=last, conditions=access.conditions, keys=keys)
@@ -124,6 +142,33 @@ def _slices(query: Query, layout: Layout, start: datetime, end: datetime) -> Ite
     count = -(-(end - first) // size)
     for number in range(count) if query.ascending else range(count - 1, -1, -1):
         yield max(start, first + number * size), min(end, first + (number + 1) * size)
+
+
+def _pack_scan(
+    query: Query, access: Access, packing: Packing, entry: Entry, start: datetime, end: datetime
+) -> PackScan:
+    """Both bounds of a table of packs: of the packs that may hold an event, and of the events that lie ahead."""
+    layout, after = entry.layout, query.after
+    low, high = layout.edge(start), layout.edge(end)
+    first, last = start, end
+    if after is not None:
+        place = sort_key_of(after, layout.across(query.series))
+        if query.ascending and place >= low:
+            # Behind the place itself. A bare instant is before every event of its time.
+            low, first = f"{place}\0" if after.id else place, after.time
+        elif not query.ascending and place < high:
+            high, last = place, after.time + _MOMENT
+    by_series = layout.partition_by == "series"
+    return PackScan(
+        entry=entry,
+        start=start,
+        end=end,
+        conditions=access.conditions,
+        keys=KeyRange(entry.table, "", *key_range(first, last, packing.span)),
+        partitions=[escape(series) for series in query.names.series] if by_series else [layout.logical(start, "")],
+        low=low,
+        high=high,
+    )
 
 
 def _index_scan(query: Query, access: Access, index: Index, entry: Entry, start: datetime, end: datetime) -> IndexScan:

@@ -12,9 +12,10 @@ from typing import NamedTuple
 from tidetable.catalog import Entry
 from tidetable.conditions import ANY
 from tidetable.errors import ArchiveBusy, TableMissing
+from tidetable.events import Item
 from tidetable.ports import ArchivePage, ArchiveRange, Columns, Page, RangeRead
 from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
-from tidetable.query.hydrate import match_conditions, read_base_items
+from tidetable.query.hydrate import match_conditions, match_unpacked, read_base_items
 from tidetable.query.merge import Placed, Wanted, columns_of, first_reads, merge_ranges
 from tidetable.query.model import (
     RESERVE,
@@ -23,12 +24,15 @@ from tidetable.query.model import (
     Gap,
     IndexScan,
     LiveScan,
+    PackScan,
     Position,
     Query,
     Reader,
     Remaining,
     Scan,
+    TableScan,
 )
+from tidetable.query.settle import PackWalk, count_events, first_pack_reads, gap_of_damaged
 
 # So many scans are begun at once, at the most.
 AHEAD = 8
@@ -76,7 +80,8 @@ class Scanner:
     """One pass over the scans of a plan.
 
     ``wanted`` is how many events are still wanted, ``fields`` what of their data is needed (all, if none are named).
-    ``forgiving``: a table that is missing is a gap, noted in ``missing``, and no TableMissing.
+    ``forgiving``: a table that is missing is a gap, noted in ``missing``, and no TableMissing. A damaged pack is a gap in any
+    case, noted in ``damaged``.
     """
 
     def __init__(
@@ -97,6 +102,7 @@ class Scanner:
         self._entries: dict[str, Entry] = {}
         self.wanted = Wanted(wanted, filtered=False)
         self.missing: dict[str, Gap] = {}
+        self.damaged: dict[tuple[str, str, str], Gap] = {}
         self.cost = Cost()
         self.sources: list[Scan] = []
 
@@ -128,7 +134,9 @@ class Scanner:
                     return
                 number += 1
                 self.sources.append(scan)
-                if not isinstance(current.scan, ArchiveScan):
+                if isinstance(current.scan, PackScan):
+                    yield from self._read_packs(current.scan, current)
+                elif not isinstance(current.scan, ArchiveScan):
                     yield from self._read_live(current.scan, current)
                 elif first is not None:
                     yield from self._read_archive(current.scan, first, pool)
@@ -144,12 +152,24 @@ class Scanner:
             for number, scan in enumerate(scans)
             if isinstance(scan, ArchiveScan)
         }
-        reads = [[] if isinstance(scan, ArchiveScan) else first_reads(scan.ranges, self.wanted.count) for scan in scans]
-        pages = iter(self._fetch([read for some in reads for read in some]))
+        reads = [_first_reads(scan, self.wanted.count) for scan in scans]
+        kinds = [isinstance(scan, PackScan) for scan in scans]
+        pages = {
+            kind: iter(
+                self._fetch(
+                    [read for some, its in zip(reads, kinds, strict=True) if its is kind for read in some], packs=kind
+                )
+            )
+            for kind in (False, True)
+        }
         for number, scan in enumerate(scans):
-            yield _Begun(scan, reads[number], [next(pages) for _ in reads[number]], archived.get(number))
+            some = [next(pages[kinds[number]]) for _ in reads[number]]
+            yield _Begun(scan, reads[number], some, archived.get(number))
 
-    def _fetch(self, reads: Sequence[RangeRead]) -> list[Page]:
+    def _fetch_packs(self, reads: Sequence[RangeRead]) -> list[Page]:
+        return self._fetch(reads, packs=True)
+
+    def _fetch(self, reads: Sequence[RangeRead], *, packs: bool = False) -> list[Page]:
         """The pages of some ranges; empty ones of a table that is missing, if that is forgiven."""
         if not reads:
             return []
@@ -158,8 +178,9 @@ class Scanner:
             reads,
             ascending=query.ascending,
             consistent=query.consistent,
-            texts=query.projection.as_stored and not self._fields,
-            fields=self._fields,
+            # DynamoDB cannot see into a pack.
+            texts=query.projection.as_stored and not self._fields and not packs,
+            fields=() if packs else self._fields,
         )
         pages: list[Page] = []
         for read, page in zip(reads, found, strict=True):
@@ -170,10 +191,34 @@ class Scanner:
                     raise TableMissing(table)
                 self.missing[table] = Gap.of_missing(self._entries[table], query.start, query.end)
                 page = Page(Columns((), (), ()), more=False)
+            if packs:
+                self.cost.read += count_events(page) - page.read
             pages.append(page)
         return pages
 
-    def _read_live(self, scan: LiveScan, begun: _Begun) -> Iterator[LiveBatch]:
+    def _read_packs(self, scan: PackScan, begun: _Begun) -> Iterator[LiveBatch]:
+        """The events of packs. What DynamoDB would filter by is looked at here, when they are unpacked."""
+        if not begun.reads:
+            return
+        query, wanted, unpacker = self._query, self.wanted, self._reader.unpacker
+        names, names_of = scan.names_left(query), scan.entry.layout.names
+        wanted.filtered = names != ANY or bool(scan.conditions)
+
+        def note_damaged(item: Item) -> None:
+            gap = gap_of_damaged(scan, item)
+            if gap is not None:
+                self.damaged[scan.entry.table, item["pk"], item["sk"]] = gap
+
+        walk = PackWalk(scan, unpacker.compressor, wanted, note_damaged, ascending=query.ascending)
+        for columns, reached in walk.read(begun.reads, begun.pages, self._fetch_packs):
+            if names != ANY:
+                columns = columns.where([names.hold(*names_of(*key)[1:]) for key in zip(*columns[:2], strict=True)])
+            columns = match_unpacked(columns, scan, unpacker, self._fields)
+            if not query.projection.as_stored:
+                columns = Columns.of(columns.items())
+            yield LiveBatch(scan, columns, reached)
+
+    def _read_live(self, scan: TableScan | IndexScan, begun: _Begun) -> Iterator[LiveBatch]:
         if not begun.reads:
             return
         query, wanted = self._query, self.wanted
@@ -198,7 +243,7 @@ class Scanner:
                     yield self._hydrate(scan, some, scan.position_of(some[-1][0], query.series))
             yield self._hydrate(scan, entries, None if edge is None else scan.position_of(edge, query.series))
 
-    def _hydrate(self, scan: LiveScan, entries: Sequence[Placed], reached: Position | None) -> LiveBatch:
+    def _hydrate(self, scan: TableScan | IndexScan, entries: Sequence[Placed], reached: Position | None) -> LiveBatch:
         """A batch of the events that meet all conditions, with what the index lacks."""
         columns = columns_of(entries)
         if isinstance(scan, IndexScan) and scan.fetches:
@@ -227,3 +272,10 @@ class Scanner:
             self.cost.requests += 1
             self.cost.read += len(page.events)
             yield ArchiveBatch(scan, page, position if page.more else None)
+
+
+def _first_reads(scan: Scan, wanted: int) -> list[RangeRead]:
+    """The reads of the first page of each of a scan's ranges; an archive has none."""
+    if isinstance(scan, ArchiveScan):
+        return []
+    return first_pack_reads(scan, wanted) if isinstance(scan, PackScan) else first_reads(scan.ranges, wanted)

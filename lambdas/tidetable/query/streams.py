@@ -36,4 +36,5 @@ def describe_layout(layout: Layout) -> Mapping[str, Any]:
         "bucket_seconds": layout.bucket or None,
         "shards": layout.shards,
         "shard_by": layout.shard_by,
+        "pack": None if layout.pack is None else {"span_seconds": layout.pack.span, "max_bytes": layout.pack.max_bytes},
     }

@@ -93,7 +93,7 @@ def find_aggregate(
         return Aggregate(
             rows=run.result,
             next=None if run.stopped is None else reader.seal.seal(aggregation.cursor(run.stopped)),
-            gaps=visible_gaps([*plan.gaps, *scanner.missing.values()], now),
+            gaps=visible_gaps([*plan.gaps, *scanner.missing.values(), *scanner.damaged.values()], now),
             cost=scanner.cost,
             sources=scanner.sources,
             aggregation=aggregation,

@@ -1,0 +1,207 @@
+"""Events out of packs: the ranges of a scan are read side by side, and walked as far as all of them have been read.
+
+This is the one place of the read side that opens packs. docs/decisions/0050 says when an event is settled, 0053 how much is read.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from math import ceil
+from typing import Any, NamedTuple
+
+from tidetable.events import Item
+from tidetable.keys import Layout
+from tidetable.packs import Opened, Walk, is_pack, open_item
+from tidetable.ports import Columns, Compressor, Page, RangeRead
+from tidetable.query.merge import Fetch, Wanted, merge_ranges, share
+from tidetable.query.model import Gap, PackScan, Position
+from tidetable.times import from_text, to_text
+
+DAMAGED = "damaged pack"
+# Before the first page nobody knows how many events a pack holds. A request has 1,000 at the most unless it is configured
+# otherwise, and two packs are the least that settle the events of the first.
+_EVENTS_PER_PACK, _LEAST = 1_000, 2
+_TIME = 27
+_MOMENT = timedelta(microseconds=1)
+
+
+class SettledPage(NamedTuple):
+    """Some events of a scan, in order. ``reached`` is the position up to which all are settled, None at the scan's end."""
+
+    columns: Columns
+    reached: Position | None
+
+
+def first_pack_reads(scan: PackScan, wanted: int) -> list[RangeRead]:
+    """The reads of the first page of each range: few packs, as one may hold all that is wanted."""
+    limit = max(_LEAST, share(ceil(wanted / _EVENTS_PER_PACK), max(scan.count, 1)))
+    return [RangeRead(keys, limit) for keys in scan.ranges]
+
+
+def count_events(page: Page) -> int:
+    """How many events the items of a page hold."""
+    return sum(int(item.get("n", 1)) if isinstance(item, dict) else 1 for item in page.columns.contents)
+
+
+def gap_of_damaged(scan: PackScan, item: Item) -> Gap | None:
+    """The part of a scan's time of which a damaged pack may have held events; None if it held none of it."""
+    newest, text = from_text(item["sk"][:_TIME]), str(item.get("oldest"))
+    try:
+        oldest = from_text(text if text.endswith("Z") else "")
+    except ValueError:
+        oldest = newest - timedelta(seconds=scan.span)
+    start, end = max(oldest, scan.start), min(newest + _MOMENT, scan.end)
+    return Gap(start, end, DAMAGED) if start < end else None
+
+
+class PackWalk:
+    """One pass over a scan's packs. No pack is opened before it is needed, and no page is read while what was read suffices.
+
+    ``tell_damaged`` is called with each damaged pack that may have held events of the scan.
+    """
+
+    def __init__(
+        self,
+        scan: PackScan,
+        compressor: Compressor,
+        wanted: Wanted,
+        tell_damaged: Callable[[Item], None],
+        *,
+        ascending: bool,
+    ) -> None:
+        self._scan = scan
+        self._compressor = compressor
+        self._wanted = wanted
+        self._tell_damaged = tell_damaged
+        self._ascending = ascending
+        # Several series are walked as one, in the order that their events have together.
+        self._of_series = len(scan.partitions) > 1
+        self._layout = scan.entry.layout.across(None if self._of_series else "")
+        self._walk = Walk(span=scan.span, ascending=ascending, low=scan.low, high=scan.high)
+        self._reached = scan.low if ascending else scan.high
+        self._packs = self._events = 0
+        self._stuck = False
+
+    def read(self, reads: Sequence[RangeRead], pages: Sequence[Page], fetch: Fetch) -> Iterator[SettledPage]:
+        """The events in order, each as it was accepted last, some at a time, from the first pages of the ranges on.
+
+        No event is answered while a suffix that may hold another copy of it has not been read as far as that.
+        """
+
+        def fetch_more(due: Sequence[RangeRead]) -> Sequence[Page]:
+            return self._counted(fetch(due))
+
+        walked = self._walk
+        merged = merge_ranges(
+            reads,
+            self._counted(pages),
+            fetch_more,
+            self._wanted,
+            ascending=self._ascending,
+            next_limit=self._next_limit,
+        )
+        for entries, edge in merged:
+            self._stuck = True
+            for sk, _, _, item in entries:
+                border = walked.pass_to(sk[:_TIME])
+                if walked.count >= self._wanted.count:
+                    yield self._give(border)
+                self._open(item)
+            if edge is None:
+                break
+            border = walked.pass_to(edge[:_TIME])
+            if self._goes_on(border):
+                yield self._give(border)
+        walked.end()
+        yield SettledPage(self._columns(), None)
+
+    def _counted(self, pages: Sequence[Page]) -> Sequence[Page]:
+        """Pages, of which is noted how many events their packs hold."""
+        self._packs += sum(len(page.columns.sks) for page in pages)
+        self._events += sum(map(count_events, pages))
+        return pages
+
+    def _next_limit(self, before: int, held: int, ranges: int) -> int:
+        """So many packs as hold what is still wanted, by those that were read, and the one that settles the last.
+
+        With a filter, and where nothing could be settled (the walk is within ``span`` of its beginning), twice as many each time.
+        """
+        if self._wanted.filtered or self._stuck:
+            return 2 * before
+        left = max(self._wanted.count - self._walk.count - self._walk.unsettled, 1)
+        packs = ceil(left * self._packs / max(self._events, 1)) + 1
+        return share(max(packs - held, _LEAST), ranges)
+
+    def _open(self, item: Any) -> None:
+        """Take an item's events in, if it may hold any that are wanted."""
+        newest = item["sk"][:_TIME]
+        scan = self._scan
+        if is_pack(item) and (str(item.get("oldest", "")) + "#" >= scan.high or newest + "$" <= scan.low):
+            return
+        opened = open_item(item, self._layout, self._compressor)
+        if opened.problem is not None:
+            self._tell_damaged(item)
+        elif self._of_series and not opened.hash:
+            opened = _across(opened)
+        self._walk.take(opened)
+
+    def _goes_on(self, border: str) -> bool:
+        """Whether the walk is further than it was at the last page."""
+        reached = _reached_text(border)
+        return reached > self._reached if self._ascending else reached < self._reached
+
+    def _give(self, border: str) -> SettledPage:
+        self._stuck = False
+        self._reached = _reached_text(border)
+        return SettledPage(self._columns(), Position(from_text(self._reached)))
+
+    def _columns(self) -> Columns:
+        """What is settled, as the columns of plain items: in place of a partition key there is the address of the pack."""
+        run = self._walk.give()
+        places: Sequence[str] = run.places
+        if self._of_series:
+            places = [f"{place[:_TIME]}{place[place.rindex('#') :]}" for place in places]
+        return Columns([copy.address for copy in run.copies], places, [copy.value for copy in run.copies])
+
+
+class Found(NamedTuple):
+    """The first event of a scan, as an item, if there is one; ``damaged`` says that a damaged pack may have held another."""
+
+    item: Item | None
+    damaged: bool
+
+
+def find_first(
+    scan: PackScan, reads: Sequence[RangeRead], pages: Sequence[Page], fetch: Fetch, compressor: Compressor
+) -> Found:
+    """The newest event of a scan, settled; ``reads`` are those of ``first_pack_reads``, and ``pages`` what they gave."""
+    damaged: list[Item] = []
+    walk = PackWalk(scan, compressor, Wanted(1, filtered=False), damaged.append, ascending=False)
+    for columns, _ in walk.read(reads, pages, fetch):
+        if columns.sks:
+            return Found(columns.first(1).items()[0], bool(damaged))
+    return Found(None, bool(damaged))
+
+
+def find_in(item: Item, place: str, layout: Layout, compressor: Compressor) -> Found:
+    """An event of the pack that its ref names, as an item; ``place`` is its sort key."""
+    opened = open_item(item, layout, compressor)
+    number = bisect_left(opened.places, place)
+    if opened.places[number : number + 1] != [place]:
+        return Found(None, opened.problem is not None)
+    columns = Columns([opened.address], [place], [opened.values[number]])
+    return Found(columns.items()[0], damaged=False)
+
+
+def _across(opened: Opened) -> Opened:
+    """A plain item of a table that is partitioned by series, with its place in the order of all series."""
+    (sk,) = opened.places
+    series = opened.address.rpartition("#")[0]
+    return opened._replace(places=[f"{sk[:_TIME]}#{series}{sk[_TIME:]}"])
+
+
+def _reached_text(border: str) -> str:
+    """The bare instant that divides what is settled from the rest: a border is behind all events of its time."""
+    return to_text(from_text(border[:_TIME]) + _MOMENT)

@@ -1,0 +1,148 @@
+"""Queries of packed periods, plain ones and archived ones, which answer alike by every route."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fakes import SEAL
+from tests.worlds.packed import NOW, START, STREAMS, PackedDays, Request, shown
+from tidetable.events import Event
+from tidetable.periods import Kind, containing
+from tidetable.query import parse_query, run_query
+from tidetable.query.aggregates import find_aggregate, parse_aggregation
+from tidetable.query.get import get_event
+from tidetable.query.latest import find_latest
+
+_DAY = 86_400
+# Around the spans' edges, the buckets' and the days', and the same instant again and again.
+_SECONDS = [0, 0.000001, 1, 30, 59.999999, 60, 60.000001, 3599.999999, 3600, 3600.000001, 21_599.999999, 21_600, 25_000]
+_TIMES = st.sampled_from(
+    [day * _DAY + seconds for day in range(4) for seconds in _SECONDS] + [_DAY - 0.000001, 2 * _DAY - 1]
+)
+_SERIES = ["a", "a!", "b#1", "ü%"]
+_EVENT = st.tuples(_TIMES, st.sampled_from(_SERIES), st.sampled_from(["1", "2#", "%"]), st.integers(0, 3))
+# The events of a request; whether it is repeated in other batches; whether the drain writes it later; whether in items.
+_REQUEST = st.tuples(
+    st.lists(_EVENT, min_size=1, max_size=10), st.booleans(), st.booleans(), st.sampled_from([False, False, True])
+)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Request]:
+    written: list[Request] = []
+    delayed: list[Request] = []
+    at = 0
+    for sent, again, drained, alone in draw(st.lists(_REQUEST, max_size=8)):
+        at += 1
+        events = [Event(series, START + timedelta(seconds=time), id, {"v": v}) for time, series, id, v in sent]
+        (delayed if drained else written).append(Request(events, at, alone))
+        if again:
+            cut = draw(st.integers(0, len(events)))
+            for some in (events[:cut], events[cut:]):
+                at += 1
+                if some:
+                    written.append(Request(some, at))
+    return written + draw(st.permutations(delayed))
+
+
+def walked(held: PackedDays, limit: int, **parameters: Sequence[str]) -> list[dict[str, Any]]:
+    """Every event of a query, page by page."""
+    found: list[dict[str, Any]] = []
+    policy, asked = STREAMS[held.by], dict(parameters)
+    while True:
+        query = parse_query(policy, {**asked, "limit": [str(limit)]}, NOW, SEAL)
+        answer = run_query(query, policy, held.days.reader, NOW, lambda: 100.0)
+        rows = answer.document()["events"]
+        assert not answer.gaps
+        assert len(rows) <= limit
+        found += rows
+        if answer.next is None:
+            return found
+        assert rows, "a page that is not the last holds something"
+        asked = {"cursor": [answer.next]}
+
+
+def without_refs(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in row.items() if name != "ref"} for row in rows]
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.sampled_from(["time", "series"]),
+    histories(),
+    st.tuples(_TIMES, _TIMES),
+    st.sampled_from(["asc", "desc"]),
+    st.integers(1, 12),
+    st.lists(st.sampled_from(_SERIES), max_size=3, unique=True),
+    st.sampled_from([None, 1, 2]),
+    st.sampled_from(["", "2", "%"]),
+    st.booleans(),
+)
+def test_every_page_of_every_query_is_what_was_sent(
+    by: str,
+    requests: list[Request],
+    times: tuple[float, float],
+    order: str,
+    limit: int,
+    series: list[str],
+    v: int | None,
+    prefix: str,
+    fields: bool,
+) -> None:
+    held = PackedDays(by, requests)
+    series = series or (["a"] if by == "series" else [])
+    start, end = START + timedelta(seconds=min(times)), START + timedelta(seconds=max(times) + 1)
+    asked = {"from": [start.isoformat()], "to": [end.isoformat()], "order": [order]}
+    asked |= {"series": series} if series else {}
+    asked |= {"where.v": [str(v)]} if v is not None else {}
+    asked |= {"id:prefix": [prefix]} if prefix else {}
+    asked |= {"fields": ["v"]} if fields else {}
+    expected = [
+        shown(event)
+        for event in held.counting()
+        if start <= event.time < end
+        and event.series in (series or _SERIES)
+        and v in (None, event.data["v"])
+        and event.id.startswith(prefix)
+    ]
+    rows = walked(held, limit, **asked)
+    assert without_refs(rows) == (expected if order == "asc" else expected[::-1])
+    # What is read in many pages is what is read in one.
+    assert walked(held, 10_000, **asked) == rows
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.sampled_from(["time", "series"]), histories())
+def test_every_ref_and_every_other_route_say_the_same(by: str, requests: list[Request]) -> None:
+    held = PackedDays(by, requests)
+    policy, reader, counting = STREAMS[by], held.days.reader, held.counting()
+    asked = {"from": [START.isoformat()], "to": [NOW.isoformat()], "series": _SERIES}
+    for row in walked(held, 100, **asked):
+        assert get_event(policy, row["ref"], reader) == row
+        assert without_refs([get_event(policy, row["ref"], reader, {"consistent": ["true"]})]) == without_refs([row])
+    aggregation = parse_aggregation(
+        policy, asked | {"stat": ["count,sum"], "field": ["v"], "by": ["series"], "step": ["1d"]}, NOW, SEAL
+    )
+    rows = find_aggregate(aggregation, policy, reader, NOW, lambda: 100.0).rows
+    found = {(row["start"][:10], row["group"]["series"]): (row["count"], row["sum"]) for row in rows}
+    counts = Counter((f"{event.time:%Y-%m-%d}", event.series) for event in counting)
+    sums: Counter[tuple[str, str]] = Counter()
+    for event in counting:
+        sums[f"{event.time:%Y-%m-%d}", event.series] += event.data["v"]
+    assert found == {group: (count, sums[group]) for group, count in counts.items()}
+    if by == "series":
+        # latest searches tables alone, and the newest day is archived: it is asked as if there were none.
+        edge = START + timedelta(days=3)
+        del held.days.catalog.items["s", containing(edge, Kind.DAY)]
+        latest = find_latest(policy, {"series": _SERIES}, reader, NOW, lambda: 100.0).document()["latest"]
+        newest = {event.series: shown(event) for event in counting if event.time < edge}
+        answered = {one["series"]: one["event"] for one in latest}
+        assert {name: one and without_refs([one])[0] for name, one in answered.items()} == {
+            name: newest.get(name) for name in _SERIES
+        }

@@ -1,0 +1,111 @@
+"""Days of a stream, some of them in packs, with what was sent to them: the copies that count, in a dictionary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from aws.zstd import Zstd
+from tests.query.places import place
+from tests.worlds.days import Days
+from tidetable.config import Stream, parse
+from tidetable.events import Event, Item
+from tidetable.keys import Key, Layout, Packing
+from tidetable.packs import make_packs
+from tidetable.periods import Kind, containing
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+NOW = datetime(2026, 3, 5, tzinfo=UTC)
+SPAN = 3600
+_STREAM = """
+[streams.s]
+period = "day"
+late = "9d"
+retention = 30
+pack = {{ span = "1h" }}
+key = {{ {key} }}
+"""
+STREAMS: dict[str, Stream] = {
+    by: parse(_STREAM.format(key=key)).streams["s"]
+    for by, key in {
+        "time": 'partition_by = "time", bucket = "6h", shards = 3',
+        "series": 'partition_by = "series", shards = 2',
+    }.items()
+}
+
+
+def layouts(by: str) -> list[Layout]:
+    """Four days: packs, plain items, packs of a few events and of another span, and packs that are archived."""
+    if by == "series":
+        return [
+            Layout("series", 2, "id", pack=Packing(SPAN, 65_536)),
+            Layout("series", 3, "id"),
+            Layout("series", 1, "id", pack=Packing(60, 150)),
+            Layout("series", 2, "id", pack=Packing(SPAN, 65_536)),
+        ]
+    return [
+        Layout("time", 3, "id", 21_600, pack=Packing(SPAN, 65_536)),
+        Layout("time", 4, "id", 3_600),
+        Layout("time", 1, "id", 86_400, pack=Packing(60, 150)),
+        Layout("time", 3, "id", 21_600, pack=Packing(SPAN, 65_536)),
+    ]
+
+
+class Request(NamedTuple):
+    """Events that were accepted together; those that do not go into packs are ``alone``."""
+
+    events: Sequence[Event]
+    at: int
+    alone: bool = False
+
+
+def items_of(events: Sequence[Event], layout: Layout, at: int, *, alone: bool = False) -> list[Item]:
+    """What a request writes to the table of one period."""
+    # Of one event that comes twice in a request, the last counts.
+    last = {layout.key_of(event): event for event in events}
+    plain = [layout.item_of(event, at=at) for event in last.values()]
+    if layout.pack is None or alone:
+        return plain
+    made = make_packs(plain, layout, Zstd())
+    return [one.item for one in made.packs] + [plain[number] for number in made.alone]
+
+
+@dataclass
+class PackedDays:
+    """Four days of a stream by ``requests``, in the order in which they were written."""
+
+    by: str
+    requests: Sequence[Request]
+    days: Days = field(default_factory=Days)
+
+    def __post_init__(self) -> None:
+        for number, layout in enumerate(layouts(self.by)):
+            period = containing(START + timedelta(days=number), Kind.DAY)
+            held: dict[Key, Item] = {}
+            for request in self.requests:
+                mine = [event for event in request.events if event.time in period]
+                for item in items_of(mine, layout, request.at, alone=request.alone):
+                    key = Key(item["pk"], item["sk"])
+                    if key not in held or held[key]["at"] <= item["at"]:
+                        held[key] = item
+            if number == 3:
+                mine = [event for event in self.counting() if event.time in period]
+                self.days.add_archive(period, layout, mine)
+            else:
+                self.days.add_table(period, layout, held.values())
+
+    def counting(self) -> list[Event]:
+        """The events as they were accepted last, in the order of answers."""
+        held: dict[str, tuple[int, Event]] = {}
+        for request in self.requests:
+            for event in request.events:
+                if event.time >= START and (place(event) not in held or held[place(event)][0] <= request.at):
+                    held[place(event)] = request.at, event
+        return [held[key][1] for key in sorted(held)]
+
+
+def shown(event: Event) -> dict[str, Any]:
+    """An event as an answer shows it, but for its ref."""
+    return {"series": event.series, "time": f"{event.time:%Y-%m-%dT%H:%M:%S.%f}Z", "id": event.id, "data": event.data}
