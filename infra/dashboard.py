@@ -46,7 +46,9 @@ class Dashboard(Construct):
                     _graph("API latency", [gateway.metric_latency(statistic=one) for one in ("p50", "p99")]),
                 ],
                 [
-                    _graph("Events", own("ingest", "EventsAccepted", "EventsQueued", "RequestsRefused")),
+                    _graph(
+                        "Events", own("ingest", "EventsAccepted", "EventsQueued", "RequestsRefused", "PacksWritten")
+                    ),
                     _graph("Write units and throttled writes", own("ingest", "WriteUnits", "ThrottledWrites")),
                     _graph("Lag of the newest event, s", own("ingest", "NewestEventLag", statistic="Average")),
                 ],
