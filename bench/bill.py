@@ -62,14 +62,18 @@ def packed(folder: Path) -> Workload | None:
     return replace(read(folder), stream=choose_stream(load(file), None)) if file.exists() else None
 
 
+def bills_of(folder: Path) -> dict[str, Bill]:
+    """The bill of each plan, and before them that of packs."""
+    in_packs = packed(folder)
+    plans = bills(read(folder))
+    return plans if in_packs is None else {PACKED: rolling(in_packs)} | plans
+
+
 def main() -> None:
     """Print the table and the ratios; draw docs/cost.svg if the workload is the documented one."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else EXAMPLE
-    found = bills(read(folder))
+    found = bills_of(folder)
     ours, provisioned, on_demand = (found[name].total for name in PLANS)
-    in_packs = packed(folder)
-    if in_packs is not None:
-        found = {PACKED: rolling(in_packs)} | found
     print(f"DynamoDB's monthly bill of {folder.name}")
     print(markdown(found))
     print(f"bill_one_provisioned_over_rolling {provisioned / ours:.2f}")

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from bench import bill, suffixes
-from cli.bill import bills, read
 from cli.timeline import Day, simulate
 from tests.fakes import SEAL
 from tidetable.catalog import Entry, State
@@ -75,8 +74,9 @@ def test_every_alarm_names_a_section_of_the_runbook() -> None:
 
 
 def test_the_published_bill_is_what_the_bench_prints_and_draws() -> None:
-    found = bills(read(bill.EXAMPLE))
+    found = bill.bills_of(bill.EXAMPLE)
     assert bill.markdown(found) in (ROOT / "docs" / "cost.md").read_text()
+    assert bill.markdown(found) in (ROOT / "docs" / "packs.md").read_text()
     assert bill.svg(found) == (ROOT / "docs" / "cost.svg").read_text()
 
 
