@@ -14,6 +14,7 @@ from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.functions import environment, queue_message, record
 from tests.worlds.intake import World, event
 from tidetable.config.model import PackPolicy
+from tidetable.durations import Duration
 
 __all__ = ["environment"]
 
@@ -91,7 +92,7 @@ def test_the_drain_gives_a_message_back_with_five_seconds_left() -> None:
 
 
 def test_packs_are_counted_beside_their_events_and_the_units_are_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = replace(CONFIG.streams["quakes"], pack=PackPolicy(span=timedelta(minutes=1)))
+    stream = replace(CONFIG.streams["quakes"], pack=PackPolicy(span=Duration.parse("1m")))
     world = World(replace(CONFIG, streams={"quakes": stream}))
     answer, measured = post(world, monkeypatch, *[event(number, seconds=number) for number in range(40)])
     assert (answer["statusCode"], answer["headers"]["Tidetable-Write-Units"]) == (200, "1")

@@ -74,7 +74,13 @@ def test_a_pack_that_waited_does_not_replace_itself_as_it_was_accepted_later(
     engine: Engine, at: int, held: int
 ) -> None:
     table = engine.create_table()
-    pack = {"pk": "b#0", "sk": "2026-02-28T00:01:00.000000Z##hash", "n": 1, "format": 1, "pack": b"body"}
+    pack: dict[str, Any] = {
+        "pk": "b#0",
+        "sk": "2026-02-28T00:01:00.000000Z##hash",
+        "n": 1,
+        "format": 1,
+        "pack": b"body",
+    }
     engine.store.write([Put(table, {**pack, "at": 5})])
     written = engine.store.write_each([Put(table, {**pack, "at": at})], "newer")
     assert (len(written.held), written.unwritten) == (held, [])

@@ -17,6 +17,7 @@ from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.intake import LABEL, World, event
 from tidetable.catalog import State
 from tidetable.config.model import PackPolicy
+from tidetable.durations import Duration
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json
 from tidetable.ingest.overflow import encode_message
@@ -27,7 +28,7 @@ from tidetable.periods import Kind, containing
 from tidetable.ports import Put, Written
 from tidetable.times import from_text
 
-SPAN = timedelta(minutes=1)
+SPAN = Duration.parse("1m")
 DAY_BEFORE = "2026-02-28"
 
 
@@ -84,7 +85,7 @@ def test_the_events_of_a_request_are_one_item_and_each_has_its_ref() -> None:
 
 def test_events_of_two_days_in_any_order_are_a_pack_a_day() -> None:
     world = packed()
-    sent = [event(number, **ago) for number, ago in enumerate([{}, {"days": 1}, {}, {"days": 1}])]  # type: ignore[arg-type]
+    sent = [event(number, **ago) for number, ago in enumerate([{"days": 0}, {"days": 1}, {"days": 0}, {"days": 1}])]
     assert world.send(*sent).accepted == 4
     assert (world.count(LABEL), world.count(DAY_BEFORE)) == (1, 1)
     assert (numbers(world), numbers(world, DAY_BEFORE)) == ([0, 2], [1, 3])
