@@ -1,4 +1,4 @@
-"""The monthly DynamoDB bill of a workload under rolling tables, one provisioned table and one on-demand table.
+"""The monthly DynamoDB bill of a workload under rolling tables, with packs and without, one provisioned and one on-demand table.
 
 Draws docs/cost.svg. cli/bill.py says what is counted and at which prices.
 """
@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "lambdas")]
 
-from cli.bill import PLANS, Bill, bills, read
+from bench.results import note
+from cli.bill import PLANS, Bill, bills, rolling
+from cli.workload import Workload, choose_stream, read
+from tidetable.config import load
 
 EXAMPLE = ROOT / "bench" / "workload"
+PACKED = "rolling tables with packs"
 
 
 def markdown(bills_by_plan: Mapping[str, Bill]) -> str:
@@ -29,11 +34,12 @@ def markdown(bills_by_plan: Mapping[str, Bill]) -> str:
 
 def svg(bills_by_plan: Mapping[str, Bill]) -> str:
     """The bills as bars."""
+    height = 46 + 48 * len(bills_by_plan)
     scale = 520 / max(bill.total for bill in bills_by_plan.values())
     parts = [
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 190" font-family="sans-serif" font-size="14">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 {height}" font-family="sans-serif" font-size="14">',
         "<title>Monthly bill by kind of table</title>",
-        '<rect width="760" height="190" fill="#fff"/>',
+        f'<rect width="760" height="{height}" fill="#fff"/>',
     ]
     colours = {"writes": "#1f6f8b", "reads": "#99c1d1", "storage": "#e6b34d"}
     for row, (name, bill) in enumerate(bills_by_plan.items()):
@@ -45,21 +51,35 @@ def svg(bills_by_plan: Mapping[str, Bill]) -> str:
             left += width
         parts.append(f'<text x="{left + 8:.1f}" y="{top + 32}" fill="#222">${bill.total:,.0f} a month</text>')
     for column, (kind, colour) in enumerate(colours.items()):
-        parts.append(f'<rect x="{20 + 110 * column}" y="166" width="12" height="12" fill="{colour}"/>')
-        parts.append(f'<text x="{38 + 110 * column}" y="177" fill="#222">{kind}</text>')
+        parts.append(f'<rect x="{20 + 110 * column}" y="{height - 24}" width="12" height="12" fill="{colour}"/>')
+        parts.append(f'<text x="{38 + 110 * column}" y="{height - 13}" fill="#222">{kind}</text>')
     return "\n".join([*parts, "</svg>", ""])
+
+
+def packed(folder: Path) -> Workload | None:
+    """The same workload with the folder's packed.toml for a configuration, if there is one."""
+    file = folder / "packed.toml"
+    return replace(read(folder), stream=choose_stream(load(file), None)) if file.exists() else None
+
+
+def bills_of(folder: Path) -> dict[str, Bill]:
+    """The bill of each plan, and before them that of packs."""
+    in_packs = packed(folder)
+    plans = bills(read(folder))
+    return plans if in_packs is None else {PACKED: rolling(in_packs)} | plans
 
 
 def main() -> None:
     """Print the table and the ratios; draw docs/design/cost.svg if the workload is the documented one."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else EXAMPLE
-    bills_by_plan = bills(read(folder))
+    bills_by_plan = bills_of(folder)
+    ours, provisioned, on_demand = (bills_by_plan[name].total for name in PLANS)
     print(f"DynamoDB's monthly bill of {folder.name}")
     print(markdown(bills_by_plan))
-    ours, provisioned, on_demand = (bills_by_plan[name].total for name in PLANS)
     print(f"bill_one_provisioned_over_rolling {provisioned / ours:.2f}")
     print(f"bill_one_on_demand_over_rolling {on_demand / ours:.2f}")
     if len(sys.argv) == 1:
+        note(bill_packed_over_on_demand=bills_by_plan[PACKED].total / on_demand)
         (ROOT / "docs" / "design" / "cost.svg").write_text(svg(bills_by_plan))
 
 

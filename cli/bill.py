@@ -137,7 +137,7 @@ def hour_of(workload: Workload, now: datetime, since: datetime | None = None) ->
         found += Bill(
             write,
             read_dollars,
-            events * workload.event_bytes * gb_hour,
+            events * workload.stored_bytes * gb_hour,
             sum(writes for writes, _ in priced),
             sum(reads for _, reads in priced),
             events * workload.index_bytes * gb_hour,
@@ -177,6 +177,7 @@ def one_provisioned(workload: Workload) -> Bill:
 
     Its indexes have the least possible read units.
     """
+    workload = workload.plain
     peak = max(workload.events_per_second)
     read_units = ceil((workload.reads_per_second + workload.old_reads_per_second) * workload.read_units)
     indexes = [max(1, ceil(peak * workload.units_in(index))) for index in workload.stream.index]
@@ -192,6 +193,7 @@ def one_provisioned(workload: Workload) -> Bill:
 
 def one_on_demand(workload: Workload) -> Bill:
     """The bill of one on-demand table."""
+    workload = workload.plain
     write, read_price = ON_DEMAND[TableClass.STANDARD]
     events = workload.events_per_day * HOURS / 24
     reads = (workload.reads_per_second + workload.old_reads_per_second) * workload.read_units * HOURS * 3600

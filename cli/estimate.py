@@ -27,6 +27,12 @@ Night = Annotated[float | None, typer.Option(help="Events per second from 23 to 
 Size = Annotated[int, typer.Option("--bytes", help="Bytes of an event as stored.", min=1, max=400_000)]
 Batch = Annotated[int, typer.Option(help="Events per request.", min=1, max=10_000)]
 Reads = Annotated[float, typer.Option(help="Queries of recent events per second.", min=0)]
+PackedSize = Annotated[
+    float | None,
+    typer.Option(
+        "--packed-bytes", help="Bytes of an event in a pack, of a stream with packs; default: a quarter.", min=1
+    ),
+]
 ReadSize = Annotated[int, typer.Option("--read-bytes", help="Bytes that a query reads.", min=1)]
 OldReads = Annotated[float, typer.Option("--old-reads", help="Queries per second of events older than a day.", min=0)]
 ArchiveDays = Annotated[int, typer.Option("--archive-days", help="For how many days archives are kept.", min=1)]
@@ -146,6 +152,7 @@ def cost(
     old_reads: OldReads = 0.0,
     archive_days: ArchiveDays = 365,
     in_index: InIndex = None,
+    packed_bytes: PackedSize = None,
     as_json: AsJson = False,
 ) -> None:
     """Price a workload line by line, and against one provisioned and one on-demand table. --rate says what comes in."""
@@ -159,6 +166,8 @@ def cost(
             hours = by_hour(rate, night)
             workload = Workload(hours, size, reads, read_bytes, old_reads, policy, batch, archive_days)
         workload = replace(workload, index_shares=read_shares(workload.stream, in_index or []))
+        if packed_bytes is not None:
+            workload = replace(workload, packed_bytes=packed_bytes)
     except ConfigError as error:
         fail(f"{file}: {error}")
     except (OSError, TypeError, ValueError) as error:

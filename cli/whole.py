@@ -119,14 +119,15 @@ def _price_ladder(workload: Workload, ladder: tuple[Step, ...]) -> float:
 
 
 def _dynamodb(workload: Workload, tables: Bill) -> list[Line]:
-    units = f"{workload.event_units} write units per event"
+    packed = f", in packs of a request's {workload.batch} events" if workload.stream.pack is not None else ""
+    units = f"{workload.event_units:g} write units per event{packed}"
     lines = [
         Line("tables, writes", tables.table_writes, units),
         Line("tables, reads", tables.table_reads, f"{workload.read_units:g} read units per query"),
         Line(
             "tables, storage",
             tables.table_storage,
-            f"{workload.event_bytes} bytes per event, {workload.kept_days:g} days",
+            f"{workload.stored_bytes:g} bytes per event, {workload.kept_days:g} days",
         ),
     ]
     if workload.stream.index:
@@ -137,7 +138,7 @@ def _dynamodb(workload: Workload, tables: Bill) -> list[Line]:
             Line("indexes, storage", tables.index_storage, f"{workload.index_bytes:g} bytes per event"),
         ]
     if workload.stream.table.point_in_time_recovery:
-        stored = workload.events_per_day * workload.kept_days * (workload.event_bytes + workload.index_bytes) / GB
+        stored = workload.events_per_day * workload.kept_days * (workload.stored_bytes + workload.index_bytes) / GB
         lines.append(Line("backups", stored * BACKUPS, "point-in-time recovery of what the tables hold"))
     return lines
 
@@ -165,7 +166,10 @@ def _requests(workload: Workload) -> list[Line]:
 def _archive(workload: Workload) -> list[Line]:
     if workload.stream.on_expiry != "archive":
         return []
-    stored = workload.events_per_day * HOURS / 24 * workload.event_bytes
+    events = workload.events_per_day * HOURS / 24
+    stored = events * workload.event_bytes
+    # Packs are read once to find their partitions, and once in order.
+    read = events * workload.stored_bytes * (1 if workload.stream.pack is None else 2)
     kept = stored * ARCHIVE_SHARE / GB * workload.archive_days / (HOURS / 24)
     seconds = stored / ARCHIVER_BYTES_PER_SECOND
     return [
@@ -174,7 +178,7 @@ def _archive(workload: Workload) -> list[Line]:
             kept * S3_STORAGE,
             f"{kept:,.1f} GB: Parquet of {workload.archive_days} days, assumed at {ARCHIVE_SHARE:.0%} of the bytes",
         ),
-        Line("archive, reads", _export(workload, stored), "every table once, strongly consistent"),
+        Line("archive, reads", _export(workload, read), "every table once, strongly consistent"),
         Line("archive, functions", seconds * ARCHIVER_GB * GB_SECOND, "assumed: 10 MB per second at 3,008 MB"),
     ]
 

@@ -48,7 +48,9 @@ class Dashboard(Construct):
                     ),
                 ],
                 [
-                    _graph("Events", own("ingest", "EventsAccepted", "EventsQueued", "RequestsRefused")),
+                    _graph(
+                        "Events", own("ingest", "EventsAccepted", "EventsQueued", "RequestsRefused", "PacksWritten")
+                    ),
                     _graph(
                         "Write units and throttled writes",
                         own("ingest", "WriteUnits", "ThrottledWrites", "ThrottledLateWrites"),

@@ -14,7 +14,6 @@ from typer.main import get_command
 
 from bench import bill, suffixes
 from cli.app import app
-from cli.bill import bills, read
 from cli.timeline import Day, simulate
 from tests.fakes import SEAL
 from tidetable.catalog import Entry, State
@@ -206,8 +205,9 @@ def test_every_alarm_names_a_section_of_the_runbook() -> None:
 
 
 def test_the_published_bill_is_what_the_bench_prints_and_draws() -> None:
-    found = bills(read(bill.EXAMPLE))
+    found = bill.bills_of(bill.EXAMPLE)
     assert bill.markdown(found) in (ROOT / "docs" / "design" / "cost.md").read_text()
+    assert bill.markdown(found) in (ROOT / "docs" / "design" / "packs.md").read_text()
     assert bill.svg(found) == (ROOT / "docs" / "design" / "cost.svg").read_text()
 
 

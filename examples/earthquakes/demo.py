@@ -8,7 +8,9 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import shutil
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Sequence
@@ -27,7 +29,19 @@ from local.up import describe_stage, read_config
 
 Event = dict[str, Any]
 _BATCH = 500
+# How many times fewer write units packs must take, of these events and batches.
+_PACKS_SAVE = 10
 STREAMS = ("quakes", "stations")
+# The same earthquakes once more, many in one item; added to the configuration unless that has a stream of this name.
+PACKED = "packed"
+PACKED_STREAM = """
+[streams.packed]
+period = "day"
+late = "7d"
+retention = 14
+key = { partition_by = "time", bucket = "24h" }
+pack = { span = "1d" }
+"""
 _BEGUN = time.monotonic()
 
 
@@ -56,6 +70,9 @@ def main() -> None:
             f"FAILED: the demo sends earthquakes to {' and '.join(STREAMS)}, and {options.config} has no {missing[0]!r}. "
             f"For a configuration of your own: make local CONFIG={options.config}"
         )
+    folder = Path(tempfile.mkdtemp(prefix="tidetable-demo-"))
+    given.config = with_packs(given.config, folder)
+    config = read_config(given.config)
     stop()
     emulator = Emulator(engine=options.engine)
     deployed: Deployed | None = None
@@ -77,6 +94,7 @@ def main() -> None:
             remember(emulator)
         else:
             emulator.stop()
+            shutil.rmtree(folder)
     if failure:
         print(f"FAILED: {failure}", file=sys.stderr, flush=True)
     if kept and deployed is not None:
@@ -89,12 +107,27 @@ def main() -> None:
     say("done")
 
 
+def with_packs(config: Path, folder: Path) -> Path:
+    """A configuration with a stream in packs: this one, or a copy of it in the folder."""
+    if PACKED in read_config(config).streams:
+        return config
+    copy = folder / "tidetable.toml"
+    copy.write_text(config.read_text(encoding="utf-8") + PACKED_STREAM, encoding="utf-8")
+    return copy
+
+
 def run(deployed: Deployed, api: Api) -> None:
     """Everything that the demo shows, in order."""
     now = datetime.now(UTC)
     sent = earthquakes(now)
-    for stream in STREAMS:
-        check(send(api, stream, sent), f"{len(sent)} earthquakes of the last 7 days stored in {stream}")
+    units = {}
+    for stream in (*STREAMS, PACKED):
+        stored, units[stream] = send(api, stream, sent)
+        check(stored, f"{len(sent)} earthquakes of the last 7 days stored in {stream}: {units[stream]:g} write units")
+    each = units["quakes"] / units[PACKED]
+    check(
+        each > _PACKS_SAVE, f"packs took a {each:.0f}th of the write units: {units[PACKED] / len(sent):.3f} per event"
+    )
     compare(api, sent, now)
     report = invoke_lifecycle(deployed)
     check(report["healthy"] and not report["actions"], "the lifecycle has nothing to do right after the deploy")
@@ -103,9 +136,9 @@ def run(deployed: Deployed, api: Api) -> None:
     expire(deployed, api, sent, now)
 
 
-def send(api: Api, stream: str, events: Sequence[Event]) -> bool:
-    """Send in batches, the first as gzip'd NDJSON; true if every event was stored."""
-    stored = 0
+def send(api: Api, stream: str, events: Sequence[Event]) -> tuple[bool, float]:
+    """Send in batches, the first as gzip'd NDJSON; whether every event was stored, and the write units that it took."""
+    stored, units = 0, 0.0
     for start in range(0, len(events), _BATCH):
         batch = events[start : start + _BATCH]
         if start == 0:
@@ -116,7 +149,8 @@ def send(api: Api, stream: str, events: Sequence[Event]) -> bool:
         if answer.status != 200:
             raise RuntimeError(f"a batch was answered {answer.status}: {answer.body}")
         stored += answer.body["accepted"]
-    return stored == len(events)
+        units += float(answer.headers["tidetable-write-units"])
+    return stored == len(events), units
 
 
 def compare(api: Api, sent: Sequence[Event], now: datetime) -> None:
@@ -124,6 +158,8 @@ def compare(api: Api, sent: Sequence[Event], now: datetime) -> None:
     start = (now - timedelta(days=8)).isoformat().replace("+00:00", "Z")
     whole = list(api.walk("quakes", start=start, limit=400))
     check(same(whole, sent), f"{len(whole)} events read back from quakes, newest first, equal to what was sent")
+    packed = list(api.walk(PACKED, start=start, limit=400))
+    check(same(packed, sent), f"{len(packed)} events read back from {PACKED}, equal to what quakes answers")
     networks = sorted({event["series"] for event in sent})
     found = 0
     for network in networks:

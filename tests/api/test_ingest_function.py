@@ -5,13 +5,16 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import wiring
 from tests.api.gateway import Context
 from tests.fakes import FakeClock
-from tests.ingest.streams import NOW
+from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.functions import environment, queue_message, record
 from tests.worlds.intake import World, event
+from tidetable.config.model import PackPolicy
+from tidetable.durations import Duration
 
 __all__ = ["environment"]
 
@@ -86,3 +89,12 @@ def test_the_drain_gives_a_message_back_with_five_seconds_left() -> None:
         answer = drain.handler(sent, Timed(world.clock, 6.5))  # type: ignore[arg-type]
     assert answer == {"batchItemFailures": [{"itemIdentifier": "1"}]}
     assert world.clock.now() - NOW <= timedelta(seconds=1.5)
+
+
+def test_packs_are_counted_beside_their_events_and_the_units_are_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = replace(CONFIG.streams["quakes"], pack=PackPolicy(span=Duration.parse("1m")))
+    world = World(replace(CONFIG, streams={"quakes": stream}))
+    answer, measured = post(world, monkeypatch, *[event(number, seconds=number) for number in range(40)])
+    assert (answer["statusCode"], answer["headers"]["Tidetable-Write-Units"]) == (200, "1")
+    assert (measured["EventsAccepted"], measured["PacksWritten"], measured["WriteUnits"]) == (40, 1, 1)
+    assert "PacksWritten" not in post(World(), monkeypatch, event(1))[1]

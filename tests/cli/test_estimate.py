@@ -2,12 +2,16 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from cli.bill import one_on_demand, one_provisioned, rolling
+from cli.workload import Workload, by_hour
 from tests.worlds.commands import ROOT, run
 from tests.worlds.estimates import ON_DEMAND, PROVISIONED
+from tidetable.config import parse
 
 
 def lines_of(*words: str) -> dict[str, float]:
@@ -132,3 +136,24 @@ def test_the_bill_in_the_documents_is_what_the_command_prints(file: Path) -> Non
         for row, kind in kinds.items():
             found = sum(dollars for name, dollars in lines.items() if name.startswith(kind))
             assert rows[row][column].strip().strip("*") == f"{found:.2f}", (row, batch)
+
+
+def test_packs_are_priced_by_their_bytes_and_single_tables_by_their_events() -> None:
+    """500 bytes, a quarter of it in a pack: 100 events are 12,630 bytes with the pack's own, so 13 write units."""
+    text = (
+        '[streams.s]\nperiod = "day"\nlate = "1h"\nretention = 2\nkey = {{ partition_by = "time", bucket = "1h" }}\n{}'
+    )
+    plain = parse(text.format("")).streams["s"]
+    packed = parse(text.format('pack = { span = "1m" }')).streams["s"]
+    before = Workload(by_hour(50, None), 500, 1, 8192, 0, plain)
+    after = Workload(by_hour(50, None), 500, 1, 8192, 0, packed)
+    assert (before.event_units, before.stored_bytes, before.read_units) == (1, 500, 1)
+    # A query of 8,192 bytes of plain events needs 2,048 of packs, and reads one pack more: 14,678 bytes.
+    assert (after.event_units, after.stored_bytes, after.read_units) == (0.13, 126.3, 2)
+    assert replace(after, packed_bytes=300.0).event_units == 0.3
+    # 100 events of 2,000 bytes in packs of 65,536 at the most: 4 packs of 50,130 bytes, 49 write units each.
+    assert replace(after, packed_bytes=2000.0).event_units == 1.96
+    assert one_on_demand(after) == one_on_demand(before)
+    assert one_provisioned(after) == one_provisioned(before)
+    assert rolling(after).writes == pytest.approx(0.13 * rolling(before).writes)
+    assert rolling(after).storage == pytest.approx(126.3 / 500 * rolling(before).storage)

@@ -51,6 +51,44 @@ def test_events_come_back_exactly_as_they_were_written(engine: Engine) -> None:
     assert not page.more
 
 
+def test_packs_are_in_the_order_of_time_between_plain_items_and_keep_their_bytes(engine: Engine) -> None:
+    """By the bytes of the key: "!" is before the separator, a letter is after it. Every byte comes back."""
+    table = engine.create_table()
+    at = "2026-02-28T00:01:00.000000Z"
+    body = bytes(range(256)) * 8
+    pack = {"pk": "b#0", "sk": f"{at}##-_aZ09", "at": 5, "n": 2, "oldest": at, "format": 1, "pack": body}
+    keys = [f"{at}#!#a", f"{at}#a#a", "2026-02-28T00:00:59.999999Z#a#a", "2026-02-28T00:01:00.000001Z##hash"]
+    items = [{"pk": "b#0", "sk": sk, "at": 1, "data": {}} for sk in keys]
+    written = engine.store.write([Put(table, item) for item in [*items, pack]])
+    assert written.unwritten == []
+    page = engine.store.query(KeyRange(table, "b#0", LOW, HIGH), limit=9, ascending=True, consistent=True)
+    assert [item["sk"] for item in page.items] == [keys[2], keys[0], pack["sk"], keys[1], keys[3]]
+    assert page.items[2] == pack
+    held = engine.store.get(table, Key("b#0", f"{at}##-_aZ09"))
+    assert held is not None
+    assert bytes(held["pack"]) == body
+
+
+@pytest.mark.parametrize("at, held", [(4, 1), (5, 0), (6, 0)])
+def test_a_pack_that_waited_does_not_replace_itself_as_it_was_accepted_later(
+    engine: Engine, at: int, held: int
+) -> None:
+    table = engine.create_table()
+    pack: dict[str, Any] = {
+        "pk": "b#0",
+        "sk": "2026-02-28T00:01:00.000000Z##hash",
+        "n": 1,
+        "format": 1,
+        "pack": b"body",
+    }
+    engine.store.write([Put(table, {**pack, "at": 5})])
+    written = engine.store.write_each([Put(table, {**pack, "at": at})], "newer")
+    assert (len(written.held), written.unwritten) == (held, [])
+    found = engine.store.get(table, Key("b#0", pack["sk"]))
+    assert found is not None
+    assert found["at"] == max(at, 5)
+
+
 def test_writing_again_changes_nothing(engine: Engine) -> None:
     table = engine.create_table()
     for _ in range(2):

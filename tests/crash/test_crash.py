@@ -6,10 +6,12 @@ from collections.abc import Callable
 import pytest
 
 from tests.fakes.stage import Stage
-from tests.worlds.killed import CONFIG, EVENTS, IDS, NOON, built, ids, killed_after_every_call, state
+from tests.worlds.killed import CONFIG, EVENTS, IDS, NOON, PACKED, built, ids, killed_after_every_call, state
 from tidetable.catalog import State
 from tidetable.events import Event
 from tidetable.times import from_text
+
+in_items_and_in_packs = pytest.mark.parametrize("config", [CONFIG, PACKED], ids=["items", "packs"])
 
 
 def later(days: float) -> Callable[[], Stage]:
@@ -53,9 +55,10 @@ def test_the_first_run_of_all_is_finished_by_the_next() -> None:
         assert state(stage) == expected, f"killed after {calls} calls"
 
 
-def test_an_archive_is_finished_by_the_next_one() -> None:
+@in_items_and_in_packs
+def test_an_archive_is_finished_by_the_next_one(config: str) -> None:
     def closed() -> Stage:
-        stage = built()
+        stage = built(config)
         stage.clock.sleep(6 * 86_400)
         for entry in stage.catalog.entries("s", consistent=True):
             if entry.period.label == "2026-03-15":
@@ -76,13 +79,14 @@ def test_an_archive_is_finished_by_the_next_one() -> None:
         assert len(ids(stage)) == len(EVENTS)
 
 
+@in_items_and_in_packs
 @pytest.mark.parametrize("days", [0, 1.5])
-def test_a_drain_is_finished_when_its_message_comes_again(days: float) -> None:
+def test_a_drain_is_finished_when_its_message_comes_again(days: float, config: str) -> None:
     """Within the window events are written in batches; behind it each in a transaction with the catalog."""
     waiting = [Event("a", from_text(str(one["time"])), f"waiting-{one['id']}", {}) for one in EVENTS]
 
     def queued() -> Stage:
-        stage = built()
+        stage = built(config)
         stage.queue.send("s", waiting, 0)
         stage.clock.sleep(days * 86_400)
         return stage
@@ -95,9 +99,10 @@ def test_a_drain_is_finished_when_its_message_comes_again(days: float) -> None:
         assert stage.queue.messages == []
 
 
-def test_a_request_that_was_cut_short_is_sent_again_without_harm() -> None:
+@in_items_and_in_packs
+def test_a_request_that_was_cut_short_is_sent_again_without_harm(config: str) -> None:
     more = json.dumps([{**event, "id": f"more-{event['id']}"} for event in EVENTS]).encode()
     expected = sorted([*IDS, *(f"more-{id}" for id in IDS)])
-    for calls, stage in killed_after_every_call(built, lambda stage: stage.send("s", more)):
+    for calls, stage in killed_after_every_call(lambda: built(config), lambda stage: stage.send("s", more)):
         stage.send("s", more)
         assert ids(stage) == expected, f"killed after {calls} calls"

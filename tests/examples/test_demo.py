@@ -8,6 +8,7 @@ import pytest
 
 from examples.earthquakes import demo
 from local import Deployed
+from local.up import read_config
 from tests.infra.synth import CONFIG, ROOT
 
 
@@ -114,3 +115,13 @@ def test_a_configuration_without_the_demos_streams_is_refused_before_anything_is
         demo.main()
     assert made == []
     assert f"configuration: {file}, streams: orders" in capsys.readouterr().out
+
+
+def test_the_demo_adds_a_stream_in_packs_unless_there_is_one(tmp_path: Path) -> None:
+    copy = demo.with_packs(CONFIG, tmp_path)
+    assert copy != CONFIG
+    streams = read_config(copy).streams
+    assert set(streams) == {*read_config(CONFIG).streams, "packed"}
+    assert streams["packed"].layout.pack == (86_400, 65_536)
+    assert streams["packed"].retention == streams["quakes"].retention
+    assert demo.with_packs(copy, tmp_path / "another") == copy

@@ -1,15 +1,17 @@
 """Archives in memory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from aws.zstd import Zstd
 from tests.fakes.catalog import FakeCatalog
 from tests.fakes.store import FakeStore
 from tidetable.archive.manifest import Manifest, Part, StoredLayout
 from tidetable.archive.reading import ArchivedEvent, read_archive
 from tidetable.catalog import ArchiveFacts, State
 from tidetable.errors import ArchiveFailed
-from tidetable.events import Event
+from tidetable.events import Event, Item
 from tidetable.keys import Layout
+from tidetable.packs import open_item, opened_event
 from tidetable.ports import ArchivePage, ArchiveRange, Clock
 
 # Each period is in so many parts, and pages are short, as an answer's size may force them.
@@ -63,7 +65,24 @@ class FakeArchiver:
             raise ArchiveFailed("the bucket is gone")
         entry = next(one for one in self._catalog.entries(stream) if one.period.label == label)
         entry = self._catalog.move(entry, State.ARCHIVING, expected=(State.CLOSED, State.ARCHIVING))
-        items = self._store.tables[entry.table].values()
-        self._archive.keep(entry.table, entry.layout, [entry.layout.event_of(item) for item in items])
-        facts = ArchiveFacts(entry.table, len(items), 0, self._clock.now())
+        events = _settled(self._store.tables[entry.table].values(), entry.layout)
+        self._archive.keep(entry.table, entry.layout, events)
+        facts = ArchiveFacts(entry.table, len(events), 0, self._clock.now())
         self._catalog.move(entry, State.ARCHIVED, expected=(State.ARCHIVING,), archive=facts)
+
+
+def _settled(items: Iterable[Item], layout: Layout) -> list[Event]:
+    """The events of a table's items: of a packed layout, of each place the copy that was accepted last, by the greatest hash."""
+    if layout.pack is None:
+        return [layout.event_of(item) for item in items]
+    copies: dict[str, tuple[int, str, Event]] = {}
+    for item in items:
+        opened = open_item(item, layout, Zstd())
+        for number, place in enumerate(opened.places):
+            at = opened.ats[number] if opened.ats is not None else opened.at
+            event = opened_event(opened, number, layout)
+            # The series is in the place of a stream by time only.
+            key = f"{event.series}#{place}"
+            if key not in copies or copies[key][:2] < (at, opened.hash):
+                copies[key] = at, opened.hash, event
+    return [event for _, _, event in copies.values()]

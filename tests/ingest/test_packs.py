@@ -85,7 +85,7 @@ def test_the_events_of_a_request_are_one_item_and_each_has_its_ref() -> None:
 
 def test_events_of_two_days_in_any_order_are_a_pack_a_day() -> None:
     world = packed()
-    sent = [event(number, **ago) for number, ago in enumerate([{}, {"days": 1}, {}, {"days": 1}])]
+    sent = [event(number, **ago) for number, ago in enumerate([{"days": 0}, {"days": 1}, {"days": 0}, {"days": 1}])]
     assert world.send(*sent).accepted == 4
     assert (world.count(LABEL), world.count(DAY_BEFORE)) == (1, 1)
     assert (numbers(world), numbers(world, DAY_BEFORE)) == ([0, 2], [1, 3])

@@ -26,6 +26,7 @@ POLICIES = {
         retention=3,
         key='partition_by = "time", bucket = "1h", shards = 2',
         ladder=(Step(0), Step(1, cheap=True)),
+        span="10m",
     ),
     "texts": Policy(
         "day",
@@ -69,8 +70,9 @@ CHANGES: dict[int, dict[str, dict[str, Any] | None]] = {
     6: {"leaving": None},
     8: {"hourly": {"shards": 16}, "texts": {"cold": False}},
     10: {"hourly": {"indexed": True}, "texts": {"versions": False, "cold": True}},
-    12: {"daily": {"period": "hour", "retention": 30}},
+    12: {"daily": {"period": "hour", "retention": 30, "span": ""}},
     14: {"hourly": {"scaled": None, "protected": False}, "texts": {"protected": True}},
+    15: {"daily": {"span": "1h"}},
     16: {"texts": {"versions": True, "beyond": "s3"}, "hourly": {"indexed": False}},
     18: {"hourly": {"late": timedelta(hours=3)}},
     20: {"daily": {"period": "day", "retention": 3}, "hourly": {"scaled": (2, 6), "indexed": True}},

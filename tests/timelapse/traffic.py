@@ -23,7 +23,7 @@ SERIES = [f"station/{number}#" for number in range(1, 7)]
 # Events in a step, at mean tide.
 MEANS = {"hourly": 0.5, "daily": 0.4, "texts": 0.2, "weekly": 0.1, "monthly": 0.1, "leaving": 0.2}
 # Whose events are sent again with other content, how often in a step.
-CORRECTED = {"texts": 0.08, "weekly": 0.03, "monthly": 0.04}
+CORRECTED = {"daily": 0.05, "texts": 0.08, "weekly": 0.03, "monthly": 0.04}
 # 120 KB compressed, which a stream that keeps versions keeps outside; and 450 KB, which no item holds.
 LONG, LONGER = noise(240_000, 1), noise(900_000, 2)
 # No sender tries for longer.

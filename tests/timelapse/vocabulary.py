@@ -95,6 +95,7 @@ class Policy:
     versions: bool = False
     cold: bool = False
     beyond: str = "refuse"
+    span: str = ""
 
     def toml(self, name: str) -> str:
         """The stream's part of the configuration."""
@@ -104,6 +105,7 @@ class Policy:
         index = f'[[streams.{name}.index]]\nname = "by_kind"\npartition_by = "kind"\nshards = 3' if self.indexed else ""
         versions, cold = "keep" if self.versions else "overwrite", '["raw"]' if self.cold else "[]"
         compressed = "compress_above = 1024, " if self.beyond != "refuse" else ""
+        pack = f'pack = {{ span = "{self.span}" }}' if self.span else ""
         return f"""
         [streams.{name}]
         period = "{self.period}"
@@ -112,6 +114,7 @@ class Policy:
         versions = "{versions}"
         cold = {cold}
         key = {{ {self.key} }}
+        {pack}
         large = {{ {compressed}beyond = "{self.beyond}" }}
         table = {{ deletion_protection = {str(self.protected).lower()} }}
         {index}

@@ -35,6 +35,8 @@ ladder = [
     { age = 3, write = 1, read = 1, class = "infrequent-access" },
 ]
 """
+# The same with packs of up to three events.
+PACKED = CONFIG.replace('large = { beyond = "chunks" }', 'pack = { span = "3h" }')
 EVENTS = [
     {"series": "a", "id": f"e{number}", "time": to_text(NOON - timedelta(hours=number)), "data": {"n": number}}
     for number in range(20)
@@ -42,9 +44,9 @@ EVENTS = [
 IDS = sorted(str(event["id"]) for event in EVENTS)
 
 
-def built() -> Stage:
+def built(config: str = CONFIG) -> Stage:
     """A stage with its tables and twenty events of two days."""
-    stage = Stage(NOON, CONFIG)
+    stage = Stage(NOON, config)
     stage.run_lifecycle()
     stage.send("s", json.dumps(EVENTS).encode())
     return stage
