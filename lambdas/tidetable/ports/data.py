@@ -138,11 +138,12 @@ class Columns(NamedTuple):
 
     def first(self, count: int) -> Columns:
         """The first of them."""
-        return Columns(*(column[:count] for column in self))
+        return Columns(self.pks[:count], self.sks[:count], self.contents[:count])
 
     def where(self, chosen: Sequence[bool]) -> Columns:
         """Those that are chosen."""
-        return Columns(*(list(compress(column, chosen)) for column in self))
+        pks, sks, contents = self
+        return Columns(list(compress(pks, chosen)), list(compress(sks, chosen)), list(compress(contents, chosen)))
 
     def items(self) -> list[Item]:
         """The items; of a plain event whose content is text the keys and the data."""
