@@ -51,21 +51,24 @@ def histories(draw: st.DrawFn) -> list[Request]:
     return written + draw(st.permutations(delayed))
 
 
-def walked(held: PackedDays, limit: int, **parameters: Sequence[str]) -> list[dict[str, Any]]:
-    """Every event of a query, page by page."""
+def walked(
+    held: PackedDays, limit: int, *, seconds: float = 100.0, **parameters: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Every event of a query, page by page, each of which has so many seconds."""
     found: list[dict[str, Any]] = []
     policy, asked = STREAMS[held.by], dict(parameters)
-    while True:
+    for _ in range(2_000):
         query = parse_query(policy, {**asked, "limit": [str(limit)]}, NOW, SEAL)
-        answer = run_query(query, policy, held.days.reader, NOW, lambda: 100.0)
+        answer = run_query(query, policy, held.days.reader, NOW, lambda: seconds)
         rows = answer.document()["events"]
         assert not answer.gaps
         assert len(rows) <= limit
         found += rows
         if answer.next is None:
             return found
-        assert rows, "a page that is not the last holds something"
+        assert rows or not seconds, "a page that is not the last holds something"
         asked = {"cursor": [answer.next]}
+    raise AssertionError("the walk has no end")
 
 
 def without_refs(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -115,6 +118,8 @@ def test_every_page_of_every_query_is_what_was_sent(
     assert without_refs(rows) == (expected if order == "asc" else expected[::-1])
     # What is read in many pages is what is read in one.
     assert walked(held, 10_000, **asked) == rows
+    # So are pages that end because the time is up.
+    assert walked(held, limit, seconds=0.0, **asked) == rows
 
 
 @settings(deadline=None, max_examples=60)
