@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,14 +23,30 @@ from tidetable.query.latest import find_latest
 _DAY = 86_400
 # Around the spans' edges, the buckets' and the days', and the same instant again and again.
 _SECONDS = [0, 0.000001, 1, 30, 59.999999, 60, 60.000001, 3599.999999, 3600, 3600.000001, 21_599.999999, 21_600, 25_000]
-_TIMES = st.sampled_from(
-    [day * _DAY + seconds for day in range(4) for seconds in _SECONDS] + [_DAY - 0.000001, 2 * _DAY - 1]
+_DAYS = st.integers(0, 3)
+_TIMES = st.tuples(_DAYS, st.sampled_from([*_SECONDS, _DAY - 0.000001])).map(lambda time: time[0] * _DAY + time[1])
+# Within a day, or between any two times.
+_WITHIN = st.tuples(_DAYS, st.sampled_from(_SECONDS), st.sampled_from(_SECONDS))
+_RANGES = st.one_of(
+    st.tuples(_TIMES, _TIMES),
+    _WITHIN.map(lambda within: (within[0] * _DAY + within[1], within[0] * _DAY + within[2])),
+    st.just((0.0, 4 * _DAY - 1.0)),
 )
 _SERIES = ["a", "a!", "b#1", "ü%"]
-_EVENT = st.tuples(_TIMES, st.sampled_from(_SERIES), st.sampled_from(["1", "2#", "%"]), st.integers(0, 3))
-# The events of a request; whether it is repeated in other batches; whether the drain writes it later; whether in items.
+# The events of a request are mostly of one day, or none would share a pack.
+_EVENT = st.tuples(
+    st.sampled_from([0, 0, 0, 0, _DAY]),
+    st.sampled_from(_SECONDS),
+    st.sampled_from(_SERIES),
+    st.sampled_from(["1", "2#", "%"]),
+    st.integers(0, 3),
+)
+# A day and the events; whether they are repeated in other batches; whether the drain writes them later; whether in items.
 _REQUEST = st.tuples(
-    st.lists(_EVENT, min_size=1, max_size=10), st.booleans(), st.booleans(), st.sampled_from([False, False, True])
+    st.tuples(_DAYS, st.lists(_EVENT, min_size=1, max_size=10)),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([False, False, True]),
 )
 
 
@@ -38,9 +55,12 @@ def histories(draw: st.DrawFn) -> list[Request]:
     written: list[Request] = []
     delayed: list[Request] = []
     at = 0
-    for sent, again, drained, alone in draw(st.lists(_REQUEST, max_size=8)):
+    for (day, sent), again, drained, alone in draw(st.lists(_REQUEST, max_size=8)):
         at += 1
-        events = [Event(series, START + timedelta(seconds=time), id, {"v": v}) for time, series, id, v in sent]
+        events = [
+            Event(series, START + timedelta(seconds=(day * _DAY + more + time) % (4 * _DAY)), id, {"v": v})
+            for more, time, series, id, v in sent
+        ]
         (delayed if drained else written).append(Request(events, at, alone))
         if again:
             cut = draw(st.integers(0, len(events)))
@@ -51,37 +71,54 @@ def histories(draw: st.DrawFn) -> list[Request]:
     return written + draw(st.permutations(delayed))
 
 
-def walked(held: PackedDays, limit: int, **parameters: Sequence[str]) -> list[dict[str, Any]]:
-    """Every event of a query, page by page."""
+def walked(
+    held: PackedDays, limit: int, *, seconds: float = 100.0, **parameters: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Every event of a query, page by page, each of which has so many seconds."""
     found: list[dict[str, Any]] = []
     policy, asked = STREAMS[held.by], dict(parameters)
-    while True:
+    for _ in range(2_000):
         query = parse_query(policy, {**asked, "limit": [str(limit)]}, NOW, SEAL)
-        answer = run_query(query, policy, held.days.reader, NOW, lambda: 100.0)
+        answer = run_query(query, policy, held.days.reader, NOW, lambda: seconds)
         rows = answer.document()["events"]
         assert not answer.gaps
         assert len(rows) <= limit
         found += rows
         if answer.next is None:
             return found
-        assert rows, "a page that is not the last holds something"
+        assert rows or not seconds, "a page that is not the last holds something"
         asked = {"cursor": [answer.next]}
+    raise AssertionError("the walk has no end")
 
 
 def without_refs(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if name != "ref"} for row in rows]
 
 
+@pytest.mark.parametrize("by", ["time", "series"])
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_a_range_is_read_up_to_span_beyond_its_end(by: str, order: str) -> None:
+    """The newest event of a pack lies beyond the range, and so does the copy of an event that counts."""
+    times = (0, 30, 3599.999999)
+    events = [Event("a", START + timedelta(seconds=time), str(time), {"v": 1}) for time in times]
+    again = Event("a", events[1].time, events[1].id, {"v": 2})
+    held = PackedDays(by, [Request([events[0], events[1]], 1), Request([again, events[2]], 2)])
+    asked = {"from": [START.isoformat()], "to": [(START + timedelta(seconds=31)).isoformat()], "order": [order]}
+    rows = without_refs(walked(held, 1, series=["a"], **asked))
+    expected = [shown(events[0]), shown(again)]
+    assert rows == (expected if order == "asc" else expected[::-1])
+
+
 @settings(deadline=None, max_examples=100)
 @given(
     st.sampled_from(["time", "series"]),
     histories(),
-    st.tuples(_TIMES, _TIMES),
+    _RANGES,
     st.sampled_from(["asc", "desc"]),
     st.integers(1, 12),
-    st.lists(st.sampled_from(_SERIES), max_size=3, unique=True),
-    st.sampled_from([None, 1, 2]),
-    st.sampled_from(["", "2", "%"]),
+    st.sampled_from([[], [], ["a"], ["b#1", "a!"], _SERIES]),
+    st.sampled_from([None, None, None, 1]),
+    st.sampled_from(["", "", "", "2"]),
     st.booleans(),
 )
 def test_every_page_of_every_query_is_what_was_sent(
@@ -96,8 +133,8 @@ def test_every_page_of_every_query_is_what_was_sent(
     fields: bool,
 ) -> None:
     held = PackedDays(by, requests)
-    series = series or (["a"] if by == "series" else [])
-    start, end = START + timedelta(seconds=min(times)), START + timedelta(seconds=max(times) + 1)
+    series = series or (_SERIES if by == "series" else [])
+    start, end = START + timedelta(seconds=min(times)), START + timedelta(seconds=max(times) + 0.000001)
     asked = {"from": [start.isoformat()], "to": [end.isoformat()], "order": [order]}
     asked |= {"series": series} if series else {}
     asked |= {"where.v": [str(v)]} if v is not None else {}
@@ -115,6 +152,8 @@ def test_every_page_of_every_query_is_what_was_sent(
     assert without_refs(rows) == (expected if order == "asc" else expected[::-1])
     # What is read in many pages is what is read in one.
     assert walked(held, 10_000, **asked) == rows
+    # So are pages that end because the time is up.
+    assert walked(held, limit, seconds=0.0, **asked) == rows
 
 
 @settings(deadline=None, max_examples=60)

@@ -147,9 +147,8 @@ class Columns(NamedTuple):
 
     def where(self, chosen: Sequence[bool]) -> Columns:
         """Those that are chosen."""
-        return Columns(
-            list(compress(self.pks, chosen)), list(compress(self.sks, chosen)), list(compress(self.contents, chosen))
-        )
+        pks, sks, contents = self
+        return Columns(list(compress(pks, chosen)), list(compress(sks, chosen)), list(compress(contents, chosen)))
 
     def items(self) -> list[Item]:
         """The items; of a plain event whose content is text the keys and the data."""

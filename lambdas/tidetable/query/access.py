@@ -88,6 +88,8 @@ def logical_partitions(index: Index, values: Sequence[str], kind: str = "") -> l
 
 def needed_index(stream: str, layout: Layout, conditions: Sequence[Condition]) -> str:
     """What would serve a query of a stream partitioned by series that names no series."""
+    if layout.pack is not None:
+        return f"a stream that is partitioned by time: no index sees into the packs of {stream}"
     table = f"[[streams.{stream}.index]]"
     equal = [one.field for one in conditions if one.equals]
     if any(len(one.values) > 1 for one in conditions if one.equals):

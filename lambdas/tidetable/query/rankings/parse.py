@@ -133,6 +133,12 @@ def _continued(stream: Stream, cursor: Ranking, limit: int) -> Ranking:
 
 def _index(stream: Stream, values: Mapping[str, str]) -> Index:
     rankings = [index for index in stream.layout.indexes if index.ranks]
+    if stream.pack is not None:
+        detail = (
+            f"{stream.name} keeps its events in packs, which no index sees into: query a range and sort it, or ask aggregate"
+            f" with by= and top= for the first groups; a ranking needs a stream without [streams.{stream.name}.pack]"
+        )
+        raise refuse(400, "needs_index", detail)
     if not rankings:
         detail = (
             f"{stream.name} has no ranking: [[streams.{stream.name}.index]] with a field that holds numbers as sort_by,"

@@ -1,0 +1,336 @@
+"""Packed streams on the strict service: refs, what reads cost, damaged packs, and archived and restored tables."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fakes.stage import Stage
+from tidetable.catalog import Entry
+from tidetable.ports import Put
+from tidetable.problems import ProblemError
+from tidetable.query import explain_query, parse_query, run_query
+from tidetable.query.aggregates import find_aggregate, parse_aggregation
+from tidetable.query.get import get_event
+from tidetable.query.latest import find_latest
+from tidetable.query.periods import describe_periods, parse_periods
+from tidetable.query.rankings import parse_ranking
+from tidetable.query.streams import describe_streams
+from tidetable.times import to_text
+
+NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
+LABEL = "2026-03-15"
+KEYS = {
+    "time": 'partition_by = "time"\nbucket = "6h"\nshards = 3',
+    "series": 'partition_by = "series"\nshards = 2',
+}
+CONFIG = """
+[lifecycle]
+stagger = "0s"
+[streams.s]
+period = "day"
+late = "1h"
+retention = 5
+capacity = {{ mode = "on-demand" }}
+pack = {{ span = "1m", max_bytes = 4096 }}
+[streams.s.key]
+{key}
+"""
+ONE = 'partition_by = "time"\nbucket = "6h"\nshards = 1'
+
+
+def started(key: str) -> Stage:
+    stage = Stage(NOON - timedelta(minutes=1), CONFIG.format(key=key))
+    stage.run_lifecycle()
+    stage.clock.sleep(60)
+    return stage
+
+
+def entry(stage: Stage) -> Entry:
+    return next(one for one in stage.catalog.entries("s", consistent=True) if one.period.label == LABEL)
+
+
+def event(second: float, series: str, id: str, **data: Any) -> dict[str, Any]:
+    return {"series": series, "time": to_text(NOON + timedelta(seconds=second)), "id": id, "data": data}
+
+
+def send(stage: Stage, *events: dict[str, Any]) -> list[Any]:
+    """Send a request; the refs that it answers."""
+    outcome = stage.send("s", json.dumps(events).encode())
+    assert outcome.accepted == len(events)
+    stage.settle()
+    return list(outcome.refs)
+
+
+def answered(stage: Stage, limit: int = 100, **asked: Any) -> Any:
+    policy, now = stage.config.streams["s"], stage.clock.now()
+    given: dict[str, Any] = {"from": NOON - timedelta(hours=1), "to": NOON + timedelta(hours=6), "limit": limit} | asked
+    texts = {name: value if isinstance(value, list) else [str(value)] for name, value in given.items()}
+    texts |= {name: [to_text(given[name])] for name in ("from", "to")}
+    return run_query(parse_query(policy, texts, now, stage.seal), policy, stage.reader(), now, lambda: 100.0)
+
+
+def shown(stage: Stage, ref: str, **asked: str) -> dict[str, Any]:
+    return get_event(stage.config.streams["s"], ref, stage.reader(), {name: [value] for name, value in asked.items()})
+
+
+def counted(target: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The calls of a method from now on."""
+    calls: list[Any] = []
+    method = getattr(target, name)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        calls.append(args)
+        return method(*args, **kwargs)
+
+    monkeypatch.setattr(target, name, call)
+    return calls
+
+
+def damage(stage: Stage, newest: float) -> None:
+    """Break the pack whose newest event is of that second."""
+    time = to_text(NOON + timedelta(seconds=newest))
+    table = entry(stage).table
+    items = stage.dynamo.account.engine.call("Scan", {"TableName": table, "ConsistentRead": True})["Items"]
+    (item,) = [one for one in items if "pack" in one and one["sk"]["S"].startswith(time)]
+    broken = {
+        "pk": item["pk"]["S"],
+        "sk": item["sk"]["S"],
+        "at": 1,
+        "n": int(item["n"]["N"]),
+        "format": 1,
+        "pack": b"no",
+    }
+    stage.store.write([Put(table, broken | {"oldest": item["oldest"]["S"]})])
+    stage.settle()
+
+
+def archived(stage: Stage) -> None:
+    """Let the day pass and archive it; its table is deleted."""
+    stage.clock.sleep(40 * 3600)
+    stage.run_lifecycle()
+    stage.archive("s", LABEL, within=800)
+    stage.client.delete_table(TableName=entry(stage).table)
+    stage.clock.sleep(60)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_ref_is_answered_by_one_get_item_and_consistent_by_the_copy_that_counts(
+    key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = started(KEYS[key])
+    (old, other) = send(stage, event(1, "a", "1", n=1), event(2, "a", "2", n=2))
+    (new,) = send(stage, event(1, "a", "1", n=10))
+    queries = counted(stage.store, "query_many", monkeypatch)
+    gets = counted(stage.store, "get", monkeypatch)
+    assert shown(stage, other) == event(2, "a", "2", n=2) | {"ref": other}
+    assert (len(gets), len(queries)) == (1, 0)
+    # The ref of a pack says that pack's copy: packs never change.
+    assert shown(stage, old)["data"] == {"n": 1}
+    assert shown(stage, new)["data"] == {"n": 10}
+    assert shown(stage, old, consistent="true") == event(1, "a", "1", n=10) | {"ref": new}
+    assert shown(stage, other, fields="x")["data"] == {}
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_refs_outlive_the_archive_and_the_restored_table(key: str) -> None:
+    stage = started(KEYS[key])
+    events = [event(second, "a#", f"{second}%", n=second) for second in (1, 2, 50, 100)]
+    refs = [*send(stage, *events[:2]), *send(stage, *events[2:])]
+    archived(stage)
+    assert [{**shown(stage, ref), "ref": ""} for ref in refs] == [{**one, "ref": ""} for one in events]
+    assert stage.restore("s", LABEL).next is None
+    stage.settle()
+    # Their packs are gone, as a restore writes packs of its own.
+    assert [{**shown(stage, ref), "ref": ""} for ref in refs] == [{**one, "ref": ""} for one in events]
+    rows = answered(stage, series="a#", order="asc").document()["events"]
+    assert [shown(stage, row["ref"]) for row in rows] == rows
+    assert [{**row, "ref": ""} for row in rows] == [{**one, "ref": ""} for one in events]
+
+
+def test_a_ref_of_no_event_is_not_found_and_of_no_pack_refused() -> None:
+    from tidetable.keys import Key, Ref
+
+    stage = started(KEYS["time"])
+    (ref,) = send(stage, event(1, "a", "1", n=1))
+    found = Ref.decode(ref)
+    for key, status in (
+        (Key(found.key.pk, f"{to_text(NOON)}#a#other"), 404),
+        (Key(found.key.pk, "nothing"), 404),
+        (Key(found.key.pk.replace("#", "#-", 3), found.key.sk), 400),
+    ):
+        with pytest.raises(ProblemError) as refused:
+            shown(stage, Ref("s", found.period, key).encode())
+        assert refused.value.problem.status == status, key
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_damaged_pack_is_told_and_costs_only_itself(key: str) -> None:
+    stage = started(KEYS[key])
+    send(stage, event(10, "a", "1", n=1), event(11, "a", "2", n=1))
+    refs = send(stage, event(20, "a", "3", n=1), event(31, "a", "4", n=1))
+    send(stage, event(40, "a", "5", n=1))
+    damage(stage, 31)
+    gap = {"from": to_text(NOON + timedelta(seconds=20)), "to": "2026-03-15T12:00:31.000001Z", "reason": "damaged pack"}
+    for order, ids in (("desc", ["5", "2", "1"]), ("asc", ["1", "2", "5"])):
+        document = answered(stage, series="a", order=order).document()
+        assert [one["id"] for one in document["events"]] == ids
+        assert document["gaps"] == [gap]
+    # A range that it holds nothing of does not tell of it.
+    assert answered(stage, series="a", to=NOON + timedelta(seconds=15)).document()["gaps"] == []
+    policy, now = stage.config.streams["s"], stage.clock.now()
+    asked = {"from": [to_text(NOON)], "to": [to_text(NOON + timedelta(hours=1))], "series": ["a"], "stat": ["count"]}
+    sums = find_aggregate(parse_aggregation(policy, asked, now, stage.seal), policy, stage.reader(), now, lambda: 100.0)
+    assert (sums.rows[0]["count"], sums.document()["gaps"]) == (3, [gap])
+    for asked_consistent in ("true", "false"):
+        document = shown(stage, refs[0], consistent=asked_consistent)
+        assert (document["id"], document["data"], document["incomplete"]) == ("3", {}, True)
+    # Where another copy is there, it is answered.
+    send(stage, event(20, "a", "3", n=7))
+    assert shown(stage, refs[0])["data"] == {"n": 7}
+    if key == "series":
+        damage(stage, 40)
+        latest = find_latest(policy, {"series": ["a", "b"]}, stage.reader(), now, lambda: 100.0).document()["latest"]
+        assert [(one["event"] and one["event"]["id"], one.get("incomplete")) for one in latest] == [
+            ("3", True),
+            (None, None),
+        ]
+
+
+def test_a_page_of_the_newest_reads_the_packs_that_hold_them_and_few_more() -> None:
+    stage = started(ONE)
+    for request in range(40):
+        send(stage, *(event(request + n / 50, f"device-{n}", f"{request}.{n}", n=n) for n in range(50)))
+    page = answered(stage, limit=100)
+    assert page.count == 100
+    # Two packs, as nobody knows yet what they hold, and two for what is missing of 101 events.
+    assert (page.cost.requests, page.cost.units, page.cost.read) == (2, 1.0, 200)
+    whole = answered(stage, limit=10_000)
+    assert (whole.count, whole.cost.read) == (2000, 2000)
+    assert whole.cost.units <= 7.0
+    consistent = answered(stage, limit=100, consistent="true")
+    assert consistent.cost.units == 2.0
+
+
+def test_explain_says_what_is_looked_at_after_unpacking() -> None:
+    stage = started(KEYS["time"])
+    send(stage, event(1, "a", "1", n=1))
+    policy, now = stage.config.streams["s"], stage.clock.now()
+    asked = {
+        "from": [to_text(NOON)],
+        "to": [to_text(NOON + timedelta(hours=1))],
+        "series": ["a"],
+        "where.n": ["1"],
+        "id": ["1"],
+    }
+    plan = explain_query(parse_query(policy, asked, now, stage.seal), policy, stage.reader(), stage.tables, now)
+    (shown_stage,) = plan["stages"]
+    assert {name: shown_stage[name] for name in ("source", "ranges", "filtered_by", "fetches", "unpacks")} == {
+        "source": "table", "ranges": 3, "filtered_by": ["series", "id", "where.n"], "fetches": False, "unpacks": True,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("key", "limit"), [("time", 100), ("time", 1000), ("series", 100)])
+def test_an_estimate_of_packs_is_near_what_is_read(key: str, limit: int) -> None:
+    stage = started(KEYS[key])
+    for request in range(60):
+        send(stage, *(event(request * 2 + n / 50, "a", f"{request}.{n}", n=n, text="x" * (n % 7)) for n in range(50)))
+    # DynamoDB counts what a table holds about every six hours.
+    stage.clock.sleep(11 * 3600)
+    policy, now = stage.config.streams["s"], stage.clock.now()
+    asked = {
+        "from": [to_text(NOON)],
+        "to": [to_text(NOON + timedelta(hours=1))],
+        "series": ["a"],
+        "limit": [str(limit)],
+    }
+    query = parse_query(policy, asked, now, stage.seal)
+    estimated = explain_query(query, policy, stage.reader(), stage.tables, now)["estimate"]
+    page = run_query(query, policy, stage.reader(), now, lambda: 100.0)
+    assert page.count == limit
+    assert estimated["guessed_shares"] == 1
+    # The bytes of an event are a guess, and where in the day its events are, too.
+    assert page.cost.units / 4 <= estimated["page"]["read_units"] <= page.cost.units * 4
+
+
+def test_rankings_are_refused_with_what_to_do() -> None:
+    stage = started(KEYS["time"])
+    with pytest.raises(ProblemError) as refused:
+        parse_ranking(stage.config.streams["s"], {}, NOON, stage.seal)
+    assert refused.value.problem.code == "needs_index"
+    assert "needs a stream without [streams.s.pack]" in refused.value.problem.detail
+    by_series = started(KEYS["series"])
+    with pytest.raises(ProblemError) as refused:
+        answered(by_series)
+    assert refused.value.problem.code == "needs_series"
+    assert "no index sees into the packs of s" in refused.value.problem.detail
+
+
+def test_streams_and_periods_say_their_packs() -> None:
+    stage = started(KEYS["time"])
+    pack = {"span_seconds": 60, "max_bytes": 4096}
+    (stream,) = describe_streams(stage.config, NOON)["streams"]
+    assert stream["layout"]["pack"] == pack
+    policy, now, pipeline = stage.config.streams["s"], stage.clock.now(), stage.pipeline
+    query = parse_periods(policy, {}, now, stage.seal)
+    found = describe_periods(
+        query, policy, pipeline.catalog_reader, pipeline.table_reader, now, stage.seal, pipeline.pools
+    )
+    assert [one["layout"]["pack"] for one in found["periods"] if one["period"] == LABEL] == [pack]
+
+
+_EVENTS = st.lists(
+    st.tuples(st.sampled_from([0, 1, 59.999999, 60, 61, 120]), st.sampled_from("ab"), st.sampled_from("12"), st.integers(0, 3)),
+    min_size=1,
+    max_size=6,
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=12)
+@given(
+    st.sampled_from(sorted(KEYS)),
+    st.lists(_EVENTS, min_size=1, max_size=5),
+    st.sampled_from(["asc", "desc"]),
+    st.integers(1, 7),
+)
+def test_answers_are_the_same_before_and_after_archive_and_restore(
+    key: str, requests: list[Any], order: str, limit: int
+) -> None:
+    stage = started(KEYS[key])
+    held: dict[tuple[str, str, str], Any] = {}
+    for request in requests:
+        events = [event(second, series, id, v=v) for second, series, id, v in request]
+        send(stage, *events)
+        held |= {(one["time"], one["series"], one["id"]): one["data"] for one in events}
+    expected = [
+        {"time": time, "series": series, "id": id, "data": held[time, series, id]} for time, series, id in sorted(held)
+    ]
+
+    def read() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        page = answered(stage, limit, order=order, series=["a", "b"])
+        while True:
+            found += page.document()["events"]
+            if page.next is None:
+                return [{name: row[name] for name in ("time", "series", "id", "data")} for row in found]
+            page = answered_cursor(stage, page.next, limit)
+
+    if order == "desc":
+        expected.reverse()
+    assert read() == expected
+    archived(stage)
+    assert read() == expected
+    assert stage.restore("s", LABEL).next is None
+    stage.settle()
+    assert read() == expected
+
+
+def answered_cursor(stage: Stage, cursor: str, limit: int) -> Any:
+    policy, now = stage.config.streams["s"], stage.clock.now()
+    query = parse_query(policy, {"cursor": [cursor], "limit": [str(limit)]}, now, stage.seal)
+    return run_query(query, policy, stage.reader(), now, lambda: 100.0)
