@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, 
 
 from aws.catalog import DynamoCatalog
 from aws.tables import DynamoTables
-from tidetable.ports import Pools
+from wiring import Pipeline
 
 # A NAT gateway drops a connection that is still for 350 seconds
 # (docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-troubleshooting.html).
@@ -28,11 +27,13 @@ class AccountError(Exception):
 
 @dataclass(frozen=True)
 class Account:
-    """A deployed stage. ``lifecycle``, ``archiver``, ``restorer`` and ``sweeper`` are function names."""
+    """A deployed stage: its name, its catalog and its tables are those of ``pipeline``.
 
-    stage: str
-    catalog: DynamoCatalog
-    tables: DynamoTables
+    ``lifecycle``, ``archiver``, ``restorer`` and ``sweeper`` are function names, ``overflow`` and ``dead_letters`` addresses of
+    queues; ``functions``, ``queues`` and ``metrics`` are boto3's clients.
+    """
+
+    pipeline: Pipeline
     lifecycle: str
     archiver: str
     restorer: str
@@ -42,7 +43,6 @@ class Account:
     dead_letters: str = ""
     sweeper: str = ""
     metrics: Any = None
-    pools: Pools = ThreadPoolExecutor
 
     def run_lifecycle(self, **payload: Any) -> dict[str, Any]:
         """Invoke the lifecycle and return its report."""
@@ -103,9 +103,7 @@ def connect(
     outputs = {output["OutputKey"]: output["OutputValue"] for output in stacks["Stacks"][0].get("Outputs", [])}
     _keep_connected(functions)
     return Account(
-        stage,
-        DynamoCatalog(dynamodb, outputs["CatalogTable"]),
-        DynamoTables(dynamodb),
+        Pipeline(stage=stage, catalog=DynamoCatalog(dynamodb, outputs["CatalogTable"]), tables=DynamoTables(dynamodb)),
         outputs["LifecycleFunction"],
         outputs["ArchiverFunction"],
         outputs["RestorerFunction"],

@@ -205,7 +205,9 @@ def backfill(
 
 def _list_backfills(stream: str, account: Account, *, as_json: bool) -> None:
     now = clock.read_clock()
-    running = [backfill.document() for backfill in account.catalog.backfills(stream) if now < backfill.opened.until]
+    running = [
+        backfill.document() for backfill in account.pipeline.catalog.backfills(stream) if now < backfill.opened.until
+    ]
     if as_json:
         print_json(running)
         return

@@ -82,7 +82,7 @@ def try_config(path: Path) -> Config | None:
 def choose(account: Account, config: Path, stream: str, first: str, last: str | None) -> list[Entry]:
     """The periods that a command names; ends the command with the reason if a name is wrong."""
     try:
-        return find_entries(account.catalog, try_config(config), stream, first, last)
+        return find_entries(account.pipeline.catalog, try_config(config), stream, first, last)
     except NoChoice as error:
         fail(str(error))
 

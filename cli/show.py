@@ -51,7 +51,7 @@ def status(
     """Show every stream's tables: state, age, capacity, size, and what each costs a month."""
     account, configured = find_account(stage, endpoint, profile, region), read_config(config)
     now = clock.read_clock()
-    known = known_streams(configured, account.catalog, now)
+    known = known_streams(configured, account.pipeline.catalog, now)
     periods = _observe(known, account, stream, every=every)
     consumed = _read_consumed(account, periods, now) if metrics else None
     rows = [row_of(period, now, consumed) for period in periods]
@@ -84,9 +84,9 @@ def _observe(known: Known, account: Account, stream: str | None, *, every: bool)
         if stream in (None, name)
         for period in observe_periods(
             policy,
-            account.catalog,
-            account.tables,
-            account.pools,
+            account.pipeline.catalog,
+            account.pipeline.tables,
+            account.pipeline.pools,
             all_periods=every,
             removed=known.removed.get(name),
         )

@@ -21,8 +21,8 @@ from aws.table_requests import (
     units_members,
 )
 from tidetable.config import TableClass
-from tidetable.errors import TableMissing
-from tidetable.ports import Table, TableRefused, TableSpec
+from tidetable.errors import TableMissing, TableRefused
+from tidetable.ports import Table, TableSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

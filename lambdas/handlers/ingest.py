@@ -14,7 +14,7 @@ import wiring
 from handlers._http import Response, complete_answers, json_response, problem_response
 from handlers._observe import logger, metrics, observed, seconds_left, uncollected
 from tidetable.ingest import IngestRequest, Outcome, ingest
-from tidetable.problems import Problem, ProblemError, refuse
+from tidetable.problems import ProblemError, problem_of, refuse
 
 # Kept back from the function's time for queueing what could not be written, and for the answer.
 _RESERVE_SECONDS = 10.0
@@ -36,14 +36,11 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
         except ProblemError as error:
             logger.info("request refused", code=error.problem.code, status=error.problem.status)
             metrics.add_metric("RequestsRefused", MetricUnit.Count, 1)
-            return problem_response(error.problem)
-    except (
-        Exception
-    ):  # the boundary: whatever failed, also in an answer, the caller learns that nothing was acknowledged
+            return problem_response(problem_of(error, "ingest"))
+    except Exception as error:  # also a failure in an answer: the caller learns that nothing was acknowledged
         logger.exception("ingest failed")
         metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
-        detail = "the events may not be stored; send the whole request again, which is harmless"
-        return problem_response(Problem(503, "unavailable", detail, headers={"Retry-After": "5"}))
+        return problem_response(problem_of(error, "ingest"))
 
 
 def _read_request(event: dict[str, Any]) -> IngestRequest:

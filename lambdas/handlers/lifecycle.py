@@ -18,7 +18,7 @@ import wiring
 from handlers._observe import logger, metrics, observed, seconds_left
 from settings import settings
 from tidetable.catalog import Backfill, Opened
-from tidetable.errors import InvalidTime, TidetableError
+from tidetable.errors import BadInvocation, InvalidTime
 from tidetable.lifecycle import Report, reconcile
 from tidetable.lifecycle.backfill import LONGEST_OPEN, end_backfills, open_backfill
 from tidetable.lifecycle.notices import notices_of
@@ -43,10 +43,6 @@ class _EndPayload(msgspec.Struct, forbid_unknown_fields=True):
     stream: str
     start: str | None = msgspec.field(name="from", default=None)
     end: str | None = msgspec.field(name="to", default=None)
-
-
-class BadInvocation(TidetableError):
-    """The function was invoked with a payload that it does not understand; nothing was done."""
 
 
 @observed

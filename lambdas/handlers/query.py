@@ -16,7 +16,7 @@ from handlers._observe import logger, metrics, observed, seconds_left, uncollect
 from settings import config, settings
 from tidetable.config import Stream
 from tidetable.ports import Tables
-from tidetable.problems import Problem, ProblemError, unknown_stream
+from tidetable.problems import Problem, ProblemError, problem_of, unknown_stream
 from tidetable.query import (
     FORMAT,
     Answer,
@@ -34,7 +34,6 @@ from tidetable.query import (
     refuse_unwritable,
     render,
     run_query,
-    unavailable,
 )
 
 # A query of any of the routes that answer in pages.
@@ -138,12 +137,11 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     """Route one request; nothing leaves as an exception, which the gateway would answer without a word of why."""
     try:
         return _route(event, context)
-    except ProblemError as error:
-        return problem_response(error.problem)
     except Exception as error:
-        logger.exception("query failed")
-        metrics.add_metric("QueryFailures", MetricUnit.Count, 1)
-        return problem_response(unavailable(error))
+        if not isinstance(error, ProblemError):
+            logger.exception("query failed")
+            metrics.add_metric("QueryFailures", MetricUnit.Count, 1)
+        return problem_response(problem_of(error, "query"))
 
 
 def _route(event: dict[str, Any], context: LambdaContext) -> Response:

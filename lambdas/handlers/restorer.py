@@ -15,14 +15,10 @@ import wiring
 from handlers._observe import logger, observed, seconds_left
 from tidetable.archive import restore_period
 from tidetable.archive.restore import Position
-from tidetable.errors import TidetableError
+from tidetable.errors import BadInvocation
 
 _RESERVE_SECONDS = 10.0
 _KEYS = frozenset({"stream", "period", "keep_days", "start"})
-
-
-class BadRestore(TidetableError):
-    """The function was invoked with a payload that it does not understand; nothing was done."""
 
 
 @observed
@@ -30,13 +26,13 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Restore as far as the time goes; an error is the function's error."""
     keep = event.get("keep_days", 7)
     if not {"stream", "period"} <= event.keys() <= _KEYS:
-        raise BadRestore("the payload has stream and period, and may have keep_days and start")
+        raise BadInvocation("the payload has stream and period, and may have keep_days and start")
     if type(keep) is not int or not 1 <= keep <= 3650:
-        raise BadRestore("keep_days is a whole number from 1 to 3650")
+        raise BadInvocation("keep_days is a whole number from 1 to 3650")
     try:
         start = msgspec.convert(event.get("start") or {}, Position)
     except msgspec.ValidationError as error:
-        raise BadRestore("start is what an earlier answer called next") from error
+        raise BadInvocation("start is what an earlier answer called next") from error
     done = restore_period(
         event["stream"],
         event["period"],

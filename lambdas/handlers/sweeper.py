@@ -9,14 +9,10 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
 from handlers._observe import logger, metrics, observed, seconds_left
-from tidetable.errors import TidetableError
+from tidetable.errors import BadInvocation, TidetableError
 from tidetable.large.sweep import sweep
 
 _KEYS = frozenset({"dry_run", "source"})
-
-
-class BadSweep(TidetableError):
-    """The function was invoked with a payload that it does not understand; nothing was done."""
 
 
 class SweepIncomplete(TidetableError):
@@ -28,7 +24,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Remove large values that no event refers to; answer what was found."""
     dry_run = event.get("dry_run", False)
     if event.keys() - _KEYS or not isinstance(dry_run, bool):
-        raise BadSweep("the payload may have dry_run, true or false")
+        raise BadInvocation("the payload may have dry_run, true or false")
     swept = sweep(wiring.pipeline().sweeper, seconds_left(context), dry_run=dry_run)
     if not dry_run:
         metrics.add_metric("ObjectsSwept", MetricUnit.Count, swept.orphans + swept.expired)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 # error                  raised by               tried again by                          reported as
 # ProblemError           request checks          the caller, after a change              its own status, RFC 9457
 # InvalidTime, -Name,    parsers                 nobody                                  400, or a rejection of the event; by
-#   -Ref, -Cursor                                                                        an invoked function, as its Bad... error
+#   -Ref, -Cursor                                                                        an invoked function, BadInvocation
 # ConfigError            config.load             nobody                                  the synth, `tidetable check`
 # StoreUnavailable       lean store, S3          lean/reads.py a few times for reads;    503 with Retry-After
 #                                                ingest/writing.py until the time is up
@@ -17,7 +17,8 @@ from collections.abc import Sequence
 #                                                the drain, with the next delivery       comes again
 # TableThrottled         archive source          archive/export.py, paced                the archive goes on in the next run
 # StaleEntry             catalog                 the next run of the lifecycle           outcome "deferred"
-# NotReady, TableRefused period_tables.py        the next run of the lifecycle           outcome "deferred" or "failed"
+# NotReady               period_tables.py        the next run of the lifecycle           outcome "deferred"
+# TableRefused           aws/tables.py           the next run of the lifecycle           outcome "deferred" or "failed"
 # NotOurs, TableUnusable period_tables.py        nobody: the operator must look          outcome "failed", the alarm for failures
 # ArchiveBusy            archive functions       the next run; a query's caller          "deferred"; 503 with Retry-After
 # ArchiveMismatch,       archive functions       the next run of the lifecycle           outcome "failed"; 503 for a query
@@ -25,7 +26,11 @@ from collections.abc import Sequence
 # ValueMissing           large/whole.py          nobody                                  a mark on the event; ArchiveFailed
 # NotDrained             ingest/drain.py         the queue, 120 times                    MessagesNotDrained, then the dead letters
 # Undrainable            ingest/drain.py         nobody                                  buried at once with its reason
+# BadInvocation          handlers                nobody                                  the function's own error
+# BadBackfill            lifecycle/backfill.py   the operator, after a change            the function's own error
+# RemovalFailed          lifecycle/removal.py    the next deletion of the stack          a failed stack, with its reason
 #
+# problems.py makes an answer of each error that a caller of the API can meet.
 # Any other exception is a fault of ours: 503 with Retry-After and a log line with its trace, or the function's own error.
 
 
@@ -83,6 +88,35 @@ class TableThrottled(TidetableError):
         super().__init__(f"table {table} is throttled")
 
 
+class TableRefused(TidetableError):
+    """DynamoDB refused a change of a table. ``transient``: the same change may succeed later, unchanged.
+
+    ``crowded``: it was refused only as too many others were under way at once, or in one second.
+    """
+
+    def __init__(self, message: str, *, transient: bool, crowded: bool = False) -> None:
+        self.transient = transient
+        self.crowded = crowded
+        super().__init__(message)
+
+
+class NotReady(TidetableError):
+    """A table is still changing, and the time to wait for it is up: a later run goes on."""
+
+
+class NotOurs(TidetableError):
+    """A table has our name but not our tags; it is never touched."""
+
+
+class TableUnusable(TidetableError):
+    """A table is in a state that does not pass by itself."""
+
+    def __init__(self, table: str, status: str) -> None:
+        self.table = table
+        self.status = status
+        super().__init__(f"table {table} is {status}; see the runbook, *Tables that cannot be used*")
+
+
 class StaleEntry(TidetableError):
     """A catalog entry is no longer in the state that a change expected: another run was faster."""
 
@@ -103,3 +137,27 @@ class ArchiveBusy(TidetableError):
 
 class ArchiveFailed(TidetableError):
     """The archive of a period could not be written or read; the table is untouched."""
+
+
+class ValueMissing(TidetableError):
+    """The data that an item refers to is missing or damaged."""
+
+
+class NotDrained(TidetableError):
+    """Some events of a message are not written yet; the queue will deliver it again, and in the end keep it as dead."""
+
+
+class Undrainable(NotDrained):
+    """Some events of a message cannot be written however often it comes: somebody must do something first."""
+
+
+class BadInvocation(TidetableError):
+    """A function was invoked with a payload that it does not understand; nothing was done."""
+
+
+class BadBackfill(TidetableError):
+    """The requested backfill cannot be opened or ended; nothing was done."""
+
+
+class RemovalFailed(TidetableError):
+    """Tables that were to be deleted are still there; deleting the stack again goes on where this ended."""

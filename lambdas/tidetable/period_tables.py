@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from tidetable.catalog import Entry, State
-from tidetable.errors import TableMissing, TidetableError
+from tidetable.errors import NotOurs, NotReady, TableMissing, TableRefused, TableUnusable
 from tidetable.names import parse_table_name, parts_table
-from tidetable.ports import Clock, Table, TableRefused, Tables, TableSpec
+from tidetable.ports import Clock, Table, Tables, TableSpec
 
 POLL_SECONDS = 1.0
 # Measured on the service: backups become available 3 to 6 s after a table is ACTIVE.
@@ -29,23 +29,6 @@ _BEGUN = frozenset({State.CREATING, State.RESTORING})
 # DynamoDB's words for a change that ends by itself. Any other word but ACTIVE stays until somebody acts, such as
 # INACCESSIBLE_ENCRYPTION_CREDENTIALS (the key is lost or disabled) and ARCHIVED (it was for seven days).
 _PASSING = frozenset({"CREATING", "UPDATING", "DELETING"})
-
-
-class NotReady(TidetableError):
-    """A table is still changing, and the time to wait for it is up: a later run goes on."""
-
-
-class NotOurs(TidetableError):
-    """A table has our name but not our tags; it is never touched."""
-
-
-class TableUnusable(TidetableError):
-    """A table is in a state that does not pass by itself."""
-
-    def __init__(self, table: str, status: str) -> None:
-        self.table = table
-        self.status = status
-        super().__init__(f"table {table} is {status}; see the runbook, *Tables that cannot be used*")
 
 
 def table_tags(stage: str, stream: str, label: str) -> dict[str, str]:

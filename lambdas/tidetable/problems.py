@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Literal
 
-from tidetable.errors import TidetableError
+from tidetable.errors import ArchiveBusy, ArchiveFailed, StoreUnavailable, TidetableError
 
 CONTENT_TYPE = "application/problem+json"
+_THROTTLED = ("thrott", "throughput", "requestlimit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +51,42 @@ def refuse(status: int, code: str, detail: str, **more: Any) -> ProblemError:
 def unknown_stream(stream: str, known: Mapping[str, object]) -> ProblemError:
     """404 for a stream that the configuration does not have."""
     return refuse(404, "unknown_stream", f"there is no stream {stream[:64]!r}; there are: {', '.join(known)}")
+
+
+def problem_of(error: Exception, task: Literal["ingest", "query"]) -> Problem:
+    """The answer to a request in whose ``task`` an error was raised: the error's own problem, or 503.
+
+    The detail of a 503 never quotes the error, as that may name tables and hold data.
+    """
+    if isinstance(error, ProblemError):
+        return error.problem
+    if task == "query":
+        return Problem(503, "unavailable", _explain_read(error), headers={"Retry-After": "2"})
+    detail = "the events may not be stored; send the whole request again, which is harmless"
+    return Problem(503, "unavailable", detail, headers={"Retry-After": "5"})
+
+
+def _explain_read(error: Exception) -> str:
+    match error:
+        case ArchiveBusy():
+            return (
+                "an archived period of the range did not answer in time: ask again, as its reader may just have started;"
+                " if that does not help, narrow from and to"
+            )
+        case ArchiveFailed():
+            return (
+                "an archived period of the range could not be read: ask again; if that does not help, query the range"
+                " before and after it, which explain=true shows, and tell the operator"
+            )
+        case StoreUnavailable(code="no secret"):
+            return "the stage is new, and its first run has not made what signs cursors: ask again in some minutes"
+        case StoreUnavailable(code="no answer"):
+            return (
+                "DynamoDB did not answer in time: ask again; if that does not help, narrow from and to, or lower limit"
+            )
+        case StoreUnavailable(code=code) if any(word in code.lower() for word in _THROTTLED):
+            return (
+                "DynamoDB throttled the reads of this query: ask again in some seconds; a shorter range, a lower limit or"
+                " an index reads less, and a table that is often throttled needs more read units"
+            )
+    return "the query could not be answered now; ask again"

@@ -7,7 +7,7 @@ import pytest
 from tests.worlds.functions import JANUARY, Function, function
 from tests.worlds.killed import CONFIG
 from tidetable.config import parse
-from tidetable.lifecycle.backfill import BadBackfill
+from tidetable.errors import BadBackfill, BadInvocation
 
 __all__ = ["function"]
 
@@ -39,7 +39,6 @@ WRONG = [
 
 @pytest.mark.parametrize(("given", "message"), WRONG, ids=[message for _, message in WRONG])
 def test_an_end_that_is_not_understood_ends_nothing(function: Function, given: Any, message: str) -> None:
-    from handlers.lifecycle import BadInvocation
 
     function(backfill=JANUARY)
     with pytest.raises(BadInvocation, match=message):
@@ -49,7 +48,6 @@ def test_an_end_that_is_not_understood_ends_nothing(function: Function, given: A
 
 @pytest.mark.parametrize("hours", [0, 721, 10**12])
 def test_hours_that_nobody_can_mean_open_nothing(function: Function, hours: int) -> None:
-    from handlers.lifecycle import BadInvocation
 
     with pytest.raises(BadInvocation, match="hours must be within 1 to 720"):
         function(backfill={**JANUARY, "hours": hours})

@@ -11,7 +11,7 @@ import wiring
 from tests.api.gateway import Context
 from tests.fakes.stage import Stage
 from tidetable.catalog import Entry, State
-from tidetable.errors import ArchiveBusy, ArchiveFailed
+from tidetable.errors import ArchiveBusy, ArchiveFailed, BadInvocation
 from tidetable.keys import Key
 from tidetable.ports import Blob
 
@@ -186,12 +186,12 @@ BAD_RESTORES: list[tuple[dict[str, Any], str]] = [
 def test_a_restore_that_is_not_understood_does_nothing(
     functions: Functions, change: dict[str, Any], message: str
 ) -> None:
-    from handlers.restorer import BadRestore, handler
+    from handlers.restorer import handler
 
     gone(functions)
     payload = {"stream": "s", "period": DAY, **change}
     context: Any = Context()
-    with pytest.raises(BadRestore, match=message):
+    with pytest.raises(BadInvocation, match=message):
         handler({name: value for name, value in payload.items() if value is not ...}, context)
     assert functions.entry.state is State.DELETED
 
@@ -232,10 +232,9 @@ def test_a_dry_sweep_only_tells(functions: Functions) -> None:
 
 @pytest.mark.parametrize("payload", [{"stream": "s"}, {"dry_run": "yes"}, {"dry_run": 1}])
 def test_a_sweep_that_is_not_understood_does_nothing(functions: Functions, payload: dict[str, Any]) -> None:
-    from handlers.sweeper import BadSweep
 
     orphans(functions)
-    with pytest.raises(BadSweep, match="the payload may have dry_run, true or false"):
+    with pytest.raises(BadInvocation, match="the payload may have dry_run, true or false"):
         functions.sweep(**payload)
     assert len(functions.stage.values.blobs) == 2
 

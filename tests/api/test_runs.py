@@ -9,6 +9,7 @@ import settings
 import wiring
 from strict import Fault, Kind
 from tests.worlds.functions import JANUARY, Function, function
+from tidetable.errors import BadInvocation
 from tidetable.lifecycle.notices import Notice
 
 __all__ = ["function"]
@@ -36,7 +37,6 @@ def bus(monkeypatch: pytest.MonkeyPatch, function: Function) -> Bus:
 
 
 def test_only_the_local_stage_acts_as_at_another_time(function: Function, monkeypatch: pytest.MonkeyPatch) -> None:
-    from handlers.lifecycle import BadInvocation
 
     before = set(function.stage.dynamo.account.tables)
     with pytest.raises(BadInvocation, match='"at" goes with "dry_run": true'):
@@ -51,7 +51,6 @@ def test_only_the_local_stage_acts_as_at_another_time(function: Function, monkey
 
 @pytest.mark.parametrize("payload", [{"now": LATER}, {"dry_run": "true"}, {"dry_run": 1}, {"Dry_run": True}])
 def test_a_payload_that_is_not_understood_does_nothing(function: Function, payload: dict[str, Any]) -> None:
-    from handlers.lifecycle import BadInvocation
 
     function.stage.clock.sleep(86_400)
     calls = dict(function.stage.dynamo.calls)

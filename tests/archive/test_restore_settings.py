@@ -13,8 +13,7 @@ from tests.worlds.restores import LABEL, TABLE, entry, gone, items
 from tidetable.archive.ports import RawPage
 from tidetable.catalog import Opened, State
 from tidetable.config import parse
-from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch
-from tidetable.ports import TableRefused
+from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableRefused
 from tidetable.times import from_text
 
 KEY = "arn:aws:kms:us-east-1:123456789012:key/0a1b2c3d-0000-4000-8000-000000000000"

@@ -9,7 +9,6 @@ import pytest
 from cli import act, common
 from cli.account import Account
 from tests.fakes.letters import Queues, message
-from tests.fakes.serial import Serial
 from tests.fakes.stage import Stage
 from tests.worlds.commands import run
 from tidetable.events import Event
@@ -44,9 +43,7 @@ class Scripted:
 def scripted(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
     found = Scripted()
     account = Account(
-        "t",
-        stage.catalog,
-        stage.tables,
+        stage.pipeline,
         lifecycle="lifecycle",
         archiver="archiver",
         restorer="restorer",
@@ -55,7 +52,6 @@ def scripted(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted
         overflow="overflow",
         dead_letters="dead",
         sweeper="sweeper",
-        pools=Serial,
     )
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
     yield found

@@ -11,7 +11,6 @@ import pytest
 from cli import common
 from cli.account import Account, AccountError
 from cli.app import app
-from tests.fakes.serial import Serial
 from tests.fakes.stage import Stage
 from tests.worlds.commands import ROOT, FakeFunctions, FakeMetrics, run
 from tests.worlds.hours import CONFIG
@@ -135,7 +134,7 @@ def on_demand(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> FakeMetrics:
             (f"{table}.parts", "", "write"): 1_000_000.0,
         }
     )
-    account = Account("t", stage.catalog, stage.tables, "lifecycle", "", "", None, metrics=metrics, pools=Serial)
+    account = Account(stage.pipeline, "lifecycle", "", "", None, metrics=metrics)
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
     return metrics
 

@@ -12,6 +12,7 @@ from cli import common
 from cli.account import Account, AccountError, connect
 from tests.fakes.stage import Stage
 from tests.worlds.commands import run
+from wiring import Pipeline
 
 
 @pytest.mark.parametrize(
@@ -61,8 +62,7 @@ def test_failures_name_what_was_done_and_not_a_function(monkeypatch: pytest.Monk
         def invoke(self, **_: Any) -> Any:
             return {"FunctionError": "Unhandled", "Payload": io.BytesIO(b'{"errorMessage": "no space left"}')}
 
-    nothing: Any = None
-    found = Account("t", nothing, nothing, "Tidetable-t-Lifecycle8C53-9DA8", "archiver", "restorer", Functions())
+    found = Account(Pipeline(), "Tidetable-t-Lifecycle8C53-9DA8", "archiver", "restorer", Functions())
     monkeypatch.setattr(common, "connect", lambda *_, **__: found)
     result = run("plan")
     assert result.exit_code == 1

@@ -17,8 +17,8 @@ from tests.fakes import FakeCatalog, FakeClock, FakeStore, FakeTables
 from tests.lifecycle.world import NOON
 from tidetable.catalog import Backfill, Entry
 from tidetable.config import TableClass
-from tidetable.errors import TableMissing
-from tidetable.ports import Catalog, Clock, EventStore, Table, TableRefused, Tables, TableSpec
+from tidetable.errors import TableMissing, TableRefused
+from tidetable.ports import Catalog, Clock, EventStore, Table, Tables, TableSpec
 
 _numbers = count()
 TAGS = {"project": "tidetable", "tidetable:stage": "t"}

@@ -20,7 +20,7 @@ from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.events import Item
 from tidetable.keys import Key
-from tidetable.ports import Columns, Guard, Guarded, KeyRange, Page, Put, RangeRead, Transacted, Written
+from tidetable.ports import Columns, Guard, Guarded, Page, Put, RangeRead, Transacted, Written
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -129,10 +129,6 @@ class DynamoStore:
             "ExpressionAttributeNames": {"#state": "state"},
             "ExpressionAttributeValues": states,
         }
-
-    def query(self, keys: KeyRange, *, limit: int, ascending: bool, consistent: bool = False) -> Page:
-        """One Query call; its page may end before ``limit`` at DynamoDB's 1 MB."""
-        return self._query(RangeRead(keys, limit), ascending=ascending, consistent=consistent)
 
     def _query(self, read: RangeRead, **options: Any) -> Page:
         keys = read.keys

@@ -14,7 +14,7 @@ from tidetable.errors import TableMissing
 from tidetable.events import Event
 from tidetable.keys import Index, Key, Layout
 from tidetable.periods import Kind, containing
-from tidetable.ports import Guarded, KeyRange, Put, Transacted
+from tidetable.ports import Guarded, KeyRange, Page, Put, RangeRead, Transacted
 
 START = datetime(2026, 2, 28, tzinfo=UTC)
 LAYOUT = Layout("series", shards=1, shard_by="id")
@@ -36,8 +36,14 @@ def puts(table: str, count: int, series: str = "a#1") -> list[Put]:
     return [Put(table, LAYOUT.item_of(event)) for event in events(count, series)]
 
 
+def page_of(engine: Engine, keys: KeyRange, limit: int, *, ascending: bool = True, consistent: bool = False) -> Page:
+    (page,) = engine.store.query_many([RangeRead(keys, limit)], ascending=ascending, consistent=consistent)
+    assert page is not None
+    return page
+
+
 def ids(engine: Engine, keys: KeyRange, limit: int, *, ascending: bool = True) -> tuple[list[str], bool]:
-    page = engine.store.query(keys, limit=limit, ascending=ascending)
+    page = page_of(engine, keys, limit, ascending=ascending)
     return [LAYOUT.event_of(item).id for item in page.items], page.more
 
 
@@ -46,7 +52,7 @@ def test_events_come_back_exactly_as_they_were_written(engine: Engine) -> None:
     written = engine.store.write(puts(table, 60))
     assert (written.unwritten, written.units) == ([], 60.0)
     pk = puts(table, 1)[0].key.pk
-    page = engine.store.query(KeyRange(table, pk, LOW, HIGH), limit=1000, ascending=True, consistent=True)
+    page = page_of(engine, KeyRange(table, pk, LOW, HIGH), 1000, consistent=True)
     assert [LAYOUT.event_of(item) for item in page.items] == events(60)
     assert not page.more
 
@@ -133,8 +139,7 @@ def test_a_missing_table_leaves_only_its_own_puts_unwritten(engine: Engine) -> N
 
 def test_reading_a_missing_table_says_so(engine: Engine) -> None:
     missing = engine.no_table()
-    with pytest.raises(TableMissing, match=missing):
-        engine.store.query(KeyRange(missing, "a#0", LOW, HIGH), limit=1, ascending=True)
+    assert engine.store.query_many([RangeRead(KeyRange(missing, "a#0", LOW, HIGH), 1)], ascending=True) == [None]
     with pytest.raises(TableMissing, match=missing):
         engine.store.get(missing, Key("a#0", LOW))
 
@@ -164,7 +169,7 @@ def test_an_index_holds_the_events_that_have_its_field_in_order_of_time(engine: 
 
     def page(after: str | None, limit: int, *, ascending: bool = True) -> tuple[list[str], bool]:
         keys = KeyRange(spec.name, index.partition("new", 0), LOW, HIGH, after, index)
-        found = engine.store.query(keys, limit=limit, ascending=ascending)
+        found = page_of(engine, keys, limit, ascending=ascending)
         return [layout.event_of(item).id for item in found.items], found.more
 
     assert page(None, 10) == (["e1", "e3", "e5", "e7"], False)

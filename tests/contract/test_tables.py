@@ -9,9 +9,8 @@ from tests.contract.conftest import ENGINES, STRICT, build
 from tests.contract.engines import TAGS, Engine
 from tidetable.catalog import Seen
 from tidetable.config import TableClass
-from tidetable.errors import TableMissing
+from tidetable.errors import TableMissing, TableRefused
 from tidetable.keys import Index
-from tidetable.ports import TableRefused
 
 
 def test_a_table_is_created_once_and_settles_as_asked(engine: Engine) -> None:

@@ -95,9 +95,6 @@ class FakeStore:
         held = self._table(table)
         return {key: held[Key(key, "")]["b"] for key in keys if Key(key, "") in held}
 
-    def query(self, keys: KeyRange, *, limit: int, ascending: bool, consistent: bool = False) -> Page:
-        return self._query(keys, limit=limit, ascending=ascending)
-
     def _query(self, keys: KeyRange, *, limit: int, ascending: bool) -> Page:
         pk, sk = (keys.index.pk, keys.index.sk) if keys.index is not None else ("pk", "sk")
         names = list(dict.fromkeys((sk, "pk", "sk")))

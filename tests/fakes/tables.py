@@ -8,8 +8,8 @@ from typing import Any
 from tests.fakes.clock import FakeClock
 from tests.fakes.store import FakeStore
 from tidetable.config import TableClass
-from tidetable.errors import TableMissing
-from tidetable.ports import Table, TableRefused, TableSpec
+from tidetable.errors import TableMissing, TableRefused
+from tidetable.ports import Table, TableSpec
 
 _BUSY = timedelta(seconds=3)
 

@@ -15,8 +15,9 @@ from tests.worlds.intake import World, event, world
 from tidetable.catalog import Opened
 from tidetable.config import Capacity, Step
 from tidetable.config.model import LargePolicy
+from tidetable.errors import NotDrained
 from tidetable.events import Event
-from tidetable.ingest.drain import Drained, NotDrained, drain_message
+from tidetable.ingest.drain import Drained, drain_message
 from tidetable.ingest.overflow import encode_message
 from tidetable.ports import Guard, Put, Written
 

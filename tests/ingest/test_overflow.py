@@ -11,8 +11,8 @@ from tests.fakes.sqs import Sqs, overflow
 from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.intake import World
 from tidetable.config.model import LargePolicy
+from tidetable.errors import Undrainable
 from tidetable.events import Event
-from tidetable.ingest.drain import Undrainable
 from tidetable.ingest.overflow import decode_message, encode_message
 
 

@@ -15,9 +15,10 @@ from tests.worlds.intake import World, event
 from tidetable.catalog import Seen, State
 from tidetable.config import TableClass
 from tidetable.config.model import IndexPolicy, LargePolicy
+from tidetable.errors import NotDrained, Undrainable
 from tidetable.events import Event
 from tidetable.ingest.circuit import Circuit
-from tidetable.ingest.drain import NotDrained, Undrainable, drain_message
+from tidetable.ingest.drain import drain_message
 from tidetable.ingest.overflow import encode_message
 from tidetable.ingest.request import LISTED, WRITE_BUDGET
 from tidetable.periods import Kind, containing

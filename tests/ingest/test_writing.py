@@ -9,8 +9,8 @@ from tests.ingest.streams import NOW
 from tests.worlds.intake import LABEL, World, event, numbered, versions, world
 from tidetable.catalog import State
 from tidetable.config.model import LargePolicy
+from tidetable.errors import NotDrained
 from tidetable.events import Event, Item
-from tidetable.ingest.drain import NotDrained
 from tidetable.ingest.overflow import encode_message
 from tidetable.ingest.versions import write_versions
 from tidetable.keys import Key

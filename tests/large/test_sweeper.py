@@ -12,6 +12,7 @@ import wiring
 from tests.api.gateway import Context
 from tests.fakes.stage import Stage
 from tests.worlds.large import CONFIG, orphan
+from tidetable.errors import BadInvocation
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 
@@ -69,7 +70,7 @@ def test_a_dry_run_removes_nothing_and_counts_nothing(stage: Stage, sweeper: Any
 def test_a_payload_that_is_not_understood_sweeps_nothing(
     stage: Stage, sweeper: Any, counted: dict[str, float], event: dict[str, Any]
 ) -> None:
-    with pytest.raises(sweeper.BadSweep, match="the payload may have dry_run, true or false"):
+    with pytest.raises(BadInvocation, match="the payload may have dry_run, true or false"):
         invoke(sweeper, **event)
     assert len(stage.values.blobs) == 3
 

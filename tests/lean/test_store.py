@@ -53,12 +53,13 @@ PASSING = [
     Refused("ThrottlingException", "", b""),
     THROTTLED,
 ]
+ONE = [RangeRead(KeyRange("t", "a", None, None), 1)]
 READS: dict[str, tuple[Callable[[LeanStore], Any], Callable[[dict[str, Any]], Any], Any]] = {
     "GetItem": (lambda store: store.get("t", Key("a", "s")), lambda _: {"Item": item("a")}, {"pk": "a", "sk": "s"}),
     "Query": (
-        lambda store: store.query(KeyRange("t", "a", None, None), limit=1, ascending=True).items,
+        lambda store: [page.items for page in store.query_many(ONE, ascending=True) if page is not None],
         lambda _: {"Items": [item("a")]},
-        [{"pk": "a", "sk": "s"}],
+        [[{"pk": "a", "sk": "s"}]],
     ),
     "BatchGetItem": (
         lambda store: list(store.get_many("t", [Key("a", "s")])),

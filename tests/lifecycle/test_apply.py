@@ -10,13 +10,13 @@ from tests.fakes import FakeTables
 from tests.lifecycle.world import NOON, SCALED, World
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import TableClass
-from tidetable.errors import StaleEntry
+from tidetable.errors import NotOurs, NotReady, StaleEntry, TableRefused
 from tidetable.lifecycle.actions import Archive, Close, Delete, Reopen, SetCapacity, SetClass
 from tidetable.lifecycle.apply import World as Applied
 from tidetable.lifecycle.apply import apply
 from tidetable.lifecycle.ladder import Level
-from tidetable.period_tables import NotOurs, NotReady, PeriodTables, beside, table_tags
-from tidetable.ports import TableRefused, TableSpec
+from tidetable.period_tables import PeriodTables, beside, table_tags
+from tidetable.ports import TableSpec
 
 TODAY = "2026-03-15"
 TABLE = f"tidetable-t.s.{TODAY}"

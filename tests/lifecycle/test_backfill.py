@@ -9,7 +9,7 @@ from tests.fakes.stage import Stage
 from tests.worlds.backfills import END, HISTORY, LABELS, START, asked, ended, entries, opened, send, stage, write_units
 from tests.worlds.killed import NOON
 from tidetable.catalog import Backfill, State
-from tidetable.lifecycle.backfill import BadBackfill
+from tidetable.errors import BadBackfill
 from tidetable.problems import ProblemError
 from tidetable.query import parse_query, run_query
 from tidetable.times import from_text, to_text

@@ -11,9 +11,8 @@ from tests.worlds.backfills import HISTORY, LABELS, asked, ended, entries, opene
 from tests.worlds.killed import CONFIG
 from tidetable.catalog import Backfill, Entry, Opened, State
 from tidetable.config import parse
-from tidetable.errors import ArchiveBusy, ArchiveFailed, StaleEntry
+from tidetable.errors import ArchiveBusy, ArchiveFailed, BadBackfill, StaleEntry
 from tidetable.keys import Layout
-from tidetable.lifecycle.backfill import BadBackfill
 from tidetable.lifecycle.premake import opening, periods_to_exist
 from tidetable.periods import from_label
 from tidetable.problems import ProblemError

@@ -10,7 +10,8 @@ from botocore.awsrequest import AWSResponse
 from aws import clients
 from aws.tables import DynamoTables
 from tidetable.config import TableClass
-from tidetable.ports import TableRefused, TableSpec
+from tidetable.errors import TableRefused
+from tidetable.ports import TableSpec
 
 SPEC = TableSpec("tidetable-t.s.2026-03-15", None, None, TableClass.STANDARD, {"project": "tidetable"})
 TOO_MANY = {

@@ -11,7 +11,8 @@ from tests.fakes.threads import SharedClock, side_by_side
 from tests.lifecycle.world import outcomes
 from tidetable.catalog import Entry, State
 from tidetable.config import parse
-from tidetable.period_tables import PeriodTables, TableUnusable, at_most
+from tidetable.errors import TableUnusable
+from tidetable.period_tables import PeriodTables, at_most
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 KEY = "arn:aws:kms:us-east-1:000000000000:key/11111111-2222-3333-4444-555555555555"

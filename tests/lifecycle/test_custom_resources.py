@@ -32,7 +32,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     world = World()
     world.tables.create(TableSpec(CATALOG, None, None, TableClass.STANDARD, {}))
     world.clock.sleep(10)
-    with wiring.serving(wiring.Pipeline(reconciler=world.parts(), event_bus=FakeBus())):
+    with wiring.serving(world.pipeline(event_bus=FakeBus())):
         yield world
     settings.settings.cache_clear()
 

@@ -11,7 +11,7 @@ from tests.api.gateway import Context
 from tests.fakes.stage import CATALOG, Stage
 from tests.worlds.deploys import CONFIG, MORE, NOON
 from tidetable.config import parse
-from tidetable.lifecycle.removal import RemovalFailed
+from tidetable.errors import RemovalFailed
 
 ID = "tidetable-lapse-tables"
 

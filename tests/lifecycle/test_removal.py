@@ -11,8 +11,9 @@ from tests.fakes.threads import SharedClock, side_by_side
 from tests.lifecycle.world import World as FakeWorld
 from tidetable.catalog import State
 from tidetable.config import TableClass
-from tidetable.lifecycle.removal import RemovalFailed, Removed, remove
-from tidetable.period_tables import NotReady, table_tags
+from tidetable.errors import NotReady, RemovalFailed
+from tidetable.lifecycle.removal import Removed, remove
+from tidetable.period_tables import table_tags
 from tidetable.ports import TableSpec
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)

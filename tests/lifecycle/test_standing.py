@@ -8,9 +8,10 @@ import pytest
 from tests.lifecycle.world import NOON, World
 from tests.worlds.standing import CATALOG, deployed
 from tidetable.config import Config, TableClass
+from tidetable.errors import TableRefused
 from tidetable.lifecycle.apply import World as Applied
 from tidetable.lifecycle.standing import protect, stand, take_back
-from tidetable.ports import TableRefused, TableSpec
+from tidetable.ports import TableSpec
 
 
 def applied(world: World) -> Applied:

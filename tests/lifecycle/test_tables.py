@@ -7,9 +7,9 @@ from botocore.exceptions import ClientError
 
 from aws.tables import DynamoTables
 from tidetable.config import TableClass
-from tidetable.errors import TableMissing
+from tidetable.errors import TableMissing, TableRefused
 from tidetable.keys import Index
-from tidetable.ports import TableRefused, TableSpec
+from tidetable.ports import TableSpec
 
 INDEX = Index("status", partition_by="status", sort_by="time", project=None)
 

@@ -12,12 +12,13 @@ from strict import Fault, Kind, Timings
 from tests.fakes.stage import CATALOG, STAGE, Stage
 from tidetable.catalog import Entry, State
 from tidetable.config import TableClass
+from tidetable.errors import NotOurs, NotReady
 from tidetable.events import Event
 from tidetable.lifecycle.actions import Delete
 from tidetable.lifecycle.apply import World, apply
 from tidetable.lifecycle.removal import Removed, remove
 from tidetable.lifecycle.standing import take_back
-from tidetable.period_tables import NotOurs, NotReady, PeriodTables, table_tags
+from tidetable.period_tables import PeriodTables, table_tags
 from tidetable.ports import TableSpec
 from tidetable.times import to_text
 

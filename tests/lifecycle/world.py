@@ -9,6 +9,7 @@ from tidetable.catalog import State
 from tidetable.config import Config, parse
 from tidetable.lifecycle import Reconciler, Report, reconcile
 from tidetable.ports import Pools
+from wiring import Pipeline
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 
@@ -82,9 +83,22 @@ class World:
         self.pools: Pools = Serial
 
     def parts(self) -> Reconciler:
-        return Reconciler(
-            self.config, "t", self.catalog, self.tables, self.scaling, self.archiver, self.clock, self.pools
-        )
+        return self.pipeline().reconciler
+
+    def pipeline(self, **ports: Any) -> Pipeline:
+        """The functions' pipeline on these fakes."""
+        held = {
+            "config": self.config,
+            "stage": "t",
+            "catalog": self.catalog,
+            "store": self.store,
+            "tables": self.tables,
+            "scaling": self.scaling,
+            "archiver": self.archiver,
+            "clock": self.clock,
+            "pools": self.pools,
+        }
+        return Pipeline(**(held | ports))
 
     def run(self, *, dry_run: bool = False) -> Report:
         # A run may take long by the fake clock, as every wait moves it; what a run may take is its own business.

@@ -19,8 +19,8 @@ from tests.timelapse.vocabulary import configuration
 from tidetable.archive.restore import Position
 from tidetable.catalog import Backfill, Opened
 from tidetable.config import Stream, parse
-from tidetable.errors import ArchiveMismatch
-from tidetable.lifecycle.backfill import BadBackfill, end_backfills, open_backfill
+from tidetable.errors import ArchiveMismatch, BadBackfill
+from tidetable.lifecycle.backfill import end_backfills, open_backfill
 
 # Half as often as the schedule: a stage must live with runs that do not come, and a life takes half the time.
 STEP = timedelta(minutes=10)

@@ -12,7 +12,6 @@ from typer.testing import CliRunner, Result
 from cli import clock, common
 from cli.account import Account
 from cli.app import app
-from tests.fakes.serial import Serial
 from tests.fakes.stage import Stage
 from tests.worlds.hours import CONFIG
 
@@ -103,7 +102,7 @@ def functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeFunctions:
     stage.clock.time = NOW
     monkeypatch.setattr(clock, "read_clock", stage.clock.now)
     names = "lifecycle", "archiver", "restorer"
-    account = Account("t", stage.catalog, stage.tables, *names, functions, metrics=FakeMetrics({}), pools=Serial)
+    account = Account(stage.pipeline, *names, functions, metrics=FakeMetrics({}))
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
     return functions
 

@@ -31,7 +31,7 @@ from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.events import Item
 from tidetable.keys import Key
-from tidetable.ports import Guard, Guarded, KeyRange, Page, Put, RangeRead, Transacted, Written
+from tidetable.ports import Guard, Guarded, Page, Put, RangeRead, Transacted, Written
 
 # AWS: BatchGetItem takes 100 keys and answers 16 MB: parts are up to 400 KB each.
 _GET, _GET_PARTS = 100, 40
@@ -103,13 +103,6 @@ class LeanStore:
         except (TableMissing, StoreUnavailable):
             return {}
 
-    def query(self, keys: KeyRange, *, limit: int, ascending: bool, consistent: bool = False) -> Page:
-        """One Query call; its page may end before ``limit`` at DynamoDB's 1 MB."""
-        (page,) = self.query_many([RangeRead(keys, limit)], ascending=ascending, consistent=consistent)
-        if page is None:
-            raise TableMissing(keys.table)
-        return page
-
     def query_many(
         self,
         reads: Sequence[RangeRead],
@@ -119,7 +112,7 @@ class LeanStore:
         texts: bool = False,
         fields: Sequence[str] = (),
     ) -> Sequence[Page | None]:
-        """One Query call for each, several under way at once."""
+        """One Query call for each, several under way at once; a page may end before its limit at DynamoDB's 1 MB."""
         requests = [
             Request(
                 "Query",

@@ -20,7 +20,16 @@ from tidetable.archive.facts import join_digests
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.catalog import Entry, Seen, State
 from tidetable.config import TableClass
-from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableThrottled
+from tidetable.errors import (
+    ArchiveBusy,
+    ArchiveFailed,
+    ArchiveMismatch,
+    NotOurs,
+    NotReady,
+    TableRefused,
+    TableThrottled,
+    TableUnusable,
+)
 from tidetable.events import Item
 from tidetable.expired import as_of
 from tidetable.ingest.routing import LargeValueServices
@@ -32,8 +41,8 @@ from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
 from tidetable.lifecycle.specs import filling_spec
 from tidetable.names import parts_table
 from tidetable.packs import make_packs
-from tidetable.period_tables import NotOurs, NotReady, PeriodTables, TableUnusable, beside, table_tags
-from tidetable.ports import EventStore, Put, TableRefused, Tables, TableSpec
+from tidetable.period_tables import PeriodTables, beside, table_tags
+from tidetable.ports import EventStore, Put, Tables, TableSpec
 from tidetable.times import to_text
 from tidetable.values import item_bytes
 

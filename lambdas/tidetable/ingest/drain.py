@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tidetable.catalog import Entry, entry_at
 from tidetable.config import Config
-from tidetable.errors import StoreUnavailable, TableMissing, TidetableError
+from tidetable.errors import NotDrained, StoreUnavailable, TableMissing, Undrainable
 from tidetable.events import Event, Item
 from tidetable.ingest.overflow import Message, decode_message
 from tidetable.ingest.routing import LargeValueServices, PeriodTarget
@@ -30,14 +30,6 @@ _LEAST, _UNKNOWN = 2.0, 200.0
 # A table that is still throttled after so long is left to the live traffic; the message comes again.
 _PATIENCE = timedelta(seconds=3)
 _AT_ONCE = 10
-
-
-class NotDrained(TidetableError):
-    """Some events of a message are not written yet; the queue will deliver it again, and in the end keep it as dead."""
-
-
-class Undrainable(NotDrained):
-    """Some events of a message cannot be written however often it comes: somebody must do something first."""
 
 
 @dataclass(slots=True)

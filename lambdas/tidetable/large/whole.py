@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tidetable.errors import TidetableError
+from tidetable.errors import ValueMissing
 from tidetable.events import Item
 from tidetable.exact import decode_json
 from tidetable.large.forms import chunk_keys
@@ -15,10 +15,6 @@ from tidetable.ports import Compressor, EventStore, Values
 
 # The data of so many bytes is fetched at a time, as it is in memory together.
 _AT_ONCE_BYTES = 16_000_000
-
-
-class ValueMissing(TidetableError):
-    """The data that an item refers to is missing or damaged."""
 
 
 class Wholes(NamedTuple):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tidetable.catalog import Entry, State
+from tidetable.errors import NotReady
 from tidetable.lifecycle.actions import (
     Action,
     Archive,
@@ -21,7 +22,7 @@ from tidetable.lifecycle.actions import (
     Unscale,
 )
 from tidetable.names import parts_table
-from tidetable.period_tables import POLL_SECONDS, WAIT_SECONDS, NotReady, PeriodTables, at_most
+from tidetable.period_tables import POLL_SECONDS, WAIT_SECONDS, PeriodTables, at_most
 from tidetable.ports import Archiver, Catalog, Clock, Pools, Scaling, Table, Tables
 
 # With less time left than this, an archive is left to a later run.

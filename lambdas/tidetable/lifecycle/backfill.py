@@ -10,7 +10,7 @@ from tidetable.config import Config, Stream
 from tidetable.config.check import MAX_OPEN_TABLES
 from tidetable.config.check_capacity import MAX_UNITS
 from tidetable.config.demand import SHORTEST, demand
-from tidetable.errors import TidetableError
+from tidetable.errors import BadBackfill
 from tidetable.leases import leased
 from tidetable.lifecycle.premake import opening
 from tidetable.lifecycle.reconcile import LEASE, Reconciler, Report, reconcile
@@ -19,10 +19,6 @@ from tidetable.ports import Catalog
 from tidetable.times import to_text
 
 LONGEST_OPEN = timedelta(days=30)
-
-
-class BadBackfill(TidetableError):
-    """The requested backfill cannot be opened or ended; nothing was done."""
 
 
 def open_backfill(

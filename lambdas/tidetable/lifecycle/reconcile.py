@@ -10,7 +10,7 @@ from typing import Any
 
 from tidetable.catalog import Backfill
 from tidetable.config import Config
-from tidetable.errors import ArchiveBusy, StaleEntry, TidetableError
+from tidetable.errors import ArchiveBusy, NotReady, StaleEntry, TableRefused, TidetableError
 from tidetable.leases import leased
 from tidetable.lifecycle.actions import Action, Archive, Create, Delete, Finding
 from tidetable.lifecycle.apply import World, apply
@@ -18,8 +18,8 @@ from tidetable.lifecycle.known import remember_policies
 from tidetable.lifecycle.observe import CONCURRENCY, describe_error, observe, remember_horizons, remember_tables
 from tidetable.lifecycle.outlook import Outlook, outlook
 from tidetable.lifecycle.plan import plan
-from tidetable.period_tables import NotReady, at_most
-from tidetable.ports import Archiver, Catalog, Clock, Pools, Scaling, TableRefused, Tables
+from tidetable.period_tables import at_most
+from tidetable.ports import Archiver, Catalog, Clock, Pools, Scaling, Tables
 from tidetable.times import to_text
 
 LEASE = "lifecycle"

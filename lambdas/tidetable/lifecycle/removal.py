@@ -9,23 +9,18 @@ from datetime import datetime, timedelta
 
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
-from tidetable.errors import TidetableError
+from tidetable.errors import NotOurs, NotReady, RemovalFailed, TableRefused, TidetableError
 from tidetable.leases import leased
 from tidetable.lifecycle.apply import World, remove_table
 from tidetable.lifecycle.known import known_streams
 from tidetable.lifecycle.observe import describe_error
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
-from tidetable.period_tables import NotOurs, NotReady, PeriodTables
-from tidetable.ports import TableRefused
+from tidetable.period_tables import PeriodTables
 
 # A deletion takes 5 to 8 s (measured), nearly all of it waiting.
 _AT_ONCE = 32
 _WAIT_SECONDS = 5.0
 _NAMED = 5
-
-
-class RemovalFailed(TidetableError):
-    """Tables that were to be deleted are still there; deleting the stack again goes on where this ended."""
 
 
 @dataclass(slots=True)

@@ -6,10 +6,9 @@ from datetime import datetime, timedelta
 
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
+from tidetable.errors import NotReady, TableRefused
 from tidetable.lifecycle.apply import World, remove_table
 from tidetable.names import parts_table
-from tidetable.period_tables import NotReady
-from tidetable.ports import TableRefused
 
 _AT_ONCE = 8
 _POLL_SECONDS = 1.0

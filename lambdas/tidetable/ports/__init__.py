@@ -22,7 +22,7 @@ from tidetable.ports.data import (
 )
 from tidetable.ports.pools import Pools
 from tidetable.ports.records import Catalog, CatalogReader, Clock
-from tidetable.ports.tables import Scaling, Table, TableRefused, Tables, TableSpec
+from tidetable.ports.tables import Scaling, Table, Tables, TableSpec
 
 __all__ = [
     "ArchivePage",
@@ -50,7 +50,6 @@ __all__ = [
     "Sketch",
     "Sketches",
     "Table",
-    "TableRefused",
     "TableSpec",
     "Tables",
     "Transacted",

@@ -195,13 +195,6 @@ class EventStore(Protocol):
         """
         ...
 
-    def query(self, keys: KeyRange, *, limit: int, ascending: bool, consistent: bool = False) -> Page:
-        """The first ``limit`` items of a range in that direction; TableMissing if there is no such table.
-
-        To go on, ask again ``after`` the last item: sort keys are unique within a partition.
-        """
-        ...
-
     def query_many(
         self,
         reads: Sequence[RangeRead],
@@ -211,7 +204,9 @@ class EventStore(Protocol):
         texts: bool = False,
         fields: Sequence[str] = (),
     ) -> Sequence[Page | None]:
-        """The pages of several ranges at once, None for a range whose table is missing.
+        """The first items of several ranges in that direction, a page each; None for a range whose table is missing.
+
+        The next page is the range ``after`` the last item: sort keys are unique within a partition.
 
         With ``texts`` the data of plain events is text, as far as the store can make it at once. With ``fields`` only these of
         the data are fetched, given by their paths.

@@ -138,15 +138,3 @@ class Scaling(Protocol):
     def deregister(self, table: str, indexes: Sequence[str]) -> None:
         """Leave the units alone from now on; nothing happens if they are."""
         ...
-
-
-class TableRefused(Exception):
-    """DynamoDB refused a change of a table. ``transient``: the same change may succeed later, unchanged.
-
-    ``crowded``: it was refused only as too many others were under way at once, or in one second.
-    """
-
-    def __init__(self, message: str, *, transient: bool, crowded: bool = False) -> None:
-        self.transient = transient
-        self.crowded = crowded
-        super().__init__(message)

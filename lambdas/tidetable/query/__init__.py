@@ -14,7 +14,6 @@ from tidetable.query.parse import FORMAT, parse_query, refuse_unwritable
 from tidetable.query.periods import describe_periods, parse_periods
 from tidetable.query.render import Form, form_of, render
 from tidetable.query.streams import describe_streams
-from tidetable.query.unavailable import unavailable
 
 __all__ = [
     "FORMAT",
@@ -34,5 +33,4 @@ __all__ = [
     "refuse_unwritable",
     "render",
     "run_query",
-    "unavailable",
 ]

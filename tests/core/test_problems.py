@@ -1,0 +1,83 @@
+"""The one mapping from errors to the answers of the API."""
+
+import pytest
+
+from tidetable.errors import (
+    ArchiveBusy,
+    ArchiveFailed,
+    NotReady,
+    StoreUnavailable,
+    TableMissing,
+    TableRefused,
+    TidetableError,
+    ValueMissing,
+)
+from tidetable.problems import Problem, problem_of, refuse
+
+DETAILS = [
+    (
+        ArchiveBusy("secret"),
+        (
+            "an archived period of the range did not answer in time: ask again, as its reader may just have started; "
+            "if that does not help, narrow from and to"
+        ),
+    ),
+    (
+        ArchiveFailed("secret"),
+        (
+            "an archived period of the range could not be read: ask again; if that does not help, query the range before and "
+            "after it, which explain=true shows, and tell the operator"
+        ),
+    ),
+    (
+        StoreUnavailable("no secret", "secret"),
+        "the stage is new, and its first run has not made what signs cursors: ask again in some minutes",
+    ),
+    (
+        StoreUnavailable("no answer", "secret"),
+        "DynamoDB did not answer in time: ask again; if that does not help, narrow from and to, or lower limit",
+    ),
+    *(
+        (
+            StoreUnavailable(code, "secret"),
+            (
+                "DynamoDB throttled the reads of this query: ask again in some seconds; a shorter range, a lower limit or an "
+                "index reads less, and a table that is often throttled needs more read units"
+            ),
+        )
+        for code in ("ThrottlingException", "ProvisionedThroughputExceededException", "RequestLimitExceeded")
+    ),
+    *(
+        (error, "the query could not be answered now; ask again")
+        for error in (
+            StoreUnavailable("InternalServerError", "secret"),
+            TableMissing("secret"),
+            TableRefused("secret", transient=True),
+            ValueMissing("secret"),
+            RuntimeError("secret"),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("error", "detail"), DETAILS, ids=[repr(error) for error, _ in DETAILS])
+def test_a_query_that_fails_is_answered_with_503_and_what_to_do(error: Exception, detail: str) -> None:
+    assert problem_of(error, "query") == Problem(503, "unavailable", detail, headers={"Retry-After": "2"})
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("no answer", "secret"), NotReady("secret"), RuntimeError("secret")])
+def test_events_that_fail_are_to_be_sent_again_whatever_failed(error: Exception) -> None:
+    detail = "the events may not be stored; send the whole request again, which is harmless"
+    assert problem_of(error, "ingest") == Problem(503, "unavailable", detail, headers={"Retry-After": "5"})
+
+
+def test_a_refused_request_keeps_its_own_status_code_and_detail() -> None:
+    error = refuse(413, "too_large", "send less", limit=7)
+    for problem in (problem_of(error, "ingest"), problem_of(error, "query")):
+        assert problem == Problem(413, "too_large", "send less", {"limit": 7})
+
+
+def test_the_refusal_of_a_table_belongs_to_the_projects_family_of_errors() -> None:
+    refused = TableRefused("LimitExceededException: too many", transient=True, crowded=True)
+    assert isinstance(refused, TidetableError)
+    assert (str(refused), refused.transient, refused.crowded) == ("LimitExceededException: too many", True, True)
