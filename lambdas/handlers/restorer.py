@@ -37,7 +37,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         start = msgspec.convert(event.get("start") or {}, Position)
     except msgspec.ValidationError as error:
         raise BadRestore("start is what an earlier answer called next") from error
-    done = restore_period(
+    result = restore_period(
         event["stream"],
         event["period"],
         wiring.pipeline().restorer,
@@ -47,11 +47,11 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         remaining=seconds_left(context, _RESERVE_SECONDS),
     )
     answer = {
-        "stream": done.entry.stream,
-        "period": done.entry.period.label,
-        "state": done.entry.state.value,
-        "parts": done.parts,
-        "next": msgspec.to_builtins(done.next),
+        "stream": result.entry.stream,
+        "period": result.entry.period.label,
+        "state": result.entry.state.value,
+        "parts": result.parts,
+        "next": msgspec.to_builtins(result.next),
     }
     logger.info("restored", report=answer)
     return answer

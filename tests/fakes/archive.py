@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from tests.fakes.catalog import FakeCatalog
+from tests.fakes.items import read_event
 from tests.fakes.store import FakeStore
 from tidetable.archive.manifest import Manifest, Part, StoredLayout
 from tidetable.archive.reading import ArchivedEvent, read_archive
@@ -64,6 +65,6 @@ class FakeArchiver:
         entry = next(one for one in self._catalog.entries(stream) if one.period.label == label)
         entry = self._catalog.move(entry, State.ARCHIVING, expected=(State.CLOSED, State.ARCHIVING))
         items = self._store.tables[entry.table].values()
-        self._archive.keep(entry.table, entry.layout, [entry.layout.event_of(item) for item in items])
+        self._archive.keep(entry.table, entry.layout, [read_event(entry.layout, item) for item in items])
         facts = ArchiveFacts(entry.table, len(items), 0, self._clock.now())
         self._catalog.move(entry, State.ARCHIVED, expected=(State.ARCHIVING,), archive=facts)
