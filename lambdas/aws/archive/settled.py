@@ -57,7 +57,7 @@ class _Pass:
         return page
 
     def give(self, texts: list[str], after: Mapping[str, Any] | None, packs: int = 0) -> RawPage:
-        """The page of the items that were read."""
+        """A page of events."""
         units, self.units, count, self.count = self.units, 0.0, self.count, 0
         return RawPage(f"[{','.join(texts)}]".encode(), count, units, after, packs)
 

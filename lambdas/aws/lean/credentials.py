@@ -64,15 +64,15 @@ class Provider:
                 variables["AWS_SECRET_ACCESS_KEY"],
                 variables.get("AWS_SESSION_TOKEN") or None,
             )
-        if self._held is not None and self.now() < self._held[1] - _EARLY:
-            return self._held[0]
+        if self._current is not None and self.now() < self._current[1] - _EARLY:
+            return self._current[0]
         try:
-            self._held = self._from_container()
+            self._current = self._from_container()
         except (OSError, ValueError) as error:
             # What is held may still be good for some minutes.
-            if self._held is None or self.now() >= self._held[1]:
+            if self._current is None or self.now() >= self._current[1]:
                 raise NoCredentials(f"the container endpoint gave no credentials: {error}") from error
-        return self._held[0]
+        return self._current[0]
 
     def _from_container(self) -> tuple[Credentials, datetime]:
         variables = self.environment

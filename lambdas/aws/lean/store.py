@@ -59,7 +59,7 @@ class LeanStore:
         replies = self._client.call_all([Request("PutItem", put_body(put, guard), wrote_one) for put in puts])
         for put, reply in zip(puts, replies, strict=True):
             if isinstance(reply, Refused) and reply.code == CONDITION_FAILED:
-                total.held.append((put, self._held(put, reply)))
+                total.held.append((put, self._read_present(put, reply)))
             else:
                 _account([put], reply, total)
         return total

@@ -50,7 +50,7 @@ class Unpacker:
         return {**{name: value for name, value in item.items() if name != "z"}, "data": data}
 
     def inflate_or_keep(self, item: Item) -> Item:
-        """Read items as ``whole`` does, but return an item with damaged data unchanged."""
+        """Decompress an item; an item with damaged data is returned unchanged, and ``whole`` reports it."""
         try:
             return self.inflated(item)
         except ValueMissing:

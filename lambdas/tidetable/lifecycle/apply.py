@@ -31,7 +31,7 @@ _CHANGE_POLLS = 30
 
 @dataclass(slots=True)
 class World:
-    """The objects that actions change. ``remaining`` returns the seconds left to the run, ``patience`` the seconds that it may wait."""
+    """The ports that actions use. ``remaining`` returns the seconds left to the run, ``patience`` the seconds it may wait."""
 
     stage: str
     catalog: Catalog

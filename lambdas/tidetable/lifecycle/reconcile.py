@@ -115,7 +115,7 @@ class Reconciler:
     pools: Pools
 
     def world(self, remaining: Callable[[], float]) -> World:
-        """The world of a run, which may take ``remaining`` seconds."""
+        """The ports of a run, which may take ``remaining`` seconds."""
         return World(
             self.stage, self.catalog, self.tables, self.scaling, self.archiver, self.clock, self.pools, remaining
         )
