@@ -29,9 +29,9 @@ import pyarrow.parquet as pq
 from boto3.dynamodb.types import TypeDeserializer
 
 from aws.archive.parquet import Parquet
+from bench.archive_cost import archive_cost
 from strict.units import item_size
 from tidetable.archive import Facts
-from tidetable.archive.cost import archive_cost
 from tidetable.config import ArchivePolicy
 from tidetable.keys import Layout
 from tidetable.times import to_text

@@ -1,4 +1,4 @@
-"""What the functions are told by their environment, read on first use and in this one place."""
+"""The functions' environment, read on first use and only here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONFIG_FILE = Path(__file__).parent / "tidetable.toml"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The environment of the functions; a value that a function does not need is not given to it, and is empty."""
+    """The environment of the functions; a value that a function does not need is empty."""
 
     stage: str
     catalog_table: str

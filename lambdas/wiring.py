@@ -75,7 +75,7 @@ class Pipeline:
 
     @cached_property
     def time_travel(self) -> bool:
-        """Whether the lifecycle may run as at another time: on the local stage alone."""
+        """True if the lifecycle may run as at another time: only on the local stage."""
         return settings.settings().allow_time_travel
 
     @cached_property

@@ -71,8 +71,8 @@ def main() -> None:
             f"For a configuration of your own: make local CONFIG={options.config}"
         )
     folder = Path(tempfile.mkdtemp(prefix="tidetable-demo-"))
-    given.config = with_packs(given.config, folder)
-    config = read_config(given.config)
+    options.config = with_packs(options.config, folder)
+    config = read_config(options.config)
     stop()
     emulator = Emulator(engine=options.engine)
     deployed: Deployed | None = None

@@ -1,4 +1,4 @@
-"""boto3 clients, made once per process and configured for what they are used for.
+"""boto3 clients, made once per process and configured for their use.
 
 boto3 is imported when the first is made: its import alone takes as long as a whole answer.
 """

@@ -1,4 +1,4 @@
-"""The codes of DynamoDB's refusals that are told apart."""
+"""The codes of DynamoDB's refusals that the code distinguishes."""
 
 from __future__ import annotations
 

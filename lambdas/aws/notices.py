@@ -26,7 +26,7 @@ class EventBus:
 
     def publish(self, notices: Sequence[Notice]) -> int:
         """Publish notices; returns how many were lost: an action does not fail because its notice was lost."""
-        lost = 0
+        losses = 0
         for start in range(0, len(notices), _BATCH):
             batch = notices[start : start + _BATCH]
             entries: list[Any] = [
@@ -34,7 +34,7 @@ class EventBus:
                 for notice in batch
             ]
             try:
-                lost += self._client.put_events(Entries=entries)["FailedEntryCount"]
+                losses += self._client.put_events(Entries=entries)["FailedEntryCount"]
             except (ClientError, BotoCoreError):
-                lost += len(batch)
-        return lost
+                losses += len(batch)
+        return losses

@@ -33,23 +33,27 @@ class SqsOverflow:
         self._compressor = compressor
 
     def send(self, stream: str, events: Sequence[Event], at: int) -> Sequence[Event]:
-        """Queue the events; those of a message that SQS refused, or did not answer for, come back."""
+        """Queue the events; return the events of messages that SQS refused, or did not answer for."""
         failed: list[Event] = []
         messages: list[Encoded] = []
         for message in encode_messages(stream, events, at):
-            sent = message if message.size <= _MAX_BYTES else self._keep(stream, message)
-            if sent is None:
+            stored = message if message.size <= _MAX_BYTES else self._keep(stream, message)
+            if stored is None:
                 failed += message.events
             else:
-                messages.append(sent)
+                messages.append(stored)
         for batch in _batches(messages):
-            entries: list[Any] = [{"Id": str(index), "MessageBody": sent.body} for index, sent in enumerate(batch)]
+            entries: list[Any] = [
+                {"Id": str(index), "MessageBody": message.body} for index, message in enumerate(batch)
+            ]
             try:
                 answer = self._client().send_message_batch(QueueUrl=self._url, Entries=entries)
-                taken = {int(success["Id"]) for success in answer.get("Successful", [])}
+                accepted = {int(success["Id"]) for success in answer.get("Successful", [])}
             except aws_errors():
-                taken = set()
-            failed += [event for index, sent in enumerate(batch) if index not in taken for event in sent.events]
+                accepted = set()
+            failed += [
+                event for index, message in enumerate(batch) if index not in accepted for event in message.events
+            ]
         return failed
 
     def _keep(self, stream: str, message: Encoded) -> Encoded | None:

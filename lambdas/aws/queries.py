@@ -113,7 +113,7 @@ def _projected_paths(index: Index | None, fields: Sequence[str]) -> Iterator[Seq
 
 
 def _filters(keys: KeyRange, names: _Names, values: _Values) -> Iterator[_Terms]:
-    """The terms of the filter: all of them must hold, each by one of its alternatives."""
+    """The terms of the filter: an item must meet all of them, each by one of its alternatives."""
     if keys.times is not None:
         low, high = (values.of("S", edge) for edge in keys.times)
         yield [f"{names.of(['sk'])} BETWEEN {low} AND {high}"]

@@ -18,7 +18,7 @@ class Zstd:
         return compressed
 
     def expand(self, value: bytes) -> bytes:
-        """What ``compress`` was given; ValueError for anything else."""
+        """Decompress an output of ``compress``; ValueError for anything else."""
         from zstandard import ZstdDecompressor, ZstdError
 
         try:
@@ -29,9 +29,9 @@ class Zstd:
 
 def _compressor() -> Any:
     """This thread's compressor."""
-    held = getattr(_OF_THREAD, "compressor", None)
-    if held is None:
+    compressor = getattr(_OF_THREAD, "compressor", None)
+    if compressor is None:
         from zstandard import ZstdCompressor
 
-        held = _OF_THREAD.compressor = ZstdCompressor(level=3, write_checksum=True, write_content_size=True)
-    return held
+        compressor = _OF_THREAD.compressor = ZstdCompressor(level=3, write_checksum=True, write_content_size=True)
+    return compressor

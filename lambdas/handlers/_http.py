@@ -34,13 +34,13 @@ def complete_answers(handler: Handler) -> Handler:
     return entry
 
 
-def _permissions(sent: Mapping[str, str], origins: Sequence[str]) -> dict[str, str]:
+def _permissions(headers: Mapping[str, str], origins: Sequence[str]) -> dict[str, str]:
     """The headers by which a browser lets a page read the answer (CORS)."""
     if not origins:
         return {}
     if "*" in origins:
         return {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "*"}
-    origin = sent.get("origin") or sent.get("Origin")
+    origin = headers.get("origin") or headers.get("Origin")
     # A cache must not give a page the answer to another's question, allowed or not.
     headers = {"Vary": "Origin"}
     if origin is not None and origin in origins:

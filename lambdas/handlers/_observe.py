@@ -56,5 +56,5 @@ def _traced(handler: Handler) -> Handler:
 
 
 def seconds_left(context: LambdaContext, reserve: float = 0.0) -> Callable[[], float]:
-    """How long this invocation may still run, less a reserve; asked anew at each call."""
+    """The time that is left to this invocation, less a reserve; read anew at each call."""
     return lambda: context.get_remaining_time_in_millis() / 1000 - reserve

@@ -22,18 +22,18 @@ _RESERVE_SECONDS = 10.0
 def handler(event: dict[str, str], context: LambdaContext) -> dict[str, Any]:
     """Archive and verify; an error is the function's error, which the caller sees and an alarm counts."""
     remaining = seconds_left(context, _RESERVE_SECONDS)
-    done = archive_period(
+    result = archive_period(
         event["stream"], event["period"], wiring.pipeline().exporter, context.aws_request_id, remaining
     )
-    entry, facts = done.entry, done.entry.archive
-    logger.info("archiving", stream=entry.stream, period=entry.period.label, state=entry.state, events=done.events)
-    if done.done and facts is not None:
+    entry, facts = result.entry, result.entry.archive
+    logger.info("archiving", stream=entry.stream, period=entry.period.label, state=entry.state, events=result.events)
+    if result.done and facts is not None:
         metrics.add_metric("EventsArchived", MetricUnit.Count, facts.events)
         metrics.add_metric("BytesArchived", MetricUnit.Bytes, facts.bytes)
     return {
         "stream": entry.stream,
         "period": entry.period.label,
         "state": entry.state.value,
-        "events": done.events,
-        "wait": round(done.wait, 1),
+        "events": result.events,
+        "wait": round(result.wait, 1),
     }

@@ -84,6 +84,6 @@ def _stand(event: dict[str, Any], world: World) -> dict[str, Any]:
 
 
 def _take_back(reconciler: Reconciler, world: World) -> None:
-    taken = take_back(reconciler.config, world, settings().catalog_table)
-    if taken:
-        logger.info("tables taken back, as the stage never stood", tables=taken)
+    removed = take_back(reconciler.config, world, settings().catalog_table)
+    if removed:
+        logger.info("tables taken back, as the stage never stood", tables=removed)

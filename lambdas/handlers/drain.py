@@ -48,5 +48,5 @@ def _report(record: SQSRecord, reason: str) -> None:
 
 
 def _is_repeated(record: SQSRecord) -> bool:
-    """Whether the queue delivered the message before."""
+    """True if the queue delivered the message before."""
     return int(record.raw_event["attributes"].get("ApproximateReceiveCount", 1)) > 1

@@ -113,10 +113,10 @@ def _read_instant(text: str) -> datetime:
 def publish_notices(report: Report) -> None:
     """Publish the run's actions on the event bus."""
     notices = notices_of(report, settings().stage)
-    lost = wiring.pipeline().event_bus.publish(notices) if notices else 0
-    if lost:
-        logger.warning("notices lost", lost=lost, of=len(notices))
-        metrics.add_metric("NoticesLost", MetricUnit.Count, lost)
+    losses = wiring.pipeline().event_bus.publish(notices) if notices else 0
+    if losses:
+        logger.warning("notices lost", lost=losses, of=len(notices))
+        metrics.add_metric("NoticesLost", MetricUnit.Count, losses)
 
 
 def _measure(report: Report) -> None:

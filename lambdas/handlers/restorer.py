@@ -32,8 +32,13 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     try:
         start = msgspec.convert(event.get("start") or {}, Position)
     except msgspec.ValidationError as error:
+<<<<<<< HEAD
         raise BadInvocation("start is what an earlier answer called next") from error
     done = restore_period(
+=======
+        raise BadRestore("start is what an earlier answer called next") from error
+    result = restore_period(
+>>>>>>> n2
         event["stream"],
         event["period"],
         wiring.pipeline().restorer,
@@ -43,11 +48,11 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         remaining=seconds_left(context, _RESERVE_SECONDS),
     )
     answer = {
-        "stream": done.entry.stream,
-        "period": done.entry.period.label,
-        "state": done.entry.state.value,
-        "parts": done.parts,
-        "next": msgspec.to_builtins(done.next),
+        "stream": result.entry.stream,
+        "period": result.entry.period.label,
+        "state": result.entry.state.value,
+        "parts": result.parts,
+        "next": msgspec.to_builtins(result.next),
     }
     logger.info("restored", report=answer)
     return answer

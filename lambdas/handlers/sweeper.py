@@ -21,7 +21,7 @@ class SweepIncomplete(TidetableError):
 
 @observed
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Remove large values that no event refers to; answer what was found."""
+    """Remove large values that no event refers to; answer the counts."""
     dry_run = event.get("dry_run", False)
     if event.keys() - _KEYS or not isinstance(dry_run, bool):
         raise BadInvocation("the payload may have dry_run, true or false")

@@ -1,4 +1,4 @@
-"""The catalog's entries: one for every period table there ever was, with its frozen layout and its state."""
+"""The catalog's entries: each is a period table, present or past, with its frozen layout and its state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidetable.times import to_text
 
 
 class State(StrEnum):
-    """Where a period table is in its life, in this order; from archived or deleted it may be restored, to closed."""
+    """The states of a period table, in this order; a restore moves an archived or deleted table to closed."""
 
     CREATING = "creating"
     OPEN = "open"
@@ -35,7 +35,7 @@ WRITABLE = frozenset({State.CREATING, State.OPEN, State.CLOSED})
 
 @dataclass(frozen=True, slots=True)
 class ArchiveFacts:
-    """What the catalog keeps of a verified archive: where its manifest is, its size, and when it was verified.
+    """The catalog's record of a verified archive: its manifest, its size, and the time of its verification.
 
     ``expired_at`` says since when its files may be gone by the bucket's rules.
     """
@@ -48,7 +48,7 @@ class ArchiveFacts:
 
 
 class Seen(NamedTuple):
-    """What a table was last seen to have: units (None on demand), its class, and the units of its indexes by name."""
+    """The last known state of a table: units (None on demand), its class, and the units of its indexes by name."""
 
     write: int | None
     read: int | None
@@ -64,7 +64,7 @@ class Opened(NamedTuple):
     read: int | None
 
     def joined(self, other: Opened) -> Opened:
-        """What suits both of two backfills that meet in one period: the later end and the greater units."""
+        """Merge two backfills of one period: the later end and the greater units."""
         units = [
             None if mine is None or theirs is None else max(mine, theirs)
             for mine, theirs in ((self.write, other.write), (self.read, other.read))
@@ -94,7 +94,7 @@ class Backfill:
     opened: Opened
 
     def meets(self, period: Period) -> bool:
-        """Whether the backfill opens the period, or a part of it."""
+        """True if the backfill opens the period, or a part of it."""
         return self.start < period.end and period.start < self.end
 
     def document(self) -> dict[str, str]:
@@ -102,7 +102,7 @@ class Backfill:
         return {"from": to_text(self.start), "to": to_text(self.end), "until": to_text(self.opened.until)}
 
     def holds(self, time: datetime, now: datetime) -> bool:
-        """Whether an event of that time may be imported at an instant."""
+        """True if an event of that time may be imported at an instant."""
         return self.start <= time < self.end and now < self.opened.until
 
 
@@ -131,7 +131,7 @@ class Entry:
 
     @property
     def live(self) -> bool:
-        """Whether reads go to the table."""
+        """True if reads go to the table."""
         return self.state in LIVE
 
     @property
@@ -141,12 +141,12 @@ class Entry:
 
     @property
     def absence(self) -> str:
-        """Why nothing can be read of a period without table and archive."""
+        """The reason why a period without table and archive cannot be read."""
         return "deleted" if self.archive is None else "archive expired"
 
     @property
     def writable(self) -> bool:
-        """Whether writes may go to the table."""
+        """True if writes may go to the table."""
         return self.state in WRITABLE
 
     @property
@@ -155,7 +155,7 @@ class Entry:
         return (self.table, parts_table(self.table)) if self.layout.parts else (self.table,)
 
     def is_open(self, now: datetime) -> bool:
-        """Whether a backfill may write to the table."""
+        """True if a backfill may write to the table."""
         return self.opened is not None and now < self.opened.until and self.writable
 
 

@@ -36,16 +36,16 @@ class Condition(NamedTuple):
 
     @property
     def equals(self) -> bool:
-        """Whether it names the values that a field may have."""
+        """True if it names the values that a field may have."""
         return self.operator in ("eq", "in")
 
     def texts(self) -> list[str]:
         """The values as they may stand in the key of an index: a number in its usual form, too."""
-        found = [text for value in self.values for text in (value, *map(number_text, numbers_of(value)))]
-        return list(dict.fromkeys(found))
+        texts = [text for value in self.values for text in (value, *map(number_text, numbers_of(value)))]
+        return list(dict.fromkeys(texts))
 
     def holds(self, data: JsonObject) -> bool:
-        """Whether an event with this data meets it."""
+        """True if an event with this data meets it."""
         value = value_at(data, self.field)
         if isinstance(value, bool):
             texts = ("true" if value else "false") in self.values
@@ -53,7 +53,7 @@ class Condition(NamedTuple):
         if isinstance(value, str):
             return self._compared(value, list(self.values))
         if isinstance(value, int | Decimal):
-            return self._compared(value, [one for text in self.values for one in numbers_of(text)])
+            return self._compared(value, [number for text in self.values for number in numbers_of(text)])
         return False
 
     def _compared(self, value: Any, others: list[Any]) -> bool:
@@ -80,7 +80,7 @@ class Names(NamedTuple):
     id_prefix: str = ""
 
     def hold(self, series: str, id: str) -> bool:
-        """Whether an event with these names meets them."""
+        """True if an event with these names meets them."""
         return (
             (not self.series or series in self.series)
             and (not self.ids or id in self.ids)
@@ -90,7 +90,7 @@ class Names(NamedTuple):
 
     @property
     def parameters(self) -> list[str]:
-        """The parameters of the API that they were given by."""
+        """The parameters of the API that gave these conditions."""
         named = zip(("series", "id", "series:prefix", "id:prefix"), self, strict=True)
         return [name for name, value in named if value]
 
@@ -99,7 +99,7 @@ ANY = Names()
 
 
 def numbers_of(text: str) -> list[Decimal]:
-    """The number that a text is, if it is one that an event may have."""
+    """The number in a text, if an event may have this number."""
     if not _NUMBER.fullmatch(text):
         return []
     number = Decimal(text)

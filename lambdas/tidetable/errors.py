@@ -1,4 +1,4 @@
-"""The errors of the core, one small family: each is named for what happened and carries its facts."""
+"""The errors of the core, a small family: each is named for its event and carries its facts."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class StaleEntry(TidetableError):
 
 
 class ArchiveMismatch(TidetableError):
-    """What was read back from an archive is not what the table held; nothing may be deleted."""
+    """An archive differs from its table when it is read back; nothing may be deleted."""
 
 
 class ArchiveBusy(TidetableError):

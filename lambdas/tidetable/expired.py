@@ -16,8 +16,8 @@ def expiry_of(entry: Entry, config: Config) -> datetime | None:
 
     AWS: a lifecycle rule deletes an object at the first midnight (UTC) that lies so many days after it was written, or later.
     """
-    kept = config.keeping_of(entry.stream).expire_after
-    return entry.archive.at + kept if kept and entry.archive is not None else None
+    lifetime = config.keeping_of(entry.stream).expire_after
+    return entry.archive.at + lifetime if lifetime and entry.archive is not None else None
 
 
 def as_of(entry: Entry, config: Config, now: datetime) -> Entry:
@@ -40,11 +40,11 @@ class PresentCatalog:
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
         """The catalog's, of this instant."""
-        found = self.catalog.entries(stream, start, end, consistent=consistent)
+        entries = self.catalog.entries(stream, start, end, consistent=consistent)
         if not self.config.keeping_of(stream).expire_after:
-            return found
+            return entries
         now = self.clock.now()
-        return [as_of(entry, self.config, now) for entry in found]
+        return [as_of(entry, self.config, now) for entry in entries]
 
     def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
         """The catalog's, of this instant."""

@@ -26,7 +26,7 @@ def lowered_at(period: Period, stream: Stream) -> datetime | None:
 
 
 def is_lowered(period: Period, stream: Stream, now: datetime) -> bool:
-    """Whether the period's table has been lowered for late events; also true of a table that has closed since."""
+    """True if the period's table has been lowered for late events; also true of a table that has closed since."""
     instant = lowered_at(period, stream)
     return instant is not None and now > instant
 

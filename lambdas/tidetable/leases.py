@@ -13,7 +13,7 @@ _FOR_EVER = timedelta(days=36_500)
 
 @contextmanager
 def leased(catalog: Catalog, lease: str, owner: str, now: datetime, length: timedelta) -> Iterator[bool]:
-    """Whether the lease was free; it is held for the block, and given back after it."""
+    """Hold a lease for the block, and return it afterwards; yields False if another run has it."""
     if not catalog.acquire(lease, owner, now, length):
         yield False
         return
@@ -31,6 +31,6 @@ def mark(catalog: Catalog, name: str, now: datetime) -> None:
 
 
 def is_marked(catalog: Catalog, name: str, now: datetime) -> bool:
-    """Whether a fact was noted: then nobody else may have its lease."""
+    """True if a fact was noted: then nobody else may have its lease."""
     with leased(catalog, name, "a look", now, timedelta(0)) as free:
         return not free

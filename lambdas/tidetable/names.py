@@ -1,4 +1,4 @@
-"""Names of stages, streams and tables, made and read back strictly: a table that parses otherwise is not ours."""
+"""Format and parse the names of stages, streams and tables strictly: a table with another name is not ours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PARTS = ".parts"
 
 
 def table_prefix(stage: str) -> str:
-    """What the name of every period table of a stage begins with; its dot keeps ``prod`` apart from ``prod-eu``."""
+    """The prefix of every period table of a stage; its dot separates ``prod`` from ``prod-eu``."""
     return f"tidetable-{stage}."
 
 

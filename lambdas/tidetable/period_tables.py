@@ -58,7 +58,7 @@ def names_of(entry: Entry) -> list[str]:
 
 
 def passes(status: str) -> bool:
-    """Whether a table in this state is ACTIVE, or will be or be gone without anybody's help."""
+    """True if a table in this state is ACTIVE, or becomes ACTIVE or disappears by itself."""
     return status == "ACTIVE" or status in _PASSING
 
 
@@ -116,7 +116,7 @@ class PeriodTables:
             return {}
 
     def _is_new(self, table: Table) -> bool:
-        """Whether the service may not show all of it yet."""
+        """True if the service may not show all of it yet."""
         return table.created is not None and self.clock.now() < table.created + TAGGED
 
     def settled(self, name: str) -> Table:
@@ -150,12 +150,12 @@ class PeriodTables:
         A table whose key is lost can be deleted, too. Protection is lifted first: the configuration that turned it on
         has also decided on the deletion.
         """
-        found = [self._delete(entry, name) for name in names_of(entry)]
-        return any(found)
+        existed = [self._delete(entry, name) for name in names_of(entry)]
+        return any(existed)
 
     def _delete(self, entry: Entry, name: str) -> bool:
         table = self._find(entry, name)
-        found = table is not None
+        exists = table is not None
         while table is not None:
             if table.status not in _PASSING:
                 try:
@@ -168,10 +168,10 @@ class PeriodTables:
                         raise
             self._pause(POLL_SECONDS, f"table {name} is not deleted yet")
             table = self.tables.describe(name)
-        return found
+        return exists
 
     def _find(self, entry: Entry, name: str) -> Table | None:
-        """The table, None if there is none. A table that may have been made a moment ago is waited for."""
+        """Find the table, None if there is none. Wait for a table that may be new."""
         since = self.clock.now()
         while (table := self.tables.describe(name)) is None:
             if entry.state not in _BEGUN or (self.clock.now() - since).total_seconds() >= SEEN_SECONDS:

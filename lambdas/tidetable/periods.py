@@ -16,7 +16,7 @@ _WEEK = timedelta(days=7)
 
 
 class Kind(StrEnum):
-    """How long a period is: an hour, a day, an ISO week or a calendar month."""
+    """The length of a period: an hour, a day, an ISO week or a calendar month."""
 
     HOUR = "hour"
     DAY = "day"
@@ -63,7 +63,7 @@ class Period:
         return Period(_shift(self.start, self.kind, count), self.kind)
 
     def until(self, later: Period) -> int:
-        """How many periods of this one's kind lie from it to a later one of the same kind: ``shift`` undone."""
+        """The number of periods from this period to a later one of its kind: the inverse of ``shift``."""
         if self.kind is Kind.MONTH:
             return (later.start.year - self.start.year) * 12 + later.start.month - self.start.month
         return (later.start - self.start) // LONGEST[self.kind]

@@ -1,4 +1,4 @@
-"""Problem details (RFC 9457): the one form in which every error is answered."""
+"""Problem details (RFC 9457): the form of every error in an answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _THROTTLED = ("thrott", "throughput", "requestlimit")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What went wrong with a request: ``code`` is stable and for programs, ``detail`` says what to change."""
+    """The error of a request: ``code`` is stable and for programs, ``detail`` says what to change."""
 
     status: int
     code: str

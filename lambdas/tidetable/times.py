@@ -62,7 +62,7 @@ def to_text(instant: datetime) -> str:
 
 
 def parse_stamp(value: object) -> tuple[datetime, str]:
-    """What ``parse_instant`` reads, and its text as ``to_text`` gives it; most are in a form that is that text already."""
+    """Parse an instant; return it with its canonical text, which most texts have already."""
     if type(value) is str and len(value) in (27, 32) and value[4:20:3] == "--T::." and value[26:] in ("Z", "+00:00"):
         try:
             instant = datetime.fromisoformat(value)

@@ -1,4 +1,4 @@
-"""What DynamoDB can hold: sizes by its published rules, and the values that it would refuse."""
+"""The limits of DynamoDB's values: sizes by its published rules, and the values that it refuses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def item_bytes(item: Item) -> int:
 
 
 def is_plain(data: JsonObject) -> bool:
-    """Whether data holds nothing that DynamoDB could refuse, at a glance: flat, and of text and small numbers.
+    """True if data is flat and has only text and small numbers, which DynamoDB never refuses.
 
     Decimals must be known to be small; False only means that it must be looked at more closely.
     """
@@ -102,8 +102,8 @@ def _list_size(value: list[Any], depth: int) -> int:
 def _explained(item: Item, error: _Refused) -> str:
     """The message with the whole path; what is outside ``data`` is ours and never refused."""
     path = "data" if "data" in item else ""
-    for one in reversed(error.place):
-        path += f"[{one}]" if isinstance(one, int) else f".{one}"
+    for step in reversed(error.place):
+        path += f"[{step}]" if isinstance(step, int) else f".{step}"
     return f"{path} {error}"
 
 
@@ -123,13 +123,13 @@ def _number_size(value: int | Decimal) -> int:
 
 
 def digits_of(number: Decimal) -> int:
-    """How many digits a number has that count: DynamoDB writes great numbers out, and those zeros do not."""
+    """Count a number's significant digits: zeros at the end of a large number do not count."""
     digits = number.as_tuple().digits
     return len(digits) if len(digits) <= MAX_DIGITS else len("".join(map(str, digits)).rstrip("0"))
 
 
 def _int_digits(value: int) -> tuple[int, int]:
-    """How many digits a whole number has that count, and its order of magnitude."""
+    """Count a whole number's significant digits; return also its order of magnitude."""
     if value < 10**MAX_DIGITS:
         return len(str(value)), 0
     if value >= _BEYOND:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidetable.archive.cost import archive_cost
+from bench.archive_cost import archive_cost
 from tidetable.config import ArchivePolicy, TableClass
 
 GB = 1e9

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from aws.archive.parquet import Parquet
 from aws.archive.render import canonical
 from aws.codec import to_wire
+from tests.fakes.items import read_event
 from tests.worlds.archives import LAYOUT, NOW, START, World, some
 from tidetable.archive.reading import read_archive
 from tidetable.catalog import State
@@ -33,7 +34,7 @@ def test_what_is_archived_is_what_the_table_held_value_by_value() -> None:
     assert facts is not None
     manifest = world.manifest(facts.manifest)
     held = [item for part in manifest.parts for item in Parquet().items(world.bucket[part.key], LAYOUT)]
-    assert plain([LAYOUT.event_of(item) for item in held]) == plain(some(100))
+    assert plain([read_event(LAYOUT, item) for item in held]) == plain(some(100))
     assert sorted(map(canonical, map(to_wire, held))) == sorted(map(canonical, world.held["t"]))
     assert (facts.events, facts.at, world.state) == (100, world.clock.now(), State.ARCHIVED)
     assert len(manifest.parts) > 1

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fakes.items import read_event
 from tidetable.errors import InvalidRef
 from tidetable.events import Event
 from tidetable.keys import MAX_NAME_BYTES, Index, Key, Layout, Ref, escape, is_plain, ref_texts, suffix_of, unescape
@@ -32,7 +33,7 @@ def test_escaping_is_undone_and_leaves_no_separator(name: str) -> None:
 
 @given(events, layouts)
 def test_an_event_comes_back_from_its_item(event: Event, layout: Layout) -> None:
-    assert layout.event_of(layout.item_of(event)) == event
+    assert read_event(layout, layout.item_of(event)) == event
 
 
 @given(events, events, layouts)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from aws.zstd import Zstd
 from tests.fakes.catalog import FakeCatalog
+from tests.fakes.items import read_event
 from tests.fakes.store import FakeStore
 from tidetable.archive.manifest import Manifest, Part, StoredLayout
 from tidetable.archive.reading import ArchivedEvent, read_archive
@@ -65,9 +66,15 @@ class FakeArchiver:
             raise ArchiveFailed("the bucket is gone")
         entry = next(one for one in self._catalog.entries(stream) if one.period.label == label)
         entry = self._catalog.move(entry, State.ARCHIVING, expected=(State.CLOSED, State.ARCHIVING))
+<<<<<<< HEAD
         events = _settled(self._store.tables[entry.table].values(), entry.layout)
         self._archive.keep(entry.table, entry.layout, events)
         facts = ArchiveFacts(entry.table, len(events), 0, self._clock.now())
+=======
+        items = self._store.tables[entry.table].values()
+        self._archive.keep(entry.table, entry.layout, [read_event(entry.layout, item) for item in items])
+        facts = ArchiveFacts(entry.table, len(items), 0, self._clock.now())
+>>>>>>> n2
         self._catalog.move(entry, State.ARCHIVED, expected=(State.ARCHIVING,), archive=facts)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from aws.archive.render import canonical
 from aws.wire import item_of
+from tests.fakes.items import read_event
 from tidetable.archive import Facts
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.reading import ArchivedEvent, read_archive
@@ -100,7 +101,7 @@ class FakeBucketReader:
         if part.sha256 not in self._parts:
             items = FakeFormat().items(self._bucket.objects[part.key], layout)
             self._parts[part.sha256] = [
-                (layout.event_of(item), version_of(item) if layout.versioned else None) for item in items
+                (read_event(layout, item), version_of(item) if layout.versioned else None) for item in items
             ]
         kept = self._parts[part.sha256]
         return iter(kept) if ascending else reversed(kept)

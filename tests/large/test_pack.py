@@ -13,6 +13,7 @@ from aws.archive.whole import PageCompleter
 from aws.wire import item_of, item_text
 from aws.zstd import Zstd
 from tests.fakes import FakeCatalog, FakeStore, FakeValues, unpacker
+from tests.fakes.items import read_event
 from tests.fakes.noise import noise
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json
@@ -83,7 +84,7 @@ def test_what_is_packed_is_whole_again(
     wholes = world.unpacker.whole([read], TABLE, cold=True)
     assert not wholes.missing
     assert same(wholes.items[0]["data"], data)
-    assert world.layout.event_of(wholes.items[0]).data == data
+    assert read_event(world.layout, wholes.items[0]).data == data
     plain = world.unpacker.whole([read], TABLE, cold=False).items[0]["data"]
     hidden = {"raw"} if cold and layout.parts else set()
     assert plain == {name: value for name, value in data.items() if name not in hidden}

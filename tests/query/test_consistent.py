@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.items import read_event
 from tests.fakes.stage import Stage
 from tests.worlds.days import NOW, START, STREAM, Fixture, many, run
 from tidetable.catalog import ArchiveFacts, State
@@ -97,7 +98,7 @@ def archived_meanwhile(fixture: Fixture) -> None:
     catalog.stale = dict(catalog.items)
     ((key, entry),) = [(key, one) for key, one in catalog.items.items() if one.period.start == START]
     held = fixture.store.tables.pop(entry.table)
-    fixture.archive.keep(entry.table, entry.layout, [entry.layout.event_of(item) for item in held.values()])
+    fixture.archive.keep(entry.table, entry.layout, [read_event(entry.layout, item) for item in held.values()])
     facts = ArchiveFacts(entry.table, len(held), 0, NOW)
     catalog.items[key] = replace(entry, state=State.DELETED, archive=facts)
 

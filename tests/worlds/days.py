@@ -6,6 +6,7 @@ from typing import Any
 
 from aws.sketches import DDSketches
 from tests.fakes import SEAL, FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
+from tests.fakes.items import read_event
 from tests.fakes.serial import Serial
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, parse
@@ -72,7 +73,7 @@ class Fixture(Days):
             period, layout = containing(START + timedelta(days=day), Kind.DAY), LAYOUTS[day % 4]
             items = {layout.key_of(event): layout.item_of(event) for event in held if event.time in period}
             if day == 1:
-                self.add_archive(period, layout, [layout.event_of(item) for item in items.values()])
+                self.add_archive(period, layout, [read_event(layout, item) for item in items.values()])
             else:
                 self.add_table(period, layout, items.values())
 

@@ -49,7 +49,7 @@ def match_derived(index: Index, items: pa.StructArray, data: pa.StructArray) -> 
 
 
 def is_derived(index: Index, item: Mapping[str, Any]) -> bool:
-    """Whether one item's index attributes can all be calculated; the item is in DynamoDB JSON."""
+    """True if one item's index attributes can all be calculated; the item is in DynamoDB JSON."""
     pk = item.get(index.pk)
     if pk is not None and pk.keys() != {"S"}:
         return False

@@ -171,11 +171,11 @@ class ParquetWriter:
                     others[name] = derived
                     if name in indexed:
                         indexed[name] = pc.if_else(derived, indexed[name], _NULL)
-        kept = []
+        pieces = []
         for name in sorted(others):
             (piece,) = members(items, [name])
-            kept.append(piece if others[name] is None else pc.if_else(others[name], _NULL, piece))
-        return join_pieces(kept, len(items))
+            pieces.append(piece if others[name] is None else pc.if_else(others[name], _NULL, piece))
+        return join_pieces(pieces, len(items))
 
     def _add_slowly(self, items: list[dict[str, dict[str, Any]]]) -> None:
         """Add a page item by item."""

@@ -46,7 +46,7 @@ def escape_json(texts: pa.Array) -> pa.Array:
 
 
 def may_contain(texts: pa.Array, characters: bytes) -> bool:
-    """Whether a text may contain one of the characters; looks at the texts' buffer, which costs next to nothing."""
+    """True if a text may contain one of the characters; looks at the texts' buffer, which costs next to nothing."""
     buffer = texts.buffers()[2]
     return buffer is not None and len(buffer.to_pybytes().translate(None, characters)) < buffer.size
 

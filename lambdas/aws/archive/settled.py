@@ -34,7 +34,7 @@ _PAGE_BYTES = 1_000_000
 
 
 class _State(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where to go on: after ``page`` of the scan, behind ``done`` of its items; in a logical partition, after ``place``."""
+    """The next position: after ``page`` of the scan, behind ``done`` of its items; in a logical partition, after ``place``."""
 
     page: dict[str, Any] | None = None
     done: int = 0
@@ -57,7 +57,7 @@ class _Pass:
         return page
 
     def give(self, texts: list[str], after: Mapping[str, Any] | None, packs: int = 0) -> RawPage:
-        """What was read as a page."""
+        """A page of events."""
         units, self.units, count, self.count = self.units, 0.0, self.count, 0
         return RawPage(f"[{','.join(texts)}]".encode(), count, units, after, packs)
 
@@ -75,12 +75,12 @@ class SettledScan:
         self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
     ) -> RawPage:
         """The next events of a segment."""
-        held = self._passes.pop((table, segment), None)
-        if held is None or held[0] != after:
+        progress = self._passes.pop((table, segment), None)
+        if progress is None or progress[0] != after:
             state = msgspec.convert(after, _State) if after is not None else _State()
             own = _Pass()
-            held = after, own, self._pages(table, segment, segments, state, own)
-        _, own, pages = held
+            progress = after, own, self._pages(table, segment, segments, state, own)
+        _, own, pages = progress
         own.limit = limit
         page = next(pages)
         if page.after is not None:
@@ -94,7 +94,7 @@ class SettledScan:
         return self._source.partition(table, pk, low=low, after=after, limit=limit)
 
     def settled(self, layout: Layout) -> SettledScan:
-        """The same for another layout."""
+        """The scan of another layout."""
         return SettledScan(self._source, layout)
 
     def _pages(self, table: str, segment: int, segments: int, state: _State, own: _Pass) -> Iterator[RawPage]:
@@ -119,13 +119,13 @@ class SettledScan:
             yield own.give([], _state(_State(start, done, place)))
 
     def _is_first(self, table: str, pk: str, sk: str, own: _Pass) -> bool:
-        """Whether an item is the first of its partition key, and there is none with a lesser suffix."""
+        """True if an item is the first of its partition key, and no lesser suffix has items."""
         logical, _, suffix = pk.rpartition("#")
         for number in range(int(suffix) + 1):
             page = self._source.partition(table, f"{logical}#{number}", low=None, after=None, limit=1)
-            found = _PAGE(own.read(page).items)
-            if found:
-                return number == int(suffix) and found[0]["sk"]["S"] == sk
+            items = _PAGE(own.read(page).items)
+            if items:
+                return number == int(suffix) and items[0]["sk"]["S"] == sk
         return False
 
     def _events(self, table: str, logical: str, after: str, at: _State, own: _Pass) -> Iterator[RawPage]:
@@ -138,7 +138,7 @@ class SettledScan:
         texts: list[str] = []
         size = 0
         last = after
-        opened = _noted(merge(*suffixes, key=lambda one: one.newest), after, own)
+        opened = _noted(merge(*suffixes, key=lambda item: item.newest), after, own)
         for run in walk(opened, span=self._layout.pack.span, ascending=True, low=low):
             if run.problems:
                 raise ArchiveFailed(f"{table} is not whole: {run.problems[0]}")
@@ -175,20 +175,20 @@ class SettledScan:
 
 
 def _noted(opened: Iterator[Opened], after: str, own: _Pass) -> Iterator[Opened]:
-    """Items on their way, of which packs are noted by their last place, as far as that is still to come."""
-    for one in opened:
-        if one.hash and one.places and one.places[-1] > after:
-            own.lasts.append(one.places[-1])
-        yield one
+    """Pass items on; note the last place of each pack that ends after ``after``."""
+    for item in opened:
+        if item.hash and item.places and item.places[-1] > after:
+            own.lasts.append(item.places[-1])
+        yield item
 
 
 def _ended(own: _Pass, last: str) -> int:
-    """How many of the packs that were noted end at a place or before it; they are noted no more."""
+    """Count the noted packs that end at or before a place, and forget them."""
     before = len(own.lasts)
     own.lasts = [place for place in own.lasts if place > last]
     return before - len(own.lasts)
 
 
 def _state(state: _State) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(state)
-    return found
+    document: dict[str, Any] = msgspec.to_builtins(state)
+    return document

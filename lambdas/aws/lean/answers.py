@@ -72,7 +72,7 @@ class _Reason(msgspec.Struct):
 
 
 class _Why(msgspec.Struct):
-    """What a refusal may say besides its code: of a transaction, or of throttling (with one spelling or the other)."""
+    """The details of a refusal besides its code: of a transaction, or of throttling (in either spelling)."""
 
     CancellationReasons: list[_Reason] = []
     ThrottlingReasons: list[_Reason] = []
@@ -89,7 +89,7 @@ _WHY = msgspec.json.Decoder(_Why).decode
 
 
 def page_of(keys: KeyRange, body: bytes, *, texts: bool) -> Page:
-    """What Query answers; an index's page leaves out the item that it begins at.
+    """Decode Query's answer; an index's page leaves out the item that it begins at.
 
     With ``texts`` the data of the items is text, if all of them are plain events.
     """
@@ -99,11 +99,11 @@ def page_of(keys: KeyRange, body: bytes, *, texts: bool) -> Page:
         contents = texts_of(read.Items)
         if contents is not None:
             return _page(read, Columns([keys.pk] * len(contents), [item.sk.S for item in read.Items], contents))
-    found = _FOUND(body)
-    items = [item_of(item) for item in found.Items]
+    answer = _FOUND(body)
+    items = [item_of(item) for item in answer.Items]
     if index is not None and keys.after is not None:
         items = [item for item in items if item[index.sk] != keys.after]
-    return _page(found, Columns.of(items))
+    return _page(answer, Columns.of(items))
 
 
 def _page(read: _Read, columns: Columns) -> Page:
@@ -113,19 +113,19 @@ def _page(read: _Read, columns: Columns) -> Page:
 
 
 def wrote_one(body: bytes) -> Wrote:
-    """What PutItem answers, as BatchWriteItem would."""
+    """Decode PutItem's answer to the form of BatchWriteItem's."""
     capacity = _PUT_ANSWER(body).ConsumedCapacity
     return Wrote(ConsumedCapacity=[capacity] if capacity is not None else [])
 
 
 def throttling_reasons(refused: Refused) -> list[str]:
-    """Why a request was throttled, as DynamoDB names it, such as ``TableWriteKeyRangeThroughputExceeded``."""
+    """DynamoDB's names of the reasons for throttling, such as ``TableWriteKeyRangeThroughputExceeded``."""
     why = why_of(refused)
     return [reason.reason for reason in (*why.ThrottlingReasons, *why.other_reasons) if reason.reason]
 
 
 def why_of(refused: Refused) -> _Why:
-    """What a refusal says of its reasons; nothing, if it says so in no form that is known."""
+    """The reasons of a refusal; empty if their form is unknown."""
     try:
         return _WHY(refused.body)
     except msgspec.DecodeError:

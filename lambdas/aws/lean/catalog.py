@@ -1,4 +1,4 @@
-"""What writes and reads need of the catalog, over the lean client."""
+"""The catalog as writes and reads use it, over the lean client."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class LeanCatalog:
         within = self._body(key, low, high, consistent=consistent)
         replies = read_all(self._client, [_request(last_before), _request(within)])
         last, page = [cast("_Found", answered(reply, self._table)) for reply in replies]
-        found = [*map(item_of, last.Items), *self._items(within, page)]
-        return [entry for entry in map(entry_of, found) if start < entry.period.end]
+        items = [*map(item_of, last.Items), *self._items(within, page)]
+        return [entry for entry in map(entry_of, items) if start < entry.period.end]
 
     def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
         """A Query from the newest on."""
         body = self._body(stream_key(stream), "0", before(end), consistent=False)
-        found = self._query(body | {"ScanIndexForward": False, "Limit": limit})
-        return [entry_of(item) for item in islice(found, limit)]
+        items = self._query(body | {"ScanIndexForward": False, "Limit": limit})
+        return [entry_of(item) for item in islice(items, limit)]
 
     def backfills(self, stream: str) -> Sequence[Backfill]:
         """A Query, consistent: what was requested holds from the next event on."""

@@ -57,7 +57,7 @@ _DOMAINS = {
 
 
 class Request(NamedTuple):
-    """An operation, such as ``Query``, its body, and what is to be made of the answer's as soon as that is there."""
+    """An operation, such as ``Query``, its body, and the decoder of the answer's body."""
 
     operation: str
     body: bytes
@@ -73,7 +73,7 @@ class Refused(NamedTuple):
 
 
 class NoAnswer(NamedTuple):
-    """There was none, or none that can be trusted: what was asked for may be done or not."""
+    """There was no answer that can be trusted: the request may be done or not."""
 
     why: str
 
@@ -142,11 +142,11 @@ class LeanClient:
         for index, request in enumerate(requests):
             if len(under_way) == CONNECTIONS:
                 self._finish(requests, replies, under_way.popleft())
-            sent = self._send(request)
-            if isinstance(sent, NoAnswer):
-                replies[index] = sent
+            exchange = self._send(request)
+            if isinstance(exchange, NoAnswer):
+                replies[index] = exchange
             else:
-                under_way.append((index, sent))
+                under_way.append((index, exchange))
         while under_way:
             self._finish(requests, replies, under_way.popleft())
         return replies
@@ -189,8 +189,8 @@ class LeanClient:
             if again and isinstance(error, Broken) and error.unanswered:
                 return self._anew(request)
             return NoAnswer(str(error) or type(error).__name__)
-        said = answer.headers.get(b"x-amz-crc32")
-        if said is not None and said != b"%d" % crc32(answer.body):
+        checksum = answer.headers.get(b"x-amz-crc32")
+        if checksum is not None and checksum != b"%d" % crc32(answer.body):
             connection.close()
             return NoAnswer("the answer was damaged on its way")
         self._give_back(connection)
@@ -202,7 +202,7 @@ class LeanClient:
         return refused
 
     def _anew(self, request: Request) -> Reply:
-        """The same request once more, over a new connection."""
+        """Repeat a request over a new connection."""
         try:
             return self._receive(request, self._send_anew(self._message(request)), again=False)
         except (OSError, Broken, NoCredentials) as error:
@@ -229,7 +229,7 @@ class LeanClient:
         return differs
 
     def _take(self) -> Connection | None:
-        """An idle connection that can be used; those that cannot are closed on the way."""
+        """Find an idle connection that can be used; close the others on the way."""
         oldest = self._clock() - IDLE
         while True:
             with self._lock:
@@ -256,7 +256,7 @@ def domain_of(region: str) -> str:
 
 
 def _decoded(body: bytes, request: Request) -> Reply:
-    """What is made of an answer's body; NoAnswer if nothing can be: the service answers so only if something broke."""
+    """Decode an answer's body; NoAnswer if that fails: the service answers so only if something broke."""
     if request.decode is None:
         return body
     try:
@@ -275,7 +275,7 @@ def _refusal(answer: Answer) -> Refused:
 
 
 def _context(host: str) -> ssl.SSLContext:
-    """What certificates are verified with: Amazon's own roots for AWS's own endpoints, else what the system trusts."""
+    """The context that verifies certificates: Amazon's own roots for AWS's endpoints, else the system's."""
     if host.endswith(f".{_DOMAIN}"):
         return ssl.create_default_context(cadata=AMAZON_ROOTS)
     return ssl.create_default_context()

@@ -76,11 +76,11 @@ class Connection:
 
     @property
     def reusable(self) -> bool:
-        """Whether another request may be sent."""
+        """True if another request may be sent."""
         return not self._closing
 
     def quiet(self) -> bool:
-        """Whether the other end is still there and has sent nothing since its answer: what it sent would be taken for the next.
+        """True if the other end is there and has sent nothing since its answer: more bytes would be taken for the next.
 
         Nothing waits: over TLS, what is read may be a ticket of the session, which is no answer.
         """

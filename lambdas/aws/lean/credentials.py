@@ -48,7 +48,7 @@ class Provider:
     environment: Mapping[str, str]
     now: Callable[[], datetime]
     fetch: Callable[[str, str | None], bytes]
-    _held: tuple[Credentials, datetime] | None = None
+    _current: tuple[Credentials, datetime] | None = None
 
     @classmethod
     def of_process(cls, now: Callable[[], datetime]) -> Provider:
@@ -57,34 +57,36 @@ class Provider:
 
     def get(self) -> Credentials:
         """The credentials; NoCredentials says where they were looked for."""
-        found = self.environment
-        if found.get("AWS_ACCESS_KEY_ID") and found.get("AWS_SECRET_ACCESS_KEY"):
+        variables = self.environment
+        if variables.get("AWS_ACCESS_KEY_ID") and variables.get("AWS_SECRET_ACCESS_KEY"):
             return Credentials(
-                found["AWS_ACCESS_KEY_ID"], found["AWS_SECRET_ACCESS_KEY"], found.get("AWS_SESSION_TOKEN") or None
+                variables["AWS_ACCESS_KEY_ID"],
+                variables["AWS_SECRET_ACCESS_KEY"],
+                variables.get("AWS_SESSION_TOKEN") or None,
             )
-        if self._held is not None and self.now() < self._held[1] - _EARLY:
-            return self._held[0]
+        if self._current is not None and self.now() < self._current[1] - _EARLY:
+            return self._current[0]
         try:
-            self._held = self._from_container()
+            self._current = self._from_container()
         except (OSError, ValueError) as error:
             # What is held may still be good for some minutes.
-            if self._held is None or self.now() >= self._held[1]:
+            if self._current is None or self.now() >= self._current[1]:
                 raise NoCredentials(f"the container endpoint gave no credentials: {error}") from error
-        return self._held[0]
+        return self._current[0]
 
     def _from_container(self) -> tuple[Credentials, datetime]:
-        found = self.environment
-        url = found.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
-        if url is None and "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI" in found:
-            url = _RELATIVE + found["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"]
+        variables = self.environment
+        url = variables.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
+        if url is None and "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI" in variables:
+            url = _RELATIVE + variables["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"]
         if url is None:
             raise ValueError("neither AWS_ACCESS_KEY_ID nor AWS_CONTAINER_CREDENTIALS_FULL_URI is set")
         parts = urlsplit(url)
         if parts.scheme != "https" and parts.hostname not in _KNOWN:
             raise ValueError(f"{parts.hostname} is no address of a container's credentials")
-        token = found.get("AWS_CONTAINER_AUTHORIZATION_TOKEN")
-        if "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE" in found:
-            token = Path(found["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"]).read_text(encoding="utf-8").strip()
+        token = variables.get("AWS_CONTAINER_AUTHORIZATION_TOKEN")
+        if "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE" in variables:
+            token = Path(variables["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"]).read_text(encoding="utf-8").strip()
         answer = msgspec.json.decode(self.fetch(url, token), type=_Answer)
         return Credentials(answer.access_key_id, answer.secret_access_key, answer.token), answer.expiration
 

@@ -24,7 +24,7 @@ _BROKEN = frozenset(
 def read(
     client: LeanClient, operation: str, body: dict[str, Any], table: str, decode: Callable[[bytes], Any] | None = None
 ) -> Any:
-    """What ``decode`` makes of the answer to a read (its body without); TableMissing, or StoreUnavailable after all tries."""
+    """Read; return the decoded answer (without ``decode`` its body). TableMissing, or StoreUnavailable after all tries."""
     (reply,) = read_all(client, [Request(operation, msgspec.json.encode(body), decode)])
     return answered(reply, table)
 
@@ -40,7 +40,7 @@ def read_all(client: LeanClient, requests: Sequence[Request]) -> list[Reply]:
 def read_whole(
     client: LeanClient, requests: Sequence[Request], rest: Callable[[Any], Request | None]
 ) -> Iterator[Reply]:
-    """The same for answers of which ``rest`` makes the request for what they leave out; each reply comes once, in no order.
+    """Read answers that may be partial: ``rest`` makes the request for the remainder. Each reply comes once, in no order.
 
     The last is a Refused if something is still left out after all rounds.
     """
@@ -50,7 +50,7 @@ def read_whole(
 def _replies(
     client: LeanClient, requests: Sequence[Request], rest: Callable[[Any], Request | None], rounds: int
 ) -> Iterator[tuple[int, Reply]]:
-    """Replies with the numbers of their requests, those that stand; only what failed, or is left, is sent again."""
+    """Yield final replies with the numbers of their requests; only failures and remainders are sent again."""
     waiting = [(number, request, 0) for number, request in enumerate(requests)]
     for turn in range(1, rounds + 1):
         replies = client.call_all([request for _, request, _ in waiting])
@@ -62,11 +62,11 @@ def _replies(
                 again.append((number, request, failures + 1))
                 continue
             yield number, reply
-            left = None if isinstance(reply, NoAnswer | Refused) else rest(reply)
-            if left is None:
+            remainder = None if isinstance(reply, NoAnswer | Refused) else rest(reply)
+            if remainder is None:
                 continue
             if turn < rounds:
-                again.append((number, left, failures))
+                again.append((number, remainder, failures))
             else:
                 yield number, Refused("throttled", f"after {rounds} rounds something is still unprocessed", b"")
         if not again:
@@ -80,12 +80,12 @@ def _throttled(reply: Reply) -> bool:
 
 
 def _passes(reply: Reply) -> bool:
-    """Whether the same request may be served later."""
+    """True if the same request may succeed later."""
     return isinstance(reply, NoAnswer) or (isinstance(reply, Refused) and reply.code in THROTTLED | _BROKEN)
 
 
 def answered(reply: Reply, table: str) -> Any:
-    """What was made of an answer, or its body; TableMissing or StoreUnavailable for what is none."""
+    """The decoded answer, or its body; TableMissing or StoreUnavailable without an answer."""
     if isinstance(reply, NoAnswer):
         raise StoreUnavailable("no answer", reply.why)
     if not isinstance(reply, Refused):

@@ -59,7 +59,7 @@ class LeanStore:
         replies = self._client.call_all([Request("PutItem", put_body(put, guard), wrote_one) for put in puts])
         for put, reply in zip(puts, replies, strict=True):
             if isinstance(reply, Refused) and reply.code == CONDITION_FAILED:
-                total.held.append((put, self._held(put, reply)))
+                total.held.append((put, self._read_present(put, reply)))
             else:
                 _account([put], reply, total)
         return total
@@ -90,8 +90,8 @@ class LeanStore:
             f'"ExpressionAttributeValues":{item_text(states)}}}'
         )
 
-    def _held(self, put: Put, refused: Refused) -> Item:
-        """What is there instead: DynamoDB shows it with its refusal, if the engine can."""
+    def _read_present(self, put: Put, refused: Refused) -> Item:
+        """Read the item that is there instead: DynamoDB shows it with its refusal, if the engine can."""
         try:
             shown = GET_ANSWER(refused.body).Item
         except msgspec.DecodeError:
@@ -128,20 +128,20 @@ class LeanStore:
     def get(self, table: str, key: Key) -> Item | None:
         """One GetItem."""
         body = {"TableName": table, "Key": {"pk": {"S": key.pk}, "sk": {"S": key.sk}}}
-        found = read(self._client, "GetItem", body, table, GET_ANSWER).Item
-        return None if found is None else item_of(found)
+        item = read(self._client, "GetItem", body, table, GET_ANSWER).Item
+        return None if item is None else item_of(item)
 
     def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:
         """BatchGetItem, 100 keys at a time."""
         # DynamoDB refuses a batch that repeats a key.
         names = [{"pk": {"S": key.pk}, "sk": {"S": key.sk}} for key in dict.fromkeys(keys)]
-        items = [item_of(found) for found in self._get_all(table, names, consistent=consistent)]
+        items = [item_of(item) for item in self._get_all(table, names, consistent=consistent)]
         return {Key(item["pk"], item["sk"]): item for item in items}
 
     def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
         """BatchGetItem, as many keys at a time as 16 MB may hold."""
-        found = self._get_all(table, [{"pk": {"S": key}} for key in dict.fromkeys(keys)], _GET_PARTS)
-        return {item["pk"]["S"]: b64decode(item["b"]["B"]) for item in found}
+        chunks = self._get_all(table, [{"pk": {"S": key}} for key in dict.fromkeys(keys)], _GET_PARTS)
+        return {item["pk"]["S"]: b64decode(item["b"]["B"]) for item in chunks}
 
     def _get_all(
         self, table: str, keys: list[dict[str, Any]], most: int = _GET, *, consistent: bool = True
@@ -151,8 +151,8 @@ class LeanStore:
             return Request("BatchGetItem", msgspec.json.encode(body), BATCH_GET_ANSWER)
 
         def rest(answer: BatchGetAnswer) -> Request | None:
-            left = [key for unprocessed in answer.UnprocessedKeys.values() for key in unprocessed.Keys]
-            return request(left) if left else None
+            unread = [key for unprocessed in answer.UnprocessedKeys.values() for key in unprocessed.Keys]
+            return request(unread) if unread else None
 
         requests = [request(keys[at : at + most]) for at in range(0, len(keys), most)]
         for reply in read_whole(self._client, requests, rest):
@@ -168,7 +168,7 @@ def _page(reply: Reply, table: str) -> Page | None:
 
 
 def _account(batch: list[Put], reply: Reply, total: Written) -> None:
-    """Add what became of a batch, or of one put. What has no answer is written or not: to write it again is harmless."""
+    """Add the outcome of a batch, or of one put. A put without an answer may be written: to write it again is harmless."""
     if isinstance(reply, NoAnswer):
         total.unwritten += batch
         return
@@ -183,7 +183,7 @@ def _account(batch: list[Put], reply: Reply, total: Written) -> None:
     answer = cast("Wrote", reply)
     total.units += sum(units.CapacityUnits for units in answer.ConsumedCapacity)
     for unprocessed in answer.UnprocessedItems.values():
-        left = {(put.PutRequest.Item.pk["S"], put.PutRequest.Item.sk.get("S", "")) for put in unprocessed}
-        unwritten = [put for put in batch if put.key in left]
+        keys = {(put.PutRequest.Item.pk["S"], put.PutRequest.Item.sk.get("S", "")) for put in unprocessed}
+        unwritten = [put for put in batch if put.key in keys]
         total.unwritten += unwritten
         total.throttles.update(put.table for put in unwritten)

@@ -49,7 +49,7 @@ class Exporter:
         return settings.capacity.most.read
 
     def late(self, stream: str) -> timedelta:
-        """How long after a period's end its events are accepted; zero if no policy of the stream is recorded."""
+        """The time after a period's end in which its events are accepted; zero without a recorded policy of the stream."""
         settings = self.stream(stream)
         return settings.late if settings is not None else timedelta()
 

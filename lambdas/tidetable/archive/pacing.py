@@ -32,7 +32,7 @@ def rate_of(table: Table, policy: ArchivePolicy, maximum: int | None = None) -> 
 
 
 def segments_of(rate: float, policy: ArchivePolicy) -> int:
-    """How many segments to read side by side: each should read a page every second or two."""
+    """The number of segments to read in parallel: each should read a page every second or two."""
     return max(1, min(policy.segments, int(rate / PAGE_UNITS * 2)))
 
 
@@ -60,7 +60,7 @@ class Pacer:
         return pause if pause <= _SHORT or self._rate >= WORTH_WAITING else None
 
     def limit(self) -> int | None:
-        """How many items to request, None for a whole page: no more than the rate has granted by now,
+        """The number of items to request, None for a whole page: no more than the rate has granted by now,
         and at least one.
         """
         with self._lock:

@@ -46,7 +46,7 @@ class Source(Protocol):
         ...
 
     def settled(self, layout: Layout) -> Source:
-        """The same table by the events of its packs: each once, in the form of the layout's plain items. One segment is one pass.
+        """The table by the events of its packs: each once, in the form of the layout's plain items. A segment is one pass.
 
         Its pages raise ArchiveFailed for a damaged pack.
         """

@@ -175,7 +175,7 @@ def _skip_read(keys: ArchiveRange, *, ascending: bool) -> ArchiveRange:
 
 
 def _meets_range(candidate: _SortedEvent, keys: ArchiveRange) -> bool:
-    """Whether the newest version of an event belongs to the range's series and meets its conditions."""
+    """True if the newest version of an event belongs to the range's series and meets its conditions."""
     event = candidate.event
     named = keys.series in (None, event.series) and keys.names.hold(event.series, event.id)
     return named and all(condition.holds(event.data) for condition in keys.conditions)

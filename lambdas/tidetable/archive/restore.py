@@ -67,7 +67,7 @@ class Restorer:
 
 
 class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a restore goes on: at a part or, once all parts are written, in the comparison of the table with the
+    """The position of a restore: at a part or, once all parts are written, in the comparison of the table with the
     manifest.
 
     ``after`` is the key after which the comparison goes on; ``items`` and ``digest`` describe the items before it.
@@ -228,9 +228,9 @@ def _make_puts(items: Sequence[Item], place: Place, packer: Packer) -> list[Put]
     bare = [
         {name: value for name, value in item.items() if name != "packed"} for item in items if not item.get("packed")
     ]
-    made = make_packs(bare, place.layout, packer.compressor)
-    alone = [bare[number] for number in made.alone] + [item for item in items if item.get("packed")]
-    return [Put(place.table, one.item) for one in made.packs] + [packer.put_again(item, place) for item in alone]
+    packing = make_packs(bare, place.layout, packer.compressor)
+    alone = [bare[number] for number in packing.alone] + [item for item in items if item.get("packed")]
+    return [Put(place.table, pack.item) for pack in packing.packs] + [packer.put_again(item, place) for item in alone]
 
 
 def _compare(

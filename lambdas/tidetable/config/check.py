@@ -1,4 +1,4 @@
-"""What a well-formed configuration must also satisfy, so that no mistake waits for the first event."""
+"""Checks of a well-formed configuration, so that no mistake waits for the first event."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def check(config: Config) -> list[str]:
     problems += check_keeping(config)
     for stream in config.streams.values():
         path = f"streams.{stream.name}"
-        found = (
+        stream_problems = (
             *_check_window(stream),
             *_check_key(stream),
             *_check_indexes(stream),
@@ -86,7 +86,7 @@ def check(config: Config) -> list[str]:
             *_check_archive(stream.archive),
             *check_keeping(config, stream.name),
         )
-        problems += [f"{path}{problem}" for problem in found]
+        problems += [f"{path}{problem}" for problem in stream_problems]
     # Numbers that are out of bounds add up to nothing sensible.
     return problems or list(_check_quota(config))
 
@@ -131,9 +131,9 @@ def _check_storage(config: Config) -> Iterator[str]:
         if not _KEY_ARN.fullmatch(key):
             yield f'storage.former_keys: "{key}" is not the ARN of a KMS key, such as arn:aws:kms:us-east-1:123456789012:key/...'
     if config.keeps_tables and policy.removal == "delete":
-        kept = next(stream.name for stream in config.streams.values() if stream.removal == "keep")
+        keeper = next(stream.name for stream in config.streams.values() if stream.removal == "keep")
         yield (
-            f'storage.removal: "delete" would delete the large values and the record of the tables that streams.{kept} keeps;'
+            f'storage.removal: "delete" would delete the large values and the record of the tables that streams.{keeper} keeps;'
             f' set removal = "delete" in every stream, or "keep" here'
         )
 

@@ -1,4 +1,4 @@
-"""What a stream's capacity must satisfy."""
+"""Checks of a stream's capacity."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _check_step(step: Step, stream: Stream, *, on_demand: bool) -> Iterator[str]
 
 
 def _check_beginning(capacity: Capacity) -> Iterator[str]:
-    """What only the first step has."""
+    """Check the keys that only the first step may have."""
     first = capacity.ladder[0]
     on_demand = capacity.on_demand(first)
     if capacity.most is not None:

@@ -1,4 +1,4 @@
-"""What the origins of ``[api] cors`` and the targets of ``[observability] notify`` must satisfy."""
+"""Checks of the origins in ``[api] cors`` and the targets in ``[observability] notify``."""
 
 from __future__ import annotations
 

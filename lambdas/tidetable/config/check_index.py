@@ -1,4 +1,4 @@
-"""What an index must satisfy."""
+"""Checks of an index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long archives are kept and in which class: what S3's lifecycle rules take."""
+"""Checks of the archives' lifetime and storage class against S3's lifecycle rules."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ _LEAST_DAYS = {"infrequent-access": 30}
 
 def check_keeping(config: Config, stream: str | None = None) -> Iterator[str]:
     """The problems of ``[archive]``, or of what a stream says instead."""
-    kept = config.archive if stream is None else config.keeping_of(stream)
-    if stream is not None and kept == config.archive:
+    policy = config.archive if stream is None else config.keeping_of(stream)
+    if stream is not None and policy == config.archive:
         return
     path = "archive" if stream is None else ".archive"
     for name in ("expire_after", "storage_class_after"):
-        length = getattr(kept, name)
+        length = getattr(policy, name)
         if length % _DAY:
             yield f"{path}.{name}: {length} is not a whole number of days; S3's rules count days, such as 365d"
-    expires = kept.expire_after
+    expires = policy.expire_after
     if expires and expires <= config.lifecycle.delete_grace:
         yield (
             f"{path}.expire_after: {expires} is not more than lifecycle.delete_grace, {config.lifecycle.delete_grace}: an"
             " archive would expire before its table is deleted"
         )
-    if kept.storage_class == "standard":
+    if policy.storage_class == "standard":
         return
-    after = kept.storage_class_after
-    least = _LEAST_DAYS.get(kept.storage_class, 0)
+    after = policy.storage_class_after
+    least = _LEAST_DAYS.get(policy.storage_class, 0)
     if after < timedelta(days=least):
-        yield f"{path}.storage_class_after: {after} is too early; S3 takes {kept.storage_class} from {least}d on"
+        yield f"{path}.storage_class_after: {after} is too early; S3 takes {policy.storage_class} from {least}d on"
     if expires and expires <= after:
         yield f"{path}.expire_after: {expires} is not after storage_class_after, {after}; S3 refuses such a rule"

@@ -1,4 +1,4 @@
-"""What a stream with packs must satisfy."""
+"""Checks of a stream with packs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many tables a configuration needs at once, and what about it is allowed but hardly meant."""
+"""The number of tables that a configuration needs at once, and advice on settings that are allowed but unlikely."""
 
 from __future__ import annotations
 
@@ -40,35 +40,35 @@ def demand_of(stream: Stream, policy: LifecyclePolicy) -> Demand:
 
 
 def goes(stream: Stream, policy: LifecyclePolicy) -> bool:
-    """Whether the stream's tables are ever deleted."""
+    """True if the stream's tables are ever deleted."""
     return policy.delete_expired and stream.on_expiry != "keep"
 
 
 def kept_for(stream: Stream, policy: LifecyclePolicy) -> timedelta:
-    """How long after its end a period has its table."""
+    """The time from a period's end to the deletion of its table."""
     grace = policy.delete_grace if stream.on_expiry == "archive" else timedelta(0)
     return max(stream.retention * SHORTEST[stream.period], stream.late) + grace
 
 
 def demand(config: Config) -> list[Demand]:
-    """What each stream needs."""
+    """The tables that each stream needs."""
     return [demand_of(stream, config.lifecycle) for stream in config.streams.values()]
 
 
 def tables_line(config: Config) -> str:
-    """What the configuration needs, in one line."""
+    """The tables that the configuration needs, in one line."""
     needed = demand(config)
     each = ", ".join(f"{need.stream} {need.tables:,}{' and growing' if need.yearly else ''}" for need in needed)
     return f"tables at once: {sum(need.tables for need in needed):,} of {config.lifecycle.table_quota:,} ({each})"
 
 
 def remarks(config: Config) -> list[str]:
-    """What to tell when the configuration is synthesised, one line each."""
+    """The notes to print when the configuration is synthesised, one line each."""
     return [tables_line(config), *(f"warning: {line}" for line in advice(config))]
 
 
 def advice(config: Config) -> list[str]:
-    """What can be deployed but is hardly meant, each with its key and what to do."""
+    """Settings that can be deployed but are unlikely to be intended, each with its key and its fix."""
     return list(_advise(config))
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a table of the configuration, every problem at once, each with its key and its fix."""
+"""Explain every problem of a table of the configuration, with its key and its fix."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def close_to(word: str, known: Collection[str]) -> str | None:
     # Imported by those who mistyped only: functions load the configuration at every start.
     from difflib import get_close_matches
 
-    found = get_close_matches(word, known, n=1, cutoff=0.7)
-    return found[0] if found else None
+    matches = get_close_matches(word, known, n=1, cutoff=0.7)
+    return matches[0] if matches else None
 
 
 def _members(kind: Any) -> tuple[Any, ...]:
@@ -115,18 +115,18 @@ def _is_group(kind: Any) -> bool:
 
 def _items_of(kind: Any) -> Any:
     """The type of a list's items; None if it is no list."""
-    found = next((get_args(member) for member in _members(kind) if get_origin(member) is tuple), None)
-    return found[0] if found else None
+    types = next((get_args(member) for member in _members(kind) if get_origin(member) is tuple), None)
+    return types[0] if types else None
 
 
 def _values_of(kind: Any) -> Any:
     """The type of a table's values, where its keys are the user's own; None if it is none."""
-    found = next((get_args(member) for member in _members(kind) if get_origin(member) in (dict, Mapping)), None)
-    return found[1] if found else None
+    types = next((get_args(member) for member in _members(kind) if get_origin(member) in (dict, Mapping)), None)
+    return types[1] if types else None
 
 
 def _words_of(kind: Any) -> list[str]:
-    """The words that may stand there, if those are few."""
+    """The words that the key may have, if they are few."""
     words: list[str] = []
     for member in _members(kind):
         if isinstance(member, EnumMeta):

@@ -1,4 +1,4 @@
-"""What the configuration holds, with the default of every key."""
+"""The types of the configuration, with the default of every key."""
 
 from __future__ import annotations
 
@@ -266,12 +266,12 @@ class Step(_Group, frozen=True, kw_only=True):
 
     @property
     def is_late(self) -> bool:
-        """Whether this is the step for late events."""
+        """True if this is the step for late events."""
         return self.age == LATE
 
     @property
     def rung(self) -> tuple[int, bool]:
-        """Where the step stands in the ladder: the step for late events comes after age 0 and before age 1."""
+        """The position of the step in the ladder: the step for late events comes after age 0 and before age 1."""
         return (0, True) if self.age == "late" else (self.age, False)
 
 
@@ -303,7 +303,7 @@ class Capacity(_Group, frozen=True, kw_only=True):
         return None if self.most is None else (self.most.write, self.most.read)
 
     def on_demand(self, step: Step) -> bool:
-        """Whether a step of this ladder is on demand."""
+        """True if a step of this ladder is on demand."""
         return (step.mode or self.mode) == "on-demand"
 
 
@@ -368,18 +368,18 @@ class Config(_Group, frozen=True, kw_only=True):
 
     @property
     def keeps_tables(self) -> bool:
-        """Whether any stream's tables stay when the stack is destroyed."""
+        """True if any stream's tables stay when the stack is destroyed."""
         return any(stream.removal == "keep" for stream in self.streams.values())
 
     @property
     def keeps_catalog(self) -> bool:
-        """Whether the catalog stays when the stack is destroyed: tables and archives are found by it."""
+        """True if the catalog stays when the stack is destroyed: tables and archives are found by it."""
         return self.keeps_tables or self.storage.removal == "keep"
 
     def keeping_of(self, stream: str) -> Keeping:
-        """How archives of a stream are kept: as it says itself, and else as ``[archive]`` says."""
-        found = self.streams.get(stream)
-        own = found.archive if found is not None else ArchivePolicy()
+        """The rules for a stream's archives: the stream's own, and else those of ``[archive]``."""
+        policy = self.streams.get(stream)
+        own = policy.archive if policy is not None else ArchivePolicy()
         names = ("expire_after", "storage_class", "storage_class_after")
         changes = {name: getattr(own, name) for name in names if getattr(own, name) is not None}
         return msgspec.structs.replace(self.archive, **changes) if changes else self.archive

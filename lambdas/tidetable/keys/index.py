@@ -62,16 +62,16 @@ class Index:
 
     @property
     def timely(self) -> bool:
-        """Whether the index is in the order of time, by keys of its own."""
+        """True if the index is in the order of time, by keys of its own."""
         return self.sort_by == TIME and not self.replica
 
     @property
     def ranks(self) -> bool:
-        """Whether the index is sorted by a number."""
+        """True if the index is sorted by a number."""
         return self.sort_by != TIME
 
     def holds(self, fields: Iterable[str]) -> bool:
-        """Whether the index holds these fields of data."""
+        """True if the index holds these fields of data."""
         return self.project is None or set(fields) <= set(self.project)
 
     def logical(self, value: str, kind: str = "") -> str:
@@ -99,7 +99,7 @@ class Index:
         return item
 
     def problem(self, event: Event) -> str | None:
-        """Why the event cannot be indexed although it has the field; None if it can be, or need not be."""
+        """The reason why an event that has the field cannot be indexed; None if there is no reason."""
         partition = None if self.replica else self._partition_of(event.data)
         if partition is None or len(partition.encode()) <= MAX_VALUE_BYTES:
             return None

@@ -11,7 +11,7 @@ from tidetable.events import Event, Item
 from tidetable.keys.index import Index
 from tidetable.keys.suffix import suffix_of
 from tidetable.keys.text import escape, unescape
-from tidetable.times import from_text, to_text
+from tidetable.times import to_text
 
 PartitionBy = Literal["time", "series"]
 ShardBy = Literal["id", "series"]
@@ -27,7 +27,7 @@ class Key(NamedTuple):
 
 
 class Packing(NamedTuple):
-    """How the events of a period are packed into items: less than ``span`` seconds in one, and ``max_bytes`` of them.
+    """The packing of a period's events: an item has less than ``span`` seconds and at most ``max_bytes`` of them.
 
     ``max_bytes`` counts what is stored, which is compressed.
     """
@@ -137,14 +137,6 @@ class Layout:
     def replica(self) -> Index | None:
         """The index that has the table's own keys; None if the layout has no such index."""
         return next((index for index in self.indexes if index.replica), None)
-
-    def event_of(self, item: Item) -> Event:
-        """The event of an item that ``item_of`` returned, in any version.
-
-        Without data if the data is kept elsewhere.
-        """
-        time, series, id = self.names_of(item)
-        return Event(series=series, time=from_text(time), id=id, data=item.get("data", {}))
 
     def names_of(self, item: Item) -> tuple[str, str, str]:
         """The text of the time, the series and the id of an item's event, from its key."""

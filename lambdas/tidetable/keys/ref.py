@@ -76,7 +76,7 @@ def ref_tails(sks: Sequence[str], *, plain: bool) -> list[str]:
 
 
 def is_plain(text: str) -> bool:
-    """Whether text certainly needs no escape in JSON; False for some texts that need none, either."""
+    """True if text certainly needs no escape in JSON; False for some texts that need none, too."""
     if text.isascii():
         # In a fifth of the time.
         return not text.encode().translate(None, _PLAIN_ASCII)

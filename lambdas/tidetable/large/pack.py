@@ -52,7 +52,7 @@ class Packer:
 
     @property
     def packs(self) -> bool:
-        """Whether the policy has a remedy for an event that is larger than an item."""
+        """True if the policy has a remedy for an event that is larger than an item."""
         return self.beyond != "refuse" or self.compress_above is not None or bool(self.cold)
 
     @property

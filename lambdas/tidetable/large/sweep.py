@@ -164,7 +164,7 @@ class _Run:
         self._note(Position())
 
     def _is_up(self) -> bool:
-        """Whether the time is up; if it is, note the position of the sweep."""
+        """True if the time is up; if it is, note the position of the sweep."""
         if self._remaining() >= _RESERVE:
             return False
         self.swept.finished = False
@@ -204,7 +204,7 @@ class _Run:
         return next((entry for entry in entries if entry.period.label == label), None)
 
     def _is_live(self, stream: str, label: str) -> bool:
-        """Whether the items show which objects are needed: not while a table awaits deletion or is being restored."""
+        """True if the items show which objects are needed: not while a table awaits deletion or is being restored."""
         entry = self._entry(stream, label)
         return entry is not None and entry.live
 

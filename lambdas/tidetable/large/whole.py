@@ -46,7 +46,7 @@ class Unpacker:
         return {**{name: value for name, value in item.items() if name != "z"}, "data": data}
 
     def inflate_or_keep(self, item: Item) -> Item:
-        """The same, but an item whose data is damaged is returned unchanged, and ``whole`` reports it."""
+        """Decompress an item; an item with damaged data is returned unchanged, and ``whole`` reports it."""
         try:
             return self.inflated(item)
         except ValueMissing:
@@ -128,7 +128,7 @@ class Unpacker:
 
 
 def is_partial(item: Item, *, cold: bool) -> bool:
-    """Whether an item lacks data: it must be fetched or decompressed first."""
+    """True if an item lacks data: it must be fetched or decompressed first."""
     return "out" in item or "z" in item or (cold and "cold" in item)
 
 

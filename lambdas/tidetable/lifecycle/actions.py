@@ -1,4 +1,4 @@
-"""What a plan consists of: one small change of one table each, with its reason."""
+"""The actions of a plan: each is a small change of one table, with its reason."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _CHANGE_POLLS = 30
 
 @dataclass(slots=True)
 class World:
-    """What actions act upon. ``remaining`` tells the seconds that the run may still take, ``patience`` those that it may wait."""
+    """The ports that actions use. ``remaining`` returns the seconds left to the run, ``patience`` the seconds it may wait."""
 
     stage: str
     catalog: Catalog
@@ -119,17 +119,17 @@ def _create(action: Create, world: World) -> None:
 
 def _set_capacity(action: SetCapacity, table: Table, world: World) -> None:
     """Change the units that differ: an earlier run's change may have ended only now, and AWS refuses the same units."""
-    level, held = action.level, (table.write, table.read)
-    wanted = level.units(held)
+    level, current = action.level, (table.write, table.read)
+    target = level.units(current)
     indexes: dict[str, tuple[int, int]] = {}
     if level.write is not None:
         # A table that leaves on-demand mode shows no units of its indexes, and must be given all of them.
         units = table.index_units or {index.name: (0, 0) for index in action.entry.layout.indexes}
         targets = {name: level.units_of(name, have) for name, have in units.items()}
         indexes = {name: target for name, target in targets.items() if target != units[name]}
-    if wanted != held or indexes:
+    if target != current or indexes:
         world.tables.set_capacity(
-            table.name, *wanted, itself=wanted != held, indexes=indexes, most=None if table.on_demand else level.most
+            table.name, *target, itself=target != current, indexes=indexes, most=None if table.on_demand else level.most
         )
     elif level.caps(table):
         world.tables.set_maxima(table.name, level.most, [index.name for index in action.entry.layout.indexes])

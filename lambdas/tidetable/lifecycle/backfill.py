@@ -35,8 +35,8 @@ def open_backfill(
     if dry_run:
         return reconcile(parts, owner, remaining, dry_run=True, planned=[backfill], only=backfill.stream)
     # Between two runs of the lifecycle: one under way would not know of it, and move the horizon beyond it.
-    with leased(parts.catalog, LEASE, owner, parts.clock.now(), timedelta(seconds=remaining())) as held:
-        if not held:
+    with leased(parts.catalog, LEASE, owner, parts.clock.now(), timedelta(seconds=remaining())) as free:
+        if not free:
             raise BadBackfill("the lifecycle is at work; try again in a moment")
         # The horizon first: a run makes the tables of a recorded request, and must still look at them when the request has ended.
         horizon = parts.catalog.horizon(backfill.stream)
@@ -65,13 +65,13 @@ def end_backfills(
     if dry_run:
         return _ending(stream, parts.catalog, span, now)
     # A run under way may be making tables for what is taken back here.
-    with leased(parts.catalog, LEASE, owner, now, timedelta(seconds=remaining())) as held:
-        if not held:
+    with leased(parts.catalog, LEASE, owner, now, timedelta(seconds=remaining())) as free:
+        if not free:
             raise BadBackfill("the lifecycle is at work; try again in a moment")
         ending = _ending(stream, parts.catalog, span, now)
         if not ending:
             return []
-        left = [
+        others = [
             backfill
             for backfill in parts.catalog.backfills(stream)
             if backfill not in ending and now < backfill.opened.until
@@ -80,7 +80,7 @@ def end_backfills(
         # The requests last: if this stops in between, doing it again finishes it.
         for entry in parts.catalog.entries(stream, start, end, consistent=True):
             if entry.is_open(now) and entry.opened is not None:
-                opened = opening(entry.period, left) or entry.opened._replace(until=now)
+                opened = opening(entry.period, others) or entry.opened._replace(until=now)
                 if opened != entry.opened:
                     parts.catalog.move(entry, entry.state, expected=(entry.state,), opened=opened)
         for backfill in ending:

@@ -1,4 +1,4 @@
-"""How often DynamoDB lets a table's capacity be lowered."""
+"""DynamoDB's limit on decreases of a table's capacity."""
 
 from __future__ import annotations
 

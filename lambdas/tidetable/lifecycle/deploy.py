@@ -1,4 +1,4 @@
-"""What a deploy does: the tables that the configuration needs now exist when it returns, and the rest is left to the schedule."""
+"""Deploy: make the tables that the configuration needs now, and leave the rest to the schedule."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Unmade:
 
 @dataclass(slots=True)
 class Deployed:
-    """What a deploy did: its runs, the tables that are left to scheduled runs, and why it failed (None: it did not)."""
+    """The result of a deploy: its runs, the tables left to scheduled runs, and its failure (None: it did not fail)."""
 
     reports: list[Report] = field(default_factory=list)
     unmade: list[Unmade] = field(default_factory=list)
@@ -78,7 +78,7 @@ def deploy(
 
 
 def is_urgent(action: Action) -> bool:
-    """Whether an action makes, opens or raises a table, or only says something. The schedule does the others."""
+    """True if an action makes, opens or raises a table, or only reports. The schedule does the others."""
     if isinstance(action, SetCapacity):
         # What is raised for its export is left to the run that archives it.
         return not action.lowers and action.level.reason != RAISED
@@ -87,7 +87,7 @@ def is_urgent(action: Action) -> bool:
 
 def _look(parts: Reconciler, report: Report, deployed: Deployed) -> None:
     """Note which tables are missing after a run."""
-    details = {done.action.entry.table: done.detail for done in report.done if done.detail}
+    details = {result.action.entry.table: result.detail for result in report.done if result.detail}
     deployed.unmade, deployed.troubles = [], list(report.troubles)
     for stream in parts.config.streams.values():
         try:
@@ -109,21 +109,21 @@ def _unmade(parts: Reconciler, stream: Stream, details: dict[str, str]) -> Itera
 
 
 def _is_needed(period: Period, stream: Stream, now: datetime) -> bool:
-    """Whether events of the writable window need the period's table, or will within its lead time."""
+    """True if events of the writable window need the period's table, or will within its lead time."""
     return now - stream.late < period.end and period.start <= now + stream.ahead + lead(period)
 
 
 def _unfinished(report: Report, deployed: Deployed) -> tuple[bool, bool]:
-    """Whether another run could make more by itself, and whether something was refused."""
-    creates = [done for done in report.done if isinstance(done.action, Create | Open)]
-    refused = any(done.outcome == "failed" for done in creates) or bool(deployed.troubles)
-    failed = {done.action.entry.table for done in report.done if done.outcome == "failed"}
+    """Decide whether another run could make more, and whether AWS refused something."""
+    creates = [result for result in report.done if isinstance(result.action, Create | Open)]
+    refused = any(result.outcome == "failed" for result in creates) or bool(deployed.troubles)
+    failed = {result.action.entry.table for result in report.done if result.outcome == "failed"}
     waits = report.skipped is not None or any(table.table not in failed for table in deployed.unmade)
     return waits, refused
 
 
 def _failure(parts: Reconciler, deployed: Deployed, configuration: str, *, first: bool, began: datetime) -> str | None:
-    """Why the deploy has failed, if it has."""
+    """The reason why the deploy has failed; None if it has not."""
     if not first and _has_stood(parts, configuration):
         # A rollback: to refuse it would leave the stack in UPDATE_ROLLBACK_FAILED. The alarms speak for what is missing.
         return None
@@ -140,13 +140,13 @@ def _failure(parts: Reconciler, deployed: Deployed, configuration: str, *, first
 
 
 def _was_missing(table: Unmade, parts: Reconciler, began: datetime) -> bool:
-    """Whether the stage went without this table before the deploy, which may be what mends it, such as a shorter retention."""
+    """True if the stage lacked this table before the deploy, which may be the remedy, such as a shorter retention."""
     stands = any(entry.state is not State.CREATING for entry in parts.catalog.entries(table.stream, consistent=True))
     return stands and table.since is not None and table.since < began
 
 
 def _has_stood(parts: Reconciler, configuration: str) -> bool:
-    """Whether this configuration was deployed before, without failing."""
+    """True if this configuration was deployed before, without failing."""
     try:
         return is_marked(parts.catalog, _mark(configuration), parts.clock.now())
     except Exception:  # a catalog that does not answer is a trouble of the deploy already

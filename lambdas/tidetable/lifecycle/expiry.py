@@ -18,7 +18,7 @@ def closes_at(period: Period, stream: Stream) -> datetime:
 
 
 def is_closed(period: Period, stream: Stream, now: datetime) -> bool:
-    """Whether the period has left the writable window."""
+    """True if the period has left the writable window."""
     return now > closes_at(period, stream)
 
 
@@ -42,7 +42,7 @@ def leaves_at(entry: Entry, stream: Stream) -> datetime:
 
 
 def is_leaving(entry: Entry, stream: Stream, now: datetime) -> bool:
-    """Whether the entry's table is to be archived or deleted, as its stream says."""
+    """True if the entry's table is to be archived or deleted, as its stream says."""
     return stream.on_expiry != "keep" and now > leaves_at(entry, stream)
 
 

@@ -24,7 +24,7 @@ RAISED = "raised for its export"
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What a table should have: units per second (None for on-demand) and class, and why.
+    """The target of a table: units per second (None for on-demand) and class, and why.
 
     ``index_units`` are those of indexes that have others than the table. With ``scaling``, units within its ranges stand.
     ``most`` are the write and read units that an on-demand table may take at the most, and each of its indexes.
@@ -38,28 +38,28 @@ class Level:
     scaling: Autoscaling | None = None
     most: tuple[int, int] | None = None
 
-    def units(self, held: tuple[int | None, int | None]) -> tuple[int | None, int | None]:
+    def units(self, current: tuple[int | None, int | None]) -> tuple[int | None, int | None]:
         """The units that a table which has these should get: the same ones, if it needs no change."""
-        return self._fitting((self.write, self.read), held)
+        return self._fitting((self.write, self.read), current)
 
-    def units_of(self, index: str, held: tuple[int, int]) -> tuple[int, int]:
+    def units_of(self, index: str, current: tuple[int, int]) -> tuple[int, int]:
         """The units that an index which has these should get; of a provisioned level only."""
-        write, read = self._fitting(self.index_units.get(index, (self.write, self.read)), held)
+        write, read = self._fitting(self.index_units.get(index, (self.write, self.read)), current)
         return write or 0, read or 0
 
     def suits(self, seen: Seen) -> bool:
-        """Whether a table that was seen so needs no change.
+        """True if a table in this last known state needs no change.
 
         A table once put into the class infrequent-access stays there, though a longer window may have made it young again: AWS
         allows two changes of class in 30 days, and the class costs a quarter more per unit, not per table.
         """
-        held = seen.write, seen.read
+        current = seen.write, seen.read
         stays = seen.table_class is TableClass.INFREQUENT
         indexes = self.write is None or all(self.units_of(name, units) == units for name, units in seen.indexes)
-        return self.units(held) == held and indexes and (stays or seen.table_class is self.table_class)
+        return self.units(current) == current and indexes and (stays or seen.table_class is self.table_class)
 
     def caps(self, table: Table) -> bool:
-        """Whether an on-demand table needs other maxima, or an index of it does, as far as that is known.
+        """True if an on-demand table needs other maxima, or an index of it does, as far as that is known.
 
         A billing switch drops them, and back in on-demand mode the switch itself can set only those of the table.
         """
@@ -68,14 +68,14 @@ class Level:
         return any(most != self.most for most in (table.most, *table.index_most.values()))
 
     def _fitting(
-        self, wanted: tuple[int | None, int | None], held: tuple[int | None, int | None]
+        self, target: tuple[int | None, int | None], current: tuple[int | None, int | None]
     ) -> tuple[int | None, int | None]:
-        if self.scaling is None or None in held or None in wanted:
-            return wanted
+        if self.scaling is None or None in current or None in target:
+            return target
         ranges = self.scaling.write, self.scaling.read
         write, read = (
             have if scaled is not None and have is not None and scaled.min <= have <= scaled.max else want
-            for scaled, have, want in zip(ranges, held, wanted, strict=True)
+            for scaled, have, want in zip(ranges, current, target, strict=True)
         )
         return write, read
 
@@ -91,7 +91,7 @@ def age_of(period: Period, stream: Stream, now: datetime) -> int:
 
 
 def is_past(period: Period, stream: Stream, now: datetime) -> bool:
-    """Whether the period's table has no longer the units of an open table: it is lowered for late events, or closed."""
+    """True if the period's table has no longer the units of an open table: it is lowered for late events, or closed."""
     return is_closed(period, stream, now) or is_lowered(period, stream, now)
 
 
@@ -114,12 +114,12 @@ def level_for(entry: Entry, stream: Stream, now: datetime, stagger: timedelta = 
 
 
 def _share(table: str) -> float:
-    """Where in the stagger a table is: 0 up to 1, by its name, the same at every run."""
+    """The place of a table in the stagger: 0 up to 1, by its name, the same at every run."""
     return int.from_bytes(sha256(table.encode()).digest()[:4], "big") / 2**32
 
 
 def is_exported(entry: Entry, stream: Stream, now: datetime) -> bool:
-    """Whether the entry's table is being archived, is to be, or was and is still there."""
+    """True if the entry's table is being archived, is to be, or was and is still there."""
     if entry.state in (State.ARCHIVING, State.ARCHIVED):
         return True
     return stream.on_expiry == "archive" and entry.live and is_leaving(entry, stream, now)

@@ -23,17 +23,17 @@ def notices_of(report: Report, stage: str) -> list[Notice]:
     """The notices of a run, in the order of its actions."""
     return [
         Notice(
-            f"Period Table {_KINDS[done.action.name].capitalize()}",
+            f"Period Table {_KINDS[result.action.name].capitalize()}",
             {
                 "stage": stage,
-                "stream": done.action.entry.stream,
-                "period": done.action.entry.period.label,
-                "start": to_text(done.action.entry.period.start),
-                "end": to_text(done.action.entry.period.end),
-                "table": done.action.entry.table,
-                "reason": done.action.reason,
+                "stream": result.action.entry.stream,
+                "period": result.action.entry.period.label,
+                "start": to_text(result.action.entry.period.start),
+                "end": to_text(result.action.entry.period.end),
+                "table": result.action.entry.table,
+                "reason": result.action.reason,
             },
         )
-        for done in report.done
-        if done.outcome == "done" and done.action.name in _KINDS
+        for result in report.done
+        if result.outcome == "done" and result.action.name in _KINDS
     ]

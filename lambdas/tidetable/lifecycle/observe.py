@@ -87,15 +87,15 @@ def observe(
         except Exception as error:  # one stream's trouble must not keep the next table of another from being made
             observation.troubles.append(f"the catalog could not be read for {name}: {describe_error(error)}")
     with pools(CONCURRENCY) as pool:
-        for name, found in entries.items():
-            held = [entry for entry in found if entry.state is not State.DELETED]
-            due = [entry.table for entry in held if _is_due(entry, config, now)]
-            looked = dict(zip(due, pool.map(_attempted(tables.describe), due), strict=True))
-            believed = {entry.table: _believed(entry) for entry in held if entry.table not in looked}
+        for name, stream_entries in entries.items():
+            existing = [entry for entry in stream_entries if entry.state is not State.DELETED]
+            names = [entry.table for entry in existing if _is_due(entry, config, now)]
+            attempts = dict(zip(names, pool.map(_attempted(tables.describe), names), strict=True))
+            believed = {entry.table: _believed(entry) for entry in existing if entry.table not in attempts}
             observation.streams[name] = Observed(
-                found,
-                {name: table for name, table in (believed | looked).items() if isinstance(table, Table)},
-                {name: table for name, table in looked.items() if isinstance(table, str)},
+                stream_entries,
+                {name: table for name, table in (believed | attempts).items() if isinstance(table, Table)},
+                {name: table for name, table in attempts.items() if isinstance(table, str)},
                 backfills[name],
                 known.removed.get(name),
             )
@@ -156,7 +156,7 @@ def _oldest_of_interest(
 
 
 def _is_due(entry: Entry, config: Config, now: datetime) -> bool:
-    """Whether to look at a table: it is open, it should change, or it is its turn.
+    """Decide whether to look at a table: it is open, it should change, or it is its turn.
 
     Each table has its turn once in so many runs: what was changed or deleted by hand is found within the hour.
     """

@@ -1,4 +1,4 @@
-"""What should worry an operator before anything breaks: a next table not made, an archive overdue, the quota near."""
+"""Warnings for an operator before anything breaks: a missing next table, an overdue archive, a near quota."""
 
 from __future__ import annotations
 
@@ -53,51 +53,51 @@ _ARCHIVED = (State.ARCHIVED, State.DELETED, State.RESTORING)
 
 def outlook(config: Config, observed: Mapping[str, Observed], now: datetime) -> Outlook:
     """Look at what a run found at its beginning: tables are made two periods ahead, so at a good run none is missing."""
-    present = {name: found for name, found in observed.items() if found.removed is None}
-    without_next = [name for name, found in present.items() if _lacks_next(config.streams[name], found, now)]
+    present = {name: view for name, view in observed.items() if view.removed is None}
+    without_next = [name for name, view in present.items() if _lacks_next(config.streams[name], view, now)]
     overdue = [
         f"{name} {entry.period.label}"
-        for name, found in observed.items()
+        for name, view in observed.items()
         if config.streams[name].on_expiry == "archive"
-        for entry in found.entries
+        for entry in view.entries
         if entry.state not in _ARCHIVED and now > leaves_at(entry, config.streams[name]) + OVERDUE
     ]
-    changes = [_change(config.streams[name], found, now) for name, found in present.items()]
+    changes = [_change(config.streams[name], view, now) for name, view in present.items()]
     removed = [
-        RemovedStream(name, found.removed, len(found.table_names))
-        for name, found in observed.items()
-        if found.removed is not None and found.table_names
+        RemovedStream(name, view.removed, len(view.table_names))
+        for name, view in observed.items()
+        if view.removed is not None and view.table_names
     ]
     return Outlook(
         tuple(without_next),
         tuple(overdue),
         tuple(change for change in changes if change),
-        tuple(backfill for found in present.values() for backfill in found.backfills),
+        tuple(backfill for view in present.values() for backfill in view.backfills),
         tuple(removed),
     )
 
 
 def lead(period: Period) -> timedelta:
-    """How long before its first event a period's table should be there at the latest."""
+    """The least time between the creation of a period's table and its first event."""
     return min(LEAD_SHARE * (period.end - period.start), LEAD_MOST)
 
 
-def _lacks_next(stream: Stream, found: Observed, now: datetime) -> bool:
+def _lacks_next(stream: Stream, view: Observed, now: datetime) -> bool:
     newest = now + stream.ahead
-    current = entry_at(found.entries, newest)
+    current = entry_at(view.entries, newest)
     if current is None:
         return True
     start = current.period.end
     if newest < start - lead(current.period):
         return False
-    following = entry_at(found.entries, start)
-    table = found.tables.get(following.table) if following is not None else None
+    following = entry_at(view.entries, start)
+    table = view.tables.get(following.table) if following is not None else None
     return table is None or table.status != "ACTIVE"
 
 
-def _change(stream: Stream, found: Observed, now: datetime) -> str | None:
+def _change(stream: Stream, view: Observed, now: datetime) -> str | None:
     """From when the stream's configuration holds, if it does not yet: periods that have their table keep what they had."""
-    entries = sorted(found.entries, key=lambda entry: entry.period.start)
+    entries = sorted(view.entries, key=lambda entry: entry.period.start)
     current = entry_at(entries, now)
     if current is None:
         return None

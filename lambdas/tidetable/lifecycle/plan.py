@@ -42,9 +42,9 @@ CREATION_MOST = timedelta(minutes=30)
 
 
 def plan(config: Config, stage: str, now: datetime, observed: Mapping[str, Observed]) -> list[Action]:
-    """What to do at an instant, in the order in which to do it: create, raise, lower, close, archive, delete."""
+    """Plan the actions at an instant, in their order: create, raise, lower, close, archive, delete."""
     actions = [
-        action for name, found in observed.items() for action in _plan(config, stage, config.streams[name], now, found)
+        action for name, view in observed.items() for action in _plan(config, stage, config.streams[name], now, view)
     ]
     actions.sort(key=lambda action: (action.rank, action.entry.period.start))
     return list(_capped(actions, config.lifecycle.max_deletes))
@@ -98,7 +98,7 @@ def _create(config: Config, stage: str, stream: Stream, entry: Entry, now: datet
 
 
 def _reopen(entry: Entry, stream: Stream, backfills: Sequence[Backfill], now: datetime) -> Iterator[Action]:
-    """What a backfill asks of a period that is recorded, and whose table is lowered for late events, or closed."""
+    """Plan a backfill's actions for a recorded period whose table is lowered for late events, or closed."""
     opened = opening(entry.period, backfills)
     if opened is None or not is_past(entry.period, stream, now):
         return
@@ -114,7 +114,7 @@ def _reopen(entry: Entry, stream: Stream, backfills: Sequence[Backfill], now: da
 def _tend(
     config: Config, stage: str, stream: Stream, entry: Entry, table: Table | None, now: datetime
 ) -> Iterator[Action]:
-    """Everything that a period that has its table may need."""
+    """Plan the actions for a period that has its table."""
     closed = is_closed(entry.period, stream, now)
     stuck = _stuck(entry, table, now)
     if stuck is not None:
@@ -175,11 +175,11 @@ def _level(entry: Entry, table: Table, level: Level, now: datetime) -> Iterator[
     """Capacity and class, each its own action: UpdateTable takes one concern at a time."""
     changes = [((table.write, table.read), level.units((table.write, table.read)))]
     if level.write is not None:
-        changes += [(held, level.units_of(name, held)) for name, held in table.index_units.items()]
-    changes = [(held, wanted) for held, wanted in changes if held != wanted]
+        changes += [(current, level.units_of(name, current)) for name, current in table.index_units.items()]
+    changes = [(current, target) for current, target in changes if current != target]
     if changes:
         lowers = any(
-            _lowers(before, after) for held, wanted in changes for before, after in zip(held, wanted, strict=True)
+            _lowers(before, after) for current, target in changes for before, after in zip(current, target, strict=True)
         )
         until = next_decrease(table, now) if lowers else None
         if until is not None:
@@ -216,8 +216,8 @@ def _retire(config: Config, stream: Stream, entry: Entry, now: datetime) -> Iter
     archived = entry.archive if entry.state is State.ARCHIVED else None
     if archived is None:
         yield Archive(entry, since)
-    due = deletable_at(archived, policy) <= now if archived is not None else not policy.delete_grace
-    if policy.delete_expired and due:
+    grace_over = deletable_at(archived, policy) <= now if archived is not None else not policy.delete_grace
+    if policy.delete_expired and grace_over:
         yield Delete(entry, f"{since}; once its archive is verified", unarchived=False)
 
 

@@ -31,7 +31,7 @@ def periods_to_exist(
     """
     newest = now + stream.ahead
     end = containing(newest, stream.period).shift(stream.premake).end
-    taken = sorted(entry.period for entry in entries)
+    claims = sorted(entry.period for entry in entries)
     # The window first: what it needs is no backfill's.
     ranges: list[tuple[datetime, datetime, Opened | None]] = [(now - stream.late, end, None)]
     open_now = [backfill for backfill in backfills if now < backfill.opened.until]
@@ -40,11 +40,11 @@ def periods_to_exist(
     for start, stop, opened in ranges:
         at = start
         while at < stop:
-            period = next((claimed for claimed in taken if at in claimed), None)
+            period = next((claim for claim in claims if at in claim), None)
             if period is None:
-                period = _fitting(stream.period, at, taken)
+                period = _fitting(stream.period, at, claims)
                 missing.append((period, opening(period, open_now) if opened else None))
-                taken.append(period)
+                claims.append(period)
             at = period.end
     return sorted(missing, key=lambda period_and_backfill: period_and_backfill[0].start)
 
@@ -55,7 +55,7 @@ def opening(period: Period, backfills: Sequence[Backfill]) -> Opened | None:
     return reduce(Opened.joined, opened) if opened else None
 
 
-def _fitting(kind: Kind, at: datetime, taken: Sequence[Period]) -> Period:
-    """The longest period at an instant that overlaps none that is taken."""
+def _fitting(kind: Kind, at: datetime, claims: Sequence[Period]) -> Period:
+    """The longest period at an instant that overlaps no claim."""
     candidates = (containing(at, finer) for finer in _FINER[kind])
-    return next(period for period in candidates if not any(period.overlaps(claimed) for claimed in taken))
+    return next(period for period in candidates if not any(period.overlaps(claim) for claim in claims))

@@ -58,7 +58,7 @@ class Done:
 
 @dataclass(slots=True)
 class Report:
-    """What a run found and did; ``troubles`` are what it could not look at, ``skipped`` why it did nothing at all.
+    """The observations and actions of a run; ``troubles`` could not be observed, ``skipped`` says why it did nothing.
 
     ``tables`` counts the tables that exist after the run. ``only`` names the stream of a run that looked at no other.
     """
@@ -73,12 +73,12 @@ class Report:
     only: str | None = None
 
     def count(self, outcome: str) -> int:
-        """How many actions ended so."""
+        """Count the actions with an outcome."""
         return sum(done.outcome == outcome for done in self.done)
 
     @property
     def healthy(self) -> bool | None:
-        """Whether the run did all that it set out to do; None if it was skipped, as it then knows nothing."""
+        """True if the run did all that it planned; None if it was skipped, as it then knows nothing."""
         if self.skipped is not None:
             return None
         return not (self.troubles or self.count("failed") or self.count("lost"))
@@ -115,7 +115,7 @@ class Reconciler:
     pools: Pools
 
     def world(self, remaining: Callable[[], float]) -> World:
-        """What the actions of a run act upon, which may take ``remaining`` seconds."""
+        """The ports of a run, which may take ``remaining`` seconds."""
         return World(
             self.stage, self.catalog, self.tables, self.scaling, self.archiver, self.clock, self.pools, remaining
         )
@@ -145,8 +145,8 @@ def reconcile(
     if dry_run:
         _run(parts, report, remaining, select, planned)
         return report
-    with leased(parts.catalog, LEASE, owner, real, timedelta(seconds=remaining())) as held:
-        if held:
+    with leased(parts.catalog, LEASE, owner, real, timedelta(seconds=remaining())) as free:
+        if free:
             _run(parts, report, remaining, select)
         else:
             report.skipped = SKIPPED
@@ -164,13 +164,13 @@ def _run(
     config = observation.config
     report.troubles = observation.troubles
     report.outlook = outlook(config, observation.streams, report.now)
-    there = {name for found in observation.streams.values() for name in found.table_names}
+    there = {name for view in observation.streams.values() for name in view.table_names}
     report.tables = len(there)
     actions = plan(config, parts.stage, report.now, observation.streams)
     if select is not None:
         actions = [action for action in actions if select(action)]
     if report.dry_run:
-        report.done = [_found(action) or Done(action, "planned") for action in actions]
+        report.done = [_report_finding(action) or Done(action, "planned") for action in actions]
         return
     remember_policies(parts.catalog, observation.known)
     world = parts.world(remaining)
@@ -216,9 +216,9 @@ def _attempt_all(actions: Sequence[Action], world: World, now: datetime) -> list
 
 
 def _attempt(action: Action, world: World, now: datetime) -> Done:
-    found = _found(action)
-    if found is not None:
-        return found
+    outcome = _report_finding(action)
+    if outcome is not None:
+        return outcome
     try:
         apply(action, world, now)
     except (NotReady, StaleEntry, ArchiveBusy) as error:
@@ -232,6 +232,6 @@ def _attempt(action: Action, world: World, now: datetime) -> Done:
     return Done(action, "done")
 
 
-def _found(action: Action) -> Done | None:
-    """The outcome of an action that only says what there is."""
+def _report_finding(action: Action) -> Done | None:
+    """The outcome of an action that only reports."""
     return Done(action, action.outcome, action.reason) if isinstance(action, Finding) else None

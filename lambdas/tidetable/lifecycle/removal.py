@@ -1,4 +1,4 @@
-"""What becomes of the tables when the stack is destroyed: each stream's ``removal`` decides."""
+"""Keep or delete the tables when the stack is destroyed: each stream's ``removal`` decides."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def remove(config: Config, world: World, now: datetime, owner: str) -> Removed:
     Waits for a run of the lifecycle that is under way, as it would make tables meanwhile. Attempts every table, then raises
     RemovalFailed if any is left. May be repeated: what is gone already is only marked so.
     """
-    with ExitStack() as held:
-        _wait_for_lease(world, LEASE, owner, held)
+    with ExitStack() as leases:
+        _wait_for_lease(world, LEASE, owner, leases)
         removed = Removed()
         entries = list(_entries(config, world, now))
         with world.pools(_AT_ONCE) as pool:
@@ -74,20 +74,20 @@ def _attempt(entry: Entry, world: World, now: datetime, owner: str, removed: Rem
 def _remove(entry: Entry, world: World, now: datetime, owner: str) -> bool:
     # A removal may take longer than a lease lasts.
     world.catalog.acquire(LEASE, owner, world.clock.now(), _length(world))
-    with ExitStack() as held:
+    with ExitStack() as leases:
         if entry.state is State.RESTORING:
             # A restore that is under way would make the table again. It may have been begun and left, too.
-            _wait_for_lease(world, f"archive#{entry.stream}#{entry.period.label}", owner, held)
-        found = remove_table(entry, world, PeriodTables(world.stage, world.tables, world.clock, world.remaining))
+            _wait_for_lease(world, f"archive#{entry.stream}#{entry.period.label}", owner, leases)
+        existed = remove_table(entry, world, PeriodTables(world.stage, world.tables, world.clock, world.remaining))
         # An archive or a restore may have moved it meanwhile; its table is gone all the same.
         world.catalog.move(entry, State.DELETED, expected=State, deleted_at=now)
-    return found
+    return existed
 
 
-def _wait_for_lease(world: World, lease: str, owner: str, held: ExitStack) -> None:
+def _wait_for_lease(world: World, lease: str, owner: str, leases: ExitStack) -> None:
     """Take a lease as soon as it is free; NotReady if the time is up before. A dead run's lease runs out by itself."""
     while True:
-        if held.enter_context(leased(world.catalog, lease, owner, world.clock.now(), _length(world))):
+        if leases.enter_context(leased(world.catalog, lease, owner, world.clock.now(), _length(world))):
             return
         if world.remaining() < 2 * _WAIT_SECONDS:
             raise NotReady(f"{lease} is under way; delete the stack again in a few minutes")
@@ -95,5 +95,5 @@ def _wait_for_lease(world: World, lease: str, owner: str, held: ExitStack) -> No
 
 
 def _length(world: World) -> timedelta:
-    """How long to hold a lease: a removal that dies must not keep the next from beginning."""
+    """The length of a lease: a removal that dies must not prevent the next."""
     return min(timedelta(seconds=max(world.remaining(), 0)), LEASE_MOST)

@@ -1,4 +1,4 @@
-"""What a period table is made with: the one place for tables that are new and for those that are restored."""
+"""The specification of a period table, for new and for restored tables alike."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def table_spec(entry: Entry, stream: Stream, level: Level, own_tags: Mapping[str
 
 
 def filling_spec(entry: Entry, stream: Stream, level: Level, own_tags: Mapping[str, str]) -> TableSpec:
-    """The same for a table that is filled from its archive: on demand, as fast as that goes, whatever the level.
+    """The specification of a table that is filled from its archive: on demand, whatever the level.
 
     The ladder sets the units afterwards, of the indexes too. The maximum of an on-demand level holds for the filling as well.
     """

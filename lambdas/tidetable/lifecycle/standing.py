@@ -75,8 +75,8 @@ def protect(world: World, catalog_table: str, *, protected: bool) -> None:
 
 def _is_young(entry: Entry, world: World, since: datetime) -> bool:
     names = [entry.table, parts_table(entry.table)] if entry.layout.parts else [entry.table]
-    found = [table for table in map(world.tables.describe, names) if table is not None]
-    return all(table.created is not None and table.created >= since for table in found)
+    tables = [table for table in map(world.tables.describe, names) if table is not None]
+    return all(table.created is not None and table.created >= since for table in tables)
 
 
 def _take_back(entry: Entry, world: World) -> str:

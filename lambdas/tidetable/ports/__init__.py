@@ -1,4 +1,4 @@
-"""What the core needs of the world: ``aws/`` implements it on AWS, the tests bring fakes that pass the same contract."""
+"""The core's ports: ``aws/`` implements them on AWS, the tests bring fakes that pass the same contract."""
 
 from tidetable.ports.archives import ArchivePage, Archiver, ArchiveRange, ArchiveReader, Rank, Version
 from tidetable.ports.data import (

@@ -30,7 +30,7 @@ class Rank(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ArchiveRange:
-    """What to read of an archived period: a range of sort keys as in KeyRange, of one series if one is given.
+    """The range to read from an archived period: sort keys as in KeyRange, of ``series`` if it is not None.
 
     Over all series, sort keys are those of a table that is partitioned by time, whatever the period's table was.
 

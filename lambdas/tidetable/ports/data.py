@@ -60,7 +60,7 @@ class Guarded(NamedTuple):
 
 
 class Transacted(Enum):
-    """What became of a transaction: done, or refused by the catalog, or by what the tables hold."""
+    """The outcome of a transaction: done, or refused by the catalog, or by the tables' items."""
 
     DONE = "done"
     FENCED = "fenced"
@@ -69,7 +69,7 @@ class Transacted(Enum):
 
 @dataclass(slots=True)
 class Written:
-    """What became of some puts: those not written, why, and the write units that the others consumed.
+    """The outcome of some puts: the unwritten puts, the reasons, and the write units that the others consumed.
 
     ``throttles`` counts the throttled puts of each table, ``reasons`` why requests were throttled, in DynamoDB's words. ``held``
     are puts whose condition did not hold, and the items that are there instead; they count as written.
@@ -146,9 +146,16 @@ class Columns(NamedTuple):
         return Columns(self.pks[:count], self.sks[:count], self.contents[:count])
 
     def where(self, chosen: Sequence[bool]) -> Columns:
+<<<<<<< HEAD
         """Those that are chosen."""
         pks, sks, contents = self
         return Columns(list(compress(pks, chosen)), list(compress(sks, chosen)), list(compress(contents, chosen)))
+=======
+        """The chosen items."""
+        return Columns(
+            list(compress(self.pks, chosen)), list(compress(self.sks, chosen)), list(compress(self.contents, chosen))
+        )
+>>>>>>> n2
 
     def items(self) -> list[Item]:
         """The items; of a plain event whose content is text the keys and the data."""

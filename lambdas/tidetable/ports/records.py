@@ -17,7 +17,7 @@ class Clock(Protocol):
 
 
 class CatalogReader(Protocol):
-    """What writes and reads need of the record of every period table."""
+    """The catalog as writes and reads use it."""
 
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
@@ -34,7 +34,7 @@ class CatalogReader(Protocol):
         ...
 
     def secret(self) -> bytes:
-        """What cursors are signed with; StoreUnavailable while there is none."""
+        """The secret that signs cursors; StoreUnavailable while there is none."""
         ...
 
 
@@ -75,7 +75,7 @@ class Catalog(CatalogReader, Protocol):
         ...
 
     def stands(self) -> bool:
-        """Whether the stage was ever deployed to its end; consistent."""
+        """True if the stage was ever deployed to its end; consistent."""
         ...
 
     def mark_standing(self) -> None:

@@ -69,7 +69,7 @@ class Table:
 
     @property
     def seen(self) -> Seen | None:
-        """What to remember of it; None while it changes."""
+        """The facts to remember of the table; None while it changes."""
         if self.status != "ACTIVE":
             return None
         return Seen(self.write, self.read, self.table_class, tuple(sorted(self.index_units.items())))
