@@ -32,13 +32,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     try:
         start = msgspec.convert(event.get("start") or {}, Position)
     except msgspec.ValidationError as error:
-<<<<<<< HEAD
         raise BadInvocation("start is what an earlier answer called next") from error
-    done = restore_period(
-=======
-        raise BadRestore("start is what an earlier answer called next") from error
     result = restore_period(
->>>>>>> n2
         event["stream"],
         event["period"],
         wiring.pipeline().restorer,

@@ -44,13 +44,8 @@ def page_of(engine: Engine, keys: KeyRange, limit: int, *, ascending: bool = Tru
 
 
 def ids(engine: Engine, keys: KeyRange, limit: int, *, ascending: bool = True) -> tuple[list[str], bool]:
-<<<<<<< HEAD
     page = page_of(engine, keys, limit, ascending=ascending)
-    return [LAYOUT.event_of(item).id for item in page.items], page.more
-=======
-    page = engine.store.query(keys, limit=limit, ascending=ascending)
     return [read_event(LAYOUT, item).id for item in page.items], page.more
->>>>>>> n2
 
 
 def test_events_come_back_exactly_as_they_were_written(engine: Engine) -> None:
@@ -58,13 +53,8 @@ def test_events_come_back_exactly_as_they_were_written(engine: Engine) -> None:
     written = engine.store.write(puts(table, 60))
     assert (written.unwritten, written.units) == ([], 60.0)
     pk = puts(table, 1)[0].key.pk
-<<<<<<< HEAD
     page = page_of(engine, KeyRange(table, pk, LOW, HIGH), 1000, consistent=True)
-    assert [LAYOUT.event_of(item) for item in page.items] == events(60)
-=======
-    page = engine.store.query(KeyRange(table, pk, LOW, HIGH), limit=1000, ascending=True, consistent=True)
     assert [read_event(LAYOUT, item) for item in page.items] == events(60)
->>>>>>> n2
     assert not page.more
 
 
@@ -78,7 +68,7 @@ def test_packs_are_in_the_order_of_time_between_plain_items_and_keep_their_bytes
     items = [{"pk": "b#0", "sk": sk, "at": 1, "data": {}} for sk in keys]
     written = engine.store.write([Put(table, item) for item in [*items, pack]])
     assert written.unwritten == []
-    page = engine.store.query(KeyRange(table, "b#0", LOW, HIGH), limit=9, ascending=True, consistent=True)
+    page = page_of(engine, KeyRange(table, "b#0", LOW, HIGH), 9, consistent=True)
     assert [item["sk"] for item in page.items] == [keys[2], keys[0], pack["sk"], keys[1], keys[3]]
     assert page.items[2] == pack
     held = engine.store.get(table, Key("b#0", f"{at}##-_aZ09"))
@@ -180,13 +170,8 @@ def test_an_index_holds_the_events_that_have_its_field_in_order_of_time(engine: 
 
     def page(after: str | None, limit: int, *, ascending: bool = True) -> tuple[list[str], bool]:
         keys = KeyRange(spec.name, index.partition("new", 0), LOW, HIGH, after, index)
-<<<<<<< HEAD
         found = page_of(engine, keys, limit, ascending=ascending)
-        return [layout.event_of(item).id for item in found.items], found.more
-=======
-        found = engine.store.query(keys, limit=limit, ascending=ascending)
         return [read_event(layout, item).id for item in found.items], found.more
->>>>>>> n2
 
     assert page(None, 10) == (["e1", "e3", "e5", "e7"], False)
     assert page(None, 2) == (["e1", "e3"], True)

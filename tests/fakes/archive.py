@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from aws.zstd import Zstd
 from tests.fakes.catalog import FakeCatalog
-from tests.fakes.items import read_event
 from tests.fakes.store import FakeStore
 from tidetable.archive.manifest import Manifest, Part, StoredLayout
 from tidetable.archive.reading import ArchivedEvent, read_archive
@@ -66,22 +65,16 @@ class FakeArchiver:
             raise ArchiveFailed("the bucket is gone")
         entry = next(one for one in self._catalog.entries(stream) if one.period.label == label)
         entry = self._catalog.move(entry, State.ARCHIVING, expected=(State.CLOSED, State.ARCHIVING))
-<<<<<<< HEAD
         events = _settled(self._store.tables[entry.table].values(), entry.layout)
         self._archive.keep(entry.table, entry.layout, events)
         facts = ArchiveFacts(entry.table, len(events), 0, self._clock.now())
-=======
-        items = self._store.tables[entry.table].values()
-        self._archive.keep(entry.table, entry.layout, [read_event(entry.layout, item) for item in items])
-        facts = ArchiveFacts(entry.table, len(items), 0, self._clock.now())
->>>>>>> n2
         self._catalog.move(entry, State.ARCHIVED, expected=(State.ARCHIVING,), archive=facts)
 
 
 def _settled(items: Iterable[Item], layout: Layout) -> list[Event]:
     """The events of a table's items: of a packed layout, of each place the copy that was accepted last, by the greatest hash."""
     if layout.pack is None:
-        return [layout.event_of(item) for item in items]
+        return [read_event(layout, item) for item in items]
     copies: dict[str, tuple[int, str, Event]] = {}
     for item in items:
         opened = open_item(item, layout, Zstd())

@@ -71,9 +71,7 @@ def histories(draw: st.DrawFn) -> list[Request]:
     return written + draw(st.permutations(delayed))
 
 
-def walked(
-    held: PackedDays, limit: int, *, seconds: float = 100.0, **parameters: Sequence[str]
-) -> list[dict[str, Any]]:
+def walked(held: PackedDays, limit: int, *, seconds: Any = 100.0, **parameters: Any) -> list[dict[str, Any]]:
     """Every event of a query, page by page, each of which has so many seconds."""
     found: list[dict[str, Any]] = []
     policy, asked = STREAMS[held.by], dict(parameters)

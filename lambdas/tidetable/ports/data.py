@@ -146,16 +146,9 @@ class Columns(NamedTuple):
         return Columns(self.pks[:count], self.sks[:count], self.contents[:count])
 
     def where(self, chosen: Sequence[bool]) -> Columns:
-<<<<<<< HEAD
-        """Those that are chosen."""
+        """The chosen items."""
         pks, sks, contents = self
         return Columns(list(compress(pks, chosen)), list(compress(sks, chosen)), list(compress(contents, chosen)))
-=======
-        """The chosen items."""
-        return Columns(
-            list(compress(self.pks, chosen)), list(compress(self.sks, chosen)), list(compress(self.contents, chosen))
-        )
->>>>>>> n2
 
     def items(self) -> list[Item]:
         """The items; of a plain event whose content is text the keys and the data."""
