@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from aws.zstd import Zstd
 from tests.fakes.catalog import FakeCatalog
+from tests.fakes.items import read_event
 from tests.fakes.store import FakeStore
 from tidetable.archive.manifest import Manifest, Part, StoredLayout
 from tidetable.archive.reading import ArchivedEvent, read_archive
