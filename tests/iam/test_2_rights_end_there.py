@@ -51,7 +51,7 @@ MAY: dict[str, tuple[set[str], set[str], dict[str, set[str]]]] = {
     "lifecycle": (RECONCILE, ENTRIES | {"GetItem"}, {}),
     "deployment": (RECONCILE, ENTRIES | {"GetItem", "DescribeTable", "UpdateTable"}, {}),
     "archiver": (
-        {"Scan", "DescribeTable", "BatchGetItem"},
+        {"Scan", "Query", "DescribeTable", "BatchGetItem"},
         ENTRIES,
         {
             "stream=probe/": {"GetObject", "PutObject", "DeleteObject", "ListBucket"},
@@ -61,7 +61,7 @@ MAY: dict[str, tuple[set[str], set[str], dict[str, set[str]]]] = {
     "restorer": (
         {
             *("CreateTable", "DescribeTable", "TagResource", "ListTagsOfResource", "UpdateContinuousBackups"),
-            *("BatchWriteItem", "BatchGetItem", "Scan"),
+            *("BatchWriteItem", "BatchGetItem", "Scan", "Query"),
         },
         ENTRIES | {"GetItem"},
         {
