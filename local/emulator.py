@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.request
 from collections.abc import Mapping
 from datetime import timedelta
@@ -31,6 +32,8 @@ from local.tables import start_layer
 __all__ = ["ENGINES", "REGION", "ROOT", "Emulator", "Engine", "clean_environment", "clock_can_move"]
 
 REGION = "us-east-1"
+# For so long a process keeps the time that it read from the file of the moved clock.
+_CLOCK_SECONDS = 1
 # The engine of the tables: the emulator's own DynamoDB, or AWS's DynamoDB Local, which needs Java and takes more
 # events.
 Engine = Literal["emulator", "dynamodb-local"]
@@ -129,6 +132,9 @@ class Emulator:
         if self._clock is None:
             raise RuntimeError("this emulator's clock cannot be moved")
         self._clock.write_text(f"{offset.total_seconds() + _own_offset():+.0f}\n")
+        if self._process is not None:
+            # From then on every process reads the file anew.
+            time.sleep(_CLOCK_SECONDS + 0.1)
 
     @property
     def time_environment(self) -> dict[str, str]:
@@ -222,6 +228,7 @@ def _faketime_variables(clock: Path) -> dict[str, str]:
     return {
         "LD_PRELOAD": str(library),
         "FAKETIME_TIMESTAMP_FILE": str(clock),
-        "FAKETIME_NO_CACHE": "1",
+        # Without a cache every call for the time reads the file: that was half of all CPU time of the emulator.
+        "FAKETIME_CACHE_DURATION": str(_CLOCK_SECONDS),
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }
