@@ -19,9 +19,9 @@ CALL_MILLION = 0.20  # Lambda, per million requests
 GB_SECOND = 0.0000133334  # Lambda on arm64
 S3_STORAGE = 0.023  # S3 Standard, per GB-month
 
-# Assumed times of the functions. docs/inside/performance.md measures 8.8 to 10.4 microseconds per event on a whole core; 512 MB are
-# 0.29 of one (AWS: 1,769 MB are one), so 30. The rest of a call is waiting for DynamoDB and Powertools' share, which no
-# one can measure without an account: 20 ms is three round trips of 5 ms and a little.
+# Assumed times of the functions. docs/inside/performance.md measures 8.8 to 10.4 microseconds per event on a whole core;
+# 512 MB are 0.29 of one (AWS: 1,769 MB are one), so 30. The rest of a call is waiting for DynamoDB and Powertools'
+# share, which nobody can measure without an account: 20 ms is three round trips of 5 ms and a little.
 INGEST_GB, INGEST_SECONDS, INGEST_EVENT_SECONDS = 0.5, 0.020, 0.000030
 QUERY_GB, QUERY_SECONDS = 1769 / 1024, 0.030
 # The archiver: pages of 1 MB from four segments at once, compared and compressed by two cores.
