@@ -69,19 +69,23 @@ def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascendin
     page: list[_SortedEvent] = []
     size = 0
     skipped: str | None = None
+    reached = ""
     for candidate in _sort_versions(ordered) if keys.versions else ordered:
         sort_key = candidate.sort_key
         if not _is_within(sort_key, keys, ascending=ascending):
             continue
+        if read >= MAX_READ and sort_key != reached:
+            return _page(page, keys, more=True, reached=reached)
         read += 1
+        reached = sort_key
+        if not _is_of_series(candidate, keys):
+            continue
         earlier = bool(page) and sort_key == page[-1].sort_key
         if keys.version is not None and candidate.version is not None and candidate.version.number > keys.version:
             continue
         # The newest version of an event decides for all of its versions.
         if sort_key == skipped or (not earlier and not _meets_range(candidate, keys)):
             skipped = sort_key
-            if read >= MAX_READ:
-                return _page(page, keys, more=True, reached=sort_key)
             continue
         event = _select_fields(candidate.event, keys.fields)
         size += _size(event)
@@ -107,20 +111,22 @@ def _read_ranked(keys: ArchiveRange, rank: Rank, reader: PartReader, *, limit: i
     reached: list[str] = []
 
     def rank_events() -> Iterator[tuple[tuple[Any, ...], Event]]:
-        read = 0
+        read, last = 0, ""
         for candidate in _read_parts(keys, reader, ascending=True):
-            if not _is_within(candidate.sort_key, keys, ascending=True):
+            sort_key = candidate.sort_key
+            if not _is_within(sort_key, keys, ascending=True):
                 continue
+            if read >= MAX_READ and sort_key != last:
+                reached.append(last)
+                return
             read += 1
+            last = sort_key
             number = number_at(candidate.event.data, rank.field)
-            if number is not None and _meets_range(candidate, keys):
+            if number is not None and _is_of_series(candidate, keys) and _meets_range(candidate, keys):
                 event = candidate.event
                 position = (Decimal(number), to_text(event.time), event.series, event.id)
                 if after is None or (position > after if ascending else position < after):
                     yield position, event
-            if read >= MAX_READ:
-                reached.append(candidate.sort_key)
-                return
 
     choose = nsmallest if ascending else nlargest
     first = [event for _, event in choose(limit, rank_events(), key=itemgetter(0))]
@@ -174,11 +180,18 @@ def _skip_read(keys: ArchiveRange, *, ascending: bool) -> ArchiveRange:
     return replace(keys, low=keys.after) if ascending else replace(keys, high=keys.after)
 
 
+def _is_of_series(candidate: _SortedEvent, keys: ArchiveRange) -> bool:
+    """True if the range is of the event's series, or of all.
+
+    In a period that is partitioned by series, events of several series may have the same sort key.
+    """
+    return keys.series in (None, candidate.event.series)
+
+
 def _meets_range(candidate: _SortedEvent, keys: ArchiveRange) -> bool:
-    """True if the newest version of an event belongs to the range's series and meets its conditions."""
+    """True if the newest version of an event meets the range's conditions."""
     event = candidate.event
-    named = keys.series in (None, event.series) and keys.names.hold(event.series, event.id)
-    return named and all(condition.holds(event.data) for condition in keys.conditions)
+    return keys.names.hold(event.series, event.id) and all(condition.holds(event.data) for condition in keys.conditions)
 
 
 def _select_fields(event: Event, fields: Sequence[str]) -> Event:
@@ -198,9 +211,7 @@ def _with_sort_key(event: Event, version: Version | None, layout: Layout) -> _So
 def _sort_versions(ordered: Iterable[_SortedEvent]) -> Iterator[_SortedEvent]:
     """Put the versions of each event in order, although they come from several parts."""
     for _, versions in groupby(ordered, key=_SORT_KEY):
-        newest, *earlier = sorted(versions, key=lambda row: (row.version_rank != 0, row.version_rank))
-        yield newest
-        yield from earlier
+        yield from sorted(versions, key=lambda row: (row.event.series, row.version_rank != 0, row.version_rank))
 
 
 def _page(page: Sequence[_SortedEvent], keys: ArchiveRange, *, more: bool, reached: str | None = None) -> ArchivePage:
