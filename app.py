@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-# Node's release dates are no business of a synth's output.
+# The output of a synth should not contain warnings about Node's release dates.
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "1")
 ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT / "lambdas"))
@@ -23,9 +23,9 @@ from tidetable.names import STAGE
 
 
 def environment() -> cdk.Environment | None:
-    """The account and Region of the credentials, as the CDK command line tells them: names become literals, as importing needs.
+    """The account and Region of the credentials, from the CDK's command line. With them names are literal, which an import needs.
 
-    None without credentials: then CloudFormation puts the same names together.
+    None without credentials: then CloudFormation joins the same names.
     """
     account, region = os.environ.get("CDK_DEFAULT_ACCOUNT"), os.environ.get("CDK_DEFAULT_REGION")
     return cdk.Environment(account=account, region=region) if account and region else None

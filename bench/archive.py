@@ -65,12 +65,12 @@ def _item(chance: random.Random) -> dict[str, Any]:
     return {"pk": {"S": pk}, "sk": {"S": f"{to_text(time)}#{series}#{id}"}, "data": {"M": data}}
 
 
-def archived(found: Iterator[bytes], columns: Mapping[str, str]) -> tuple[float, float, int, Facts]:
+def archived(pages: Iterator[bytes], columns: Mapping[str, str]) -> tuple[float, float, int, Facts]:
     """Seconds of CPU to export and to verify, bytes written, and what was seen."""
     form, whole, size = Parquet(), Facts(), 0
     export = verify = 0.0
     writer = form.writer(LAYOUT, columns)
-    for page in chain(found, [None]):
+    for page in chain(pages, [None]):
         begun = time.process_time()
         if page is not None:
             writer.add(page)
@@ -89,12 +89,12 @@ def archived(found: Iterator[bytes], columns: Mapping[str, str]) -> tuple[float,
     return export, verify, size, whole
 
 
-def textbook(found: list[bytes]) -> float:
+def textbook(pages: list[bytes]) -> float:
     """Seconds of CPU of the plain way: deserialize each item, make a list of rows, let Arrow guess."""
     begun = time.process_time()
     deserialize = TypeDeserializer().deserialize
     rows = []
-    for page in found:
+    for page in pages:
         for item in json.loads(page):
             plain = {name: deserialize(value) for name, value in item.items()}
             data = {

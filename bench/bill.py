@@ -24,7 +24,7 @@ PACKED = "rolling tables with packs"
 
 def markdown(bills_by_plan: Mapping[str, Bill]) -> str:
     """The bills as a table."""
-    rows = ["| | writes | reads | storage | a month |", "|---|---|---|---|---|"]
+    rows = ["| | writes | reads | storage | per month |", "|---|---|---|---|---|"]
     for name, bill in bills_by_plan.items():
         rows.append(
             f"| {name} | ${bill.writes:,.0f} | ${bill.reads:,.0f} | ${bill.storage:,.0f} | **${bill.total:,.0f}** |"
@@ -49,7 +49,7 @@ def svg(bills_by_plan: Mapping[str, Bill]) -> str:
             width = getattr(bill, kind) * scale
             parts.append(f'<rect x="{left:.1f}" y="{top + 18}" width="{width:.1f}" height="18" fill="{colour}"/>')
             left += width
-        parts.append(f'<text x="{left + 8:.1f}" y="{top + 32}" fill="#222">${bill.total:,.0f} a month</text>')
+        parts.append(f'<text x="{left + 8:.1f}" y="{top + 32}" fill="#222">${bill.total:,.0f} per month</text>')
     for column, (kind, colour) in enumerate(colours.items()):
         parts.append(f'<rect x="{20 + 110 * column}" y="{height - 24}" width="12" height="12" fill="{colour}"/>')
         parts.append(f'<text x="{38 + 110 * column}" y="{height - 13}" fill="#222">{kind}</text>')

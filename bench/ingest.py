@@ -145,8 +145,8 @@ def pynamodb() -> Handler:
     def handle(event: dict[str, Any]) -> dict[str, Any]:
         events = json.loads(event["body"])
         with _Stored.batch_write() as batch:
-            for one in events:
-                batch.save(_Stored("quakes", f"{one['time']}#{one['series']}#{one['id']}", data=one["data"]))
+            for row in events:
+                batch.save(_Stored("quakes", f"{row['time']}#{row['series']}#{row['id']}", data=row["data"]))
         return {"statusCode": 200, "body": json.dumps({"accepted": len(events)})}
 
     return handle
@@ -181,10 +181,10 @@ def floor() -> Handler:
             if number >= len(sockets):
                 connection.recv(65536)
             items = ",".join(
-                f'{{"PutRequest":{{"Item":{{"pk":{{"S":"{one.series}"}},"sk":{{"S":"{one.time}#{one.id}"}},"at":{{"N":"{at}"}},"data":{{"M":{{'
-                f'"mag":{{"N":"{bytes(one.data.mag).decode()}"}},"depth":{{"N":"{bytes(one.data.depth).decode()}"}},'
-                f'"place":{{"S":"{one.data.place}"}},"status":{{"S":"{one.data.status}"}}}}}}}}}}}}'
-                for one in events[start : start + BATCH]
+                f'{{"PutRequest":{{"Item":{{"pk":{{"S":"{event.series}"}},"sk":{{"S":"{event.time}#{event.id}"}},"at":{{"N":"{at}"}},"data":{{"M":{{'
+                f'"mag":{{"N":"{bytes(event.data.mag).decode()}"}},"depth":{{"N":"{bytes(event.data.depth).decode()}"}},'
+                f'"place":{{"S":"{event.data.place}"}},"status":{{"S":"{event.data.status}"}}}}}}}}}}}}'
+                for event in events[start : start + BATCH]
             )
             body = f'{{"RequestItems":{{"bench":[{items}]}}}}'.encode()
             headers = signer.headers("DynamoDB_20120810.BatchWriteItem", body, now, keys)
@@ -230,15 +230,15 @@ def main() -> None:
             plain, packed = sample(now), sample(now, PACKED)
             measured = {name: (handler, plain) for name, handler in handlers.items()} | {"packed": (function, packed)}
             with silent:
-                rounds = [{name: cpu(*one) for name, one in measured.items()} for _ in range(ROUNDS)][3:]
-    found = {name: median(one[name] for one in rounds) for name in measured}
+                rounds = [{name: cpu(*side) for name, side in measured.items()} for _ in range(ROUNDS)][3:]
+    medians = {name: median(trial[name] for trial in rounds) for name in measured}
     print(f"ingest, {EVENTS} events a request, us of CPU per event: ", end="")
-    print(", ".join(f"{name} {micros:.1f}" for name, micros in found.items()))
+    print(", ".join(f"{name} {micros:.1f}" for name, micros in medians.items()))
     note(
-        ingest_cpu_textbook_over_ours=median(one["textbook"] / one["ours"] for one in rounds),
-        ingest_cpu_pynamodb_over_ours=median(one["pynamodb"] / one["ours"] for one in rounds),
-        ingest_cpu_ours_over_floor=median(one["ours"] / one["floor"] for one in rounds),
-        packed_ingest_cpu_textbook_over_ours=median(one["textbook"] / one["packed"] for one in rounds),
+        ingest_cpu_textbook_over_ours=median(trial["textbook"] / trial["ours"] for trial in rounds),
+        ingest_cpu_pynamodb_over_ours=median(trial["pynamodb"] / trial["ours"] for trial in rounds),
+        ingest_cpu_ours_over_floor=median(trial["ours"] / trial["floor"] for trial in rounds),
+        packed_ingest_cpu_textbook_over_ours=median(trial["textbook"] / trial["packed"] for trial in rounds),
     )
 
 

@@ -105,15 +105,15 @@ def main() -> None:
     stage = Stage(NOON, CONFIG)
     while stage.run_lifecycle().done:
         pass
-    found = {stream: send_events(stage, stream) for stream in ("plain", "small", "apart")}
-    print(f"{EVENTS} events with 3 to 4 KB of raw text; write units: {found}")
+    write_units = {stream: send_events(stage, stream) for stream in ("plain", "small", "apart")}
+    print(f"{EVENTS} events with 3 to 4 KB of raw text; write units: {write_units}")
     stage.settle()
-    reads = {stream: query_newest(stage, stream) for stream in found}
+    reads = {stream: query_newest(stage, stream) for stream in write_units}
     print(f"the newest 100; read units: {reads}")
     note(
-        write_units_over_formula=found["plain"] / price_items(stage, "plain"),
-        write_units_plain_over_compressed=found["plain"] / found["small"],
-        write_units_plain_over_cold=found["plain"] / found["apart"],
+        write_units_over_formula=write_units["plain"] / price_items(stage, "plain"),
+        write_units_plain_over_compressed=write_units["plain"] / write_units["small"],
+        write_units_plain_over_cold=write_units["plain"] / write_units["apart"],
         read_units_plain_over_cold=reads["plain"] / reads["apart"],
     )
 

@@ -62,14 +62,14 @@ def quakes() -> list[Event]:
     """The demo's earthquakes, oldest first."""
     rows = earthquakes(NOW)
     return [
-        Event(one["series"], from_text(one["time"]), one["id"], decode_json(encode_json(one["data"]))) for one in rows
+        Event(row["series"], from_text(row["time"]), row["id"], decode_json(encode_json(row["data"]))) for row in rows
     ]
 
 
 def telemetry(count: int, *, uuids: bool = False) -> list[Event]:
     """Readings of 200 devices, as many a second as the page of the newest is measured with."""
     chance = random.Random(3)  # noqa: S311 - made-up data
-    found = []
+    events = []
     for number in range(count):
         at = NOW + timedelta(milliseconds=number * 1000 // RATE)
         series = f"device-{chance.randrange(200):04d}"
@@ -80,19 +80,19 @@ def telemetry(count: int, *, uuids: bool = False) -> list[Event]:
         data: Any = decode_json(text)
         derived = sha256(canonical_json((series, to_text(at), data))).hexdigest()[:32]
         id = str(UUID(int=chance.getrandbits(128))) if uuids else derived
-        found.append(Event(series, at, id, data))
-    return found
+        events.append(Event(series, at, id, data))
+    return events
 
 
 def packed(events: Sequence[Event], layout: Layout, size: int) -> list[Item]:
     """The items of requests of that size, each packed alone; one that is not full is left out."""
     requests = [events[start : start + size] for start in range(0, len(events) - size + 1, size)]
-    found: list[Item] = []
+    items: list[Item] = []
     for number, request in enumerate(requests):
-        made = make_packs([layout.item_of(one, at=number) for one in request], layout, ZSTD)
+        made = make_packs([layout.item_of(event, at=number) for event in request], layout, ZSTD)
         assert not made.alone
-        found += [one.item for one in made.packs]
-    return found
+        items += [pack.item for pack in made.packs]
+    return items
 
 
 def units(items: Sequence[Item]) -> int:
@@ -104,14 +104,14 @@ def per_event(events: Sequence[Event], layout: Layout, size: int) -> float:
     """Write units per event; prints bytes besides."""
     items = packed(events, layout, size)
     count = sum(item["n"] for item in items)
-    held = sum(item_size(to_wire(item)) for item in items)
-    found: float = units(items) / count
-    plain = [layout.item_of(one) for one in events[:count]]
+    stored_bytes = sum(item_size(to_wire(item)) for item in items)
+    write_units: float = units(items) / count
+    plain = [layout.item_of(event) for event in events[:count]]
     print(
-        f"  {size} per request: {found:.4f} write units per event (plain {units(plain) / count:.2f}), {held / count:.1f} bytes"
-        f" (plain {sum(item_size(to_wire(item)) for item in plain) / count:.0f})"
+        f"  {size} per request: {write_units:.4f} write units per event (plain {units(plain) / count:.2f}),"
+        f" {stored_bytes / count:.1f} bytes (plain {sum(item_size(to_wire(item)) for item in plain) / count:.0f})"
     )
-    return found
+    return write_units
 
 
 class Queried:
@@ -123,8 +123,8 @@ class Queried:
         self._stage.clock.sleep(60)
         for name in names:
             policy = self._stage.config.streams[name]
-            (entry,) = [one for one in self._stage.catalog.entries(name, consistent=True) if NOW in one.period]
-            items = [policy.layout.item_of(one, at=1) for one in events]
+            (entry,) = [entry for entry in self._stage.catalog.entries(name, consistent=True) if NOW in entry.period]
+            items = [policy.layout.item_of(event, at=1) for event in events]
             if policy.pack is not None:
                 items = packed(events, policy.layout, size)
             # A partition takes 1,000 units per second.
@@ -137,9 +137,9 @@ class Queried:
     def units(self, stream: str, limit: int) -> float:
         """The read units of one page, the newest events first."""
         policy = self._stage.config.streams[stream]
-        asked = {"from": [to_text(NOW)], "to": [self._end], "limit": [str(limit)]}
+        parameters = {"from": [to_text(NOW)], "to": [self._end], "limit": [str(limit)]}
         now = self._stage.clock.now()
-        query = parse_query(policy, asked, now, self._stage.seal)
+        query = parse_query(policy, parameters, now, self._stage.seal)
         page = run_query(query, policy, self._stage.reader(), now, lambda: 100.0)
         assert page.count == limit
         return page.cost.units
@@ -160,36 +160,36 @@ def cpu() -> None:
     for name, uuids in (("derived ids", False), ("UUIDs", True)):
         events = telemetry(EVENTS, uuids=uuids)
         requests = [
-            [TELEMETRY.item_of(one, at=5) for one in events[start : start + 500]] for start in range(0, EVENTS, 500)
+            [TELEMETRY.item_of(event, at=5) for event in events[start : start + 500]] for start in range(0, EVENTS, 500)
         ]
-        items = [one.item for request in requests for one in make_packs(request, TELEMETRY, ZSTD).packs]
-        items.sort(key=lambda one: one["sk"], reverse=True)
+        items = [pack.item for request in requests for pack in make_packs(request, TELEMETRY, ZSTD).packs]
+        items.sort(key=lambda item: item["sk"], reverse=True)
         opened = [open_item(item, TELEMETRY, ZSTD) for item in items]
         print(
-            f"  {name}: make {micros(lambda: [make_packs(one, TELEMETRY, ZSTD) for one in requests]):.2f} us,"  # noqa: B023
-            f" open {micros(lambda: [open_item(one, TELEMETRY, ZSTD) for one in items]):.2f} us,"  # noqa: B023
+            f"  {name}: make {micros(lambda: [make_packs(request, TELEMETRY, ZSTD) for request in requests]):.2f} us,"  # noqa: B023
+            f" open {micros(lambda: [open_item(item, TELEMETRY, ZSTD) for item in items]):.2f} us,"  # noqa: B023
             f" walk {micros(lambda: list(walk(opened, span=60, ascending=False))):.2f} us"  # noqa: B023
         )
 
 
 def main() -> None:
     """Measure all, and keep the bars."""
-    found: dict[int, list[float]] = {500: [], 50: []}
+    units_by_batch: dict[int, list[float]] = {500: [], 50: []}
     for name, events, layout in (
         ("earthquakes", quakes(), QUAKES),
         ("telemetry, derived ids", telemetry(EVENTS), TELEMETRY),
         ("telemetry, UUIDs", telemetry(EVENTS, uuids=True), TELEMETRY),
     ):
         print(name)
-        for size, ratios in found.items():
+        for size, ratios in units_by_batch.items():
             ratios.append(per_event(events, layout, size))
     print("CPU per event, requests of 500")
     cpu()
     newest = Queried(telemetry(RATE * 60), 50)
     whole = Queried(telemetry(EVENTS), 500, ("packed", "plain"))
     note(
-        packed_write_units_per_event=max(found[500]),
-        packed_write_units_per_event_50=max(found[50]),
+        packed_write_units_per_event=max(units_by_batch[500]),
+        packed_write_units_per_event_50=max(units_by_batch[50]),
         packed_newest100_read_units=newest.units("packed", PAGE),
         packed_read_units_plain_over_ours=whole.units("plain", EVENTS) / whole.units("packed", EVENTS),
     )

@@ -72,10 +72,10 @@ def main() -> None:
     print("| | calls, nothing to do | calls, most in a run | calls an hour | CPU seconds a run |")
     print("|---|---|---|---|---|")
     for name, runs in (("looks at every table", base), ("ours", ours)):
-        idle = max(one[0] for one in runs if not one[1])
-        cpu = sum(one[2] for one in runs) / len(runs)
-        print(f"| {name} | {idle} | {max(one[0] for one in runs)} | {sum(one[0] for one in runs)} | {cpu:.2f} |")
-    print(f"reconcile_calls_every_table_over_ours {sum(one[0] for one in base) / sum(one[0] for one in ours):.1f}")
+        idle = max(run[0] for run in runs if not run[1])
+        cpu = sum(run[2] for run in runs) / len(runs)
+        print(f"| {name} | {idle} | {max(run[0] for run in runs)} | {sum(run[0] for run in runs)} | {cpu:.2f} |")
+    print(f"reconcile_calls_every_table_over_ours {sum(run[0] for run in base) / sum(run[0] for run in ours):.1f}")
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""The command line of an operator: what there is, what will be done, what it costs."""
+"""The operator's command line: the state of a stage, the plan of the next run, and the price."""

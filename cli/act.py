@@ -95,7 +95,7 @@ def archive(
 ) -> None:
     """Archive closed periods now, before they expire. Their tables stay until the lifecycle deletes them.
 
-    Of a range, what is closed is archived, what is open is named, and one failure does not stop the others: exit code 1
+    In a range, closed periods are archived and open periods are listed, and one failure does not stop the others: exit code 1
     then.
     """
     account = find_account(stage, endpoint, profile, region)
@@ -172,7 +172,9 @@ def backfill(
     ] = None,
     stage: Stage = "dev",
     hours: Annotated[int, typer.Option(help="How long the periods stay open.", min=1, max=720)] = 24,
-    write: Annotated[int | None, typer.Option(help="Write units of each table; on demand if not given.", min=1)] = None,
+    write: Annotated[
+        int | None, typer.Option(help="Write units of each table; on demand without this option.", min=1)
+    ] = None,
     read: Annotated[int | None, typer.Option(help="Read units of each table.", min=1)] = None,
     close: Annotated[bool, typer.Option("--end", help="Close the backfill of this range, or all of them.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
@@ -221,7 +223,7 @@ def _list_backfills(stream: str, account: Account, *, as_json: bool) -> None:
 @app.command()
 def replay(
     stage: Stage = "dev",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what is there and why.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the messages and their reasons.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,
     endpoint: Endpoint = None,
@@ -271,7 +273,7 @@ def sweep(
     for failure in report.get("failures", ()):
         out.print(f"could not be looked at: {failure}", markup=False, soft_wrap=True)
     if not report["finished"]:
-        out.print("The time was up; run it again to go on.")
+        out.print("The time was up; run the command again to continue.")
 
 
 def _replay_letters(account: Account, maximum: int) -> int:

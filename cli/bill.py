@@ -125,7 +125,7 @@ def rolling(workload: Workload) -> Bill:
 def hour_of(workload: Workload, now: datetime, since: datetime | None = None) -> Bill:
     """An hour of the stream; with ``since`` nothing was there or came before that instant."""
     stream = workload.stream
-    found = Bill()
+    bill = Bill()
     for period in existing(stream, now):
         if since is not None and period.end <= since - stream.late:
             break
@@ -134,7 +134,7 @@ def hour_of(workload: Workload, now: datetime, since: datetime | None = None) ->
         events = workload.count_events(period, now) - (workload.count_events(period, since) if since is not None else 0)
         gb_hour = STORAGE[level.table_class] / GB / HOURS
         priced = [units_hour(units, level.table_class) for units in index_units(level, stream)]
-        found += Bill(
+        bill += Bill(
             write,
             read_dollars,
             events * workload.stored_bytes * gb_hour,
@@ -142,7 +142,7 @@ def hour_of(workload: Workload, now: datetime, since: datetime | None = None) ->
             sum(reads for _, reads in priced),
             events * workload.index_bytes * gb_hour,
         )
-    return found + _on_demand_hour(workload, now)
+    return bill + _on_demand_hour(workload, now)
 
 
 def _on_demand_hour(workload: Workload, now: datetime) -> Bill:

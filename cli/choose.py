@@ -49,7 +49,7 @@ def why_open(entry: Entry, config: Config | None, now: datetime) -> str:
         until = to_text(entry.opened.until)[:16]
         return f"{name} is open for a backfill until {until}Z: close it with `backfill {entry.stream} --end`, or wait"
     if entry.state is State.RESTORING:
-        return f"{name} is being restored: `restore` goes on with it"
+        return f"{name} is being restored: `restore` continues it"
     policy = config.streams.get(entry.stream) if config is not None else None
     if entry.state not in (State.OPEN, State.CREATING):
         settled = settled_at(entry, policy.late if policy is not None else timedelta())

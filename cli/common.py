@@ -146,7 +146,7 @@ def print_json(document: Any) -> None:
 
 
 def warn(message: str) -> None:
-    """Print a message and go on."""
+    """Print a message and continue."""
     # The message is not wrapped: a path or a name on two lines can be neither searched nor copied.
     err.print(message, style="red", markup=False, soft_wrap=True)
 

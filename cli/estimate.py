@@ -155,7 +155,10 @@ def cost(
     packed_bytes: PackedSize = None,
     as_json: AsJson = False,
 ) -> None:
-    """Price a workload line by line, and against one provisioned and one on-demand table. --rate says what comes in."""
+    """Price a workload line by line, and against one provisioned and one on-demand table.
+
+    --rate is the number of incoming events per second.
+    """
     try:
         if file.is_dir():
             workload = replace(read(file), batch=batch, archive_days=archive_days)
@@ -189,7 +192,7 @@ def _print(
         f"{workload.batch} per request; {workload.reads_per_second + workload.old_reads_per_second:g} queries per second",
         soft_wrap=True,
     )
-    grid = Grid(title="the bill, in dollars a month")
+    grid = Grid(title="the bill, in dollars per month")
     grid.add_column("")
     grid.add_column("$", justify="right")
     grid.add_column("how", overflow="fold")
@@ -198,7 +201,7 @@ def _print(
     grid.add_section()
     grid.add_row("in all", f"{sum(line.dollars for line in lines):,.2f}", "")
     out.print(grid)
-    grid = Grid(title="DynamoDB's share, in dollars a month")
+    grid = Grid(title="DynamoDB's share, in dollars per month")
     for heading in ("", "writes", "reads", "storage", "in all"):
         grid.add_column(heading, justify="left" if not heading else "right")
     for name, bill in tables.items():

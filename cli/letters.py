@@ -13,7 +13,7 @@ from tidetable.ingest.overflow import decode_message
 
 UNKNOWN = "tried too often; the drain's log has the reason"
 _BATCH = 10
-# SQS hides a received message from other receivers for so long.
+# SQS hides a received message from other receivers for this time.
 _HIDDEN_SECONDS = 60
 
 

@@ -48,7 +48,7 @@ def status(
     profile: Profile = None,
     region: Region = None,
 ) -> None:
-    """Show every stream's tables: state, age, capacity, size, and what each costs a month."""
+    """Show every stream's tables: state, age, capacity, size, and the price of each per month."""
     account, configured = find_account(stage, endpoint, profile, region), read_config(config)
     now = clock.read_clock()
     known = known_streams(configured, account.pipeline.catalog, now)
@@ -65,9 +65,9 @@ def status(
         if tables:
             why = "deployed, but not in" if name in new else f"since {to_text(since)[:16]}Z no longer in"
             out.print(f"{name} is {why} {config}: its {tables} tables go as its last policy says", soft_wrap=True)
-    out.print(f"{len(rows)} periods, ${sum(row.dollars for row in rows):,.2f} a month as they stand")
+    out.print(f"{len(rows)} periods, ${sum(row.dollars for row in rows):,.2f} per month as they stand")
     if any(period.on_demand for period in periods):
-        by = "their storage alone" if consumed is None else "what they took in the last 30 days, and their storage"
+        by = "their storage alone" if consumed is None else "their units of the last 30 days, and their storage"
         out.print(f"on-demand tables are priced by {by}")
 
 
@@ -107,7 +107,7 @@ def _draw(rows: Sequence[Row], title: str) -> None:
         "items",
         "MB",
         "archived",
-        "$ a month",
+        "$ per month",
     ):
         grid.add_column(heading, justify="left" if heading in ("stream", "period", "state", "class") else "right")
     colours = {"open": "green", "creating": "yellow", "LOST": "bold red", "archiving": "yellow", "deleted": "dim"}
@@ -148,7 +148,7 @@ def _read_consumed(
     try:
         return read_consumed_units(account.metrics, tables, now)
     except (ClientError, BotoCoreError) as error:
-        reason = f"CloudWatch does not tell what on-demand tables took: {error}"
+        reason = f"CloudWatch does not answer the units of on-demand tables: {error}"
         remedy = "allow cloudwatch:GetMetricData, or add --no-metrics"
         err.print(f"{reason}; {remedy}", style="yellow", markup=False, soft_wrap=True)
         return None

@@ -1,4 +1,4 @@
-"""The whole bill, line by line: DynamoDB with rolling tables, the other services, and a list of what is not priced."""
+"""The whole bill, line by line: DynamoDB with rolling tables, the other services, and a list of the costs that it omits."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ def advise(workload: Workload, tables: dict[str, Bill]) -> list[str]:
     advice = []
     if other < 0.95 * ours:
         advice.append(
-            f'mode = "on-demand" for this stream would be cheaper: ${other:,.2f} instead of ${ours:,.2f} a month'
+            f'mode = "on-demand" for this stream would be cheaper: ${other:,.2f} instead of ${ours:,.2f} per month'
         )
     best, price = min((("provisioned", provisioned), ("on-demand", on_demand)), key=lambda pair: pair[1])
     if price < 0.95 * min(ours, other):
         advice.append(
-            f"one plain {best} table would be cheaper: ${price:,.2f} a month. It deletes by time to live, has no archive, and "
+            f"one plain {best} table would be cheaper: ${price:,.2f} per month. It deletes by time to live, has no archive, and "
             "one capacity for new and old events"
         )
     advice += _price_late_step(workload, ours)
@@ -92,7 +92,7 @@ def advise(workload: Workload, tables: dict[str, Bill]) -> list[str]:
 
 
 def _price_late_step(workload: Workload, ours: float) -> list[str]:
-    """What the ladder's step for late events saves, or would save."""
+    """Name the amount that the ladder's step for late events saves, or would save."""
     capacity = workload.stream.capacity
     first = capacity.ladder[0]
     if first.write is None or first.read is None:
@@ -100,7 +100,7 @@ def _price_late_step(workload: Workload, ours: float) -> list[str]:
     if capacity.late_step is not None:
         without = tuple(step for step in capacity.ladder if not step.is_late)
         saved = _price_ladder(workload, without) - ours
-        return [f'the ladder\'s step age = "late" saves ${saved:,.2f} a month: it lowers tables whose period is over']
+        return [f'the ladder\'s step age = "late" saves ${saved:,.2f} per month: it lowers tables whose period is over']
     own = {name: units.read for name, units in first.index.items()}
     lowered = {index.name: Units(write=1, read=own.get(index.name, first.read)) for index in workload.stream.index}
     late = Step(age=LATE, write=1, read=first.read, index=lowered, table_class=first.table_class)
@@ -108,12 +108,12 @@ def _price_late_step(workload: Workload, ours: float) -> list[str]:
     if saved <= 0.05 * ours:
         return []
     return [
-        f'a step age = "late" with 1 write unit would save ${saved:,.2f} a month: it lowers tables whose period is over'
+        f'a step age = "late" with 1 write unit would save ${saved:,.2f} per month: it lowers tables whose period is over'
     ]
 
 
 def _price_ladder(workload: Workload, ladder: tuple[Step, ...]) -> float:
-    """Dollars a month of the rolling tables with another ladder."""
+    """Dollars per month of the rolling tables with another ladder."""
     capacity = msgspec.structs.replace(workload.stream.capacity, ladder=ladder)
     return rolling(replace(workload, stream=msgspec.structs.replace(workload.stream, capacity=capacity))).total
 
@@ -139,7 +139,7 @@ def _dynamodb(workload: Workload, tables: Bill) -> list[Line]:
         ]
     if workload.stream.table.point_in_time_recovery:
         stored = workload.events_per_day * workload.kept_days * (workload.stored_bytes + workload.index_bytes) / GB
-        lines.append(Line("backups", stored * BACKUPS, "point-in-time recovery of what the tables hold"))
+        lines.append(Line("backups", stored * BACKUPS, "point-in-time recovery of the bytes in the tables"))
     return lines
 
 

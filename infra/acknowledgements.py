@@ -8,7 +8,7 @@ from constructs import Construct
 from tidetable.names import table_prefix
 
 _BY_KEY_OR_SIGNATURE = (
-    'Callers prove themselves by API key or, with auth = "iam", by signature; pipelines of machines have no user pool'
+    'Callers send an API key or, with auth = "iam", sign their requests; callers are programs, which have no user pool'
 )
 _REASONS: dict[str, str] = {
     "APIG2": "Bodies are validated by the function, event by event: one bad event must not refuse the others",
@@ -29,7 +29,7 @@ _WITH_TRACING = {"IAM5[Resource::*]": "X-Ray's write actions know no resources"}
 
 def acknowledge(stack: Stack, *, stage: str, tracing: bool, bucket: Construct, invoked: list[Construct]) -> None:
     """Record on the stack the reasons for the rules above, and for the wildcards that its roles need."""
-    # The rules write placeholders such as <AWS::Region> for what the template leaves to CloudFormation.
+    # The rules write placeholders such as <AWS::Region> for values that CloudFormation fills in.
     region = "<AWS::Region>" if Token.is_unresolved(stack.region) else stack.region
     account = "<AWS::AccountId>" if Token.is_unresolved(stack.account) else stack.account
     prefix = table_prefix(stage)

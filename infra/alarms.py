@@ -110,7 +110,7 @@ class Alarms(Construct):
         self._alarm(
             "IngestFailing",
             ingest.function.metric_errors(period=minute),
-            "The ingest function crashes or times out; callers are told to send again.",
+            "The ingest function crashes or times out; its answers ask callers to send again.",
             periods=3,
         )
         self._alarm(

@@ -32,7 +32,7 @@ _PROBLEMS: list[tuple[apigateway.ResponseType, int, str, str]] = [
     (apigateway.ResponseType.MISSING_AUTHENTICATION_TOKEN, 403, "forbidden", "No such route, or no credentials."),
     (apigateway.ResponseType.RESOURCE_NOT_FOUND, 404, "not_found", "There is no such route."),
     (apigateway.ResponseType.WAF_FILTERED, 403, "forbidden", "The API's firewall refuses this request."),
-    (apigateway.ResponseType.REQUEST_TOO_LARGE, 413, "too_large", "Send fewer events a request."),
+    (apigateway.ResponseType.REQUEST_TOO_LARGE, 413, "too_large", "Send fewer events per request."),
     (
         apigateway.ResponseType.UNSUPPORTED_MEDIA_TYPE,
         415,

@@ -151,7 +151,7 @@ class Lifecycle(Construct):
         return function
 
     def _time_travel(self) -> dict[str, str]:
-        """Only the local stage acts as at another time, and archives what it closed so."""
+        """Only the local stage runs the lifecycle as at another time, and archives the tables that such a run closed."""
         return {"TIDETABLE_ALLOW_TIME_TRAVEL": "on" if self._common.stage == "local" else "off"}
 
     def _schedule(self) -> scheduler.Schedule:

@@ -12,7 +12,7 @@ class Queue(sqs.Queue):
     """A queue with encryption, TLS only, and SQS's longest retention: 14 days.
 
     With ``keep`` it outlives the stack, as its messages are acknowledged events. Its name is generated, so that the
-    queue of a stack that was destroyed stands in nobody's way.
+    queue of a stack that was destroyed does not block a new queue.
     """
 
     def __init__(

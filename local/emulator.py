@@ -32,7 +32,7 @@ from local.tables import start_layer
 __all__ = ["ENGINES", "REGION", "ROOT", "Emulator", "Engine", "clean_environment", "clock_can_move"]
 
 REGION = "us-east-1"
-# For so long a process keeps the time that it read from the file of the moved clock.
+# For this time a process keeps the time that it read from the file of the moved clock.
 _CLOCK_SECONDS = 1
 # The engine of the tables: the emulator's own DynamoDB, or AWS's DynamoDB Local, which needs Java and takes more
 # events.
@@ -133,7 +133,7 @@ class Emulator:
             raise RuntimeError("this emulator's clock cannot be moved")
         self._clock.write_text(f"{offset.total_seconds() + _own_offset():+.0f}\n")
         if self._process is not None:
-            # From then on every process reads the file anew.
+            # After this time every process reads the file again.
             time.sleep(_CLOCK_SECONDS + 0.1)
 
     @property

@@ -65,7 +65,7 @@ def deploy(
     """Bootstrap and deploy a configuration (by default tidetable.toml); RuntimeError with the command's output if that
     fails.
 
-    An ``engine`` other than the emulator's starts the emulator anew, empty: see Emulator.use.
+    An ``engine`` other than the emulator's restarts the emulator, empty: see Emulator.use.
     """
     if engine is not None:
         emulator.use(engine)

@@ -19,7 +19,7 @@ _EVENT = '{"series": "a", "data": {"n": 1}}'
 
 
 def read_config(file: Path) -> Config:
-    """The configuration, named in the output; what is wrong with it ends the program."""
+    """Read the configuration and print its name; a mistake in it ends the program."""
     try:
         config = load(file)
     except ConfigError as error:
@@ -29,7 +29,7 @@ def read_config(file: Path) -> Config:
 
 
 def describe_stage(emulator: Emulator, deployed: Deployed, file: Path, config: Config) -> str:
-    """What a user needs: address, key, a first request for each stream, the command line's variables, the logs."""
+    """The text that a user needs: address, key, a first request for each stream, the command line's variables, the logs."""
     environment = deployed.environment | {"TIDETABLE_CONFIG": str(file.resolve())}
     variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in sorted(environment.items()))
     lines = [

@@ -27,7 +27,7 @@ class TokenBucket:
         self._tokens = min(self._tokens, rate * self._seconds)
 
     def has(self, units: float, now: datetime) -> bool:
-        """Whether so many units are available."""
+        """Whether this number of units is available."""
         self._fill(now)
         return self._tokens >= units
 

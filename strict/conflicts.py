@@ -28,7 +28,7 @@ class Conflicts:
         self._locked: dict[_Item, datetime] = {}
 
     def hold(self, request: Request) -> None:
-        """Lock the items of a transaction that goes on after its caller stopped waiting."""
+        """Lock the items of a transaction that continues after its caller stopped waiting."""
         until = self._account.clock.now() + timedelta(seconds=self._account.timings.transaction)
         self._locked |= dict.fromkeys(self._items(request), until)
 

@@ -23,7 +23,7 @@ BATCH_BYTES = 16 * 1024 * 1024
 KEY_BYTES = 2048
 _BETWEEN = re.compile(r"BETWEEN\s+(:\w+)\s+AND\s+(:\w+)")
 _EQUALS = re.compile(r"(#?\w+)\s*=\s*(:\w+)")
-# Members of a request that change what a page shows, but not what it reads.
+# Members of a request that change the shown attributes of a page, but not its items.
 _DISPLAY_MEMBERS = frozenset({"FilterExpression", "ProjectionExpression", "Select"})
 
 

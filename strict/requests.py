@@ -180,7 +180,7 @@ class Requests:
                     f"an empty string value. {owner}: {name}"
                 )
             maximum = KEY_BYTES[number]
-            # A character has four bytes at the most, so short keys need not be encoded.
+            # A character has four bytes at most, so short keys need not be encoded.
             if len(inner) * 4 > maximum and enforces(Rule.KEY_BYTES):
                 size = len(inner.encode() if isinstance(inner, str) else inner)
                 if size > maximum:

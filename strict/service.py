@@ -24,7 +24,7 @@ class StrictDynamo:
     """DynamoDB's operations under the service's rules.
 
     ``without`` switches rules off, to see which faults they detect. With ``stale_seconds``, reads that are not strongly
-    consistent may be up to so many seconds old. Calls are handled one at a time, so that a run with a manual clock and
+    consistent may be up to this many seconds old. Calls are handled one at a time, so that a run with a manual clock and
     a seed repeats itself exactly; only the delay of a slow answer is outside of that.
     """
 

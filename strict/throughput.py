@@ -1,4 +1,4 @@
-"""The throughput of a table or an index: whether so many units are available now."""
+"""The throughput of a table or an index: whether a number of units is available now."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Lane:
         return max(base, 2 * self._peaks.before(now - GROWTH_WAIT))
 
     def refusal(self, units: float, partition: int, now: datetime) -> tuple[str, str] | None:
-        """Reason and resource if so many units (0 for a read of unknown size) are not available now; otherwise None."""
+        """Reason and resource if the units (0 for a read of unknown size) are not available now; otherwise None."""
         # A read is admitted while any unit is available, and charged afterwards.
         units = units or 1e-9
         kind = None

@@ -15,7 +15,7 @@ class Timings:
 
     create: float = 6.0
     create_indexed: float = 22.0
-    # A table whose key is lost during its creation stays CREATING so long, and is then dropped.
+    # A table whose key is lost during its creation stays CREATING for this time, and is then dropped.
     create_without_key: float = 3560.0
     delete: float = 8.0
     capacity: float = 2.0
@@ -31,13 +31,13 @@ class Timings:
     stream: float = 5.0
     encryption: float = 30.0
     index: float = 60.0
-    # A table that is being deleted still answers for so long.
+    # A table that is being deleted still answers for this time.
     linger: float = 1.0
     # The longest time until DescribeTable finds a new table, and until ListTagsOfResource has its tags: the seed
     # decides.
     seen: float = 3.0
     tagged: float = 5.0
-    # A transaction whose caller had no answer goes on for so long.
+    # A transaction whose caller had no answer continues for this time.
     transaction: float = 0.5
 
     def scale(self, factor: float) -> Timings:

@@ -71,12 +71,12 @@ def number_size(text: str) -> int:
 
 
 def write_units(size: int) -> int:
-    """Units of writing an item of so many bytes: 1 KB each, at least one."""
+    """Units of writing an item of a size in bytes: 1 KB each, at least one."""
     return max(1, ceil(size / WRITE_BYTES))
 
 
 def read_units(size: int, *, consistent: bool) -> float:
-    """Units of reading so many bytes: 4 KB each, half of it if eventually consistent, at least one (or a half)."""
+    """Units of reading a number of bytes: 4 KB each, half of it if eventually consistent, at least one (or a half)."""
     return max(1, ceil(size / READ_BYTES)) * (1.0 if consistent else 0.5)
 
 

@@ -57,7 +57,7 @@ def test_the_published_vectors_are_what_the_code_calculates() -> None:
     )
     assert len(rows) == 5
     for value, numbers in rows:
-        assert [int(one) for one in numbers.split("|")] == [suffix_of(value, n) for n in (1, 2, 4, 10, 16, 256)]
+        assert [int(number) for number in numbers.split("|")] == [suffix_of(value, n) for n in (1, 2, 4, 10, 16, 256)]
 
 
 def test_the_api_description_names_every_route_and_no_other() -> None:
@@ -150,7 +150,7 @@ def test_every_section_that_a_link_names_exists() -> None:
         for link, section in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", document.read_text()):
             target = document.parent / link if link else document
             headings = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
-            names = {re.sub(r"[^\w -]", "", one).strip().lower().replace(" ", "-") for one in headings}
+            names = {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
             assert section in names, f"{document.name}: {link}#{section}"
 
 
@@ -238,7 +238,7 @@ def test_the_published_price_of_late_events_is_what_simulate_prints() -> None:
     assert "| with it | 21 | 56 | 0.54 | 16.44 |" in text
     # 100 units, or one, of seven tables at $0.00065 an hour.
     assert (round(7 * 100 * 0.00065 * 730), round(7 * 0.00065 * 730)) == (332, 3)
-    assert "the seven tables cost $332 for their writes a month without the step, and $3 with it" in " ".join(
+    assert "the writes of the seven tables cost $332 per month without the step, and $3 with it" in " ".join(
         text.split()
     )
 
@@ -267,7 +267,7 @@ def test_the_published_rates_are_what_the_bench_prints(layout: str, count: int) 
     row = next(
         line for line in text.splitlines() if line.startswith(f"| {count} |") and line.count("|") == header.count("|")
     )
-    column = [one.strip() for one in header.split("|")].index(layout)
+    column = [cell.strip() for cell in header.split("|")].index(layout)
     assert row.split("|")[column].strip() == f"{suffixes.find_rate(layout, count):,}"
 
 

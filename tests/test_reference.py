@@ -47,7 +47,7 @@ def lines() -> list[tuple[str, str, str, str]]:
 
 def default_of(table: str, key: str) -> Any:
     """What holds without the key; NODEFAULT where it is required."""
-    (field,) = [one for one in msgspec.structs.fields(TABLES[table]) if one.encode_name == key]
+    (field,) = [field for field in msgspec.structs.fields(TABLES[table]) if field.encode_name == key]
     return field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default
 
 
@@ -113,26 +113,26 @@ def _walk(struct: type[msgspec.Struct], section: str, prefix: str) -> Iterator[t
 
 def _table_in(kind: Any) -> tuple[type[msgspec.Struct] | None, str]:
     """The table that a key holds, if it holds one, and whether it holds several: as a list or by their names."""
-    for one in get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,):
-        if isinstance(one, type) and issubclass(one, msgspec.Struct):
-            return one, ""
-        for inner in get_args(one):
+    for element in get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,):
+        if isinstance(element, type) and issubclass(element, msgspec.Struct):
+            return element, ""
+        for inner in get_args(element):
             if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
-                return inner, "mapping" if get_origin(one) is Mapping else "list"
+                return inner, "mapping" if get_origin(element) is Mapping else "list"
     return None, ""
 
 
 def type_text(kind: Any) -> str:
     """A type as the page calls it."""
     if isinstance(kind, EnumType):
-        return ", ".join(f'`"{one.value}"`' for one in kind)  # type: ignore[var-annotated]
+        return ", ".join(f'`"{element.value}"`' for element in kind)  # type: ignore[var-annotated]
     if kind in _WORDS:
         return _WORDS[kind]
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Literal:
-        return ", ".join(f'`"{one}"`' for one in inner)
+        return ", ".join(f'`"{element}"`' for element in inner)
     if origin in (Union, types.UnionType):
-        return ", or ".join(type_text(one) for one in inner if one is not type(None))
+        return ", or ".join(type_text(element) for element in inner if element is not type(None))
     return {tuple: "list of texts", Mapping: "table of texts"}[origin]
 
 

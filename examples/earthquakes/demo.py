@@ -161,14 +161,14 @@ def compare(api: Api, sent: Sequence[Event], now: datetime) -> None:
     packed = list(api.walk(PACKED, start=start, limit=400))
     check(same(packed, sent), f"{len(packed)} events read back from {PACKED}, equal to what quakes answers")
     networks = sorted({event["series"] for event in sent})
-    found = 0
+    count = 0
     for network in networks:
         mine = [event for event in sent if event["series"] == network]
         answer = list(api.walk("stations", start=start, series=network, limit=400))
         if not same(answer, mine):
             raise RuntimeError(f"series {network} of stations differs from what was sent")
-        found += len(answer)
-    check(found == len(sent), f"{found} events read back from stations, one series of {len(networks)} at a time")
+        count += len(answer)
+    check(count == len(sent), f"{count} events read back from stations, one series of {len(networks)} at a time")
 
 
 def same(answered: Sequence[Event], sent: Sequence[Event]) -> bool:
@@ -185,11 +185,11 @@ def same(answered: Sequence[Event], sent: Sequence[Event]) -> bool:
 def show_periods(api: Api) -> None:
     """The table of tables."""
     print(f"  {'period':<12}{'state':<11}{'write':>6}{'read':>6}  {'class':<19}{'archived events':>15}")
-    for one in api.call("/v1/streams/quakes/periods").body["periods"]:
-        capacity = one["capacity"] or {"write": "-", "read": "-", "class": "-"}
-        archived = one["archive"]["events"] if one["archive"] else "-"
+    for entry in api.call("/v1/streams/quakes/periods").body["periods"]:
+        capacity = entry["capacity"] or {"write": "-", "read": "-", "class": "-"}
+        archived = entry["archive"]["events"] if entry["archive"] else "-"
         units = f"{capacity['write']:>6}{capacity['read']:>6}"
-        print(f"  {one['period']:<12}{one['state']:<11}{units}  {capacity['class']:<19}{archived:>15}")
+        print(f"  {entry['period']:<12}{entry['state']:<11}{units}  {capacity['class']:<19}{archived:>15}")
 
 
 def show_newest(api: Api, sent: Sequence[Event]) -> None:
@@ -215,7 +215,11 @@ def expire(deployed: Deployed, api: Api, sent: Sequence[Event], now: datetime) -
     at = later.isoformat()
     say(f"as if it were {at[:16]}: period {oldest}, with {len(mine)} events, has been kept long enough")
     plan = invoke_lifecycle(deployed, at=at, dry_run=True)["actions"]
-    wanted = [one["period"] for one in plan if one["action"] in ("archive", "delete") and one["stream"] == "quakes"]
+    wanted = [
+        action["period"]
+        for action in plan
+        if action["action"] in ("archive", "delete") and action["stream"] == "quakes"
+    ]
     check(has_expired(wanted, oldest), "a dry run plans to archive it, and no period with newer events")
     changes = 0
     # Archived by the first run; deleted by the second, as its day of grace has passed by then.
@@ -252,10 +256,10 @@ def parquet_rows(deployed: Deployed, period: str) -> int:
     s3, bucket = deployed.client("s3"), deployed.outputs["ArchiveBucket"]
     listed = s3.list_objects_v2(Bucket=bucket, Prefix=f"stream=quakes/period={period}/")["Contents"]
     rows = 0
-    for one in listed:
-        print(f"  s3://{bucket}/{one['Key']}  {one['Size']} bytes")
-        if one["Key"].endswith(".parquet"):
-            body = s3.get_object(Bucket=bucket, Key=one["Key"])["Body"].read()
+    for stored in listed:
+        print(f"  s3://{bucket}/{stored['Key']}  {stored['Size']} bytes")
+        if stored["Key"].endswith(".parquet"):
+            body = s3.get_object(Bucket=bucket, Key=stored["Key"])["Body"].read()
             rows += pq.ParquetFile(BytesIO(body)).metadata.num_rows
     return rows
 

@@ -63,7 +63,7 @@ def _post(address: str, key: str, batch: list[dict[str, Any]]) -> dict[str, Any]
 if __name__ == "__main__":
     lines = (json.loads(line) for line in sys.stdin if line.strip())
     count = 0
-    for one in send_events(os.environ["URL"], os.environ["KEY"], sys.argv[1], lines):
+    for refused in send_events(os.environ["URL"], os.environ["KEY"], sys.argv[1], lines):
         count += 1
-        print(f"{one['code']}: {one['detail']}: {json.dumps(one['event'])}", file=sys.stderr)
+        print(f"{refused['code']}: {refused['detail']}: {json.dumps(refused['event'])}", file=sys.stderr)
     sys.exit(1 if count else 0)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from aws.archive.between import between
 from aws.archive.columns import Column
 from aws.archive.parquet import Parquet
-from tests.worlds.parts import RANKED, made, names, round_trip, values
+from tests.worlds.parts import RANKED, make_item, names, round_trip, values
 from tidetable.archive import Manifest
 from tidetable.archive.manifest import StoredLayout
 from tidetable.keys import Index, Layout
@@ -27,7 +27,7 @@ BY_SERIES = Layout("series", 2, "id")
 
 def part(numbers: list[str], kind: str) -> Any:
     """The rows of a part whose field ``x`` is declared so and holds these numbers."""
-    items = [made(BY_SERIES, "s", n, f"id{n}", {"x": {"N": text}}, {}) for n, text in enumerate(numbers)]
+    items = [make_item(BY_SERIES, "s", n, f"id{n}", {"x": {"N": text}}, {}) for n, text in enumerate(numbers)]
     return pq.read_table(BytesIO(round_trip(BY_SERIES, items, {"x": kind}, pages=100)))
 
 
@@ -120,7 +120,8 @@ def test_a_column_has_the_value_or_nothing(numbers: list[Decimal], kind: str) ->
 
 def ranked(count: int, **changes: Any) -> list[Any]:
     return [
-        made(RANKED, f"s{n % 3}", n * 1000, f"id{n}", {"n": {"N": f"{n}.25"}, "status": {"S": "new"}}, {}) | changes
+        make_item(RANKED, f"s{n % 3}", n * 1000, f"id{n}", {"n": {"N": f"{n}.25"}, "status": {"S": "new"}}, {})
+        | changes
         for n in range(count)
     ]
 
@@ -141,8 +142,8 @@ def test_what_follows_from_event_and_layout_is_kept_once() -> None:
 
 def test_events_that_a_ranking_does_not_have_come_back_without_it() -> None:
     items = ranked(4)
-    items[1] = made(RANKED, "s", 1, "x", {"status": {"S": "old"}}, {})
-    items[2] = made(RANKED, "s", 2, "y", {"n": {"S": "no number"}, "a": {"M": {"b": {"S": "deep"}}}}, {})
+    items[1] = make_item(RANKED, "s", 1, "x", {"status": {"S": "old"}}, {})
+    items[2] = make_item(RANKED, "s", 2, "y", {"n": {"S": "no number"}, "a": {"M": {"b": {"S": "deep"}}}}, {})
     assert "pk_ranking" not in items[1]
     table = pq.read_table(BytesIO(round_trip(RANKED, items, {}, pages=4)))
     assert table.column("attributes").null_count == 4
@@ -168,7 +169,7 @@ def test_an_attribute_that_does_not_follow_is_kept_as_it_is(
     """Whoever changed a copy by hand gets it back so, and the digests agree."""
     items = []
     for number, (data, name, change) in enumerate(rows):
-        item = made(RANKED, "s", number, f"id{number}", dict(data), {})
+        item = make_item(RANKED, "s", number, f"id{number}", dict(data), {})
         if change == "gone":
             item.pop(name, None)
         elif change == "other" and name:

@@ -87,7 +87,7 @@ def test_facts_tell_partitions_apart_that_hold_as_many_items() -> None:
 )
 def test_an_item_that_no_event_would_give_stops_the_archive(pk: str, sk: str, more: dict[str, Any]) -> None:
     world = World(some(3))
-    world.held["t"].append({"pk": {"S": pk}, "sk": {"S": sk}, "data": {"M": {}}} | more)
+    world.items["t"].append({"pk": {"S": pk}, "sk": {"S": sk}, "data": {"M": {}}} | more)
     with pytest.raises(ArchiveFailed, match="not an event"):
         world.archive()
     assert world.state is State.ARCHIVING
@@ -95,6 +95,6 @@ def test_an_item_that_no_event_would_give_stops_the_archive(pk: str, sk: str, mo
 
 def test_a_missing_table_is_no_empty_archive() -> None:
     world = World([])
-    del world.held["t"]
+    del world.items["t"]
     with pytest.raises(ArchiveFailed, match="does not exist"):
         world.archive()

@@ -35,7 +35,7 @@ def test_what_is_archived_is_what_the_table_held_value_by_value() -> None:
     manifest = world.manifest(facts.manifest)
     held = [item for part in manifest.parts for item in Parquet().items(world.bucket[part.key], LAYOUT)]
     assert plain([read_event(LAYOUT, item) for item in held]) == plain(some(100))
-    assert sorted(map(canonical, map(to_wire, held))) == sorted(map(canonical, world.held["t"]))
+    assert sorted(map(canonical, map(to_wire, held))) == sorted(map(canonical, world.items["t"]))
     assert (facts.events, facts.at, world.state) == (100, world.clock.now(), State.ARCHIVED)
     assert len(manifest.parts) > 1
     assert world.bucket.keys() == {facts.manifest, *(part.key for part in manifest.parts)}, "no progress is left"
@@ -75,7 +75,7 @@ def test_killed_after_any_call_it_is_finished_by_the_next_with_one_copy() -> Non
         manifest = world.manifest(facts.manifest)
         assert (manifest.events, manifest.digest) == (
             100,
-            Parquet().page_facts(json.dumps(world.held["t"]).encode()).hex,
+            Parquet().page_facts(json.dumps(world.items["t"]).encode()).hex,
         )
         assert world.parts == [part.key for part in manifest.parts]
 
@@ -87,7 +87,7 @@ def test_a_restored_period_is_archived_anew_not_from_what_was_left_of_the_first_
     stale = "stream=s/period=2026-03-01/_progress-segment-000.json"
     world.bucket[stale] = b'{"done": true}'
     world.catalog.move(entry, State.CLOSED, expected=[State.ARCHIVED])
-    world.held["t"] += [to_wire(LAYOUT.item_of(Event("late", START, "came late", {})))]
+    world.items["t"] += [to_wire(LAYOUT.item_of(Event("late", START, "came late", {})))]
     facts = world.archive().archive
     assert facts is not None
     assert facts.events == 11

@@ -15,7 +15,7 @@ from tests.worlds.parts import (
     NUMBERS,
     RANKED,
     awkward,
-    made,
+    make_item,
     names,
     round_trip,
     text,
@@ -58,7 +58,7 @@ def tables(draw: Any, values: Any, ids: Any) -> tuple[Layout, list[Any]]:
         st.just({}) | accepted | extras,
         st.sampled_from([0, 0, 1, 12]),
     )
-    return layout, [made(layout, *one) for one in draw(st.lists(row, min_size=1, max_size=12))]
+    return layout, [make_item(layout, *one) for one in draw(st.lists(row, min_size=1, max_size=12))]
 
 
 DECLARED = {"n": "decimal(20,4)", "a": "string", "b": "integer"}
@@ -78,7 +78,7 @@ def test_sets_and_binaries_come_back_as_they_were(table: tuple[Layout, list[Any]
 
 def regular(count: int) -> list[Any]:
     return [
-        made(
+        make_item(
             BY_TIME,
             f"sensor-{n % 5}",
             n * 40_000_000,
@@ -124,7 +124,7 @@ def test_a_value_that_its_column_cannot_say_is_kept_beside_it() -> None:
 
 def test_maps_whose_names_are_data_do_not_become_columns() -> None:
     items = [
-        made(BY_TIME, "s", n, f"i{n}", {"by": {"M": {f"user {n}-{k}": {"N": "1"} for k in range(50)}}}, {})
+        make_item(BY_TIME, "s", n, f"i{n}", {"by": {"M": {f"user {n}-{k}": {"N": "1"} for k in range(50)}}}, {})
         for n in range(60)
     ]
     writer = ParquetWriter(BY_TIME, {})
@@ -135,7 +135,7 @@ def test_maps_whose_names_are_data_do_not_become_columns() -> None:
 
 
 def test_only_the_row_groups_of_the_range_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    items = [made(BY_TIME, "s", n * 1_000_000, f"i{n}", {}, {}) for n in range(60_000)]
+    items = [make_item(BY_TIME, "s", n * 1_000_000, f"i{n}", {}, {}) for n in range(60_000)]
     writer = ParquetWriter(BY_TIME, {})
     writer.add(json.dumps(items).encode())
     body = writer.finish()

@@ -4,7 +4,7 @@ import pytest
 
 from tests.fakes.stage import CATALOG
 from tests.worlds.killed import EVENTS, IDS, ids, killed_after_every_call
-from tests.worlds.restores import LABEL, TABLE, entry, gone, items
+from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry, items
 from tidetable.catalog import State
 from tidetable.errors import ArchiveFailed, ArchiveMismatch
 from tidetable.events import Event
@@ -14,7 +14,7 @@ COUNT = sum(str(event["time"]) >= LABEL for event in EVENTS)
 
 
 def test_a_restored_period_is_read_from_its_table_and_tended_again() -> None:
-    stage = gone()
+    stage = delete_first_tables()
     before = entry(stage)
     done = stage.restore("s", LABEL)
     assert (done.next, done.entry.state) == (None, State.CLOSED)
@@ -31,7 +31,7 @@ def test_a_restored_period_is_read_from_its_table_and_tended_again() -> None:
 
 
 def test_it_expires_again_on_its_own_date_with_what_came_meanwhile() -> None:
-    stage = gone()
+    stage = delete_first_tables()
     stage.restore("s", LABEL, keep_days=3)
     # A message that had died because its period was archived is sent back.
     stage.queue.send("s", [Event("late", from_text("2026-03-15T10:00:00Z"), "came late", {})], 0)
@@ -51,7 +51,7 @@ def test_it_expires_again_on_its_own_date_with_what_came_meanwhile() -> None:
 
 
 def test_a_restore_stopped_after_any_call_is_finished_by_the_next() -> None:
-    for calls, stage in killed_after_every_call(gone, lambda stage: stage.restore("s", LABEL)):
+    for calls, stage in killed_after_every_call(delete_first_tables, lambda stage: stage.restore("s", LABEL)):
         assert ids(stage) == IDS, f"killed after {calls} calls: something cannot be found meanwhile"
         if entry(stage).state is not State.CLOSED:
             stage.clock.sleep(900)
@@ -61,7 +61,7 @@ def test_a_restore_stopped_after_any_call_is_finished_by_the_next() -> None:
 
 
 def test_a_restore_goes_on_where_its_time_was_up() -> None:
-    stage = gone()
+    stage = delete_first_tables()
     first = stage.restore("s", LABEL, within=62)
     assert first.next is not None
     assert first.entry.state is State.RESTORING
@@ -72,7 +72,7 @@ def test_a_restore_goes_on_where_its_time_was_up() -> None:
 
 
 def test_a_restore_that_is_never_finished_leaves_a_table_that_every_run_counts() -> None:
-    stage = gone()
+    stage = delete_first_tables()
     assert stage.restore("s", LABEL, within=62).next is not None
     assert TABLE in stage.dynamo.account.tables
     for _ in range(3):
@@ -84,7 +84,7 @@ def test_a_restore_that_is_never_finished_leaves_a_table_that_every_run_counts()
 
 
 def test_a_damaged_archive_is_not_restored() -> None:
-    stage = gone()
+    stage = delete_first_tables()
     part = next(key for key in stage.bucket.objects if LABEL in key and "part" in key)
     stage.bucket.objects[part] = stage.bucket.objects[part].replace(b"e3", b"x3") + b" "
     with pytest.raises(ArchiveMismatch, match="differs from the bytes that were written"):
@@ -93,7 +93,7 @@ def test_a_damaged_archive_is_not_restored() -> None:
 
 
 def test_a_table_that_is_not_what_the_manifest_says_is_not_opened() -> None:
-    stage = gone()
+    stage = delete_first_tables()
     stage.restore("s", LABEL, within=62)
     stranger = {"pk": {"S": "2026-03-15T00:00:00.000000Z#0"}, "sk": {"S": "2026-03-15T01:00:00.000000Z#a#x"}}
     stage.dynamo.account.engine.call("PutItem", {"TableName": TABLE, "Item": {**stranger, "data": {"M": {}}}})
@@ -103,7 +103,7 @@ def test_a_table_that_is_not_what_the_manifest_says_is_not_opened() -> None:
 
 
 def test_what_has_a_table_or_no_archive_says_so() -> None:
-    stage = gone()
+    stage = delete_first_tables()
     today = (stage.clock.now()).date().isoformat()
     with pytest.raises(ArchiveFailed, match="it has its table"):
         stage.restore("s", today)

@@ -9,7 +9,7 @@ import pytest
 from aws.archive.scan import RawScan
 from tests.fakes.stage import Stage
 from tests.worlds.killed import CONFIG, EVENTS, IDS, NOON, built, ids
-from tests.worlds.restores import LABEL, TABLE, entry, gone, items
+from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry, items
 from tidetable.archive.ports import RawPage
 from tidetable.catalog import Opened, State
 from tidetable.config import parse
@@ -125,7 +125,7 @@ def test_a_restored_table_has_every_setting_of_its_stream(
 
 def test_recovery_that_comes_later_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """AWS refuses it for some seconds after a table has become active."""
-    stage = gone()
+    stage = delete_first_tables()
     stage.config = parse(
         CONFIG.replace("[streams.s.key]", "table = { point_in_time_recovery = true }\n[streams.s.key]")
     )
@@ -145,7 +145,7 @@ def test_recovery_that_comes_later_is_waited_for(monkeypatch: pytest.MonkeyPatch
 
 def test_a_table_of_as_many_events_with_one_changed_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the digest tells them apart."""
-    stage = gone()
+    stage = delete_first_tables()
     page = RawScan.page
     original, changed = b'"n": {"N": "7"}', b'"n": {"N": "8"}'
 
@@ -163,7 +163,7 @@ def test_a_table_of_as_many_events_with_one_changed_is_not_opened(monkeypatch: p
 
 
 def test_a_strangers_table_of_our_name_is_not_restored_into() -> None:
-    stage = gone()
+    stage = delete_first_tables()
     keys = [("pk", "HASH"), ("sk", "RANGE")]
     stage.dynamo.call(
         "CreateTable",

@@ -24,12 +24,12 @@ class Scripted:
     """A stage whose functions answer what is written down; ``asked`` are their payloads, each with the function's name."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.calls: list[tuple[str, dict[str, Any]]] = []
         self.answers: list[dict[str, Any]] = []
         self.queues = Queues()
 
     def invoke(self, FunctionName: str, Payload: bytes) -> Any:  # noqa: N803 - boto3's names
-        self.asked.append((FunctionName, json.loads(Payload)))
+        self.calls.append((FunctionName, json.loads(Payload)))
         answer = json.dumps(self.answers.pop(0)).encode()
 
         class Body:
@@ -62,7 +62,7 @@ def test_plan_asks_for_now_or_for_the_time_that_is_given(scripted: Scripted) -> 
     scripted.answers = [NOTHING, NOTHING]
     assert run("plan").exit_code == 0
     assert run("plan", "--at", "2026-12-01T00:00:00Z").exit_code == 0
-    assert scripted.asked == [
+    assert scripted.calls == [
         ("lifecycle", {"dry_run": True}),
         ("lifecycle", {"dry_run": True, "at": "2026-12-01T00:00:00Z"}),
     ]
@@ -82,7 +82,7 @@ def test_apply_does_nothing_and_asks_nothing_where_nothing_is_to_be_done(scripte
     scripted.answers = [NOTHING]
     result = run("apply")
     assert result.exit_code == 0, result.output
-    assert scripted.asked == [("lifecycle", {"dry_run": True})]
+    assert scripted.calls == [("lifecycle", {"dry_run": True})]
     assert "nothing to do: 7 tables are as they should be" in result.output
 
 
@@ -90,10 +90,10 @@ def test_apply_shows_the_plan_and_runs_once_it_may(scripted: Scripted) -> None:
     pending = NOTHING | {"actions": [CREATED]}
     scripted.answers = [pending]
     assert run("apply", input="n\n").exit_code == 1
-    assert scripted.asked == [("lifecycle", {"dry_run": True})]
+    assert scripted.calls == [("lifecycle", {"dry_run": True})]
     scripted.answers = [pending, pending]
     assert run("apply", input="y\n").exit_code == 0
-    assert scripted.asked[1:] == [("lifecycle", {"dry_run": True}), ("lifecycle", {})]
+    assert scripted.calls[1:] == [("lifecycle", {"dry_run": True}), ("lifecycle", {})]
 
 
 def test_apply_with_yes_runs_at_once_and_an_unhealthy_run_is_a_failure(scripted: Scripted) -> None:
@@ -101,7 +101,7 @@ def test_apply_with_yes_runs_at_once_and_an_unhealthy_run_is_a_failure(scripted:
     result = run("apply", "--yes", "--json")
     assert (result.exit_code, json.loads(result.stdout)["healthy"]) == (1, False)
     assert run("apply", "--yes").exit_code == 0
-    assert scripted.asked == [("lifecycle", {}), ("lifecycle", {})]
+    assert scripted.calls == [("lifecycle", {}), ("lifecycle", {})]
 
 
 def test_an_archive_that_takes_several_runs_waits_between_them_as_the_archiver_says(
@@ -118,7 +118,7 @@ def test_an_archive_that_takes_several_runs_waits_between_them_as_the_archiver_s
     result = run("archive", "s", "2026-03-15T09")
     assert (result.exit_code, slept) == (0, [12.5])
     assert result.stdout == "s 2026-03-15T09 is archived\n"
-    assert scripted.asked == [("archiver", asked)] * 3
+    assert scripted.calls == [("archiver", asked)] * 3
 
 
 def test_the_json_of_an_archive_is_a_document_for_a_period_and_a_list_for_a_range(scripted: Scripted) -> None:
@@ -142,12 +142,12 @@ def test_a_restore_goes_on_from_where_the_last_run_ended(scripted: Scripted) -> 
     scripted.answers = runs * 2
     result = run("restore", "s", "2026-03-15T09", "--keep", "3")
     assert (result.exit_code, result.stdout) == (0, "s 2026-03-15T09 is closed\n")
-    assert scripted.asked == [
+    assert scripted.calls == [
         ("restorer", {**asked, "keep_days": 3, "start": {}}),
         ("restorer", {**asked, "keep_days": 3, "start": {"part": 1}}),
     ]
     assert json.loads(run("restore", "s", "2026-03-15T09", "--json").stdout) == runs[1]
-    assert scripted.asked[2][1]["keep_days"] == 7
+    assert scripted.calls[2][1]["keep_days"] == 7
 
 
 def test_a_backfill_may_be_looked_at_first_and_an_unhealthy_run_is_a_failure(scripted: Scripted) -> None:
@@ -156,7 +156,7 @@ def test_a_backfill_may_be_looked_at_first_and_an_unhealthy_run_is_a_failure(scr
     result = run("backfill", "s", "--end", "--json")
     assert (result.exit_code, json.loads(result.stdout)["healthy"]) == (1, False)
     span = {"stream": "s", "from": "2026-01-01", "to": "2026-02-01", "hours": 24, "write": None, "read": None}
-    assert scripted.asked == [
+    assert scripted.calls == [
         ("lifecycle", {"dry_run": True, "backfill": span}),
         ("lifecycle", {"dry_run": False, "end_backfill": "s"}),
     ]
@@ -173,13 +173,13 @@ def letters(scripted: Scripted) -> Queues:
     """Three messages of dead events, of two streams."""
     many = encode_message("z", [Event("a", EPOCH, str(number), {}) for number in range(1200)])
     dead = (message(3), "archived"), (many, "no such stream"), (message(2), "archived")
-    scripted.queues.held = Queues(*dead).held
+    scripted.queues.messages = Queues(*dead).messages
     return scripted.queues
 
 
 @pytest.mark.parametrize("words", [["--dry-run"], ["--dry-run", "--json"], ["--dry-run", "--yes", "--json"]])
 def test_a_dry_replay_sends_nothing(letters: Queues, words: list[str]) -> None:
-    before = {queue: dict(held) for queue, held in letters.held.items()}
+    before = {queue: dict(held) for queue, held in letters.messages.items()}
     result = run("replay", *words)
     assert result.exit_code == 0, result.output
     if "--json" in words:
@@ -187,7 +187,7 @@ def test_a_dry_replay_sends_nothing(letters: Queues, words: list[str]) -> None:
     else:
         lines = ["       5 of s: archived", "   1,200 of z: no such stream", "1,205 dead events"]
         assert result.stdout.splitlines() == lines
-    assert letters.held == before
+    assert letters.messages == before
     assert letters.hidden == set()
 
 
@@ -195,11 +195,11 @@ def test_a_replay_sends_what_is_confirmed_and_nothing_else(letters: Queues) -> N
     refused = run("replay", input="n\n")
     assert refused.exit_code == 1
     assert "Send 1,205 events back?" in refused.output
-    assert (len(letters.held["dead"]), letters.held["overflow"]) == (3, {})
+    assert (len(letters.messages["dead"]), letters.messages["overflow"]) == (3, {})
     done = run("replay", input="y\n")
     assert done.exit_code == 0
     assert "1,205 events are on their way again" in done.output
-    assert (letters.held["dead"], len(letters.held["overflow"])) == ({}, 3)
+    assert (letters.messages["dead"], len(letters.messages["overflow"])) == ({}, 3)
 
 
 @pytest.mark.parametrize("words", [["--yes"], ["--json"]])
@@ -210,7 +210,7 @@ def test_a_replay_for_programs_does_not_ask(letters: Queues, words: list[str]) -
         assert json.loads(result.stdout) == {"dead": DEAD, "replayed": 1205}
     else:
         assert result.stdout.splitlines()[-1] == "1,205 events are on their way again"
-    assert (letters.held["dead"], len(letters.held["overflow"])) == ({}, 3)
+    assert (letters.messages["dead"], len(letters.messages["overflow"])) == ({}, 3)
 
 
 def test_a_replay_of_nothing_does_not_ask(scripted: Scripted) -> None:
@@ -224,7 +224,7 @@ def test_a_sweep_says_what_went_and_a_dry_sweep_what_would(scripted: Scripted) -
     dry = run("sweep", "--dry-run").stdout.splitlines()
     assert dry == ["1,500 objects seen; would be removed: 4 of no event, 3 of periods gone"]
     assert json.loads(run("sweep", "--json").stdout) == SWEPT
-    assert [payload for _, payload in scripted.asked] == [{"dry_run": False}, {"dry_run": True}, {"dry_run": False}]
+    assert [payload for _, payload in scripted.calls] == [{"dry_run": False}, {"dry_run": True}, {"dry_run": False}]
 
 
 def test_a_sweep_says_what_stays_what_failed_and_that_there_is_more(scripted: Scripted) -> None:
@@ -232,5 +232,5 @@ def test_a_sweep_says_what_stays_what_failed_and_that_there_is_more(scripted: Sc
     assert run("sweep").stdout.splitlines()[1:] == [
         "1,001 belong to no period that the catalog knows, and stay",
         "could not be looked at: s 2026-03-15T09: throttled",
-        "The time was up; run it again to go on.",
+        "The time was up; run the command again to continue.",
     ]

@@ -76,12 +76,12 @@ def test_backfill_asks_for_what_was_said(functions: FakeFunctions) -> None:
         run("backfill", "s", "2026-01-01", "2026-02-01", "--hours", "3", "--write", "9", "--read", "8").exit_code == 0
     )
     asked = {"stream": "s", "from": "2026-01-01", "to": "2026-02-01", "hours": 3, "write": 9, "read": 8}
-    assert functions.asked[-1] == {"dry_run": False, "backfill": asked}
+    assert functions.payloads[-1] == {"dry_run": False, "backfill": asked}
     assert run("backfill", "s", "--end").exit_code == 0
-    assert functions.asked[-1] == {"dry_run": False, "end_backfill": "s"}
+    assert functions.payloads[-1] == {"dry_run": False, "end_backfill": "s"}
     assert run("backfill", "s", "2026-01-01", "2026-02-01", "--end").exit_code == 0
     span = {"stream": "s", "from": "2026-01-01", "to": "2026-02-01"}
-    assert functions.asked[-1] == {"dry_run": False, "end_backfill": span}
+    assert functions.payloads[-1] == {"dry_run": False, "end_backfill": span}
     for wrong in (["2026-01-01"], ["2026-01-01", "--end"]):
         result = run("backfill", "s", *wrong)
         assert result.exit_code == 1
@@ -145,13 +145,13 @@ def test_on_demand_tables_are_priced_by_what_they_and_their_indexes_took(on_dema
     assert (row["taken_write"], row["taken_read"]) == (7_000_000.0, 8_000_000.0)
     # Seven million write units at $0.625 a million, eight million read units at $0.125.
     assert row["dollars"] == pytest.approx(7 * 0.625 + 8 * 0.125)
-    assert "priced by what they took in the last 30 days" in run("status").output
+    assert "priced by their units of the last 30 days" in run("status").output
 
 
 def test_what_tables_took_need_not_be_asked_for(on_demand: FakeMetrics) -> None:
     result = run("status", "--no-metrics")
     assert "on-demand tables are priced by their storage alone" in result.output
-    assert on_demand.asked == []
+    assert on_demand.requests == []
     on_demand.fails = True
     result = run("status")
     assert result.exit_code == 0

@@ -116,7 +116,7 @@ def test_what_cost_cannot_know_is_asked_for(words: list[str], message: str, monk
 
 def test_the_bill_in_the_documents_is_what_the_command_prints(file: Path) -> None:
     text = (ROOT / "docs" / "design" / "cost.md").read_text()
-    configuration, _, table = text.partition("    [streams.access]")[2].partition("In dollars a month:")
+    configuration, _, table = text.partition("    [streams.access]")[2].partition("In dollars per month:")
     table = table.partition("One plain")[0]
     file.write_text("[streams.access]" + configuration.replace("\n    ", "\n"))
     (command,) = re.findall(r"bin/tidetable cost shop.toml (--.*)", text)

@@ -12,7 +12,7 @@ class Returning(Queues):
     def send_message(self, QueueUrl: str, MessageBody: str) -> None:  # noqa: N803
         self.returned = getattr(self, "returned", 0) + 1
         id = f"back {self.returned}"
-        self.held["dead"][id] = {"MessageId": id, "Body": MessageBody}
+        self.messages["dead"][id] = {"MessageId": id, "Body": MessageBody}
 
 
 def test_events_are_counted_by_stream_and_reason_and_stay() -> None:
@@ -20,7 +20,7 @@ def test_events_are_counted_by_stream_and_reason_and_stay() -> None:
     found = summarize(queues, "dead")
     assert found.events == {("s", "archived"): 5, ("s", UNKNOWN): 1, ("?", "unreadable"): 1}
     assert found.messages == 4
-    assert len(queues.held["dead"]) == 4
+    assert len(queues.messages["dead"]) == 4
     assert queues.hidden == set(), "whoever looks next sees them"
 
 
@@ -35,12 +35,12 @@ def test_stopped_anywhere_none_is_lost(fails: str) -> None:
     else:
         assert replay(queues, "dead", "overflow", 2, moved.append) == 5
         assert moved == [3, 5]
-        assert queues.held["dead"] == {}
-    bodies = [one["Body"] for queue in queues.held.values() for one in queue.values()]
+        assert queues.messages["dead"] == {}
+    bodies = [one["Body"] for queue in queues.messages.values() for one in queue.values()]
     assert {message(3), message(2)} <= set(bodies)
 
 
 def test_what_comes_back_at_once_does_not_go_round_for_ever() -> None:
     queues = Returning((message(3), "archived"), (message(2), "archived"))
     assert replay(queues, "dead", "overflow", 2, lambda _: None) == 5
-    assert len(queues.held["dead"]) == 2
+    assert len(queues.messages["dead"]) == 2

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from tests.fakes.stage import Stage
 from tests.worlds.killed import killed_after_every_call
-from tests.worlds.operations import FIRST, aged, built, settle, shown, states, tables
+from tests.worlds.operations import FIRST, age_stage, build_stage, read_events, settle, states, tables
 from tidetable.catalog import Backfill, Opened, State
 from tidetable.lifecycle.backfill import end_backfills, open_backfill
 from tidetable.lifecycle.removal import Removed, remove
@@ -35,7 +35,7 @@ BEFORE = START - timedelta(days=1)
 
 def grown() -> Stage:
     """A stage that looks at no period before April any more, as its first months were deleted."""
-    stage = built(now=datetime(2026, 2, 10, 12, tzinfo=UTC))
+    stage = build_stage(now=datetime(2026, 2, 10, 12, tzinfo=UTC))
     stage.clock.time = LATER - timedelta(hours=1)
     settle(stage, 6)
     assert states(stage) == {
@@ -77,7 +77,7 @@ def test_the_begin_of_a_backfill_is_finished_by_the_next_request() -> None:
         assert {"s.2026-01", "s.2026-01.parts"} <= set(tables(stage))
         ages(stage)
         assert states(stage)["2026-01"] == "deleted", f"killed after {calls} calls"
-        assert [id for id, _ in shown(stage, BEFORE)] == IDS, f"killed after {calls} calls"
+        assert [id for id, _ in read_events(stage, BEFORE)] == IDS, f"killed after {calls} calls"
 
 
 def test_a_backfill_that_was_stopped_is_finished_by_the_lifecycle_or_never_was() -> None:
@@ -89,7 +89,7 @@ def test_a_backfill_that_was_stopped_is_finished_by_the_lifecycle_or_never_was()
         assert imports(stage) == requested, f"killed after {calls} calls"
         assert ("s.2026-01" in tables(stage)) == requested
         ages(stage)
-        assert [id for id, _ in shown(stage, BEFORE)] == IDS * requested, f"killed after {calls} calls"
+        assert [id for id, _ in read_events(stage, BEFORE)] == IDS * requested, f"killed after {calls} calls"
         assert not [name for name in tables(stage) if "2026-01" in name], "it closed by itself"
     assert recorded == {False, True}
 
@@ -107,13 +107,13 @@ def test_the_end_of_a_backfill_is_finished_by_the_next_request() -> None:
         stage.clock.sleep(10)
         assert stage.catalog.backfills("s") == []
         assert not imports(stage), f"killed after {calls} calls"
-        assert [id for id, _ in shown(stage, BEFORE)] == IDS
+        assert [id for id, _ in read_events(stage, BEFORE)] == IDS
         # Fifteen minutes after it was closed, and not a day later.
         stage.clock.sleep(1200)
         settle(stage, 4)
         assert stage.clock.now() < UNTIL
         assert states(stage)["2026-01"] == "deleted", f"killed after {calls} calls"
-        assert [id for id, _ in shown(stage, BEFORE)] == IDS
+        assert [id for id, _ in read_events(stage, BEFORE)] == IDS
 
 
 def removing(stage: Stage) -> Removed:
@@ -131,7 +131,7 @@ def test_a_removal_is_finished_by_the_next() -> None:
     """Of a month that is being restored, a month that is being archived, and open months, each with its table of parts."""
 
     def lived() -> Stage:
-        stage = aged(FIRST[2:])
+        stage = age_stage(FIRST[2:])
         assert stage.restore("s", "2026-03").next is None
         entry = next(one for one in stage.catalog.entries("s", consistent=True) if one.period.label == "2026-04")
         stage.catalog.move(entry, State.ARCHIVING, expected=[State.CLOSED, State.OPEN])
@@ -149,5 +149,5 @@ def test_a_removal_is_finished_by_the_next() -> None:
         assert tables(stage) == [], f"killed after {calls} calls"
         assert set(states(stage).values()) == {"deleted"}
         assert sorted(stage.bucket.objects) == archives, "archives stay"
-        assert [id for id, _ in shown(stage)] == ["ccc"], "and are read"
+        assert [id for id, _ in read_events(stage)] == ["ccc"], "and are read"
         assert removing(stage).tables == []

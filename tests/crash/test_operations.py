@@ -2,7 +2,19 @@
 
 from tests.fakes.stage import Stage
 from tests.worlds.killed import killed_after_every_call
-from tests.worlds.operations import CONFIG, FIRST, LONG, aged, built, event, send, settle, shown, states, tables
+from tests.worlds.operations import (
+    CONFIG,
+    FIRST,
+    LONG,
+    age_stage,
+    build_stage,
+    event,
+    read_events,
+    send,
+    settle,
+    states,
+    tables,
+)
 from tidetable.catalog import State
 from tidetable.ports import Blob
 
@@ -17,7 +29,7 @@ VERSIONS = [("a", 2), ("a", 1), ("bb", 2), ("bb", 1), ("ccc", 1)]
 
 def gone() -> Stage:
     """Such a stage with versions, cold fields, and a large value in chunks."""
-    return aged(FIRST, SECOND)
+    return age_stage(FIRST, SECOND)
 
 
 def test_a_restore_of_versions_cold_fields_and_chunks_is_finished_by_the_next() -> None:
@@ -25,7 +37,7 @@ def test_a_restore_of_versions_cold_fields_and_chunks_is_finished_by_the_next() 
         assert stage.restore("s", "2026-03").next is None
 
     def check(stage: Stage, calls: int) -> None:
-        found = shown(stage, versions="all")
+        found = read_events(stage, versions="all")
         assert [(id, data["n"]) for id, data in found] == VERSIONS, f"killed after {calls} calls"
         whole = [one["data"] for one in (SECOND[0], FIRST[0], SECOND[1], FIRST[1], FIRST[2])]
         assert [data for _, data in found] == whole, f"killed after {calls} calls"
@@ -46,15 +58,15 @@ def test_a_lifecycle_that_comes_upon_a_restore_that_was_stopped_leaves_it_alone(
         before = states(stage)["2026-03"]
         settle(stage, 2)
         assert states(stage)["2026-03"] == before, f"killed after {calls} calls"
-        assert [(id, data["n"]) for id, data in shown(stage, versions="all")] == VERSIONS
+        assert [(id, data["n"]) for id, data in read_events(stage, versions="all")] == VERSIONS
         if before == "restoring":
             assert stage.restore("s", "2026-03").next is None
-        assert [(id, data["n"]) for id, data in shown(stage, versions="all")] == VERSIONS
+        assert [(id, data["n"]) for id, data in read_events(stage, versions="all")] == VERSIONS
 
 
 def littered() -> Stage:
     """Objects: a live, a replaced, and an abandoned object, one of a deleted month, and one of a month that nobody knows."""
-    stage = built(STORED)
+    stage = build_stage(STORED)
     send(stage, event("a", n=1, text=LONG))
     send(stage, event("a", n=2, text=LONG))
     live = list(stage.values.blobs.values())[-1]
@@ -76,8 +88,8 @@ def test_a_sweep_is_finished_by_the_next() -> None:
     assert [key.split("/")[2] for key in kept] == ["period=2025-01", "period=2026-03"]
     assert kept[1] == list(littered().values.blobs)[1], "what the second event refers to"
     for calls, stage in killed_after_every_call(littered, Stage.sweep):
-        assert shown(stage) == [("a", {"n": 2, "text": LONG})], f"killed after {calls} calls"
+        assert read_events(stage) == [("a", {"n": 2, "text": LONG})], f"killed after {calls} calls"
         assert stage.sweep().failures == []
         assert sorted(stage.values.blobs) == kept, f"killed after {calls} calls"
-        assert shown(stage) == [("a", {"n": 2, "text": LONG})]
+        assert read_events(stage) == [("a", {"n": 2, "text": LONG})]
         assert stage.sweep().orphans == 0

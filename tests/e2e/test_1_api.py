@@ -22,7 +22,7 @@ def event(number: int, series: str, ago: timedelta = timedelta()) -> dict[str, A
 
 
 def ids(api: Api, series: str, stream: str = "quakes", **more: Any) -> list[str]:
-    return [one["id"] for one in api.walk(stream, start="-7d", series=series, order="asc", **more)]
+    return [event["id"] for event in api.walk(stream, start="-7d", series=series, order="asc", **more)]
 
 
 def lines(events: list[dict[str, Any]]) -> bytes:
@@ -50,9 +50,9 @@ def test_every_body_form_is_stored_and_read_back_as_it_was_sent(
     assert answer.status == 200, answer
     assert (answer.body["accepted"], answer.body["queued"], answer.body["rejected"]) == (count, 0, 0)
     assert float(answer.headers["tidetable-write-units"]) == count
-    got = list(api.walk("quakes", start="-1h", series=f"form-{form}"))
-    assert [{name: one[name] for name in ("series", "time", "id", "data")} for one in got] == sent[:count]
-    assert [one["ref"] for one in got] == answer.body["refs"]
+    events = list(api.walk("quakes", start="-1h", series=f"form-{form}"))
+    assert [{name: event[name] for name in ("series", "time", "id", "data")} for event in events] == sent[:count]
+    assert [event["ref"] for event in events] == answer.body["refs"]
 
 
 REFUSED = [
@@ -107,7 +107,7 @@ def test_good_events_are_kept_and_bad_ones_are_told_why(api: Api) -> None:
     answer = api.send("quakes", json.dumps(bodies).encode())
     assert answer.status == 200
     assert answer.headers["tidetable-rejected"] == "4"
-    codes = [(one["index"], one["code"]) for one in answer.body["errors"]]
+    codes = [(error["index"], error["code"]) for error in answer.body["errors"]]
     assert codes == [(1, "too_old"), (2, "too_new"), (3, "invalid"), (4, "too_large")]
     assert ids(api, "mixed") == ["mixed-0"]
 
@@ -119,7 +119,7 @@ def test_a_caller_without_a_key_is_refused(api: Api) -> None:
 
 def test_the_same_batch_twice_leaves_no_duplicates_with_ids_and_without(api: Api) -> None:
     named = [event(number, "twice", timedelta(minutes=number)) for number in range(40)]
-    nameless = [{name: one[name] for name in ("series", "time", "data")} for one in named]
+    nameless = [{name: row[name] for name in ("series", "time", "data")} for row in named]
     for batch in (named, named, nameless, nameless):
         assert api.send("quakes", json.dumps(batch).encode()).body["accepted"] == 40
     assert len(ids(api, "twice", limit=7)) == 80
@@ -129,8 +129,8 @@ def test_a_key_repeated_within_a_request_is_stored_once_as_it_last_was(api: Api)
     first, last = event(1, "repeated"), {**event(1, "repeated"), "data": {"last": True}}
     answer = api.send("quakes", json.dumps([first, last]).encode())
     assert (answer.status, answer.body["accepted"]) == (200, 2)
-    got = list(api.walk("quakes", start="-1h", series="repeated"))
-    assert [one["data"] for one in got] == [{"last": True}]
+    events = list(api.walk("quakes", start="-1h", series="repeated"))
+    assert [event["data"] for event in events] == [{"last": True}]
 
 
 def test_a_batch_across_midnights_lands_in_its_own_tables_and_cursors_walk_it_in_order(
@@ -138,13 +138,13 @@ def test_a_batch_across_midnights_lands_in_its_own_tables_and_cursors_walk_it_in
 ) -> None:
     sent = [event(number, "across", timedelta(hours=2 * number)) for number in range(80)]
     assert api.send("quakes", json.dumps(sent[::-1]).encode()).status == 200
-    newest_first = [one["id"] for one in sent]
+    newest_first = [event["id"] for event in sent]
     for limit in (1000, 33, 7):
-        walked = [one["id"] for one in api.walk("quakes", start="-7d", series="across", limit=limit)]
+        walked = [event["id"] for event in api.walk("quakes", start="-7d", series="across", limit=limit)]
         assert walked == newest_first
     assert ids(api, "across", limit=19) == newest_first[::-1]
     client = deployed.client("dynamodb")
-    days = {one["time"][:10] for one in sent}
+    days = {event["time"][:10] for event in sent}
     for day in days:
         assert client.scan(TableName=f"tidetable-local.quakes.{day}")["Count"] > 0
     assert len(days) >= 7
@@ -153,8 +153,8 @@ def test_a_batch_across_midnights_lands_in_its_own_tables_and_cursors_walk_it_in
 def test_a_stream_partitioned_by_series_answers_for_a_series_and_says_so_without(api: Api) -> None:
     sent = [event(number, f"net-{number % 2}", timedelta(hours=number)) for number in range(30)]
     assert api.send("stations", json.dumps(sent).encode()).status == 200
-    got = [one["id"] for one in api.walk("stations", start="-7d", series="net-1", limit=4)]
-    assert got == [one["id"] for one in sent if one["series"] == "net-1"]
+    ids = [event["id"] for event in api.walk("stations", start="-7d", series="net-1", limit=4)]
+    assert ids == [event["id"] for event in sent if event["series"] == "net-1"]
     answer = api.query("stations", start="-1h")
     assert (answer.status, answer.body["code"]) == (400, "needs_series")
 
@@ -170,8 +170,8 @@ def test_a_value_of_an_indexed_field_is_found_across_series(api: Api) -> None:
     ]
     assert api.send("stations", json.dumps(sent).encode()).status == 200
     for status, expected in (("new", [0, 2, 4]), ("old#", [1])):
-        got = list(api.walk("stations", start="-7d", limit=2, **{"where.status": status}))
-        assert [one["id"] for one in got] == [f"indexed-{number}" for number in expected]
+        events = list(api.walk("stations", start="-7d", limit=2, **{"where.status": status}))
+        assert [event["id"] for event in events] == [f"indexed-{number}" for number in expected]
     answer = api.query("stations", start="-1h", **{"where.mag": "2"})
     assert (answer.status, answer.body["code"]) == (400, "needs_index")
     assert "[[streams.stations.index]]" in answer.body["detail"]
@@ -200,7 +200,7 @@ def test_rankings_and_aggregates_and_their_cursors_are_answered(api: Api) -> Non
     assert numbers == [*range(29, -1, -1)]
     forged = answer.body["next"] or parameters["cursor"]
     assert api.query("stations", "top", cursor=forged[:-2] + "AA").body["code"] == "invalid_cursor"
-    found = api.query(
+    page = api.query(
         "stations",
         "aggregate",
         start="-7d",
@@ -209,19 +209,19 @@ def test_rankings_and_aggregates_and_their_cursors_are_answered(api: Api) -> Non
         stat="count,sum,p50",
         **{"where.place": "ranked"},
     )
-    mine = sorted(one["data"]["mag"] for one in sent if one["series"] == "net-1")
-    (row,) = found.body["aggregates"]
+    mine = sorted(event["data"]["mag"] for event in sent if event["series"] == "net-1")
+    (row,) = page.body["aggregates"]
     assert (row["count"], row["sum"]) == (10, sum(mine))
     assert mine[4] * 0.98 <= row["p50"] <= mine[5] * 1.02
-    assert {one["from"] for one in found.body["sources"]} == {"table"}
+    assert {source["from"] for source in page.body["sources"]} == {"table"}
 
 
 def test_conditions_are_applied_where_the_events_are(api: Api) -> None:
     sent = [{**event(number, "sifted"), "data": {"n": number, "even": number % 2 == 0}} for number in range(20)]
     assert api.send("quakes", json.dumps(sent).encode()).status == 200
-    given: dict[str, Any] = {"start": "-1h", "series": "sifted", "where.n:ge": 5, "where.even": "true", "limit": 3}
-    assert [one["data"]["n"] for one in api.walk("quakes", **given)] == [8, 6, 18, 16, 14, 12, 10]
-    few = api.query("quakes", "events", **given | {"limit": 100, "flat": "true"})
+    parameters: dict[str, Any] = {"start": "-1h", "series": "sifted", "where.n:ge": 5, "where.even": "true", "limit": 3}
+    assert [event["data"]["n"] for event in api.walk("quakes", **parameters)] == [8, 6, 18, 16, 14, 12, 10]
+    few = api.query("quakes", "events", **parameters | {"limit": 100, "flat": "true"})
     assert int(few.headers["tidetable-events-read"]) >= 20
     assert {tuple(sorted(row)) for row in few.body["events"]} == {
         ("data.even", "data.n", "id", "ref", "series", "time")
@@ -245,11 +245,11 @@ def test_a_query_is_told_what_to_change(api: Api) -> None:
 
 def test_streams_periods_and_health_are_there(api: Api) -> None:
     assert api.call("/v1/health").body["status"] == "ok"
-    assert [one["stream"] for one in api.call("/v1/streams").body["streams"]] == ["quakes", "stations", "reports"]
+    assert [stream["stream"] for stream in api.call("/v1/streams").body["streams"]] == ["quakes", "stations", "reports"]
     periods = api.call("/v1/streams/quakes/periods").body["periods"]
-    assert {one["state"] for one in periods} == {"open"}
-    assert all(one["capacity"]["mode"] == "provisioned" for one in periods)
-    assert NOW.strftime("%Y-%m-%d") in [one["period"] for one in periods]
+    assert {entry["state"] for entry in periods} == {"open"}
+    assert all(period["capacity"]["mode"] == "provisioned" for period in periods)
+    assert NOW.strftime("%Y-%m-%d") in [entry["period"] for entry in periods]
 
 
 def test_health_needs_no_key_and_nothing_else_is_open(api: Api) -> None:
@@ -259,9 +259,9 @@ def test_health_needs_no_key_and_nothing_else_is_open(api: Api) -> None:
 
 def test_every_answer_says_which_request_it_answers_and_what_it_is(api: Api) -> None:
     answers = [api.call("/v1/streams"), api.query("nothing"), api.send("quakes", b"{oops")]
-    assert [one.status for one in answers] == [200, 404, 400]
-    assert {one.headers["x-content-type-options"] for one in answers} == {"nosniff"}
-    assert len({one.headers["tidetable-request-id"] for one in answers}) == 3
+    assert [answer.status for answer in answers] == [200, 404, 400]
+    assert {answer.headers["x-content-type-options"] for answer in answers} == {"nosniff"}
+    assert len({answer.headers["tidetable-request-id"] for answer in answers}) == 3
 
 
 def test_the_lifecycle_changes_nothing_when_nothing_is_to_change(deployed: Deployed) -> None:

@@ -47,7 +47,7 @@ def test_plan_and_status_of_a_deployed_stage(tidetable: Any) -> None:
     # Two hundred days later there is a lot to do.
     later = tidetable("plan", "--at", "2099-01-01T00:00:00Z", "--json")
     assert later.returncode == 2
-    assert {"create", "close", "archive"} <= {one["action"] for one in json.loads(later.stdout)["actions"]}
+    assert {"create", "close", "archive"} <= {action["action"] for action in json.loads(later.stdout)["actions"]}
 
 
 def test_a_stage_that_is_not_deployed_says_so(tidetable: Any) -> None:
@@ -61,22 +61,22 @@ def test_a_backfill_opens_the_past_for_events(tidetable: Any, api: Api) -> None:
     body = json.dumps(event).encode()
     assert api.send("quakes", body).status == 422
     planned = json.loads(tidetable("backfill", "quakes", "2026-01-15", "2026-01-16", "--dry-run", "--json").stdout)
-    assert [(one["action"], one["period"]) for one in planned["actions"]] == [("create", "2026-01-15")]
+    assert [(action["action"], action["period"]) for action in planned["actions"]] == [("create", "2026-01-15")]
     opened = tidetable("backfill", "quakes", "2026-01-15", "2026-01-16", "--hours", "1")
     assert opened.returncode == 0, opened.stdout + opened.stderr
     assert api.send("quakes", body).body["accepted"] == 1
-    found = list(api.walk("quakes", start="2026-01-15T00:00:00Z", to="2026-01-16T00:00:00Z"))
-    assert [one["id"] for one in found] == ["h"]
+    events = list(api.walk("quakes", start="2026-01-15T00:00:00Z", to="2026-01-16T00:00:00Z"))
+    assert [event["id"] for event in events] == ["h"]
     # A second backfill stands beside the first.
     second = json.loads(tidetable("backfill", "quakes", "2026-01-20", "2026-01-21", "--hours", "1", "--json").stdout)
-    assert [(one["action"], one["period"]) for one in second["actions"]] == [("create", "2026-01-20")]
+    assert [(action["action"], action["period"]) for action in second["actions"]] == [("create", "2026-01-20")]
     assert tidetable("apply", "--yes").returncode == 0
     window = api.send("quakes", body).body["window"]
-    assert [one["from"][:10] for one in window["backfills"]] == ["2026-01-15", "2026-01-20"]
+    assert [backfill["from"][:10] for backfill in window["backfills"]] == ["2026-01-15", "2026-01-20"]
     shown = api.call("/v1/streams/quakes/periods?to=2026-02-01T00:00:00Z&limit=1").body
-    assert [(one["period"], one["state"]) for one in shown["periods"]] == [("2026-01-20", "open")]
+    assert [(entry["period"], entry["state"]) for entry in shown["periods"]] == [("2026-01-20", "open")]
     assert shown["periods"][0]["backfill"]["until"] == window["backfills"][1]["until"]
-    assert [one["from"][:10] for one in shown["backfills"]] == ["2026-01-15", "2026-01-20"]
+    assert [backfill["from"][:10] for backfill in shown["backfills"]] == ["2026-01-15", "2026-01-20"]
     assert shown["next"] is not None
     assert tidetable("backfill", "quakes", "2026-01-20", "2026-01-21", "--end").returncode == 0
     assert api.send("quakes", body).body["accepted"] == 1

@@ -22,8 +22,8 @@ def ask(api: Api, stream: str, series: str, **more: str) -> list[dict[str, Any]]
 def test_an_event_of_a_megabyte_is_kept_in_the_bucket_and_comes_back_whole(api: Api, deployed: Deployed) -> None:
     event = {"series": "large", "id": "s3", "data": {"text": noise(1_000_000), "n": 1.5}}
     ref = send(api, "quakes", event)["refs"][0]
-    (found,) = ask(api, "quakes", "large")
-    assert found["data"] == event["data"]
+    (row,) = ask(api, "quakes", "large")
+    assert row["data"] == event["data"]
     assert api.get("quakes", ref).body["data"] == event["data"]
     s3 = deployed.client("s3")
     (stored,) = s3.list_objects_v2(Bucket=deployed.outputs["ArchiveBucket"], Prefix="large/stream=quakes/")["Contents"]
@@ -39,8 +39,8 @@ def test_an_event_of_a_megabyte_is_kept_in_chunks_and_its_cold_field_apart(api: 
     }
     small: dict[str, Any] = {"series": "small", "id": "cold", "data": {"title": "b", "raw": "cold " * 300}}
     send(api, "reports", event, small)
-    (found,) = ask(api, "reports", "large", fields="*")
-    assert found["data"] == event["data"]
+    (row,) = ask(api, "reports", "large", fields="*")
+    assert row["data"] == event["data"]
     assert ask(api, "reports", "large")[0]["data"].keys() == {"title", "text"}
     assert ask(api, "reports", "small")[0]["data"] == {"title": "b"}
     assert ask(api, "reports", "small", fields="raw")[0]["data"] == {"raw": small["data"]["raw"]}
@@ -52,14 +52,14 @@ def test_every_version_is_kept_and_a_repeat_is_none(api: Api) -> None:
         send(api, "reports", {"series": "versions", "id": "v", "time": time, "data": {"text": text}})
     (newest,) = ask(api, "reports", "versions")
     assert newest["data"] == {"text": "third"}
-    found = ask(api, "reports", "versions", versions="all")
-    assert [(one["data"]["text"], one["version"], one["newest"]) for one in found] == [
+    versions = ask(api, "reports", "versions", versions="all")
+    assert [(event["data"]["text"], event["version"], event["newest"]) for event in versions] == [
         ("third", 3, True),
         ("second", 2, False),
         ("first", 1, False),
     ]
     shown = api.call(f"/v1/streams/reports/events/{newest['ref']}?versions=all").body
-    assert [one["data"]["text"] for one in shown["versions"]] == ["second", "first"]
+    assert [event["data"]["text"] for event in shown["versions"]] == ["second", "first"]
 
 
 def test_the_sweep_finds_nothing_young(deployed: Deployed) -> None:
@@ -75,9 +75,9 @@ def test_the_latest_of_each_series_is_found_without_a_range(api: Api) -> None:
     send(
         api, "reports", *({"series": f"latest-{n}", "id": str(k), "data": {"k": k}} for n in range(3) for k in range(2))
     )
-    asked = "&".join(f"series=latest-{n}" for n in (2, 0, 9))
-    answer = api.call(f"/v1/streams/reports/latest?{asked}")
+    query_string = "&".join(f"series=latest-{n}" for n in (2, 0, 9))
+    answer = api.call(f"/v1/streams/reports/latest?{query_string}")
     assert answer.status == 200, answer.body
-    assert [one["series"] for one in answer.body["latest"]] == ["latest-2", "latest-0", "latest-9"]
-    assert [one["event"] and one["event"]["data"] for one in answer.body["latest"]] == [{"k": 1}, {"k": 1}, None]
+    assert [row["series"] for row in answer.body["latest"]] == ["latest-2", "latest-0", "latest-9"]
+    assert [row["event"] and row["event"]["data"] for row in answer.body["latest"]] == [{"k": 1}, {"k": 1}, None]
     assert api.call("/v1/streams/quakes/latest?series=a").status == 400

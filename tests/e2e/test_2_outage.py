@@ -26,7 +26,7 @@ def test_events_for_a_vanished_table_are_queued_and_drained_when_it_is_back(api:
     assert read.status == 200, read.body
     assert "table missing" in [gap["reason"] for gap in read.body["gaps"]]
     report = invoke_lifecycle(deployed)
-    assert [(one["action"], one["outcome"]) for one in report["actions"]] == [("lost", "lost")]
+    assert [(action["action"], action["outcome"]) for action in report["actions"]] == [("lost", "lost")]
     assert not report["healthy"]
 
     client.create_table(

@@ -30,11 +30,11 @@ def strict(deployed: Deployed) -> Iterator[StrictDynamo]:
 def point_functions(deployed: Deployed, variables: dict[str, str]) -> None:
     client = deployed.client("lambda")
     for function in client.list_functions()["Functions"]:
-        held = function.get("Environment", {}).get("Variables", {})
-        if "TIDETABLE_STAGE" in held:
-            held.pop(VARIABLE, None)
+        environment = function.get("Environment", {}).get("Variables", {})
+        if "TIDETABLE_STAGE" in environment:
+            environment.pop(VARIABLE, None)
             client.update_function_configuration(
-                FunctionName=function["FunctionName"], Environment={"Variables": held | variables}
+                FunctionName=function["FunctionName"], Environment={"Variables": environment | variables}
             )
 
 
@@ -114,7 +114,9 @@ def test_one_table_that_may_not_be_described_is_reported_and_the_rest_is_tended(
     today = f"tidetable-local.quakes.{TODAY}"
     strict.faults.add(Fault(Kind.ACCESS_DENIED, operation="DescribeTable", table=today))
     report = invoke_lifecycle(deployed)
-    assert [(one["action"], one["table"], one["outcome"]) for one in report["actions"]] == [("unseen", today, "failed")]
+    assert [(action["action"], action["table"], action["outcome"]) for action in report["actions"]] == [
+        ("unseen", today, "failed")
+    ]
     assert "AccessDenied" in report["actions"][0]["reason"]
     strict.faults.clear()
     assert invoke_lifecycle(deployed)["healthy"]

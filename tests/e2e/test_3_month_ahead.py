@@ -17,8 +17,8 @@ def test_a_month_later_every_event_still_answers_by_range_and_by_ref(
     emulator, deployed = stage
     now = NOW
     sent = earthquakes(now)[-400:]
-    for one in sent:
-        one["series"] = f"month-{one['series']}"
+    for event in sent:
+        event["series"] = f"month-{event['series']}"
     assert api.send("quakes", json.dumps(sent).encode()).status == 200
     # To the end of the day: the tests before this one sent events for as long as they ran.
     start, end = (now - timedelta(days=7)).isoformat(), f"{now + timedelta(days=1):%Y-%m-%d}T00:00:00Z"
@@ -33,7 +33,7 @@ def test_a_month_later_every_event_still_answers_by_range_and_by_ref(
         # The schedule, due every five minutes, has been due ever since: it does the work by itself.
         eventually(
             lambda: api.call("/v1/streams/quakes/periods").body["periods"],
-            lambda periods: later.strftime("%Y-%m-%d") in [one["period"] for one in periods],
+            lambda periods: later.strftime("%Y-%m-%d") in [entry["period"] for entry in periods],
         )
         payload: dict[str, object] = {}
     else:
@@ -55,15 +55,15 @@ def test_a_month_later_every_event_still_answers_by_range_and_by_ref(
 
     answer = eventually(lambda: api.call("/v1/streams/quakes/periods"), lambda answer: answer.status == 200)
     periods = answer.body["periods"]
-    states = {one["period"]: one["state"] for one in periods}
+    states = {entry["period"]: entry["state"] for entry in periods}
     assert states[now.strftime("%Y-%m-%d")] == "deleted"
     assert states[later.strftime("%Y-%m-%d")] == "open"
-    assert all(one["archive"] for one in periods if one["state"] == "deleted")
+    assert all(entry["archive"] for entry in periods if entry["state"] == "deleted")
     tables = deployed.client("dynamodb").list_tables()["TableNames"]
     assert f"tidetable-local.quakes.{now.strftime('%Y-%m-%d')}" not in tables
 
     assert rows_in_athena(deployed, now.strftime("%Y-%m-%d")) == sum(
-        str(one["time"])[:10] == now.strftime("%Y-%m-%d") for one in before
+        str(event["time"])[:10] == now.strftime("%Y-%m-%d") for event in before
     )
 
     restored = deployed.client("lambda").invoke(
@@ -72,11 +72,11 @@ def test_a_month_later_every_event_still_answers_by_range_and_by_ref(
     )
     assert json.loads(restored["Payload"].read())["state"] == "closed", restored
     periods = api.call("/v1/streams/quakes/periods").body["periods"]
-    assert {one["period"]: one["state"] for one in periods}[now.strftime("%Y-%m-%d")] == "closed"
+    assert {entry["period"]: entry["state"] for entry in periods}[now.strftime("%Y-%m-%d")] == "closed"
 
     assert whole() == before
-    for one in before[::97]:
-        assert api.get("quakes", str(one["ref"])).body == one
+    for event in before[::97]:
+        assert api.get("quakes", str(event["ref"])).body == event
 
 
 def rows_in_athena(deployed: Deployed, period: str) -> int:

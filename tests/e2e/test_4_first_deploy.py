@@ -54,7 +54,9 @@ class Account:
         """The template with a resource that fails once another is made; the stage would stand only after it."""
         broken: dict[str, Any] = json.loads(json.dumps(self.template))
         broken["Resources"]["Broken"] = BROKEN | {"DependsOn": [id]}
-        standing = next(one for one in broken["Resources"].values() if one["Type"] == "Custom::TidetableStanding")
+        standing = next(
+            resource for resource in broken["Resources"].values() if resource["Type"] == "Custom::TidetableStanding"
+        )
         standing["DependsOn"] = [*standing["DependsOn"], "Broken"]
         return broken
 
@@ -75,9 +77,9 @@ class Account:
         eventually(lambda: self._change_set()["Status"], lambda status: status in ("CREATE_COMPLETE", "FAILED"))
         assert self._change_set()["Status"] == "CREATE_COMPLETE", self._change_set()["StatusReason"]
         self.imported = {
-            one["ResourceChange"]["LogicalResourceId"]
-            for one in self._change_set()["Changes"]
-            if one["ResourceChange"]["Action"] == "Import"
+            change["ResourceChange"]["LogicalResourceId"]
+            for change in self._change_set()["Changes"]
+            if change["ResourceChange"]["Action"] == "Import"
         }
         self.cloudformation.execute_change_set(StackName=NAME, ChangeSetName="test")
         return self._settled()
@@ -91,9 +93,9 @@ class Account:
         """
         self.deployments += 1
         named: dict[str, Any] = json.loads(json.dumps(template))
-        for id, one in named["Resources"].items():
-            if one["Type"] == "AWS::SQS::Queue":
-                one.setdefault("Properties", {})["QueueName"] = f"{NAME}-{id}-{self.deployments}"
+        for id, resource in named["Resources"].items():
+            if resource["Type"] == "AWS::SQS::Queue":
+                resource.setdefault("Properties", {})["QueueName"] = f"{NAME}-{id}-{self.deployments}"
         return named
 
     def delete(self) -> None:
@@ -111,17 +113,17 @@ class Account:
 
     def events(self) -> list[str]:
         """What failed, for the messages of the tests."""
-        found = self.cloudformation.describe_stack_events(StackName=NAME)["StackEvents"]
+        events = self.cloudformation.describe_stack_events(StackName=NAME)["StackEvents"]
         return [
-            f"{one['LogicalResourceId']}: {one.get('ResourceStatusReason')}"
-            for one in found
-            if "FAILED" in one["ResourceStatus"]
+            f"{event['LogicalResourceId']}: {event.get('ResourceStatusReason')}"
+            for event in events
+            if "FAILED" in event["ResourceStatus"]
         ]
 
     def left(self) -> tuple[set[str], set[str], int]:
         """The tables, the buckets beside the CDK's own, and the number of queues."""
         tables = {name for page in self.dynamodb.get_paginator("list_tables").paginate() for name in page["TableNames"]}
-        buckets = {one["Name"] for one in self.clients["s3"].list_buckets()["Buckets"]} - {ASSETS}
+        buckets = {bucket["Name"] for bucket in self.clients["s3"].list_buckets()["Buckets"]} - {ASSETS}
         return tables, buckets, len(self.clients["sqs"].list_queues().get("QueueUrls", []))
 
     def protected(self) -> bool:
@@ -144,8 +146,8 @@ def account() -> Iterator[Account]:
 def _in_turn(account: Account) -> list[str]:
     every = [
         id
-        for id, one in account.template["Resources"].items()
-        if one["Type"] not in ("Custom::TidetableStanding", "AWS::CDK::Metadata")
+        for id, resource in account.template["Resources"].items()
+        if resource["Type"] not in ("Custom::TidetableStanding", "AWS::CDK::Metadata")
     ]
     if os.environ.get("TIDETABLE_EVERY_RESOURCE"):
         return every

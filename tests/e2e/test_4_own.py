@@ -36,9 +36,9 @@ EVENTS = 1200
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = tmp_path_factory.mktemp("own") / "shop.toml"
-    found.write_text(CONFIG)
-    return found
+    path = tmp_path_factory.mktemp("own") / "shop.toml"
+    path.write_text(CONFIG)
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +56,9 @@ def test_the_sender_of_the_examples_reaches_it_and_the_tables_are_in_dynamodb_lo
     events = [{"series": "web", "id": f"e{number}", "data": {"n": number}} for number in range(EVENTS)]
     wrong = {"series": "web", "id": "late", "time": "2001-01-01T00:00:00Z", "data": {}}
     refused = list(send_events(own.api, own.key, "access", [*events, wrong]))
-    assert [(one["code"], one["event"]["id"]) for one in refused] == [("too_old", "late")]
-    found = list(Api(own).walk("access", start="-1h", limit=1000))
-    assert sorted(one["data"]["n"] for one in found) == list(range(EVENTS))
+    assert [(error["code"], error["event"]["id"]) for error in refused] == [("too_old", "late")]
+    rows = list(Api(own).walk("access", start="-1h", limit=1000))
+    assert sorted(event["data"]["n"] for event in rows) == list(range(EVENTS))
     assert own.dynamodb != own.endpoint
     tables = own.client("dynamodb")
     described = tables.describe_table(TableName=f"tidetable-local.access.{day_of(own)}")["Table"]
@@ -97,5 +97,5 @@ def test_an_expired_table_is_archived_and_deleted_as_its_tags_and_protection_are
     assert manifest["events"] > 0
     # From the archive. Around midnight the events of the first test are of two days.
     span = {"start": (start - timedelta(days=1)).isoformat(), "to": (start + timedelta(days=1)).isoformat()}
-    found = list(Api(own).walk("access", **span, limit=1000))
-    assert sorted(one["data"]["n"] for one in found) == list(range(EVENTS))
+    events = list(Api(own).walk("access", **span, limit=1000))
+    assert sorted(event["data"]["n"] for event in events) == list(range(EVENTS))

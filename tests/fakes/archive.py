@@ -29,7 +29,7 @@ class FakeArchive:
     def keep(self, manifest: str, layout: Layout, events: Sequence[Event]) -> None:
         """Archive the events of a period."""
         place = layout.sort_key
-        self.periods[manifest] = sorted(events, key=lambda one: place(one.time, one.series, one.id))
+        self.periods[manifest] = sorted(events, key=lambda event: place(event.time, event.series, event.id))
         self.layouts[manifest] = layout
 
     def read(self, keys: ArchiveRange, *, limit: int, ascending: bool) -> ArchivePage:
@@ -64,7 +64,7 @@ class FakeArchiver:
     def archive(self, stream: str, label: str, *, within: float) -> None:
         if self.fails:
             raise ArchiveFailed("the bucket is gone")
-        entry = next(one for one in self._catalog.entries(stream) if one.period.label == label)
+        entry = next(entry for entry in self._catalog.entries(stream) if entry.period.label == label)
         entry = self._catalog.move(entry, State.ARCHIVING, expected=(State.CLOSED, State.ARCHIVING))
         events = _settled(self._store.tables[entry.table].values(), entry.layout)
         self._archive.keep(entry.table, entry.layout, events)

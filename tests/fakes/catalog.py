@@ -29,19 +29,19 @@ class FakeCatalog:
     ) -> Sequence[Entry]:
         self.reads.append((start, end, consistent))
         items = self.items if consistent or self.stale is None else self.stale
-        found = [entry for entry in items.values() if entry.stream == stream]
+        matching = [entry for entry in items.values() if entry.stream == stream]
         return sorted(
             (
-                one
-                for one in found
-                if (start is None or start < one.period.end) and (end is None or one.period.start <= end)
+                entry
+                for entry in matching
+                if (start is None or start < entry.period.end) and (end is None or entry.period.start <= end)
             ),
-            key=lambda one: one.period.start,
+            key=lambda entry: entry.period.start,
         )
 
     def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
-        found = [one for one in self.entries(stream) if end is None or one.period.start < end]
-        return found[::-1][:limit]
+        entries = [entry for entry in self.entries(stream) if end is None or entry.period.start < end]
+        return entries[::-1][:limit]
 
     def policies(self) -> Sequence[RecordedPolicy]:
         return [self.recorded[name] for name in sorted(self.recorded)]
@@ -75,16 +75,16 @@ class FakeCatalog:
         opened: Opened | None = None,
     ) -> Entry:
         expected = list(expected)
-        held = self.items.get((entry.stream, entry.period))
-        if held is None or held.state not in expected:
+        current = self.items.get((entry.stream, entry.period))
+        if current is None or current.state not in expected:
             raise StaleEntry(entry.stream, entry.period.label, expected)
         moved = replace(
-            held,
+            current,
             state=to,
-            archive=archive or held.archive,
-            deleted_at=deleted_at or held.deleted_at,
-            keep_until=keep_until or held.keep_until,
-            opened=opened or held.opened,
+            archive=archive or current.archive,
+            deleted_at=deleted_at or current.deleted_at,
+            keep_until=keep_until or current.keep_until,
+            opened=opened or current.opened,
         )
         self.items[entry.stream, entry.period] = moved
         return moved
@@ -102,7 +102,8 @@ class FakeCatalog:
 
     def backfills(self, stream: str) -> Sequence[Backfill]:
         return sorted(
-            (one for one in self.requests.values() if one.stream == stream), key=lambda one: (one.start, one.end)
+            (request for request in self.requests.values() if request.stream == stream),
+            key=lambda request: (request.start, request.end),
         )
 
     def put_backfill(self, backfill: Backfill) -> None:

@@ -13,30 +13,30 @@ class Queues:
     def __init__(self, *dead: tuple[str, str | None]) -> None:
         self.fails = ""
         self.hidden: set[str] = set()
-        self.held: dict[str, dict[str, Any]] = {"overflow": {}, "dead": {}}
+        self.messages: dict[str, dict[str, Any]] = {"overflow": {}, "dead": {}}
         for index, (body, reason) in enumerate(dead):
             attributes = {} if reason is None else {"reason": {"StringValue": reason}}
-            self.held["dead"][str(index)] = {"MessageId": str(index), "Body": body, "MessageAttributes": attributes}
+            self.messages["dead"][str(index)] = {"MessageId": str(index), "Body": body, "MessageAttributes": attributes}
 
     def _did(self, operation: str) -> None:
         if operation == self.fails:
             raise ConnectionError
 
     def receive_message(self, QueueUrl: str, **_: Any) -> Any:  # noqa: N803 - boto3's names
-        visible = [id for id in self.held[QueueUrl] if id not in self.hidden][:2]
+        visible = [id for id in self.messages[QueueUrl] if id not in self.hidden][:2]
         self.hidden |= set(visible)
-        found = [{**self.held[QueueUrl][id], "ReceiptHandle": id} for id in visible]
-        return {"Messages": found} if found else {}
+        messages = [{**self.messages[QueueUrl][id], "ReceiptHandle": id} for id in visible]
+        return {"Messages": messages} if messages else {}
 
     def change_message_visibility(self, ReceiptHandle: str, **_: Any) -> None:  # noqa: N803
         self.hidden.discard(ReceiptHandle)
 
     def send_message(self, QueueUrl: str, MessageBody: str) -> None:  # noqa: N803
-        self.held[QueueUrl][f"new {len(self.held[QueueUrl])}"] = {"Body": MessageBody}
+        self.messages[QueueUrl][f"new {len(self.messages[QueueUrl])}"] = {"Body": MessageBody}
         self._did("send")
 
     def delete_message(self, QueueUrl: str, ReceiptHandle: str) -> None:  # noqa: N803
-        del self.held[QueueUrl][ReceiptHandle]
+        del self.messages[QueueUrl][ReceiptHandle]
         self._did("delete")
 
 

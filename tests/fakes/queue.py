@@ -48,7 +48,7 @@ class FakeQueue:
 
     def deliver(self, drain: Callable[[str, bool], object]) -> None:
         """Give each visible message to a consumer once, and whether it came before. A message on which it fails comes again."""
-        for message in [one for one in self.messages if one.visible <= self._now()]:
+        for message in [message for message in self.messages if message.visible <= self._now()]:
             message.received += 1
             message.visible = self._now() + VISIBILITY
             try:

@@ -68,11 +68,11 @@ class FakeStore:
             if put.table not in self.tables or self.throttled > 0 or put.table in self.throttles:
                 outcome.add(self.write([put]))
                 continue
-            held = self.tables[put.table].get(put.key)
-            if holds(guard, put, held):
+            stored = self.tables[put.table].get(put.key)
+            if holds(guard, put, stored):
                 outcome.add(self.write([put]))
             else:
-                outcome.held.append((put, held or {}))
+                outcome.held.append((put, stored or {}))
         return outcome
 
     def transact(self, puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
@@ -88,12 +88,12 @@ class FakeStore:
         return Transacted.DONE
 
     def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:
-        held = self._table(table)
-        return {key: held[key] for key in keys if key in held}
+        items = self._table(table)
+        return {key: items[key] for key in keys if key in items}
 
     def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
-        held = self._table(table)
-        return {key: held[Key(key, "")]["b"] for key in keys if Key(key, "") in held}
+        items = self._table(table)
+        return {key: items[Key(key, "")]["b"] for key in keys if Key(key, "") in items}
 
     def _query(self, keys: KeyRange, *, limit: int, ascending: bool) -> Page:
         pk, sk = (keys.index.pk, keys.index.sk) if keys.index is not None else ("pk", "sk")
@@ -102,22 +102,22 @@ class FakeStore:
         def place(item: Item) -> tuple[Any, ...]:
             return tuple(item[name] for name in names)
 
-        found = [item for item in self._table(keys.table).values() if pk in item and item[pk] == keys.pk]
-        found = [item for item in found if keys.low is None or item[sk] >= keys.low]
-        found = sorted((item for item in found if keys.high is None or item[sk] <= keys.high), key=place)
+        items = [item for item in self._table(keys.table).values() if pk in item and item[pk] == keys.pk]
+        items = [item for item in items if keys.low is None or item[sk] >= keys.low]
+        items = sorted((item for item in items if keys.high is None or item[sk] <= keys.high), key=place)
         if not ascending:
-            found.reverse()
+            items.reverse()
         after, start = keys.after, None if keys.start is None else place(keys.start)
         if after is not None:
-            found = [item for item in found if (item[sk] > after if ascending else item[sk] < after)]
+            items = [item for item in items if (item[sk] > after if ascending else item[sk] < after)]
         if start is not None:
-            found = [item for item in found if (place(item) > start if ascending else place(item) < start)]
-        page = found[:limit]
+            items = [item for item in items if (place(item) > start if ascending else place(item) < start)]
+        page = items[:limit]
         self.items_read += len(page)
-        more = len(page) < len(found)
+        more = len(page) < len(items)
         last = {name: page[-1][name] for name in (pk, *names)} if more else None
-        found = [projected(one, keys.index) for one in page if wanted(one, keys)]
-        return Page(Columns.of(found), more, 0.5, last, len(page))
+        items = [project(item, keys.index) for item in page if passes_filters(item, keys)]
+        return Page(Columns.of(items), more, 0.5, last, len(page))
 
     def query_many(
         self,
@@ -128,19 +128,21 @@ class FakeStore:
         texts: bool = False,
         fields: Sequence[str] = (),
     ) -> Sequence[Page | None]:
-        def ask(one: RangeRead) -> Page | None:
-            if one.keys.table not in self.tables:
+        def read_page(request: RangeRead) -> Page | None:
+            if request.keys.table not in self.tables:
                 return None
-            page = self._query(one.keys, limit=one.limit, ascending=ascending)
+            page = self._query(request.keys, limit=request.limit, ascending=ascending)
             if fields:
-                return replace(page, columns=Columns.of([cut(item, fields, one.keys.index) for item in page.items]))
+                return replace(
+                    page, columns=Columns.of([keep_fields(item, fields, request.keys.index) for item in page.items])
+                )
             are_plain = all(item.keys() <= {"pk", "sk", "at", "data"} for item in page.items)
-            if not texts or one.keys.index is not None or not are_plain:
+            if not texts or request.keys.index is not None or not are_plain:
                 return page
             contents = [encode_json(item["data"]).decode() for item in page.items]
             return replace(page, columns=page.columns._replace(contents=contents))
 
-        return [ask(one) for one in reads]
+        return [read_page(read) for read in reads]
 
     def get(self, table: str, key: Key) -> Item | None:
         return self._table(table).get(key)
@@ -151,40 +153,40 @@ class FakeStore:
         return self.tables[name]
 
 
-def wanted(item: Item, keys: KeyRange) -> bool:
+def passes_filters(item: Item, keys: KeyRange) -> bool:
     """Whether a range's filters let an item through."""
     if keys.times is not None and not keys.times[0] <= item["sk"] <= keys.times[1]:
         return False
     data = item.get("data", {})
-    return "z" in item or "out" in item or all(one.holds(data) for one in keys.conditions)
+    return "z" in item or "out" in item or all(condition.holds(data) for condition in keys.conditions)
 
 
-def cut(item: Item, fields: Sequence[str], index: Index | None) -> Item:
+def keep_fields(item: Item, fields: Sequence[str], index: Index | None) -> Item:
     """An item with these fields of its data."""
     tops = {field.partition(".")[0] for field in fields}
     root = index.copy if index is not None and index.project else "data"
-    held = {name: value for name, value in item.items() if name != root}
-    return {**held, root: {name: value for name, value in item.get(root, {}).items() if name in tops}}
+    others = {name: value for name, value in item.items() if name != root}
+    return {**others, root: {name: value for name, value in item.get(root, {}).items() if name in tops}}
 
 
-def projected(item: Item, index: Index | None) -> Item:
+def project(item: Item, index: Index | None) -> Item:
     """What an index holds of an item."""
     if index is None or index.project is None:
         return item
     return {name: item[name] for name in ("pk", "sk", index.pk, index.sk, index.copy) if name in item}
 
 
-def holds(guard: Guard | None, put: Put, held: Item | None) -> bool:
+def holds(guard: Guard | None, put: Put, stored: Item | None) -> bool:
     """Whether the condition of a put holds."""
     match guard:
         case None:
             return True
         case "absent":
-            return held is None
+            return stored is None
         case "newer":
-            return held is None or "at" not in held or held["at"] <= put.item["at"]
+            return stored is None or "at" not in stored or stored["at"] <= put.item["at"]
         case version:
-            return held is not None and held.get("version") == version
+            return stored is not None and stored.get("version") == version
 
 
 class FakeValues:

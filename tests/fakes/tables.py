@@ -15,7 +15,7 @@ _BUSY = timedelta(seconds=3)
 
 
 @dataclass
-class _Held:
+class _TableState:
     table: Table
     tags: Mapping[str, str]
     until: datetime
@@ -29,7 +29,7 @@ class FakeTables:
     def __init__(self, clock: FakeClock, store: FakeStore) -> None:
         self._clock = clock
         self._store = store
-        self._held: dict[str, _Held] = {}
+        self._states: dict[str, _TableState] = {}
         self.fails: set[str] = set()
         self.unseen: set[str] = set()
         self.changes: list[str] = []
@@ -37,21 +37,21 @@ class FakeTables:
 
     @property
     def names(self) -> set[str]:
-        return {name for name in list(self._held) if self.describe(name) is not None}
+        return {name for name in list(self._states) if self.describe(name) is not None}
 
     def describe(self, name: str) -> Table | None:
         if name in self.unseen:
             raise ConnectionError("no answer")
-        held = self._held.get(name)
-        if held is None:
+        state = self._states.get(name)
+        if state is None:
             return None
-        if self._clock.now() >= held.until and held.table.status != "ACTIVE":
-            if held.table.status == "DELETING":
-                del self._held[name]
+        if self._clock.now() >= state.until and state.table.status != "ACTIVE":
+            if state.table.status == "DELETING":
+                del self._states[name]
                 self._store.tables.pop(name, None)
                 return None
-            held.table = held.then
-        return held.table
+            state.table = state.then
+        return state.table
 
     def tags(self, name: str) -> Mapping[str, str]:
         return self._get(name).tags
@@ -64,7 +64,9 @@ class FakeTables:
         self.changes.append(f"create {spec.name}")
         own = (spec.write or 0, spec.read or 0)
         units = (
-            {one.name: spec.index_units.get(one.name, own) for one in spec.indexes} if spec.write is not None else {}
+            {index.name: spec.index_units.get(index.name, own) for index in spec.indexes}
+            if spec.write is not None
+            else {}
         )
         table = Table(
             spec.name,
@@ -76,9 +78,11 @@ class FakeTables:
             protected=spec.protected,
             created=self._clock.now(),
             most=spec.most,
-            index_most={one.name: spec.most for one in spec.indexes},
+            index_most={index.name: spec.most for index in spec.indexes},
         )
-        self._held[spec.name] = _Held(table, spec.tags, self._clock.now() + _BUSY, replace(table, status="ACTIVE"))
+        self._states[spec.name] = _TableState(
+            table, spec.tags, self._clock.now() + _BUSY, replace(table, status="ACTIVE")
+        )
         self._store.tables[spec.name] = {}
         return True
 
@@ -92,13 +96,13 @@ class FakeTables:
         indexes: Mapping[str, tuple[int, int]] | None = None,
         most: tuple[int, int] | None = None,
     ) -> None:
-        held = self._get(name).table
-        units = {**held.index_units, **(indexes or {})} if write is not None else {}
-        own = (write, read) if itself else (held.write, held.read)
+        table = self._get(name).table
+        units = {**table.index_units, **(indexes or {})} if write is not None else {}
+        own = (write, read) if itself else (table.write, table.read)
         maxima: dict[str, Any] = {}
-        if held.on_demand is not (own[0] is None):
+        if table.on_demand is not (own[0] is None):
             # A switch of the billing mode drops them; only the table's own can be set with it.
-            maxima = {"most": most, "index_most": dict.fromkeys(held.index_most)}
+            maxima = {"most": most, "index_most": dict.fromkeys(table.index_most)}
         self._change(name, f"capacity {name}", write=own[0], read=own[1], index_units=units, **maxima)
 
     def set_maxima(self, name: str, most: tuple[int, int] | None, indexes: Sequence[str]) -> None:
@@ -116,25 +120,25 @@ class FakeTables:
 
     def delete(self, name: str) -> None:
         if self.describe(name) is not None:
-            if self._held[name].table.protected:
+            if self._states[name].table.protected:
                 raise TableRefused("ValidationException: protected against deletion", transient=False)
             self._change(name, f"delete {name}", "DELETING")
 
     def vanish(self, name: str) -> None:
         """Delete a table by hand."""
-        del self._held[name]
+        del self._states[name]
         del self._store.tables[name]
 
-    def _get(self, name: str) -> _Held:
+    def _get(self, name: str) -> _TableState:
         if self.describe(name) is None:
             raise TableMissing(name)
-        return self._held[name]
+        return self._states[name]
 
     def _change(self, name: str, what: str, status: str = "UPDATING", **changes: object) -> None:
-        held = self._get(name)
-        if held.table.status != "ACTIVE":
-            raise TableRefused(f"ResourceInUseException: {name} is {held.table.status}", transient=True)
+        state = self._get(name)
+        if state.table.status != "ACTIVE":
+            raise TableRefused(f"ResourceInUseException: {name} is {state.table.status}", transient=True)
         self.changes.append(what)
-        held.then = replace(held.table, **changes)  # type: ignore[arg-type]
-        held.table = replace(held.table, status=status)
-        held.until = self._clock.now() + _BUSY
+        state.then = replace(state.table, **changes)  # type: ignore[arg-type]
+        state.table = replace(state.table, status=status)
+        state.until = self._clock.now() + _BUSY

@@ -55,9 +55,9 @@ def side_by_side(clock: SharedClock) -> Pools:
             tasks = list(zip(*arguments, strict=True))
             left, lock = [len(tasks)], threading.Lock()
 
-            def work(given: tuple[Any, ...]) -> Any:
+            def work(task: tuple[Any, ...]) -> Any:
                 try:
-                    return act(*given)
+                    return act(*task)
                 finally:
                     with lock:
                         left[0] -= 1

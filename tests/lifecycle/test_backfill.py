@@ -6,7 +6,19 @@ from typing import Any
 import pytest
 
 from tests.fakes.stage import Stage
-from tests.worlds.backfills import END, HISTORY, LABELS, START, asked, ended, entries, opened, send, stage, write_units
+from tests.worlds.backfills import (
+    END,
+    HISTORY,
+    LABELS,
+    START,
+    entries,
+    make_backfill,
+    send,
+    stage,
+    start_backfill,
+    stop_backfills,
+    write_units,
+)
 from tests.worlds.killed import NOON
 from tidetable.catalog import Backfill, State
 from tidetable.errors import BadBackfill
@@ -33,7 +45,7 @@ IDS = sorted(str(event["id"]) for event in HISTORY)
 def test_history_is_refused_before_taken_meanwhile_and_archived_afterwards(stage: Stage) -> None:
     with pytest.raises(ProblemError, match="refused"):
         send(stage)
-    report = opened(stage)
+    report = start_backfill(stage)
     assert [one.action.entry.period.label for one in report.done if one.action.name == "create"] == LABELS
     assert report.healthy
     assert send(stage).accepted == len(HISTORY)
@@ -55,7 +67,7 @@ def test_history_is_refused_before_taken_meanwhile_and_archived_afterwards(stage
 
 
 def test_a_dry_run_shows_the_tables_and_records_nothing(stage: Stage) -> None:
-    report = opened(stage, dry_run=True)
+    report = start_backfill(stage, dry_run=True)
     assert [one.outcome for one in report.done] == ["planned"] * 3
     assert stage.catalog.backfills("s") == []
     with pytest.raises(ProblemError):
@@ -63,7 +75,7 @@ def test_a_dry_run_shows_the_tables_and_records_nothing(stage: Stage) -> None:
 
 
 def test_tables_have_the_units_that_were_asked_for_until_it_closes(stage: Stage) -> None:
-    opened(stage, asked(stage, write=30, read=4))
+    start_backfill(stage, make_backfill(stage, write=30, read=4))
     table = stage.dynamo.account.tables["tidetable-lapse.s.2026-02-11"]
     assert (table.on_demand, table.write, table.read) == (False, 30, 4)
     stage.clock.sleep(300)
@@ -86,7 +98,7 @@ def test_a_closed_period_of_the_retention_is_opened_raised_and_lowered_again(sta
     with pytest.raises(ProblemError):
         send(stage, late)
     start = from_text(f"{label}T09:00:00Z")
-    opened(stage, asked(stage, start, start + timedelta(hours=2), hours=2, write=50, read=5))
+    start_backfill(stage, make_backfill(stage, start, start + timedelta(hours=2), hours=2, write=50, read=5))
     stage.clock.sleep(300)
     stage.run_lifecycle()
     assert write_units(stage, label) == 50
@@ -103,9 +115,9 @@ def test_a_closed_period_of_the_retention_is_opened_raised_and_lowered_again(sta
 
 
 def test_it_can_be_ended_before_its_time(stage: Stage) -> None:
-    opened(stage)
+    start_backfill(stage)
     send(stage)
-    assert len(ended(stage)) == 1
+    assert len(stop_backfills(stage)) == 1
     with pytest.raises(ProblemError):
         send(stage)
     stage.clock.sleep(1200)
@@ -117,7 +129,7 @@ def test_it_can_be_ended_before_its_time(stage: Stage) -> None:
 
 
 def test_events_of_a_period_whose_table_is_not_made_yet_wait_in_the_queue(stage: Stage) -> None:
-    stage.catalog.put_backfill(asked(stage))
+    stage.catalog.put_backfill(make_backfill(stage))
     outcome = send(stage)
     assert (outcome.queued, outcome.accepted) == (len(HISTORY), 0)
     stage.run_lifecycle()
@@ -134,7 +146,7 @@ def test_tables_that_were_deleted_before_are_not_looked_at_for_ever_nor_the_new_
             stage.clock.sleep(300)
     horizon = stage.catalog.horizon("s")
     assert horizon is not None
-    opened(stage)
+    start_backfill(stage)
     send(stage)
     for _ in range(30):
         stage.clock.sleep(3600)
@@ -153,7 +165,9 @@ def test_an_archived_period_must_be_restored_first(stage: Stage) -> None:
             stage.run_lifecycle()
             stage.clock.sleep(300)
     with pytest.raises(BadBackfill, match="2026-03-15 are archived or gone: restore them first"):
-        opened(stage, asked(stage, from_text("2026-03-15T00:00:00Z"), from_text("2026-03-16T00:00:00Z")))
+        start_backfill(
+            stage, make_backfill(stage, from_text("2026-03-15T00:00:00Z"), from_text("2026-03-16T00:00:00Z"))
+        )
 
 
 PROBLEMS = [
@@ -170,13 +184,13 @@ PROBLEMS = [
 @pytest.mark.parametrize(("changes", "message"), PROBLEMS, ids=[message for _, message in PROBLEMS])
 def test_what_cannot_be_is_said_and_nothing_done(stage: Stage, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(BadBackfill, match=message):
-        opened(stage, asked(stage, **changes))
+        start_backfill(stage, make_backfill(stage, **changes))
     assert stage.catalog.backfills("s") == []
 
 
 def test_an_unknown_stream_says_which_there_are(stage: Stage) -> None:
-    request = asked(stage)
+    request = make_backfill(stage)
     with pytest.raises(BadBackfill, match="there are s"):
-        opened(stage, Backfill("t", request.start, request.end, request.opened))
+        start_backfill(stage, Backfill("t", request.start, request.end, request.opened))
     with pytest.raises(BadBackfill, match="there are s"):
-        ended(stage, "t")
+        stop_backfills(stage, "t")

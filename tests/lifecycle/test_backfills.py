@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 
 from tests.lifecycle.world import NOON, World
-from tests.worlds.backfills import HISTORY, LABELS, asked, ended, entries, opened, send, stage, write_units
+from tests.worlds.backfills import (
+    HISTORY,
+    LABELS,
+    entries,
+    make_backfill,
+    send,
+    stage,
+    start_backfill,
+    stop_backfills,
+    write_units,
+)
 from tests.worlds.killed import CONFIG
 from tidetable.catalog import Backfill, Entry, Opened, State
 from tidetable.config import parse
@@ -35,9 +45,9 @@ def later(stage: Any, seconds: float) -> Any:
 
 
 def test_a_second_backfill_stands_beside_the_first(stage: Any) -> None:
-    opened(stage)
+    start_backfill(stage)
     later(stage, 300)
-    opened(stage, asked(stage, *SECOND))
+    start_backfill(stage, make_backfill(stage, *SECOND))
     for _ in range(3):
         later(stage, 300)
     assert states(stage) == dict.fromkeys([*LABELS, "2026-02-20"], State.OPEN)
@@ -45,28 +55,28 @@ def test_a_second_backfill_stands_beside_the_first(stage: Any) -> None:
 
 
 def test_the_end_of_the_first_backfill_leaves_the_second(stage: Any) -> None:
-    first = asked(stage)
-    opened(stage, first)
-    opened(stage, asked(stage, *SECOND))
-    assert ended(stage, span=(first.start, first.end)) == [first]
+    first = make_backfill(stage)
+    start_backfill(stage, first)
+    start_backfill(stage, make_backfill(stage, *SECOND))
+    assert stop_backfills(stage, span=(first.start, first.end)) == [first]
     later(stage, 60)
     assert states(stage) == dict.fromkeys(LABELS, State.CLOSED) | {"2026-02-20": State.OPEN}
     assert send(stage, [EVENT]).accepted == 1
     with pytest.raises(ProblemError, match="refused"):
         send(stage, [EARLY])
     with pytest.raises(BadBackfill, match=r"open: 2026-02-20T00:00:00\.000000Z 2026-02-21T00:00:00\.000000Z"):
-        ended(stage, span=(first.start, first.end))
-    assert len(ended(stage)) == 1
+        stop_backfills(stage, span=(first.start, first.end))
+    assert len(stop_backfills(stage)) == 1
     assert stage.catalog.backfills("s") == []
 
 
 def test_the_end_of_a_backfill_leaves_a_period_open_that_another_meets(stage: Any) -> None:
-    first = asked(stage, hours=48, write=30, read=9)
-    wider = asked(stage, first.start, first.start + timedelta(hours=5), hours=10, write=20, read=4)
-    opened(stage, first)
-    opened(stage, wider)
+    first = make_backfill(stage, hours=48, write=30, read=9)
+    wider = make_backfill(stage, first.start, first.start + timedelta(hours=5), hours=10, write=20, read=4)
+    start_backfill(stage, first)
+    start_backfill(stage, wider)
     assert entries(stage)["2026-02-10"].opened == Opened(first.opened.until, 30, 9)
-    ended(stage, span=(first.start, first.end))
+    stop_backfills(stage, span=(first.start, first.end))
     assert entries(stage)["2026-02-10"].opened == wider.opened
     assert send(stage, [EARLY]).accepted == 1
     later(stage, 60)
@@ -75,7 +85,7 @@ def test_the_end_of_a_backfill_leaves_a_period_open_that_another_meets(stage: An
 
 
 def test_an_end_that_stopped_in_between_is_finished_by_the_next(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened(stage)
+    start_backfill(stage)
     move = stage.catalog.move
 
     def moving(entry: Entry, *args: Any, **kwargs: Any) -> Entry:
@@ -87,16 +97,16 @@ def test_an_end_that_stopped_in_between_is_finished_by_the_next(stage: Any, monk
     with monkeypatch.context() as patch:
         patch.setattr(stage.catalog, "move", moving)
         with pytest.raises(StaleEntry):
-            ended(stage)
-    ended(stage)
+            stop_backfills(stage)
+    stop_backfills(stage)
     later(stage, 60)
     assert states(stage) == dict.fromkeys(LABELS, State.CLOSED)
     assert stage.catalog.backfills("s") == []
 
 
 def test_the_answer_to_an_import_tells_the_open_backfills(stage: Any) -> None:
-    request = asked(stage, *SECOND)
-    opened(stage, request)
+    request = make_backfill(stage, *SECOND)
+    start_backfill(stage, request)
     window = send(stage, [EVENT]).document()["window"]
     (told,) = window["backfills"]
     assert (told["from"], told["to"]) == ("2026-02-20T00:00:00.000000Z", "2026-02-21T00:00:00.000000Z")
@@ -114,7 +124,7 @@ def test_what_is_too_old_names_the_way_to_import_it(stage: Any) -> None:
 
 
 def test_the_reason_for_closing_is_the_backfills_end(stage: Any) -> None:
-    opened(stage, asked(stage, *SECOND, hours=2))
+    start_backfill(stage, make_backfill(stage, *SECOND, hours=2))
     report = later(stage, 2 * 3600 + 1)
     # 2026-03-15T12:00Z is the fixture's noon; opening took no more than seconds of it.
     (close,) = [
@@ -125,11 +135,11 @@ def test_the_reason_for_closing_is_the_backfills_end(stage: Any) -> None:
 
 
 def test_open_backfills_are_in_the_report_of_a_run(stage: Any) -> None:
-    request = asked(stage, *SECOND)
+    request = make_backfill(stage, *SECOND)
     shown = {"stream": "s", "from": "2026-02-20T00:00:00.000000Z", "to": "2026-02-21T00:00:00.000000Z"}
-    planned = opened(stage, request, dry_run=True).document()["backfills"]
+    planned = start_backfill(stage, request, dry_run=True).document()["backfills"]
     assert [{key: one[key] for key in shown} for one in planned] == [shown]
-    opened(stage, request)
+    start_backfill(stage, request)
     (told,) = later(stage, 300).document()["backfills"]
     assert {key: told[key] for key in shown} == shown
     assert from_text(told["until"]) == request.opened.until
@@ -156,9 +166,9 @@ partition_by = "series"
 
 def test_a_backfill_does_its_own_streams_work_only(stage: Any) -> None:
     stage.config = parse(TWO)
-    planned = opened(stage, dry_run=True)
+    planned = start_backfill(stage, dry_run=True)
     assert {one.action.entry.stream for one in planned.done} == {"s"}
-    report = opened(stage)
+    report = start_backfill(stage)
     assert {one.action.entry.stream for one in report.done} == {"s"}
     assert report.only == "s"
     assert stage.catalog.entries("other", consistent=True) == []
@@ -186,7 +196,7 @@ def test_an_expired_period_that_is_reopened_is_not_archived_in_the_same_run() ->
 
 
 def test_a_period_that_is_open_for_a_backfill_is_not_archived_by_hand(stage: Any) -> None:
-    opened(stage)
+    start_backfill(stage)
     later(stage, 300)
     with pytest.raises((ArchiveBusy, ArchiveFailed, StaleEntry)):
         stage.archive("s", LABELS[0], within=100)
@@ -194,10 +204,10 @@ def test_a_period_that_is_open_for_a_backfill_is_not_archived_by_hand(stage: Any
 
 
 def test_what_an_import_writes_as_its_backfill_ends_is_not_left_out_of_an_archive_by_hand(stage: Any) -> None:
-    opened(stage)
+    start_backfill(stage)
     later(stage, 300)
     send(stage, [EARLY])
-    ended(stage)
+    stop_backfills(stage)
     later(stage, 60)
     stage.clock.sleep(300)
     assert states(stage)[LABELS[0]] is State.CLOSED
@@ -253,15 +263,15 @@ def test_backfills_that_meet_get_the_later_end_and_the_greater_units() -> None:
 def test_backfills_leave_room_for_the_next_tables_within_the_quota(stage: Any) -> None:
     # Days of five with a table of parts each: at most (5 + 1 + 2 + 1) x 2 = 18 of the stream itself.
     stage.config = parse(CONFIG.replace("[lifecycle]", "[lifecycle]\ntable_quota = 30"))
-    opened(stage)  # three days, counted as four: 8
+    start_backfill(stage)  # three days, counted as four: 8
     stage.config = parse(CONFIG.replace("[lifecycle]", "[lifecycle]\ntable_quota = 29"))
     with pytest.raises(
         BadBackfill, match=r"needs up to 12 tables, and the configuration 18: together more than .* = 29"
     ):
-        opened(stage, asked(stage, *SECOND))
+        start_backfill(stage, make_backfill(stage, *SECOND))
     stage.config = parse(CONFIG.replace("[lifecycle]", "[lifecycle]\ntable_quota = 30"))
-    opened(stage, asked(stage, *SECOND))
-    assert opened(stage, asked(stage, *SECOND)).healthy, "the same again is no more tables"
+    start_backfill(stage, make_backfill(stage, *SECOND))
+    assert start_backfill(stage, make_backfill(stage, *SECOND)).healthy, "the same again is no more tables"
 
 
 def test_events_of_a_closed_period_that_a_backfill_asked_for_wait_until_it_is_open(stage: Any) -> None:
@@ -270,7 +280,7 @@ def test_events_of_a_closed_period_that_a_backfill_asked_for_wait_until_it_is_op
     label = "2026-03-15"
     assert entries(stage)[label].state is State.CLOSED
     start = from_text(f"{label}T00:00:00Z")
-    stage.catalog.put_backfill(asked(stage, start, start + timedelta(days=1)))
+    stage.catalog.put_backfill(make_backfill(stage, start, start + timedelta(days=1)))
     event = {"series": "a", "id": "late", "time": f"{label}T10:00:00Z", "data": {}}
     with pytest.raises(ProblemError) as refused:
         send(stage, [event])
@@ -283,24 +293,24 @@ def test_events_of_a_closed_period_that_a_backfill_asked_for_wait_until_it_is_op
 
 def test_no_backfill_is_opened_or_ended_while_a_run_is_under_way(stage: Any) -> None:
     """A run that looked before would not know of it: it would move the horizon beyond it, or make tables that nobody wants."""
-    first = asked(stage)
+    first = make_backfill(stage)
     lease = "lifecycle", "a run", stage.clock.now(), timedelta(minutes=5)
     assert stage.catalog.acquire(*lease)
     with pytest.raises(BadBackfill, match="the lifecycle is at work; try again in a moment"):
-        opened(stage, first)
+        start_backfill(stage, first)
     assert stage.catalog.backfills("s") == []
     stage.catalog.release("lifecycle", "a run")
-    opened(stage, first)
+    start_backfill(stage, first)
     assert stage.catalog.acquire(*lease)
     with pytest.raises(BadBackfill, match="the lifecycle is at work; try again in a moment"):
-        ended(stage)
+        stop_backfills(stage)
     assert stage.catalog.backfills("s") == [first]
 
 
 def test_a_backfill_may_be_open_for_thirty_days_and_no_longer(stage: Any) -> None:
     with pytest.raises(BadBackfill, match="it must close within 30 days, and not have closed already"):
-        opened(stage, asked(stage, hours=30 * 24 + 1))
+        start_backfill(stage, make_backfill(stage, hours=30 * 24 + 1))
     with pytest.raises(BadBackfill, match="it must close within 30 days, and not have closed already"):
-        opened(stage, asked(stage, hours=0))
-    opened(stage, asked(stage, hours=30 * 24))
+        start_backfill(stage, make_backfill(stage, hours=0))
+    start_backfill(stage, make_backfill(stage, hours=30 * 24))
     assert len(stage.catalog.backfills("s")) == 1

@@ -11,12 +11,12 @@ def way(shards: int, *conditions: Condition, low: bool = False, consistent: bool
     """The way into a period that is partitioned by time, with an index over ``kind`` of so many suffixes."""
     indexes = (Index("by_kind", "kind", shards), *([Index("copy", replica=True)] if replica else []))
     layout = Layout("time", 4, "id", 3_600, indexes)
-    found = access_to(layout, Names(), conditions, consistent=consistent, low=low)
-    assert found is not None
+    access = access_to(layout, Names(), conditions, consistent=consistent, low=low)
+    assert access is not None
     return (
-        None if found.index is None else found.index.name,
-        list(found.partitions),
-        [one.field for one in found.conditions],
+        None if access.index is None else access.index.name,
+        list(access.partitions),
+        [condition.field for condition in access.conditions],
     )
 
 
@@ -29,8 +29,8 @@ def test_values_are_looked_for_in_an_index_as_long_as_that_is_at_most_200_ranges
 ) -> None:
     """Of a single value all suffixes are read, however many they are."""
     names = tuple(f"k{number}" for number in range(values))
-    found, partitions, filtered = way(shards, Condition("kind", "in", names))
-    assert found == index
+    index_name, partitions, filtered = way(shards, Condition("kind", "in", names))
+    assert index_name == index
     assert partitions == (list(names) if index else [])
     assert filtered == ([] if index else ["kind"])
 
@@ -55,8 +55,8 @@ def test_a_number_in_another_form_is_looked_for_in_both_and_compared_again(
 
 
 def test_a_consistent_query_takes_the_table_and_one_of_low_priority_the_replica() -> None:
-    one = Condition("kind", "eq", ("x",))
-    assert way(2, one, consistent=True) == (None, [], ["kind"])
+    condition = Condition("kind", "eq", ("x",))
+    assert way(2, condition, consistent=True) == (None, [], ["kind"])
     assert way(2, low=True, replica=True) == ("copy", [], [])
     assert way(2, low=True, consistent=True, replica=True) == (None, [], [])
     assert way(2, low=True) == (None, [], [])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.fakes import SEAL
-from tests.query.held import DAYS, NOW, SERIAL, START, TIMELY, Held
+from tests.query.stored_events import DAYS, NOW, SERIAL, START, TIMELY, StoredEvents
 from tidetable.events import Event
 from tidetable.problems import ProblemError
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
@@ -20,8 +20,8 @@ from tidetable.times import to_text
 SPAN = {"from": to_text(START), "to": to_text(START + timedelta(days=DAYS))}
 
 
-def held(events: list[Event]) -> Held:
-    return Held(TIMELY, events, [TIMELY.layout] * DAYS)
+def make_base(events: list[Event]) -> StoredEvents:
+    return StoredEvents(TIMELY, events, [TIMELY.layout] * DAYS)
 
 
 def reading(hours: float, mag: Any, series: str = "a", **more: Any) -> Event:
@@ -29,11 +29,11 @@ def reading(hours: float, mag: Any, series: str = "a", **more: Any) -> Event:
     return Event(series, START + timedelta(hours=hours), f"{series}{hours}", data)
 
 
-def ask(base: Held, remaining: Callable[[], float] | None = None, /, **parameters: str) -> Aggregate:
-    given = {name: [value] for name, value in ({} if "cursor" in parameters else SPAN).items()}
-    given |= {name: [value] for name, value in parameters.items()}
+def ask(base: StoredEvents, remaining: Callable[[], float] | None = None, /, **parameters: str) -> Aggregate:
+    query_string = {name: [value] for name, value in ({} if "cursor" in parameters else SPAN).items()}
+    query_string |= {name: [value] for name, value in parameters.items()}
     remaining = remaining or (lambda: 100.0)
-    return find_aggregate(parse_aggregation(TIMELY, given, NOW, SEAL), TIMELY, base.reader, NOW, remaining)
+    return find_aggregate(parse_aggregation(TIMELY, query_string, NOW, SEAL), TIMELY, base.reader, NOW, remaining)
 
 
 REFUSED = [
@@ -61,7 +61,7 @@ REFUSED = [
 @pytest.mark.parametrize(("name", "parameters", "detail"), REFUSED)
 def test_a_refusal_says_what_to_change(name: str, parameters: dict[str, str], detail: str) -> None:
     with pytest.raises(ProblemError) as caught:
-        ask(held([]), None, **parameters)
+        ask(make_base([]), None, **parameters)
     assert caught.value.problem.status == 400
     assert detail in caught.value.problem.detail
 
@@ -78,7 +78,7 @@ def _fields(policy: Any) -> dict[str, Any]:
 
 
 def test_steps_are_counted_from_the_epoch_and_cut_by_the_range() -> None:
-    base = held([reading(5, 1), reading(7, 2), reading(12, 3)])
+    base = make_base([reading(5, 1), reading(7, 2), reading(12, 3)])
     rows = ask(base, None, step="6h", stat="sum", field="mag", **{"from": to_text(START + timedelta(hours=4))}).rows
     assert [(row["start"][11:13], row["end"][11:13], row["sum"]) for row in rows] == [
         ("04", "06", 1),
@@ -89,7 +89,7 @@ def test_steps_are_counted_from_the_epoch_and_cut_by_the_range() -> None:
 
 def test_whole_weeks_begin_on_mondays() -> None:
     # 1 March 2026 is a Sunday.
-    rows = ask(held([reading(1, 1), reading(25, 1), reading(70, 1)]), step="7d").rows
+    rows = ask(make_base([reading(1, 1), reading(25, 1), reading(70, 1)]), step="7d").rows
     assert [(row["start"][:10], row["count"]) for row in rows] == [("2026-03-01", 1), ("2026-03-02", 2)]
 
 
@@ -103,13 +103,13 @@ def test_whole_weeks_begin_on_mondays() -> None:
     ],
 )
 def test_steps_without_events_are_filled_as_asked(fill: str, wanted: list[Any]) -> None:
-    base = held([reading(1, 5), reading(75, 7), reading(76, 3)])
+    base = make_base([reading(1, 5), reading(75, 7), reading(76, 3)])
     rows = ask(base, step="1d", stat="count,max", field="mag", fill=fill).rows
     assert [(row["count"], row["max"]) for row in rows] == wanted
 
 
 def test_filled_steps_show_every_group() -> None:
-    base = held([reading(1, 5, "a"), reading(30, 7, "b")])
+    base = make_base([reading(1, 5, "a"), reading(30, 7, "b")])
     rows = ask(
         base, step="1d", stat="max", field="mag", by="series", fill="null", to=to_text(START + timedelta(days=2))
     ).rows
@@ -122,7 +122,7 @@ def test_filled_steps_show_every_group() -> None:
 
 def test_groups_of_values_that_look_alike_are_told_apart() -> None:
     values = ["1", 1, True, Decimal("1.0"), None, [1], {"x": 1}, "true"]
-    base = held([reading(number, 1, kind=value) for number, value in enumerate(values)])
+    base = make_base([reading(number, 1, kind=value) for number, value in enumerate(values)])
     rows = ask(base, by="kind", stat="count").rows
     groups = [(type(row["group"]["kind"]), row["group"]["kind"], row["count"]) for row in rows]
     assert groups == [
@@ -137,7 +137,7 @@ def test_groups_of_values_that_look_alike_are_told_apart() -> None:
 @pytest.mark.parametrize(("order", "wanted"), [("desc", ["c", "b"]), ("asc", ["a", "b"])])
 def test_the_first_groups_are_those_of_the_whole_range(order: str, wanted: list[str]) -> None:
     events = [reading(0, 9, "a"), reading(1, 5, "b"), reading(2, 6, "b"), reading(30, 20, "c"), reading(31, None, "d")]
-    rows = ask(held(events), by="series", top="2", order=order, stat="sum,p50", field="mag", step="1d").rows
+    rows = ask(make_base(events), by="series", top="2", order=order, stat="sum,p50", field="mag", step="1d").rows
     assert sorted({row["group"]["series"] for row in rows}) == sorted(wanted)
     by_series = {row["group"]["series"]: row for row in rows}
     assert by_series["b"]["sum"] == 11
@@ -147,7 +147,7 @@ def test_the_first_groups_are_those_of_the_whole_range(order: str, wanted: list[
 
 def test_sums_are_exact_and_averages_are_not_cut_short() -> None:
     numbers = [Decimal("1E+20"), Decimal("1E-15"), Decimal("-1E+20"), Decimal("0.1"), Decimal("0.2")]
-    base = held([reading(number, value) for number, value in enumerate(numbers)])
+    base = make_base([reading(number, value) for number, value in enumerate(numbers)])
     (row,) = ask(base, stat="sum,avg,min,max,first,last", field="mag").rows
     assert row["sum"] == Decimal("0.300000000000001")
     assert row["avg"] == Decimal("0.0600000000000002")
@@ -166,28 +166,28 @@ def test_when_the_time_is_up_the_steps_that_are_complete_are_the_answer(
     looks: int, fill: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_AT_ONCE", 10)
-    base = held([reading(number / 2, number) for number in range(200)])
+    base = make_base([reading(number / 2, number) for number in range(200)])
     whole = ask(base, step="3h", stat="count,sum", field="mag", fill=fill).rows
-    found: list[Any] = []
+    rows: list[Any] = []
     parameters = {"step": "3h", "stat": "count,sum", "field": "mag", "fill": fill}
     for _ in range(60):
         page = ask(base, ticking(looks), **parameters)
-        found += page.rows
+        rows += page.rows
         if page.next is None:
             break
         parameters = {"cursor": page.next}
-    assert found == whole
+    assert rows == whole
 
 
 def test_a_step_that_the_time_does_not_suffice_for_is_too_much() -> None:
     """However often it is asked for: a smaller step would be answered."""
-    base = held([reading(number / 50, number) for number in range(400)])
+    base = make_base([reading(number / 50, number) for number in range(400)])
     with pytest.raises(ProblemError, match="smaller step"):
         ask(base, ticking(1), stat="sum", field="mag", step="1d")
 
 
 def test_without_steps_there_is_nothing_to_go_on_from() -> None:
-    base = held([reading(number, number) for number in range(100)])
+    base = make_base([reading(number, number) for number in range(100)])
     with pytest.raises(ProblemError, match="too_much"):
         ask(base, ticking(1), stat="sum", field="mag")
     with pytest.raises(ProblemError, match="shorter range"):
@@ -196,7 +196,7 @@ def test_without_steps_there_is_nothing_to_go_on_from() -> None:
 
 def test_groups_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_CELLS", 20)
-    base = held([reading(number, number, f"s{number}") for number in range(40)])
+    base = make_base([reading(number, number, f"s{number}") for number in range(40)])
     assert len(ask(base, by="series", step="6h").rows) == 40
     with pytest.raises(ProblemError, match="too_many_groups"):
         ask(base, by="series")
@@ -206,7 +206,7 @@ def test_groups_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_page_never_has_more_rows_than_limit_and_a_refusal_says_how_many_it_takes() -> None:
     """Ten groups in each of three steps."""
-    base = held([reading(number / 10, number, f"s{number}") for number in range(30)])
+    base = make_base([reading(number / 10, number, f"s{number}") for number in range(30)])
     with pytest.raises(ProblemError) as caught:
         ask(base, by="series", step="1h", limit="4")
     assert (caught.value.problem.status, caught.value.problem.code) == (422, "too_much")
@@ -224,7 +224,7 @@ def test_a_page_never_has_more_rows_than_limit_and_a_refusal_says_how_many_it_ta
 
 def test_a_large_step_in_the_middle_of_a_walk_is_refused_there_and_the_cursor_takes_a_higher_limit() -> None:
     events = [reading(0.5, 1, "s0")] + [reading(1 + number / 10, number, f"s{number}") for number in range(9)]
-    base = held(events)
+    base = make_base(events)
     page = ask(base, by="series", step="1h", limit="2")
     assert (len(page.rows), page.next is not None) == (1, True)
     with pytest.raises(ProblemError, match="set limit=9"):
@@ -233,7 +233,7 @@ def test_a_large_step_in_the_middle_of_a_walk_is_refused_there_and_the_cursor_ta
 
 
 def test_a_cursor_of_another_stream_is_refused() -> None:
-    base = held([reading(number, number) for number in range(50)])
+    base = make_base([reading(number, number) for number in range(50)])
     page = ask(base, step="1h", limit="3")
     assert page.next
     other = TIMELY.__class__(**{**_fields(TIMELY), "name": "other"})

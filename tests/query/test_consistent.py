@@ -50,16 +50,18 @@ def lagging(*, settled: bool) -> tuple[Stage, str]:
 
 
 def events(stage: Stage, **more: str) -> list[str]:
-    given = {**SPAN, **{name: [value] for name, value in more.items()}}
+    query_string = {**SPAN, **{name: [value] for name, value in more.items()}}
     policy, now = stage.config.streams["s"], stage.clock.now()
-    query = parse_query(policy, given, now, stage.seal)
-    return [one["id"] for one in run_query(query, policy, stage.reader(), now, lambda: 100.0).document()["events"]]
+    query = parse_query(policy, query_string, now, stage.seal)
+    return [event["id"] for event in run_query(query, policy, stage.reader(), now, lambda: 100.0).document()["events"]]
 
 
 def latest(stage: Stage, **more: str) -> Any:
-    given = {"series": ["a"], **{name: [value] for name, value in more.items()}}
+    query_string = {"series": ["a"], **{name: [value] for name, value in more.items()}}
     policy = stage.config.streams["s"]
-    return find_latest(policy, given, stage.reader(), stage.clock.now(), lambda: 100.0).document()["latest"][0]["event"]
+    return find_latest(policy, query_string, stage.reader(), stage.clock.now(), lambda: 100.0).document()["latest"][0][
+        "event"
+    ]
 
 
 def test_a_consistent_query_has_what_was_stored_just_now_and_another_has_it_later() -> None:
@@ -96,10 +98,10 @@ def archived_meanwhile(fixture: Fixture) -> None:
     """The first day was archived and its table deleted, which reads of the catalog that are not consistent do not see yet."""
     catalog = fixture.catalog
     catalog.stale = dict(catalog.items)
-    ((key, entry),) = [(key, one) for key, one in catalog.items.items() if one.period.start == START]
-    held = fixture.store.tables.pop(entry.table)
-    fixture.archive.keep(entry.table, entry.layout, [read_event(entry.layout, item) for item in held.values()])
-    facts = ArchiveFacts(entry.table, len(held), 0, NOW)
+    ((key, entry),) = [(key, entry) for key, entry in catalog.items.items() if entry.period.start == START]
+    items = fixture.store.tables.pop(entry.table)
+    fixture.archive.keep(entry.table, entry.layout, [read_event(entry.layout, item) for item in items.values()])
+    facts = ArchiveFacts(entry.table, len(items), 0, NOW)
     catalog.items[key] = replace(entry, state=State.DELETED, archive=facts)
 
 
@@ -116,7 +118,7 @@ def test_a_table_that_was_archived_while_it_was_read_is_read_from_its_archive() 
 
 def test_an_event_of_a_table_that_was_archived_just_now_is_found_by_its_ref() -> None:
     fixture = Fixture([Event("a", START, "1", {"n": 1})])
-    ((key, entry),) = [(key, one) for key, one in fixture.catalog.items.items() if one.period.start == START]
+    ((key, entry),) = [(key, item) for key, item in fixture.catalog.items.items() if item.period.start == START]
     ref = Ref("s", key[1], entry.layout.key_of(Event("a", START, "1", {}))).encode()
     archived_meanwhile(fixture)
     assert get_event(STREAM, ref, fixture.reader, {})["data"] == {"n": 1}
@@ -127,12 +129,12 @@ def test_the_catalog_is_read_as_consistently_as_the_query_wants(consistent: str)
     fixture = Fixture(many(10))
     fixture.catalog.reads.clear()
     assert run(fixture, **SPAN_OF_FIXTURE, consistent=consistent).count == 10
-    assert [one for _, _, one in fixture.catalog.reads] == [consistent == "true"]
+    assert [consistently for _, _, consistently in fixture.catalog.reads] == [consistent == "true"]
 
 
 def test_a_ref_of_another_stream_is_refused_and_names_its_own() -> None:
     fixture = Fixture(many(1))
-    (entry,) = [one for one in fixture.catalog.items.values() if one.period.start == START]
+    (entry,) = [item for item in fixture.catalog.items.values() if item.period.start == START]
     ref = Ref("other", entry.period, entry.layout.key_of(many(1)[0])).encode()
     with pytest.raises(ProblemError, match="this ref belongs to stream 'other'") as refused:
         get_event(STREAM, ref, fixture.reader, {})

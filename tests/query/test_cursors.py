@@ -103,23 +103,23 @@ def test_a_walk_gives_every_event_that_was_there_once_and_in_order(
 ) -> None:
     # So many that the walk has pages enough for periods to be archived meanwhile.
     limit = "25" if len(where) == 2 else "70"
-    given: dict[str, Any] = {**SPAN, **where, "order": order, "limit": limit}
-    found, sources, turn = [], set(), 0
+    parameters: dict[str, Any] = {**SPAN, **where, "order": order, "limit": limit}
+    events, sources, turn = [], set(), 0
     while True:
         policy, now = stage.config.streams["s"], stage.clock.now()
-        query = parse_query(policy, {name: [value] for name, value in given.items()}, now, stage.seal)
+        query = parse_query(policy, {name: [value] for name, value in parameters.items()}, now, stage.seal)
         answer: Any = run_query(query, policy, stage.reader(), now, lambda: 100.0)
         document = answer.document()
         assert document["gaps"] == []
-        found += document["events"]
-        sources |= {one["from"] for one in document["sources"]}
+        events += document["events"]
+        sources |= {source["from"] for source in document["sources"]}
         if answer.next is None:
             break
-        given, turn = {"cursor": answer.next, "limit": limit}, turn + 1
+        parameters, turn = {"cursor": answer.next, "limit": limit}, turn + 1
         moved(stage, turn)
-    times = [row["time"] for row in found]
+    times = [row["time"] for row in events]
     assert times == sorted(times, reverse=order == "desc")
-    ids = [row["id"] for row in found]
+    ids = [row["id"] for row in events]
     assert len(set(ids)) == len(ids)
     wanted = [name for name in WANTED if meets(name, where)]
     assert sorted(name for name in ids if name.startswith("e")) == wanted
@@ -128,33 +128,33 @@ def test_a_walk_gives_every_event_that_was_there_once_and_in_order(
 
 
 def test_a_ranking_goes_on_though_its_periods_are_archived(stage: Stage) -> None:
-    given: dict[str, Any] = {**SPAN, "limit": "150"}
-    found: list[Any] = []
+    parameters: dict[str, Any] = {**SPAN, "limit": "150"}
+    ranked: list[Any] = []
     for turn in range(100):
         policy, now = stage.config.streams["s"], stage.clock.now()
-        ranking = parse_ranking(policy, {name: [value] for name, value in given.items()}, now, stage.seal)
+        ranking = parse_ranking(policy, {name: [value] for name, value in parameters.items()}, now, stage.seal)
         top = find_top(ranking, policy, stage.reader(), now, lambda: 100.0)
         assert not top.tied
-        found += [(row["value"], row["id"]) for row in top.rows if row["id"].startswith("e")]
+        ranked += [(row["value"], row["id"]) for row in top.rows if row["id"].startswith("e")]
         if top.next is None:
             break
-        given = {"cursor": top.next, "limit": "150"}
+        parameters = {"cursor": top.next, "limit": "150"}
         moved(stage, turn)
-    assert [number for number, _ in found] == sorted((number for number, _ in found), reverse=True)
-    assert sorted(name for _, name in found) == WANTED
+    assert [number for number, _ in ranked] == sorted((number for number, _ in ranked), reverse=True)
+    assert sorted(name for _, name in ranked) == WANTED
 
 
 def test_an_aggregate_goes_on_at_the_step_where_it_ended(stage: Stage) -> None:
-    given: dict[str, Any] = {**SPAN, "step": "20m", "by": "kind", "limit": "9", "where.n:ge": "0"}
+    parameters: dict[str, Any] = {**SPAN, "step": "20m", "by": "kind", "limit": "9", "where.n:ge": "0"}
     counts: list[int] = []
     for turn in range(100):
         policy, now = stage.config.streams["s"], stage.clock.now()
-        asked = parse_aggregation(policy, {name: [value] for name, value in given.items()}, now, stage.seal)
-        answer = find_aggregate(asked, policy, stage.reader(), now, lambda: 100.0)
+        aggregation = parse_aggregation(policy, {name: [value] for name, value in parameters.items()}, now, stage.seal)
+        answer = find_aggregate(aggregation, policy, stage.reader(), now, lambda: 100.0)
         counts += [row["count"] for row in answer.rows]
         if answer.next is None:
             break
-        given = {"cursor": answer.next, "limit": "9"}
+        parameters = {"cursor": answer.next, "limit": "9"}
         stage.clock.sleep(1200)
         settle(stage)
         assert turn < 50
@@ -201,18 +201,20 @@ def test_several_series_are_walked_in_one_order_on_the_strict_service(order: str
     stage.clock.time = START + timedelta(hours=7)
     settle(stage)
     span = {"from": [to_text(START)], "to": [to_text(START + timedelta(hours=5))]}
-    given = span | {"series": ["c", "b#", "a"], "order": [order], "limit": ["4"]}
-    found: list[tuple[str, str]] = []
+    query_string = span | {"series": ["c", "b#", "a"], "order": [order], "limit": ["4"]}
+    names: list[tuple[str, str]] = []
     sources: set[str] = set()
     for _ in range(30):
         policy, now = stage.config.streams["s"], stage.clock.now()
-        answer: Any = run_query(parse_query(policy, given, now, stage.seal), policy, stage.reader(), now, lambda: 100.0)
+        answer: Any = run_query(
+            parse_query(policy, query_string, now, stage.seal), policy, stage.reader(), now, lambda: 100.0
+        )
         document = answer.document()
-        found += [(row["id"], row["series"]) for row in document["events"]]
-        sources |= {one["from"] for one in document["sources"]}
+        names += [(row["id"], row["series"]) for row in document["events"]]
+        sources |= {source["from"] for source in document["sources"]}
         if answer.next is None:
             break
-        given = {"cursor": [answer.next], "limit": ["4"]}
+        query_string = {"cursor": [answer.next], "limit": ["4"]}
     wanted = [(f"{hour}{number}", series) for hour in range(4) for number in range(3) for series in ("a", "b#", "c")]
-    assert found == (wanted if order == "asc" else wanted[::-1])
+    assert names == (wanted if order == "asc" else wanted[::-1])
     assert sources == {"table", "archive"}

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fakes import SEAL
-from tests.query.held import BY_TIME, DAYS, NOW, SERIAL, START, TIMELY, Held, stream
+from tests.query.stored_events import BY_TIME, DAYS, NOW, SERIAL, START, TIMELY, StoredEvents, stream
 from tidetable.archive import reading
 from tidetable.events import Event
 from tidetable.problems import ProblemError
@@ -23,7 +23,7 @@ from tidetable.times import from_text, to_text
 
 SERIES, STATES, STATUSES = ["a", "ab", "b", "c#"], ["CA", "NV", "NY"], ["new", "old", "odd,"]
 BARE = stream(BY_TIME, "").layout
-KEPT = [replace(one, versioned=True) for one in (TIMELY.layout, SERIAL.layout)]
+KEPT = [replace(layout, versioned=True) for layout in (TIMELY.layout, SERIAL.layout)]
 LAYOUTS = {
     "kept": (TIMELY, [KEPT[0], KEPT[1], KEPT[1], KEPT[0], TIMELY.layout]),
     "time": (TIMELY, [TIMELY.layout, SERIAL.layout, SERIAL.layout, TIMELY.layout, TIMELY.layout]),
@@ -39,7 +39,7 @@ def optional(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 def events(draw: st.DrawFn) -> list[Event]:
     """Events of distinct keys, their data partly missing."""
     count = draw(st.integers(0, 60))
-    found = {}
+    by_id = {}
     for number in range(count):
         data = {
             "mag": draw(optional(st.decimals(-3, 9, places=1))),
@@ -55,8 +55,8 @@ def events(draw: st.DrawFn) -> list[Event]:
             f"e{number}",
             {name: value for name, value in data.items() if value is not None},
         )
-        found[event.id] = event
-    return list(found.values())
+        by_id[event.id] = event
+    return list(by_id.values())
 
 
 # Conditions as the API has them, and in SQL; what is equal comes first, as an index may answer it.
@@ -80,7 +80,7 @@ KINDS = [("where.type", "order", "type = 'order'"), ("where.customer", "c2", "cu
 
 conditions = st.one_of(
     st.tuples(st.sampled_from(EQUAL), st.sampled_from(OTHERS)).map(list),
-    st.lists(st.sampled_from(EQUAL + OTHERS), max_size=2, unique_by=lambda one: one[0]),
+    st.lists(st.sampled_from(EQUAL + OTHERS), max_size=2, unique_by=lambda condition: condition[0]),
     st.just(KINDS),
 )
 # Names as the API has them, and in SQL.
@@ -121,17 +121,17 @@ def clauses(span: Any, *more: str) -> str:
     return " AND ".join([f"time >= '{to_text(start)}'", f"time < '{to_text(end)}'", *more])
 
 
-def asked(span: Any, some: Any, **more: str) -> dict[str, list[str]]:
+def make_parameters(span: Any, some: Any, **more: str) -> dict[str, list[str]]:
     start, end = span
-    given = {"from": to_text(start), "to": to_text(end), **{name: value for name, value, _ in some}, **more}
-    return {name: [value] for name, value in given.items()}
+    values = {"from": to_text(start), "to": to_text(end), **{name: value for name, value, _ in some}, **more}
+    return {name: [value] for name, value in values.items()}
 
 
-def walk(held: Held, parameters: dict[str, list[str]]) -> list[dict[str, Any]]:
+def walk(base: StoredEvents, parameters: dict[str, list[str]]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     while True:
-        query = parse_query(held.policy, parameters, NOW, SEAL)
-        answer = run_query(query, held.policy, held.reader, NOW, lambda: 100.0)
+        query = parse_query(base.policy, parameters, NOW, SEAL)
+        answer = run_query(query, base.policy, base.reader, NOW, lambda: 100.0)
         assert answer.count <= query.limit
         rows += answer.document()["events"]
         if answer.next is None:
@@ -152,7 +152,7 @@ def walk(held: Held, parameters: dict[str, list[str]]) -> list[dict[str, Any]]:
     st.sampled_from(["normal", "low"]),
 )
 def test_events_are_those_of_the_same_query_in_sql(
-    held: list[Event],
+    stored: list[Event],
     kind: str,
     span: Any,
     some: Any,
@@ -162,24 +162,24 @@ def test_events_are_those_of_the_same_query_in_sql(
     priority: str,
 ) -> None:
     policy, layouts = LAYOUTS[kind]
-    parameters = asked(span, some, order=order, limit=str(limit), priority=priority) | names[0]
-    base = Held(policy, held, layouts)
-    found = [row["id"] for row in walk(base, parameters)]
+    parameters = make_parameters(span, some, order=order, limit=str(limit), priority=priority) | names[0]
+    base = StoredEvents(policy, stored, layouts)
+    ids = [row["id"] for row in walk(base, parameters)]
     where = clauses(span, *(sql for *_, sql in some), names[1])
     sql = f"SELECT id FROM e WHERE {where} ORDER BY time {order}, series {order}, id {order}"
-    assert found == [id for (id,) in base.sql(sql)]
+    assert ids == [id for (id,) in base.sql(sql)]
 
 
 @settings(max_examples=60, deadline=None)
 @given(events(), ranges, st.sampled_from([*EQUAL[:3], None]), st.lists(st.sampled_from(OTHERS), max_size=1))
 def test_a_stream_by_series_is_read_as_a_whole_by_an_index_of_all_events(
-    held: list[Event], span: Any, equal: Any, others: Any
+    stored: list[Event], span: Any, equal: Any, others: Any
 ) -> None:
     some = [*([] if equal is None else [equal]), *others]
-    base = Held(SERIAL, held, [SERIAL.layout] * DAYS)
-    found = [row["id"] for row in walk(base, asked(span, some, limit="7"))]
+    base = StoredEvents(SERIAL, stored, [SERIAL.layout] * DAYS)
+    ids = [row["id"] for row in walk(base, make_parameters(span, some, limit="7"))]
     sql = f"SELECT id FROM e WHERE {clauses(span, *(sql for *_, sql in some))} ORDER BY time DESC, series DESC, id DESC"
-    assert found == [id for (id,) in base.sql(sql)]
+    assert ids == [id for (id,) in base.sql(sql)]
 
 
 @settings(max_examples=100, deadline=None)
@@ -192,21 +192,21 @@ def test_a_stream_by_series_is_read_as_a_whole_by_an_index_of_all_events(
     st.integers(1, 9),
 )
 def test_the_first_of_a_ranking_are_those_of_sql(
-    held: list[Event], span: Any, ranking: Any, some: Any, order: str, limit: int
+    stored: list[Event], span: Any, ranking: Any, some: Any, order: str, limit: int
 ) -> None:
     layouts = [TIMELY.layout, SERIAL.layout, BARE, KEPT[1], KEPT[0]]
-    base = Held(TIMELY, held, layouts)
+    base = StoredEvents(TIMELY, stored, layouts)
     index, value = ranking
-    parameters = asked(span, some, index=index, order=order, limit=str(limit))
+    parameters = make_parameters(span, some, index=index, order=order, limit=str(limit))
     if value is not None:
         parameters["value"] = [value]
-    found: list[Any] = []
+    ranked: list[Any] = []
     while True:
         top = find_top(parse_ranking(TIMELY, parameters, NOW, SEAL), TIMELY, base.reader, NOW, lambda: 100.0)
         assert not top.tied
         assert [row["rank"] for row in top.rows] == list(range(1, len(top.rows) + 1))
         assert all(row["value"] == row["data"]["mag"] for row in top.rows)
-        found += [(row["id"], row["value"]) for row in top.rows]
+        ranked += [(row["id"], row["value"]) for row in top.rows]
         if top.next is None:
             break
         assert len(top.rows) == limit
@@ -215,15 +215,15 @@ def test_the_first_of_a_ranking_are_those_of_sql(
     where = clauses(span, *(sql for *_, sql in some), *only, "mag IS NOT NULL")
     # Of one number the series and ids decide among events of one time.
     sql = f"SELECT id, mag FROM e WHERE {where} ORDER BY mag {order}, time {order}, series {order}, id {order}"
-    assert found == base.sql(sql)
+    assert ranked == base.sql(sql)
 
 
 def rows_of_a_step(detail: str, limit: int) -> int:
     """The limit that a refusal proposes."""
-    found = re.search(r"set limit=(\d+)", detail)
-    assert found, detail
-    assert int(found[1]) > limit
-    return int(found[1])
+    match = re.search(r"set limit=(\d+)", detail)
+    assert match, detail
+    assert int(match[1]) > limit
+    return int(match[1])
 
 
 STATS = "count,sum,min,max,avg,first,last"
@@ -241,7 +241,7 @@ STATS = "count,sum,min,max,avg,first,last"
     st.sampled_from(NAMES + WIDE),
 )
 def test_aggregates_are_those_of_sql(
-    held: list[Event],
+    stored: list[Event],
     kind: str,
     span: Any,
     some: Any,
@@ -251,9 +251,9 @@ def test_aggregates_are_those_of_sql(
     names: tuple[dict[str, list[str]], str],
 ) -> None:
     policy, layouts = LAYOUTS[kind]
-    base = Held(policy, held, layouts)
+    base = StoredEvents(policy, stored, layouts)
     more = {name: value for name, value in (("step", step), ("by", by)) if value is not None}
-    parameters = asked(span, some, stat=STATS, field="mag", limit=str(limit), **more) | names[0]
+    parameters = make_parameters(span, some, stat=STATS, field="mag", limit=str(limit), **more) | names[0]
     rows: list[dict[str, Any]] = []
     while True:
         query = parse_aggregation(policy, parameters, NOW, SEAL)
@@ -286,38 +286,40 @@ def test_aggregates_are_those_of_sql(
         start = span[0] if bucket_start is None else max(bucket_start, span[0])
         wanted[start, group] = [*exact, pytest.approx(average), first, last]
     fields = [] if by is None else by.split(",")
-    found = {
+    cells_by_group = {
         (from_text(row["start"]), tuple(row.get("group", {}).get(name) for name in fields)): [
             float(row[stat]) if stat == "avg" else row[stat] for stat in STATS.split(",")
         ]
         for row in rows
     }
-    assert found == wanted
+    assert cells_by_group == wanted
     starts = [row["start"] for row in rows]
     assert starts == sorted(starts)
 
 
 @settings(max_examples=60, deadline=None)
 @given(events(), ranges, st.sampled_from(["p50", "p95", "p99", "p0", "p100", "p12.5"]))
-def test_percentiles_lie_within_their_bound(held: list[Event], span: Any, stat: str) -> None:
-    base = Held(TIMELY, held, [TIMELY.layout] * DAYS)
-    query = parse_aggregation(TIMELY, asked(span, [], stat=stat, field="mag"), NOW, SEAL)
+def test_percentiles_lie_within_their_bound(stored: list[Event], span: Any, stat: str) -> None:
+    base = StoredEvents(TIMELY, stored, [TIMELY.layout] * DAYS)
+    query = parse_aggregation(TIMELY, make_parameters(span, [], stat=stat, field="mag"), NOW, SEAL)
     answer = find_aggregate(query, TIMELY, base.reader, NOW, lambda: 100.0)
-    values = sorted(Decimal(one) for (one,) in base.sql(f"SELECT mag FROM e WHERE {clauses(span)} AND mag IS NOT NULL"))
+    values = sorted(
+        Decimal(number) for (number,) in base.sql(f"SELECT mag FROM e WHERE {clauses(span)} AND mag IS NOT NULL")
+    )
     if not values:
         assert answer.rows == []
         return
     assert answer.about()["approximate"] == {stat: {"relative_error": 0.01}}
-    place = float(stat[1:]) / 100 * (len(values) - 1)
-    exact = [values[int(place)], values[min(int(place) + 1, len(values) - 1)]]
-    found = float(answer.rows[0][stat])
-    assert any(abs(found - float(one)) <= 0.01 * abs(float(one)) + 1e-9 for one in exact)
+    rank = float(stat[1:]) / 100 * (len(values) - 1)
+    exact = [values[int(rank)], values[min(int(rank) + 1, len(values) - 1)]]
+    estimate = float(answer.rows[0][stat])
+    assert any(abs(estimate - float(number)) <= 0.01 * abs(float(number)) + 1e-9 for number in exact)
 
 
 def test_events_of_several_series_that_share_time_and_id_are_told_apart_in_an_archive() -> None:
-    held = [Event(series, START + timedelta(minutes=minute), "same", {}) for series in "ab" for minute in range(3)]
-    base = Held(SERIAL, held, [SERIAL.layout] * DAYS)
+    stored = [Event(series, START + timedelta(minutes=minute), "same", {}) for series in "ab" for minute in range(3)]
+    base = StoredEvents(SERIAL, stored, [SERIAL.layout] * DAYS)
     for order in ("asc", "desc"):
         span = (START, START + timedelta(days=1))
-        found = [(row["time"], row["series"]) for row in walk(base, asked(span, [], order=order, limit="1"))]
-        assert found == sorted(((to_text(one.time), one.series) for one in held), reverse=order == "desc")
+        names = [(row["time"], row["series"]) for row in walk(base, make_parameters(span, [], order=order, limit="1"))]
+        assert names == sorted(((to_text(event.time), event.series) for event in stored), reverse=order == "desc")

@@ -75,8 +75,8 @@ def stage() -> Stage:
         some = events[start : start + 100]
         assert made.send("s", json.dumps(some).encode()).accepted == 100
         indexed: list[dict[str, Any]] = [
-            {**one, "data": {"text": "x" * 400, "n": start + n, "kind": f"k{(start + n) % 100}"} | rare(start + n)}
-            for n, one in enumerate(some)
+            {**event, "data": {"text": "x" * 400, "n": start + n, "kind": f"k{(start + n) % 100}"} | rare(start + n)}
+            for n, event in enumerate(some)
         ]
         assert made.send("d", json.dumps(indexed).encode()).accepted == 100
     made.clock.sleep(12 * 3600)
@@ -86,14 +86,16 @@ def stage() -> Stage:
 def both(stage: Stage, stream: str = "s", **parameters: str) -> tuple[dict[str, Any], list[Any]]:
     """The plan, and the answers page by page."""
     policy, now, pages = stage.config.streams[stream], stage.clock.now(), []
-    given = {name: [value] for name, value in parameters.items()}
-    plan = explain_query(parse_query(policy, given, now, stage.seal), policy, stage.reader(), stage.tables, now)
+    query_string = {name: [value] for name, value in parameters.items()}
+    plan = explain_query(parse_query(policy, query_string, now, stage.seal), policy, stage.reader(), stage.tables, now)
     while True:
-        pages.append(run_query(parse_query(policy, given, now, stage.seal), policy, stage.reader(), now, lambda: 100.0))
+        pages.append(
+            run_query(parse_query(policy, query_string, now, stage.seal), policy, stage.reader(), now, lambda: 100.0)
+        )
         following = pages[-1].next
         if following is None:
             return plan, pages
-        given = {"cursor": [following], "limit": given["limit"]}
+        query_string = {"cursor": [following], "limit": query_string["limit"]}
 
 
 HALF_DAY = {"from": to_text(MIDNIGHT - timedelta(hours=12)), "to": to_text(MIDNIGHT)}
@@ -111,15 +113,15 @@ def test_a_page_costs_about_what_was_estimated(stage: Stage, limit: str, span: d
 
 def test_what_is_filtered_after_reading_is_said_and_counted(stage: Stage) -> None:
     plan, pages = both(stage, **HALF_DAY, series="s1", limit="1000")
-    assert {tuple(one["filtered_by"]) for one in plan["stages"]} == {("series",)}
+    assert {tuple(scan["filtered_by"]) for scan in plan["stages"]} == {("series",)}
     units = plan["estimate"]["all_pages"]["read_units"]
     assert units / 1.6 <= sum(page.cost.units for page in pages) <= units * 1.6
 
 
 def test_the_plan_names_what_would_be_read_and_what_is_not_there(stage: Stage) -> None:
     plan, _ = both(stage, **{"from": to_text(MIDNIGHT - timedelta(days=4)), "to": to_text(MIDNIGHT)}, limit="10")
-    assert [one["source"] for one in plan["stages"]] == ["table"] * len(plan["stages"])
-    assert {one["ranges"] for one in plan["stages"]} == {8}
+    assert [scan["source"] for scan in plan["stages"]] == ["table"] * len(plan["stages"])
+    assert {scan["ranges"] for scan in plan["stages"]} == {8}
     assert plan["stages"][0]["period"] == "2026-03-15"
     assert [gap["reason"] for gap in plan["gaps"]] == ["no table"]
 
@@ -139,7 +141,7 @@ WHOLE = {"from": to_text(MIDNIGHT - timedelta(hours=40)), "to": to_text(MIDNIGHT
 @pytest.mark.parametrize("more", [{"fields": "n"}, {"fields": "n", "where.n:ge": "100"}])
 def test_an_index_is_estimated_by_its_own_size(stage: Stage, limit: str, more: dict[str, str]) -> None:
     plan, pages = both(stage, "d", **WHOLE, **more, limit=limit)
-    assert {(one["index"], one["fetches"]) for one in plan["stages"]} == {("everything", False)}
+    assert {(scan["index"], scan["fetches"]) for scan in plan["stages"]} == {("everything", False)}
     estimate = plan["estimate"]
     assert estimate["guessed_shares"] == 0
     units = sum(page.cost.units for page in pages)
@@ -155,7 +157,7 @@ def test_a_value_is_taken_for_all_that_its_index_holds_which_is_little_if_few_ev
 ) -> None:
     """One event of ten has the field, half of them each of its values: the estimate is twice what is read, not a fifth of it."""
     plan, pages = both(stage, "d", **WHOLE, limit="1000", **{"where.rare": "yes"})
-    assert {(one["index"], one["fetches"], one["ranges"]) for one in plan["stages"]} == {("by_rare", False, 2)}
+    assert {(scan["index"], scan["fetches"], scan["ranges"]) for scan in plan["stages"]} == {("by_rare", False, 2)}
     assert plan["estimate"]["guessed_shares"] == len(plan["stages"]) == 2
     (page,) = pages
     assert (page.count, plan["estimate"]["pages"]) == (52, 1)
@@ -165,7 +167,7 @@ def test_a_value_is_taken_for_all_that_its_index_holds_which_is_little_if_few_ev
 
 def test_fetching_what_an_index_does_not_hold_is_estimated_too(stage: Stage) -> None:
     plan, pages = both(stage, "d", **WHOLE, limit="10", **{"where.kind": "k7"})
-    assert {(one["index"], one["fetches"], one["ranges"]) for one in plan["stages"]} == {("by_kind", True, 2)}
+    assert {(scan["index"], scan["fetches"], scan["ranges"]) for scan in plan["stages"]} == {("by_kind", True, 2)}
     # Each suffix of each day is half a unit at the least, and so is each of the 10 events that are fetched from the table.
     assert pages[0].cost.units >= 2 * 0.5 + 10 * 0.5
     assert pages[0].cost.units / 1.6 <= plan["estimate"]["page"]["read_units"] <= pages[0].cost.units * 1.6
@@ -184,15 +186,15 @@ def test_all_pages_are_counted_as_pages(stage: Stage, limit: str, more: dict[str
 
 def test_an_id_is_estimated_by_its_own_suffix(stage: Stage) -> None:
     plan, pages = both(stage, **HALF_DAY, id="e3", limit="1000")
-    assert {one["ranges"] for one in plan["stages"]} == {1}
-    assert {tuple(one["filtered_by"]) for one in plan["stages"]} == {("id",)}
+    assert {scan["ranges"] for scan in plan["stages"]} == {1}
+    assert {tuple(scan["filtered_by"]) for scan in plan["stages"]} == {("id",)}
     assert plan["query"]["id"] == ["e3"]
     assert pages[0].cost.units / 1.6 <= plan["estimate"]["page"]["read_units"] <= pages[0].cost.units * 1.6
 
 
 def test_the_replica_takes_what_the_table_would(stage: Stage) -> None:
     plan, pages = both(stage, "d", **WHOLE, series="s1", limit="1000", priority="low")
-    assert {one["source"] for one in plan["stages"]} == {"replica"}
+    assert {scan["source"] for scan in plan["stages"]} == {"replica"}
     _, normal = both(stage, "d", **WHOLE, series="s1", limit="1000")
     assert [page.cost.units for page in pages] == [page.cost.units for page in normal]
     assert pages[0].document()["events"] == normal[0].document()["events"]
@@ -210,11 +212,11 @@ def test_what_a_filter_leaves_out_is_read_and_paid_for(stage: Stage) -> None:
 @pytest.mark.parametrize("limit", ["5", "50"])
 def test_the_first_of_a_ranking_cost_about_what_was_estimated(stage: Stage, limit: str) -> None:
     policy, now = stage.config.streams["d"], stage.clock.now()
-    given = {name: [value] for name, value in (WHOLE | {"limit": limit}).items()}
-    ranking = parse_ranking(policy, given, now, stage.seal)
+    query_string = {name: [value] for name, value in (WHOLE | {"limit": limit}).items()}
+    ranking = parse_ranking(policy, query_string, now, stage.seal)
     plan = explain_top(ranking, policy, stage.reader(), stage.tables, now)
     # The older day is cut by the range, and a ranking is in no order of time.
-    assert [(one["index"], one["ranges"], one["filtered_by"]) for one in plan["stages"]] == [
+    assert [(scan["index"], scan["ranges"], scan["filtered_by"]) for scan in plan["stages"]] == [
         ("best", 4, ["time"]),
         ("best", 4, []),
     ]
@@ -229,13 +231,13 @@ def test_the_first_of_a_ranking_cost_about_what_was_estimated(stage: Stage, limi
 
 def test_an_aggregate_is_estimated_as_a_whole(stage: Stage) -> None:
     policy, now = stage.config.streams["d"], stage.clock.now()
-    given = {name: [value] for name, value in WHOLE.items()} | {"field": ["n"], "stat": ["sum"]}
-    asked = parse_aggregation(policy, given, now, stage.seal)
-    plan = explain_aggregate(asked, policy, stage.reader(), stage.tables, now)
-    answer = find_aggregate(asked, policy, stage.reader(), now, lambda: 100.0)
+    query_string = {name: [value] for name, value in WHOLE.items()} | {"field": ["n"], "stat": ["sum"]}
+    aggregation = parse_aggregation(policy, query_string, now, stage.seal)
+    plan = explain_aggregate(aggregation, policy, stage.reader(), stage.tables, now)
+    answer = find_aggregate(aggregation, policy, stage.reader(), now, lambda: 100.0)
     assert plan["query"]["limit"] is None
     assert plan["estimate"]["page"] == plan["estimate"]["all_pages"]
-    assert {(one["index"], one["fetches"]) for one in plan["stages"]} == {("everything", False)}
+    assert {(scan["index"], scan["fetches"]) for scan in plan["stages"]} == {("everything", False)}
     units = plan["estimate"]["page"]["read_units"]
     assert units / 1.6 <= answer.cost.units <= units * 1.6
 
@@ -245,8 +247,8 @@ def test_what_an_index_has_not_told_of_itself_is_said(stage: Stage, monkeypatch:
     real = stage.tables.describe
 
     def young(name: str) -> Any:
-        found = real(name)
-        return None if found is None else replace(found, index_sizes={"best": (0, 0)})
+        table = real(name)
+        return None if table is None else replace(table, index_sizes={"best": (0, 0)})
 
     monkeypatch.setattr(stage.tables, "describe", young)
     policy, now = stage.config.streams["d"], stage.clock.now()

@@ -21,20 +21,22 @@ class Table:
         self.requests = 0
 
     def fetch(self, reads: Sequence[RangeRead]) -> list[Page]:
-        return [self._page(*one) for one in reads]
+        return [self._page(*read) for read in reads]
 
     def _page(self, keys: KeyRange, limit: int) -> Page:
         assert limit >= 1
         self.requests += 1
         after = keys.after
         rest = [
-            place
-            for place in self._partitions[int(keys.pk)]
-            if after is None or (place > after if self._ascending else place < after)
+            sort_key
+            for sort_key in self._partitions[int(keys.pk)]
+            if after is None or (sort_key > after if self._ascending else sort_key < after)
         ]
-        found = rest[: min(limit, self._cuts.pop() if self._cuts else limit)]
-        self.read += len(found)
-        return Page(Columns.of([{"pk": keys.pk, "sk": place} for place in found]), more=len(found) < len(rest))
+        sort_keys = rest[: min(limit, self._cuts.pop() if self._cuts else limit)]
+        self.read += len(sort_keys)
+        return Page(
+            Columns.of([{"pk": keys.pk, "sk": sort_key} for sort_key in sort_keys]), more=len(sort_keys) < len(rest)
+        )
 
 
 def ranges(count: int) -> list[KeyRange]:
@@ -52,15 +54,15 @@ def ranges(count: int) -> list[KeyRange]:
 def test_everything_comes_once_and_in_order(
     numbers: list[list[int]], ascending: bool, count: int, filtered: bool, cuts: list[int]
 ) -> None:
-    partitions = [[f"{number:02d}#{index}" for number in held] for index, held in enumerate(numbers)]
+    partitions = [[f"{number:02d}#{index}" for number in partition] for index, partition in enumerate(numbers)]
     table = Table(partitions, ascending=ascending, cuts=cuts)
     wanted = Wanted(count, filtered)
     reads = first_reads(ranges(len(partitions)), wanted.count)
-    found: list[Placed] = []
+    entries: list[Placed] = []
     for batch in merge_ranges(reads, table.fetch(reads), table.fetch, wanted, ascending=ascending):
-        found += batch.entries
-    everything = sorted((place for held in partitions for place in held), reverse=not ascending)
-    assert [sk for _, _, sk, _ in found] == everything
+        entries += batch.entries
+    everything = sorted((sort_key for partition in partitions for sort_key in partition), reverse=not ascending)
+    assert [sk for _, _, sk, _ in entries] == everything
 
 
 def test_a_page_of_a_hundred_over_sixteen_suffixes_reads_little_more_than_a_hundred() -> None:

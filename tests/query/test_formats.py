@@ -65,8 +65,8 @@ def test_no_cell_of_csv_is_a_formula_and_numbers_stay_numbers(text: str, escape:
     data = {name: text, "low": -5, "exact": Decimal("-1.50"), "list": [-1]}
     event = Event(name, from_text("2026-03-01T00:00:01.000000Z"), name, data)
     query = parse_query(STREAM, {"from": ["2026-03-01T00:00:00Z"], "to": ["2026-03-02T00:00:00Z"]}, NOW, SEAL)
-    found = run_query(query, STREAM, Fixture([event]).reader, NOW, lambda: 100.0)
-    (row,) = csv.DictReader(io.StringIO(render(found, Form("csv", escape=escape)).body, newline=""))
+    answer = run_query(query, STREAM, Fixture([event]).reader, NOW, lambda: 100.0)
+    (row,) = csv.DictReader(io.StringIO(render(answer, Form("csv", escape=escape)).body, newline=""))
     mark = "'" if escape and text in DANGEROUS else ""
     assert (row["series"], row["id"]) == (mark + name, mark + name)
     assert row[f"data.{name}"] == mark + text
@@ -74,7 +74,7 @@ def test_no_cell_of_csv_is_a_formula_and_numbers_stay_numbers(text: str, escape:
 
 
 @pytest.mark.parametrize(
-    ("asked", "accept", "kind"),
+    ("parameter", "accept", "kind"),
     [
         (None, "", "json"),
         (None, "*/*", "json"),
@@ -83,14 +83,14 @@ def test_no_cell_of_csv_is_a_formula_and_numbers_stay_numbers(text: str, escape:
         ("csv", "application/x-ndjson", "csv"),
     ],
 )
-def test_the_parameter_comes_before_the_header(asked: str | None, accept: str, kind: str) -> None:
-    assert form_of({} if asked is None else {"format": asked}, accept).kind == kind
+def test_the_parameter_comes_before_the_header(parameter: str | None, accept: str, kind: str) -> None:
+    assert form_of({} if parameter is None else {"format": parameter}, accept).kind == kind
 
 
-@pytest.mark.parametrize("given", [{"format": "xml"}, {"flat": "yes"}, {"escape": "no"}])
-def test_an_unknown_form_is_refused(given: dict[str, str]) -> None:
+@pytest.mark.parametrize("parameters", [{"format": "xml"}, {"flat": "yes"}, {"escape": "no"}])
+def test_an_unknown_form_is_refused(parameters: dict[str, str]) -> None:
     with pytest.raises(ProblemError, match="bad_parameter"):
-        form_of(given, "")
+        form_of(parameters, "")
 
 
 def test_flat_rows_have_their_fields_by_path_and_numbers_as_they_are() -> None:
@@ -119,12 +119,12 @@ def read_pages(fixture: Fixture, form: Form, **parameters: str) -> tuple[list[li
     """The ids on each page of a range in a form, and the items that each page read."""
     pages: list[list[str]] = []
     reads: list[int] = []
-    given = {"from": [to_text(START)], "to": [to_text(START + timedelta(days=1))], "order": ["asc"]}
-    given |= {name: [value] for name, value in parameters.items()}
+    query_string = {"from": [to_text(START)], "to": [to_text(START + timedelta(days=1))], "order": ["asc"]}
+    query_string |= {name: [value] for name, value in parameters.items()}
     while True:
         before = fixture.store.items_read
-        query = parse_query(STREAM, given, NOW, SEAL)
-        shown, _, body = render(run_query(query, STREAM, fixture.reader, NOW, lambda: 100.0), form)
+        query = parse_query(STREAM, query_string, NOW, SEAL)
+        answer, _, body = render(run_query(query, STREAM, fixture.reader, NOW, lambda: 100.0), form)
         assert len(body.encode()) + body.count('"') + body.count("\n") + body.count("\\") <= 20_000
         lines = (
             body.splitlines()
@@ -133,9 +133,9 @@ def read_pages(fixture: Fixture, form: Form, **parameters: str) -> tuple[list[li
         )
         pages.append([json.loads(line)["id"] for line in lines])
         reads.append(fixture.store.items_read - before)
-        if shown.next is None:
+        if answer.next is None:
             return pages, reads
-        given = {"cursor": [shown.next], "limit": [parameters["limit"]]}
+        query_string = {"cursor": [answer.next], "limit": [parameters["limit"]]}
 
 
 @pytest.mark.parametrize("kind", ["ndjson", "csv"])

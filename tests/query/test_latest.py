@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from aws.sketches import DDSketches
 from tests.fakes import SEAL, FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
 from tests.fakes.serial import Serial
-from tests.query.places import place
+from tests.query.positions import position_of
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, parse
 from tidetable.events import Event
@@ -47,7 +47,7 @@ events = st.builds(
 )
 
 
-def reader_of(held: list[Event], *, archived: int | None = None) -> Reader:
+def reader_of(events: list[Event], *, archived: int | None = None) -> Reader:
     """Four days, each with a layout of its own; one may be archived."""
     catalog = FakeCatalog()
     store = FakeStore(catalog)
@@ -57,7 +57,7 @@ def reader_of(held: list[Event], *, archived: int | None = None) -> Reader:
         facts = ArchiveFacts(table, 0, 0, NOW) if day == archived else None
         state = State.ARCHIVED if day == archived else State.OPEN
         catalog.add(Entry("s", period, table, layout, state, START, archive=facts))
-        items = [layout.item_of(event, at=1) for event in held if event.time in period]
+        items = [layout.item_of(event, at=1) for event in events if event.time in period]
         items = [first_version(item, {}) if layout.versioned else item for item in items]
         store.tables[table] = {Key(item["pk"], item["sk"]): item for item in items}
     return Reader(catalog, store, FakeArchive(), unpacker(store, FakeValues()), SEAL, DDSketches(), Serial)
@@ -65,25 +65,25 @@ def reader_of(held: list[Event], *, archived: int | None = None) -> Reader:
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(events, max_size=30))
-def test_the_latest_is_the_last_in_the_order_of_answers(held: list[Event]) -> None:
-    asked = ["c%", "a", "nobody", "b#"]
-    found = find_latest(STREAM, {"series": asked}, reader_of(held), NOW, lambda: 100.0).document()["latest"]
-    for name, one in zip(asked, found, strict=True):
-        mine = sorted((event for event in held if event.series == name), key=place)
-        assert one["series"] == name
-        assert (one["event"]["id"] if one["event"] else None) == (mine[-1].id if mine else None)
+def test_the_latest_is_the_last_in_the_order_of_answers(stored: list[Event]) -> None:
+    names = ["c%", "a", "nobody", "b#"]
+    latest = find_latest(STREAM, {"series": names}, reader_of(stored), NOW, lambda: 100.0).document()["latest"]
+    for name, row in zip(names, latest, strict=True):
+        mine = sorted((event for event in stored if event.series == name), key=position_of)
+        assert row["series"] == name
+        assert (row["event"]["id"] if row["event"] else None) == (mine[-1].id if mine else None)
 
 
 def test_the_search_ends_where_each_series_has_one_and_before_archives() -> None:
-    held = [
+    events = [
         Event("a", START + timedelta(days=3, hours=1), "new", {}),
         Event("b", START + timedelta(hours=1), "old", {}),
     ]
-    latest = find_latest(STREAM, {"series": ["a"]}, reader_of(held), NOW, lambda: 100.0)
+    latest = find_latest(STREAM, {"series": ["a"]}, reader_of(events), NOW, lambda: 100.0)
     assert (latest.searched, latest.cost.requests) == (START + timedelta(days=3), 3), (
         "one table, an item of each suffix"
     )
-    latest = find_latest(STREAM, {"series": ["b"]}, reader_of(held, archived=1), NOW, lambda: 100.0)
+    latest = find_latest(STREAM, {"series": ["b"]}, reader_of(events, archived=1), NOW, lambda: 100.0)
     assert latest.searched == START + timedelta(days=2)
     assert latest.document()["latest"] == [{"series": "b", "event": None}]
 
@@ -104,18 +104,18 @@ def test_a_refusal_says_what_to_change(stream: str, parameters: dict[str, list[s
     assert refused.value.problem.code == code
 
 
-def one_table(layout: Layout, day: float, *held: Event) -> tuple[Entry, list[Event]]:
+def one_table(layout: Layout, day: float, *events: Event) -> tuple[Entry, list[Event]]:
     """An entry of the day that begins so many days after the first, with these events."""
     period = containing(START + timedelta(days=day), Kind.DAY)
-    return Entry("s", period, f"tidetable-t.s.{period.label}", layout, State.OPEN, START), list(held)
+    return Entry("s", period, f"tidetable-t.s.{period.label}", layout, State.OPEN, START), list(events)
 
 
 def reader_of_tables(*tables: tuple[Entry, list[Event]]) -> Reader:
     catalog = FakeCatalog()
     store = FakeStore(catalog)
-    for entry, held in tables:
+    for entry, events in tables:
         catalog.add(entry)
-        items = [entry.layout.item_of(event, at=1) for event in held]
+        items = [entry.layout.item_of(event, at=1) for event in events]
         store.tables[entry.table] = {Key(item["pk"], item["sk"]): item for item in items}
     return Reader(catalog, store, FakeArchive(), unpacker(store, FakeValues()), SEAL, DDSketches(), Serial)
 
@@ -125,15 +125,15 @@ def test_an_event_of_a_sender_whose_clock_is_ahead_is_the_latest_in_the_period_t
     ahead = Event("a", START + timedelta(days=1, minutes=3), "ahead", {})
     reader = reader_of_tables(one_table(LAYOUTS[1], 0, Event("a", START, "old", {})), one_table(LAYOUTS[1], 1, ahead))
     now = START + timedelta(days=1) - timedelta(minutes=1)
-    found = find_latest(STREAM, {"series": ["a"]}, reader, now, lambda: 100.0).document()["latest"]
-    assert found[0]["event"]["id"] == "ahead"
+    latest = find_latest(STREAM, {"series": ["a"]}, reader, now, lambda: 100.0).document()["latest"]
+    assert latest[0]["event"]["id"] == "ahead"
 
 
 def test_the_search_ends_when_the_time_is_up_and_says_how_far_it_came() -> None:
     """Three seconds are kept for the answer."""
-    held = [Event("a", START + timedelta(hours=1), "old", {})]
+    events = [Event("a", START + timedelta(hours=1), "old", {})]
     time = iter([100.0, 3.0, 2.9])
-    latest = find_latest(STREAM, {"series": ["a"]}, reader_of(held), NOW, lambda: next(time))
+    latest = find_latest(STREAM, {"series": ["a"]}, reader_of(events), NOW, lambda: next(time))
     assert latest.document() == {
         "latest": [{"series": "a", "event": None}],
         "searched_back_to": "2026-03-03T00:00:00.000000Z",
@@ -152,7 +152,7 @@ def test_tables_that_are_kept_beyond_retention_are_searched_after_the_others() -
     assert list(latest.found) == ["b"]
     assert len(catalog.reads) == 1
     latest = find_latest(STREAM, {"series": ["a", "b"]}, reader, now, lambda: 100.0)
-    assert [one["event"]["id"] for one in latest.document()["latest"]] == ["old", "new"]
+    assert [row["event"]["id"] for row in latest.document()["latest"]] == ["old", "new"]
     assert latest.document()["searched_back_to"] == "2026-03-01T00:00:00.000000Z"
     assert latest.cost.requests == 4, "of two series in the newest table, of one in the others"
 

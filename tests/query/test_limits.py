@@ -13,7 +13,7 @@ import pytest
 
 from tests.api.gateway import Gateway, gateway
 from tests.fakes import SEAL
-from tests.query.held import DAYS, NOW, START, TIMELY, Held
+from tests.query.stored_events import DAYS, NOW, START, TIMELY, StoredEvents
 from tidetable.events import Event
 from tidetable.problems import ProblemError
 from tidetable.query import Form, parse_query, render, run_query
@@ -31,10 +31,10 @@ def app() -> Iterator[Gateway]:
 
 def get(app: Gateway, path: str, **parameters: Any) -> tuple[int, Any]:
     """Status and body of an answer; a parameter may have several values."""
-    got: dict[str, Any] = {}
+    head: dict[str, Any] = {}
 
     def start(status: str, headers: Any) -> None:
-        got.update(status=int(status.split()[0]), headers=headers)
+        head.update(status=int(status.split()[0]), headers=headers)
 
     environ = {
         "PATH_INFO": path,
@@ -43,7 +43,7 @@ def get(app: Gateway, path: str, **parameters: Any) -> tuple[int, Any]:
         "wsgi.input": io.BytesIO(),
     }
     body = b"".join(app(environ, start)).decode()
-    return got["status"], json.loads(body)
+    return head["status"], json.loads(body)
 
 
 @pytest.mark.parametrize("path", ["events", "top", "aggregate"])
@@ -90,7 +90,9 @@ def test_conditions_and_fields_are_bounded_so_that_a_cursor_can_be_sent() -> Non
     with pytest.raises(ProblemError, match="together"):
         parse_aggregation(TIMELY, {"by": ["x" * 1025]}, NOW, SEAL)
     most = {f"where.{n:0150d}": "x" for n in range(10)} | {"fields": ",".join(f"{n:029d}" for n in range(34))}
-    base = Held(TIMELY, [Event("s" * 480, START, "i" * 480, {}), Event("s", START, "", {})], [TIMELY.layout] * DAYS)
+    base = StoredEvents(
+        TIMELY, [Event("s" * 480, START, "i" * 480, {}), Event("s", START, "", {})], [TIMELY.layout] * DAYS
+    )
     query = parse_query(TIMELY, SPAN | {name: [value] for name, value in most.items()} | {"limit": ["1"]}, NOW, SEAL)
     assert len(SEAL.seal(query.cursor(Position(START, "s" * 480, "i" * 480)))) < 8_000
     assert run_query(query, TIMELY, base.reader, NOW, lambda: 100.0).count == 0
@@ -98,20 +100,20 @@ def test_conditions_and_fields_are_bounded_so_that_a_cursor_can_be_sent() -> Non
 
 def test_percentiles_keep_their_bound_over_many_decades() -> None:
     numbers = [Decimal(1)] * 30 + [Decimal("1E+20")] * 30 + [Decimal("-1E-20")] * 30
-    base = Held(
+    base = StoredEvents(
         TIMELY,
         [Event("a", START + timedelta(seconds=n), f"{n}", {"mag": number}) for n, number in enumerate(numbers)],
         [TIMELY.layout] * DAYS,
     )
-    asked = parse_aggregation(TIMELY, SPAN | {"stat": ["p0,p10,p50,p90,p100"], "field": ["mag"]}, NOW, SEAL)
-    (row,) = find_aggregate(asked, TIMELY, base.reader, NOW, lambda: 100.0).rows
+    aggregation = parse_aggregation(TIMELY, SPAN | {"stat": ["p0,p10,p50,p90,p100"], "field": ["mag"]}, NOW, SEAL)
+    (row,) = find_aggregate(aggregation, TIMELY, base.reader, NOW, lambda: 100.0).rows
     assert (row["p0"], row["p100"]) == (Decimal("-1E-20"), Decimal("1E+20"))
     assert [float(row[name]) for name in ("p10", "p50", "p90")] == pytest.approx([-1e-20, 1.0, 1e20], rel=0.01)
 
 
 def test_paths_of_names_with_dots_are_told_apart_in_flat_rows() -> None:
     data = {"a.b": 1, "a": {"b": 2, '"': 3}, '"a': {"b": 4}}
-    base = Held(TIMELY, [Event("s", START, "1", data)], [TIMELY.layout] * DAYS)
+    base = StoredEvents(TIMELY, [Event("s", START, "1", data)], [TIMELY.layout] * DAYS)
     answer = run_query(parse_query(TIMELY, SPAN, NOW, SEAL), TIMELY, base.reader, NOW, lambda: 100.0)
     _, _, body = render(answer, Form("json", flat=True))
     (row,) = json.loads(body)["events"]
@@ -139,7 +141,7 @@ def test_paths_of_names_with_dots_are_told_apart_in_flat_rows() -> None:
 def test_fields_are_shown_by_their_paths(fields: str, wanted: dict[str, Any], day: int) -> None:
     """From the archive and from a table."""
     data = {"a": {"b": {"c": 1, "d": 2}, "e": 3}, "x.y": 4, "f": 5}
-    base = Held(TIMELY, [Event("s", START + timedelta(days=day), "1", data)], [TIMELY.layout] * DAYS)
+    base = StoredEvents(TIMELY, [Event("s", START + timedelta(days=day), "1", data)], [TIMELY.layout] * DAYS)
     query = parse_query(TIMELY, SPAN | {"fields": [fields]}, NOW, SEAL)
     (row,) = run_query(query, TIMELY, base.reader, NOW, lambda: 100.0).document()["events"]
     assert row["data"] == wanted

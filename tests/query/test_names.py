@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fakes import SEAL
-from tests.query.held import BY_SERIES, DAYS, NOW, SERIAL, START, TIMELY, Held, stream
-from tests.query.places import place
+from tests.query.positions import position_of
+from tests.query.stored_events import BY_SERIES, DAYS, NOW, SERIAL, START, TIMELY, StoredEvents, stream
 from tidetable.archive.wire import decode_request, encode_request
 from tidetable.conditions import Names
 from tidetable.events import Event
@@ -39,22 +39,22 @@ crowded = st.lists(
         data=st.just({}),
     ),
     max_size=60,
-    unique_by=place,
+    unique_by=position_of,
 )
 
 
-def walk(base: Held, parameters: dict[str, list[str]], limit: int = 100) -> list[Event]:
-    found: list[Event] = []
-    given = {**SPAN, **parameters, "limit": [str(limit)]}
+def walk(base: StoredEvents, parameters: dict[str, list[str]], limit: int = 100) -> list[Event]:
+    events: list[Event] = []
+    query_string = {**SPAN, **parameters, "limit": [str(limit)]}
     for _ in range(200):
-        query = parse_query(base.policy, given, NOW, SEAL)
+        query = parse_query(base.policy, query_string, NOW, SEAL)
         answer = run_query(query, base.policy, base.reader, NOW, lambda: 100.0)
         assert answer.count <= limit
         rows = answer.document()["events"]
-        found += [next(event for event in base.events if answers(row, event)) for row in rows]
+        events += [next(event for event in base.events if answers(row, event)) for row in rows]
         if answer.next is None:
-            return found
-        given = {"cursor": [answer.next], "limit": [str(limit)]}
+            return events
+        query_string = {"cursor": [answer.next], "limit": [str(limit)]}
     raise AssertionError("the walk does not end")
 
 
@@ -71,10 +71,10 @@ def answers(row: dict[str, Any], event: Event) -> bool:
     st.sampled_from([BARE.layout, BY_HASH_OF_SERIES, KEPT, TIMELY.layout]),
 )
 def test_several_series_come_in_one_order_and_a_cursor_goes_on_within_a_moment(
-    held: list[Event], series: list[str], order: str, limit: int, layout: Layout
+    events: list[Event], series: list[str], order: str, limit: int, layout: Layout
 ) -> None:
-    base = Held(BARE, held, [BARE.layout, layout, TIMELY.layout, layout, layout])
-    wanted = sorted((event for event in held if event.series in series), key=place, reverse=order == "desc")
+    base = StoredEvents(BARE, events, [BARE.layout, layout, TIMELY.layout, layout, layout])
+    wanted = sorted((event for event in events if event.series in series), key=position_of, reverse=order == "desc")
     assert walk(base, {"series": series, "order": [order]}, limit) == wanted
 
 
@@ -99,13 +99,13 @@ def scattered(count: int = 200) -> list[Event]:
 def test_ids_and_prefixes_are_conditions_like_others(
     policy: Any, parameters: dict[str, list[str]], wanted: list[str]
 ) -> None:
-    base = Held(policy, scattered(), [policy.layout] * DAYS)
+    base = StoredEvents(policy, scattered(), [policy.layout] * DAYS)
     assert [event.id for event in walk(base, parameters, 2)] == wanted
 
 
 def test_an_id_is_looked_for_in_its_own_suffix_alone() -> None:
     """Of four suffixes of each bucket three are not read."""
-    base = Held(TIMELY, scattered(), [TIMELY.layout] * DAYS)
+    base = StoredEvents(TIMELY, scattered(), [TIMELY.layout] * DAYS)
     span = {"from": [to_text(START + timedelta(days=1))], "to": [to_text(START + timedelta(days=1, hours=6))]}
     query = parse_query(TIMELY, span | {"id": ["x7"]}, NOW, SEAL)
     one = run_query(query, TIMELY, base.reader, NOW, lambda: 100.0)
@@ -118,7 +118,7 @@ def test_an_id_is_looked_for_in_its_own_suffix_alone() -> None:
 
 
 def test_an_aggregate_of_several_series() -> None:
-    base = Held(BARE, scattered(), [BARE.layout] * DAYS)
+    base = StoredEvents(BARE, scattered(), [BARE.layout] * DAYS)
     query = parse_aggregation(BARE, SPAN | {"series": ["a", "ü%"], "by": ["series"]}, NOW, SEAL)
     rows = find_aggregate(query, BARE, base.reader, NOW, lambda: 100.0).rows
     assert [(row["group"]["series"], row["count"]) for row in rows] == [("a", 40), ("ü%", 40)]
@@ -126,13 +126,13 @@ def test_an_aggregate_of_several_series() -> None:
 
 def test_a_hundred_series_are_one_query() -> None:
     events = [Event(f"s{n:03d}", START + timedelta(days=1, seconds=n), "1", {}) for n in range(150)]
-    base = Held(BARE, events, [BARE.layout] * DAYS)
+    base = StoredEvents(BARE, events, [BARE.layout] * DAYS)
     names = [f"s{n:03d}" for n in range(100)]
     assert [event.series for event in walk(base, {"series": names, "order": ["asc"]}, 30)] == names
 
 
 def test_a_cursor_takes_the_same_names_in_any_order_and_no_others() -> None:
-    base = Held(BARE, scattered(), [BARE.layout] * DAYS)
+    base = StoredEvents(BARE, scattered(), [BARE.layout] * DAYS)
     query = parse_query(BARE, SPAN | {"series": ["b#1", "a"], "limit": ["3"]}, NOW, SEAL)
     following = run_query(query, BARE, base.reader, NOW, lambda: 100.0).next
     assert following

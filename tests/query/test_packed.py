@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fakes import SEAL
-from tests.worlds.packed import NOW, START, STREAMS, PackedDays, Request, shown
+from tests.worlds.packed import NOW, START, STREAMS, PackedDays, Request, show_event
 from tidetable.events import Event
 from tidetable.periods import Kind, containing
 from tidetable.query import parse_query, run_query
@@ -71,21 +71,21 @@ def histories(draw: st.DrawFn) -> list[Request]:
     return written + draw(st.permutations(delayed))
 
 
-def walked(held: PackedDays, limit: int, *, seconds: Any = 100.0, **parameters: Any) -> list[dict[str, Any]]:
+def walk(base: PackedDays, limit: int, *, seconds: Any = 100.0, **parameters: Any) -> list[dict[str, Any]]:
     """Every event of a query, page by page, each of which has so many seconds."""
-    found: list[dict[str, Any]] = []
-    policy, asked = STREAMS[held.by], dict(parameters)
+    events: list[dict[str, Any]] = []
+    policy, query_string = STREAMS[base.by], dict(parameters)
     for _ in range(2_000):
-        query = parse_query(policy, {**asked, "limit": [str(limit)]}, NOW, SEAL)
-        answer = run_query(query, policy, held.days.reader, NOW, lambda: seconds)
+        query = parse_query(policy, {**query_string, "limit": [str(limit)]}, NOW, SEAL)
+        answer = run_query(query, policy, base.days.reader, NOW, lambda: seconds)
         rows = answer.document()["events"]
         assert not answer.gaps
         assert len(rows) <= limit
-        found += rows
+        events += rows
         if answer.next is None:
-            return found
+            return events
         assert rows or not seconds, "a page that is not the last holds something"
-        asked = {"cursor": [answer.next]}
+        query_string = {"cursor": [answer.next]}
     raise AssertionError("the walk has no end")
 
 
@@ -100,10 +100,10 @@ def test_a_range_is_read_up_to_span_beyond_its_end(by: str, order: str) -> None:
     times = (0, 30, 3599.999999)
     events = [Event("a", START + timedelta(seconds=time), str(time), {"v": 1}) for time in times]
     again = Event("a", events[1].time, events[1].id, {"v": 2})
-    held = PackedDays(by, [Request([events[0], events[1]], 1), Request([again, events[2]], 2)])
-    asked = {"from": [START.isoformat()], "to": [(START + timedelta(seconds=31)).isoformat()], "order": [order]}
-    rows = without_refs(walked(held, 1, series=["a"], **asked))
-    expected = [shown(events[0]), shown(again)]
+    base = PackedDays(by, [Request([events[0], events[1]], 1), Request([again, events[2]], 2)])
+    query_string = {"from": [START.isoformat()], "to": [(START + timedelta(seconds=31)).isoformat()], "order": [order]}
+    rows = without_refs(walk(base, 1, series=["a"], **query_string))
+    expected = [show_event(events[0]), show_event(again)]
     assert rows == (expected if order == "asc" else expected[::-1])
 
 
@@ -130,56 +130,56 @@ def test_every_page_of_every_query_is_what_was_sent(
     prefix: str,
     fields: bool,
 ) -> None:
-    held = PackedDays(by, requests)
+    base = PackedDays(by, requests)
     series = series or (_SERIES if by == "series" else [])
     start, end = START + timedelta(seconds=min(times)), START + timedelta(seconds=max(times) + 0.000001)
-    asked = {"from": [start.isoformat()], "to": [end.isoformat()], "order": [order]}
-    asked |= {"series": series} if series else {}
-    asked |= {"where.v": [str(v)]} if v is not None else {}
-    asked |= {"id:prefix": [prefix]} if prefix else {}
-    asked |= {"fields": ["v"]} if fields else {}
+    query_string = {"from": [start.isoformat()], "to": [end.isoformat()], "order": [order]}
+    query_string |= {"series": series} if series else {}
+    query_string |= {"where.v": [str(v)]} if v is not None else {}
+    query_string |= {"id:prefix": [prefix]} if prefix else {}
+    query_string |= {"fields": ["v"]} if fields else {}
     expected = [
-        shown(event)
-        for event in held.counting()
+        show_event(event)
+        for event in base.counting()
         if start <= event.time < end
         and event.series in (series or _SERIES)
         and v in (None, event.data["v"])
         and event.id.startswith(prefix)
     ]
-    rows = walked(held, limit, **asked)
+    rows = walk(base, limit, **query_string)
     assert without_refs(rows) == (expected if order == "asc" else expected[::-1])
     # What is read in many pages is what is read in one.
-    assert walked(held, 10_000, **asked) == rows
+    assert walk(base, 10_000, **query_string) == rows
     # So are pages that end because the time is up.
-    assert walked(held, limit, seconds=0.0, **asked) == rows
+    assert walk(base, limit, seconds=0.0, **query_string) == rows
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.sampled_from(["time", "series"]), histories())
 def test_every_ref_and_every_other_route_say_the_same(by: str, requests: list[Request]) -> None:
-    held = PackedDays(by, requests)
-    policy, reader, counting = STREAMS[by], held.days.reader, held.counting()
-    asked = {"from": [START.isoformat()], "to": [NOW.isoformat()], "series": _SERIES}
-    for row in walked(held, 100, **asked):
+    base = PackedDays(by, requests)
+    policy, reader, counting = STREAMS[by], base.days.reader, base.counting()
+    query_string = {"from": [START.isoformat()], "to": [NOW.isoformat()], "series": _SERIES}
+    for row in walk(base, 100, **query_string):
         assert get_event(policy, row["ref"], reader) == row
         assert without_refs([get_event(policy, row["ref"], reader, {"consistent": ["true"]})]) == without_refs([row])
     aggregation = parse_aggregation(
-        policy, asked | {"stat": ["count,sum"], "field": ["v"], "by": ["series"], "step": ["1d"]}, NOW, SEAL
+        policy, query_string | {"stat": ["count,sum"], "field": ["v"], "by": ["series"], "step": ["1d"]}, NOW, SEAL
     )
     rows = find_aggregate(aggregation, policy, reader, NOW, lambda: 100.0).rows
-    found = {(row["start"][:10], row["group"]["series"]): (row["count"], row["sum"]) for row in rows}
+    totals = {(row["start"][:10], row["group"]["series"]): (row["count"], row["sum"]) for row in rows}
     counts = Counter((f"{event.time:%Y-%m-%d}", event.series) for event in counting)
     sums: Counter[tuple[str, str]] = Counter()
     for event in counting:
         sums[f"{event.time:%Y-%m-%d}", event.series] += event.data["v"]
-    assert found == {group: (count, sums[group]) for group, count in counts.items()}
+    assert totals == {group: (count, sums[group]) for group, count in counts.items()}
     if by == "series":
         # latest searches tables alone, and the newest day is archived: it is asked as if there were none.
         edge = START + timedelta(days=3)
-        del held.days.catalog.items["s", containing(edge, Kind.DAY)]
+        del base.days.catalog.items["s", containing(edge, Kind.DAY)]
         latest = find_latest(policy, {"series": _SERIES}, reader, NOW, lambda: 100.0).document()["latest"]
-        newest = {event.series: shown(event) for event in counting if event.time < edge}
-        answered = {one["series"]: one["event"] for one in latest}
-        assert {name: one and without_refs([one])[0] for name, one in answered.items()} == {
+        newest = {event.series: show_event(event) for event in counting if event.time < edge}
+        answered = {row["series"]: row["event"] for row in latest}
+        assert {name: event and without_refs([event])[0] for name, event in answered.items()} == {
             name: newest.get(name) for name in _SERIES
         }

@@ -52,7 +52,7 @@ def started(key: str) -> Stage:
 
 
 def entry(stage: Stage) -> Entry:
-    return next(one for one in stage.catalog.entries("s", consistent=True) if one.period.label == LABEL)
+    return next(entry for entry in stage.catalog.entries("s", consistent=True) if entry.period.label == LABEL)
 
 
 def event(second: float, series: str, id: str, **data: Any) -> dict[str, Any]:
@@ -67,16 +67,22 @@ def send(stage: Stage, *events: dict[str, Any]) -> list[Any]:
     return list(outcome.refs)
 
 
-def answered(stage: Stage, limit: int = 100, **asked: Any) -> Any:
+def run_on(stage: Stage, limit: int = 100, **parameters: Any) -> Any:
     policy, now = stage.config.streams["s"], stage.clock.now()
-    given: dict[str, Any] = {"from": NOON - timedelta(hours=1), "to": NOON + timedelta(hours=6), "limit": limit} | asked
-    texts = {name: value if isinstance(value, list) else [str(value)] for name, value in given.items()}
-    texts |= {name: [to_text(given[name])] for name in ("from", "to")}
+    values: dict[str, Any] = {
+        "from": NOON - timedelta(hours=1),
+        "to": NOON + timedelta(hours=6),
+        "limit": limit,
+    } | parameters
+    texts = {name: value if isinstance(value, list) else [str(value)] for name, value in values.items()}
+    texts |= {name: [to_text(values[name])] for name in ("from", "to")}
     return run_query(parse_query(policy, texts, now, stage.seal), policy, stage.reader(), now, lambda: 100.0)
 
 
-def shown(stage: Stage, ref: str, **asked: str) -> dict[str, Any]:
-    return get_event(stage.config.streams["s"], ref, stage.reader(), {name: [value] for name, value in asked.items()})
+def get_ref(stage: Stage, ref: str, **parameters: str) -> dict[str, Any]:
+    return get_event(
+        stage.config.streams["s"], ref, stage.reader(), {name: [value] for name, value in parameters.items()}
+    )
 
 
 def counted(target: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
@@ -97,7 +103,7 @@ def damage(stage: Stage, newest: float) -> None:
     time = to_text(NOON + timedelta(seconds=newest))
     table = entry(stage).table
     items = stage.dynamo.account.engine.call("Scan", {"TableName": table, "ConsistentRead": True})["Items"]
-    (item,) = [one for one in items if "pack" in one and one["sk"]["S"].startswith(time)]
+    (item,) = [item for item in items if "pack" in item and item["sk"]["S"].startswith(time)]
     broken = {
         "pk": item["pk"]["S"],
         "sk": item["sk"]["S"],
@@ -128,13 +134,13 @@ def test_a_ref_is_answered_by_one_get_item_and_consistent_by_the_copy_that_count
     (new,) = send(stage, event(1, "a", "1", n=10))
     queries = counted(stage.store, "query_many", monkeypatch)
     gets = counted(stage.store, "get", monkeypatch)
-    assert shown(stage, other) == event(2, "a", "2", n=2) | {"ref": other}
+    assert get_ref(stage, other) == event(2, "a", "2", n=2) | {"ref": other}
     assert (len(gets), len(queries)) == (1, 0)
     # The ref of a pack says that pack's copy: packs never change.
-    assert shown(stage, old)["data"] == {"n": 1}
-    assert shown(stage, new)["data"] == {"n": 10}
-    assert shown(stage, old, consistent="true") == event(1, "a", "1", n=10) | {"ref": new}
-    assert shown(stage, other, fields="x")["data"] == {}
+    assert get_ref(stage, old)["data"] == {"n": 1}
+    assert get_ref(stage, new)["data"] == {"n": 10}
+    assert get_ref(stage, old, consistent="true") == event(1, "a", "1", n=10) | {"ref": new}
+    assert get_ref(stage, other, fields="x")["data"] == {}
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -143,14 +149,14 @@ def test_refs_outlive_the_archive_and_the_restored_table(key: str) -> None:
     events = [event(second, "a#", f"{second}%", n=second) for second in (1, 2, 50, 100)]
     refs = [*send(stage, *events[:2]), *send(stage, *events[2:])]
     archived(stage)
-    assert [{**shown(stage, ref), "ref": ""} for ref in refs] == [{**one, "ref": ""} for one in events]
+    assert [{**get_ref(stage, ref), "ref": ""} for ref in refs] == [{**event, "ref": ""} for event in events]
     assert stage.restore("s", LABEL).next is None
     stage.settle()
     # Their packs are gone, as a restore writes packs of its own.
-    assert [{**shown(stage, ref), "ref": ""} for ref in refs] == [{**one, "ref": ""} for one in events]
-    rows = answered(stage, series="a#", order="asc").document()["events"]
-    assert [shown(stage, row["ref"]) for row in rows] == rows
-    assert [{**row, "ref": ""} for row in rows] == [{**one, "ref": ""} for one in events]
+    assert [{**get_ref(stage, ref), "ref": ""} for ref in refs] == [{**event, "ref": ""} for event in events]
+    rows = run_on(stage, series="a#", order="asc").document()["events"]
+    assert [get_ref(stage, row["ref"]) for row in rows] == rows
+    assert [{**row, "ref": ""} for row in rows] == [{**event, "ref": ""} for event in events]
 
 
 def test_a_ref_of_no_event_is_not_found_and_of_no_pack_refused() -> None:
@@ -158,14 +164,14 @@ def test_a_ref_of_no_event_is_not_found_and_of_no_pack_refused() -> None:
 
     stage = started(KEYS["time"])
     (ref,) = send(stage, event(1, "a", "1", n=1))
-    found = Ref.decode(ref)
+    decoded = Ref.decode(ref)
     for key, status in (
-        (Key(found.key.pk, f"{to_text(NOON)}#a#other"), 404),
-        (Key(found.key.pk, "nothing"), 404),
-        (Key(found.key.pk.replace("#", "#-", 3), found.key.sk), 400),
+        (Key(decoded.key.pk, f"{to_text(NOON)}#a#other"), 404),
+        (Key(decoded.key.pk, "nothing"), 404),
+        (Key(decoded.key.pk.replace("#", "#-", 3), decoded.key.sk), 400),
     ):
         with pytest.raises(ProblemError) as refused:
-            shown(stage, Ref("s", found.period, key).encode())
+            get_ref(stage, Ref("s", decoded.period, key).encode())
         assert refused.value.problem.status == status, key
 
 
@@ -178,25 +184,32 @@ def test_a_damaged_pack_is_told_and_costs_only_itself(key: str) -> None:
     damage(stage, 31)
     gap = {"from": to_text(NOON + timedelta(seconds=20)), "to": "2026-03-15T12:00:31.000001Z", "reason": "damaged pack"}
     for order, ids in (("desc", ["5", "2", "1"]), ("asc", ["1", "2", "5"])):
-        document = answered(stage, series="a", order=order).document()
-        assert [one["id"] for one in document["events"]] == ids
+        document = run_on(stage, series="a", order=order).document()
+        assert [event["id"] for event in document["events"]] == ids
         assert document["gaps"] == [gap]
     # A range that it holds nothing of does not tell of it.
-    assert answered(stage, series="a", to=NOON + timedelta(seconds=15)).document()["gaps"] == []
+    assert run_on(stage, series="a", to=NOON + timedelta(seconds=15)).document()["gaps"] == []
     policy, now = stage.config.streams["s"], stage.clock.now()
-    asked = {"from": [to_text(NOON)], "to": [to_text(NOON + timedelta(hours=1))], "series": ["a"], "stat": ["count"]}
-    sums = find_aggregate(parse_aggregation(policy, asked, now, stage.seal), policy, stage.reader(), now, lambda: 100.0)
+    query_string = {
+        "from": [to_text(NOON)],
+        "to": [to_text(NOON + timedelta(hours=1))],
+        "series": ["a"],
+        "stat": ["count"],
+    }
+    sums = find_aggregate(
+        parse_aggregation(policy, query_string, now, stage.seal), policy, stage.reader(), now, lambda: 100.0
+    )
     assert (sums.rows[0]["count"], sums.document()["gaps"]) == (3, [gap])
     for asked_consistent in ("true", "false"):
-        document = shown(stage, refs[0], consistent=asked_consistent)
+        document = get_ref(stage, refs[0], consistent=asked_consistent)
         assert (document["id"], document["data"], document["incomplete"]) == ("3", {}, True)
     # Where another copy is there, it is answered.
     send(stage, event(20, "a", "3", n=7))
-    assert shown(stage, refs[0])["data"] == {"n": 7}
+    assert get_ref(stage, refs[0])["data"] == {"n": 7}
     if key == "series":
         damage(stage, 40)
         latest = find_latest(policy, {"series": ["a", "b"]}, stage.reader(), now, lambda: 100.0).document()["latest"]
-        assert [(one["event"] and one["event"]["id"], one.get("incomplete")) for one in latest] == [
+        assert [(row["event"] and row["event"]["id"], row.get("incomplete")) for row in latest] == [
             ("3", True),
             (None, None),
         ]
@@ -206,14 +219,14 @@ def test_a_page_of_the_newest_reads_the_packs_that_hold_them_and_few_more() -> N
     stage = started(ONE)
     for request in range(40):
         send(stage, *(event(request + n / 50, f"device-{n}", f"{request}.{n}", n=n) for n in range(50)))
-    page = answered(stage, limit=100)
+    page = run_on(stage, limit=100)
     assert page.count == 100
     # Two packs, as nobody knows yet what they hold, and two for what is missing of 101 events.
     assert (page.cost.requests, page.cost.units, page.cost.read) == (2, 1.0, 200)
-    whole = answered(stage, limit=10_000)
+    whole = run_on(stage, limit=10_000)
     assert (whole.count, whole.cost.read) == (2000, 2000)
     assert whole.cost.units <= 7.0
-    consistent = answered(stage, limit=100, consistent="true")
+    consistent = run_on(stage, limit=100, consistent="true")
     assert consistent.cost.units == 2.0
 
 
@@ -221,14 +234,14 @@ def test_explain_says_what_is_looked_at_after_unpacking() -> None:
     stage = started(KEYS["time"])
     send(stage, event(1, "a", "1", n=1))
     policy, now = stage.config.streams["s"], stage.clock.now()
-    asked = {
+    query_string = {
         "from": [to_text(NOON)],
         "to": [to_text(NOON + timedelta(hours=1))],
         "series": ["a"],
         "where.n": ["1"],
         "id": ["1"],
     }
-    plan = explain_query(parse_query(policy, asked, now, stage.seal), policy, stage.reader(), stage.tables, now)
+    plan = explain_query(parse_query(policy, query_string, now, stage.seal), policy, stage.reader(), stage.tables, now)
     (shown_stage,) = plan["stages"]
     assert {name: shown_stage[name] for name in ("source", "ranges", "filtered_by", "fetches", "unpacks")} == {
         "source": "table", "ranges": 3, "filtered_by": ["series", "id", "where.n"], "fetches": False, "unpacks": True,
@@ -243,13 +256,13 @@ def test_an_estimate_of_packs_is_near_what_is_read(key: str, limit: int) -> None
     # DynamoDB counts what a table holds about every six hours.
     stage.clock.sleep(11 * 3600)
     policy, now = stage.config.streams["s"], stage.clock.now()
-    asked = {
+    query_string = {
         "from": [to_text(NOON)],
         "to": [to_text(NOON + timedelta(hours=1))],
         "series": ["a"],
         "limit": [str(limit)],
     }
-    query = parse_query(policy, asked, now, stage.seal)
+    query = parse_query(policy, query_string, now, stage.seal)
     estimated = explain_query(query, policy, stage.reader(), stage.tables, now)["estimate"]
     page = run_query(query, policy, stage.reader(), now, lambda: 100.0)
     assert page.count == limit
@@ -266,7 +279,7 @@ def test_rankings_are_refused_with_what_to_do() -> None:
     assert "needs a stream without [streams.s.pack]" in refused.value.problem.detail
     by_series = started(KEYS["series"])
     with pytest.raises(ProblemError) as refused:
-        answered(by_series)
+        run_on(by_series)
     assert refused.value.problem.code == "needs_series"
     assert "no index sees into the packs of s" in refused.value.problem.detail
 
@@ -278,10 +291,10 @@ def test_streams_and_periods_say_their_packs() -> None:
     assert stream["layout"]["pack"] == pack
     policy, now, pipeline = stage.config.streams["s"], stage.clock.now(), stage.pipeline
     query = parse_periods(policy, {}, now, stage.seal)
-    found = describe_periods(
+    document = describe_periods(
         query, policy, pipeline.catalog_reader, pipeline.table_reader, now, stage.seal, pipeline.pools
     )
-    assert [one["layout"]["pack"] for one in found["periods"] if one["period"] == LABEL] == [pack]
+    assert [period["layout"]["pack"] for period in document["periods"] if period["period"] == LABEL] == [pack]
 
 
 _EVENTS = st.lists(
@@ -302,22 +315,23 @@ def test_answers_are_the_same_before_and_after_archive_and_restore(
     key: str, requests: list[Any], order: str, limit: int
 ) -> None:
     stage = started(KEYS[key])
-    held: dict[tuple[str, str, str], Any] = {}
+    data_by_name: dict[tuple[str, str, str], Any] = {}
     for request in requests:
         events = [event(second, series, id, v=v) for second, series, id, v in request]
         send(stage, *events)
-        held |= {(one["time"], one["series"], one["id"]): one["data"] for one in events}
+        data_by_name |= {(event["time"], event["series"], event["id"]): event["data"] for event in events}
     expected = [
-        {"time": time, "series": series, "id": id, "data": held[time, series, id]} for time, series, id in sorted(held)
+        {"time": time, "series": series, "id": id, "data": data_by_name[time, series, id]}
+        for time, series, id in sorted(data_by_name)
     ]
 
     def read() -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
-        page = answered(stage, limit, order=order, series=["a", "b"])
+        rows: list[dict[str, Any]] = []
+        page = run_on(stage, limit, order=order, series=["a", "b"])
         while True:
-            found += page.document()["events"]
+            rows += page.document()["events"]
             if page.next is None:
-                return [{name: row[name] for name in ("time", "series", "id", "data")} for row in found]
+                return [{name: row[name] for name in ("time", "series", "id", "data")} for row in rows]
             page = answered_cursor(stage, page.next, limit)
 
     if order == "desc":

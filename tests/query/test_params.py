@@ -188,7 +188,7 @@ def test_days_and_weeks_are_edges_too(text: str, wanted: datetime) -> None:
 
 def test_a_field_of_an_object_called_data_is_meant_by_naming_data_twice() -> None:
     query = parse_query(STREAM, {"where.data.data.n": ["1"], "fields": ["data.data.n,data"]}, NOW, SEAL)
-    assert [one.field for one in query.conditions] == ["data.n"]
+    assert [condition.field for condition in query.conditions] == ["data.n"]
     assert query.projection.fields == ("data.n", "data")
 
 
@@ -263,7 +263,7 @@ def test_half_of_a_surrogate_pair_is_refused_in_values_and_in_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operator", "values", "held"),
+    ("operator", "values", "outcomes"),
     [
         ("eq", ("true",), [True]),
         ("ne", ("true",), [False]),
@@ -274,9 +274,11 @@ def test_half_of_a_surrogate_pair_is_refused_in_values_and_in_names() -> None:
         ("prefix", ("t",), []),
     ],
 )
-def test_truth_is_equal_or_not_and_has_no_order(operator: Operator, values: tuple[str, ...], held: list[bool]) -> None:
+def test_truth_is_equal_or_not_and_has_no_order(
+    operator: Operator, values: tuple[str, ...], outcomes: list[bool]
+) -> None:
     condition = Condition("ok", operator, values)
-    assert [value for value in (True, False) if condition.holds({"ok": value})] == held
+    assert [value for value in (True, False) if condition.holds({"ok": value})] == outcomes
 
 
 @pytest.mark.parametrize(

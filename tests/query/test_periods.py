@@ -31,9 +31,9 @@ class Catalog(FakeCatalog):
     read = 0
 
     def entries_before(self, stream: str, end: datetime | None, limit: int) -> Any:
-        found = super().entries_before(stream, end, limit)
-        self.read += len(found)
-        return found
+        entries = super().entries_before(stream, end, limit)
+        self.read += len(entries)
+        return entries
 
 
 class Tables:
@@ -61,18 +61,18 @@ def hours(count: int, state: State = State.DELETED) -> Catalog:
     return catalog
 
 
-def page(catalog: Catalog, tables: Any, **given: str) -> dict[str, Any]:
-    parameters = {name.rstrip("_"): [value] for name, value in given.items()}
+def page(catalog: Catalog, tables: Any, **texts: str) -> dict[str, Any]:
+    parameters = {name.rstrip("_"): [value] for name, value in texts.items()}
     query = parse_periods(POLICY, parameters, NOON, SEAL)
     return describe_periods(query, POLICY, catalog, tables, NOON, SEAL, Serial)
 
 
-def walk(catalog: Catalog, tables: Any, **given: str) -> list[list[str]]:
+def walk(catalog: Catalog, tables: Any, **parameters: str) -> list[list[str]]:
     """The labels of all pages."""
-    pages, answer = [], page(catalog, tables, **given)
-    limit = {"limit": given["limit"]} if "limit" in given else {}
+    pages, answer = [], page(catalog, tables, **parameters)
+    limit = {"limit": parameters["limit"]} if "limit" in parameters else {}
     while True:
-        pages.append([one["period"] for one in answer["periods"]])
+        pages.append([entry["period"] for entry in answer["periods"]])
         if answer["next"] is None:
             return pages
         answer = page(catalog, tables, cursor=answer["next"], **limit)
@@ -105,11 +105,11 @@ def test_a_range_shows_the_periods_that_meet_it(tables: Tables) -> None:
 def test_a_rare_state_is_found_over_pages_of_which_each_reads_a_bounded_part(tables: Tables) -> None:
     catalog = hours(4_500)
     oldest = containing(NOON - timedelta(hours=4_400), Kind.HOUR)
-    (entry,) = [one for one in catalog.entries("s") if one.period == oldest]
+    (entry,) = [entry for entry in catalog.entries("s") if entry.period == oldest]
     catalog.move(entry, State.ARCHIVED, expected=[State.DELETED])
     answer = page(catalog, tables, state="open,archived")
     assert (answer["periods"], answer["next"] is None, catalog.read) == ([], False, MAX_LOOKED)
-    assert [label for found in walk(catalog, tables, state="open,archived") for label in found] == [oldest.label]
+    assert [label for labels in walk(catalog, tables, state="open,archived") for label in labels] == [oldest.label]
     assert tables.described == [f"tidetable-t.s.{oldest.label}"], "an archived table may still be there"
 
 
@@ -120,10 +120,10 @@ def test_a_backfill_is_shown_on_its_periods_and_beside_them(tables: Tables) -> N
     catalog.move(entry, State.OPEN, expected=[State.OPEN], opened=Opened(until, 5, 6))
     running = Backfill("s", NOON - timedelta(hours=2), NOON - timedelta(hours=1), Opened(until, 5, 6))
     over = Backfill("s", NOON - timedelta(hours=9), NOON - timedelta(hours=8), Opened(NOON, 5, 6))
-    for one in (running, over):
-        catalog.put_backfill(one)
+    for backfill in (running, over):
+        catalog.put_backfill(backfill)
     answer = page(catalog, tables)
-    assert {one["period"]: one["backfill"] for one in answer["periods"]} == {
+    assert {period["period"]: period["backfill"] for period in answer["periods"]} == {
         "2026-03-15T12": None,
         "2026-03-15T11": None,
         "2026-03-15T10": {"until": "2026-03-15T13:00:00.000000Z", "write": 5, "read": 6},
@@ -146,10 +146,12 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("given", "code", "message"), BAD, ids=[str(given) for given, _, _ in BAD])
-def test_what_cannot_be_is_refused_with_the_fix(tables: Tables, given: dict[str, str], code: str, message: str) -> None:
+@pytest.mark.parametrize(("parameters", "code", "message"), BAD, ids=[str(parameters) for parameters, _, _ in BAD])
+def test_what_cannot_be_is_refused_with_the_fix(
+    tables: Tables, parameters: dict[str, str], code: str, message: str
+) -> None:
     with pytest.raises(ProblemError, match=message) as refused:
-        page(hours(1), tables, **given)
+        page(hours(1), tables, **parameters)
     assert (refused.value.problem.status, refused.value.problem.code) == (400, code)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.fakes import SEAL
-from tests.query.held import ARCHIVED, DAYS, NOW, SERIAL, START, TIMELY, Held
+from tests.query.stored_events import ARCHIVED, DAYS, NOW, SERIAL, START, TIMELY, StoredEvents
 from tidetable.config import parse
 from tidetable.events import Event
 from tidetable.keys import Index, Layout
@@ -25,10 +25,10 @@ def scored(day: int, number: int, mag: Any, **data: Any) -> Event:
     return Event(f"p{number % 7}", START + timedelta(days=day, seconds=number), f"{day}-{number}", {"mag": mag, **data})
 
 
-def ask(base: Held, **parameters: str) -> Top:
-    given = {name: [value] for name, value in ({} if "cursor" in parameters else SPAN).items()}
-    given |= {name: [value] for name, value in parameters.items()}
-    ranking = parse_ranking(base.policy, given, NOW, SEAL)
+def ask(base: StoredEvents, **parameters: str) -> Top:
+    query_string = {name: [value] for name, value in ({} if "cursor" in parameters else SPAN).items()}
+    query_string |= {name: [value] for name, value in parameters.items()}
+    ranking = parse_ranking(base.policy, query_string, NOW, SEAL)
     return find_top(ranking, base.policy, base.reader, NOW, lambda: 100.0)
 
 
@@ -49,7 +49,7 @@ REFUSED = [
 @pytest.mark.parametrize(("name", "parameters", "code", "detail"), REFUSED)
 def test_a_refusal_says_what_to_change(name: str, parameters: dict[str, str], code: str, detail: str) -> None:
     with pytest.raises(ProblemError) as caught:
-        ask(Held(TIMELY, [], [TIMELY.layout] * DAYS), **parameters)
+        ask(StoredEvents(TIMELY, [], [TIMELY.layout] * DAYS), **parameters)
     assert (caught.value.problem.status, caught.value.problem.code) == (400, code)
     assert detail in caught.value.problem.detail
 
@@ -80,10 +80,10 @@ def test_the_first_fifty_of_many_partitions_read_little_more_than_fifty(spread: 
             elif spread == "tied":
                 mag = number // 100
             many.append(Event(event.series, event.time, event.id, {"mag": mag}))
-    base = Held(TIMELY, many, [layout] * DAYS)
+    base = StoredEvents(TIMELY, many, [layout] * DAYS)
     top = ask(base, index="best_of_all", limit="50")
-    wanted = sorted(many, key=lambda one: (one.data["mag"], one.time, one.series, one.id), reverse=True)[:50]
-    assert [row["id"] for row in top.rows] == [one.id for one in wanted]
+    wanted = sorted(many, key=lambda event: (event.data["mag"], event.time, event.series, event.id), reverse=True)[:50]
+    assert [row["id"] for row in top.rows] == [event.id for event in wanted]
     if spread != "tied":
         assert base.store.items_read <= 400
 
@@ -91,7 +91,7 @@ def test_the_first_fifty_of_many_partitions_read_little_more_than_fifty(spread: 
 def test_ties_that_are_too_many_are_told_and_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidetable.query.rankings.run._TIES_LEAST", 100)
     many = [scored(day, number, 7 if number < 1500 else 8) for day in LIVE for number in range(1502)]
-    base = Held(TIMELY, many, [TIMELY.layout] * DAYS)
+    base = StoredEvents(TIMELY, many, [TIMELY.layout] * DAYS)
     top = ask(base, index="best_of_all", limit="10")
     assert (top.tied, top.next, len(top.rows)) == (True, None, 10)
     assert [row["value"] for row in top.rows] == [8] * 6 + [7] * 4
@@ -103,27 +103,27 @@ def test_an_event_that_has_another_number_by_now_is_not_shown_with_its_old_one(
 ) -> None:
     """The index still has the old entry: what is fetched from the table says so."""
     events = [scored(1, number, number, status="new", long="x") for number in range(5)]
-    base = Held(TIMELY, events, [TIMELY.layout] * DAYS)
+    base = StoredEvents(TIMELY, events, [TIMELY.layout] * DAYS)
     table = base.store.tables["tidetable-t.s.2026-03-02"]
-    changed, gone = (TIMELY.layout.key_of(events[number]) for number in (4, 3))
+    changed, removed = (TIMELY.layout.key_of(events[number]) for number in (4, 3))
     real = base.store.get_many
 
     def ahead(name: str, keys: Sequence[Any], *, consistent: bool = True) -> Any:
-        found = dict(real(name, keys, consistent=consistent))
-        found.pop(gone, None)
-        if changed in found:
-            found[changed] = {**found[changed], "sk_best": Decimal(-1)}
-        return found
+        items = dict(real(name, keys, consistent=consistent))
+        items.pop(removed, None)
+        if changed in items:
+            items[changed] = {**items[changed], "sk_best": Decimal(-1)}
+        return items
 
     monkeypatch.setattr(base.store, "get_many", ahead)
-    assert {changed, gone} <= table.keys(), "both are there until the reads say otherwise"
+    assert {changed, removed} <= table.keys(), "both are there until the reads say otherwise"
     top = ask(base, index="best", value="new")
     assert [(row["rank"], row["value"]) for row in top.rows] == [(1, 2), (2, 1), (3, 0)]
 
 
 def test_what_the_index_holds_is_not_fetched() -> None:
     events = [scored(1, number, number, status="new", long="x") for number in range(5)]
-    base = Held(TIMELY, events, [TIMELY.layout] * DAYS)
+    base = StoredEvents(TIMELY, events, [TIMELY.layout] * DAYS)
 
     def never(*_: Any, **__: Any) -> Any:
         raise AssertionError("the index holds it")
@@ -136,36 +136,36 @@ def test_what_the_index_holds_is_not_fetched() -> None:
 
 
 def test_conditions_on_the_number_narrow_what_is_read() -> None:
-    base = Held(TIMELY, [scored(1, number, number) for number in range(400)], [TIMELY.layout] * DAYS)
+    base = StoredEvents(TIMELY, [scored(1, number, number) for number in range(400)], [TIMELY.layout] * DAYS)
     top = ask(base, index="best_of_all", limit="5", **{"where.mag:lt": "100", "where.mag:ge": "97"})
     assert [row["value"] for row in top.rows] == [99, 98, 97]
     assert base.store.items_read < 30
 
 
 def test_by_default_it_is_what_the_tables_keep() -> None:
-    base = Held(TIMELY, [scored(day, 1, day) for day in range(DAYS)], [TIMELY.layout] * DAYS)
+    base = StoredEvents(TIMELY, [scored(day, 1, day) for day in range(DAYS)], [TIMELY.layout] * DAYS)
     ranking = parse_ranking(TIMELY, {"index": ["best_of_all"]}, NOW, SEAL)
     assert ranking.start == START - timedelta(days=4)
     top = find_top(ranking, TIMELY, base.reader, NOW, lambda: 100.0)
     assert [row["value"] for row in top.rows] == [4, 3, 2, 1, 0]
-    assert {one["from"] for one in top.about()["sources"]} == {"index", "archive"}
+    assert {source["from"] for source in top.about()["sources"]} == {"index", "archive"}
 
 
 def test_periods_without_the_ranking_are_named() -> None:
     without = Layout("time", 1, "id", 3600)
-    base = Held(SERIAL, [], [TIMELY.layout, without, TIMELY.layout, TIMELY.layout, TIMELY.layout])
+    base = StoredEvents(SERIAL, [], [TIMELY.layout, without, TIMELY.layout, TIMELY.layout, TIMELY.layout])
     top = ask(base, index="best_of_all")
     assert [(gap["from"][:10], gap["reason"]) for gap in top.about()["gaps"]] == [("2026-03-02", "no index")]
 
 
 def test_a_cursor_ends_with_the_definition_of_its_index() -> None:
-    base = Held(TIMELY, [scored(1, number, number) for number in range(30)], [TIMELY.layout] * DAYS)
+    base = StoredEvents(TIMELY, [scored(1, number, number) for number in range(30)], [TIMELY.layout] * DAYS)
     following = ask(base, index="best_of_all").next
     assert following
     text = TIMELY.__class__(
         **{
             **{name: getattr(TIMELY, name) for name in TIMELY.__struct_fields__},
-            "index": tuple(one for one in TIMELY.index if one.name != "best_of_all"),
+            "index": tuple(index for index in TIMELY.index if index.name != "best_of_all"),
         }
     )
     with pytest.raises(ProblemError, match="has become another"):
@@ -174,7 +174,7 @@ def test_a_cursor_ends_with_the_definition_of_its_index() -> None:
 
 def test_a_ranking_that_takes_too_long_is_refused_with_what_to_change() -> None:
     """Asking again would take as long again."""
-    base = Held(TIMELY, [scored(1, number, number) for number in range(30)], [TIMELY.layout] * DAYS)
+    base = StoredEvents(TIMELY, [scored(1, number, number) for number in range(30)], [TIMELY.layout] * DAYS)
     for day, what in ((1, "the ranking takes"), (2, "ranking the archived period 2026-03-03 takes")):
         span = {"from": [to_text(START + timedelta(days=day))], "to": [to_text(START + timedelta(days=day + 1))]}
         ranking = parse_ranking(TIMELY, {"index": ["best_of_all"], **span}, NOW, SEAL)
@@ -187,7 +187,7 @@ def test_a_ranking_that_takes_too_long_is_refused_with_what_to_change() -> None:
 
 
 def test_a_missing_table_is_a_gap_as_far_as_the_range_meets_it() -> None:
-    base = Held(TIMELY, [scored(1, number, number) for number in range(30)], [TIMELY.layout] * DAYS)
+    base = StoredEvents(TIMELY, [scored(1, number, number) for number in range(30)], [TIMELY.layout] * DAYS)
     del base.store.tables["tidetable-t.s.2026-03-02"]
     top = ask(base, index="best_of_all", **{"from": "2026-03-02T10:00:00Z", "to": "2026-03-02T10:02:00Z"})
     assert top.about()["gaps"] == [

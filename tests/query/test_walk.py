@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.fakes import SEAL
 from tests.fakes.serial import Silent
-from tests.query.places import place
+from tests.query.positions import position_of
 from tests.worlds.days import LAYOUTS, NOW, START, STREAM, Fixture, many, run
 from tidetable.errors import ArchiveBusy
 from tidetable.events import Event
@@ -33,12 +33,12 @@ events = st.builds(
 
 
 def expected(
-    held: list[Event], start: datetime, end: datetime, series: str | None, order: str, kind: str | None = None
+    events: list[Event], start: datetime, end: datetime, series: str | None, order: str, kind: str | None = None
 ) -> list[Event]:
     gap = containing(START + timedelta(days=3), Kind.DAY)
     kept = {
-        place(event): event
-        for event in held
+        position_of(event): event
+        for event in events
         if start <= event.time < end
         and event.time not in gap
         and series in (None, event.series)
@@ -58,7 +58,7 @@ def expected(
     st.sampled_from([None, *KINDS.values()]),
 )
 def test_walking_a_cursor_gives_every_event_once_and_in_order(
-    held: list[Event], first: int, hours: int, series: str | None, order: str, limit: int, kind: str | None
+    stored: list[Event], first: int, hours: int, series: str | None, order: str, limit: int, kind: str | None
 ) -> None:
     start, end = START + timedelta(hours=first), START + timedelta(hours=first + hours)
     parameters = {"from": start.isoformat(), "to": end.isoformat(), "order": order}
@@ -67,8 +67,8 @@ def test_walking_a_cursor_gives_every_event_once_and_in_order(
     if kind is not None:
         parameters["where.kind"] = kind
     # The last event of a key is the one that is held, whatever its kind.
-    last = list({(event.time, event.series, event.id): event for event in held}.values())
-    assert Fixture(held).walk(limit, **parameters) == expected(last, start, end, series, order, kind)
+    last = list({(event.time, event.series, event.id): event for event in stored}.values())
+    assert Fixture(stored).walk(limit, **parameters) == expected(last, start, end, series, order, kind)
 
 
 def test_events_that_arrive_while_a_cursor_is_walked_neither_repeat_nor_hide_others() -> None:
@@ -120,13 +120,13 @@ def test_when_the_time_is_up_the_answer_is_a_cursor_that_goes_on() -> None:
 
 def test_plain_events_beside_a_large_one_are_shown_whole() -> None:
     """The page of the large one comes the long way, the pages of the other suffixes as text."""
-    held = [Event("a", START + timedelta(minutes=n), str(n), {"n": n}) for n in range(40)]
-    fixture = Fixture(held)
+    events = [Event("a", START + timedelta(minutes=n), str(n), {"n": n}) for n in range(40)]
+    fixture = Fixture(events)
     table = next(iter(fixture.store.tables.values()))
     key = next(iter(table))
     table[key] = {**table[key], "note": "another attribute"}
-    found = fixture.walk(30, **{"from": START.isoformat(), "to": (START + timedelta(days=1)).isoformat()})
-    assert sorted(event.data["n"] for event in found) == list(range(40))
+    rows = fixture.walk(30, **{"from": START.isoformat(), "to": (START + timedelta(days=1)).isoformat()})
+    assert sorted(event.data["n"] for event in rows) == list(range(40))
 
 
 @pytest.mark.parametrize(("order", "before"), [("asc", ["1", "2"]), ("desc", ["50"])])
@@ -136,7 +136,7 @@ def test_an_archive_that_does_not_answer_in_time_ends_the_page_before_it(order: 
     fixture.reader.pools = Silent
     parameters = {"from": [START.isoformat()], "to": [(START + timedelta(hours=60)).isoformat()], "order": [order]}
     answer = run_query(parse_query(STREAM, parameters, NOW, SEAL), STREAM, fixture.reader, NOW, lambda: 100.0)
-    shown = [one["id"] for one in answer.document()["events"]]
+    shown = [event["id"] for event in answer.document()["events"]]
     assert answer.next is not None
     assert shown == before
 

@@ -51,7 +51,7 @@ class World:
     """A table in memory behind the real format. ``calls`` are how many the archive may make before it is killed."""
 
     def __init__(self, events: list[Event]) -> None:
-        self.held: dict[str, list[Any]] = {"t": [to_wire(LAYOUT.item_of(event)) for event in events][::-1]}
+        self.items: dict[str, list[Any]] = {"t": [to_wire(LAYOUT.item_of(event)) for event in events][::-1]}
         self.bucket: dict[str, bytes] = {}
         self.catalog = FakeCatalog()
         self.clock = FakeClock(NOW)
@@ -73,9 +73,9 @@ class World:
             raise KeyboardInterrupt
 
     def describe(self, name: str) -> Table | None:
-        found = name in self.held
+        exists = name in self.items
         write = None if self.read is None else 1
-        return Table(name, self.status, write, self.read, TableClass.STANDARD) if found else None
+        return Table(name, self.status, write, self.read, TableClass.STANDARD) if exists else None
 
     def page(
         self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
@@ -83,12 +83,12 @@ class World:
         """Seven items a page at the most."""
         self._call()
         self.clock.time += timedelta(seconds=self.page_seconds)
-        if table not in self.held:
+        if table not in self.items:
             raise TableMissing(table)
         if self.throttles:
             self.throttles -= 1
             raise TableThrottled(table)
-        mine = self.held[table][segment::segments]
+        mine = self.items[table][segment::segments]
         start = after["at"] if after is not None else 0
         items = mine[start : start + min(limit or 7, 7)]
         end = start + len(items)

@@ -21,21 +21,23 @@ HISTORY = [
 
 @pytest.fixture
 def stage() -> Stage:
-    made = Stage(NOON, CONFIG)
-    made.run_lifecycle()
-    return made
+    stage_in_memory = Stage(NOON, CONFIG)
+    stage_in_memory.run_lifecycle()
+    return stage_in_memory
 
 
-def asked(stage: Stage, start: datetime = START, end: datetime = END, hours: int = 24, **units: Any) -> Backfill:
+def make_backfill(
+    stage: Stage, start: datetime = START, end: datetime = END, hours: int = 24, **units: Any
+) -> Backfill:
     until = stage.clock.now() + timedelta(hours=hours)
     return Backfill("s", start, end, Opened(until, units.get("write"), units.get("read")))
 
 
-def opened(stage: Stage, request: Backfill | None = None, *, dry_run: bool = False) -> Any:
-    return open_backfill(request or asked(stage), stage.reconciler(), "b", lambda: 280.0, dry_run=dry_run)
+def start_backfill(stage: Stage, request: Backfill | None = None, *, dry_run: bool = False) -> Any:
+    return open_backfill(request or make_backfill(stage), stage.reconciler(), "b", lambda: 280.0, dry_run=dry_run)
 
 
-def ended(stage: Stage, stream: str = "s", span: Any = None) -> list[Backfill]:
+def stop_backfills(stage: Stage, stream: str = "s", span: Any = None) -> list[Backfill]:
     return end_backfills(stream, stage.reconciler(), "e", lambda: 280.0, span=span)
 
 

@@ -27,28 +27,28 @@ class FakeFunctions:
         self.stage = stage
         self.fails = False
         self.archiver_calls = 0
-        self.asked: list[Any] = []
+        self.payloads: list[Any] = []
 
     def invoke(self, FunctionName: str, Payload: bytes) -> Any:  # noqa: N803 - boto3's names
-        given = json.loads(Payload)
+        payload = json.loads(Payload)
         if self.fails:
             return self._answer({"errorMessage": "out of memory"}) | {"FunctionError": "Unhandled"}
         if FunctionName == "archiver":
             # Two runs, as for a large table.
             self.archiver_calls += 1
             if self.archiver_calls == 1:
-                return self._answer({**given, "state": "archiving", "events": 1})
-            self.stage.archive(given["stream"], given["period"], within=100)
-            return self._answer({**given, "state": "archived", "events": 3})
+                return self._answer({**payload, "state": "archiving", "events": 1})
+            self.stage.archive(payload["stream"], payload["period"], within=100)
+            return self._answer({**payload, "state": "archived", "events": 3})
         if FunctionName == "restorer":
             # Two runs, as for a large archive.
-            if not given["start"]:
-                return self._answer({**given, "state": "restoring", "parts": 2, "next": {"part": 1}})
-            assert given["start"] == {"part": 1}
-            done = self.stage.restore(given["stream"], given["period"], keep_days=given["keep_days"])
-            return self._answer({**given, "state": done.entry.state.value, "parts": 2, "next": None})
-        self.asked.append(given)
-        return self._answer(self.stage.run_lifecycle(dry_run=given.get("dry_run", False)).document())
+            if not payload["start"]:
+                return self._answer({**payload, "state": "restoring", "parts": 2, "next": {"part": 1}})
+            assert payload["start"] == {"part": 1}
+            done = self.stage.restore(payload["stream"], payload["period"], keep_days=payload["keep_days"])
+            return self._answer({**payload, "state": done.entry.state.value, "parts": 2, "next": None})
+        self.payloads.append(payload)
+        return self._answer(self.stage.run_lifecycle(dry_run=payload.get("dry_run", False)).document())
 
     @staticmethod
     def _answer(document: Any) -> Any:
@@ -64,7 +64,7 @@ class FakeMetrics:
 
     def __init__(self, taken: dict[tuple[str, str, str], float]) -> None:
         self.taken = taken
-        self.asked: list[Any] = []
+        self.requests: list[Any] = []
         self.fails = False
 
     def get_paginator(self, name: str) -> Any:
@@ -76,14 +76,14 @@ class FakeMetrics:
             raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "GetMetricData")
         assert len(MetricDataQueries) <= 500
         assert EndTime - StartTime == timedelta(days=30)
-        self.asked.append(MetricDataQueries)
+        self.requests.append(MetricDataQueries)
         results = []
-        for one in MetricDataQueries:
-            metric = one["MetricStat"]["Metric"]
+        for metric_query in MetricDataQueries:
+            metric = metric_query["MetricStat"]["Metric"]
             places = {place["Name"]: place["Value"] for place in metric["Dimensions"]}
             kind = "write" if metric["MetricName"] == "ConsumedWriteCapacityUnits" else "read"
             units = self.taken.get((places["TableName"], places.get("GlobalSecondaryIndexName", ""), kind), 0.0)
-            results.append({"Id": one["Id"], "Values": [units / 4, units / 4]})
+            results.append({"Id": metric_query["Id"], "Values": [units / 4, units / 4]})
         return iter([{"MetricDataResults": results}, {"MetricDataResults": results}])
 
 

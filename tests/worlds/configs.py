@@ -28,7 +28,7 @@ def ladder(*steps: str) -> str:
     return (
         PROVISIONED.format(ages="")
         if not steps
-        else PROVISIONED.replace("{ages}", ", ".join(f"{{{one}}}" for one in steps))
+        else PROVISIONED.replace("{ages}", ", ".join(f"{{{step}}}" for step in steps))
     )
 
 

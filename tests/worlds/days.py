@@ -35,8 +35,8 @@ LAYOUTS = [
 ]
 
 
-def event_of(shown: dict[str, Any]) -> Event:
-    return Event(shown["series"], from_text(shown["time"]), shown["id"], shown["data"])
+def event_of(row: dict[str, Any]) -> Event:
+    return Event(row["series"], from_text(row["time"]), row["id"], row["data"])
 
 
 class Days:
@@ -67,29 +67,33 @@ class Days:
 class Fixture(Days):
     """Five days: day 1 is archived, day 3 was never made, and each day has another layout."""
 
-    def __init__(self, held: list[Event]) -> None:
+    def __init__(self, events: list[Event]) -> None:
         super().__init__()
         for day in (0, 1, 2, 4):
             period, layout = containing(START + timedelta(days=day), Kind.DAY), LAYOUTS[day % 4]
-            items = {layout.key_of(event): layout.item_of(event) for event in held if event.time in period}
+            items = {layout.key_of(event): layout.item_of(event) for event in events if event.time in period}
             if day == 1:
                 self.add_archive(period, layout, [read_event(layout, item) for item in items.values()])
             else:
                 self.add_table(period, layout, items.values())
 
     def walk(self, limit: int, **parameters: str) -> list[Event]:
-        found: list[Event] = []
-        given = {name: [value] for name, value in parameters.items()}
+        events: list[Event] = []
+        query_string = {name: [value] for name, value in parameters.items()}
         while True:
             answer = run_query(
-                parse_query(STREAM, given | {"limit": [str(limit)]}, NOW, SEAL), STREAM, self.reader, NOW, lambda: 100.0
+                parse_query(STREAM, query_string | {"limit": [str(limit)]}, NOW, SEAL),
+                STREAM,
+                self.reader,
+                NOW,
+                lambda: 100.0,
             )
             assert answer.count <= limit
-            found += [event_of(one) for one in answer.document()["events"]]
+            events += [event_of(event) for event in answer.document()["events"]]
             if answer.next is None:
-                return found
+                return events
             assert answer.count, "a page that is not the last holds something"
-            given = {"cursor": [answer.next]}
+            query_string = {"cursor": [answer.next]}
 
 
 def run(fixture: Fixture, **parameters: str):  # type: ignore[no-untyped-def]

@@ -50,6 +50,6 @@ read_units = 400
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    found = tmp_path / "shop.toml"
-    found.write_text(ON_DEMAND)
-    return found
+    path = tmp_path / "shop.toml"
+    path.write_text(ON_DEMAND)
+    return path

@@ -60,7 +60,7 @@ class Function:
             return self._handler(payload, context)
 
     def backfills(self) -> list[str]:
-        return [one.document()["from"][:10] for one in self.stage.catalog.backfills("s")]
+        return [backfill.document()["from"][:10] for backfill in self.stage.catalog.backfills("s")]
 
 
 @pytest.fixture

@@ -79,7 +79,7 @@ class World:
 
     def pipeline(self, **ports: Any) -> Pipeline:
         """The functions' pipeline on these fakes."""
-        held = {
+        fakes = {
             "config": self.config,
             "catalog_reader": self.catalog,
             "store": self.store,
@@ -91,7 +91,7 @@ class World:
             "values": self.values,
             "large": self.large,
         }
-        return Pipeline(**(held | ports))
+        return Pipeline(**(fakes | ports))
 
     def drain(self, body: str, seconds: float = 0.0) -> int:
         """Drain a message that may be buried; Undrainable is raised, as nothing takes dead letters here."""
@@ -107,7 +107,7 @@ class World:
         return len(self.table(label))
 
     def move(self, label: str, state: State) -> Entry:
-        entry = next(one for one in self.catalog.entries("quakes") if one.period.label == label)
+        entry = next(entry for entry in self.catalog.entries("quakes") if entry.period.label == label)
         return self.catalog.move(entry, state, expected=list(State))
 
 
@@ -143,5 +143,5 @@ class Process(World):
 
     def reads(self) -> list[tuple[datetime | None, datetime | None, bool]]:
         """The ranges that were read since the last look."""
-        found, self.catalog.reads = self.catalog.reads, []
-        return found
+        ranges, self.catalog.reads = self.catalog.reads, []
+        return ranges

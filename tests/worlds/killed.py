@@ -56,9 +56,9 @@ def ids(stage: Stage) -> list[str]:
     """The ids of everything that a query over all time finds."""
     stage.settle()
     policy, now = stage.config.streams["s"], stage.clock.now()
-    asked = {"from": [to_text(NOON - timedelta(days=3))], "to": [to_text(now)], "limit": ["1000"]}
+    parameters = {"from": [to_text(NOON - timedelta(days=3))], "to": [to_text(now)], "limit": ["1000"]}
     answer: Any = run_query(
-        parse_query(policy, asked, now, stage.seal), policy, stage.reader(), now, lambda: 100.0
+        parse_query(policy, parameters, now, stage.seal), policy, stage.reader(), now, lambda: 100.0
     ).document()
     return sorted(event["id"] for event in answer["events"])
 

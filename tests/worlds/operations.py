@@ -48,14 +48,14 @@ def send(stage: Stage, *events: dict[str, Any]) -> None:
     assert (outcome.accepted, outcome.queued, outcome.rejections) == (len(events), 0, [])
 
 
-def shown(stage: Stage, start: datetime = NOON - timedelta(days=60), **more: str) -> list[tuple[str, Any]]:
+def read_events(stage: Stage, start: datetime = NOON - timedelta(days=60), **more: str) -> list[tuple[str, Any]]:
     """Id and data of every event of a query, whole."""
     policy, now = stage.config.streams["s"], stage.clock.now()
-    asked = {"from": [to_text(start)], "to": [to_text(now)], "series": ["a"], "fields": ["*"], "limit": ["1000"]}
-    query = parse_query(policy, asked | {name: [value] for name, value in more.items()}, now, stage.seal)
+    parameters = {"from": [to_text(start)], "to": [to_text(now)], "series": ["a"], "fields": ["*"], "limit": ["1000"]}
+    query = parse_query(policy, parameters | {name: [value] for name, value in more.items()}, now, stage.seal)
     answer: Any = run_query(query, policy, stage.reader(), now, lambda: 100.0).document()
     assert answer["next"] is None
-    return [(one["id"], one["data"]) for one in answer["events"]]
+    return [(event["id"], event["data"]) for event in answer["events"]]
 
 
 def settle(stage: Stage, runs: int = 4) -> None:
@@ -71,10 +71,10 @@ def tables(stage: Stage) -> list[str]:
 
 
 def states(stage: Stage) -> dict[str, str]:
-    return {one.period.label: one.state.value for one in stage.catalog.entries("s", consistent=True)}
+    return {entry.period.label: entry.state.value for entry in stage.catalog.entries("s", consistent=True)}
 
 
-def built(config: str = WHOLE, now: datetime = NOON) -> Stage:
+def build_stage(config: str = WHOLE, now: datetime = NOON) -> Stage:
     stage = Stage(now, config)
     stage.part_bytes = 2000
     while stage.run_lifecycle().done:
@@ -85,9 +85,9 @@ def built(config: str = WHOLE, now: datetime = NOON) -> Stage:
 FIRST = [event("a", n=1, raw="r" * 900), event("bb", n=1, text=LONG), event("ccc", n=1)]
 
 
-def aged(*rounds: list[dict[str, Any]]) -> Stage:
+def age_stage(*rounds: list[dict[str, Any]]) -> Stage:
     """A stage whose first month was archived and deleted."""
-    stage = built()
+    stage = build_stage()
     for events in rounds:
         send(stage, *events)
         stage.clock.sleep(60)

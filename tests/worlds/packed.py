@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from aws.zstd import Zstd
-from tests.query.places import place
+from tests.query.positions import position_of
 from tests.worlds.days import Days
 from tidetable.config import Stream, parse
 from tidetable.events import Event, Item
@@ -68,8 +68,8 @@ def items_of(events: Sequence[Event], layout: Layout, at: int, *, alone: bool = 
     plain = [layout.item_of(event, at=at) for event in last.values()]
     if layout.pack is None or alone:
         return plain
-    made = make_packs(plain, layout, Zstd())
-    return [one.item for one in made.packs] + [plain[number] for number in made.alone]
+    packing = make_packs(plain, layout, Zstd())
+    return [pack.item for pack in packing.packs] + [plain[number] for number in packing.alone]
 
 
 @dataclass
@@ -83,29 +83,31 @@ class PackedDays:
     def __post_init__(self) -> None:
         for number, layout in enumerate(layouts(self.by)):
             period = containing(START + timedelta(days=number), Kind.DAY)
-            held: dict[Key, Item] = {}
+            items: dict[Key, Item] = {}
             for request in self.requests:
                 mine = [event for event in request.events if event.time in period]
                 for item in items_of(mine, layout, request.at, alone=request.alone):
                     key = Key(item["pk"], item["sk"])
-                    if key not in held or held[key]["at"] <= item["at"]:
-                        held[key] = item
+                    if key not in items or items[key]["at"] <= item["at"]:
+                        items[key] = item
             if number == 3:
                 mine = [event for event in self.counting() if event.time in period]
                 self.days.add_archive(period, layout, mine)
             else:
-                self.days.add_table(period, layout, held.values())
+                self.days.add_table(period, layout, items.values())
 
     def counting(self) -> list[Event]:
         """The events as they were accepted last, in the order of answers."""
-        held: dict[str, tuple[int, Event]] = {}
+        copies: dict[str, tuple[int, Event]] = {}
         for request in self.requests:
             for event in request.events:
-                if event.time >= START and (place(event) not in held or held[place(event)][0] <= request.at):
-                    held[place(event)] = request.at, event
-        return [held[key][1] for key in sorted(held)]
+                if event.time >= START and (
+                    position_of(event) not in copies or copies[position_of(event)][0] <= request.at
+                ):
+                    copies[position_of(event)] = request.at, event
+        return [copies[key][1] for key in sorted(copies)]
 
 
-def shown(event: Event) -> dict[str, Any]:
+def show_event(event: Event) -> dict[str, Any]:
     """An event as an answer shows it, but for its ref."""
     return {"series": event.series, "time": f"{event.time:%Y-%m-%dT%H:%M:%S.%f}Z", "id": event.id, "data": event.data}

@@ -32,25 +32,25 @@ NUMBERS = ["0", "-1", "3.14", "100", "0.1", "1E+125", "-1E-130", "90071992547409
 TEXTS = ["", "a", 'é#%"\\\n\u2028\x00\x1f\x7f', "😀", "2026-03-01", "2026-03-01T00:00:00Z", '{"S":"x"}', "null", "1"]
 text = st.sampled_from(TEXTS) | st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 leaves = st.one_of(
-    st.sampled_from(NUMBERS).map(lambda one: {"N": one}),
-    st.integers(-(10**37), 10**37).map(lambda one: {"N": str(one)}),
-    st.floats(-1e9, 1e9).map(lambda one: {"N": f"{one:.6f}"}),
-    text.map(lambda one: {"S": one}),
-    st.booleans().map(lambda one: {"BOOL": one}),
+    st.sampled_from(NUMBERS).map(lambda value: {"N": value}),
+    st.integers(-(10**37), 10**37).map(lambda value: {"N": str(value)}),
+    st.floats(-1e9, 1e9).map(lambda value: {"N": f"{value:.6f}"}),
+    text.map(lambda value: {"S": value}),
+    st.booleans().map(lambda value: {"BOOL": value}),
     st.just({"NULL": True}),
-    st.sampled_from(["", "AAEC", "/+8="]).map(lambda one: {"B": one}),
+    st.sampled_from(["", "AAEC", "/+8="]).map(lambda value: {"B": value}),
 )
 sets = st.one_of(
-    st.sets(st.sampled_from(TEXTS), min_size=1).map(lambda one: {"SS": list(one)}),
-    st.sets(st.sampled_from(NUMBERS), min_size=1).map(lambda one: {"NS": list(one)}),
-    st.sets(st.sampled_from(["AAEC", "/+8="]), min_size=1).map(lambda one: {"BS": list(one)}),
+    st.sets(st.sampled_from(TEXTS), min_size=1).map(lambda value: {"SS": list(value)}),
+    st.sets(st.sampled_from(NUMBERS), min_size=1).map(lambda value: {"NS": list(value)}),
+    st.sets(st.sampled_from(["AAEC", "/+8="]), min_size=1).map(lambda value: {"BS": list(value)}),
 )
 names = st.sampled_from(["a", "b", "status", "time", "Status", "n", "é", "", "a b", 'q"', "pk_x", "data"])
 
 
 def nested(inner: Any) -> Any:
-    return st.lists(inner, max_size=3).map(lambda one: {"L": one}) | st.dictionaries(names, inner, max_size=3).map(
-        lambda one: {"M": one}
+    return st.lists(inner, max_size=3).map(lambda value: {"L": value}) | st.dictionaries(names, inner, max_size=3).map(
+        lambda value: {"M": value}
     )
 
 
@@ -58,7 +58,7 @@ values = st.recursive(leaves, nested, max_leaves=6)
 awkward = st.recursive(leaves | sets, nested, max_leaves=6)
 
 
-def made(
+def make_item(
     layout: Layout, series: str, micros: int, id: str, data: dict[str, Any], more: dict[str, Any], version: int = 0
 ) -> Any:
     """An item in DynamoDB JSON: the key of an event, any data, and attributes that no event has."""
@@ -79,7 +79,7 @@ def native(item: Any) -> Any:
     if isinstance(item, dict):
         return {name: native(item[name]) for name in sorted(item)}
     if isinstance(item, list):
-        return [native(one) for one in item]
+        return [native(value) for value in item]
     return sorted(map(repr, item)) if isinstance(item, set) else item
 
 
@@ -93,12 +93,12 @@ def round_trip(layout: Layout, items: list[Any], columns: dict[str, str], pages:
     whole = form.page_facts(json.dumps(items).encode())
     assert writer.facts.identity == whole.identity
     assert form.facts(body, layout).identity == whole.identity
-    held = list(form.items(body, layout))
-    assert sorted(map(native, held), key=repr) == sorted(map(native, map(item_of, items)), key=repr)
-    assert [item["sk"] for item in held] == sorted(item["sk"]["S"] for item in items)
+    decoded = list(form.items(body, layout))
+    assert sorted(map(native, decoded), key=repr) == sorted(map(native, map(item_of, items)), key=repr)
+    assert [item["sk"] for item in decoded] == sorted(item["sk"]["S"] for item in items)
     events = [event for event, _ in between(BytesIO(body), ArchiveRange("", "", "~"), layout)]
-    places = [item["sk"] for item in held]
+    places = [item["sk"] for item in decoded]
     if layout.versioned:
         places = [f"v0#{stem(place)}" for place in places]
-    assert [layout.sort_key(one.time, one.series, one.id) for one in events] == places
+    assert [layout.sort_key(event.time, event.series, event.id) for event in events] == places
     return body

@@ -12,7 +12,7 @@ LABEL = "2026-03-15"
 TABLE = f"tidetable-lapse.s.{LABEL}"
 
 
-def gone() -> Stage:
+def delete_first_tables() -> Stage:
     """A stage whose first tables were archived, in several parts, and deleted long ago."""
     stage = built()
     stage.part_bytes = 800
@@ -27,9 +27,9 @@ def gone() -> Stage:
 
 
 def entry(stage: Stage) -> Entry:
-    return next(one for one in stage.catalog.entries("s", consistent=True) if one.period.label == LABEL)
+    return next(entry for entry in stage.catalog.entries("s", consistent=True) if entry.period.label == LABEL)
 
 
 def items(stage: Stage) -> list[Any]:
-    found: list[Any] = stage.dynamo.account.engine.call("Scan", {"TableName": TABLE, "ConsistentRead": True})["Items"]
-    return found
+    rows: list[Any] = stage.dynamo.account.engine.call("Scan", {"TableName": TABLE, "ConsistentRead": True})["Items"]
+    return rows

@@ -47,16 +47,20 @@ def send(stage: Stage, stream: str, *events: dict[str, Any]) -> Outcome:
 def ask(stage: Stage, stream: str, **parameters: str) -> list[dict[str, Any]]:
     """Every event of a query, page by page."""
     stage.settle()
-    policy, now, found = stage.config.streams[stream], stage.clock.now(), list[dict[str, Any]]()
-    given = {"from": [to_text(NOON - timedelta(days=1))], "to": [to_text(NOON + timedelta(days=1))], "series": ["a"]}
-    given |= {name: [value] for name, value in parameters.items()}
+    policy, now, events = stage.config.streams[stream], stage.clock.now(), list[dict[str, Any]]()
+    query_string = {
+        "from": [to_text(NOON - timedelta(days=1))],
+        "to": [to_text(NOON + timedelta(days=1))],
+        "series": ["a"],
+    }
+    query_string |= {name: [value] for name, value in parameters.items()}
     while True:
-        query = parse_query(policy, given, now, stage.seal)
+        query = parse_query(policy, query_string, now, stage.seal)
         answer: Any = run_query(query, policy, stage.reader(), now, lambda: 100.0).document()
-        found += answer["events"]
+        events += answer["events"]
         if answer["next"] is None:
-            return found
-        given = {"cursor": [answer["next"]], "limit": given.get("limit", ["100"])}
+            return events
+        query_string = {"cursor": [answer["next"]], "limit": query_string.get("limit", ["100"])}
 
 
 def age(stage: Stage) -> None:
@@ -67,4 +71,4 @@ def age(stage: Stage) -> None:
 
 
 def entry_of(stage: Stage) -> Entry:
-    return next(one for one in stage.catalog.entries("stored", consistent=True) if one.period.label == DAY)
+    return next(entry for entry in stage.catalog.entries("stored", consistent=True) if entry.period.label == DAY)

@@ -79,7 +79,7 @@ COLUMNS = (
 
 
 @dataclass
-class Held:
+class StoredEvents:
     """The events in tables, archives and DuckDB."""
 
     policy: Stream
@@ -97,7 +97,7 @@ class Held:
             if day in ARCHIVED:
                 days.add_archive(period, layout, mine)
             else:
-                days.add_table(period, layout, [self._packed(layout.item_of(one), n) for n, one in enumerate(mine)])
+                days.add_table(period, layout, [self._packed(layout.item_of(event), n) for n, event in enumerate(mine)])
 
     def _packed(self, item: Item, number: int) -> Item:
         """Every tenth event's data is compressed."""
