@@ -1,8 +1,8 @@
-"""Archiving a million items: items a second and core, memory, and bytes against gzip'd DynamoDB JSON, which AWS's
+"""Archiving a million items: items per second and core, memory, and bytes compared with gzip'd DynamoDB JSON, which AWS's
 export writes.
 
-The real format, fed with pages in memory: the engine is not the limit. Prints the export and the reading back that
-verifies it apart. The baseline of the ratio is the same work by boto3's deserializer and ``pyarrow.Table.from_pylist``.
+It uses the real format with pages in memory, so the engine is not the limit. It prints the export and its verification
+separately. The baseline of the ratio is the same work by boto3's deserializer and ``pyarrow.Table.from_pylist``.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _item(chance: random.Random) -> dict[str, Any]:
 
 
 def archived(pages: Iterator[bytes], columns: Mapping[str, str]) -> tuple[float, float, int, Facts]:
-    """Seconds of CPU to export and to verify, bytes written, and what was seen."""
+    """Seconds of CPU to export and to verify, bytes written, and the facts of the scan."""
     form, whole, size = Parquet(), Facts(), 0
     export = verify = 0.0
     writer = form.writer(LAYOUT, columns)
@@ -79,7 +79,7 @@ def archived(pages: Iterator[bytes], columns: Mapping[str, str]) -> tuple[float,
             export += time.process_time() - begun
             begun = time.process_time()
             if form.facts(part, LAYOUT).identity != facts.identity:
-                raise AssertionError("a part is not what was scanned")
+                raise AssertionError("a part differs from the scan")
             verify += time.process_time() - begun
             size += len(part)
             whole.join(facts)
@@ -90,7 +90,7 @@ def archived(pages: Iterator[bytes], columns: Mapping[str, str]) -> tuple[float,
 
 
 def textbook(pages: list[bytes]) -> float:
-    """Seconds of CPU of the plain way: deserialize each item, make a list of rows, let Arrow guess."""
+    """Seconds of CPU of the plain way: deserialize each item, make a list of rows, let Arrow guess the schema."""
     begun = time.process_time()
     deserialize = TypeDeserializer().deserialize
     rows = []
@@ -121,7 +121,7 @@ def main() -> None:
     size_of = sum(item_size(item) for item in json.loads(baseline[0])) / PAGE
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for name, columns in (("declared columns", COLUMNS), ("columns as found", {})):
-        # One page at a time exists: what grows is the part.
+        # Only one page exists at a time; only the part grows.
         export, verify, size, facts = archived(pages(ITEMS), columns)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         each = size / facts.items

@@ -1,6 +1,6 @@
-"""The monthly DynamoDB bill of a workload under rolling tables, with packs and without, one provisioned and one on-demand table.
+"""DynamoDB's monthly bill of a workload: rolling tables with and without packs, one provisioned table, one on-demand table.
 
-Draws docs/cost.svg. cli/bill.py says what is counted and at which prices.
+Draws docs/design/cost.svg. cli/bill.py has the prices and the rules.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ def svg(bills_by_plan: Mapping[str, Bill]) -> str:
 
 
 def packed(folder: Path) -> Workload | None:
-    """The same workload with the folder's packed.toml for a configuration, if there is one."""
+    """The same workload with the folder's packed.toml as configuration; None without this file."""
     file = folder / "packed.toml"
     return replace(read(folder), stream=choose_stream(load(file), None)) if file.exists() else None
 
 
 def bills_of(folder: Path) -> dict[str, Bill]:
-    """The bill of each plan, and before them that of packs."""
+    """The bill of each plan; the bill with packs comes first."""
     in_packs = packed(folder)
     plans = bills(read(folder))
     return plans if in_packs is None else {PACKED: rolling(in_packs)} | plans

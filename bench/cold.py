@@ -1,7 +1,7 @@
-"""A cold start: from a fresh process to the first write that is answered, ours over bare boto3's.
+"""A cold start: the time from a new process to the first answer, compared with bare boto3.
 
-Ours imports the ingest function with its logs and metrics, reads the configuration, asks the catalog and writes; the
-other makes a boto3 client and puts an item. Both talk to a process that answers at once. Prints milliseconds and the
+Our process imports the ingest function with its logs and metrics, reads the configuration and the catalog, and writes. The
+other process makes a boto3 client and puts an item. Both call a server that answers at once. Prints milliseconds and the
 ratio of wall times.
 """
 
@@ -29,7 +29,7 @@ from tidetable.names import table_name
 from tidetable.periods import containing
 
 ROUNDS = 11
-# What a function has before its handler is imported.
+# The environment of a function before its handler is imported.
 FUNCTION = """
 import sys
 from pathlib import Path
@@ -70,7 +70,7 @@ def catalog_answer() -> bytes:
     stream = load(ROOT / "tidetable.toml").streams["quakes"]
     period = containing(now, stream.period)
     entry = Entry("quakes", period, table_name("bench", "quakes", period), stream.layout, State.OPEN, now)
-    # The same answer to whatever the catalog is asked for: a full page also asks for the secret of cursors.
+    # Every read of the catalog has this answer: a full page also reads the secret of cursors.
     item = period_key("quakes", period) | attributes(entry) | {"secret": "00" * 32}
     return f'{{"Items":[{item_text(item)}],"Count":1}}'.encode()
 
@@ -83,7 +83,7 @@ def events_answer() -> bytes:
 
 
 def seconds(program: str, environment: dict[str, str]) -> float:
-    """Wall time of a program in a process of its own."""
+    """Wall time of a program in its own process."""
     begun = time.perf_counter()
     subprocess.run(  # noqa: S603 - our own programs
         [sys.executable, "-c", program], check=True, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL
@@ -92,7 +92,7 @@ def seconds(program: str, environment: dict[str, str]) -> float:
 
 
 def main() -> None:
-    """Both in turn, many times, from compiled modules as the assets have them and as boto3 is installed."""
+    """Measure both alternately, many times, with compiled modules, as in the assets and as boto3 is installed."""
     compile_dir(ROOT / "lambdas", quiet=2)
     with stub({b"bench-catalog": catalog_answer(), b".query": events_answer()}) as endpoint:
         environment = os.environ | {"AWS_ENDPOINT_URL": endpoint}

@@ -1,4 +1,4 @@
-"""A process as the functions have it."""
+"""A process with the environment of the deployed functions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from infra.allocator import ENVIRONMENT
 
 
 def as_deployed(module: str) -> None:
-    """Begin the program anew with the environment that the stack gives its functions, unless it has it.
-
-    Both sides share it.
+    """Restart the program with the environment variables of the stack's functions, unless it has them. Both sides of a bench
+    use them.
     """
     if any(os.environ.get(name) != value for name, value in ENVIRONMENT.items()):
         os.execve(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]], {**os.environ, **ENVIRONMENT})  # noqa: S606

@@ -1,4 +1,4 @@
-"""Period tables of made-up events on DynamoDB Local, for the benchmark of queries."""
+"""Period tables of synthetic events on DynamoDB Local, for the benchmark of queries."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tidetable.packs import make_packs
 from tidetable.periods import containing
 from tidetable.ports import Put, TableSpec
 
-# Events that are packed together, as those of a request are.
+# The number of events that are packed together, like the events of a request.
 PER_REQUEST = 500
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def fill_tables(stream: Stream, days: int, events: int, text: int = 0, *, scores: bool = False) -> list[Entry]:
-    """Period tables of a stream with so many events, and their entries."""
+    """Make period tables of a stream with a number of events; returns their entries."""
     chance = random.Random(1)  # noqa: S311 - made-up data
     entries = []
     tables = wiring.pipeline().table_reader

@@ -1,4 +1,4 @@
-"""What a function's process has: its environment, set before anything of it is imported, and a context."""
+"""The process of a function: its environment, which is set before its modules are imported, and a context."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ os.environ.update(
 
 
 class Context:
-    """What Lambda tells a handler."""
+    """The context that Lambda passes to a handler."""
 
     function_name = "bench"
     memory_limit_in_mb = 512

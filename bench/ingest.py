@@ -1,10 +1,9 @@
-"""CPU per event of the ingest function against the textbook handler and others, in one process, the network answering
-at once.
+"""CPU per event of the ingest function, compared with the textbook handler and others, in one process.
 
-Each runs every layer of its own down to the socket, behind which a process of its own answers at once. The baselines:
-what a tutorial would write (Powertools' resolver with validation, boto3's ``Table.batch_writer``), PynamoDB, and a
-floor: decode, write the requests, hash, sign and send them. Prints microseconds of CPU per event and the ratios, the
-medians of many rounds side by side.
+Each side runs all of its layers down to the socket; a separate process answers at once. The baselines are the code of a
+tutorial (Powertools' resolver with validation, boto3's ``Table.batch_writer``), PynamoDB, and a floor: decode the
+events, write the requests, hash, sign and send them. It prints microseconds of CPU per event and the ratios: medians of
+many rounds, measured alternately.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ EVENTS = 500
 BATCH = 25
 ROUNDS = 25
 STREAM = "quakes"
-# The same stream, with packs; the sample's events are eight minutes of it.
+# The same stream with packs; the sample's events cover eight minutes.
 PACKED = "packed"
 PACKED_STREAM = """
 [streams.packed]
@@ -88,7 +87,7 @@ def sample(now: datetime, stream: str = STREAM) -> dict[str, Any]:
 
 
 class _FixedCatalog:
-    """A catalog that knows the periods around now; every side is spared its look-up alike."""
+    """A catalog that knows the periods around now, so no side spends time on reading it."""
 
     def __init__(self, now: datetime) -> None:
         self._entries = {name: _entries(name, now) for name in (STREAM, PACKED)}
@@ -113,7 +112,7 @@ class _Event(BaseModel):
 
 
 def textbook() -> Handler:
-    """A resolver with validation, and the resource's batch writer."""
+    """A resolver with validation, and boto3's batch writer."""
     table = boto3.resource("dynamodb").Table("bench")
     app = APIGatewayRestResolver(enable_validation=True)
 
@@ -167,7 +166,7 @@ class _Wanted(msgspec.Struct):
 
 
 def floor() -> Handler:
-    """The least that can be done: typed decoding, texts put together, a hash and a signature, and the socket."""
+    """The least possible work: typed decoding, joining texts, a hash, a signature, and the socket."""
     port = int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2])
     sockets = [socket.create_connection(("127.0.0.1", port)) for _ in range(8)]
     decode = msgspec.json.Decoder(list[_Wanted]).decode
@@ -197,16 +196,14 @@ def floor() -> Handler:
 
 
 def ours(now: datetime) -> Handler:
-    """The function as it is deployed."""
+    """The deployed function."""
     parts = wiring.pipeline().ingest
     parts.catalog = _FixedCatalog(now)  # type: ignore[assignment]
     return lambda event: ingest.handler(event, Context())  # type: ignore[arg-type]
 
 
 def cpu(handler: Handler, event: dict[str, Any]) -> float:
-    """Microseconds of CPU per event, of the second of two calls: the others' work has left the caches by then,
-    as for each.
-    """
+    """Microseconds of CPU per event, in the second of two calls: the first fills the caches again after the other sides."""
     handler(event)
     begun = time.process_time()
     answer = handler(event)
@@ -217,7 +214,7 @@ def cpu(handler: Handler, event: dict[str, Any]) -> float:
 
 
 def main() -> None:
-    """Measure all in turn, many times, and print the medians."""
+    """Measure all sides alternately, many times, and print the medians."""
     logging.disable(logging.CRITICAL)
     now = datetime.now(UTC)
     silent = mock.patch("sys.stdout.write", lambda text: len(text))  # the metrics' lines

@@ -1,6 +1,7 @@
-"""Units of large values on the strict service: exactness of the write units, and what compression and cold fields save.
+"""Units of large values on the strict service: exactness of the write units, and the units that compression and cold fields
+save.
 
-Nothing is timed: units are counted by the service, so every machine prints the same.
+Nothing is timed: the service counts units, so every machine prints the same figures.
 """
 
 from __future__ import annotations
@@ -76,8 +77,8 @@ def send_events(stage: Stage, stream: str) -> float:
 
 
 def price_items(stage: Stage, stream: str) -> int:
-    """What the items in the tables cost by the published rule: a unit for each KB begun,
-    again for each index they are in.
+    """The write units of the items in the tables by the published rule: a unit per KB, rounded up, and again for each index
+    of an item.
     """
     total = 0
     for name, table in stage.dynamo.account.tables.items():

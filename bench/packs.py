@@ -1,8 +1,8 @@
-"""What packs cost: write units per event, the bytes of the format, and its CPU, without the function around it.
+"""The cost of packs: write units per event, the bytes of the format, and its CPU without the rest of the function.
 
-Units are counted by the tests' DynamoDB: each item as BatchWriteItem charges it, and each page as the query function reads it.
-The events: the demo's real earthquakes, and telemetry of 100 to 200 bytes from 200 devices, with ids that the pipeline derives,
-and with UUIDs. Requests of 500 and of 50.
+The tests' DynamoDB counts units: for each item as BatchWriteItem charges it, and for each page as the query function
+reads it. The events: the demo's real earthquakes, and telemetry of 100 to 200 bytes from 200 devices, with ids that the
+pipeline derives, and with UUIDs. Requests of 500 and of 50.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tidetable.query import parse_query, run_query
 from tidetable.times import from_text, to_text
 
 NOW = datetime(2026, 3, 5, 11, tzinfo=UTC)
-# A day of earthquakes is a pack or two: they are few, and a query of them is of a day or more.
+# A day of earthquakes is one or two packs: they are few, and a query of earthquakes covers a day or more.
 QUAKES = Layout("time", 1, "id", 86_400, pack=Packing(86_400, 65_536))
 TELEMETRY = Layout("time", 1, "id", 3_600, pack=Packing(60, 65_536))
 ZSTD = Zstd()
@@ -67,7 +67,7 @@ def quakes() -> list[Event]:
 
 
 def telemetry(count: int, *, uuids: bool = False) -> list[Event]:
-    """Readings of 200 devices, as many a second as the page of the newest is measured with."""
+    """Readings of 200 devices, with the rate at which the newest page is measured."""
     chance = random.Random(3)  # noqa: S311 - made-up data
     events = []
     for number in range(count):
@@ -85,7 +85,7 @@ def telemetry(count: int, *, uuids: bool = False) -> list[Event]:
 
 
 def packed(events: Sequence[Event], layout: Layout, size: int) -> list[Item]:
-    """The items of requests of that size, each packed alone; one that is not full is left out."""
+    """The items of requests of that size, each packed alone; a request that is not full is omitted."""
     requests = [events[start : start + size] for start in range(0, len(events) - size + 1, size)]
     items: list[Item] = []
     for number, request in enumerate(requests):
@@ -101,7 +101,7 @@ def units(items: Sequence[Item]) -> int:
 
 
 def per_event(events: Sequence[Event], layout: Layout, size: int) -> float:
-    """Write units per event; prints bytes besides."""
+    """Write units per event; also prints bytes."""
     items = packed(events, layout, size)
     count = sum(item["n"] for item in items)
     stored_bytes = sum(item_size(to_wire(item)) for item in items)
@@ -115,7 +115,7 @@ def per_event(events: Sequence[Event], layout: Layout, size: int) -> float:
 
 
 class Queried:
-    """A stream in packs and the same one in items, on the strict service, and queries of both."""
+    """The same events as packs and as plain items, on the strict service, and queries of both."""
 
     def __init__(self, events: Sequence[Event], size: int, names: Sequence[str] = ("packed",)) -> None:
         self._stage = Stage(NOW - timedelta(minutes=1), CONFIG)
@@ -146,7 +146,7 @@ class Queried:
 
 
 def micros(what: Callable[[], Any]) -> float:
-    """Microseconds of CPU per event, the least of some calls."""
+    """Microseconds of CPU per event: the minimum of some calls."""
     best = float("inf")
     for _ in range(ROUNDS):
         begun = time.process_time()

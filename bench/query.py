@@ -1,8 +1,7 @@
-"""Queries against the textbook way, on DynamoDB Local: CPU, wall time, requests and read units, side by side in one
-run.
+"""Queries compared with the textbook way, on DynamoDB Local: CPU, wall time, requests and read units, in one run.
 
-The textbook way: boto3's resource, a partition after the other, page by page, then all events sorted and encoded. Ours
-is the query function as it is deployed, from the gateway's event to its answer.
+The textbook way uses boto3's resource: it reads one partition after the other, page by page, then sorts and encodes all
+events. Our side is the deployed query function, from the gateway's event to its answer.
 """
 
 from __future__ import annotations
@@ -132,7 +131,7 @@ def read_all_pages(handler: Handler, stream: str, **parameters: str) -> tuple[li
 
 
 def fetch_all(entries: list[Entry]) -> list[Any]:
-    """Fetch all items with boto3's resource: the partitions in turn, page by page."""
+    """Fetch all items with boto3's resource: one partition after the other, page by page."""
     items: list[Any] = []
     for entry in entries:
         table = boto3.resource("dynamodb").Table(entry.table)
@@ -168,7 +167,7 @@ def aggregate_by_textbook(entries: list[Entry]) -> dict[tuple[str, str], list[An
 
 
 def time_call(act: Callable[[], object]) -> tuple[float, float]:
-    """Seconds of CPU and of wall time of the second of two calls, as the first fills the caches again."""
+    """Seconds of CPU and of wall time of the second of two calls, because the first fills the caches again."""
     act()
     cpu, wall = time.process_time(), time.perf_counter()
     act()
@@ -176,7 +175,7 @@ def time_call(act: Callable[[], object]) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Fill the tables, measure in turn, and print the medians."""
+    """Fill the tables, measure both sides alternately, and print the medians."""
     logging.disable(logging.CRITICAL)
     from handlers import query
 

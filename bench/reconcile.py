@@ -1,7 +1,7 @@
-"""AWS calls of a lifecycle run over a thousand tables, when nothing changes and at the turn of an hour.
+"""AWS calls of a lifecycle run over a thousand tables, when nothing changes and at the change of an hour.
 
-The baseline looks at every table at every run, as a plain reconciler does. Both run the real use case and adapters on
-the strict DynamoDB in memory, by a clock that is moved.
+The baseline describes every table in every run, as a plain reconciler does. Both run the real use case and adapters on the
+strict DynamoDB in memory, with a manual clock.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def grow_stage() -> Stage:
 
 
 def count_calls(stage: Stage) -> tuple[int, int, float]:
-    """Calls of a run, what it did, and its seconds of CPU; five minutes later."""
+    """Calls of a run five minutes later, its actions, and its seconds of CPU."""
     stage.clock.sleep(300)
     stage.client.calls = 0
     begun = time.process_time()
@@ -69,9 +69,9 @@ def main() -> None:
     with mock.patch("tidetable.lifecycle.observe._is_due", return_value=True):
         base = run_hour(stage)
     print(f"a lifecycle run over {len(stage.dynamo.account.tables) - 1} tables")
-    print("| | calls, nothing to do | calls, most in a run | calls an hour | CPU seconds a run |")
+    print("| | calls, nothing to do | calls, most in a run | calls per hour | CPU seconds per run |")
     print("|---|---|---|---|---|")
-    for name, runs in (("looks at every table", base), ("ours", ours)):
+    for name, runs in (("describes every table", base), ("ours", ours)):
         idle = max(run[0] for run in runs if not run[1])
         cpu = sum(run[2] for run in runs) / len(runs)
         print(f"| {name} | {idle} | {max(run[0] for run in runs)} | {sum(run[0] for run in runs)} | {cpu:.2f} |")

@@ -1,4 +1,4 @@
-"""The ratios that the benchmarks found last, by name."""
+"""The latest ratios of the benchmarks, by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ FILE = Path(__file__).parent / "results.json"
 
 
 def note(**ratios: float) -> None:
-    """Print ratios and keep them in bench/results.json beside the others."""
+    """Print ratios and write them to bench/results.json beside the others."""
     results = json.loads(FILE.read_text()) if FILE.exists() else {}
     for name, ratio in ratios.items():
         print(f"{name} {ratio:.2f}")

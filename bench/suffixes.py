@@ -1,10 +1,10 @@
 """Events per second that a table takes before the first throttle, by number of suffixes and key layout, in the
 simulator.
 
-The table has all the throughput that it could want (40,000 units a second, 40 physical partitions); what limits it is
-how the keys spread. Events of 1 KB come evenly for a minute, with real keys by real layouts; the highest rate that no
-partition refuses is found by bisection, to 1 %. The ideal line is 1,000 events per second for each suffix: what as many
-partition keys can take if no two share a partition.
+The table has more throughput than it needs (40,000 units per second, 40 physical partitions), so only the distribution of
+the keys limits it. Events of 1 KB come evenly for a minute, with real keys of real layouts. Bisection finds the highest rate
+without a throttle, to 1 %. The ideal line is 1,000 events per second per suffix: the rate if no two partition keys share a
+partition.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def keys(name: str, suffixes: int) -> list[str]:
 
 
 def find_rate(name: str, suffixes: int) -> int:
-    """The highest rate, to 1 %, at which nothing is refused."""
+    """The highest rate without a throttle, to 1 %."""
     pool = keys(name, suffixes)
     low, high = 0, UNITS
     while high - low > max(high // 100, 1):
@@ -112,7 +112,7 @@ def markdown(rates: dict[str, list[int]]) -> str:
 
 
 def main() -> None:
-    """Print the table and the ratio that suffixes bring."""
+    """Print the table and the gain by suffixes."""
     print("events per second before the first throttle")
     rates = results()
     print(markdown(rates))

@@ -1,6 +1,6 @@
 """`make demo`: the whole pipeline on this machine.
 
-Every claim that it prints was checked; the first that fails ends it.
+Every printed claim was checked; the first claim that fails ends the demo.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from local.up import describe_stage, read_config
 
 Event = dict[str, Any]
 _BATCH = 500
-# How many times fewer write units packs must take, of these events and batches.
+# The least factor by which packs must save write units, for these events and batches.
 _PACKS_SAVE = 10
 STREAMS = ("quakes", "stations")
-# The same earthquakes once more, many in one item; added to the configuration unless that has a stream of this name.
+# The same earthquakes again, many in one item. The stream is added unless the configuration has a stream of this name.
 PACKED = "packed"
 PACKED_STREAM = """
 [streams.packed]
@@ -46,7 +46,7 @@ _BEGUN = time.monotonic()
 
 
 def say(text: str) -> None:
-    """A line with the time that has passed."""
+    """Print a line with the elapsed time."""
     print(f"[{time.monotonic() - _BEGUN:5.1f} s] {text}", flush=True)
 
 
@@ -58,7 +58,7 @@ def check(holds: bool, what: str) -> None:
 
 
 def main() -> None:
-    """Run the demo; status 1 and a line that begins with FAILED if anything did not happen."""
+    """Run the demo; status 1 and a line that begins with FAILED if a check failed."""
     parser = argparse.ArgumentParser(description="Deploy the stack into a local AWS emulator and try all of it.")
     parser.add_argument("--keep", action="store_true", help="leave it up, whatever happens, and print commands to try")
     parser.add_argument("--config", type=Path, default=Path("tidetable.toml"), help="a configuration with its streams")
@@ -108,7 +108,7 @@ def main() -> None:
 
 
 def with_packs(config: Path, folder: Path) -> Path:
-    """A configuration with a stream in packs: this one, or a copy of it in the folder."""
+    """A configuration with a stream in packs: this file, or an extended copy in the folder."""
     if PACKED in read_config(config).streams:
         return config
     copy = folder / "tidetable.toml"
@@ -117,7 +117,7 @@ def with_packs(config: Path, folder: Path) -> Path:
 
 
 def run(deployed: Deployed, api: Api) -> None:
-    """Everything that the demo shows, in order."""
+    """Show everything, in order."""
     now = datetime.now(UTC)
     sent = earthquakes(now)
     units = {}
@@ -137,7 +137,7 @@ def run(deployed: Deployed, api: Api) -> None:
 
 
 def send(api: Api, stream: str, events: Sequence[Event]) -> tuple[bool, float]:
-    """Send in batches, the first as gzip'd NDJSON; whether every event was stored, and the write units that it took."""
+    """Send in batches, the first as gzip'd NDJSON. Returns whether every event was stored, and the consumed write units."""
     stored, units = 0, 0.0
     for start in range(0, len(events), _BATCH):
         batch = events[start : start + _BATCH]
@@ -154,7 +154,7 @@ def send(api: Api, stream: str, events: Sequence[Event]) -> tuple[bool, float]:
 
 
 def compare(api: Api, sent: Sequence[Event], now: datetime) -> None:
-    """Read both streams back and hold them against what was sent."""
+    """Read both streams back and compare them with the sent events."""
     start = (now - timedelta(days=8)).isoformat().replace("+00:00", "Z")
     whole = list(api.walk("quakes", start=start, limit=400))
     check(same(whole, sent), f"{len(whole)} events read back from quakes, newest first, equal to what was sent")
@@ -172,7 +172,7 @@ def compare(api: Api, sent: Sequence[Event], now: datetime) -> None:
 
 
 def same(answered: Sequence[Event], sent: Sequence[Event]) -> bool:
-    """Whether an answer is exactly what was sent, newest first."""
+    """Whether an answer has exactly the sent events, newest first."""
     plain = [{name: event[name] for name in ("series", "time", "id", "data")} for event in answered]
     expected = sorted(sent, key=lambda event: (event["time"], event["series"], event["id"]), reverse=True)
     for actual, event in zip(plain, expected, strict=False):
@@ -183,7 +183,7 @@ def same(answered: Sequence[Event], sent: Sequence[Event]) -> bool:
 
 
 def show_periods(api: Api) -> None:
-    """The table of tables."""
+    """Print a row per period table."""
     print(f"  {'period':<12}{'state':<11}{'write':>6}{'read':>6}  {'class':<19}{'archived events':>15}")
     for entry in api.call("/v1/streams/quakes/periods").body["periods"]:
         capacity = entry["capacity"] or {"write": "-", "read": "-", "class": "-"}
@@ -193,7 +193,7 @@ def show_periods(api: Api) -> None:
 
 
 def show_newest(api: Api, sent: Sequence[Event]) -> None:
-    """A query over the last hours, and one event by its ref."""
+    """Query the last hours, and get one event by its ref."""
     answer = api.query("quakes", start="-6h", limit=5)
     check(answer.status == 200 and len(answer.body["events"]) == 5, "the newest five of the last six hours:")
     for event in answer.body["events"]:
@@ -207,10 +207,10 @@ def show_newest(api: Api, sent: Sequence[Event]) -> None:
 
 
 def expire(deployed: Deployed, api: Api, sent: Sequence[Event], now: datetime) -> None:
-    """Let the oldest period come to its end, and find its events again."""
+    """Let the oldest period expire, and find its events again."""
     oldest = sent[0]["time"][:10]
     mine = [event for event in sent if event["time"][:10] == oldest]
-    # Kept for 14 days after its end; a minute more, and the lifecycle finds it expired.
+    # The table is kept for 14 days after its end; a minute later the lifecycle finds it expired.
     later = datetime.fromisoformat(f"{oldest}T00:00:00+00:00") + timedelta(days=15, minutes=1)
     at = later.isoformat()
     say(f"as if it were {at[:16]}: period {oldest}, with {len(mine)} events, has been kept long enough")

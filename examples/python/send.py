@@ -1,4 +1,4 @@
-"""Send events from Python: in batches, compressed, and once more if the API says so. The standard library is enough.
+"""Send events from Python: in batches, compressed, and again if the API says so. It needs only the standard library.
 
 URL=... KEY=... python examples/python/send.py access < events.ndjson
 """
@@ -24,11 +24,11 @@ TRIES = 8
 def send_events(url: str, key: str, stream: str, events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Send all events; yields each event that was refused, with its ``code`` and ``detail``.
 
-    OSError if the API stays away.
+    OSError if the API does not answer after all retries.
     """
     source = iter(events)
     while batch := list(islice(source, BATCH)):
-        # With a time of its own an event is the same event when it is sent again, and is stored once.
+        # An event with a time of its own is stored once, also if it is sent again.
         now = datetime.now(UTC).isoformat()
         batch = [{"time": now, **event} for event in batch]
         for error in _post(f"{url}/v1/streams/{stream}/events", key, batch).get("errors", []):
@@ -36,7 +36,7 @@ def send_events(url: str, key: str, stream: str, events: Iterable[dict[str, Any]
 
 
 def _post(address: str, key: str, batch: list[dict[str, Any]]) -> dict[str, Any]:
-    """One request, tried again while the API answers that it cannot now, or does not answer."""
+    """Send one request, and repeat it while the API is overloaded or does not answer."""
     body = gzip.compress("\n".join(map(json.dumps, batch)).encode())
     headers = {"x-api-key": key, "Content-Type": "application/x-ndjson"}
     for attempt in range(TRIES):

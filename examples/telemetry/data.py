@@ -11,7 +11,7 @@ STREAM = "telemetry"
 
 
 def events(now: datetime) -> Iterator[dict[str, Any]]:
-    """A reading of every device each twenty minutes, the oldest first."""
+    """A reading of every device every twenty minutes, the oldest first."""
     chance = random.Random(4)  # noqa: S311 - made-up data
     start = now - timedelta(days=2)
     for step in range(144):

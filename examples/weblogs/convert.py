@@ -29,7 +29,8 @@ def convert_lines(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
     """An event per line, in order. ValueError names a line that does not have the format.
 
     The id of an event is a hash of its line and of how many equal lines came before it. A log has seconds only, so two equal
-    requests of one second are two events; and the same file, sent again, gives the same ids, so nothing is stored twice.
+    requests of one second are two events. The same file gives the same ids when it is sent again, so nothing is stored
+    twice.
     """
     seen: Counter[str] = Counter()
     second = ""

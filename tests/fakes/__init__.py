@@ -8,7 +8,7 @@ from tests.fakes.store import FakeOverflow, FakeStore, FakeValues, large_values,
 from tests.fakes.tables import FakeTables
 from tidetable.query import Seal
 
-# What signs the cursors of tests that have no catalog of their own.
+# Signs the cursors of tests without a catalog.
 SEAL = Seal(lambda: b"as secret as can be")
 
 __all__ = [

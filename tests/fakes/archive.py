@@ -15,12 +15,12 @@ from tidetable.keys import Layout
 from tidetable.packs import open_item, opened_event
 from tidetable.ports import ArchivePage, ArchiveRange, Clock
 
-# Each period is in so many parts, and pages are short, as an answer's size may force them.
+# Parts per period, and events per page: pages are short, as large events make them.
 _PARTS, _PAGE = 2, 7
 
 
 class FakeArchive:
-    """What was archived, by manifest, and the reader of it."""
+    """Archived events by manifest, and their reader."""
 
     def __init__(self) -> None:
         self.periods: dict[str, Sequence[Event]] = {}
@@ -52,7 +52,7 @@ class FakeArchive:
 
 
 class FakeArchiver:
-    """Archives from a FakeStore into a FakeArchive. ``fails`` makes it refuse."""
+    """Archives from a FakeStore into a FakeArchive; with ``fails`` every call is refused."""
 
     def __init__(self, catalog: FakeCatalog, store: FakeStore, archive: FakeArchive, clock: Clock) -> None:
         self._catalog = catalog
@@ -73,7 +73,9 @@ class FakeArchiver:
 
 
 def _settled(items: Iterable[Item], layout: Layout) -> list[Event]:
-    """The events of a table's items: of a packed layout, of each place the copy that was accepted last, by the greatest hash."""
+    """The events of a table's items. In a packed layout, each event is the copy that was accepted last, or has the greatest
+    hash.
+    """
     if layout.pack is None:
         return [read_event(layout, item) for item in items]
     copies: dict[str, tuple[int, str, Event]] = {}
@@ -82,7 +84,7 @@ def _settled(items: Iterable[Item], layout: Layout) -> list[Event]:
         for number, place in enumerate(opened.places):
             at = opened.ats[number] if opened.ats is not None else opened.at
             event = opened_event(opened, number, layout)
-            # The series is in the place of a stream by time only.
+            # Only in a stream by time does the position contain the series.
             key = f"{event.series}#{place}"
             if key not in copies or copies[key][:2] < (at, opened.hash):
                 copies[key] = at, opened.hash, event

@@ -1,4 +1,4 @@
-"""A bucket in memory, and a format for parts that is quick to write and read."""
+"""A bucket in memory, and a fast format for parts."""
 
 import json
 from collections import Counter
@@ -64,7 +64,7 @@ class FakeWriter:
 
 
 class FakeFormat:
-    """Parts as the pages that they were."""
+    """Stores the pages of a part unchanged."""
 
     def writer(self, layout: Layout, columns: Mapping[str, str]) -> FakeWriter:
         return FakeWriter()
@@ -84,7 +84,7 @@ class FakeFormat:
 
 
 class FakeBucketReader:
-    """Reads archives from a FakeBucket; what was decoded is kept."""
+    """Reads archives from a FakeBucket; it keeps decoded parts."""
 
     def __init__(self, bucket: FakeBucket) -> None:
         self._bucket = bucket

@@ -11,7 +11,9 @@ from tidetable.periods import Period
 
 
 class FakeCatalog:
-    """``stale`` is what reads answer that are not consistent; None if they answer what is there. ``reads`` are their ranges."""
+    """Eventually consistent reads answer ``stale``, or the present items if it is None. ``reads`` has the range of each
+    read.
+    """
 
     def __init__(self) -> None:
         self.stale: dict[tuple[str, Period], Entry] | None = None

@@ -1,4 +1,4 @@
-"""The queues of dead letters and of the overflow, as an operator's commands see them."""
+"""The queues of dead letters and of the overflow, for the tests of the operator's commands."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from tidetable.times import EPOCH
 
 
 class Queues:
-    """Two queues; ``fails`` is the operation after which the connection is gone."""
+    """Two queues; the connection breaks after the operation ``fails``."""
 
     def __init__(self, *dead: tuple[str, str | None]) -> None:
         self.fails = ""

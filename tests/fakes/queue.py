@@ -1,4 +1,6 @@
-"""SQS as the overflow sees it: messages that come again until they are drained, and end as dead. And the event bus."""
+"""The overflow's queue in memory: a message is delivered again until it is drained, or becomes a dead letter. And the event
+bus.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,14 +21,14 @@ class Message:
 
 
 class FakeBus:
-    """The event bus: it takes every notice."""
+    """An event bus that accepts every notice."""
 
     def publish(self, notices: Sequence[object]) -> int:
         return 0
 
 
 class FakeQueue:
-    """``refuses`` makes it unreachable."""
+    """A queue with dead letters; with ``refuses`` it is unreachable."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
@@ -42,12 +44,14 @@ class FakeQueue:
         return []
 
     def bury(self, body: str, reason: str) -> bool:
-        """Keep a message that cannot be drained among the dead."""
+        """Store a message that cannot be drained as a dead letter."""
         self.dead.append(Message(body, self._now()))
         return True
 
     def deliver(self, drain: Callable[[str, bool], object]) -> None:
-        """Give each visible message to a consumer once, and whether it came before. A message on which it fails comes again."""
+        """Deliver each visible message to the drain once, with a flag for a repeated delivery. A failed message is delivered
+        again later.
+        """
         for message in [message for message in self.messages if message.visible <= self._now()]:
             message.received += 1
             message.visible = self._now() + VISIBILITY

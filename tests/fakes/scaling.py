@@ -6,7 +6,7 @@ from tidetable.config import Autoscaling
 
 
 class FakeScaling:
-    """``tended`` holds the policy of each table that is registered, ``calls`` counts.
+    """``tended`` has the policy of each registered table, ``calls`` the number of calls.
 
     ``strike`` is called after each request, and may raise.
     """

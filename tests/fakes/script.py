@@ -1,4 +1,4 @@
-"""The lean client's place, with replies that a test writes."""
+"""A stand-in for the lean client, with scripted replies."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -7,12 +7,12 @@ from typing import Any, cast
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
 from aws.lean.store import LeanStore
 
-# The longest that each pause might have taken.
+# The longest duration of each pause.
 PAUSES: list[float] = []
 
 
 class Script:
-    """A client whose replies are given by a function of the request's number and its body."""
+    """A client that computes its replies by a function of the request's number and body."""
 
     def __init__(self, reply: Callable[[int, dict[str, Any]], Any]) -> None:
         self._reply = reply

@@ -1,4 +1,4 @@
-"""A pool that does everything at once in the caller's thread, so that a simulation repeats itself exactly."""
+"""A pool that runs every task at once in the caller's thread, so that a simulation is reproducible."""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
@@ -6,13 +6,13 @@ from typing import Any
 
 
 class Serial(Executor):
-    """Of any width."""
+    """A pool of any width."""
 
     def __init__(self, width: int) -> None:
         self.width = width
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Nothing is under way."""
+        """No task is running."""
 
     def submit(self, act: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         future: Future[Any] = Future()
@@ -29,15 +29,15 @@ class Serial(Executor):
 
 
 class Silent(Serial):
-    """Whose work never comes to an end: whoever waits for it waits until the time is up, which is at once."""
+    """A pool whose tasks never end: every wait with a time-out fails at once."""
 
     def submit(self, act: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         return Unanswered()
 
 
 class Unanswered(Future[Any]):
-    """What never comes."""
+    """A result that never comes."""
 
     def result(self, timeout: float | None = None) -> Any:
-        assert timeout is not None, "whoever waits without an end waits for ever"
+        assert timeout is not None, "a wait without a time-out would never end"
         raise TimeoutError

@@ -6,12 +6,12 @@ from aws.overflow import SqsOverflow
 from aws.zstd import Zstd
 from tests.fakes import FakeValues
 
-# AWS: a message has 1 MiB at the most.
+# AWS: a message has 1 MiB at most.
 MOST = 1024 * 1024
 
 
 class Sqs:
-    """SQS as far as the adapter asks it; it refuses what AWS would."""
+    """The operations of SQS that the adapter calls; requests that AWS would refuse fail."""
 
     def __init__(self) -> None:
         self.bodies: list[str] = []

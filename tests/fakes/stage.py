@@ -1,4 +1,4 @@
-"""A whole pipeline in this process: the real use cases and adapters on the strict service, by a clock that is moved."""
+"""A whole pipeline in this process: the real use cases and adapters on the strict service, with a manual clock."""
 
 import random
 from collections.abc import Callable
@@ -37,18 +37,18 @@ from wiring import Pipeline
 
 STAGE = "lapse"
 CATALOG = "tidetable-lapse-catalog"
-# Reads that are not strongly consistent answer what was so long ago, or down to half of it, by the seed.
+# Eventually consistent reads answer the state of up to this time ago, at least half of it; the seed decides.
 STALE_SECONDS = 2.0
-# What the functions may take, as they are deployed.
+# The time limits of the deployed functions.
 INGEST_SECONDS, DRAIN_SECONDS, LIFECYCLE_SECONDS = 20.0, 50.0, 280.0
 
 
 class Killed(BaseException):
-    """The function ended here; nothing catches it, as nothing catches a time-out."""
+    """The function ended here. No handler catches it, as none catches a time-out."""
 
 
 class Mortal:
-    """Passes calls on until ``allowance`` of them are made, then ends the function after the last (None: never)."""
+    """Passes on ``allowance`` calls, and ends the function after the last (None: never)."""
 
     def __init__(self, target: Any) -> None:
         self._target = target
@@ -57,7 +57,7 @@ class Mortal:
 
     @property
     def meta(self) -> Any:
-        """The client's, where handlers of its events register."""
+        """The client's ``meta``, where handlers of its events register."""
         return self._target.meta
 
     def __getattr__(self, name: str) -> Any:
@@ -83,14 +83,14 @@ class Mortal:
         return Pages()
 
     def count(self) -> None:
-        """One more call."""
+        """Count a call."""
         self.calls += 1
         if self.allowance is not None and self.calls >= self.allowance:
             raise Killed
 
 
 class Stage:
-    """Everything that `cdk deploy` would make, and what happens to it."""
+    """Everything that `cdk deploy` would make, and the calls of its functions."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Stage:
         stale_seconds: float = STALE_SECONDS,
     ) -> None:
         self.clock = clock or ManualClock(start)
-        # Of the lifecycle; all else works serially.
+        # The lifecycle's pools; everything else works serially.
         self.pools = pools
         self.chance = random.Random(seed)
         self.dynamo = StrictDynamo(MemoryEngine(), self.clock, seed=seed, stale_seconds=stale_seconds)
@@ -132,17 +132,17 @@ class Stage:
         self.seal = Seal(self.reading.secret)
 
     def settle(self) -> None:
-        """Let a moment pass, after which every read answers what was written before it."""
+        """Wait until every read answers all earlier writes."""
         self.clock.sleep(STALE_SECONDS)
 
     def restart(self) -> None:
-        """What a process remembers is gone: the next request is served by a new one."""
+        """Start a new process: the state of the earlier one is lost."""
         self.circuit = Circuit(self.clock)
         self.known = KnownPeriods()
 
     @property
     def pipeline(self) -> Pipeline:
-        """The pipeline that the functions serve, with this stage's ports and its configuration of now."""
+        """The pipeline that the functions serve, with this stage's ports and its present configuration."""
         return Pipeline(
             time_travel=False,
             config=self.config,
@@ -173,29 +173,29 @@ class Stage:
         )
 
     def send(self, stream: str, body: bytes) -> Outcome:
-        """What the ingest function does with a request."""
+        """Handle a request as the ingest function does."""
         return ingest(IngestRequest(stream, body), self.pipeline.ingest, self._remaining(INGEST_SECONDS))
 
     def drain(self) -> None:
-        """Give the drain function every message that is visible."""
+        """Deliver every visible message to the drain function."""
         ports = self.pipeline.drain
         self.queue.deliver(
             lambda body, repeated: drain_message(body, ports, self._remaining(DRAIN_SECONDS), repeated=repeated)
         )
 
     def run_lifecycle(self, *, dry_run: bool = False) -> Report:
-        """What the lifecycle function does when it is due."""
+        """Run the lifecycle as its function does."""
         self.runs += 1
         return reconcile(self.reconciler(), f"run-{self.runs}", self._remaining(LIFECYCLE_SECONDS), dry_run=dry_run)
 
     def reconciler(self) -> Reconciler:
-        """What the lifecycle works with."""
+        """The ports of the lifecycle."""
         reconciler = self.pipeline.reconciler
         reconciler.pools = self.pools
         return reconciler
 
     def archive(self, stream: str, label: str, *, within: float) -> None:
-        """What the archiver function does when the lifecycle calls it."""
+        """Archive a period as the archiver function does."""
         try:
             done = archive_period(stream, label, self.exporter(), f"archive-{self.runs}", self._remaining(within))
         except (BotoCoreError, ClientError) as error:
@@ -206,7 +206,7 @@ class Stage:
     def restore(
         self, stream: str, label: str, *, keep_days: int = 7, start: Position | None = None, within: float = 800
     ) -> Restored:
-        """What the restorer function does."""
+        """Restore a period as the restorer function does."""
         self.runs += 1
         return restore_period(
             stream,
@@ -219,15 +219,15 @@ class Stage:
         )
 
     def sweep(self, *, dry_run: bool = False, remaining: Callable[[], float] | None = None) -> Swept:
-        """What the sweeper function does."""
+        """Sweep as the sweeper function does."""
         return sweep(self.pipeline.sweeper, remaining or self._remaining(800), dry_run=dry_run)
 
     def reader(self) -> Reader:
-        """For queries."""
+        """The reader for queries."""
         return self.pipeline.reader
 
     def exporter(self) -> Exporter:
-        """What the archiver function works with."""
+        """The ports of the archiver function."""
         exporter = self.pipeline.exporter
         exporter.part_bytes = self.part_bytes
         return exporter

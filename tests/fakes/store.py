@@ -33,9 +33,10 @@ from tidetable.times import EPOCH
 
 
 class FakeStore:
-    """``throttled`` holds how many of the next puts are refused, as a table short of capacity would refuse them.
+    """``throttled`` is the number of puts that are refused next, as by a table without capacity.
 
-    ``throttles`` are tables that refuse every put; ``between`` is called before each transaction, as other writers may be.
+    ``throttles`` are tables that refuse every put. ``between`` is called before each transaction, in place of another
+    writer.
     """
 
     def __init__(self, catalog: FakeCatalog) -> None:
@@ -154,7 +155,7 @@ class FakeStore:
 
 
 def passes_filters(item: Item, keys: KeyRange) -> bool:
-    """Whether a range's filters let an item through."""
+    """Whether an item passes a range's filters."""
     if keys.times is not None and not keys.times[0] <= item["sk"] <= keys.times[1]:
         return False
     data = item.get("data", {})
@@ -170,7 +171,7 @@ def keep_fields(item: Item, fields: Sequence[str], index: Index | None) -> Item:
 
 
 def project(item: Item, index: Index | None) -> Item:
-    """What an index holds of an item."""
+    """The attributes of an item that an index holds."""
     if index is None or index.project is None:
         return item
     return {name: item[name] for name in ("pk", "sk", index.pk, index.sk, index.copy) if name in item}
@@ -235,18 +236,18 @@ class FakeValues:
 
 
 def large_values(values: FakeValues) -> LargeValueServices:
-    """What large values need, with names that repeat themselves from run to run."""
+    """The services for large values, with the same object names in each run."""
     numbers = count()
     return LargeValueServices(values, Zstd(), lambda: f"object-{next(numbers)}")
 
 
 def unpacker(store: EventStore, values: FakeValues) -> Unpacker:
-    """What makes items whole."""
+    """The service that completes items with data outside of the item."""
     return Unpacker(store, values, Zstd())
 
 
 class FakeOverflow:
-    """``refuses`` makes the queue unreachable."""
+    """With ``refuses`` the queue is unreachable."""
 
     def __init__(self) -> None:
         self.queued: list[Event] = []

@@ -1,4 +1,4 @@
-"""DynamoDB's control plane in memory: tables that take their time, and refuse changes meanwhile."""
+"""DynamoDB's control plane in memory: changes take time, and a changing table refuses further changes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,12 +19,12 @@ class _TableState:
     table: Table
     tags: Mapping[str, str]
     until: datetime
-    # What it is once the change is over; until then the old figures are shown.
+    # The table after the change; until then its old figures are shown.
     then: Table
 
 
 class FakeTables:
-    """``fails`` names tables whose creation is refused for good, ``unseen`` those that cannot be described."""
+    """The creation of tables in ``fails`` is refused for ever; tables in ``unseen`` cannot be described."""
 
     def __init__(self, clock: FakeClock, store: FakeStore) -> None:
         self._clock = clock
@@ -101,7 +101,7 @@ class FakeTables:
         own = (write, read) if itself else (table.write, table.read)
         maxima: dict[str, Any] = {}
         if table.on_demand is not (own[0] is None):
-            # A switch of the billing mode drops them; only the table's own can be set with it.
+            # A switch of the billing mode drops all maxima; only the table's own can be set in the same request.
             maxima = {"most": most, "index_most": dict.fromkeys(table.index_most)}
         self._change(name, f"capacity {name}", write=own[0], read=own[1], index_units=units, **maxima)
 

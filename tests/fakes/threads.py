@@ -1,4 +1,4 @@
-"""Threads on a clock that is moved: what is done side by side takes as long as the longest of it."""
+"""Threads with a shared manual clock: parallel tasks take as long as the longest of them."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -11,7 +11,7 @@ from tidetable.ports import Pools
 
 
 class SharedClock(ManualClock):
-    """Stands still until every worker sleeps, and then moves to the first that is to wake."""
+    """A clock that stands still until every worker sleeps, and then moves to the earliest wake-up time."""
 
     def __init__(self, now: datetime) -> None:
         super().__init__(now)
@@ -20,7 +20,7 @@ class SharedClock(ManualClock):
         self._wakes: dict[int, datetime] = {}
 
     def expect(self, workers: int) -> None:
-        """So many threads are at work from now on."""
+        """Set the number of working threads."""
         with self._turn:
             self._workers = workers
             self._move()

@@ -1,4 +1,4 @@
-"""The lean client's place, with the strict service behind it: requests and answers are the wire's JSON, as in a function."""
+"""A stand-in for the lean client before the strict service: requests and answers are JSON, as in a function."""
 
 import json
 import random

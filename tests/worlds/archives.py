@@ -1,4 +1,4 @@
-"""A table that is archived, its bucket and its clock, and calls that may fail."""
+"""A table to archive, its bucket and its clock, with calls that may fail."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -48,7 +48,7 @@ def some(count: int) -> list[Event]:
 
 
 class World:
-    """A table in memory behind the real format. ``calls`` are how many the archive may make before it is killed."""
+    """A table in memory behind the real format. The archive is killed after ``calls`` calls."""
 
     def __init__(self, events: list[Event]) -> None:
         self.items: dict[str, list[Any]] = {"t": [to_wire(LAYOUT.item_of(event)) for event in events][::-1]}
@@ -80,7 +80,7 @@ class World:
     def page(
         self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
     ) -> RawPage:
-        """Seven items a page at the most."""
+        """A page of seven items at most."""
         self._call()
         self.clock.time += timedelta(seconds=self.page_seconds)
         if table not in self.items:
@@ -99,7 +99,7 @@ class World:
         return self.clock.now()
 
     def sleep(self, seconds: float) -> None:
-        """The clock's, noted."""
+        """Move the clock, and note the pause."""
         if seconds:
             self.slept.append(seconds)
         self.clock.sleep(seconds)
@@ -156,7 +156,7 @@ class World:
     def parts(self) -> list[str]:
         return sorted(key for key in self.bucket if key.endswith(".parquet"))
 
-    # What reads the archive.
+    # The reader of the archive.
     def manifest(self, key: str) -> Manifest:
         return Manifest.decode(self.bucket[key])
 

@@ -1,4 +1,4 @@
-"""A stage whose past is imported: three days of history, and what opens and ends its backfills."""
+"""A stage that imports three days of history, and functions that start and stop its backfills."""
 
 import json
 from datetime import datetime, timedelta

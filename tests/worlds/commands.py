@@ -16,7 +16,7 @@ from tests.fakes.stage import Stage
 from tests.worlds.hours import CONFIG
 
 ROOT = Path(__file__).parents[2]
-# No test reads the real clock; at this minute no step of the ladder is due.
+# A fixed time, as no test reads the real clock. At this minute no step of the ladder is due.
 NOW = datetime(2026, 3, 15, 12, 20, tzinfo=UTC)
 
 
@@ -60,7 +60,7 @@ class FakeFunctions:
 
 
 class FakeMetrics:
-    """CloudWatch, which answers in two pages what tables and indexes took."""
+    """CloudWatch, which answers the consumed units of tables and indexes in two pages."""
 
     def __init__(self, taken: dict[tuple[str, str, str], float]) -> None:
         self.taken = taken
@@ -94,8 +94,8 @@ def functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeFunctions:
     stage = Stage(NOW - timedelta(hours=8, minutes=10), CONFIG)
     functions = FakeFunctions(stage)
     for hours in range(8, -1, -1):
-        # A run takes its time: begun each from the end of the one before, the last would look into another hour. The clock is
-        # never set back: a table that the last run made would be invisible again.
+        # A run takes time by this clock. Each run begins at a fixed time: if it began at the end of the run before, the last run
+        # would fall into another hour. The clock never moves back: a table of the last run would be invisible again.
         stage.clock.time = NOW - timedelta(hours=hours, minutes=5)
         stage.run_lifecycle()
         assert stage.clock.now() < NOW - timedelta(hours=hours)

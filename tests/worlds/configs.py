@@ -16,7 +16,7 @@ PROVISIONED = GOOD + '[streams.s.capacity]\nmode = "provisioned"\nladder = [{age
 
 
 def index(more: str) -> str:
-    """An index of these settings."""
+    """An index with these settings."""
     return f'\n[[streams.s.index]]\nname = "own"\n{more}\n'
 
 
@@ -36,5 +36,5 @@ TOPIC = "arn:aws:sns:us-east-1:123456789012:ops"
 
 
 def notify(*targets: str) -> str:
-    """A configuration whose alarms notify these."""
+    """A configuration whose alarms notify these targets."""
     return f"[observability]\nnotify = {list(targets)}\n" + GOOD

@@ -1,4 +1,4 @@
-"""Days of a stream to query, on fakes; and five of them: one is archived, one was never made, each has another layout."""
+"""Days of a stream to query, on fakes; and a fixture of five days."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -49,12 +49,12 @@ class Days:
         self.reader = Reader(self.catalog, self.store, self.archive, whole, SEAL, DDSketches(), Serial)
 
     def add_table(self, period: Period, layout: Layout, items: Iterable[Item]) -> None:
-        """A period whose table holds some items."""
+        """Add a period with a table of some items."""
         table = self._record(period, layout, State.OPEN, None)
         self.store.tables[table] = {Key(item["pk"], item["sk"]): item for item in items}
 
     def add_archive(self, period: Period, layout: Layout, events: Sequence[Event]) -> None:
-        """A period whose events are archived; its table is gone."""
+        """Add a period whose events are archived and whose table is deleted."""
         facts = ArchiveFacts(f"tidetable-t.s.{period.label}", len(events), 0, period.end)
         self.archive.keep(self._record(period, layout, State.DELETED, facts), layout, list(events))
 

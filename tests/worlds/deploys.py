@@ -18,7 +18,7 @@ partition_by = "series"
 mode = "provisioned"
 ladder = [{ age = 0, write = 10, read = 10 }, { age = 1, write = 2, read = 5 }]
 """
-# A stream that a later configuration has besides.
+# A stream that a later configuration adds.
 MORE = """
 [streams.new]
 period = "day"

@@ -1,4 +1,4 @@
-"""Functions' handlers in this process: what they need to be imported, what they are sent, and the lifecycle's on a stage."""
+"""The functions' handlers in this process: their environment, their requests, and the lifecycle's handler on a stage."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -26,7 +26,7 @@ def record(sent: int, body: str) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What the functions' modules look at when they are imported, and the example configuration."""
+    """Set the environment that the functions' modules read when they are imported, and the example configuration."""
     monkeypatch.setenv("TIDETABLE_STAGE", "lapse")
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
     monkeypatch.setattr(settings, "CONFIG_FILE", EXAMPLE)
@@ -40,7 +40,7 @@ def queue_message(world: World, *ids: str, at: datetime = NOW) -> str:
 
 
 class Function:
-    """The handler on a stage in memory, and the last value of each metric of its last run."""
+    """The lifecycle's handler on a stage in memory, and the latest metrics of its last run."""
 
     def __init__(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
         from handlers import lifecycle

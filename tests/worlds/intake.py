@@ -1,4 +1,4 @@
-"""The intake of one stream, on fakes: requests, the queue behind them and its drain."""
+"""The write path of one stream on fakes: requests, the overflow queue and the drain."""
 
 import json
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ MINUTE = timedelta(minutes=1)
 
 
 class Letters:
-    """The queue of dead letters; unless it ``takes`` them, it cannot be reached."""
+    """The queue of dead letters; without ``takes`` it cannot be reached."""
 
     def __init__(self) -> None:
         self.kept: list[str] = []
@@ -39,7 +39,7 @@ class Letters:
 
 
 class World:
-    """The tables of the window are there: 27 and 28 February, 1 March."""
+    """A stream whose window has three tables: 27 and 28 February, 1 March."""
 
     def __init__(self, config: Config = CONFIG, jitter: Jitter = lambda pause: pause) -> None:
         self.config = config
@@ -63,7 +63,7 @@ class World:
         return self.post(json.dumps(events).encode(), seconds=seconds, **request)
 
     def post(self, body: bytes, *, seconds: float = 5, known: KnownPeriods | None = None, **request: Any) -> Outcome:
-        """What a process does with a request; with ``known`` it is one that has served requests before."""
+        """Handle a request in a process; ``known`` is the state of a process that has served requests before."""
         deadline = self.clock.now() + timedelta(seconds=seconds)
         return ingest(
             IngestRequest("quakes", body, "application/json", **request),
@@ -94,7 +94,7 @@ class World:
         return Pipeline(**(fakes | ports))
 
     def drain(self, body: str, seconds: float = 0.0) -> int:
-        """Drain a message that may be buried; Undrainable is raised, as nothing takes dead letters here."""
+        """Drain a message. If it would be buried, Undrainable is raised, because no queue takes dead letters here."""
         return drain_message(body, self.drainer(), lambda: seconds).events
 
     def stored(self) -> int:
@@ -130,7 +130,7 @@ def versions(stage: World) -> dict[str, Any]:
 
 
 class Process(World):
-    """A function's process, which serves one request after another."""
+    """A process of the function; it serves one request after another."""
 
     def __init__(self) -> None:
         super().__init__(replace(CONFIG, api=replace(CONFIG.api, max_body=10**6)))
@@ -142,6 +142,6 @@ class Process(World):
         return self.send(*sent, known=self.known)
 
     def reads(self) -> list[tuple[datetime | None, datetime | None, bool]]:
-        """The ranges that were read since the last look."""
+        """The ranges that were read since the last call."""
         ranges, self.catalog.reads = self.catalog.reads, []
         return ranges

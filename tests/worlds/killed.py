@@ -1,4 +1,4 @@
-"""A small stage with twenty events, and what happens to it if a function is stopped after any of its calls."""
+"""A small stage with twenty events, and copies of it in which a function was stopped after each of its calls."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -64,7 +64,7 @@ def ids(stage: Stage) -> list[str]:
 
 
 def state(stage: Stage) -> Any:
-    """Everything that a run of the lifecycle is responsible for, without the times at which it was done."""
+    """Everything that a run of the lifecycle can change, without times."""
     stage.clock.sleep(120)
     stage.dynamo.account.settle()
     entries = {
@@ -75,7 +75,7 @@ def state(stage: Stage) -> Any:
         name: (table.status, table.write, table.read, table.infrequent)
         for name, table in stage.dynamo.account.tables.items()
     }
-    # Progress that was not cleared any more belongs to nothing: the next archive of its period begins with clearing it.
+    # Progress that was not cleared has no effect: the next archive of the period clears it first.
     return entries, tables, sorted(key for key in stage.bucket.objects if "_progress" not in key)
 
 
@@ -97,6 +97,6 @@ def killed_after_every_call(
             act(stage)
         stage.client.allowance = None
         stage.restart()
-        # What the dead function held runs out.
+        # Wait until the lease of the stopped function has ended.
         stage.clock.sleep(300)
         yield calls, stage

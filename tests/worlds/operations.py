@@ -1,4 +1,4 @@
-"""A stage with large events and versions, and what its tables and queries show."""
+"""A stage with large events and versions, and functions that read its tables and queries."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -10,7 +10,7 @@ from tests.worlds.killed import NOON
 from tidetable.query import parse_query, run_query
 from tidetable.times import to_text
 
-# Long periods: few tables, each of which is met by every kill.
+# Long periods: few tables, so that every stop meets each of them.
 CONFIG = """
 [lifecycle]
 delete_expired = true

@@ -1,4 +1,4 @@
-"""Days of a stream, some of them in packs, with what was sent to them: the copies that count, in a dictionary."""
+"""Days of a stream, some of them in packs, and a dictionary of the copies that count."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def layouts(by: str) -> list[Layout]:
 
 
 class Request(NamedTuple):
-    """Events that were accepted together; those that do not go into packs are ``alone``."""
+    """Events that were accepted together; the events in ``alone`` are plain items."""
 
     events: Sequence[Event]
     at: int
@@ -62,8 +62,8 @@ class Request(NamedTuple):
 
 
 def items_of(events: Sequence[Event], layout: Layout, at: int, *, alone: bool = False) -> list[Item]:
-    """What a request writes to the table of one period."""
-    # Of one event that comes twice in a request, the last counts.
+    """The items that a request writes to the table of one period."""
+    # If an event comes twice in a request, the last one counts.
     last = {layout.key_of(event): event for event in events}
     plain = [layout.item_of(event, at=at) for event in last.values()]
     if layout.pack is None or alone:
@@ -109,5 +109,5 @@ class PackedDays:
 
 
 def show_event(event: Event) -> dict[str, Any]:
-    """An event as an answer shows it, but for its ref."""
+    """An event as an answer shows it, without its ref."""
     return {"series": event.series, "time": f"{event.time:%Y-%m-%dT%H:%M:%S.%f}Z", "id": event.id, "data": event.data}

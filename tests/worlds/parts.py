@@ -1,4 +1,4 @@
-"""Events and layouts to write into an archive's parts, and a part that is written and read."""
+"""Events and layouts for an archive's parts, and a round trip of a part."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -75,7 +75,7 @@ def make_item(
 
 
 def native(item: Any) -> Any:
-    """The item in an order of its own, sets too."""
+    """The item as Python values; sets are sorted."""
     if isinstance(item, dict):
         return {name: native(item[name]) for name in sorted(item)}
     if isinstance(item, list):
@@ -84,7 +84,7 @@ def native(item: Any) -> Any:
 
 
 def round_trip(layout: Layout, items: list[Any], columns: dict[str, str], pages: int = 2) -> bytes:
-    """Write the items in pages, and check all that can be checked of the part."""
+    """Write the items in pages, read the part back, and compare everything."""
     form = Parquet()
     writer = form.writer(layout, columns)
     for start in range(0, len(items), pages):

@@ -23,7 +23,7 @@ def built() -> Stage:
 
 
 def ready(stage: Stage) -> None:
-    """Run the lifecycle until nothing is left to do: AWS takes so many creations at a time, and no more."""
+    """Run the lifecycle until nothing is left to do: AWS limits the number of creations at a time."""
     while stage.run_lifecycle().done:
         stage.clock.sleep(10)
 
@@ -64,7 +64,7 @@ def ask(stage: Stage, stream: str, **parameters: str) -> list[dict[str, Any]]:
 
 
 def age(stage: Stage) -> None:
-    """More than three hours of the lifecycle's runs."""
+    """Run the lifecycle for more than three hours."""
     for _ in range(40):
         stage.run_lifecycle()
         stage.clock.sleep(300)
