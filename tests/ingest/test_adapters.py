@@ -1,4 +1,4 @@
-"""What the adapters of the write path send to AWS, and what they make of answers that are right in part."""
+"""The adapters of the write path: their requests to AWS, and their handling of answers that report partial failures."""
 
 from datetime import datetime
 from itertools import count
@@ -22,7 +22,9 @@ UNREACHABLE = EndpointConnectionError(endpoint_url="https://sqs")
 
 
 class Sqs:
-    """SQS as AWS documents it: at most ten messages a batch. Those whose numbers, over all batches, are in ``fails`` fail."""
+    """SQS as AWS documents it: at most ten messages per batch. Messages whose numbers, over all batches, are in
+    ``fails`` fail.
+    """
 
     def __init__(self, fails: set[int] | None = None, error: Exception | None = None) -> None:
         self.fails = fails or set()
@@ -93,7 +95,7 @@ def test_a_letter_is_buried_only_if_sqs_took_it(error: Exception | None, kept: b
 
 
 class Events:
-    """EventBridge, which answers how many entries of a call it did not take."""
+    """EventBridge, which answers the number of entries that it did not take."""
 
     def __init__(self, *failed: int) -> None:
         self.failed = list(failed)
@@ -116,7 +118,7 @@ def test_notices_that_the_bus_did_not_take_are_counted() -> None:
 
 
 class Dynamo:
-    """The Query of a catalog without items; ``consistent`` is what each asked for."""
+    """The Query of a catalog without items; ``consistent`` has the flag of each request."""
 
     def __init__(self) -> None:
         self.consistent: list[bool] = []

@@ -27,7 +27,7 @@ FORMS = [
 
 
 def decode(body: bytes, content_type: str = "application/json") -> list[object]:
-    """What a body holds, those that were recognised as events as they were sent."""
+    """The values of a body; recognised events as they were sent."""
     found = decode_body(body, content_type, max_body=1000, max_events=10)
     return [plain(one) if isinstance(one, Sent) else one for one in found]
 
@@ -51,7 +51,7 @@ def test_a_gzip_file_of_several_members_is_read_to_its_end() -> None:
 
 
 def test_a_thousand_members_are_read_and_more_are_refused_without_a_look() -> None:
-    """200,000 empty members are 4 MB; what is left after each was copied, that would be 400 GB."""
+    """200,000 empty members are 4 MB. To copy the rest of the body after each member would copy 400 GB."""
     event = gzip.compress(E + b"\n", mtime=0)
     empty = gzip.compress(b"", mtime=0)
     assert decode(event + empty * 998 + event, "application/x-ndjson") == [{"series": "a"}] * 2
@@ -61,7 +61,7 @@ def test_a_thousand_members_are_read_and_more_are_refused_without_a_look() -> No
 
 @pytest.mark.parametrize("size", [*range(65_510, 65_540), 131_072, 200_000])
 def test_a_gzip_file_is_read_whole_wherever_its_pieces_end(size: int) -> None:
-    """Stored without compression, so that the ends of members fall around the end of a piece."""
+    """The members are stored without compression, so that their ends fall around the end of a piece."""
     text = b'{"series": "' + b"x" * size + b'"}\n'
     member = gzip.compress(text, compresslevel=0, mtime=0)
     found = decode_body(member + member, "application/x-ndjson", max_body=10**6, max_events=10)
@@ -217,7 +217,7 @@ def test_a_line_of_ndjson_is_one_value(name: str, body: bytes, good: list[bool])
 
 NDJSON, JSON, BYTES = "application/x-ndjson", "application/json", "application/octet-stream"
 FOUR_MB = 4_000_000
-# What a value would take if each were decoded: 50 bytes and more, that is 25 times the body.
+# A decoded value takes 50 bytes and more: 25 times the body.
 CROWDS = [
     ("bad lines", NDJSON, b"x\n"),
     ("bad lines of bytes", BYTES, b"x\n"),
@@ -306,7 +306,7 @@ def test_a_bomb_is_given_up_at_the_limit_and_not_unpacked_whole() -> None:
 
 
 def test_series_inside_data_are_no_events() -> None:
-    """Counted are events: what looks like more is looked at more closely."""
+    """Only events are counted; a body that may have too many is checked exactly."""
     one = b'{"series": "a", "data": {"series": 1, "x": [{"series": 2}]}}'
     expected = [{"series": "a", "data": {"series": 1, "x": [{"series": 2}]}}] * 10
     assert decode(b"[" + b",".join([one] * 10) + b"]") == expected

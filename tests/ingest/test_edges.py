@@ -1,4 +1,4 @@
-"""The write path at its edges: periods that are not open yet, entries that were kept, what waited, what repeats, what is long."""
+"""Edge cases of the write path: periods that are not open yet, kept entries, queued events, repeated events, long reasons."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -43,7 +43,7 @@ def backfilled(state: State, opened: Opened | None) -> World:
 def test_an_event_of_a_backfill_whose_table_is_not_open_for_it_is_refused_and_never_written(
     state: State, until: datetime | None
 ) -> None:
-    """The lifecycle may archive such a table at any moment: a write could land behind the scan."""
+    """The lifecycle may archive such a table at any moment: a write could come behind the scan."""
     stage = backfilled(state, None if until is None else Opened(until, None, None))
     past = event(1, days=0) | {"time": "2026-02-20T12:00:00Z"}
     with pytest.raises(ProblemError) as refused:
@@ -106,7 +106,7 @@ def test_a_repeat_of_one_of_the_last_thirty_two_versions_before_the_newest_adds_
 
 
 def test_only_the_newest_version_is_in_the_indexes() -> None:
-    """A query by index would find an event that no longer is what it was."""
+    """Otherwise a query by index would find an event by its earlier content."""
     stage = world(versions="keep", index=(IndexPolicy(name="by_n", partition_by="n"),))
     for entry in list(stage.catalog.items.values()):
         stage.catalog.items[entry.stream, entry.period] = replace(entry, layout=stage.config.streams["quakes"].layout)

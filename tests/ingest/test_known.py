@@ -1,4 +1,4 @@
-"""What a process keeps of the catalog: it saves reads, and never opens a table that is being archived."""
+"""The catalog entries that a process keeps: they save reads, and never let a write reach a table that is being archived."""
 
 from datetime import datetime, timedelta
 
@@ -112,7 +112,7 @@ def backfilled(process: Process) -> Entry:
 
 
 def test_events_of_a_backfill_always_read_the_catalog() -> None:
-    """Its table can be archived while the backfill is open, if its operator says so: nothing that is kept may write to it."""
+    """An operator can archive its table while the backfill is open, so a kept entry must not allow a write."""
     process = Process()
     entry = backfilled(process)
     for _ in range(3):

@@ -1,4 +1,6 @@
-"""Tables that are lowered for late events: what they throttle is queued at once, counted apart, and drained step by step."""
+"""Tables that are lowered for late events: throttled events are queued at once, counted separately, and drained step by
+step.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,7 +27,7 @@ __all__ = ["environment"]
 
 LADDER = (Step(age=0, write=5, read=5), Step(age="late", write=1, read=5))
 LATE = Capacity(mode="provisioned", ladder=LADDER)
-# Now is five minutes past midnight of 1 March: the day before has not settled, the day before that is lowered.
+# Now is five minutes past midnight of 1 March: 28 February is not lowered yet, 27 February is.
 TODAY, YESTERDAY, LOWERED = (f"tidetable-t.quakes.2026-{day}" for day in ("03-01", "02-28", "02-27"))
 
 
@@ -94,7 +96,7 @@ def test_throttles_of_lowered_tables_are_a_metric_of_their_own(monkeypatch: pyte
 
 
 def written_by(stage: World) -> list[str]:
-    """The ids of the events that are put from now on, as often as they are."""
+    """The ids of the events that are put from now on, once per put."""
     ids: list[str] = []
     write_each = stage.store.write_each
 

@@ -1,4 +1,4 @@
-"""The overflow queue's adapter: what is too large for a message is kept, and drained from where it is kept."""
+"""The overflow queue's adapter: messages that are too large for SQS are kept in the bucket and drained from there."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Packs from the request to the table and through the queue: whatever fails, each acknowledged event is there once."""
+"""Packs from the request to the table and through the queue: whatever fails, each acknowledged event is stored once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DAY_BEFORE = "2026-02-28"
 
 
 def packed(max_bytes: int = 65_536, **policy: Any) -> World:
-    """An intake whose stream has packs."""
+    """A write path whose stream has packs."""
     stream = replace(CONFIG.streams["quakes"], pack=PackPolicy(span=SPAN, max_bytes=max_bytes), **policy)
     return World(replace(CONFIG, streams={"quakes": stream}, api=replace(CONFIG.api, max_body=10**7, max_events=1000)))
 
@@ -60,7 +60,7 @@ def read(world: World, label: str = LABEL) -> list[tuple[str, Any]]:
 
 
 def numbers(world: World, label: str = LABEL) -> list[int]:
-    """The data of the events, which is a number each, in the order of the numbers."""
+    """The numbers of the events' data, sorted."""
     return sorted(int(data["n"]) for _, data in read(world, label))
 
 
@@ -209,7 +209,7 @@ def change_layout(world: World, label: str, layout: Layout) -> None:
 
 
 def test_a_period_keeps_the_packs_that_it_began_with_or_its_plain_items() -> None:
-    """A stream changes from packs and to packs; periods that are there stay as they are."""
+    """A stream changes from packs and to packs; existing periods stay as they are."""
     plain = CONFIG.streams["quakes"].layout
     world = packed()
     change_layout(world, DAY_BEFORE, plain)
@@ -223,7 +223,7 @@ def test_a_period_keeps_the_packs_that_it_began_with_or_its_plain_items() -> Non
 
 
 def test_what_waited_in_the_queue_does_not_replace_what_was_accepted_after_it() -> None:
-    """Within the window and behind it; whichever of the two is written first."""
+    """Within the window and behind it; whichever is written first."""
     waited = [decode(event(number, days=1) | {"data": {"n": -1}}) for number in range(3)]
     newer = [decode(event(number, days=1)) for number in range(1, 4)]
     for late in (timedelta(0), timedelta(days=3)):
@@ -272,7 +272,7 @@ def test_the_drain_that_ends_between_two_writes_writes_the_same_again() -> None:
 
 
 def stop_after(world: World, writes: int) -> None:
-    """End the process once so many items are written."""
+    """End the process after a number of written items."""
     write_each, transact = world.store.write_each, world.store.transact
     left = [writes]
 

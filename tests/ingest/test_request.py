@@ -1,4 +1,4 @@
-"""A request from its body to its answer, and the drain: whatever fails, what was acknowledged is durable."""
+"""A request from its body to its answer, and the drain: whatever fails, every acknowledged event is durable."""
 
 import gzip
 import json
@@ -37,7 +37,7 @@ def test_a_batch_across_midnight_lands_in_the_tables_of_its_times() -> None:
 
 
 def test_the_first_instant_of_a_day_is_that_days() -> None:
-    """Whatever the event before it was, whose period ends there."""
+    """Also after an event of the day before, whose period ends there."""
     world = World()
     last = {"series": "a", "id": "last", "time": "2026-02-28T23:59:59.999999Z"}
     first = {"series": "a", "id": "first", "time": "2026-03-01T00:00:00Z"}
@@ -154,7 +154,7 @@ def test_a_table_that_was_missing_is_tried_by_the_next_request() -> None:
 
 
 def test_pauses_double_up_to_a_second_and_are_jittered() -> None:
-    """So that throttled functions do not come back in step."""
+    """So that throttled functions do not repeat their requests at the same moment."""
     slept = []
     for share in (1.0, 0.25):
         world = World(jitter=lambda pause, share=share: pause * share)  # type: ignore[misc]
@@ -305,7 +305,7 @@ def test_behind_the_window_an_event_that_waited_does_not_replace_a_newer() -> No
 
 
 def test_the_drain_reads_the_catalog_consistently() -> None:
-    """A period that was recorded a moment ago is there, and one that was archived a moment ago is not."""
+    """It sees a period that was recorded a moment ago, and does not write to a period that was archived a moment ago."""
     world = World()
     body = message(world, event(1))
     today = ("quakes", containing(NOW, Kind.DAY))
@@ -325,7 +325,7 @@ def test_a_message_that_is_none_of_ours_ends_as_a_dead_letter(body: str) -> None
 
 @pytest.mark.parametrize("units, seconds", [(None, 0.15), (80, 3), (1, 15)])
 def test_the_drain_takes_a_share_of_what_a_table_was_seen_to_have(units: int | None, seconds: float) -> None:
-    """A quarter for both consumers together, and enough for a message to get through."""
+    """Both consumers together take a quarter, and enough units for one message."""
     world = World()
     entry = next(one for one in world.catalog.entries("quakes") if one.period.label == "2026-03-01")
     world.catalog.note(entry, Seen(units, units, TableClass.STANDARD))

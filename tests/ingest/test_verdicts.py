@@ -1,4 +1,4 @@
-"""Verdicts: which events are taken, and what the others are told."""
+"""Verdicts: the accepted events, and the errors of the others."""
 
 import json
 from datetime import timedelta
@@ -99,7 +99,7 @@ INVALID = [
 
 
 @pytest.mark.parametrize(("name", "candidate", "detail"), INVALID)
-def test_an_invalid_event_is_told_which_value_and_why(name: str, candidate: Any, detail: str) -> None:
+def test_the_error_of_an_invalid_event_names_the_value_and_the_reason(name: str, candidate: Any, detail: str) -> None:
     outcome = verdict(candidate)
     assert isinstance(outcome, Rejection)
     assert (outcome.index, outcome.code) == (3, "invalid")
@@ -166,8 +166,8 @@ sent = st.fixed_dictionaries(
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(sent, min_size=1, max_size=4))
-def test_what_is_recognised_at_a_glance_is_judged_as_what_is_looked_at_closely(events: list[dict[str, Any]]) -> None:
-    """The typed decoder, the time that is its own text and the glance at values against the plain way."""
+def test_the_short_check_gives_the_same_verdicts_as_the_full_check(events: list[dict[str, Any]]) -> None:
+    """Compares the typed decoder, times that are kept as text and the short check of values with the plain checks."""
     body = json.dumps(events).encode()
     candidates = decode_body(body, "application/json", max_body=10**6, max_events=10)
     glance = Judge(QUAKES, QUAKES.layout, WINDOW, NOW, small=True)

@@ -1,4 +1,4 @@
-"""Writing what refers to parts, and versions: nothing is seen without its data, nothing overtakes or is lost."""
+"""Writing items with parts, and versions: no event is seen without its data, none overtakes another, none is lost."""
 
 from datetime import timedelta
 
@@ -59,7 +59,7 @@ def test_versions_behind_one_that_cannot_be_written_are_queued_with_it() -> None
 
 
 def other_writer(stage: World) -> None:
-    """Another process adds its version, once, between this one's read and its transaction."""
+    """Another process adds its version, once, between this process's read and its transaction."""
     (held,) = stage.table(LABEL)
     stage.store.between = lambda: None
     newest: Item = {**held, "data": {"n": "other"}, "digest": "other", "version": 2, "past": held["digest"]}
@@ -86,7 +86,7 @@ def test_a_version_that_waited_and_meets_another_writer_is_drained_later() -> No
     def between() -> None:
         nonlocal count
         count += 1
-        if count == 2:  # the first transaction is refused as there is a version; the second would add one
+        if count == 2:  # The first transaction is refused because a version exists; the second would add one.
             other_writer(stage)
 
     stage.store.between = between

@@ -1,4 +1,4 @@
-"""A stream of five days in every state, its layouts changing from day to day, and the same events in DuckDB."""
+"""A stream of five days with another layout each day, some of them archived, and the same events in DuckDB."""
 
 import json
 from collections.abc import Sequence
@@ -69,7 +69,7 @@ def stream(key: str, indexes: str = _INDEXES) -> Stream:
     return parse(_STREAM + key + indexes).streams["s"]
 
 
-# The days' layouts; the last is the stream's own. One has a large value beside every event, one no indexes at all.
+# The days' layouts; the last is the stream's own. One has large values, one has no indexes.
 TIMELY = stream(BY_TIME)
 SERIAL = stream(BY_SERIES, _INDEXES + EVERYTHING)
 COLUMNS = (
@@ -107,7 +107,7 @@ class StoredEvents:
         return {**{name: value for name, value in item.items() if name != "data"}, "z": packed}
 
     def sql(self, query: str) -> list[tuple[Any, ...]]:
-        """The same events, asked in SQL as the table ``e``."""
+        """Query the same events in SQL, as the table ``e``."""
         rows = [
             {
                 "series": event.series,

@@ -1,4 +1,4 @@
-"""Which way into a period a query takes, and which conditions that way leaves to a filter."""
+"""The access path of a query into a period, and the conditions that remain as filters."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tidetable.query.access import access_to
 
 
 def way(shards: int, *conditions: Condition, low: bool = False, consistent: bool = False, replica: bool = False):  # type: ignore[no-untyped-def]
-    """The way into a period that is partitioned by time, with an index over ``kind`` of so many suffixes."""
+    """The access path into a period that is partitioned by time, with an index over ``kind`` of ``shards`` suffixes."""
     indexes = (Index("by_kind", "kind", shards), *([Index("copy", replica=True)] if replica else []))
     layout = Layout("time", 4, "id", 3_600, indexes)
     access = access_to(layout, Names(), conditions, consistent=consistent, low=low)
@@ -27,7 +27,7 @@ def way(shards: int, *conditions: Condition, low: bool = False, consistent: bool
 def test_values_are_looked_for_in_an_index_as_long_as_that_is_at_most_200_ranges(
     values: int, shards: int, index: str | None
 ) -> None:
-    """Of a single value all suffixes are read, however many they are."""
+    """For a single value all suffixes are read, whatever their number."""
     names = tuple(f"k{number}" for number in range(values))
     index_name, partitions, filtered = way(shards, Condition("kind", "in", names))
     assert index_name == index
@@ -50,7 +50,7 @@ def test_values_are_looked_for_in_an_index_as_long_as_that_is_at_most_200_ranges
 def test_a_number_in_another_form_is_looked_for_in_both_and_compared_again(
     value: str, partitions: list[str], filtered: list[str]
 ) -> None:
-    """The text 1.5 is no answer to 1.50, which the number 1.5 is."""
+    """The number 1.5 equals 1.50; the text 1.5 does not."""
     assert way(2, Condition("kind", "eq", (value,))) == ("by_kind", partitions, filtered)
 
 

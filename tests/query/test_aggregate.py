@@ -1,4 +1,4 @@
-"""Aggregates: what is refused, steps and their filling, groups and the first of them, and what happens when the time is up."""
+"""Aggregates: refusals, steps and their filling, groups, top groups, and the end of the time."""
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -141,7 +141,7 @@ def test_the_first_groups_are_those_of_the_whole_range(order: str, wanted: list[
     assert sorted({row["group"]["series"] for row in rows}) == sorted(wanted)
     by_series = {row["group"]["series"]: row for row in rows}
     assert by_series["b"]["sum"] == 11
-    # The sketches of steps are their own, though the totals are made of them.
+    # The totals do not change the sketches of the steps.
     assert by_series["b"]["p50"] == pytest.approx(5, rel=0.01)
 
 
@@ -155,7 +155,7 @@ def test_sums_are_exact_and_averages_are_not_cut_short() -> None:
 
 
 def ticking(after: int) -> Callable[[], float]:
-    """So many looks at the clock until the time is up."""
+    """A clock whose time is up after a number of readings."""
     looks: Iterator[int] = count()
     return lambda: 100.0 if next(looks) < after else 0.0
 
@@ -180,7 +180,7 @@ def test_when_the_time_is_up_the_steps_that_are_complete_are_the_answer(
 
 
 def test_a_step_that_the_time_does_not_suffice_for_is_too_much() -> None:
-    """However often it is asked for: a smaller step would be answered."""
+    """A repeated request fails, too; a smaller step succeeds."""
     base = make_base([reading(number / 50, number) for number in range(400)])
     with pytest.raises(ProblemError, match="smaller step"):
         ask(base, ticking(1), stat="sum", field="mag", step="1d")

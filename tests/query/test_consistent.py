@@ -1,4 +1,4 @@
-"""What ``consistent=true`` is for, on a service whose other reads answer the state of before; and tables that go meanwhile."""
+"""Queries with ``consistent=true`` on a service whose other reads are stale; and tables that are archived during a query."""
 
 import json
 from collections.abc import Mapping
@@ -31,10 +31,10 @@ SPAN = {"from": [to_text(NOON - timedelta(hours=1))], "to": [to_text(NOON + time
 
 
 def lagging(*, settled: bool) -> tuple[Stage, str]:
-    """A stage whose reads that are not consistent lag by up to ten minutes, with an event that was stored just now, and its ref.
+    """A stage whose eventually consistent reads lag by up to ten minutes, with an event that was just stored, and its ref.
 
-    The catalog's entries were made just now as well, or are ``settled``. Where ingest does not see them yet, it queues the
-    event, and the drain, which reads the catalog consistently, stores it.
+    The catalog's entries are new as well, or ``settled``. If ingest does not see them yet, it queues the event. The
+    drain reads the catalog consistently and stores it.
     """
     stage = Stage(NOON, CONFIG, seed=5, stale_seconds=600.0)
     stage.run_lifecycle()
@@ -95,7 +95,7 @@ def test_a_consistent_query_knows_of_a_period_that_was_recorded_just_now() -> No
 
 
 def archived_meanwhile(fixture: Fixture) -> None:
-    """The first day was archived and its table deleted, which reads of the catalog that are not consistent do not see yet."""
+    """The first day was archived and its table deleted; eventually consistent reads of the catalog do not see it yet."""
     catalog = fixture.catalog
     catalog.stale = dict(catalog.items)
     ((key, entry),) = [(key, entry) for key, entry in catalog.items.items() if entry.period.start == START]
@@ -141,8 +141,8 @@ def test_a_ref_of_another_stream_is_refused_and_names_its_own() -> None:
     assert (refused.value.problem.status, refused.value.problem.code) == (400, "bad_ref")
 
 
-def test_what_is_yet_to_come_is_no_gap() -> None:
-    """The range goes on for two days after now, for which there is no table."""
+def test_the_future_is_not_a_gap() -> None:
+    """The range ends two days after now; there are no tables yet for these days."""
     fixture = Fixture(many(10))
     page = run(
         fixture, **{"from": (NOW - timedelta(hours=12)).isoformat(), "to": (NOW + timedelta(days=2)).isoformat()}

@@ -1,4 +1,6 @@
-"""Cursors walked while everything moves: writers write, tables descend and are archived, and the configuration changes."""
+"""Walks with cursors while the stage changes: events are written, tables are lowered and archived, and the
+configuration changes.
+"""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -86,7 +88,7 @@ def meets(name: str, where: dict[str, str]) -> bool:
 
 
 def moved(stage: Stage, turn: int) -> None:
-    """Something happens between two pages: events come, an hour passes, periods are archived, the layout changes."""
+    """Change the stage between two pages: events come, an hour passes, periods are archived, the layout changes."""
     stage.clock.sleep(1200)
     now = stage.clock.now()
     send(stage, [now, now - timedelta(hours=1)], f"new{turn}-")
@@ -101,7 +103,7 @@ def moved(stage: Stage, turn: int) -> None:
 def test_a_walk_gives_every_event_that_was_there_once_and_in_order(
     stage: Stage, order: str, where: dict[str, str]
 ) -> None:
-    # So many that the walk has pages enough for periods to be archived meanwhile.
+    # Enough pages that periods are archived during the walk.
     limit = "25" if len(where) == 2 else "70"
     parameters: dict[str, Any] = {**SPAN, **where, "order": order, "limit": limit}
     events, sources, turn = [], set(), 0
@@ -161,7 +163,7 @@ def test_an_aggregate_goes_on_at_the_step_where_it_ended(stage: Stage) -> None:
     assert counts == [10] * (2 * 3 * HOURS)
 
 
-def test_a_cursor_of_another_pipeline_is_none(stage: Stage) -> None:
+def test_a_cursor_of_another_pipeline_is_refused(stage: Stage) -> None:
     policy, now = stage.config.streams["s"], stage.clock.now()
     query = parse_query(policy, {name: [value] for name, value in SPAN.items()}, now, stage.seal)
     following = run_query(query, policy, stage.reader(), now, lambda: 100.0).next

@@ -37,7 +37,7 @@ def optional(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 @st.composite
 def events(draw: st.DrawFn) -> list[Event]:
-    """Events of distinct keys, their data partly missing."""
+    """Events with distinct keys; some of them lack fields."""
     count = draw(st.integers(0, 60))
     by_id = {}
     for number in range(count):
@@ -59,7 +59,7 @@ def events(draw: st.DrawFn) -> list[Event]:
     return list(by_id.values())
 
 
-# Conditions as the API has them, and in SQL; what is equal comes first, as an index may answer it.
+# Conditions for the API and in SQL. Equalities come first, because an index may answer them.
 EQUAL = [
     ("where.status", "new", "status = 'new'"),
     ("where.status:in", "new,old", "status IN ('new', 'old')"),
@@ -83,7 +83,7 @@ conditions = st.one_of(
     st.lists(st.sampled_from(EQUAL + OTHERS), max_size=2, unique_by=lambda condition: condition[0]),
     st.just(KINDS),
 )
-# Names as the API has them, and in SQL.
+# Conditions on names for the API and in SQL.
 NAMES: list[tuple[dict[str, list[str]], str]] = [
     ({"series": ["a"]}, "series = 'a'"),
     ({"series": ["c#"]}, "series = 'c#'"),
@@ -213,7 +213,7 @@ def test_the_first_of_a_ranking_are_those_of_sql(
         parameters = {"cursor": [top.next], "limit": [str(limit)]}
     only = [] if value is None else [f"status = '{value}'"]
     where = clauses(span, *(sql for *_, sql in some), *only, "mag IS NOT NULL")
-    # Of one number the series and ids decide among events of one time.
+    # Among equal numbers of one time, series and ids decide.
     sql = f"SELECT id, mag FROM e WHERE {where} ORDER BY mag {order}, time {order}, series {order}, id {order}"
     assert ranked == base.sql(sql)
 

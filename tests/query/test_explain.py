@@ -1,4 +1,4 @@
-"""Explained queries against what they then consumed, on the strict service."""
+"""The estimates of explained queries, compared with the consumed units on the strict service."""
 
 import json
 from dataclasses import replace
@@ -59,7 +59,7 @@ def rare(number: int) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def stage() -> Stage:
-    """Two days of events of half a kilobyte, evenly spread; a day later DynamoDB has told the sizes."""
+    """Two days of events of half a kilobyte, evenly spread; a day later DynamoDB has counted the sizes."""
     made = Stage(MIDNIGHT, CONFIG)
     made.run_lifecycle()
     events = [
@@ -147,7 +147,7 @@ def test_an_index_is_estimated_by_its_own_size(stage: Stage, limit: str, more: d
     units = sum(page.cost.units for page in pages)
     if limit == "1000":
         assert estimate["all_pages"]["read_units"] / 1.6 <= units <= estimate["all_pages"]["read_units"] * 1.6
-    # How much a filter lets through nobody knows: a page is estimated as if it were nothing.
+    # The share of a filter is unknown: a page is estimated as if no event passed.
     least = 0 if "where.n:ge" in more else estimate["page"]["read_units"] / 1.6
     assert least <= pages[0].cost.units <= estimate["page"]["read_units"] * 1.6
 
@@ -155,7 +155,7 @@ def test_an_index_is_estimated_by_its_own_size(stage: Stage, limit: str, more: d
 def test_a_value_is_taken_for_all_that_its_index_holds_which_is_little_if_few_events_have_the_field(
     stage: Stage,
 ) -> None:
-    """One event of ten has the field, half of them each of its values: the estimate is twice what is read, not a fifth of it."""
+    """One event in ten has the field, with two equally frequent values: the estimate is twice the units that are read."""
     plan, pages = both(stage, "d", **WHOLE, limit="1000", **{"where.rare": "yes"})
     assert {(scan["index"], scan["fetches"], scan["ranges"]) for scan in plan["stages"]} == {("by_rare", False, 2)}
     assert plan["estimate"]["guessed_shares"] == len(plan["stages"]) == 2
@@ -168,7 +168,7 @@ def test_a_value_is_taken_for_all_that_its_index_holds_which_is_little_if_few_ev
 def test_fetching_what_an_index_does_not_hold_is_estimated_too(stage: Stage) -> None:
     plan, pages = both(stage, "d", **WHOLE, limit="10", **{"where.kind": "k7"})
     assert {(scan["index"], scan["fetches"], scan["ranges"]) for scan in plan["stages"]} == {("by_kind", True, 2)}
-    # Each suffix of each day is half a unit at the least, and so is each of the 10 events that are fetched from the table.
+    # Each suffix of each day costs half a unit at least, and so does each of the 10 events that are fetched from the table.
     assert pages[0].cost.units >= 2 * 0.5 + 10 * 0.5
     assert pages[0].cost.units / 1.6 <= plan["estimate"]["page"]["read_units"] <= pages[0].cost.units * 1.6
 
@@ -201,7 +201,7 @@ def test_the_replica_takes_what_the_table_would(stage: Stage) -> None:
 
 
 def test_what_a_filter_leaves_out_is_read_and_paid_for(stage: Stage) -> None:
-    """DynamoDB bills what it reads: the arithmetic of the whole day, whatever comes through."""
+    """DynamoDB charges for all events that it reads: those of the whole day."""
     day = {"from": to_text(MIDNIGHT - timedelta(days=1)), "to": to_text(MIDNIGHT)}
     _, (few,) = both(stage, "d", **day, series="s1", limit="1000", **{"where.n:lt": "10"})
     _, (all_of_them,) = both(stage, "d", **day, series="s1", limit="1000")
@@ -215,7 +215,7 @@ def test_the_first_of_a_ranking_cost_about_what_was_estimated(stage: Stage, limi
     query_string = {name: [value] for name, value in (WHOLE | {"limit": limit}).items()}
     ranking = parse_ranking(policy, query_string, now, stage.seal)
     plan = explain_top(ranking, policy, stage.reader(), stage.tables, now)
-    # The older day is cut by the range, and a ranking is in no order of time.
+    # The range cuts the older day, and a ranking is not ordered by time.
     assert [(scan["index"], scan["ranges"], scan["filtered_by"]) for scan in plan["stages"]] == [
         ("best", 4, ["time"]),
         ("best", 4, []),
@@ -225,7 +225,7 @@ def test_the_first_of_a_ranking_cost_about_what_was_estimated(stage: Stage, limi
     assert len(top.rows) == int(limit)
     assert plan["estimate"]["all_pages"]["read_units"] >= page["read_units"]
     assert page["read_units"] / 2 <= top.cost.units <= page["read_units"] * 2
-    # All of the first are of one day here: those ranges are asked several times.
+    # All first events are of one day here, so its ranges are read several times.
     assert page["requests"] / 2 <= top.cost.requests <= page["requests"] * 3
 
 
@@ -242,8 +242,8 @@ def test_an_aggregate_is_estimated_as_a_whole(stage: Stage) -> None:
     assert units / 1.6 <= answer.cost.units <= units * 1.6
 
 
-def test_what_an_index_has_not_told_of_itself_is_said(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DynamoDB counts an index apart from its table: one that says nothing yet is no empty one."""
+def test_an_index_of_unknown_size_is_reported(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DynamoDB counts an index separately from its table: an index without a size is not empty."""
     real = stage.tables.describe
 
     def young(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Fetching a stage: whatever the pages, everything comes once and in order, and little is read that was not wanted."""
+"""Fetching a scan: whatever the pages are, each item comes once and in order, and few items are read in vain."""
 
 import random
 from collections.abc import Sequence
@@ -87,7 +87,7 @@ def test_a_page_of_a_hundred_over_sixteen_suffixes_reads_little_more_than_a_hund
     assert sum(reads) / len(reads) < 160
 
 
-def test_a_single_partition_is_asked_for_what_is_wanted() -> None:
+def test_a_single_partition_is_read_to_the_limit_only() -> None:
     assert share(101, 1) == 101
     assert share(1, 16) == 1
     assert share(10_001, 10) < 1_100

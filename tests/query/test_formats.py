@@ -116,7 +116,7 @@ def wide(count: int, **data: Any) -> Fixture:
 
 
 def read_pages(fixture: Fixture, form: Form, **parameters: str) -> tuple[list[list[str]], list[int]]:
-    """The ids on each page of a range in a form, and the items that each page read."""
+    """The ids on each page of a range in a form, and the number of items that each page read."""
     pages: list[list[str]] = []
     reads: list[int] = []
     query_string = {"from": [to_text(START)], "to": [to_text(START + timedelta(days=1))], "order": ["asc"]}
@@ -142,7 +142,7 @@ def read_pages(fixture: Fixture, form: Form, **parameters: str) -> tuple[list[li
 def test_a_page_whose_body_does_not_fit_is_cut_and_nothing_is_read_again(
     monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """Forty events of about 1,400 bytes are not for a body of 20,000: what one page reads is what a page of forty reads."""
+    """Forty events of about 1,400 bytes exceed a body of 20,000; all pages together read as much as a page of forty."""
     monkeypatch.setattr("tidetable.query.page.MAX_BODY_BYTES", 20_000)
     fixture = wide(40, text="x" * 1_000)
     fewest = wide(40, text="x" * 1_000)

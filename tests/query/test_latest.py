@@ -1,4 +1,4 @@
-"""The latest event of each series, against the events themselves."""
+"""The latest event of each series, compared with the stored events."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -48,7 +48,7 @@ events = st.builds(
 
 
 def reader_of(events: list[Event], *, archived: int | None = None) -> Reader:
-    """Four days, each with a layout of its own; one may be archived."""
+    """A reader of four days, each with its own layout; one may be archived."""
     catalog = FakeCatalog()
     store = FakeStore(catalog)
     for day in range(4):
@@ -105,7 +105,7 @@ def test_a_refusal_says_what_to_change(stream: str, parameters: dict[str, list[s
 
 
 def one_table(layout: Layout, day: float, *events: Event) -> tuple[Entry, list[Event]]:
-    """An entry of the day that begins so many days after the first, with these events."""
+    """The entry of the day that begins ``day`` days after the first, with these events."""
     period = containing(START + timedelta(days=day), Kind.DAY)
     return Entry("s", period, f"tidetable-t.s.{period.label}", layout, State.OPEN, START), list(events)
 
@@ -121,7 +121,7 @@ def reader_of_tables(*tables: tuple[Entry, list[Event]]) -> Reader:
 
 
 def test_an_event_of_a_sender_whose_clock_is_ahead_is_the_latest_in_the_period_that_begins_next() -> None:
-    """Up to five minutes ahead are accepted, and may be after midnight."""
+    """Events of up to five minutes ahead are accepted, also after midnight."""
     ahead = Event("a", START + timedelta(days=1, minutes=3), "ahead", {})
     reader = reader_of_tables(one_table(LAYOUTS[1], 0, Event("a", START, "old", {})), one_table(LAYOUTS[1], 1, ahead))
     now = START + timedelta(days=1) - timedelta(minutes=1)
@@ -141,7 +141,7 @@ def test_the_search_ends_when_the_time_is_up_and_says_how_far_it_came() -> None:
 
 
 def test_tables_that_are_kept_beyond_retention_are_searched_after_the_others() -> None:
-    """Retention is nine days; who finds what is wanted in them causes no look at the rest of the catalog."""
+    """Retention is nine days. If these days have all series, the rest of the catalog is not read."""
     old = one_table(LAYOUTS[1], 0, Event("a", START, "old", {}))
     new = one_table(LAYOUTS[1], 20, Event("b", START + timedelta(days=20), "new", {}))
     now = START + timedelta(days=20, hours=1)
@@ -158,7 +158,7 @@ def test_tables_that_are_kept_beyond_retention_are_searched_after_the_others() -
 
 
 def test_the_search_ends_before_a_table_that_is_partitioned_by_time() -> None:
-    """It was made before the configuration changed; to find a series in it would take a scan."""
+    """The table is older than the present configuration; a search for a series in it would need a scan."""
     event = Event("a", START + timedelta(hours=1), "1", {})
     timely = one_table(Layout("time", 1, "id", 21_600), 1, Event("a", START + timedelta(days=1), "2", {}))
     reader = reader_of_tables(one_table(LAYOUTS[1], 0, event), timely, one_table(LAYOUTS[1], 2))

@@ -1,4 +1,4 @@
-"""What no answer, no request and no sketch has room for."""
+"""Limits of answers, requests and sketches."""
 
 import io
 import json
@@ -72,7 +72,7 @@ def test_the_latest_events_are_refused_if_no_answer_holds_them(app: Gateway) -> 
     assert (status, len(body["latest"])) == (200, 30)
 
 
-def test_an_answer_that_cannot_be_parted_is_refused_and_not_asked_for_for_ever(app: Gateway) -> None:
+def test_an_answer_that_cannot_be_divided_is_refused_and_not_repeated_for_ever(app: Gateway) -> None:
     groups = [{"series": "wide", "id": str(n), "data": {"text": f"{n:04d}" + "ü" * 900, "n": n}} for n in range(4000)]
     for start in range(0, len(groups), 500):
         assert app.stage.send("stations", json.dumps(groups[start : start + 500]).encode()).accepted == 500

@@ -1,4 +1,4 @@
-"""Conditions on series and id: several series in one walk, ids, prefixes; what they cost, and what is refused."""
+"""Conditions on series and id: several series in one walk, ids, prefixes, their price and their refusals."""
 
 import json
 from dataclasses import replace
@@ -104,7 +104,7 @@ def test_ids_and_prefixes_are_conditions_like_others(
 
 
 def test_an_id_is_looked_for_in_its_own_suffix_alone() -> None:
-    """Of four suffixes of each bucket three are not read."""
+    """Three of the four suffixes of each bucket are not read."""
     base = StoredEvents(TIMELY, scattered(), [TIMELY.layout] * DAYS)
     span = {"from": [to_text(START + timedelta(days=1))], "to": [to_text(START + timedelta(days=1, hours=6))]}
     query = parse_query(TIMELY, span | {"id": ["x7"]}, NOW, SEAL)

@@ -1,4 +1,4 @@
-"""Odd but legal queries: each was answered wrongly, or not at all, before there was a test of it."""
+"""Unusual but legal queries: each was answered wrongly, or not at all, before its test existed."""
 
 import tracemalloc
 from collections.abc import Callable, Sequence
@@ -71,7 +71,7 @@ def test_values_that_no_key_has_room_for_find_nothing() -> None:
 
 @pytest.mark.parametrize("text, count", [("10", 2), ("10.0", 1), ("1e1", 1)])
 def test_a_number_in_another_form_is_no_text_of_its_usual_one(text: str, count: int) -> None:
-    """In tables and in the archive alike."""
+    """In tables and in the archive."""
     base = timely([make_event(day, n, status=value, mag=1) for day in (0, 1) for n, value in enumerate(["10", 10])])
     assert len(read_ids(base, **{"where.status": text})) == 2 * count
     top = find_top(
@@ -113,13 +113,13 @@ def test_an_event_under_two_values_of_a_moment_is_shown_once() -> None:
     base = StoredEvents(SERIAL, [make_event(1, n, status="new") for n in range(4)], [SERIAL.layout] * DAYS)
     table = base.store.tables["tidetable-t.s.2026-03-02"]
     key, item = next(iter(table.items()))
-    # As if the index had it under its old value still.
+    # The index still has the event under its old value.
     table[Key("elsewhere", key.sk)] = {**item, "pk_by_status": item["pk_by_status"].replace("new", "old")}
     assert len(read_ids(base, **{"where.status:in": "new,old"})) == 4
 
 
 def test_a_plan_of_many_buckets_is_made_as_it_is_read() -> None:
-    """A year of minutes has half a million scans: the first three are there at once, and nothing of the others is kept."""
+    """A year of minutes has half a million scans: the first three are ready at once, and the others take no memory."""
     minutes = parse(
         '[streams.s]\nperiod = "month"\nlate = "1d"\nretention = 900\n'
         'key = { partition_by = "time", bucket = "1m", shards = 16 }\n'
@@ -188,7 +188,7 @@ def test_no_ranking_is_more_than_a_function_may_answer() -> None:
 
 
 def test_the_pages_of_a_ranked_archive_may_be_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an archive's answer has no room for is not skipped."""
+    """Events that do not fit in an archive's answer are not skipped."""
     monkeypatch.setattr(reading, "MAX_PAGE_BYTES", 1000)
     base = timely([make_event(day, n, mag=n * 10 + day) for day in range(DAYS) for n in range(30)])
     numbers: list[Any] = []
@@ -205,7 +205,7 @@ def test_the_pages_of_a_ranked_archive_may_be_cut(monkeypatch: pytest.MonkeyPatc
 
 
 class Ticking:
-    """An archive whose pages take time by a clock."""
+    """An archive whose pages take time on a manual clock."""
 
     def __init__(self, base: StoredEvents, seconds: float) -> None:
         self._inner = base.reader.archive
@@ -285,7 +285,7 @@ def test_the_newest_version_decides_for_all_of_an_archived_event(kept: Stream) -
 def test_an_archived_event_of_many_large_versions_shows_as_many_as_a_page_of_the_archive_holds(
     kept: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A page of the archive is an answer of a function, which has at most 6 MB: versions were never left out of one before."""
+    """A page of the archive is a function's answer, which has 6 MB at most; the versions that do not fit are left out."""
     monkeypatch.setattr(reading, "MAX_PAGE_BYTES", 1300)
     placed = []
     for number in range(2):
@@ -323,7 +323,7 @@ def test_an_archived_event_of_many_large_versions_shows_as_many_as_a_page_of_the
 
 
 @pytest.mark.parametrize("parameters", [{"fill": "previous"}, {"fill": "zero", "by": "status"}])
-def test_filled_steps_that_depend_on_others_are_not_parted(parameters: dict[str, str]) -> None:
+def test_filled_steps_that_depend_on_others_are_not_divided(parameters: dict[str, str]) -> None:
     base = timely([make_event(day, n, mag=n) for day in range(DAYS) for n in range(3)])
     aggregation = parse_aggregation(
         TIMELY, make_parameters(step="1h", field="mag", stat="sum", limit="20", **parameters), NOW, SEAL

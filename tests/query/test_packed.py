@@ -1,4 +1,4 @@
-"""Queries of packed periods, plain ones and archived ones, which answer alike by every route."""
+"""Queries of packed, plain and archived periods: every route gives the same answers."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tidetable.query.get import get_event
 from tidetable.query.latest import find_latest
 
 _DAY = 86_400
-# Around the spans' edges, the buckets' and the days', and the same instant again and again.
+# Times around the edges of spans, buckets and days; instants repeat often.
 _SECONDS = [0, 0.000001, 1, 30, 59.999999, 60, 60.000001, 3599.999999, 3600, 3600.000001, 21_599.999999, 21_600, 25_000]
 _DAYS = st.integers(0, 3)
 _TIMES = st.tuples(_DAYS, st.sampled_from([*_SECONDS, _DAY - 0.000001])).map(lambda time: time[0] * _DAY + time[1])
-# Within a day, or between any two times.
+# Ranges within a day, or between any two times.
 _WITHIN = st.tuples(_DAYS, st.sampled_from(_SECONDS), st.sampled_from(_SECONDS))
 _RANGES = st.one_of(
     st.tuples(_TIMES, _TIMES),
@@ -33,7 +33,7 @@ _RANGES = st.one_of(
     st.just((0.0, 4 * _DAY - 1.0)),
 )
 _SERIES = ["a", "a!", "b#1", "ü%"]
-# The events of a request are mostly of one day, or none would share a pack.
+# Most events of a request are of one day; otherwise none would share a pack.
 _EVENT = st.tuples(
     st.sampled_from([0, 0, 0, 0, _DAY]),
     st.sampled_from(_SECONDS),
@@ -41,7 +41,7 @@ _EVENT = st.tuples(
     st.sampled_from(["1", "2#", "%"]),
     st.integers(0, 3),
 )
-# A day and the events; whether they are repeated in other batches; whether the drain writes them later; whether in items.
+# A day, its events, and whether they are repeated in other batches, written later by the drain, or written as plain items.
 _REQUEST = st.tuples(
     st.tuples(_DAYS, st.lists(_EVENT, min_size=1, max_size=10)),
     st.booleans(),
@@ -72,7 +72,7 @@ def histories(draw: st.DrawFn) -> list[Request]:
 
 
 def walk(base: PackedDays, limit: int, *, seconds: Any = 100.0, **parameters: Any) -> list[dict[str, Any]]:
-    """Every event of a query, page by page, each of which has so many seconds."""
+    """Every event of a query, page by page; each page has ``seconds`` of time."""
     events: list[dict[str, Any]] = []
     policy, query_string = STREAMS[base.by], dict(parameters)
     for _ in range(2_000):
@@ -148,7 +148,7 @@ def test_every_page_of_every_query_is_what_was_sent(
     ]
     rows = walk(base, limit, **query_string)
     assert without_refs(rows) == (expected if order == "asc" else expected[::-1])
-    # What is read in many pages is what is read in one.
+    # Many pages give the same events as one page.
     assert walk(base, 10_000, **query_string) == rows
     # So are pages that end because the time is up.
     assert walk(base, limit, seconds=0.0, **query_string) == rows
@@ -174,7 +174,7 @@ def test_every_ref_and_every_other_route_say_the_same(by: str, requests: list[Re
         sums[f"{event.time:%Y-%m-%d}", event.series] += event.data["v"]
     assert totals == {group: (count, sums[group]) for group, count in counts.items()}
     if by == "series":
-        # latest searches tables alone, and the newest day is archived: it is asked as if there were none.
+        # latest searches tables alone, and the newest day is archived: so that day is removed from the catalog.
         edge = START + timedelta(days=3)
         del base.days.catalog.items["s", containing(edge, Kind.DAY)]
         latest = find_latest(policy, {"series": _SERIES}, reader, NOW, lambda: 100.0).document()["latest"]

@@ -22,7 +22,7 @@ BEFORE = NOW - timedelta(days=1)
 
 
 def cursor(stream: str = "s", series: str | None = "a", *, consistent: bool = False) -> str:
-    """What a page of a query ended with."""
+    """The cursor at the end of a query's page."""
     query = Query(
         stream, BEFORE, NOW, Names(() if series is None else (series,)), ascending=True, limit=1, consistent=consistent
     )

@@ -175,7 +175,7 @@ def test_a_backfill_that_is_over_is_not_shown_on_its_period(tables: Tables) -> N
 
 
 def test_an_archive_is_shown_with_the_time_at_which_it_expired(tables: Tables) -> None:
-    """Readers see it from that instant on, though the catalog is told later."""
+    """Readers see it from that instant on, although the catalog notes it later."""
     catalog = hours(1)
     written = NOON - timedelta(days=30)
     facts = ArchiveFacts("manifest", 5, 700, written)

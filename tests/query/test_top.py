@@ -1,4 +1,4 @@
-"""Rankings: what is refused, how little is read, ties, and what the tables know better than their indexes."""
+"""Rankings: refusals, the number of items read, ties, and indexes that lag behind their tables."""
 
 import random
 from collections.abc import Sequence
@@ -101,7 +101,7 @@ def test_ties_that_are_too_many_are_told_and_not_read(monkeypatch: pytest.Monkey
 def test_an_event_that_has_another_number_by_now_is_not_shown_with_its_old_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The index still has the old entry: what is fetched from the table says so."""
+    """The index still has the old entry; the item from the table shows the new number."""
     events = [scored(1, number, number, status="new", long="x") for number in range(5)]
     base = StoredEvents(TIMELY, events, [TIMELY.layout] * DAYS)
     table = base.store.tables["tidetable-t.s.2026-03-02"]

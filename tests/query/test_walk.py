@@ -131,7 +131,7 @@ def test_plain_events_beside_a_large_one_are_shown_whole() -> None:
 
 @pytest.mark.parametrize(("order", "before"), [("asc", ["1", "2"]), ("desc", ["50"])])
 def test_an_archive_that_does_not_answer_in_time_ends_the_page_before_it(order: str, before: list[str]) -> None:
-    """What was read before it is the page."""
+    """The page holds the events that were read before it."""
     fixture = Fixture([Event("a", START + timedelta(hours=n), str(n), {}) for n in (1, 2, 30, 50)])
     fixture.reader.pools = Silent
     parameters = {"from": [START.isoformat()], "to": [(START + timedelta(hours=60)).isoformat()], "order": [order]}

@@ -1,4 +1,6 @@
-"""What is compared while a stage lives: capacity and class by age, every deletion, and that nothing stays beyond its time."""
+"""The checks while a stage lives: capacity and class by age, every deletion, and that every expired table is deleted in
+time.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,13 @@ PREFIX = f"tidetable-{STAGE}."
 PARTS = ".parts"
 # After a run some changes still take up to a minute.
 MOMENT = timedelta(minutes=2)
-# A table that has had its time is archived and deleted within this, if nothing fails.
+# An expired table is archived and deleted within this time, if nothing fails.
 PROMPTLY = timedelta(hours=1)
 PAGE = "1000"
 
 
 def walk(stage: Stage, policy: Stream, reader: Reader, **parameters: str) -> Iterator[dict[str, Any]]:
-    """Every event of a query, by its cursors; a table short of read units is asked again a minute later."""
+    """Yield every event of a query, page by page. If a table has too few read units, the query is repeated a minute later."""
     asked = {name.rstrip("_"): [value] for name, value in parameters.items()}
     while True:
         query = parse_query(policy, asked, stage.clock.now(), reader.seal)
@@ -49,10 +51,10 @@ def walk(stage: Stage, policy: Stream, reader: Reader, **parameters: str) -> Ite
 
 
 class Checks:
-    """Complaints are what differs between what should be and what is.
+    """Compares the stage with its expected state; each difference is a complaint.
 
-    ``kept`` is until when restored periods are kept, by stream and label; ``opened`` until when backfills are open, by stream and
-    range; ``deletes`` whether the switch for deletions is on.
+    ``kept`` has the end of each restored period by stream and label. ``opened`` has the end of each backfill by stream and
+    range. ``deletes`` says whether deletions are switched on.
     """
 
     def __init__(self, stage: Stage, settings: dict[str, Policy], outcomes: Counter[str]) -> None:
@@ -63,7 +65,7 @@ class Checks:
         self.kept: dict[tuple[str, str], datetime] = {}
         self.opened: dict[tuple[str, tuple[datetime, datetime]], datetime] = {}
         self.deletes = True
-        # The last policy of every stream, and the tables that a run may have found old enough for the cheap class, or expired.
+        # The last policy of every stream; the tables that a run may have moved to the cheap class, or may have found expired.
         self._last = dict(settings)
         self._aged: set[str] = set()
         self._expired: set[str] = set()
@@ -72,11 +74,11 @@ class Checks:
         stage.dynamo.call = self._watched  # type: ignore[method-assign]
 
     def complain(self, what: str) -> None:
-        """Note what is wrong, with the time."""
+        """Note a difference with the time."""
         self.complaints.append(f"{to_text(self.stage.clock.now())}: {what}")
 
     def tables(self) -> Iterator[tuple[str, str, Table]]:
-        """The stream, the label and the table of every period table that is there."""
+        """The stream, the label and the table of every existing period table."""
         self.stage.dynamo.account.settle()
         for name, table in sorted(self.stage.dynamo.account.tables.items()):
             if name != CATALOG and not name.endswith(PARTS):
@@ -84,7 +86,7 @@ class Checks:
                 yield stream, label, table
 
     def note_ages(self) -> None:
-        """Before a run: which tables it may put into the cheap class, or archive. A later policy does not take that back."""
+        """Before a run, note which tables it may move to the cheap class or archive. A later policy cannot undo that."""
         self._last |= self.settings
         now = self.stage.clock.now() + MOMENT
         for stream, label, table in self.tables():
@@ -97,7 +99,7 @@ class Checks:
                 self._expired.add(name)
 
     def check_ladder(self) -> None:
-        """What each table should have by its age, after a run that did everything."""
+        """Compare each table with the ladder's step for its age, after a run without failures."""
         self.outcomes["ladder checked"] += 1
         self.stage.clock.sleep(61)
         now = self.stage.clock.now()
@@ -115,7 +117,7 @@ class Checks:
         )
 
     def _is_near_an_edge(self, policy: Policy, span: Span, now: datetime) -> bool:
-        """Whether a table may have come of age since the run, or some of the tables of its age are yet to change."""
+        """Whether a table may have reached its step since the run, or the run may still change tables of its age."""
         age = span.age(policy.late, now)
         edges = [span.later(max(age - 1, 0)) + policy.late, span.later(age) + policy.late, span.end + LATE_SETTLE]
         if any(timedelta(0) <= now - edge <= STAGGER + MOMENT for edge in edges):
@@ -128,12 +130,12 @@ class Checks:
         self.outcomes["lowered tables checked"] += step.late and age == 0
         if step.write is not None and now < policy.rises(span):
             step = Step(0, 1, 1)
-        # Once in the cheap class a table stays there, whatever a longer window makes of its age.
+        # A table in the cheap class stays there, even if a longer window makes it younger.
         if step.cheap:
             self._cheap.add(table.name)
         classes = {step.cheap or table.name in self._cheap}
         if table.name in self._aged - self._cheap:
-            # It was of age in a run that did not do everything, and is younger now.
+            # It was old enough in an incomplete run, and a longer window has made it younger since.
             classes = {False, True}
         held = None if table.on_demand else table.write, None if table.on_demand else table.read
         units = {(step.write, step.read)}
@@ -147,7 +149,7 @@ class Checks:
         self.outcomes["tables checked"] += 1
 
     def expires(self, stream: str, label: str) -> datetime:
-        """When a table has had its time, by the last policy of its stream, its restore and its backfill."""
+        """The instant at which a table expires, by its stream's last policy, its restore and its backfill."""
         span = span_of(label)
         ends = [self._last[stream].expires(span)]
         ends += [self.kept[stream, label]] if (stream, label) in self.kept else []
@@ -157,7 +159,7 @@ class Checks:
         return max(ends)
 
     def check_expired(self) -> None:
-        """Nothing stays that has had its time, whatever layout or length of period it was made with."""
+        """Complain about each expired table that still exists, whatever its layout and the length of its period."""
         now = self.stage.clock.now()
         for stream, label, table in self.tables():
             if now > self.expires(stream, label) + GRACE + PROMPTLY:
@@ -168,7 +170,7 @@ class Checks:
                 self.complain(f"{name} is left without its table")
 
     def check_span(self, sent: Sent, policy: Stream, label: str) -> None:
-        """What a period has, found by a query of its series, is what was sent."""
+        """Compare a period's events, found by a query of its series, with the sent events."""
         span = span_of(label)
         self.stage.clock.sleep(5)
         start, end = to_text(span.start), to_text(span.end)
@@ -183,7 +185,7 @@ class Checks:
         self.outcomes["restored events"] += len(found)
 
     def _watched(self, operation: str, payload: Any) -> Any:
-        """Every call; a deletion is checked at the moment at which it is asked for."""
+        """Pass on every call; check a deletion when it is requested."""
         if operation == "DeleteTable":
             self._check_deletion(payload["TableName"])
         try:
@@ -208,7 +210,7 @@ class Checks:
         owner = name.removesuffix(PARTS)
         stream, label = owner.removeprefix(PREFIX).split(".")
         if not self.deletes:
-            self.complain(f"{name} is to be deleted while the switch is off")
+            self.complain(f"{name} is deleted while deletions are switched off")
         if self.stage.clock.now() < self.expires(stream, label):
             self.complain(f"{name} is to be deleted before {to_text(self.expires(stream, label))}")
         entries = account.engine.call("Scan", {"TableName": CATALOG, "ConsistentRead": True})["Items"]
@@ -225,7 +227,7 @@ class Checks:
 
 
 def _count(items: list[dict[str, Any]]) -> int:
-    """How many events items are: of packs, how many ids, of which each is an event's alone here."""
+    """The number of events in items. In packs it counts ids, because each event has its own id here."""
     bodies = [item["pack"]["B"] for item in items if "pack" in item]
     if not bodies:
         return len(items)

@@ -1,4 +1,4 @@
-"""What happens on which day of a life: the streams at its beginning, and every change of them."""
+"""The course of a simulated life: the streams at its beginning, and the changes of each day."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.timelapse.vocabulary import Policy, Step
 
-# A Friday; the shortest month is the next, so the first month expires on day 30.
+# A Friday. The next month is the shortest, so the first month expires on day 30.
 START = datetime(2026, 1, 30, tzinfo=UTC)
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -64,7 +64,7 @@ POLICIES = {
     ),
 }
 
-# By day: what changes of which stream; None removes it.
+# By day: the changed settings of each stream; None removes the stream.
 CHANGES: dict[int, dict[str, dict[str, Any] | None]] = {
     4: {"hourly": {"scaled": (2, 8), "protected": True}},
     6: {"leaving": None},
@@ -79,15 +79,15 @@ CHANGES: dict[int, dict[str, dict[str, Any] | None]] = {
     22: {"texts": {"beyond": "chunks"}, "weekly": {"protected": True, "retention": 2}},
     26: {"hourly": {"retention": 8}, "texts": {"protected": False}, "weekly": {"retention": 1}},
 }
-# The switch without which nothing is deleted is off on this day.
+# On this day deletions are switched off.
 KEPT_DAY = 24
 # History is imported from the first day on, and another import is ended early.
 IMPORT_DAY, EARLY_DAY = 3, 9
 IMPORT = (datetime(2026, 1, 5, tzinfo=UTC), datetime(2026, 1, 19, tzinfo=UTC))
 EARLY_IMPORT = (datetime(2026, 1, 20, tzinfo=UTC), datetime(2026, 1, 23, tzinfo=UTC))
-# By day: the stream and period that is restored, and for how many days.
+# By day: the restored stream and period, and the number of days.
 RESTORES = {11: ("texts", "2026-02-02", 2), 13: ("weekly", "2026-W05", 3), 17: ("hourly", "2026-02-06T13", 1)}
-# On every twelfth day more comes at once than the tables take, and the queue refuses for some minutes.
+# On every twelfth day more events come at once than the tables take, and the queue refuses for some minutes.
 STORM_DAYS, STORM_HOUR = 12, 13
 # On this day the bucket is out of reach for three hours.
 BUCKET_DAY, BUCKET_HOURS = 7, range(9, 12)
@@ -115,7 +115,7 @@ def policies_on(day: int) -> dict[str, Policy]:
 
 
 def keeps_versions(stream: str, start: datetime) -> bool | None:
-    """Whether the period that begins then keeps versions; None if that changed about when its table was made.
+    """Whether the period that begins then keeps versions; None if the setting changed at about the creation of its table.
 
     A table is made two periods ahead.
     """

@@ -1,4 +1,4 @@
-"""Simulated days of a stage: its runs, its faults, its restores, backfills and changes, all decided by the course and a seed."""
+"""Simulated days of a stage: its runs, its faults, its restores, backfills and changes, decided by the course and a seed."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from tidetable.config import Stream, parse
 from tidetable.errors import ArchiveMismatch, BadBackfill
 from tidetable.lifecycle.backfill import end_backfills, open_backfill
 
-# Half as often as the schedule: a stage must live with runs that do not come, and a life takes half the time.
+# Half as often as the schedule: a stage must tolerate missing runs, and the simulation takes half the time.
 STEP = timedelta(minutes=10)
-# No fault of the service looks like these.
+# Errors of the code; no fault of the service looks like these.
 BUGS = ("AssertionError", "AttributeError", "KeyError", "NotImplementedError", "TypeError", "ValueError")
 BACKFILL_SECONDS = 280.0
 
 
 @dataclass
 class Restore:
-    """A restore under way."""
+    """A restore in progress."""
 
     stream: str
     label: str
@@ -50,7 +50,7 @@ class Life:
         self.outcomes: Counter[str] = Counter()
         self.checks = Checks(self.stage, self.settings, self.outcomes)
         self.traffic = Traffic(self.stage, self.outcomes, self.checks.complaints)
-        # The policies of streams that left, too.
+        # Also the policies of removed streams.
         self.policies: dict[str, Stream] = dict(self.stage.config.streams)
         self._day = 0
         self._asleep_until = START
@@ -68,7 +68,7 @@ class Life:
         return self.checks.complaints
 
     def run(self) -> None:
-        """Live through all days, then let what is queued be written and what has had its time go."""
+        """Simulate all days. Then wait until queued events are written and expired tables are deleted."""
         stage = self.stage
         while stage.run_lifecycle().done:
             stage.clock.sleep(5)
@@ -88,7 +88,9 @@ class Life:
         self._calm()
 
     def _calm(self) -> None:
-        """No more faults, until nothing waits, and for two days, after which a sweep finds all that it may remove."""
+        """Continue without faults until the queue is empty, and two more days, until a sweep may remove every unused
+        object.
+        """
         stage = self.stage
         stage.dynamo.faults.clear()
         stage.queue.refuses, stage.values.refuses, stage.bucket_fails = False, False, 0.0
@@ -105,7 +107,7 @@ class Life:
             self._sweep()
 
     def _begin_day(self) -> None:
-        """What the course says of a day, once."""
+        """Make the changes of a day."""
         day = (self.stage.clock.now() - START).days
         if day == self._day:
             return
@@ -123,7 +125,7 @@ class Life:
         self._pending += {course.IMPORT_DAY: ["import"], course.EARLY_DAY: ["early import"]}.get(day, [])
 
     def _decide_faults(self) -> None:
-        """Most of the time a little goes wrong; now and then something is down for a while."""
+        """Choose the faults: mostly a few requests fail, and sometimes a service is down for some time."""
         stage, chance = self.stage, self.stage.chance
         now = stage.clock.now()
         if now.minute >= STEP.seconds // 60:
@@ -138,10 +140,10 @@ class Life:
             if chance.random() < 0.2 and kind is not Kind.GONE:
                 stage.dynamo.faults.add(Fault(kind, probability=0.02, seconds=chance.uniform(0, 3)))
         if chance.random() < 0.02:
-            # For some requests, not for some time: the clock stands still while a request is served.
+            # A number of requests, not a duration: the clock stands still while a request is served.
             stage.dynamo.faults.add(Fault(Kind.GONE, times=chance.randint(5, 60)))
         if chance.random() < 0.02:
-            # Within the time that tables are made ahead.
+            # Shorter than the time by which tables are made ahead.
             self._asleep_until = now + timedelta(minutes=chance.randint(10, 75))
 
     def _strike_scaling(self) -> None:
@@ -150,7 +152,7 @@ class Life:
             raise ConnectionError("Application Auto Scaling is out of reach")
 
     def _scale(self) -> None:
-        """Application Auto Scaling follows the traffic: now and then it raises a table that it tends."""
+        """Application Auto Scaling follows the traffic: sometimes it raises a registered table."""
         stage = self.stage
         for name, (_, policy) in list(stage.scaling.tended.items()):
             table = stage.dynamo.account.tables.get(name)
@@ -172,7 +174,7 @@ class Life:
         except Killed:
             self.outcomes["lifecycle killed"] += 1
             return
-        except Exception as error:  # the catalog is out of reach; the next run finds it
+        except Exception as error:  # The catalog is out of reach; the next run reads it.
             self._count_failure("lifecycle", error)
             return
         finally:
@@ -185,7 +187,7 @@ class Life:
             self.checks.check_ladder()
 
     def _work(self) -> None:
-        """What operators and schedules do besides; what fails is tried again at the next step."""
+        """Do the work of operators and schedules; a failed task is repeated at the next step."""
         for restore in list(self._restores):
             if self._restore(restore):
                 self._restores.remove(restore)
@@ -194,7 +196,7 @@ class Life:
                 self._pending.remove(task)
 
     def _restore(self, restore: Restore) -> bool:
-        """Whether it is done, now or by a run whose answer was lost."""
+        """Restore a period; whether it is done, now or in an earlier call whose answer was lost."""
         stage, checks = self.stage, self.checks
         key, before = (restore.stream, restore.label), checks.kept.get((restore.stream, restore.label))
         checks.kept[key] = stage.clock.now() + timedelta(days=restore.days)
@@ -239,7 +241,7 @@ class Life:
         return self._open("weekly", course.IMPORT, timedelta(days=2), 60)
 
     def _import_early(self) -> bool:
-        """A backfill that is ended as soon as its events are in."""
+        """Make a backfill and end it as soon as its events are stored."""
         if not self._open("texts", course.EARLY_IMPORT, timedelta(days=5), 30):
             return False
         self._pending.append("end of import")
@@ -271,7 +273,7 @@ class Life:
         return True
 
     def _count_failure(self, what: str, error: Exception) -> bool:
-        """A failure by faults is counted; an error of the code is a complaint. False: it is tried again."""
+        """Count a failure by a fault, or complain about an error of the code; False, so that the task is repeated."""
         self.outcomes[f"{what} failed"] += 1
         if type(error).__name__ in BUGS or (isinstance(error, BadBackfill) and "at work" not in str(error)):
             self.complaints.append(f"{what}: {type(error).__name__}: {error}")

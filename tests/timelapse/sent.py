@@ -1,4 +1,4 @@
-"""What was sent, and what of it the API promised to have."""
+"""The sent events, and the events that the API acknowledged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Name = tuple[str, str]
 
 @dataclass
 class Sending:
-    """An event as it was sent at a time; ``sure`` once it was acknowledged. Without that it may have been stored, or not."""
+    """A sent event; ``sure`` once it was acknowledged. Otherwise it may be stored or not."""
 
     event: dict[str, Any]
     at: datetime
@@ -22,21 +22,21 @@ class Sending:
 
 @dataclass
 class Sent:
-    """Everything that was sent, oldest first; and the refs of what was acknowledged."""
+    """All sent events, oldest first, and the refs of the acknowledged events."""
 
     sendings: dict[Name, list[Sending]] = field(default_factory=dict)
     refs: dict[Name, str] = field(default_factory=dict)
     refused: set[Name] = field(default_factory=set)
 
     def note(self, name: Name, event: dict[str, Any], at: datetime, *, sure: bool) -> None:
-        """Note an attempt to send an event; another attempt with the same content is the same sending."""
+        """Note an attempt to send an event; a repeated attempt with the same content is the same sending."""
         sendings = self.sendings.setdefault(name, [])
         if not sendings or sendings[-1].event != event:
             sendings.append(Sending(event, at))
         sendings[-1].sure |= sure
 
     def promised(self, stream: str, start: str = "", end: str = "~") -> list[Name]:
-        """The names of all that must be found in a range of time."""
+        """The names of all acknowledged events in a range of time."""
         return [
             name
             for name, sendings in self.sendings.items()
@@ -44,13 +44,13 @@ class Sent:
         ]
 
     def may_show(self, name: Name) -> list[dict[str, Any]]:
-        """What may be shown of an event: the last that was acknowledged, or what was sent after it without an answer."""
+        """The allowed contents of an event: the last acknowledged content, or a later content without an answer."""
         sendings = self.sendings.get(name, [])
         last = max((place for place, one in enumerate(sendings) if one.sure), default=0)
         return [one.event for one in sendings[last:]]
 
     def differences(self, stream: str, found: list[dict[str, Any]], start: str = "", end: str = "~") -> list[str]:
-        """In what the events that were found, whole, are not what was promised; nothing may be there twice."""
+        """The differences between the events of an answer and the acknowledged events; no event may come twice."""
         counts = Counter(event["id"] for event in found)
         problems = [f"{id} is there {count} times" for id, count in counts.items() if count > 1]
         problems += [f"{name} is missing" for name in self.promised(stream, start, end) if name[1] not in counts]
@@ -62,7 +62,7 @@ class Sent:
         return problems
 
     def version_problems(self, name: Name, versions: list[dict[str, Any]], *, kept: bool | None) -> list[str]:
-        """In what the versions that were found of an event, newest first, are not those that were sent."""
+        """The differences between the versions of an event in an answer, newest first, and the sent versions."""
         sendings = self.sendings[name]
         found = [version["data"]["n"] for version in versions]
         problems = []

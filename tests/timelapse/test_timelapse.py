@@ -1,7 +1,7 @@
-"""A simulated life: what was acknowledged is there, exactly once, however it is asked for.
+"""A simulated life: every query finds every acknowledged event exactly once.
 
-``TIDETABLE_SEED=7 make test`` runs another life, ``TIDETABLE_DAYS=10`` a shorter one: it lacks the changes of its later days, and
-is asked for less. Weeks expire from day 10 on, the first month on day 30.
+``TIDETABLE_SEED=7 make test`` runs another life, ``TIDETABLE_DAYS=10`` a shorter life with fewer changes and lower
+expectations. Weeks expire from day 10 on, the first month on day 30.
 """
 
 from datetime import timedelta
@@ -49,21 +49,21 @@ def by_series(life: Life, stream: str, **parameters: str) -> list[dict[str, Any]
     return events
 
 
-def test_nothing_was_done_that_must_not_be(life: Life) -> None:
+def test_no_forbidden_action_was_taken(life: Life) -> None:
     assert life.complaints == []
     assert life.stage.queue.dead == []
     assert life.stage.queue.messages == []
 
 
 def test_the_life_was_full_enough_to_prove_something(life: Life) -> None:
-    """By its days: at least so much of everything, and every change that the course has for them."""
+    """The expected minimum of each count depends on the number of days; every change of the course must have happened."""
     least: dict[str, float] = {
         "accepted": 80 * DAYS,
         "ladder checked": 5 * DAYS,
         "tables checked": 50 * DAYS,
         "lowered tables checked": 5 * DAYS,
         "create done": 20 * DAYS,
-        # Six hours until the first hour has had its time, and a day on which nothing is deleted.
+        # Six hours until the first hour expires, and a day without deletions.
         "deletions checked": 24 * (DAYS - 2),
         "large in texts": DAYS // 4,
         "large in weekly": DAYS // 4,
@@ -83,7 +83,7 @@ def test_the_life_was_full_enough_to_prove_something(life: Life) -> None:
     least["imported"] = 60 * (course.IMPORT_DAY + 1 < DAYS) + 30 * (course.EARLY_DAY + 1 < DAYS)
     least["import ended"] = course.EARLY_DAY + 1 < DAYS
     least["scaled"] = 5 * max(0, min(DAYS, 14) - 5)
-    # The weeks of the first days have gone with all that they had.
+    # The weeks of the first days are deleted with everything in them.
     least["swept expired"] = DAYS > 12
     lacking = {what: (life.outcomes[what], count) for what, count in least.items() if life.outcomes[what] < count}
     assert lacking == {}
@@ -120,7 +120,7 @@ def test_every_version_is_there_and_the_newest_is_the_last_that_was_sent(life: L
         assert newest in life.traffic.sent.may_show((stream, id))
 
 
-def test_cold_fields_are_shown_only_to_those_who_name_them(life: Life) -> None:
+def test_cold_fields_are_shown_only_by_name(life: Life) -> None:
     events = found(life, "monthly", fields="n")
     assert {name for event in events for name in event["data"]} == {"n"}
     plain = walk(
@@ -144,7 +144,7 @@ def test_every_event_of_a_kind_is_found_once_with_the_index_and_without(life: Li
     assert problems == []
 
 
-def test_the_index_of_each_table_holds_what_the_table_holds(life: Life) -> None:
+def test_the_index_of_each_table_agrees_with_the_table(life: Life) -> None:
     account = life.stage.dynamo.account
     indexed = [name for name, table in account.tables.items() if table.indexes]
     assert bool(indexed) == life.settings["hourly"].indexed
@@ -159,7 +159,7 @@ def test_the_index_of_each_table_holds_what_the_table_holds(life: Life) -> None:
 
 def test_every_event_is_found_by_its_ref(life: Life) -> None:
     reader, sent = life.stage.reader(), life.traffic.sent
-    # Of a long life a sample, as each is a request of its own.
+    # Each ref is a request, so only a sample of a long life is checked.
     for (stream, id), ref in list(sent.refs.items())[:: 1 + len(sent.refs) // 5000]:
         try:
             shown = get_event(life.policies[stream], ref, reader, {"fields": ["*"]})
@@ -169,7 +169,7 @@ def test_every_event_is_found_by_its_ref(life: Life) -> None:
         assert {name: shown[name] for name in ("series", "time", "id", "data")} in sent.may_show((stream, id))
 
 
-def test_what_was_refused_is_not_there(life: Life) -> None:
+def test_no_refused_event_is_found(life: Life) -> None:
     sent = life.traffic.sent
     for stream in POLICIES:
         ids = {event["id"] for event in by_series(life, stream, fields="n")}
@@ -177,7 +177,7 @@ def test_what_was_refused_is_not_there(life: Life) -> None:
 
 
 def test_no_object_stays_that_no_event_needs(life: Life) -> None:
-    """A sweep two days after the last event: what is left of large values is the newest of each, of weeks that are there."""
+    """After a sweep two days after the last event, the bucket holds only the newest large values of existing weeks."""
     now = life.stage.clock.now()
     tables = set(life.stage.dynamo.account.tables)
     for key in life.stage.values.blobs:
@@ -195,7 +195,7 @@ def test_no_object_stays_that_no_event_needs(life: Life) -> None:
     assert len(weekly) <= len(large)
 
 
-def test_a_removed_stream_takes_nothing_and_has_no_tables_any_more(life: Life) -> None:
+def test_a_removed_stream_takes_no_events_and_has_no_tables(life: Life) -> None:
     removed = {name for name in POLICIES if name not in life.settings}
     assert removed == ({"leaving"} if DAYS > 6 else set())
     for name in removed:
@@ -206,10 +206,10 @@ def test_a_removed_stream_takes_nothing_and_has_no_tables_any_more(life: Life) -
     assert left == set() or DAYS < 12
 
 
-def test_only_open_tables_are_tended_by_auto_scaling(life: Life) -> None:
+def test_auto_scaling_controls_only_open_tables(life: Life) -> None:
     policy = life.settings["hourly"]
     late = LATE_SETTLE + STAGGER if policy.lowers else policy.late
-    # It looked last before the two days without a run.
+    # Auto scaling was checked last before the two days without a run.
     last = life.stage.clock.now() - timedelta(days=2, hours=1)
     for name in life.stage.scaling.tended:
         stream, label = name.removeprefix("tidetable-lapse.").split(".")

@@ -1,4 +1,6 @@
-"""The senders: a tide over the day, bursts, events that are late or outside of the window, and all sent until acknowledged."""
+"""The senders: a tide over the day, bursts, late events, and events outside of the window. Each is sent until it is
+acknowledged.
+"""
 
 from __future__ import annotations
 
@@ -17,21 +19,21 @@ from tidetable.errors import StoreUnavailable
 from tidetable.problems import ProblemError
 from tidetable.times import to_text
 
-# What an event may have in the field that is indexed later.
+# The values of the field that is indexed later.
 KINDS: list[dict[str, Any]] = [{}, {"kind": "calm"}, {"kind": "storm"}, {"kind": ["calm"]}]
 SERIES = [f"station/{number}#" for number in range(1, 7)]
-# Events in a step, at mean tide.
+# Events per step at mean tide.
 MEANS = {"hourly": 0.5, "daily": 0.4, "texts": 0.2, "weekly": 0.1, "monthly": 0.1, "leaving": 0.2}
-# Whose events are sent again with other content, how often in a step.
+# The streams whose events are sent again with other content, and how often per step.
 CORRECTED = {"daily": 0.05, "texts": 0.08, "weekly": 0.03, "monthly": 0.04}
-# 120 KB compressed, which a stream that keeps versions keeps outside; and 450 KB, which no item holds.
+# 120 KB compressed: a stream that keeps versions stores this outside of the item. 450 KB: no item can hold this.
 LONG, LONGER = noise(240_000, 1), noise(900_000, 2)
-# No sender tries for longer.
+# Senders give up after this time.
 SLACK = timedelta(minutes=10)
 
 
 class Traffic:
-    """What the senders of all streams do. ``outcomes`` counts, ``complaints`` are answers that must not be."""
+    """The senders of all streams. ``outcomes`` counts answers; ``complaints`` lists wrong answers."""
 
     def __init__(self, stage: Stage, outcomes: Counter[str], complaints: list[str]) -> None:
         self.stage = stage
@@ -41,7 +43,7 @@ class Traffic:
         self._numbers = iter(range(10**9))
 
     def send_all(self, policies: dict[str, Policy]) -> None:
-        """What is sent in one step."""
+        """Send the events of one step."""
         chance, now = self.stage.chance, self.stage.clock.now()
         tide = 0.5 + 0.5 * math.sin(2 * math.pi * now.hour / 24)
         for stream, policy in policies.items():
@@ -64,7 +66,7 @@ class Traffic:
                     self.send(stream, events, refused)
 
     def _storm(self, now: datetime) -> None:
-        """More than a table takes at once, though it was raised and has unused units; at first the queue refuses, too."""
+        """Send more events than a raised table takes with its unused units; at first the queue refuses, too."""
         self.stage.queue.refuses = now.minute < 10
         for _ in range(2):
             events = [self._made("hourly", now) for _ in range(900)]
@@ -73,7 +75,7 @@ class Traffic:
             self.send("hourly", events, {})
 
     def import_history(self, stream: str, span: tuple[datetime, datetime], count: int) -> None:
-        """Events of a backfill."""
+        """Send the events of a backfill."""
         start, end = span
         times = [start + self.stage.chance.random() * (end - start) for _ in range(count)]
         self.send(stream, [self._made(stream, time) for time in times], {})
@@ -103,7 +105,7 @@ class Traffic:
         return data
 
     def _corrected(self, stream: str, policy: Policy, now: datetime) -> list[dict[str, Any]]:
-        """An event of a while ago with other content, if there is one that may still come."""
+        """An earlier event with other content, if its time is still in the window."""
         oldest = to_text(now - policy.late + 2 * SLACK)
         known: list[list[Sending]] = [
             sendings
@@ -117,16 +119,18 @@ class Traffic:
         return [event | {"data": self._data(stream)}]
 
     def _outside(self, stream: str, policy: Policy, now: datetime) -> tuple[dict[str, Any], str]:
-        """An event outside of the window, and of every backfill, with the code of its refusal."""
+        """An event outside of the window, and of every backfill, with the expected code."""
         beyond = timedelta(minutes=self.stage.chance.uniform(2, 60))
         if self.stage.chance.random() < 0.5:
             return self._made(stream, now + AHEAD + SLACK + beyond), "too_new"
-        # A retention is at least two periods, so that no table may take it either.
+        # A retention is at least two periods, so no table can take this event.
         time = now - policy.late - beyond if stream != "weekly" else BEGINNING - beyond
         return self._made(stream, time), "too_old"
 
     def send(self, stream: str, events: list[dict[str, Any]], refused: dict[int, str]) -> None:
-        """As a client would: until it is acknowledged, a few times. ``refused`` are the codes that must be answered."""
+        """Send like a client: repeat until the events are acknowledged. ``refused`` are the expected codes of refused
+        events.
+        """
         body = json.dumps(events).encode()
         names = [(stream, str(event["id"])) for event in events]
         good = [place for place in range(len(events)) if place not in refused]

@@ -1,4 +1,4 @@
-"""What the words of the configuration mean, worked out apart from the code under test: periods, ages, capacity, expiry."""
+"""The meaning of the configuration, implemented independently of the code under test: periods, ages, capacity, expiry."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cache
 
 AHEAD = timedelta(minutes=5)
-# A table has its units so long before its first event may come.
+# A table has its units this long before its first event may come.
 RAISE_AHEAD = timedelta(minutes=15)
-# A table that has closed is not archived before every write to it has ended.
+# A closed table is not archived before this time has passed, because writes may still be in progress.
 SETTLE = timedelta(minutes=15)
-# A table whose period is over keeps its units so long, then it is lowered if its ladder has a step for late events.
+# After its period's end a table keeps its units for this time. Then it is lowered if the ladder has a step for late events.
 LATE_SETTLE = timedelta(minutes=15)
 STAGGER = timedelta(minutes=4)
 GRACE = timedelta(hours=3)
@@ -20,14 +20,14 @@ GRACE = timedelta(hours=3)
 
 @dataclass(frozen=True)
 class Span:
-    """A period: ``[start, end)``, and how long its kind is (None: a month)."""
+    """A period: ``[start, end)``, and the length of its kind (None: a month)."""
 
     start: datetime
     end: datetime
     length: timedelta | None
 
     def later(self, count: int) -> datetime:
-        """The end of the period so many periods later."""
+        """The end of the period that is a number of periods later."""
         if self.length is not None:
             return self.end + count * self.length
         end = self.end
@@ -36,7 +36,7 @@ class Span:
         return end
 
     def age(self, late: timedelta, now: datetime) -> int:
-        """Whole periods since the table closed, and one; 0 while it takes events."""
+        """One more than the whole periods since the table closed; 0 while it takes events."""
         age = 0
         while now - late > self.later(age):
             age += 1
@@ -82,7 +82,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Policy:
-    """The settings of a stream that the life changes or that its checks go by."""
+    """The settings of a stream that the course changes or the checks need."""
 
     period: str
     late: timedelta
@@ -139,11 +139,11 @@ class Policy:
         return next((step.age for step in self.ladder if step.cheap), 10**6)
 
     def rises(self, span: Span) -> datetime:
-        """When a table that waits for its period gets its units, at the latest."""
+        """The latest instant at which a waiting table gets its units."""
         return span.start - AHEAD - RAISE_AHEAD
 
     def expires(self, span: Span) -> datetime:
-        """When a table has had its time, unless it was restored or opened again."""
+        """The instant at which a table expires, unless it was restored or opened again."""
         return max(span.later(self.retention), span.end + self.late + SETTLE)
 
 
