@@ -1,4 +1,4 @@
-"""The handlers behind a gateway of this process: WSGI in, Lambda's proxy events through them, on the strict service."""
+"""The handlers behind a gateway in this process: WSGI requests become Lambda's proxy events, on the strict service."""
 
 import base64
 import json
@@ -26,7 +26,7 @@ NO_ROUTE = {"type": "about:blank", "title": "Forbidden", "status": 403, "code": 
 
 
 class Context:
-    """What Lambda tells a handler."""
+    """The context that Lambda passes to a handler."""
 
     function_name = "test"
     memory_limit_in_mb = 512
@@ -38,7 +38,7 @@ class Context:
 
 
 class Gateway:
-    """A WSGI application. What has no route is answered by the gateway itself, and so here."""
+    """A WSGI application. Like the gateway, it answers requests without a route itself."""
 
     def __init__(self, stage: Stage) -> None:
         from handlers import ingest, query
@@ -61,7 +61,7 @@ class Gateway:
         if not known or found is None:
             return self._answer(start, 403, {"Content-Type": "application/problem+json"}, json.dumps(NO_ROUTE))
         if method == "GET":
-            # A client that sends and then reads finds what it sent a moment later.
+            # A client that sends and then reads finds its events a moment later.
             self.stage.settle()
         answer = self._handlers[method](self._event(environ, method, path, resource, found.groupdict()), Context())
         return self._answer(start, answer["statusCode"], answer.get("headers") or _single(answer), answer["body"])

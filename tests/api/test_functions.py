@@ -1,4 +1,4 @@
-"""What the functions do around their use cases."""
+"""The handlers around their use cases."""
 
 import gc
 import json
@@ -38,7 +38,7 @@ def test_the_drain_takes_the_oldest_message_first(monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def drained() -> Iterator[tuple[World, Letters, Callable[..., list[str]]]]:
-    """The drain's real handler over tables in memory; it answers which messages come again."""
+    """The drain's real handler over tables in memory; it answers which messages failed."""
     from handlers import drain
 
     world = World()
@@ -131,7 +131,7 @@ def test_every_event_of_the_gateway_is_answered(name: str, event: Any, status: i
 
 @pytest.mark.parametrize("broken", ["_measure", "json_response", "problem_response"])
 def test_no_exception_leaves_the_ingest_function(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither one of the measuring nor one of the answer itself: the gateway would answer 502 without a word."""
+    """Also no exception of the metrics or of the answer itself: the gateway would answer 502 without a reason."""
     from handlers import ingest
 
     whole = getattr(ingest, broken)

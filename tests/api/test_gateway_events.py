@@ -36,7 +36,7 @@ def event(
     body: str | None = None,
     headers: dict[str, str] | None = None,
 ) -> dict[str, Any]:
-    """A proxy event of a REST API; ``base`` stands before the path where the API has a custom domain."""
+    """A proxy event of a REST API; ``base`` stands before the path if the API has a custom domain."""
     path = resource
     for name, value in (parameters or {}).items():
         path = path.replace(f"{{{name}}}", value)

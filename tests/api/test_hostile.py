@@ -1,4 +1,4 @@
-"""Hostile requests through the real handlers: each gets an answer that says why, and nothing of it reaches the logs."""
+"""Hostile requests through the real handlers: each gets an answer with the reason, and none of its text reaches the logs."""
 
 import gzip
 import io
@@ -83,7 +83,7 @@ def post(app: Gateway, body: bytes, kind: str = "application/json", path: str = 
 
 
 def logged(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> str:
-    """Everything that was logged: messages with what goes along, and what was printed."""
+    """Everything that was logged: messages with their fields, and the printed output."""
     printed = capfd.readouterr()
     records = " ".join(str(vars(record)) for record in caplog.records)
     return caplog.text + records + printed.out + printed.err
@@ -153,7 +153,7 @@ def test_a_failure_inside_tells_neither_the_caller_nor_the_log_what_was_sent(
 def test_half_of_a_surrogate_pair_in_a_query_is_refused(
     app: Gateway, path: str, parameters: dict[str, list[str]]
 ) -> None:
-    """As a Lambda event made by hand may have it."""
+    """A Lambda event that was made by hand may contain it."""
     answer = called(path, parameters)
     document = json.loads(answer["body"])
     if path == "periods":
@@ -200,7 +200,7 @@ def test_a_503_says_what_gave_no_answer_and_nothing_of_the_inside(
 
 
 def called(path: str, parameters: dict[str, list[str]]) -> Any:
-    """What the query function answers to a Lambda event."""
+    """The query function's answer to a Lambda event."""
     from handlers import query
 
     resource, path = f"/v1/streams/{{stream}}/{path}", f"/v1/streams/quakes/{path}"

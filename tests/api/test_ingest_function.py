@@ -1,4 +1,4 @@
-"""The ingest function and the drain's: the time that they keep for what comes last, and what they measure."""
+"""The ingest function and the drain's: the time that they reserve for their last steps, and their metrics."""
 
 import json
 from datetime import timedelta
@@ -33,7 +33,7 @@ class Timed(Context):
 def post(
     world: World, monkeypatch: pytest.MonkeyPatch, *events: Any, seconds: float = 28
 ) -> tuple[Any, dict[str, Any]]:
-    """The function's answer to a request, and what it measured."""
+    """The function's answer to a request, and its metrics."""
     from handlers import ingest
 
     measured: dict[str, Any] = {}
@@ -48,7 +48,7 @@ def test_what_a_throttled_table_does_not_take_is_queued_with_ten_seconds_left(mo
     world.store.throttles = {"tidetable-t.quakes.2026-03-01"}
     answer, measured = post(world, monkeypatch, event(1), seconds=14)
     assert (answer["statusCode"], [one.id for one in world.overflow.queued]) == (202, ["1"])
-    # Of 14 s four are for trying, however much longer the table is throttled.
+    # Four of the 14 s are for writing, however long the table is throttled.
     assert timedelta(seconds=2) < world.clock.now() - NOW <= timedelta(seconds=4)
     assert (measured["EventsAccepted"], measured["EventsQueued"]) == (0, 1)
 

@@ -1,4 +1,4 @@
-"""The lifecycle's function: its payloads, and what it measures."""
+"""The lifecycle's function: its payloads and its metrics."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ def test_hours_that_nobody_can_mean_open_nothing(function: Function, hours: int)
 
 def test_a_run_for_one_stream_does_not_measure_the_whole_stage(function: Function) -> None:
     function()
-    # On the 15th at noon, late by a day: the 14th, the 15th and two ahead, each with its table of parts.
+    # On the 15th at noon with `late` = 1 day: the 14th, the 15th and two ahead, each with its table of parts.
     assert {name: function.measured[name] for name in ("PeriodTables", "RemovedStreams")} == {
         "PeriodTables": 8,
         "RemovedStreams": 0,

@@ -1,4 +1,4 @@
-"""The functions of the archiver, the restorer and the sweeper: their payloads, their time, and what they answer and measure."""
+"""The functions of the archiver, the restorer and the sweeper: their payloads, their time, their answers and metrics."""
 
 import json
 from collections.abc import Iterator
@@ -102,7 +102,7 @@ def test_the_archiver_answers_what_it_archived_and_counts_it_once(functions: Fun
 
 
 def test_the_archiver_ends_in_time_for_its_answer_and_says_that_there_is_more(functions: Functions) -> None:
-    # Of 39 s ten are kept for the answer, and with 29 no part is begun.
+    # Ten of the 39 s are reserved for the answer, and with 29 s no part is begun.
     functions.seconds = 39
     answer = functions.archive()
     assert (answer["state"], answer["events"], functions.measured) == ("archiving", 0, {})
@@ -111,7 +111,7 @@ def test_the_archiver_ends_in_time_for_its_answer_and_says_that_there_is_more(fu
 
 
 def test_a_restored_period_is_counted_again_only_when_it_is_archived_again(functions: Functions) -> None:
-    """On the way its entry still has the archive of the first time."""
+    """Until then its entry still has the first archive."""
     gone(functions)
     functions.restore()
     functions.measured.clear()
@@ -254,5 +254,5 @@ def test_what_a_scheduled_sweep_could_not_look_at_is_an_error_after_all_else_was
     with pytest.raises(SweepIncomplete, match="1 could not be looked at, such as large/stream=s"):
         functions.sweep(source="schedule")
     assert list(functions.stage.values.blobs) == ["large/stream=s/period=2026-03-17/0/x"]
-    # By hand the report is the answer.
+    # If an operator calls the function, the report is its answer.
     assert len(functions.sweep()["failures"]) == 1

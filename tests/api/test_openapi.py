@@ -1,4 +1,4 @@
-"""The API against its description: schemathesis makes the requests, and the description is held to the code."""
+"""The API against its description: schemathesis makes the requests, and the description is compared with the code."""
 
 import re
 from collections.abc import Iterator
@@ -66,7 +66,7 @@ def test_whatever_is_sent_is_answered_as_described(app: Gateway, operation: str,
     try:
         send()
     except Unsatisfiable:
-        # Of a route without parameters there is no request that does not fit.
+        # A route without parameters has no request that violates the description.
         assert (mode, operation) in {("negative", route) for route in BARE}, "no request was made"
     assert made > 0 or operation in BARE
 
@@ -106,7 +106,7 @@ def test_the_words_are_those_of_the_code() -> None:
     stream = schemas["Streams"]["properties"]["streams"]["items"]["properties"]
     assert set(stream["period"]["enum"]) == {one.value for one in Kind}
     sources = [*(ROOT / "lambdas" / "tidetable").rglob("*.py"), *(ROOT / "lambdas" / "handlers").glob("*.py")]
-    # The gateway's own, in infra/api.py.
+    # The gateway's own answers are in infra/api.py.
     codes = {"bad_request", "unauthorized", "forbidden", "throttled", "timeout", "internal"}
     for source in sources:
         codes |= set(re.findall(r'(?:refuse|Problem)\(\s*\d{3},\s*"(\w+)"', source.read_text()))

@@ -1,4 +1,4 @@
-"""A run of the lifecycle's function: when it may act, what it measures, and whom it tells."""
+"""A run of the lifecycle's function: when it may act, its metrics and its notices."""
 
 from datetime import timedelta
 from typing import Any
@@ -18,7 +18,7 @@ LATER = "2026-12-01T00:00:00Z"
 
 
 class Bus:
-    """Keeps notices; so many of each call are ``lost``."""
+    """Keeps notices; ``lost`` notices of each call are refused."""
 
     def __init__(self, lost: int = 0) -> None:
         self.lost = lost
@@ -86,8 +86,8 @@ def test_a_run_without_failures_is_healthy_and_one_with_a_failure_is_not(functio
     assert (function.measured["LifecycleHealthy"], function.measured["LifecycleActions_failed"]) == (1, 0)
 
 
-def test_a_run_that_another_keeps_out_measures_only_that(function: Function) -> None:
-    """Its figures would be zeros, and the alarms take them for a stage without tables."""
+def test_a_run_that_is_skipped_measures_only_that(function: Function) -> None:
+    """Its figures would be zeros, which the alarms would take for a stage without tables."""
     stage = function.stage
     assert stage.catalog.acquire("lifecycle", "another", stage.clock.now(), timedelta(minutes=5))
     report = function()

@@ -1,4 +1,4 @@
-"""What the columns of a part say: numbers by value, however they are written, and nothing twice."""
+"""The columns of a part: numbers by value, however they are written, and no value twice."""
 
 import json
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ BY_SERIES = Layout("series", 2, "id")
 
 
 def part(numbers: list[str], kind: str) -> Any:
-    """The rows of a part whose field ``x`` is declared so and holds these numbers."""
+    """The rows of a part whose field ``x`` has a declared type and these numbers."""
     items = [make_item(BY_SERIES, "s", n, f"id{n}", {"x": {"N": text}}, {}) for n, text in enumerate(numbers)]
     return pq.read_table(BytesIO(round_trip(BY_SERIES, items, {"x": kind}, pages=100)))
 
@@ -166,7 +166,7 @@ def test_events_that_a_ranking_does_not_have_come_back_without_it() -> None:
 def test_an_attribute_that_does_not_follow_is_kept_as_it_is(
     rows: list[tuple[Mapping[str, Any], str, str]], pages: int
 ) -> None:
-    """Whoever changed a copy by hand gets it back so, and the digests agree."""
+    """A copy that was changed by hand is restored unchanged, and the digests agree."""
     items = []
     for number, (data, name, change) in enumerate(rows):
         item = make_item(RANKED, "s", number, f"id{number}", dict(data), {})
@@ -179,7 +179,7 @@ def test_an_attribute_that_does_not_follow_is_kept_as_it_is(
 
 
 def test_a_part_of_the_format_before_is_read_as_it_was() -> None:
-    """Written by the version before: rankings and copies are among its other attributes, and no column is theirs."""
+    """The earlier version wrote rankings and copies into the other attributes, without columns."""
     layout = Layout(
         "series",
         2,

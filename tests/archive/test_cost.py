@@ -1,4 +1,4 @@
-"""What archiving costs, worked out by hand at the prices of us-east-1."""
+"""The cost of archiving, calculated by hand at the prices of us-east-1."""
 
 import pytest
 

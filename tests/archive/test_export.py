@@ -69,7 +69,7 @@ def test_killed_after_any_call_it_is_finished_by_the_next_with_one_copy() -> Non
         with pytest.raises(KeyboardInterrupt):
             world.archive()
         world.calls = 10**9
-        world.clock.sleep(10**9)  # the dead run's lease runs out
+        world.clock.sleep(10**9)  # The lease of the stopped run ends.
         facts = world.archive().archive
         assert facts is not None
         manifest = world.manifest(facts.manifest)

@@ -1,4 +1,4 @@
-"""The pace of an archive: what a run reads of a slow, a fast, a throttled and a busy table."""
+"""The pace of an archive: the units that a run reads of a slow, a fast, a throttled and a busy table."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -56,7 +56,7 @@ def test_a_table_that_was_switched_to_on_demand_is_read_at_once() -> None:
 
 
 def test_a_table_that_is_fast_enough_is_read_at_its_pace() -> None:
-    """At 1,000 units per second a run may wait: that costs less than what it reads."""
+    """At 1,000 units per second a run may wait: waiting costs less than its reads."""
     world = World(some(1500))
     world.read, world.units = 2000, 2000.0
     begun = world.clock.now()

@@ -43,7 +43,7 @@ pack = {{ span = "1m", max_bytes = 4096 }}
 
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So small that parts are cut between any two events."""
+    """Make pages so small that parts are cut between any two events."""
     monkeypatch.setattr("aws.archive.settled._PAGE_BYTES", 150)
 
 
@@ -64,7 +64,7 @@ def event(second: int, series: str, id: str, **data: Any) -> Event:
 
 
 def closed(key: str) -> tuple[Stage, dict[tuple[str, str, str], tuple[int, Any]]]:
-    """A stage with a closed day whose events came in many requests, some of them twice; and what counts of them."""
+    """A stage with a closed day whose events came in many requests, some of them twice; and the events that count."""
     stage = Stage(NOON - timedelta(hours=1), CONFIG.format(key=KEYS[key]))
     stage.part_bytes = 700
     stage.run_lifecycle()
@@ -77,7 +77,7 @@ def closed(key: str) -> tuple[Stage, dict[tuple[str, str, str], tuple[int, Any]]
 
     for number in range(12):
         send([event(25 * number + n, f"s{n % 3}", f"{number}.{n}", n=n, text="x" * n) for n in range(6)], number)
-    # Repeated, cut differently, with other data, and as plain items.
+    # The events again: cut differently, with other data, and as plain items.
     send([event(25 * 3 + n, f"s{n % 3}", f"3.{n}", n=-n) for n in range(3)], 20)
     send([event(25 * 3 + n, f"s{n % 3}", f"3.{n}", n=-n) for n in range(3)], 21)
     send([event(25 * 5 + 1, "s1", "5.1", n=99), event(25 * 7 + 1, "s1", "7.1", n=99)], 22)
@@ -140,7 +140,7 @@ def test_the_real_format_holds_the_same(key: str) -> None:
 
 
 def test_two_tables_that_were_filled_differently_have_one_digest() -> None:
-    """What counts is the events, not how they came to be in packs."""
+    """Only the events count, not their distribution over packs."""
     stage, held = closed("time")
     stage.archive("s", LABEL, within=800)
     other = Stage(NOON - timedelta(hours=1), CONFIG.format(key=KEYS["time"]))

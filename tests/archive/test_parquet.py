@@ -1,4 +1,4 @@
-"""The format of an archive: every item comes back exactly as it was, by whichever way it went."""
+"""The format of an archive: every item comes back unchanged, whichever way it was read."""
 
 import json
 from io import BytesIO

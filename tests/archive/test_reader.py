@@ -1,4 +1,4 @@
-"""The archive reader's handler: what it reads is what was asked for, and it is counted."""
+"""The archive reader's handler: it reads the requested range and counts its reads."""
 
 import importlib
 import json
@@ -21,7 +21,7 @@ EVENTS = [Event("a", datetime(2026, 3, 1, tzinfo=UTC), str(number), {"n": number
 
 @pytest.fixture
 def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The handler's module, which reads the environment as it is imported."""
+    """The handler's module, which reads the environment when it is imported."""
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
     monkeypatch.setenv("TIDETABLE_STAGE", "lapse")
     settings.settings.cache_clear()

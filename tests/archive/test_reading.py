@@ -59,7 +59,7 @@ def _fields(keys: ArchiveRange) -> dict[str, Any]:
 
 @pytest.fixture(params=[1, 4, 250_000])
 def max_read(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So many events are read for a page, whether they are of the series or not."""
+    """Limit the events that are read for a page, whether they are of the series or not."""
     monkeypatch.setattr(reading, "MAX_READ", request.param)
 
 
@@ -92,7 +92,7 @@ def test_a_ranking_of_a_series_has_its_events_beside_others_with_the_same_times_
 
 
 def test_a_page_ends_at_what_may_be_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A series may be rare in its archive: a page that finds nothing of it ends, and says how far it has read."""
+    """A series may be rare in its archive. A page without its events ends, and says how far it has read."""
     monkeypatch.setattr(reading, "MAX_READ", 6)
     archive = FakeArchive()
     archive.keep("m", _LAYOUT, EVENTS)

@@ -20,7 +20,7 @@ def test_a_restored_period_is_read_from_its_table_and_tended_again() -> None:
     assert (done.next, done.entry.state) == (None, State.CLOSED)
     assert entry(stage).layout == before.layout
     assert len(items(stage)) == COUNT
-    # The archive may go: what answers is the table.
+    # The table answers, so the archive can be deleted.
     stage.bucket.objects = {key: body for key, body in stage.bucket.objects.items() if LABEL not in key}
     assert ids(stage) == IDS
     for _ in range(3):
@@ -33,7 +33,7 @@ def test_a_restored_period_is_read_from_its_table_and_tended_again() -> None:
 def test_it_expires_again_on_its_own_date_with_what_came_meanwhile() -> None:
     stage = delete_first_tables()
     stage.restore("s", LABEL, keep_days=3)
-    # A message that had died because its period was archived is sent back.
+    # A dead letter of the archived period is sent back.
     stage.queue.send("s", [Event("late", from_text("2026-03-15T10:00:00Z"), "came late", {})], 0)
     stage.drain()
     assert stage.queue.messages == []

@@ -1,4 +1,4 @@
-"""A restored table has its stream's settings, and is refused if it is not the archive's."""
+"""A restored table has its stream's settings, and is refused if it differs from the archive."""
 
 import json
 from dataclasses import replace
@@ -59,7 +59,7 @@ ladder = [
 
 
 def made(stage: Stage, patch: pytest.MonkeyPatch) -> list[Any]:
-    """The requests for tables from now on."""
+    """Record the requests for tables from now on."""
     requests: list[Any] = []
     call = stage.dynamo.account.engine.call
 
@@ -144,7 +144,7 @@ def test_recovery_that_comes_later_is_waited_for(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_table_of_as_many_events_with_one_changed_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the digest tells them apart."""
+    """Only the digest shows the difference."""
     stage = delete_first_tables()
     page = RawScan.page
     original, changed = b'"n": {"N": "7"}', b'"n": {"N": "8"}'

@@ -1,4 +1,4 @@
-"""The scan of an export: what is asked of DynamoDB, and that a damaged page is no page."""
+"""The scan of an export: its requests to DynamoDB, and the refusal of damaged pages."""
 
 import json
 from io import BytesIO
@@ -25,7 +25,7 @@ PAGE = json.dumps(
 
 
 class Wire:
-    """What DynamoDB answers, and what it was asked."""
+    """DynamoDB's answers, and the requests to it."""
 
     def __init__(self, body: bytes = PAGE, status: int = 200, crc: int | None = None) -> None:
         self.requests: list[Any] = []

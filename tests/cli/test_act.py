@@ -1,4 +1,4 @@
-"""What the commands ask of a stage's functions, what they print of the answer, and with which code they end."""
+"""The commands that change a stage: their calls of its functions, their output and their exit codes."""
 
 import json
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ SWEPT = {"seen": 1500, "orphans": 4, "expired": 3, "unknown": 0, "failures": [],
 
 
 class Scripted:
-    """A stage whose functions answer what is written down; ``asked`` are their payloads, each with the function's name."""
+    """A stage whose functions have scripted answers; ``calls`` has each function's name and payload."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []

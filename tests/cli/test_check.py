@@ -1,4 +1,4 @@
-"""`check` and `simulate`: warnings, tables and units, worked out by hand."""
+"""`check` and `simulate`: warnings, tables and units, calculated by hand."""
 
 import json
 from datetime import UTC, datetime, timedelta

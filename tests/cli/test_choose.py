@@ -1,4 +1,4 @@
-"""`archive` and `restore` name periods in the user's words, and say what is wrong with them."""
+"""`archive` and `restore` name periods in the user's words, and report mistakes in them."""
 
 import json
 from dataclasses import replace
@@ -12,7 +12,7 @@ from tidetable.config import parse
 from tidetable.keys import Layout
 from tidetable.periods import from_label
 
-# The stage lives at 12:20; its periods are hours, late by one hour: 12 and 11 are open, 13 and 14 are ahead.
+# The time is 12:20; the periods are hours with `late` = 1 hour: 12 and 11 are open, 13 and 14 are made ahead.
 
 
 def states(stage: Stage) -> dict[str, State]:

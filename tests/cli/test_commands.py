@@ -1,4 +1,4 @@
-"""The commands against a stage in memory: what they print, and with which exit code they end."""
+"""The commands against a stage in memory: their output and their exit codes."""
 
 import json
 import re
@@ -225,7 +225,7 @@ def test_simulate_follows_the_ladder_from_an_empty_start(tmp_path: Path) -> None
     assert (tmp_path / "quakes.svg").read_text().startswith("<svg")
     life = json.loads(run(*arguments, "--json").output)["quakes"]
     assert len(life) == 31
-    # Late by seven days: eight tables are open; two stand by; those that closed go after fourteen.
+    # With `late` = 7 days eight tables are open and two stand by; closed tables are deleted after fourteen days.
     assert [life[0][name] for name in ("ahead", "open", "closed")] == [2, 8, 0]
     assert [life[30][name] for name in ("ahead", "open", "closed")] == [2, 8, 7]
     assert life[30]["infrequent"] == 7

@@ -1,4 +1,4 @@
-"""`check`, `cost` and `simulate`: prices are worked out by hand here, from AWS's price list."""
+"""`check`, `cost` and `simulate`: prices are calculated by hand here, from AWS's price list."""
 
 import json
 import re

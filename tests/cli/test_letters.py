@@ -1,4 +1,4 @@
-"""Dead letters: counted by reason, and none is lost on the way back."""
+"""Dead letters: they are counted by reason, and none is lost when they are sent back."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.fakes.letters import Queues, message
 
 
 class Returning(Queues):
-    """What is sent to the overflow is dead again at once."""
+    """A queue in which each message of the overflow becomes a dead letter again at once."""
 
     def send_message(self, QueueUrl: str, MessageBody: str) -> None:  # noqa: N803
         self.returned = getattr(self, "returned", 0) + 1

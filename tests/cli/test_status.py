@@ -1,4 +1,4 @@
-"""A period's row in `status`: what its price is made of, worked out by hand."""
+"""A period's row in `status`: its price, calculated by hand."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -58,7 +58,8 @@ def test_an_on_demand_table_costs_what_it_its_indexes_and_its_parts_took() -> No
     }
     tables = on_demand(TABLE, TableClass.INFREQUENT), on_demand(f"{TABLE}.parts")
     found = row(*tables, taken=taken)
-    # Infrequent: four million writes at $0.78, six million reads at $0.155, a GB at $0.10. Parts: five million at $0.625, $0.25.
+    # Infrequent: four million writes at $0.78, six million reads at $0.155, a GB at $0.10. Parts: five million at
+    # $0.625, $0.25.
     assert found.dollars == pytest.approx(4 * 0.78 + 6 * 0.155 + 0.10 + 5 * 0.625 + 0.25)
     assert (found.taken_write, found.taken_read) == (9e6, 6e6)
     unknown = row(*tables)
@@ -91,7 +92,7 @@ def test_a_table_that_is_lowered_for_late_events_is_shown_so(hours: float, shown
 
 
 class Metrics:
-    """CloudWatch with one unit a day for each metric."""
+    """CloudWatch with one unit per day for each metric."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []

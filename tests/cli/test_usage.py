@@ -96,14 +96,14 @@ class Aws(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: the test says what is wrong."""
+        """Log nothing: the test reports errors."""
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_KEEPIDLE"), reason="the system calls the option otherwise")
 def test_a_call_of_minutes_shows_a_sign_of_life_before_a_nat_gateway_drops_its_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As the system has it of the very socket: it is kept alive, and the first sign goes out within 350 seconds."""
+    """The system's settings of the socket say so: keep-alive is on, and the first probe is sent within 350 seconds."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "x")
     made: list[tuple[int, int]] = []

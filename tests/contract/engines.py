@@ -25,7 +25,7 @@ TAGS = {"project": "tidetable", "tidetable:stage": "t"}
 
 
 class Racing:
-    """A client whose exception classes are never the same twice, as when threads race at a client's first failure."""
+    """A client whose exception classes differ in each call, as when threads race at a client's first failure."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -70,18 +70,18 @@ class Engine:
         return f"tidetable-t.{self.stream}.table{next(_numbers)}"
 
     def spec(self, write: int | None = None, read: int | None = None) -> TableSpec:
-        """What a new table may look like."""
+        """The settings of a new table."""
         return TableSpec(self.name(), write, read, TableClass.STANDARD, TAGS)
 
     def create_table(self) -> str:
-        """A table that can be used."""
+        """Create a table and wait until it is usable."""
         spec = self.spec()
         assert self.tables.create(spec)
         self.settled(spec.name)
         return spec.name
 
     def settled(self, name: str) -> Table:
-        """The table once it is seen and active; a new table may be invisible for some seconds."""
+        """Wait until the table is visible and active; a new table may be invisible for some seconds."""
         for _ in range(1000):
             table = self.tables.describe(name)
             if table is not None and table.status == "ACTIVE":
@@ -90,7 +90,7 @@ class Engine:
         raise AssertionError(f"{name} does not settle")
 
     def gone(self, name: str) -> bool:
-        """Whether the table goes away."""
+        """Whether the table is deleted in time."""
         for _ in range(1000):
             if self.tables.describe(name) is None:
                 return True
@@ -98,7 +98,7 @@ class Engine:
         return False
 
     def tagged(self, name: str) -> Mapping[str, str]:
-        """The table's tags once they are seen, some seconds after the table is made."""
+        """Wait for the table's tags, which are visible some seconds after its creation."""
         for _ in range(1000):
             try:
                 if found := self.tables.tags(name):
@@ -132,7 +132,7 @@ def fake() -> Engine:
 
 
 def real(client: Any, clock: Clock, *, lean: LeanClient | None = None) -> Engine:
-    """The adapters on a client, with a catalog of its own; with a lean client the data plane goes by that."""
+    """The adapters on a client, with a catalog of its own; the data plane uses the lean client, if there is one."""
     tables = DynamoTables(client)
     name = f"catalog-{next(_numbers)}"
     store: EventStore = DynamoStore(client, name) if lean is None else LeanStore(lean, name)

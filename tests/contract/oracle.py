@@ -1,4 +1,4 @@
-"""The contract's oracle: the event store as boto3 would have it, against which the deployed one is held."""
+"""The contract's oracle: an event store on boto3, with which the deployed store is compared."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class DynamoStore:
         self._pool = ThreadPoolExecutor(CONCURRENCY)
 
     def write(self, puts: Sequence[Put]) -> Written:
-        """Try each put once, 25 to a call and one table to a call: a missing table refuses its whole batch, not others'."""
+        """Try each put once, with 25 puts of one table per call, because a missing table refuses the whole batch."""
         total = Written()
         for one in self._pool.map(self._write_batch, _batches(puts)):
             total.add(one)
@@ -54,10 +54,10 @@ class DynamoStore:
             code = error_code(error)
             if code == NOT_FOUND:
                 return Written(unwritten=puts, missing_tables={table})
-            # Whatever else was refused is not written either; the caller keeps it safe.
+            # Other refused puts are not written either; the caller queues them.
             return Written(unwritten=puts, throttles=Counter({table: len(puts)} if code in THROTTLED else {}))
         except BotoCoreError:
-            # No answer: it may be written or not. Writing it again is harmless, as the key is calculated.
+            # No answer: the put may be written or not. To write it again is harmless, because the key is calculated.
             return Written(unwritten=puts)
         left = {
             (request["PutRequest"]["Item"]["pk"]["S"], request["PutRequest"]["Item"].get("sk", {}).get("S", ""))
@@ -98,7 +98,7 @@ class DynamoStore:
         return Written(units=answer.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0))
 
     def transact(self, puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
-        """TransactWriteItems, which the archive's change of the entry's state can only precede or follow."""
+        """TransactWriteItems: the archive's change of the entry's state happens either before or after it."""
         actions: list[Any] = [
             {"Put": {"TableName": one.put.table, "Item": to_wire(one.put.item), **_guarded(one)}} for one in puts
         ]

@@ -1,4 +1,4 @@
-"""The contract of what is read by conditions and by indexes, on every engine."""
+"""The contract of reads by conditions and by indexes, on every engine."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ from tidetable.values import item_bytes
 
 START = datetime(2026, 2, 28, tzinfo=UTC)
 LOW, HIGH = "2026-02-28", "2026-03-01"
-# One value of every type that a field may have, and what looks like it in another.
+# A value of every type that a field may have, and similar values of other types.
 VALUES: list[Any] = [
     "new", "old", "", "10", "9", "true", 10, 9, Decimal("9.50"), -3, True, False, None, [1], {"x": 1},
 ]  # fmt: skip
@@ -46,7 +46,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 
 def made(engine: Engine, datas: list[dict[str, Any]]) -> str:
-    """A table with an event of each data."""
+    """A table with an event for each of the data objects."""
     spec = replace(engine.spec(), indexes=INDEXES)
     assert engine.tables.create(spec)
     engine.settled(spec.name)
@@ -83,7 +83,7 @@ def test_the_service_leaves_out_what_does_not_meet_a_condition(engine: Engine) -
 
 @pytest.mark.parametrize("name", [one for one in (*ENGINES, *LEAN) if "emulator" not in one])
 def test_other_values_than_text_have_no_prefix(name: str, request: pytest.FixtureRequest) -> None:
-    """ministack refuses a query that meets one, where the official engine goes on."""
+    """ministack refuses a query that meets one, but the official engine continues."""
     engine = build(name, request)
     table = made(engine, [{"f": value} for value in VALUES])
     for prefix, count in (("n", 1), ("1", 1), ("true", 1), ("old", 1), ("z", 0)):
@@ -193,7 +193,7 @@ def test_an_index_may_hold_all_events_several_kinds_or_the_table_once_more(engin
 
 @pytest.mark.parametrize("number", ["1e63", "-1.5E+120", "1E-130", "1" + "0" * 60, "9" * 38 + "0" * 20])
 def test_numbers_of_few_digits_may_be_great(engine: Engine, number: str) -> None:
-    """Engines write them out, or do not; they are stored, compared, ranked, and of some size, all the same."""
+    """Some engines write all digits. All must store, compare and rank these numbers and report a size."""
     value = decode_json(number)
     table = made(engine, [{"game": "chess", "score": value, "status": "new"}])
     (item,) = pages(engine, KeyRange(table, "a#0", LOW, HIGH, conditions=(Condition("score", "eq", (number,)),)))

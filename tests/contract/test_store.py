@@ -218,7 +218,7 @@ def test_what_was_accepted_later_stays(engine: Engine, before: int, after: int, 
     item = engine.store.get(table, dated(table, 0).key)
     assert item is not None
     assert item["note"] == ("second" if wins else "first")
-    # What was written before times of acceptance were noted is older than anything.
+    # An item without a time of acceptance is older than any other.
     engine.store.write([Put(table, {name: value for name, value in item.items() if name != "at"})])
     assert engine.store.write_each([dated(table, 0)], "newer").held == []
 

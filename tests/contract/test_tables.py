@@ -72,7 +72,7 @@ def test_an_index_may_begin_with_units_of_its_own(engine: Engine) -> None:
 
 
 def test_warm_throughput_maxima_encryption_and_stream_are_taken(engine: Engine) -> None:
-    """That they are there is not in every engine's answers; that they are not refused is."""
+    """Not every engine shows these settings, but none may refuse them."""
     spec = replace(
         engine.spec(), warm=(5000, 13_000), most=(6000, 14_000), encryption="aws-managed", stream="new-and-old-images"
     )
@@ -143,7 +143,7 @@ def test_a_protected_table_is_deleted_only_after_its_protection_is_lifted(
     assert engine.gone(spec.name)
 
 
-# DynamoDB Local by itself forgets both; behind the rules they are kept.
+# DynamoDB Local alone forgets both; the rules keep them.
 @pytest.mark.parametrize("name", [one for one in ENGINES if one != "local"])
 def test_class_and_tags_are_kept(name: str, request: pytest.FixtureRequest) -> None:
     engine = build(name, request)

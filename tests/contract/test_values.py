@@ -1,4 +1,4 @@
-"""The contract of the bucket of large values: the fake, and S3 as the emulator has it."""
+"""The contract of the bucket of large values: the fake, and the emulator's S3."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ OWNER = Key("a%23é#0", "v0#2026-03-01T00:00:00.000000Z#ü")
 
 
 class Bucket(Values, Store, Protocol):
-    """Both of what the pipeline asks of it."""
+    """Both ports of the bucket that the pipeline uses."""
 
 
 @pytest.fixture(params=["fake", "s3"])

@@ -1,4 +1,4 @@
-"""What a configuration needs and what it warns of: tables, quotas, advice, tags and keys."""
+"""The needs and warnings of a configuration: tables, quotas, advice, tags and keys."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Where each bound of the configuration lies: the last value that is taken, and the first that is refused."""
+"""The bounds of the configuration: the last accepted and the first refused value of each."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def tags(number: int) -> str:
     return ", ".join(f'a{n} = "1"' for n in range(number))
 
 
-# What is set, as text with a gap; the values that are taken; those that are refused; the key that the problem names.
+# The setting, as text with a gap; accepted values; refused values; the key that the problem names.
 EDGES = [
     ("[api]\nmax_events = {}\n" + STREAM, ["1", "10_000"], ["0", "10_001"], "api.max_events: "),
     ("[api]\nmax_body = {}\n" + STREAM, ["1_000", "4_400_000"], ["999", "4_400_001"], "api.max_body: "),
@@ -195,14 +195,14 @@ def _filled(text: str, value: str) -> str:
 
 
 def _with_quota(text: str) -> str:
-    """The same in an account that may have very many tables."""
+    """The same configuration in an account with a high table quota."""
     if "[lifecycle]" in text:
         return text.replace("[lifecycle]", "[lifecycle]\ntable_quota = 10_000")
     return "[lifecycle]\ntable_quota = 10_000\ndelete_expired = false\n" + text
 
 
 def test_the_quota_itself_is_enough() -> None:
-    """Three kept days, the one under way, one that leaves while the next begins, two made ahead and a day of grace."""
+    """Three kept days, the present day, an expiring day while the next begins, two made ahead and a day of grace."""
     assert [one.tables for one in demand(parse(STREAM))] == [8]
     parse("[lifecycle]\ntable_quota = 8\n" + STREAM)
     with pytest.raises(ConfigError, match="tables at once: 8 of 7"):

@@ -1,4 +1,4 @@
-"""The ladder's step for late events: where it may stand, and what it may hold."""
+"""The ladder's step for late events: its position and its values."""
 
 import pytest
 

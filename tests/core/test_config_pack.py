@@ -1,4 +1,4 @@
-"""``[streams.NAME.pack]``: its bounds, what cannot be had with it, and how a period's layout remembers it."""
+"""``[streams.NAME.pack]``: its bounds, the settings that exclude it, and its record in a period's layout."""
 
 from dataclasses import replace
 
@@ -118,7 +118,7 @@ def test_the_catalog_remembers_the_packs_of_a_period(layout: Layout) -> None:
     entry = Entry("s", from_label("2026-03-05"), "t", layout, State.OPEN, NOON)
     kept = item_of(decode_json(item_text(attributes(entry))))
     assert entry_of(kept).layout == layout
-    # A version of the code that knows no packs reads what it wrote itself as it is.
+    # An earlier version of the code, without packs, reads its own records unchanged.
     assert ("pack" in kept["layout"]) == (layout.pack is not None)
 
 

@@ -1,4 +1,4 @@
-"""Rules that join several settings: what breaks a rule is refused, and nothing else."""
+"""Rules about several settings: only a configuration that breaks a rule is refused."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tidetable.errors import ConfigError
 
 
 def ladder(*steps: str) -> str:
-    """A stream of these steps."""
+    """A stream with these steps."""
     inner = ", ".join(f"{{ {step} }}" for step in steps)
     return STREAM + f'[streams.s.capacity]\nmode = "provisioned"\nladder = [{inner}]\n'
 
@@ -138,7 +138,7 @@ def test_a_stream_keeps_its_archives_as_it_says_and_as_all_do_where_it_says_noth
 
 
 def test_an_auto_scaling_policy_that_differs_in_anything_has_another_text() -> None:
-    """By this text the lifecycle sees that a table is tended by a policy of before."""
+    """By this text the lifecycle sees that a table has an earlier policy."""
     ranges: tuple[str, ...] = (
         "write = { min = 1, max = 9 }",
         "write = { min = 2, max = 9 }",

@@ -1,4 +1,4 @@
-"""Keys: an event's place follows from the event, and the event from its item."""
+"""Keys: the event determines its key, and the item determines its event."""
 
 import json
 from base64 import urlsafe_b64encode
@@ -74,7 +74,9 @@ def test_the_suffix_is_the_first_four_bytes_of_sha_256_as_a_big_endian_number(te
 
 @pytest.mark.parametrize(("length", "indexed"), [(2_000, True), (2_001, False)])
 def test_a_value_too_long_for_a_partition_key_is_not_put_into_an_index(length: int, indexed: bool) -> None:
-    """AWS: a partition key has 2,048 bytes at the most, also an index's; some are the suffix's. A longer one refuses the item."""
+    """AWS: a partition key has 2,048 bytes at the most, also an index's; the suffix takes some of them. A longer key
+    makes DynamoDB refuse the item.
+    """
     layout = Layout("series", 2, "id", 0, (Index("by_kind", "kind", 256),))
     event = Event("a", datetime(2026, 1, 1, tzinfo=UTC), "1", {"kind": "x" * length})
     item = layout.item_of(event)

@@ -1,4 +1,4 @@
-"""What DynamoDB can hold, where its bounds lie, and how each form of a number is read."""
+"""The values that DynamoDB can hold, their bounds, and the forms of a number."""
 
 from decimal import Decimal
 from typing import Any
@@ -10,7 +10,7 @@ from tidetable.values import is_plain, item_bytes
 
 
 def nested(levels: int, *, lists: bool = False) -> Any:
-    """So many objects, or lists, within each other."""
+    """A number of objects or lists within each other."""
     value: Any = [] if lists else {}
     for _ in range(levels - 1):
         value = [value] if lists else {"a": value}

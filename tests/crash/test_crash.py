@@ -1,4 +1,4 @@
-"""Every function stopped after every single call that it makes to AWS, in turn, and run again."""
+"""Every function is stopped after each of its calls to AWS, and run again."""
 
 import json
 from collections.abc import Callable
@@ -82,7 +82,7 @@ def test_an_archive_is_finished_by_the_next_one(config: str) -> None:
 @in_items_and_in_packs
 @pytest.mark.parametrize("days", [0, 1.5])
 def test_a_drain_is_finished_when_its_message_comes_again(days: float, config: str) -> None:
-    """Within the window events are written in batches; behind it each in a transaction with the catalog."""
+    """Within the window the drain writes batches; behind it each event in a transaction with the catalog."""
     waiting = [Event("a", from_text(str(one["time"])), f"waiting-{one['id']}", {}) for one in EVENTS]
 
     def queued() -> Stage:

@@ -1,4 +1,4 @@
-"""Backfills and removals stopped after every single call that they make, in turn, and run again."""
+"""Backfills and removals are stopped after each of their calls, and run again."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -34,7 +34,7 @@ BEFORE = START - timedelta(days=1)
 
 
 def grown() -> Stage:
-    """A stage that looks at no period before April any more, as its first months were deleted."""
+    """A stage whose horizon is in April, because its first months were deleted."""
     stage = build_stage(now=datetime(2026, 2, 10, 12, tzinfo=UTC))
     stage.clock.time = LATER - timedelta(hours=1)
     settle(stage, 6)
@@ -54,7 +54,7 @@ def end(stage: Stage) -> None:
 
 
 def imports(stage: Stage) -> bool:
-    """Whether the stage takes history."""
+    """Whether the stage accepts history."""
     try:
         outcome = stage.send("s", json.dumps(HISTORY).encode())
     except ProblemError:
@@ -64,7 +64,7 @@ def imports(stage: Stage) -> bool:
 
 
 def ages(stage: Stage) -> None:
-    """Close and archive what is closed, and delete its tables."""
+    """Close and archive the periods, and delete their tables."""
     stage.clock.time = max(stage.clock.now(), UNTIL) + timedelta(hours=1)
     settle(stage, 8)
 

@@ -1,4 +1,4 @@
-"""Restores and sweeps stopped after every single call that they make, in turn, and run again."""
+"""Restores and sweeps are stopped after each of their calls, and run again."""
 
 from tests.fakes.stage import Stage
 from tests.worlds.killed import killed_after_every_call
@@ -28,7 +28,7 @@ VERSIONS = [("a", 2), ("a", 1), ("bb", 2), ("bb", 1), ("ccc", 1)]
 
 
 def gone() -> Stage:
-    """Such a stage with versions, cold fields, and a large value in chunks."""
+    """A stage with versions, cold fields and a large value in chunks, whose first months are deleted."""
     return age_stage(FIRST, SECOND)
 
 
@@ -80,7 +80,7 @@ def littered() -> Stage:
 
 
 def test_a_sweep_is_finished_by_the_next() -> None:
-    """It may not know of a month that it has no entry for; all else that nothing needs goes, and what is needed stays."""
+    """Objects of a month without an entry stay, and so do needed objects; all other objects are removed."""
     whole = littered()
     swept = whole.sweep()
     assert (swept.seen, swept.orphans, swept.expired, swept.unknown, swept.failures) == (5, 2, 1, 1, [])

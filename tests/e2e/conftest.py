@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 def stage() -> Iterator[tuple[Emulator, Deployed]]:
     with Emulator(clock=clock_can_move()) as emulator:
         made = deploy(emulator)
-        # Not before: the CDK's command line waits for the stack's events by this machine's time.
+        # The clock is moved only now, because the CDK's command line waits for the stack's events by this machine's time.
         if clock_can_move():
             emulator.move_clock(OFFSET)
         yield emulator, made
@@ -35,7 +35,7 @@ def api(deployed: Deployed) -> Api:
 
 
 def eventually(probe: Callable[[], _T], holds: Callable[[_T], bool], seconds: float = 180) -> _T:
-    """Ask until it holds; the last answer is in the failure."""
+    """Repeat a request until its answer meets the condition; a failure shows the last answer."""
     deadline = monotonic() + seconds
     while not holds(answer := probe()):
         assert monotonic() < deadline, f"not within {seconds} s; the last answer was {str(answer)[-3000:]}"

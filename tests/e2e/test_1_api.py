@@ -1,4 +1,4 @@
-"""The deployed API, over HTTP: every body form, every refusal, and what was sent read back."""
+"""The deployed API, over HTTP: every form of body, every refusal, and the sent events read back."""
 
 import gzip
 import json

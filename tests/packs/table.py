@@ -1,4 +1,4 @@
-"""A table of packs in memory, and reads of it as a query does them, for the tests of packs."""
+"""A table of packs in memory, with the reads of a query, for the tests of packs."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ ZSTD = Zstd()
 
 
 def event(seconds: float, series: str = "s", id: str = "a", **data: object) -> Event:
-    """An event so many seconds after noon."""
+    """An event a number of seconds after noon."""
     return Event(series, NOON + timedelta(seconds=seconds), id, dict(data))
 
 
 @dataclass
 class PackTable:
-    """The items of one period's table, and how many of them were opened by reads."""
+    """The items of one period's table, and the number of items that reads opened."""
 
     layout: Layout
     items: dict[tuple[str, str], Item] = field(default_factory=dict)
     opened: int = 0
 
     def send(self, events: Sequence[Event], at: int) -> list[Item]:
-        """Write the events of a request that was accepted at an instant; of one key the last accepted stays."""
+        """Write the events of a request that was accepted at an instant; among equal keys the last accepted event stays."""
         plain = [self.layout.item_of(one, at=at) for one in events]
         made = make_packs(plain, self.layout, ZSTD)
         written = [one.item for one in made.packs] + [plain[number] for number in made.alone]
@@ -60,7 +60,7 @@ class PackTable:
     def read(
         self, logical: str, *, ascending: bool, low: str = "", high: str = "~", keys: tuple[str, str] = ("", "~")
     ) -> Rows:
-        """Every event of a range of places."""
+        """Every event of a range of positions."""
         opened = self.range(logical, *keys, ascending=ascending)
         return list(rows(walk(opened, span=60, ascending=ascending, low=low, high=high)))
 
@@ -69,6 +69,6 @@ Rows = list[tuple[str, Settled]]
 
 
 def rows(runs: Iterable[object]) -> Iterator[tuple[str, Settled]]:
-    """The events of runs, one by one."""
+    """The events of runs, as single rows."""
     for run in runs:
         yield from zip(run.places, run.copies, strict=True)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The body of a pack: the same bytes for the same events, and everything back from it."""
+"""The body of a pack: equal events give equal bytes, and decoding gives the events back."""
 
 from decimal import Decimal
 from typing import Any
@@ -81,7 +81,7 @@ def test_ids_that_ingest_derives_take_no_room() -> None:
 
 
 def test_an_id_that_does_not_follow_from_what_is_kept_is_kept_itself() -> None:
-    """Ingest derives ids from what was sent: 19.0 is answered as 19."""
+    """Ingest derives ids from the sent text, but 19.0 is answered as 19."""
     datas = [decode_json(text) for text in ('{"v":18.5}', '{"v":19.0}', '{"v":19.5}')]
     rows = [(T, "s", _hash_content("s", from_text(T), data), data) for data in datas]
     found = decode_body(body(*rows))
@@ -90,7 +90,7 @@ def test_an_id_that_does_not_follow_from_what_is_kept_is_kept_itself() -> None:
 
 
 def test_the_format_is_what_earlier_versions_wrote() -> None:
-    """What was written once must be read for ever; a change needs a new number, and a case of its own here."""
+    """Every written pack must stay readable; a change of the format needs a new number and a new case here."""
     rows: list[tuple[str, str, str, dict[str, Any]]] = [(T, "s", "a", {"v": 1})]
     rows.append(("2026-03-05T12:00:01.500000Z", "t", "b", {"v": Decimal("2.5")}))
     assert body(*rows).hex() == FORMAT_1
@@ -152,6 +152,6 @@ def test_a_later_format_is_refused_by_its_number() -> None:
 
 
 def test_canonical_text_is_in_the_order_of_the_names() -> None:
-    """The order in which an event's names are put together must be that of the canonical text, which ids are derived from."""
+    """The names of an event's fields must have the order of the canonical text, because ids are derived from it."""
     data = {"\U00010000": 1, "\uffff": 2, "é": 3, "a": 4, "Z": 5, "aa": 6}
     assert decode_body(body((T, "s", "a", data))).texts[0].encode() == canonical_json(data)

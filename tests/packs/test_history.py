@@ -1,4 +1,4 @@
-"""Random histories of requests against a dictionary: whatever was sent, in whichever order, every read is exact."""
+"""Random histories of requests, compared with a dictionary: every read is exact."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidetable.packs import key_range
 from tidetable.times import to_text
 
 SPAN = 60
-# Around the span's edge, around a bucket's edge, and the same instant again and again.
+# Times around the edges of the span and of a bucket; instants repeat often.
 _SECONDS = st.sampled_from(
     [0, 0.000001, 1, 30, 59.999999, 60, 60.000001, 90, 119, 120, 600, 3540, 3599.999999, 3600, 3660]
 )
@@ -48,7 +48,7 @@ def histories(draw: st.DrawFn) -> tuple[Layout, list[Request]]:
         events = [Event(series, NOON + timedelta(seconds=time), id, {"v": v}) for time, series, id, v in sent]
         (delayed if drained else written).append(Request(events, at))
         if again:
-            # A sender that was not answered sends it again, in batches of another size.
+            # A sender without an answer sends the events again, in batches of another size.
             cut = draw(st.integers(0, len(events)))
             for some in (events[:cut], events[cut:]):
                 at += 1
@@ -58,7 +58,7 @@ def histories(draw: st.DrawFn) -> tuple[Layout, list[Request]]:
 
 
 def history(requests: Sequence[Request]) -> dict[tuple[datetime, str, str], tuple[int, object]]:
-    """The events by what tells them apart: the one accepted last, and of one request the last."""
+    """The events by series, time and id: the copy that was accepted last; within one request, the last copy."""
     held: dict[tuple[datetime, str, str], tuple[int, object]] = {}
     for request in requests:
         for one in request.events:
@@ -96,7 +96,7 @@ def test_every_page_of_every_range_is_what_was_sent(
         found = _pages(table, logical, start, end, limit, ascending=ascending)
         assert [(place, value) for place, _, value in found] == [(place, value) for place, _, value in expected]
         assert [at for _, at, _ in found] == [at for _, at, _ in expected]
-        # Pruned reads answer what reading everything does.
+        # Pruned reads give the same events as a read of everything.
         whole = table.read(logical, ascending=ascending, low=to_text(start), high=to_text(end))
         assert [(place, copy.at, copy.value) for place, copy in whole] == found
 
@@ -104,7 +104,9 @@ def test_every_page_of_every_range_is_what_was_sent(
 def _pages(
     table: PackTable, logical: str, start: datetime, end: datetime, limit: int, *, ascending: bool
 ) -> list[tuple[str, int, object]]:
-    """A range, page by page: each goes on after the last event of the one before, and reads only what it must."""
+    """A range, page by page: each page continues after the last event of the page before, and reads no more than
+    necessary.
+    """
     found: list[tuple[str, int, object]] = []
     low, high = to_text(start), to_text(end)
     while True:
@@ -119,5 +121,5 @@ def _pages(
             high = page[-1][0]
 
 
-# The place of a cursor is an event's own: others of its instant may come before it.
+# A cursor is the position of an event: other events of its instant may come before it.
 _NEXT = timedelta(microseconds=1)

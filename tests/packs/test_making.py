@@ -1,4 +1,4 @@
-"""Making packs: what goes into one, under which key, and where packs are cut."""
+"""Making packs: their events, their keys, and where they are cut."""
 
 import random
 from datetime import timedelta
@@ -102,7 +102,7 @@ def test_a_pack_stays_below_its_bytes() -> None:
 
 
 def largest(most: int) -> int:
-    """How long a text may be so that its event is still in a pack."""
+    """The greatest length of a text whose event is still in a pack."""
     layout = Layout("time", 1, "id", 3600, pack=Packing(60, most))
     fits = [n for n in range(most, 2 * most) if not made(event(0, v=noise(n)), layout=layout).alone]
     return max(fits)
@@ -128,7 +128,7 @@ def test_the_largest_pack_is_an_item_that_dynamodb_takes() -> None:
 
 
 def test_what_was_accepted_at_different_times_stays_so() -> None:
-    """As an archive is packed again."""
+    """A restore packs such events."""
     plain = [TIMELY.item_of(event(n, id=str(n)), at=100 - n) for n in range(3)]
     (one,) = make_packs(plain, TIMELY, ZSTD).packs
     assert one.item["at"] == 100

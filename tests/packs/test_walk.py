@@ -1,4 +1,4 @@
-"""The threshold walk: every event once, in order, as the copy that counts, and no pack read that need not be."""
+"""The threshold walk: every event comes once, in order, as the copy that counts, and no pack is read in vain."""
 
 from itertools import islice
 
@@ -44,7 +44,7 @@ def test_a_batch_that_is_cut_differently_when_it_is_repeated_counts_once(ascendi
 @pytest.mark.parametrize("ascending", [False, True])
 @pytest.mark.parametrize("beside", [30, -30])
 def test_an_event_that_is_overwritten_by_a_pack_before_or_after_its_own(ascending: bool, beside: int) -> None:
-    """The pack that overwrites has its key after the first, or before it, by its newest event."""
+    """The newest event of the overwriting pack places its key before or after the first pack."""
     table = PackTable(TIMELY)
     table.send([event(100, v="old"), event(110, id="b")], at=1)
     table.send([event(100, v="new"), event(100 + beside, id="c")], at=2)
@@ -89,7 +89,7 @@ def test_newest_first_a_page_reads_no_pack_older_than_its_last_event() -> None:
     assert [row[0] for row in page] == [place(10 * n + m, id=str(m)) for n in (99, 98, 97) for m in (4, 3, 2, 1, 0)][
         :12
     ]
-    # Three packs hold the twelve, and the fourth says that nothing of them is in it.
+    # Three packs hold the twelve events, and the fourth shows that it holds none of them.
     assert table.opened == 4
 
 
@@ -99,13 +99,14 @@ def test_oldest_first_a_page_reads_the_span_beyond_its_last_event() -> None:
         table.send([event(10 * n + m, id=str(m)) for m in range(5)], at=n)
     page = list(islice(rows(walk(table.range(BUCKET, "", "~", ascending=True), span=60, ascending=True)), 5))
     assert [row[0] for row in page] == [place(m, id=str(m)) for m in range(5)]
-    # The last of the five is of second 4: what the pack whose newest event is of second 64 holds is newer, and so ends the page.
+    # The last of the five events is of second 4. The pack whose newest event is of second 64 holds only newer events,
+    # so it ends the page.
     assert table.opened == 7
 
 
 @pytest.mark.parametrize("ascending", [False, True])
 def test_a_range_is_read_to_the_span_beyond_its_end(ascending: bool) -> None:
-    """The event at second 100 is in a pack whose newest event is of second 159.999999, the last that may hold it."""
+    """The event at second 100 is in the last pack that may hold it: its newest event is of second 159.999999."""
     table = PackTable(TIMELY)
     table.send([event(100), event(159.999999, id="b")], at=1)
     table.send([event(160, id="c")], at=2)

@@ -1,4 +1,4 @@
-"""Packed streams on the strict service: refs, what reads cost, damaged packs, and archived and restored tables."""
+"""Packed streams on the strict service: refs, read units, damaged packs, archived and restored tables."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def event(second: float, series: str, id: str, **data: Any) -> dict[str, Any]:
 
 
 def send(stage: Stage, *events: dict[str, Any]) -> list[Any]:
-    """Send a request; the refs that it answers."""
+    """Send a request; returns the refs of its answer."""
     outcome = stage.send("s", json.dumps(events).encode())
     assert outcome.accepted == len(events)
     stage.settle()
@@ -86,7 +86,7 @@ def get_ref(stage: Stage, ref: str, **parameters: str) -> dict[str, Any]:
 
 
 def counted(target: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The calls of a method from now on."""
+    """Record the calls of a method from now on."""
     calls: list[Any] = []
     method = getattr(target, name)
 
@@ -136,7 +136,7 @@ def test_a_ref_is_answered_by_one_get_item_and_consistent_by_the_copy_that_count
     gets = counted(stage.store, "get", monkeypatch)
     assert get_ref(stage, other) == event(2, "a", "2", n=2) | {"ref": other}
     assert (len(gets), len(queries)) == (1, 0)
-    # The ref of a pack says that pack's copy: packs never change.
+    # A ref reads the copy in its own pack: packs never change.
     assert get_ref(stage, old)["data"] == {"n": 1}
     assert get_ref(stage, new)["data"] == {"n": 10}
     assert get_ref(stage, old, consistent="true") == event(1, "a", "1", n=10) | {"ref": new}
@@ -152,7 +152,7 @@ def test_refs_outlive_the_archive_and_the_restored_table(key: str) -> None:
     assert [{**get_ref(stage, ref), "ref": ""} for ref in refs] == [{**event, "ref": ""} for event in events]
     assert stage.restore("s", LABEL).next is None
     stage.settle()
-    # Their packs are gone, as a restore writes packs of its own.
+    # The earlier packs do not exist any more, because a restore writes its own packs.
     assert [{**get_ref(stage, ref), "ref": ""} for ref in refs] == [{**event, "ref": ""} for event in events]
     rows = run_on(stage, series="a#", order="asc").document()["events"]
     assert [get_ref(stage, row["ref"]) for row in rows] == rows
@@ -176,7 +176,7 @@ def test_a_ref_of_no_event_is_not_found_and_of_no_pack_refused() -> None:
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_a_damaged_pack_is_told_and_costs_only_itself(key: str) -> None:
+def test_a_damaged_pack_is_reported_and_costs_only_itself(key: str) -> None:
     stage = started(KEYS[key])
     send(stage, event(10, "a", "1", n=1), event(11, "a", "2", n=1))
     refs = send(stage, event(20, "a", "3", n=1), event(31, "a", "4", n=1))
@@ -187,7 +187,7 @@ def test_a_damaged_pack_is_told_and_costs_only_itself(key: str) -> None:
         document = run_on(stage, series="a", order=order).document()
         assert [event["id"] for event in document["events"]] == ids
         assert document["gaps"] == [gap]
-    # A range that it holds nothing of does not tell of it.
+    # A range without any of its events does not report it.
     assert run_on(stage, series="a", to=NOON + timedelta(seconds=15)).document()["gaps"] == []
     policy, now = stage.config.streams["s"], stage.clock.now()
     query_string = {
@@ -203,7 +203,7 @@ def test_a_damaged_pack_is_told_and_costs_only_itself(key: str) -> None:
     for asked_consistent in ("true", "false"):
         document = get_ref(stage, refs[0], consistent=asked_consistent)
         assert (document["id"], document["data"], document["incomplete"]) == ("3", {}, True)
-    # Where another copy is there, it is answered.
+    # If another copy exists, it is answered.
     send(stage, event(20, "a", "3", n=7))
     assert get_ref(stage, refs[0])["data"] == {"n": 7}
     if key == "series":
@@ -221,7 +221,7 @@ def test_a_page_of_the_newest_reads_the_packs_that_hold_them_and_few_more() -> N
         send(stage, *(event(request + n / 50, f"device-{n}", f"{request}.{n}", n=n) for n in range(50)))
     page = run_on(stage, limit=100)
     assert page.count == 100
-    # Two packs, as nobody knows yet what they hold, and two for what is missing of 101 events.
+    # Two packs, because their contents are unknown yet, and two for the rest of the 101 events.
     assert (page.cost.requests, page.cost.units, page.cost.read) == (2, 1.0, 200)
     whole = run_on(stage, limit=10_000)
     assert (whole.count, whole.cost.read) == (2000, 2000)
@@ -230,7 +230,7 @@ def test_a_page_of_the_newest_reads_the_packs_that_hold_them_and_few_more() -> N
     assert consistent.cost.units == 2.0
 
 
-def test_explain_says_what_is_looked_at_after_unpacking() -> None:
+def test_explain_names_the_conditions_that_are_checked_after_unpacking() -> None:
     stage = started(KEYS["time"])
     send(stage, event(1, "a", "1", n=1))
     policy, now = stage.config.streams["s"], stage.clock.now()
@@ -253,7 +253,7 @@ def test_an_estimate_of_packs_is_near_what_is_read(key: str, limit: int) -> None
     stage = started(KEYS[key])
     for request in range(60):
         send(stage, *(event(request * 2 + n / 50, "a", f"{request}.{n}", n=n, text="x" * (n % 7)) for n in range(50)))
-    # DynamoDB counts what a table holds about every six hours.
+    # DynamoDB counts the items of a table about every six hours.
     stage.clock.sleep(11 * 3600)
     policy, now = stage.config.streams["s"], stage.clock.now()
     query_string = {
@@ -267,7 +267,7 @@ def test_an_estimate_of_packs_is_near_what_is_read(key: str, limit: int) -> None
     page = run_query(query, policy, stage.reader(), now, lambda: 100.0)
     assert page.count == limit
     assert estimated["guessed_shares"] == 1
-    # The bytes of an event are a guess, and where in the day its events are, too.
+    # The size of an event is a guess, and so is the distribution of events over the day.
     assert page.cost.units / 4 <= estimated["page"]["read_units"] <= page.cost.units * 4
 
 

@@ -115,7 +115,7 @@ def test_a_refusal_says_what_to_change(name: str, parameters: dict[str, list[str
 
 
 def test_a_cursor_that_another_version_of_the_code_signed_is_none() -> None:
-    """The signature is over a version, too: here it is made by hand, first as this version does."""
+    """The signature includes a version. Here it is made by hand, first as this version does."""
     raw = urlsafe_b64decode(CURSOR + "=" * (-len(CURSOR) % 4))
     secret, payload = b"as secret as can be", raw[16:]
     for version, known in ((4, True), (3, False), (5, False)):
@@ -232,14 +232,14 @@ def test_a_cold_field_is_not_searched_nor_what_is_in_it(field: str) -> None:
 
 
 def test_a_cursor_goes_on_though_a_query_without_one_would_now_need_an_index() -> None:
-    """Its periods may have the index that the stream lost at a deploy."""
+    """Its periods may have an index that a deploy removed from the stream."""
     query = Query("d", BEFORE, NOW, Names(), ascending=True, limit=1)
     text = SEAL.seal(query.cursor(Position(NOW)))
     assert parse_query(BY_SERIES, {"cursor": [text]}, NOW, SEAL).after == Position(NOW)
 
 
 def test_conditions_that_no_expression_has_room_for_are_refused() -> None:
-    """AWS: an expression has 4 KB; each name of a path takes some five of them, and `ne` names its path four times."""
+    """AWS: an expression has 4 KB. Each name of a path takes about five bytes, and `ne` names its path four times."""
     deep = ".".join("a" * 31)
     parameters = {f"where.{deep}{n}:ne": ["1"] for n in range(10)}
     with pytest.raises(ProblemError, match="too long for one request to DynamoDB"):
@@ -249,7 +249,7 @@ def test_conditions_that_no_expression_has_room_for_are_refused() -> None:
 
 
 def test_the_field_data_itself_is_named_once_or_twice() -> None:
-    """`data.data` is what CSV calls a field that is called data."""
+    """CSV names a field called data `data.data`."""
     assert parse_query(STREAM, {"fields": ["data"]}, NOW, SEAL).projection.fields == ("data",)
     with pytest.raises(ProblemError, match=r"so write data; the field data of an object .* is data\.data\.data"):
         parse_query(STREAM, {"fields": ["data.data"]}, NOW, SEAL)

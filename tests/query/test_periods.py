@@ -26,7 +26,7 @@ SEAL = Seal(lambda: b"secret")
 
 
 class Catalog(FakeCatalog):
-    """Counts the entries that were read of it."""
+    """Counts the entries that were read."""
 
     read = 0
 

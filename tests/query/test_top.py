@@ -65,7 +65,7 @@ def test_a_stream_without_a_ranking_is_told_how_it_would_have_one() -> None:
 
 @pytest.mark.parametrize("spread", ["evenly", "in one suffix", "tied"])
 def test_the_first_fifty_of_many_partitions_read_little_more_than_fifty(spread: str) -> None:
-    """Eight suffixes and three periods that have tables."""
+    """Eight suffixes and three periods with tables."""
     index = Index("best_of_all", "*", 8, "mag")
     layout = Layout("time", 4, "id", 21_600, (index,))
     chance = random.Random(1)
@@ -173,7 +173,7 @@ def test_a_cursor_ends_with_the_definition_of_its_index() -> None:
 
 
 def test_a_ranking_that_takes_too_long_is_refused_with_what_to_change() -> None:
-    """Asking again would take as long again."""
+    """A repeated request would take the same time."""
     base = StoredEvents(TIMELY, [scored(1, number, number) for number in range(30)], [TIMELY.layout] * DAYS)
     for day, what in ((1, "the ranking takes"), (2, "ranking the archived period 2026-03-03 takes")):
         span = {"from": [to_text(START + timedelta(days=day))], "to": [to_text(START + timedelta(days=day + 1))]}

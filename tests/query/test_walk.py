@@ -1,4 +1,4 @@
-"""Cursors walked to the end give every event exactly once, in order, whatever is in between."""
+"""A walk to the end gives every event exactly once, in order, across all kinds of periods."""
 
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -16,11 +16,11 @@ from tidetable.events import Event
 from tidetable.periods import Kind, containing
 from tidetable.query import parse_query, run_query
 
-# The values that events may have, as a query names them.
+# The values of events, as a query writes them.
 KINDS = {"x": "x", "y#": "y#", "True": "true", "1.50": "1.5"}
 SERIES = ["a", "a!", "b#1", "ü%"]
 
-# Few distinct times, so that order is often decided by series and id.
+# Few distinct times, so that series and id often decide the order.
 events = st.builds(
     Event,
     series=st.sampled_from(SERIES),
@@ -66,7 +66,7 @@ def test_walking_a_cursor_gives_every_event_once_and_in_order(
         parameters["series"] = series
     if kind is not None:
         parameters["where.kind"] = kind
-    # The last event of a key is the one that is held, whatever its kind.
+    # Among equal keys the last event counts, whatever its kind.
     last = list({(event.time, event.series, event.id): event for event in stored}.values())
     assert Fixture(stored).walk(limit, **parameters) == expected(last, start, end, series, order, kind)
 
@@ -94,7 +94,7 @@ def test_what_has_no_table_is_a_gap_and_not_an_error() -> None:
     page = run(fixture, **{"from": START.isoformat(), "to": NOW.isoformat()})
     assert [(gap.start.day, gap.reason) for gap in page.gaps] == [(3, "table missing"), (4, "no table")]
     assert page.count == 10
-    # A gap is no longer than the range.
+    # A gap is not longer than the range.
     page = run(fixture, **{"from": "2026-03-03T10:00:00Z", "to": "2026-03-03T10:02:00Z"})
     (gap,) = page.gaps
     assert (gap.start.isoformat(), gap.end.isoformat()) == ("2026-03-03T10:00:00+00:00", "2026-03-03T10:02:00+00:00")
@@ -119,7 +119,7 @@ def test_when_the_time_is_up_the_answer_is_a_cursor_that_goes_on() -> None:
 
 
 def test_plain_events_beside_a_large_one_are_shown_whole() -> None:
-    """The page of the large one comes the long way, the pages of the other suffixes as text."""
+    """The large event's page is read as items, the pages of the other suffixes as text."""
     events = [Event("a", START + timedelta(minutes=n), str(n), {"n": n}) for n in range(40)]
     fixture = Fixture(events)
     table = next(iter(fixture.store.tables.values()))
@@ -142,7 +142,7 @@ def test_an_archive_that_does_not_answer_in_time_ends_the_page_before_it(order: 
 
 
 def test_an_archive_that_is_the_first_and_does_not_answer_is_said_to_be_slow() -> None:
-    """There is nothing to show yet, and the caller asks again."""
+    """The page would be empty, so the caller must repeat the request."""
     fixture = Fixture([Event("a", START + timedelta(hours=30), "30", {})])
     fixture.reader.pools = Silent
     parameters = {
