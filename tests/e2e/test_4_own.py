@@ -1,4 +1,4 @@
-"""A configuration of one's own on DynamoDB Local: what `make local CONFIG=... ENGINE=dynamodb-local` brings up."""
+"""A user's configuration on DynamoDB Local, as `make local CONFIG=... ENGINE=dynamodb-local` deploys it."""
 
 import json
 import subprocess
@@ -48,7 +48,7 @@ def own(file: Path) -> Iterator[Deployed]:
 
 
 def day_of(own: Deployed) -> str:
-    """The day whose table holds the last event: it says so itself, whatever the hour."""
+    """The day of the last event, from the event itself, whatever the hour."""
     return str(next(Api(own).walk("access", start="-1d", limit=1))["time"])[:10]
 
 
@@ -95,7 +95,7 @@ def test_an_expired_table_is_archived_and_deleted_as_its_tags_and_protection_are
     bucket, key = own.outputs["ArchiveBucket"], f"stream=access/period={day}/_manifest.json"
     manifest = json.loads(own.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read())
     assert manifest["events"] > 0
-    # From the archive. Around midnight the events of the first test are of two days.
+    # These events come from the archive. Around midnight the events of the first test are of two days.
     span = {"start": (start - timedelta(days=1)).isoformat(), "to": (start + timedelta(days=1)).isoformat()}
     events = list(Api(own).walk("access", **span, limit=1000))
     assert sorted(event["data"]["n"] for event in events) == list(range(EVENTS))

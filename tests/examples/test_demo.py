@@ -1,4 +1,4 @@
-"""The demo's own conduct: what it keeps up, what it refuses, and with which status it ends. Nothing is deployed."""
+"""The demo's options, refusals and exit status. Nothing is deployed."""
 
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.infra.synth import CONFIG, ROOT
 
 
 class FakeEmulator:
-    """What the demo uses of an emulator."""
+    """The methods of an emulator that the demo calls."""
 
     endpoint = "http://127.0.0.1:1"
     log = Path("emulator.log")
@@ -32,7 +32,7 @@ class FakeEmulator:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The emulator of the demo, and each that was remembered."""
+    """The demo's emulator, and the remembered emulators."""
     found: list[Any] = []
 
     def make(engine: str) -> FakeEmulator:
@@ -91,7 +91,7 @@ def test_keep_leaves_the_emulator_up_when_the_deployment_failed(
 
 
 def test_the_demo_holds_at_any_hour() -> None:
-    """Late in the day the oldest table is of a day that has no event any more; it expires before the oldest event's."""
+    """Late in the day the oldest table may be of a day without events; it expires before the table of the oldest event."""
     assert demo.has_expired(["2026-11-15"], "2026-11-15")
     assert demo.has_expired(["2026-11-14", "2026-11-15"], "2026-11-15")
     assert not demo.has_expired(["2026-11-15", "2026-11-16"], "2026-11-15")

@@ -1,4 +1,4 @@
-"""The examples: each pipeline lives through its time, and every request of its README is answered as its events say."""
+"""The examples: each pipeline is simulated, and every request of its README gets the answer that follows from its events."""
 
 import csv
 import io
@@ -27,13 +27,13 @@ Sent = dict[str, Any]
 
 
 class Example:
-    """An example's pipeline after its time, and all that was sent to it."""
+    """An example's pipeline after the simulation, and all sent events."""
 
     def __init__(self, name: str) -> None:
         folder = ROOT / "examples" / name
         data = import_module(f"examples.{name}.data")
         self.config = folder / "tidetable.toml"
-        # As it is sent: JSON, and back.
+        # As the event is after a round trip through JSON.
         sent = [decode_json(json.dumps(one)) for one in data.events(NOW)]
         self.sent: list[Sent] = [{**one, "at": datetime.fromisoformat(one["time"])} for one in sent]
         self.stage = self._lived(data.STREAM)
@@ -57,7 +57,7 @@ class Example:
         return stage
 
     def since(self, **ago: float) -> list[Sent]:
-        """What was sent about the last while, the newest first."""
+        """The sent events since an instant, the newest first."""
         found = [one for one in self.sent if NOW - timedelta(**ago) <= one["at"] < NOW + timedelta(minutes=5)]
         return sorted(found, key=lambda one: (one["at"], one["series"], one["id"]), reverse=True)
 
@@ -72,7 +72,7 @@ def served(request: pytest.FixtureRequest) -> Iterator[tuple[str, Example, Gatew
 
 def answer(gateway: Gateway, request: str) -> Any:
     """The body of an answer at ``NOW``, decoded; CSV as its rows."""
-    # The gateway lets this pass before it reads.
+    # The gateway waits this long before it reads.
     gateway.stage.clock.time = NOW - timedelta(seconds=STALE_SECONDS)
     parts = urlsplit(request)
     got: dict[str, Any] = {}
@@ -100,7 +100,7 @@ def ids(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def best(example: Example, game: str, *, days: int = 99, worst: bool = False, level: int = 0) -> list[tuple[int, str]]:
-    """Scores of a game and their ids, the first first."""
+    """Scores of a game and their ids, the best first."""
     found = [
         (one["data"]["score"], one["at"], one["series"], one["id"])
         for one in example.since(days=days)
@@ -274,7 +274,7 @@ def test_no_request_of_the_cookbook_is_passed_over() -> None:
 
 
 def test_the_event_of_the_readme_is_taken(served: tuple[str, Example, Gateway]) -> None:
-    """Last, as it is one event more."""
+    """This test comes last, because it adds an event."""
     name, _, gateway = served
     (stream, body), *others = re.findall(
         r"/streams/(\w+)/events\" \\\n      -d '(.*)'$",

@@ -13,13 +13,13 @@ import pytest
 from examples.python import send
 from tests.api.gateway import NOON, gateway
 
-# What the server does with the requests to come, before it lets them through: a status with its headers.
+# The server's answers to the next requests, as status and headers; later requests reach the handlers.
 Trouble = tuple[int, dict[str, str]]
 
 
 class Quiet(WSGIRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: the tests say what is wrong."""
+        """Log nothing: the tests report errors."""
 
 
 class Server:
@@ -78,7 +78,7 @@ def test_what_is_refused_is_named_and_the_rest_is_stored(served: tuple[Server, s
     old = {"series": "ci", "id": "old", "time": "2001-01-01T00:00:00Z", "data": {}}
     refused = list(send.send_events(url, "key", "quakes", [*events(2, "b"), old]))
     assert [(one["code"], one["event"]["id"]) for one in refused] == [("too_old", "old")]
-    # Of a batch that is refused whole, too.
+    # Also of a batch that is refused as a whole.
     assert [one["event"]["id"] for one in send.send_events(url, "key", "quakes", [old])] == ["old"]
 
 

@@ -1,4 +1,4 @@
-"""The converter of access logs: what each line becomes, and that the same file gives the same events."""
+"""The converter of access logs: the event of each line, and equal events from equal files."""
 
 import json
 import re

@@ -16,7 +16,7 @@ def dev() -> Template:
 
 @pytest.fixture(scope="session")
 def local() -> Template:
-    """The same for the emulator."""
+    """The same configuration for the emulator."""
     return synth.template("local")
 
 

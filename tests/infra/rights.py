@@ -12,7 +12,7 @@ RECONCILE = {
 ENTRIES = {"dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"}
 
 
-# Per function: what it may do on period tables, on the catalog, and in the archive.
+# Per function: its actions on period tables, on the catalog, and in the archive.
 RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
     "ingest": (
         {"dynamodb:BatchWriteItem", "dynamodb:PutItem", "dynamodb:BatchGetItem"},

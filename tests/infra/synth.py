@@ -56,7 +56,7 @@ def temporary_folder(what: str) -> str:
 
 
 class EmptyAssets(Assets):
-    """Assets with nothing in them, where only the template is looked at."""
+    """Empty assets, for tests that check only the template."""
 
     @staticmethod
     @cache
@@ -76,7 +76,7 @@ class EmptyAssets(Assets):
 
 @dataclass(frozen=True)
 class Template:
-    """A synthesised template, looked at by type of resource."""
+    """A synthesised template, with access by type of resource."""
 
     document: dict[str, Any]
 
@@ -134,13 +134,13 @@ def app(
 
 @cache
 def template(stage: str = "dev", *changes: tuple[str, str], file: Path = CONFIG) -> Template:
-    """The template of a stage, made once a run."""
+    """The template of a stage, synthesised once per test run."""
     return _synthesised(*app(stage, *changes, file=file))
 
 
 @cache
 def located(region: str = "eu-west-1", *changes: tuple[str, str]) -> Template:
-    """The template of stage dev where the credentials tell an account, 123456789012, and the Region."""
+    """The template of stage dev with credentials of account 123456789012 and a Region."""
     return _synthesised(*app("dev", *changes, env=cdk.Environment(account="123456789012", region=region)))
 
 
@@ -149,18 +149,18 @@ def _synthesised(made: cdk.App, stack: TidetableStack) -> Template:
 
 
 def checked(made: cdk.App) -> cdk.App:
-    """The app with cdk-nag's AwsSolutions rules, as app.py has them."""
+    """The app with cdk-nag's AwsSolutions rules, as in app.py."""
     cdk.Validations.of(made).add_plugins(AwsSolutionsChecks(made))
     return made
 
 
 def actions(statement: dict[str, Any]) -> set[str]:
-    """A statement's actions, of which CloudFormation takes one or a list."""
+    """A statement's actions; CloudFormation allows a single action or a list."""
     given = statement["Action"]
     return {given} if isinstance(given, str) else set(given)
 
 
 def resources(statement: dict[str, Any]) -> list[str]:
-    """A statement's resources as text, references and all."""
+    """A statement's resources as text, with references."""
     given = statement["Resource"]
     return [json.dumps(one) for one in (given if isinstance(given, list) else [given])]

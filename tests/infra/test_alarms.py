@@ -1,4 +1,4 @@
-"""The alarms: what each watches and when it begins, written out, and whom they notify."""
+"""The alarms: the metric and the condition of each, written out, and their targets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.infra.synth import NOTIFYING, PAGER, Template, app, template
 
 SQS, LAMBDA, GATEWAY, OWN = "AWS/SQS", "AWS/Lambda", "AWS/ApiGateway", "Tidetable"
-# Name: (namespace, metric, what it watches, statistic, seconds of a period, periods, condition, without data).
+# Name: (namespace, metric, watched resource, statistic, seconds per period, periods, condition, missing data).
 ALARMS: dict[str, tuple[str, str, str, str, int, int, str, str]] = {
     "DeadLetters": (SQS, "ApproximateNumberOfMessagesVisible", "IngestDeadLetters", "Maximum", 60, 1, ">= 1", "fine"),
     "OverflowOld": (SQS, "ApproximateAgeOfOldestMessage", "IngestOverflow", "Maximum", 300, 1, ">= 3600", "fine"),
@@ -32,7 +32,7 @@ ALARMS: dict[str, tuple[str, str, str, str, int, int, str, str]] = {
     "ArchiveFailing": (LAMBDA, "Errors", "archiver", "Sum", 300, 1, ">= 1", "fine"),
     "SweepFailing": (LAMBDA, "Errors", "sweeper", "Sum", 300, 1, ">= 1", "fine"),
     "IngestFailing": (LAMBDA, "Errors", "ingest", "Sum", 60, 3, ">= 1", "fine"),
-    # By API and stage: those that are free. By route and method they would have to be switched on, and paid for.
+    # The metrics per API and stage are free. Metrics per route and method must be switched on and paid for.
     "ApiFailing": (GATEWAY, "5XXError", "tidetable-dev api", "Sum", 60, 3, ">= 1", "fine"),
 }
 OPERATORS = {"GreaterThanOrEqualToThreshold": ">=", "LessThanThreshold": "<"}
@@ -51,7 +51,7 @@ def alarms(made: Template) -> dict[str, dict[str, Any]]:
 
 
 def watched(made: Template, alarm: dict[str, Any]) -> str:
-    """What an alarm's dimensions name: a queue, a function, a service, or an API and its stage."""
+    """The resource in an alarm's dimensions: a queue, a function, a service, or an API and its stage."""
     dimensions = {one["Name"]: one["Value"] for one in alarm["Dimensions"]}
     match sorted(dimensions):
         case ["QueueName"]:
@@ -98,7 +98,7 @@ def test_alarms_are_simple_ones_that_the_emulator_takes(dev: Template) -> None:
 
 
 def test_the_dashboard_shows_the_gateways_free_metrics_only(dev: Template) -> None:
-    """By API and stage; by route and method they are off, and would have no data."""
+    """Metrics per API and stage. Metrics per route and method are off and would have no data."""
     (board,) = dev.all("AWS::CloudWatch::Dashboard").values()
     parts = board["DashboardBody"]["Fn::Join"][1]
     text = "".join(part if isinstance(part, str) else "reference" for part in parts)
@@ -108,7 +108,7 @@ def test_the_dashboard_shows_the_gateways_free_metrics_only(dev: Template) -> No
 
 
 def test_an_alarm_on_runs_is_made_when_runs_are_due_and_goes_before_they_end(dev: Template) -> None:
-    """Without data it is an alarm, and before the schedule there is none."""
+    """Missing data counts as an alarm, and there is no data before the schedule."""
     resources = dev.resources.items()
     (alarm,) = (one for id, one in resources if id.startswith("AlarmsLifecycleNotRunning"))
     (schedule,) = (id for id in dev.all("AWS::Scheduler::Schedule") if id.startswith("LifecycleSchedule"))

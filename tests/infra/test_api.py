@@ -1,4 +1,4 @@
-"""The HTTP API: routes, who may call, how often, and what the gateway answers by itself."""
+"""The HTTP API: routes, authorization, rates, and the gateway's own answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROUTES = {
     ("GET", "/v1/streams"): "query",
     ("GET", "/v1/health"): "query",
 }
-# Anybody may ask it: monitors have no key.
+# Anybody may call it: monitors have no key.
 OPEN = [("GET", "/v1/health")]
 ONE_PAGE = ("cors = []", f'cors = ["{ORIGIN}"]')
 ALL_PAGES = ("cors = []", 'cors = ["*"]')
@@ -72,7 +72,7 @@ def test_the_stage_throttles_as_configured(dev: Template) -> None:
     every, health = _settings(dev)
     assert (every["ResourcePath"], every["HttpMethod"]) == ("/*", "*")
     assert (every["ThrottlingRateLimit"], every["ThrottlingBurstLimit"]) == (200, 400)
-    # It runs a function for everybody who asks, so it may be asked seldom.
+    # Every call runs a function, so the rate is low.
     assert (health["ResourcePath"], health["HttpMethod"]) == ("/~1v1~1health", "GET")
     assert (health["ThrottlingRateLimit"], health["ThrottlingBurstLimit"]) == (2, 10)
 
@@ -209,7 +209,7 @@ def test_of_several_origins_the_callers_is_named_and_no_other() -> None:
     assert headers["Access-Control-Allow-Origin"] == ORIGIN
     assert f'#if($origin == "{ORIGIN}" || $origin == "{LOCALHOST}")' in choice
     assert "#set($context.responseOverride.header.Access-Control-Allow-Origin = $origin)" in choice
-    assert "matches" not in choice  # by pattern, https://app-example.com would pass for https://app.example.com
+    assert "matches" not in choice  # As a pattern, https://app.example.com would also match https://app-example.com.
 
 
 @pytest.mark.parametrize("change, allowed", [(ONE_PAGE, f"'{ORIGIN}'"), (PAGES, "'*'"), (ALL_PAGES, "'*'")])

@@ -1,4 +1,4 @@
-"""app.py as a program: what it says of a stage or a configuration that cannot be used."""
+"""app.py as a program: its messages for an invalid stage or configuration."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_configuration_is_named_before_anything_else_is_done(tmp_path: Path)
         [sys.executable, str(ROOT / "app.py")], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
     ) as started:
         assert started.stderr is not None
-        # jsii may have a word about Node.js before.
+        # jsii may print a warning about Node.js first.
         said = next(line for line in started.stderr if line.startswith("configuration"))
         started.kill()
     assert said == "configuration: examples/orders/tidetable.toml, streams: orders\n"

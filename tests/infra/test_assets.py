@@ -21,7 +21,7 @@ _AARCH64 = 183  # e_machine of an ELF file
 
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Assets:
-    """A project of one module whose dependencies are there already."""
+    """A project of one module whose dependencies are installed already."""
     packages = tmp_path / "packages"
     packages.mkdir()
     (tmp_path / "lambdas" / "__pycache__").mkdir(parents=True)
@@ -77,7 +77,7 @@ def test_the_largest_bundle_fits_lambda_and_is_for_arm() -> None:
 
 
 def test_functions_run_the_bytecode_that_ships_with_them_whatever_the_times_of_the_files(tmp_path: Path) -> None:
-    """Sources that would fail, were they read, prove that they are not."""
+    """The sources would fail, so a success proves that only the bytecode is read."""
     built = Assets(ROOT, CONFIG, "local").build("requirements.txt")
     asset = tmp_path / "asset"
     shutil.copytree(built, asset)
@@ -136,7 +136,7 @@ def test_everything_that_ships_is_locked_by_version_and_hash(name: str) -> None:
     pins += (ROOT / "lambdas" / f"{name}.txt").read_text()
     for package, version in re.findall(r"^([a-z0-9._-]+)==(\S+)$", pins, re.MULTILINE):
         assert locked[package] == version, f"run the command at the head of {name}.lock"
-    # What comes along with those that are named.
+    # Transitive dependencies.
     assert {"urllib3", "jmespath", "s3transfer", "wrapt", "python-dateutil", "six"} <= set(locked)
     assert lock.count("--hash=sha256:") >= len(locked)
     command = Assets(ROOT, CONFIG, "dev").pip_command(f"{name}.txt", Path("x"))

@@ -26,14 +26,14 @@ EVERYTHING = (
     ("cold = []", 'cold = ["raw"]'),
 )
 EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/tidetable.toml"))
-# What is left out, and why.
+# The ignored rules, each with its reason.
 IGNORED = {
     "W3005": "the CDK writes DependsOn for what a reference says already; CloudFormation takes both",
 }
 
 
 def problems(made: Template) -> list[str]:
-    """What cfn-lint finds, as lines."""
+    """The problems that cfn-lint finds, as lines."""
     settings = ManualArgs(ignore_checks=list(IGNORED), regions=["us-east-1"])
     found = lint(json.dumps(made.document), config=settings)
     return [f"{one.rule.id} {'/'.join(map(str, one.path or []))}: {one.message}" for one in found]

@@ -1,4 +1,4 @@
-"""The functions: what they run, what they are told, and where they run."""
+"""The functions: their code, their environment variables and their runtime."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.infra.synth import ROOT, Template, template
 
-# What every function is told; {name} is its own.
+# The environment variables of every function; {name} is its own name.
 EVERYWHERE = {
     "TIDETABLE_STAGE": "dev",
     "TIDETABLE_CATALOG_TABLE": "tidetable-dev-catalog",
@@ -20,7 +20,7 @@ EVERYWHERE = {
     "POWERTOOLS_LOG_LEVEL": "INFO",
 }
 ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "134217728"}
-# A reference is written as what it leads to: a queue, a bucket, or a function.
+# A reference is shown as its target: a queue, a bucket, or a function.
 BUCKET = {"TIDETABLE_ARCHIVE_BUCKET": "-> StorageArchive"}
 TIME = {"TIDETABLE_ALLOW_TIME_TRAVEL": "off"}
 CONTROL = {"TIDETABLE_ARCHIVER_FUNCTION": "-> archiver", **TIME}
@@ -38,7 +38,7 @@ MORE = {
 
 
 def _value(template: Template, value: object) -> object:
-    """A variable's value, with what a reference leads to instead of its generated id."""
+    """A variable's value, with the target of a reference instead of its generated id."""
     if not isinstance(value, dict):
         return value
     handlers = {template.id_of(name): name for name in template.functions()}
@@ -110,7 +110,7 @@ def test_stages_of_one_account_count_apart(dev: Template, local: Template) -> No
     assert not services(dev) & services(local)
 
 
-def test_what_callers_wait_for_starts_from_a_snapshot_if_the_configuration_says_so(dev: Template) -> None:
+def test_functions_behind_the_api_start_from_a_snapshot_if_the_configuration_says_so(dev: Template) -> None:
     """SnapStart holds for published versions, so the API must call an alias of one."""
     made = template("dev", ("snap_start = false", "snap_start = true"))
     for name in ("ingest", "query"):

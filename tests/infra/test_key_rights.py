@@ -28,7 +28,7 @@ key = { partition_by = "series" }
 """
 
 
-# Features that tables keep for their life: what the functions may do must not shrink when they are configured no longer.
+# Features that tables keep for their life: the functions keep their rights when a feature leaves the configuration.
 PLAIN = (
     ('versions = "keep"', ""),
     ('cold = ["raw"]', ""),
@@ -104,7 +104,7 @@ def test_the_bucket_is_listed_under_a_functions_own_prefixes(dev: Template, name
 
 
 def test_the_sweeper_may_list_what_it_lists(dev: Template) -> None:
-    """S3 denies a listing whose prefix the condition does not know, and the emulator does not."""
+    """S3 denies a listing with a prefix that the condition does not name; the emulator allows it."""
     stage = Stage(datetime(2026, 3, 15, 12, tzinfo=UTC), SWEPT)
     while stage.run_lifecycle().done:
         pass
@@ -138,7 +138,7 @@ def _note_prefixes(store: Any, name: str, listed: list[str]) -> None:
 
 @pytest.mark.parametrize("name", RIGHTS)
 def test_the_local_stages_rights_are_those_of_any_stage(dev: Template, local: Template, name: str) -> None:
-    """What the end-to-end tests try under IAM is what is deployed to AWS."""
+    """So the end-to-end tests under IAM test the rights that are deployed to AWS."""
 
     def without_stage(template: Template, stage: str) -> str:
         return json.dumps(template.statements(name), sort_keys=True).replace(f"tidetable-{stage}", "tidetable-STAGE")
@@ -154,7 +154,7 @@ def _unlisted(condition: dict[str, dict[str, object]]) -> dict[str, dict[str, ob
 
 
 def test_objects_are_those_of_the_accounts_own_bucket(dev: Template) -> None:
-    """A bucket that was deleted may come back in a stranger's account."""
+    """The name of a deleted bucket may be taken by another account."""
     found = [
         one for name in RIGHTS for one in dev.statements(name) if any("/large/*" in text for text in resources(one))
     ]

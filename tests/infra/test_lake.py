@@ -1,4 +1,4 @@
-"""Athena's tables: a column for each of the files', and partitions that follow from their names."""
+"""Athena's tables: a column for each column of the files, and partitions that are calculated from their names."""
 
 from pathlib import Path
 

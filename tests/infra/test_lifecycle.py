@@ -82,7 +82,7 @@ def test_the_deployments_function_is_called_and_waited_for_so_that_no_queue_hear
 
 
 def _before(template: Template, id: str, seen: set[str]) -> set[str]:
-    """Every resource that is made before one."""
+    """Every resource that is made before a resource."""
     resource = template.resources[id]
     named = resource.get("DependsOn", [])
     named = {named} if isinstance(named, str) else set(named)

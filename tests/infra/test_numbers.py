@@ -1,4 +1,4 @@
-"""Times, sizes and counts of the template, written out: what each function may take, how calls are repeated, what is kept."""
+"""Times, sizes and counts of the template, written out: limits of functions, repeated calls, retention."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from tests.infra.synth import Properties, Template, actions, resources, template
 
-# Seconds and megabytes. API Gateway gives up after 29 seconds, so what callers wait for ends before; the archive reader ends
-# before the query function that waits for it.
+# Seconds and megabytes. API Gateway gives up after 29 seconds, so the functions behind the API end earlier; the archive
+# reader ends before the query function that waits for it.
 FUNCTIONS = {
     "ingest": (28, 512),
     "query": (28, 1024),
@@ -29,14 +29,14 @@ def test_a_function_has_this_time_and_this_memory(dev: Template) -> None:
 
 
 def test_the_drain_takes_a_few_messages_at_a_time_and_two_runs_of_it_at_once(dev: Template) -> None:
-    """The tables' capacity is the live traffic's first; the drain shares out a quarter of it between two consumers."""
+    """Live traffic has priority at the tables: the two consumers of the drain share a quarter of the capacity."""
     (source,) = dev.all("AWS::Lambda::EventSourceMapping").values()
     assert (source["BatchSize"], source["ScalingConfig"]) == (5, {"MaximumConcurrency": 2})
     assert "MaximumBatchingWindowInSeconds" not in source
 
 
 def _repeats(made: Template, name: str) -> tuple[Any, str]:
-    """How often Lambda repeats a call that nobody waits for, and where it leaves it then."""
+    """How often Lambda repeats an asynchronous call, and its destination after the last failure."""
     configs = made.all("AWS::Lambda::EventInvokeConfig").values()
     found = [one for one in configs if one["FunctionName"] == {"Ref": made.id_of(name)}]
     if not found:
@@ -47,7 +47,7 @@ def _repeats(made: Template, name: str) -> tuple[Any, str]:
 
 @pytest.mark.parametrize("name", ["lifecycle", "sweeper"])
 def test_a_scheduled_call_that_fails_is_not_repeated_and_leaves_a_dead_letter(dev: Template, name: str) -> None:
-    """The next run does what this one did not; a repeat would only meet the same trouble."""
+    """The next run does the same work; an immediate repetition would probably fail, too."""
     attempts, left = _repeats(dev, name)
     assert attempts == 0
     assert "LifecycleDeadLetters" in left
@@ -59,7 +59,7 @@ def test_a_scheduled_call_that_is_not_delivered_is_tried_twice_more_and_leaves_a
 ) -> None:
     (schedule,) = (one for id, one in dev.all("AWS::Scheduler::Schedule").items() if id.startswith(name))
     policy = schedule["Target"]["RetryPolicy"]
-    # Without an age of its own it is the scheduler's longest, a day.
+    # The default is the scheduler's longest age, a day.
     assert (policy["MaximumRetryAttempts"], policy.get("MaximumEventAgeInSeconds", 86_400)) == (2, age)
     assert "LifecycleDeadLetters" in json.dumps(schedule["Target"]["DeadLetterConfig"])
 

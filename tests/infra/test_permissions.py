@@ -13,7 +13,7 @@ from tests.infra.synth import Template, actions, resources
 TABLES = ":table/tidetable-dev.*"
 
 
-# Per function: what it may do with the bucket's objects, by prefix. Listing goes for the bucket itself.
+# Per function: its actions on the bucket's objects, by prefix. Listing is an action on the bucket itself.
 OBJECTS: dict[str, dict[str, set[str]]] = {
     "ingest": {"large/": {"PutObject"}, "overflow/": {"PutObject"}},
     "drain": {"large/": {"PutObject"}, "overflow/": {"GetObject"}},
@@ -27,7 +27,7 @@ OBJECTS: dict[str, dict[str, set[str]]] = {
 }
 
 
-# Every wildcard in any policy, and why it may stand.
+# Every wildcard in any policy, with its reason.
 WILDCARDS = {
     r":table/tidetable-dev\.\*": "period tables come and go by themselves",
     r"/stream=\*": "the archive's objects",

@@ -1,4 +1,4 @@
-"""cdk-nag's AwsSolutions rules: they pass, they would notice, and every acknowledgement has a reason."""
+"""cdk-nag's AwsSolutions rules: the stack passes, violations are found, and every acknowledgement has a reason."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from tests.infra.synth import (
 
 
 def _report(made: cdk.App) -> tuple[bool, dict[str, Any]]:
-    """Whether the synth went through, and the rules' report."""
+    """Whether the synth succeeded, and the rules' report."""
     try:
         checked(made).synth()
         passed = True
-    except Exception:  # jsii wraps what the validation raises
+    except Exception:  # jsii wraps the error of the validation.
         passed = False
     (report,) = json.loads((Path(made.outdir) / "validation-report.json").read_text())["pluginReports"]
     return passed, report

@@ -1,4 +1,6 @@
-"""What outlives a deployment, and the queues: encrypted, private, and kept unless every stream says otherwise."""
+"""The storage and the queues: encrypted, private, and kept when the stack is deleted unless the configuration says
+otherwise.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +127,7 @@ def test_without_credentials_cloudformation_puts_the_same_names_together(dev: Te
 
 
 def test_nothing_that_outlives_a_failed_creation_has_a_name_of_its_own(dev: Template) -> None:
-    """Only the account's role for API logs does: other APIs may log with it by then."""
+    """The only exception is the account's role for API logs, because other APIs may use it."""
     left = {
         one["Type"]: one.get("Properties", {})
         for one in dev.resources.values()
@@ -167,7 +169,7 @@ def test_a_key_of_ones_own_encrypts_the_bucket_and_the_queues_of_events() -> Non
 
 
 def _uses(made: Template, handler: str, service: str) -> dict[str, set[str]]:
-    """The keys that a function may use through a service, and for what."""
+    """The keys that a function may use through a service, and the allowed actions."""
     through = {"Fn::Join": ["", [f"{service}.", {"Ref": "AWS::Region"}, ".", {"Ref": "AWS::URLSuffix"}]]}
     found: dict[str, set[str]] = {}
     for one in made.statements(handler):
@@ -217,7 +219,7 @@ def test_the_overflow_queue_outwaits_its_consumer_and_redrives(dev: Template) ->
     queue = next(one for id, one in dev.all(QUEUE).items() if "IngestOverflow" in id)
     assert queue["VisibilityTimeout"] >= 6 * dev.functions()["drain"]["Timeout"]
     assert "IngestDeadLetters" in json.dumps(queue["RedrivePolicy"]["deadLetterTargetArn"])
-    # 120 tries, six minutes apart: an event waits out half a day without its table.
+    # 120 tries, six minutes apart: an event survives half a day without its table.
     assert (queue["RedrivePolicy"]["maxReceiveCount"], queue["VisibilityTimeout"]) == (120, 360)
     (source,) = dev.all("AWS::Lambda::EventSourceMapping").values()
     assert "IngestOverflow" in json.dumps(source["EventSourceArn"])
@@ -279,12 +281,12 @@ COLD = ("[streams.quakes.archive]", '[streams.quakes.archive]\nstorage_class = "
 def test_archives_expire_and_change_class_as_configured(
     changes: tuple[tuple[str, str], ...], rules: list[tuple[object, ...]]
 ) -> None:
-    """Of rules that overlap S3 follows the one that deletes first, so no archive may meet two."""
+    """If rules overlap, S3 deletes at the earlier time, so no archive may match two rules."""
     assert _archive_rules(*changes) == rules
 
 
 def test_what_has_expired_is_gone_after_thirty_days_more() -> None:
-    """The bucket is versioned: what a rule deletes becomes a noncurrent version first."""
+    """The bucket is versioned: an object that a rule deletes becomes a noncurrent version first."""
     made = template("dev", EXPIRES)
     bucket = next(one for id, one in made.all(BUCKET).items() if "StorageArchive" in id)
     everywhere = [one for one in bucket["LifecycleConfiguration"]["Rules"] if "Prefix" not in one]

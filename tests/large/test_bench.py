@@ -1,4 +1,4 @@
-"""The benchmark that counts units: it runs to its end, and its figures are those of the documentation."""
+"""The benchmark that counts units: it runs to its end, and the documentation has its figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bucket's adapters: what they send to S3, and what they make of refusals and of answers that are right in part."""
+"""The bucket's adapters: their requests to S3, and their handling of refusals and partial failures."""
 
 import io
 from base64 import urlsafe_b64encode
@@ -25,7 +25,9 @@ def refused(code: str) -> ClientError:
 
 
 class S3:
-    """S3 as far as the adapters use it, two keys in a page; ``error`` is raised by every call, ``keeps`` are not deleted."""
+    """The operations of S3 that the adapters use, with two keys per page; ``error`` is raised by every call, ``keeps``
+    are not deleted.
+    """
 
     def __init__(self, *keys: str, error: Exception | None = None, keeps: str = "") -> None:
         self.objects: dict[str, bytes] = dict.fromkeys(keys, b"0123456789")
@@ -100,7 +102,7 @@ def objects(s3: S3) -> S3Objects:
 
 
 def test_a_value_is_put_with_a_checksum_and_with_its_owner() -> None:
-    """The owner's form is that of before, so that the sweep knows the owners of objects that are there already."""
+    """The owner's format does not change, so that the sweep can read the owners of existing objects."""
     s3 = S3()
     assert values(s3).put(BLOB) is True
     (sent,) = s3.sent

@@ -1,4 +1,4 @@
-"""Packing and making whole: whatever the policy, what comes out is what went in."""
+"""Packing and unpacking large events: whatever the policy, an event comes back unchanged."""
 
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -96,7 +96,7 @@ def test_what_is_packed_is_whole_again(
 def test_an_archive_holds_the_same_wherever_the_data_was_and_after_a_restore(
     data: dict[str, Any], layout: Layout, above: int | None, beyond: str, cold: bool, large: bool
 ) -> None:
-    """Scanned, made whole, restored as it was packed, scanned again: byte for byte."""
+    """The scan of a restored table equals the first scan, byte for byte."""
     world = World(layout)
     data = {**data, "big": noise(900_000)} if large else data
     put = world.packer(above, beyond, *(["raw"] if cold else [])).put(world.item(data), world.place)
@@ -136,7 +136,7 @@ def test_what_is_larger_than_an_item_is_kept_beside_it(beyond: str, layout: Layo
     "layout, beyond, length", [(PLAIN, "refuse", 420_000), (PLAIN, "chunks", 900_000), (PLAIN, "s3", MAX_EVENT_BYTES)]
 )
 def test_what_no_remedy_fits_is_refused(layout: Layout, beyond: str, length: int) -> None:
-    """Chunks need the table that the period does not have; an answer could not hold the last."""
+    """Chunks need a table that this period does not have, and no answer could hold the last event."""
     world = World(layout)
     assert world.packer(None, beyond).put(world.item({"text": noise(length)}), world.place) is None
 

@@ -1,4 +1,4 @@
-"""Large events, cold fields and versions through the whole pipeline, on the strict service; and a kill after every call."""
+"""Large events, cold fields and versions through the whole pipeline, on the strict service; and a stop after every call."""
 
 from datetime import timedelta
 from typing import Any
@@ -164,7 +164,7 @@ def test_an_archive_that_has_expired_is_a_gap_with_a_reason_and_the_catalog_is_t
     assert plain(ask(stage, "stored")) == plain(SENT[:1])
     archived = entry_of(stage).archive
     assert archived is not None
-    # The query lets two seconds pass before it reads.
+    # The query waits two seconds before it reads.
     stage.clock.time = archived.at + timedelta(days=30) - timedelta(seconds=3)
     assert plain(ask(stage, "stored")) == plain(SENT[:1])
     stage.clock.sleep(1)
@@ -188,7 +188,7 @@ def test_an_archive_that_has_expired_is_a_gap_with_a_reason_and_the_catalog_is_t
     assert entry_of(stage).archived is not None
     assert stage.sweep().lapsed >= 1
     stage.settle()
-    # Keeping longer from now on does not bring it back.
+    # A longer expiry from now on does not bring it back.
     stage.config = parse(CONFIG)
     told = entry_of(stage).archive
     assert told is not None

@@ -1,4 +1,4 @@
-"""The sweeper's handler: what its payload may be, what it counts, and when an invocation has failed."""
+"""The sweeper's handler: its payload, its metrics, and its failures."""
 
 import importlib
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 
 @pytest.fixture
 def sweeper(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The handler's module, which reads the environment as it is imported."""
+    """The handler's module, which reads the environment when it is imported."""
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
     monkeypatch.setenv("TIDETABLE_STAGE", "lapse")
     settings.settings.cache_clear()
@@ -78,7 +78,7 @@ def test_a_payload_that_is_not_understood_sweeps_nothing(
 def test_a_scheduled_sweep_that_could_not_look_at_everything_has_failed_and_the_rest_is_swept(
     stage: Stage, sweeper: Any, counted: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An alarm counts the function's failures; who sweeps by hand reads the report."""
+    """An alarm counts the function's failures; an operator reads the report."""
 
     def broken(keys: Any) -> None:
         raise TimeoutError(f"{len(keys)} later")

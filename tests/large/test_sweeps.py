@@ -1,4 +1,4 @@
-"""The sweep of objects in S3: it removes what no item refers to, and nothing else."""
+"""The sweep of objects in S3: it removes only objects to which no item refers."""
 
 import json
 
@@ -59,7 +59,7 @@ def test_a_sweep_goes_on_where_the_time_was_up_and_begins_anew_once_it_is_throug
     everything = sorted(stage.values.blobs)
     runs = 0
     while True:
-        # Time for two batches, and for what comes before them.
+        # Time for two batches and for the steps before them.
         budget = iter([100.0] * (lookups(stage) + 2))
         swept = stage.sweep(remaining=lambda budget=budget: next(budget, 0.0))  # type: ignore[misc]
         runs += 1
@@ -75,7 +75,7 @@ def test_a_sweep_goes_on_where_the_time_was_up_and_begins_anew_once_it_is_throug
 
 
 def lookups(stage: Stage) -> int:
-    """How often a sweep looks at the time before it comes to objects of live periods: once for each period."""
+    """How often a sweep reads the clock before it reaches objects of live periods: once per period."""
     return sum(len(stage.catalog.entries(stream, consistent=True)) for stream in (*STREAMS, "history"))
 
 
@@ -141,7 +141,7 @@ def test_objects_of_a_table_that_waits_or_is_being_restored_are_kept(state: Stat
 
 
 def test_objects_of_a_table_that_is_archived_while_they_are_swept_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its items go with the table, and would no longer say which objects are needed."""
+    """Its items are deleted with the table and can no longer show which objects are needed."""
     stage = built()
     for number in range(3):
         stage.values.put(orphan(stage, "stored", number))

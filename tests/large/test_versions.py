@@ -84,7 +84,7 @@ def test_every_version_of_an_event_of_hundreds_of_kilobytes_is_stored(stream: st
         assert (outcome.accepted, outcome.queued) == (1, 0)
         stage.clock.sleep(1)
     assert [one["data"] for one in ask(stage, stream, versions="all")] == data[::-1]
-    # And one that waited in the overflow.
+    # And a version that waited in the overflow.
     stage.circuit.tripped([f"tidetable-lapse.{stream}.{DAY}"])
     last = {"n": 3, "text": dense(length, 3)}
     assert send(stage, stream, event(0, last)).queued == 1
@@ -95,7 +95,7 @@ def test_every_version_of_an_event_of_hundreds_of_kilobytes_is_stored(stream: st
 
 
 def dense(length: int, seed: int) -> str:
-    """Text of so many bytes that takes about three quarters of them when it is compressed."""
+    """Text of a length in bytes that compression reduces to about three quarters."""
     return b64encode(Random(seed).randbytes(length * 3 // 4)).decode()
 
 
@@ -137,7 +137,7 @@ def test_pages_never_part_an_event_from_its_versions() -> None:
 
 
 def test_every_kept_version_is_read_by_its_number_before_and_after_its_archive() -> None:
-    """Six versions of 1.5 MB, of which no answer holds all: by pages over versions, each of one at the least, and one by one."""
+    """Six versions of 1.5 MB, of which no answer holds all: they are read by pages of at least one version, and singly."""
     stage = built()
     policy, texts = stage.config.streams["kept"], [f"{n}" + "x" * 1_500_000 for n in range(1, 7)]
     for text in texts:
@@ -168,7 +168,7 @@ def test_every_kept_version_is_read_by_its_number_before_and_after_its_archive()
             asked = {"versions": "all", "version": str(page["versions_left_out"])}
         assert numbers == [6, 5, 4, 3, 2, 1]
         assert 2 <= pages <= 6
-        # A range says how many it has no room for, and so where to go on.
+        # A range names the newest version that has no room, where the next read continues.
         shown = ask(stage, "kept", versions="all")
         assert [one["version"] for one in shown] == list(range(6, 6 - len(shown), -1))
         assert shown[0]["versions_left_out"] == 6 - len(shown)
@@ -199,7 +199,7 @@ def test_an_event_of_very_many_versions_is_read_some_at_a_time(monkeypatch: pyte
 
 
 def noted_fetches(stage: Stage, patch: pytest.MonkeyPatch) -> list[int]:
-    """How many keys each request for items by their keys has from now on."""
+    """Record the number of keys of each request for items from now on."""
     fetched: list[int] = []
     get_many = stage.store.get_many
 

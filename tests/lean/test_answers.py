@@ -1,4 +1,4 @@
-"""Pages as they are made of what Query answers: of plain events as columns, and of all others as items."""
+"""Pages from the answers of Query: plain events become columns, all others items."""
 
 from typing import Any
 

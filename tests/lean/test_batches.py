@@ -1,4 +1,4 @@
-"""What the lean store makes of many keys, and of a table that is not there."""
+"""The lean store with many keys, and with a missing table."""
 
 from base64 import b64encode
 from typing import Any
@@ -10,19 +10,19 @@ from tidetable.ports import Put
 
 
 def asked(script: Script) -> list[int]:
-    """How many keys each request names."""
+    """The number of keys in each request."""
     return [len(one["Keys"]) for _, body in script.sent for one in body["RequestItems"].values()]
 
 
 def answer(_: int, body: dict[str, Any]) -> Any:
-    """Every item that is asked for, as a part and as an event."""
+    """Every requested item, as a part and as an event."""
     ((table, one),) = body["RequestItems"].items()
     part = {"b": {"B": b64encode(b"part").decode()}}
     return {"Responses": {table: [key | part for key in one["Keys"]]}}
 
 
 def test_a_batch_names_a_hundred_events_or_forty_parts() -> None:
-    """AWS: 100 keys and 16 MB of items at the most, and parts take up to 400 KB each."""
+    """AWS: 100 keys and 16 MB of items at most, and parts take up to 400 KB each."""
     script = Script(answer)
     assert len(script.store.get_many("t", [Key("p", str(number)) for number in range(201)])) == 201
     assert asked(script) == [100, 100, 1]
@@ -48,7 +48,7 @@ def test_a_table_that_is_not_there_is_named_and_its_puts_are_not_written() -> No
 
 
 def test_a_put_without_an_answer_is_not_written_as_far_as_anybody_knows() -> None:
-    """It may be there or not; taken for written, an acknowledged event could be lost."""
+    """It may be written or not. If it counted as written, an acknowledged event could be lost."""
     script = Script(lambda *_: NoAnswer("connection reset"))
     puts = [Put("t", {"pk": "p", "sk": str(number), "at": 1, "data": {}}) for number in range(3)]
     for written in (script.store.write(puts), script.store.write_each(puts, "newer")):

@@ -1,4 +1,4 @@
-"""The lean client against a server that misbehaves by script: what is answered, sent again, or given up."""
+"""The lean client against a server that misbehaves by script: its answers, repetitions and failures."""
 
 import json
 import socket
@@ -22,7 +22,7 @@ from aws.lean.roots import AMAZON_ROOTS
 
 KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)
-# What the server does with one request: the bytes that it sends, and whether it closes the connection then.
+# The server's reaction to a request: the bytes that it sends, and whether it then closes the connection.
 Step = tuple[bytes, bool]
 
 
@@ -44,7 +44,9 @@ def refusal(code: str, *headers: str, status: int = 400) -> bytes:
 
 
 class Server:
-    """Answers requests in the order in which they come; ``seen`` are their bodies, ``dates`` what they are signed for."""
+    """Answers requests in the order in which they come; ``seen`` has their bodies, ``dates`` the dates of their
+    signatures.
+    """
 
     def __init__(self, steps: list[Step]) -> None:
         self.steps = steps
@@ -108,7 +110,7 @@ def test_answers_come_in_the_order_of_the_requests_over_few_connections() -> Non
 
 
 def test_all_are_sent_before_the_first_answer_is_read() -> None:
-    """Otherwise this would wait for ever: nobody answers before eight have come."""
+    """Otherwise this test would wait for ever: the server answers only after eight requests."""
     gate = threading.Barrier(lean.CONNECTIONS, timeout=60)
     with served() as (server, client):
         whole = server._head
@@ -246,7 +248,7 @@ def test_what_comes_after_an_answer_is_never_taken_for_the_next(stray: bytes) ->
 
 
 class Moving:
-    """A clock that stands until it is moved."""
+    """A clock that stands still until a test moves it."""
 
     def __init__(self) -> None:
         self.time = NOW
@@ -277,12 +279,12 @@ def test_after_a_freeze_no_connection_of_before_is_tried() -> None:
 
 
 def test_connections_that_the_other_end_closed_are_found_before_anything_is_sent() -> None:
-    """Each dead connection would otherwise cost a request of its own that is sent into nothing."""
+    """Otherwise each dead connection would cost a request without an answer."""
     with served(*[(answer(), True)] * lean.CONNECTIONS) as (_, client):
         client.call_all([Request("Query", b"{}")] * lean.CONNECTIONS)
         idle = [connection for connection, _ in client._idle]
         assert len(idle) == lean.CONNECTIONS
-        for connection in idle:  # until the end of each has come
+        for connection in idle:  # Until each connection is closed.
             connection._socket.recv(1, socket.MSG_PEEK)
         assert client._take() is None
 
@@ -341,7 +343,7 @@ def test_only_endpoints_of_aws_are_verified_with_amazons_roots_alone() -> None:
 
 
 def test_a_certificate_of_another_root_is_verified_with_what_the_system_trusts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As behind a proxy of the company's own, whose root the system knows: slower once, and never unverified."""
+    """Behind a company's proxy the system has its root: the first connection is slower, and every connection is verified."""
     tried: list[int] = []
 
     def connection(host: str, port: int, context: ssl.SSLContext, *_: float) -> None:

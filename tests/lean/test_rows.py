@@ -1,4 +1,4 @@
-"""Items whose data is passed through as text: it says what the values would have said."""
+"""Items whose data is passed on as text: the text has the same meaning as the values."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.worlds.parts import awkward, names
 from tidetable.exact import decode_json
 
 DECODE = msgspec.json.Decoder(list[PlainItem]).decode
-# What JSON and DynamoDB's wrappers are made of.
+# The characters of JSON and of DynamoDB's wrappers.
 letters = st.text('{}":,SNML\\\n1', max_size=8)
 flat = st.one_of(
     letters.map(lambda one: {"S": one}),

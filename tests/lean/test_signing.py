@@ -1,4 +1,4 @@
-"""Signatures are those of botocore, for any body, target, day and credentials."""
+"""Signatures equal botocore's for any body, target, day and credentials."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""The lean store against scripted replies: what is read again, what is written again, and what a refusal means."""
+"""The lean store against scripted replies: repeated reads, repeated writes, and refusals."""
 
 import json
 import random
@@ -26,7 +26,7 @@ RESET = NoAnswer("connection reset")
 
 @pytest.fixture(autouse=True)
 def pauses() -> list[float]:
-    """The longest that each pause may take; nobody waits."""
+    """The longest duration of each pause; no test waits."""
     PAUSES.clear()
     return PAUSES
 
@@ -36,7 +36,7 @@ def item(key: str) -> dict[str, Any]:
 
 
 def found(body: dict[str, Any]) -> dict[str, Any]:
-    """Everything that a BatchGetItem names."""
+    """Every item that a BatchGetItem names."""
     (table,) = body["RequestItems"]
     return {"Responses": {table: [{**key, "b": {"B": "eA=="}} for key in body["RequestItems"][table]["Keys"]]}}
 
@@ -102,7 +102,7 @@ def test_a_read_that_is_wrong_or_of_no_table_is_tried_once(name: str) -> None:
 
 
 def test_functions_from_one_snapshot_do_not_pause_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SnapStart restores the state of `random` into every copy: what each draws must come from the system."""
+    """SnapStart restores the state of `random` into every copy: so each copy must draw from the system's randomness."""
     slept: list[float] = []
     monkeypatch.setattr("time.sleep", slept.append)
     for _ in range(2):
@@ -113,7 +113,7 @@ def test_functions_from_one_snapshot_do_not_pause_alike(monkeypatch: pytest.Monk
 
 
 def test_the_replies_beside_one_that_was_throttled_are_kept() -> None:
-    """150 keys are two requests; the second is throttled once: three requests, not four."""
+    """150 keys are two requests; the second is throttled once, so three requests are made, not four."""
     keys = [Key(f"k{number}", "s") for number in range(150)]
     script = Script(lambda number, body: THROTTLED if number == 2 else found(body))
     assert set(script.store.get_many("t", keys)) == set(keys)
@@ -138,7 +138,7 @@ def test_keys_that_were_left_unprocessed_are_read_again_alone() -> None:
 
 
 def test_reading_the_rest_of_a_batch_is_no_failure() -> None:
-    """Twice something is left, then there is no answer twice: that is fewer than three failures, and all is read."""
+    """Two answers are incomplete and two are missing: fewer than three failures, so everything is read."""
 
     def reply(number: int, body: dict[str, Any]) -> Any:
         if number in (3, 4):
@@ -177,7 +177,7 @@ def puts(count: int, table: str = "t") -> list[Put]:
 
 
 def test_items_that_were_left_unprocessed_are_not_written_and_the_others_are() -> None:
-    """As DynamoDB answers a batch of which it throttled two: HTTP 200 and the two requests."""
+    """DynamoDB answers a batch with two throttled items with HTTP 200 and the two requests."""
 
     def reply(_: int, body: dict[str, Any]) -> dict[str, Any]:
         requests = body["RequestItems"]["t"]
