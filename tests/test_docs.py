@@ -1,4 +1,4 @@
-"""The documents hold: links, commands, test vectors, routes."""
+"""The documents agree with the code: links, commands, test vectors, routes."""
 
 import re
 import shlex
@@ -43,7 +43,7 @@ def test_every_make_command_of_the_readme_exists() -> None:
 
 @pytest.mark.parametrize("example", ["orders", "scores", "jobs", "telemetry", "weblogs"])
 def test_an_example_is_deployed_by_the_command_of_its_readme(example: str) -> None:
-    """As far as that goes without AWS: what make would run, and a configuration that can be used."""
+    """As far as possible without AWS: the command that make would run, and a valid configuration."""
     readme = (ROOT / "examples" / example / "README.md").read_text()
     (command,) = re.findall(r"^    make (deploy .*)$", readme, re.MULTILINE)
     done = subprocess.run(["make", "-n", *command.split()], cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S603, S607
@@ -128,7 +128,7 @@ def test_a_published_limit_is_that_of_the_code(row: str, name: str, value: str) 
 
 
 def _prose(document: Path) -> list[str]:
-    """The lines of a document that are neither of a table nor code."""
+    """The lines of a document outside of tables and code."""
     fenced = re.sub(r"^```.*?^```$", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
     return [line for line in fenced.splitlines() if not line.startswith(("|", "    "))]
 
@@ -172,7 +172,7 @@ COMMANDS = sorted(
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_a_command_of_the_documents_is_one_that_the_tool_takes(line: str) -> None:
-    """As far as its words go: its name, options and arguments. Nothing is run."""
+    """Only its name, options and arguments are checked. Nothing is run."""
     name, *words = shlex.split(line.replace("…", "1"))
     command = get_command(app).commands[name]  # type: ignore[attr-defined]
     assert command.make_context(name, words).params
@@ -212,7 +212,7 @@ def test_the_published_bill_is_what_the_bench_prints_and_draws() -> None:
 
 
 def test_the_published_price_of_an_idle_stage_is_what_simulate_prints() -> None:
-    """Of the example, once all its tables are there: only its first stream has provisioned units."""
+    """The example with all its tables: only its first stream has provisioned units."""
     text = (ROOT / "docs" / "design" / "cost.md").read_text()
     days = {name: _settled(stream) for name, stream in load(ROOT / "tidetable.toml").streams.items()}
     quakes = days.pop("quakes")

@@ -23,7 +23,7 @@ def imports(file: Path) -> Iterator[str]:
 
 
 def imports_at_once(file: Path) -> Iterator[str]:
-    """What is imported with a module, and not later by a function of it, nor for its types alone."""
+    """The imports of a module itself: not those inside of functions, nor those for types only."""
     for node in ast.parse(file.read_text()).body:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -54,7 +54,7 @@ def test_the_core_reads_no_clock_and_no_environment_and_draws_no_lots(file: Path
 
 @pytest.mark.parametrize("file", CORE, ids=name)
 def test_the_core_works_side_by_side_in_pools_that_are_handed_in(file: Path) -> None:
-    """A pool or a thread of its own would make simulations differ from run to run."""
+    """With its own pools or threads, simulations would not be reproducible."""
     taken = {
         f"{node.module}.{alias.name}"
         for node in ast.walk(ast.parse(file.read_text()))
@@ -80,7 +80,7 @@ def test_adapters_know_the_core_and_their_own_libraries(file: Path) -> None:
 
 
 def test_only_the_archives_own_functions_import_pyarrow() -> None:
-    """The wiring names those modules inside of functions alone, which only the archive's functions call."""
+    """The wiring imports those modules only inside of functions that only the archive's functions call."""
     importers = {name(file) for file in LAMBDAS.rglob("*.py") if "pyarrow" in tops(file)}
     assert {file.rpartition("/")[0] for file in importers} == {"lambdas/aws/archive"}
     assert not {"lambdas/aws/archive/clients.py"} & importers
@@ -99,7 +99,9 @@ def test_the_modules_beside_the_handlers_import_each_other_in_no_circle() -> Non
 
 @pytest.mark.parametrize("handler", ["ingest", "query"])
 def test_what_a_caller_waits_for_imports_no_boto3_pydantic_or_x_ray(handler: str) -> None:
-    """In a process of its own, with all that the first request needs. Of botocore, Powertools imports the name alone."""
+    """Runs in a separate process with everything that the first request needs. Powertools imports only the name of
+    botocore.
+    """
     program = f"""
 import sys
 sys.path.insert(0, {str(LAMBDAS)!r})
@@ -131,5 +133,5 @@ def test_the_tests_dynamodb_shares_no_code_with_what_it_tests(file: Path) -> Non
 
 @pytest.mark.parametrize("file", sorted((ROOT / "tests").rglob("*.py")), ids=name)
 def test_no_test_module_imports_another(file: Path) -> None:
-    """What several of them need is in tests/fakes and tests/worlds."""
+    """Shared helpers are in tests/fakes and tests/worlds."""
     assert [module for module in imports(file) if module.startswith("tests.") and ".test_" in module] == []

@@ -1,4 +1,4 @@
-"""The Makefile: each variable reaches the command that it is for, or is an error. Nothing is run but make itself."""
+"""The Makefile: each variable reaches its command, or is an error. Only make itself is run."""
 
 import subprocess
 

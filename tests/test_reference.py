@@ -1,4 +1,4 @@
-"""The example configuration and the reference page hold: every key with its type and its default."""
+"""The example configuration and the reference page have every key with its type and its default."""
 
 import re
 import tomllib
@@ -46,13 +46,13 @@ def lines() -> list[tuple[str, str, str, str]]:
 
 
 def default_of(table: str, key: str) -> Any:
-    """What holds without the key; NODEFAULT where it is required."""
+    """The default of a key; NODEFAULT if it is required."""
     (field,) = [field for field in msgspec.structs.fields(TABLES[table]) if field.encode_name == key]
     return field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default
 
 
 def as_text(value: Any) -> str:
-    """A value as the file spells it."""
+    """A value as TOML text."""
     if isinstance(value, bool):
         return str(value).lower()
     return f'"{value}"' if isinstance(value, str | Duration) else str(value)
@@ -75,7 +75,7 @@ def test_a_value_that_is_not_the_default_says_what_is(table: str, key: str, valu
         assert "default:" not in comment
 
 
-# How docs/design/configuration.md calls types.
+# The names of types in docs/design/configuration.md.
 _WORDS = {bool: "`true` or `false`", int: "whole number", float: "number", str: "text", Duration: "duration"}
 # Nested tables that have a section of their own; the keys of all others are written with dots.
 _OWN_SECTIONS = (
@@ -95,7 +95,7 @@ def _walk(struct: type[msgspec.Struct], section: str, prefix: str) -> Iterator[t
     nested = []
     for field in msgspec.structs.fields(struct):
         if (struct, field.name) == (model.Stream, "name"):
-            continue  # The stream's own name, which is that of its table.
+            continue  # The stream's own name is the name of its table.
         kind, key = hints[field.name], f"{prefix}{field.encode_name}"
         inner, many = _table_in(kind)
         if inner is None:
@@ -123,7 +123,7 @@ def _table_in(kind: Any) -> tuple[type[msgspec.Struct] | None, str]:
 
 
 def type_text(kind: Any) -> str:
-    """A type as the page calls it."""
+    """A type in the words of the page."""
     if isinstance(kind, EnumType):
         return ", ".join(f'`"{element.value}"`' for element in kind)  # type: ignore[var-annotated]
     if kind in _WORDS:
@@ -137,7 +137,7 @@ def type_text(kind: Any) -> str:
 
 
 def default_text(field: msgspec.structs.FieldInfo) -> str:
-    """What holds without a key, as the page writes it."""
+    """The default of a key as the page writes it."""
     made = field.default_factory is not msgspec.NODEFAULT
     default = field.default_factory() if made else field.default
     if default is msgspec.NODEFAULT:
@@ -170,7 +170,7 @@ def rows_of_the_page() -> dict[tuple[str, str], tuple[str, str]]:
 
 def test_the_page_has_every_key_with_its_type_and_default_and_no_other() -> None:
     assert rows_of_the_page() == keys()
-    # Written out, so that a walk that finds nothing is seen.
+    # The count is written out, so that an empty walk fails.
     assert rows_of_the_page()["lifecycle", "delete_expired"] == ("`true` or `false`", "`false`")
     assert rows_of_the_page()["streams.NAME.capacity.ladder", "index.NAME.write"] == ("whole number", "required")
     assert len(rows_of_the_page()) > 75

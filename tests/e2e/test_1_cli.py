@@ -44,7 +44,7 @@ def test_plan_and_status_of_a_deployed_stage(tidetable: Any) -> None:
     status = json.loads(tidetable("status", "--json").stdout)
     assert {row["stream"] for row in status} == {"quakes", "stations", "reports"}
     assert {row["state"] for row in status} == {"open"}
-    # Two hundred days later there is a lot to do.
+    # Two hundred days later the plan has many actions.
     later = tidetable("plan", "--at", "2099-01-01T00:00:00Z", "--json")
     assert later.returncode == 2
     assert {"create", "close", "archive"} <= {action["action"] for action in json.loads(later.stdout)["actions"]}
@@ -67,7 +67,7 @@ def test_a_backfill_opens_the_past_for_events(tidetable: Any, api: Api) -> None:
     assert api.send("quakes", body).body["accepted"] == 1
     events = list(api.walk("quakes", start="2026-01-15T00:00:00Z", to="2026-01-16T00:00:00Z"))
     assert [event["id"] for event in events] == ["h"]
-    # A second backfill stands beside the first.
+    # A second backfill runs beside the first.
     second = json.loads(tidetable("backfill", "quakes", "2026-01-20", "2026-01-21", "--hours", "1", "--json").stdout)
     assert [(action["action"], action["period"]) for action in second["actions"]] == [("create", "2026-01-20")]
     assert tidetable("apply", "--yes").returncode == 0
@@ -99,7 +99,7 @@ def test_what_cannot_be_written_is_laid_aside_with_its_reason_and_sent_back(tide
     sent = tidetable("replay", "--yes")
     assert sent.returncode == 0, sent.stdout + sent.stderr
     assert "1 events are on their way again" in sent.stdout
-    # Nothing was mended, so it comes back; this time it is taken away.
+    # The cause was not mended, so the message returns; this time it is deleted.
     (again,) = eventually(dead, bool)
     assert again == row
     queues.purge_queue(QueueUrl=deployed.outputs["DeadLetterQueueUrl"])

@@ -1,4 +1,4 @@
-"""A table that is missing: what was acknowledged waits in the queue, and is written when the table is back."""
+"""A missing table: acknowledged events wait in the queue, and are written when the table is back."""
 
 import json
 
@@ -18,7 +18,8 @@ def test_events_for_a_vanished_table_are_queued_and_drained_when_it_is_back(api:
 
     mappings = deployed.client("lambda")
     uuid = mappings.list_event_source_mappings()["EventSourceMappings"][0]["UUID"]
-    # A message that was tried in vain comes again in six minutes, longer than a test waits: the drain sleeps meanwhile.
+    # After a failed try a message is delivered again in six minutes. That is too long for a test, so the drain is
+    # switched off.
     mappings.update_event_source_mapping(UUID=uuid, Enabled=False)
     answer = api.send("quakes", json.dumps([{"series": "lost", "id": str(number)} for number in range(3)]).encode())
     assert (answer.status, answer.body["accepted"], answer.body["queued"]) == (202, 0, 3)

@@ -72,7 +72,7 @@ def test_units_are_those_of_the_service(api: Api, strict: StrictDynamo) -> None:
 
 def test_a_table_too_small_for_a_request_delays_it_and_loses_nothing(api: Api, strict: StrictDynamo) -> None:
     today = f"tidetable-local.quakes.{TODAY}"
-    # Taken in anew, the table has saved up nothing.
+    # The proxy has just adopted the table, so it has no saved units.
     strict.account.tables.pop(today)
     table = strict.account.find(today)
     refused = strict.calls.get("BatchWriteItem", 0)
@@ -98,7 +98,7 @@ def test_when_the_catalog_is_gone_nothing_is_acknowledged_and_the_caller_is_told
     api: Api, strict: StrictDynamo
 ) -> None:
     strict.faults.add(Fault(Kind.GONE, table="tidetable-local-catalog"))
-    # What a process read of the catalog it knows for two seconds more.
+    # A process keeps entries of the catalog for two seconds.
     eventually(lambda: send(api, "known").status, lambda status: status == 503)
     for answer in (send(api, "gone"), api.query("quakes", start="-1h")):
         assert answer.status == 503

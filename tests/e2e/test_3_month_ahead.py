@@ -1,4 +1,4 @@
-"""The whole stage a month later: tables made, lowered, archived, deleted, and every event still answers."""
+"""The whole stage a month later: tables were made, lowered, archived and deleted, and every event is still found."""
 
 import json
 from datetime import timedelta
@@ -20,7 +20,7 @@ def test_a_month_later_every_event_still_answers_by_range_and_by_ref(
     for event in sent:
         event["series"] = f"month-{event['series']}"
     assert api.send("quakes", json.dumps(sent).encode()).status == 200
-    # To the end of the day: the tests before this one sent events for as long as they ran.
+    # To the end of the day, because the earlier tests have sent events until now.
     start, end = (now - timedelta(days=7)).isoformat(), f"{now + timedelta(days=1):%Y-%m-%d}T00:00:00Z"
 
     def whole() -> list[dict[str, object]]:
@@ -30,7 +30,7 @@ def test_a_month_later_every_event_still_answers_by_range_and_by_ref(
     later = now + timedelta(days=31)
     if clock_can_move():
         emulator.move_clock(OFFSET + timedelta(days=31))
-        # The schedule, due every five minutes, has been due ever since: it does the work by itself.
+        # The schedule runs every five minutes, so it does the work without a call.
         eventually(
             lambda: api.call("/v1/streams/quakes/periods").body["periods"],
             lambda periods: later.strftime("%Y-%m-%d") in [entry["period"] for entry in periods],
@@ -80,7 +80,7 @@ def test_a_month_later_every_event_still_answers_by_range_and_by_ref(
 
 
 def rows_in_athena(deployed: Deployed, period: str) -> int:
-    """How many rows Athena finds in a period, by the table that the stack has made."""
+    """The number of rows that Athena finds in a period, in the stack's table."""
     athena, bucket = deployed.client("athena"), deployed.outputs["ArchiveBucket"]
     query = athena.start_query_execution(
         QueryString=f"SELECT count(*) AS n FROM quakes WHERE period = '{period}'",  # noqa: S608 - our own label

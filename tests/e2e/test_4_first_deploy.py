@@ -1,7 +1,7 @@
-"""A first deployment that fails is repeated; a stage that was destroyed is deployed again and takes back what was kept.
+"""A first deployment that fails is repeated; a stage that was destroyed is deployed again and takes back the kept resources.
 
-CloudFormation is called as the CDK's command line calls it. ``TIDETABLE_EVERY_RESOURCE=1`` lets the deployment fail after
-each resource in turn instead of after a few.
+CloudFormation is called as the CDK's command line calls it. ``TIDETABLE_EVERY_RESOURCE=1`` lets the deployment fail
+after each resource instead of after a few.
 """
 
 import json
@@ -19,7 +19,7 @@ NAME = f"Tidetable-{STAGE}"
 ASSETS = f"cdk-hnb659fds-assets-000000000000-{REGION}"
 CATALOG = f"tidetable-{STAGE}-catalog"
 KEPT_BUCKETS = {f"tidetable-{STAGE}-{what}-000000000000-{REGION}" for what in ("archive", "logs")}
-# After which the deployment fails: beginnings of logical ids, in the order in which they are made.
+# The resources after which the deployment fails: the beginnings of their logical ids, in the order of creation.
 SAMPLE = (
     "StorageCatalog",
     "StorageArchive",
@@ -29,7 +29,7 @@ SAMPLE = (
     "ApiRestDeploymentStage",
     "Dashboard",
 )
-# A resource that cannot be made, as its name is taken, and that CloudFormation does not import either.
+# A resource that cannot be made because its name is taken, and that CloudFormation cannot import.
 BROKEN = {"Type": "AWS::Events::EventBus", "Properties": {"Name": "taken"}}
 
 
@@ -51,7 +51,7 @@ class Account:
         self.clients["events"].create_event_bus(Name="taken")
 
     def broken_after(self, id: str) -> dict[str, Any]:
-        """The template with a resource that fails once another is made; the stage would stand only after it."""
+        """The template with a resource that fails once another is made; it comes before the stage stands."""
         broken: dict[str, Any] = json.loads(json.dumps(self.template))
         broken["Resources"]["Broken"] = BROKEN | {"DependsOn": [id]}
         standing = next(
@@ -85,11 +85,11 @@ class Account:
         return self._settled()
 
     def _with_new_names(self, template: dict[str, Any]) -> dict[str, Any]:
-        """The template with names for its queues that no queue has had.
+        """The template with unused names for its queues.
 
         CloudFormation generates such names itself. The emulator calculates them from the stack's name and the logical id
-        (_physical_name in its cloudformation/provisioners.py), and does not look whether there is a queue of that name: a second
-        deployment would take the place of the queues that the first left behind, and its rollback would delete them.
+        (_physical_name in its cloudformation/provisioners.py), and does not check whether a queue has this name. So a
+        second deployment would take over the queues of the first, and its rollback would delete them.
         """
         self.deployments += 1
         named: dict[str, Any] = json.loads(json.dumps(template))
@@ -112,7 +112,7 @@ class Account:
             return ""
 
     def events(self) -> list[str]:
-        """What failed, for the messages of the tests."""
+        """The failed events, for the messages of the tests."""
         events = self.cloudformation.describe_stack_events(StackName=NAME)["StackEvents"]
         return [
             f"{event['LogicalResourceId']}: {event.get('ResourceStatusReason')}"
@@ -127,7 +127,7 @@ class Account:
         return tables, buckets, len(self.clients["sqs"].list_queues().get("QueueUrls", []))
 
     def protected(self) -> bool:
-        """Whether the catalog is."""
+        """Whether the catalog is protected from deletion."""
         return bool(self.dynamodb.describe_table(TableName=CATALOG)["Table"]["DeletionProtectionEnabled"])
 
     def _change_set(self) -> Any:
@@ -179,7 +179,7 @@ def test_a_stage_that_was_destroyed_takes_its_catalog_its_buckets_and_its_tables
     assert account.left() == (tables, buckets, 2)
     account.delete()
 
-    # A deployment that takes everything back and then fails gives it back as it was.
+    # A deployment that takes everything back and then fails leaves it unchanged.
     last = next(id for id in account.template["Resources"] if id.startswith("LifecycleTables"))
     assert account.create(account.broken_after(last), importing=True) == "ROLLBACK_COMPLETE", account.events()
     assert account.left() == (tables, buckets, 2)

@@ -1,4 +1,4 @@
-"""One action at a time, on a world that is no longer what it was when the action was planned, or that fails midway."""
+"""Single actions on a stage that has changed since the plan, or that fail midway."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -34,7 +34,7 @@ def entry(world: World, label: str = TODAY) -> Entry:
 
 
 def acting(world: World, seconds: float = 1000.0) -> Applied:
-    """What actions act upon, with so many seconds left of the run."""
+    """The ports of actions, with a number of seconds left of the run."""
     return world.parts().world(lambda: seconds)
 
 
@@ -81,7 +81,7 @@ def test_a_table_that_is_no_longer_archived_is_not_deleted(state: State) -> None
 def test_what_may_be_deleted_is_read_consistently() -> None:
     world = lived()
     planned = world.catalog.move(entry(world), State.ARCHIVED, expected=State)
-    # A reader of a moment ago still sees it archived, though its restore has begun.
+    # A stale read still shows the state archived, although the restore has begun.
     world.catalog.stale = dict(world.catalog.items)
     world.catalog.move(planned, State.RESTORING, expected=State)
     with pytest.raises(NotReady, match="restoring"):
@@ -102,7 +102,7 @@ def test_a_period_is_marked_deleted_only_when_its_table_is_gone() -> None:
     assert entry(world).state is State.ARCHIVED
 
 
-def test_a_change_of_class_that_was_made_meanwhile_is_not_asked_for_again() -> None:
+def test_a_change_of_class_that_was_made_meanwhile_is_not_repeated() -> None:
     """AWS counts changes of class: two in 30 days."""
     world = lived(more='cold = ["raw"]')
     for _ in range(2):
@@ -112,7 +112,7 @@ def test_a_change_of_class_that_was_made_meanwhile_is_not_asked_for_again() -> N
     assert changes == [f"class {TABLE}.parts", f"class {TABLE}"]
 
 
-def test_a_change_of_units_that_was_made_meanwhile_is_not_asked_for_again() -> None:
+def test_a_change_of_units_that_was_made_meanwhile_is_not_repeated() -> None:
     """AWS refuses a change that changes nothing, and the run would report a failure."""
     world = lived()
     level = Level(7, 8, TableClass.STANDARD, "")
@@ -139,7 +139,7 @@ def test_a_table_is_noted_as_scaled_before_it_is_and_so_is_taken_back_whatever_h
 
     def registering(table: str, *given: Any) -> None:
         noted.append(entry(world, table[-10:]).scaled)
-        raise KeyboardInterrupt  # the function ends here
+        raise KeyboardInterrupt  # The function ends here.
 
     world.scaling.register = registering  # type: ignore[method-assign, assignment]
     with pytest.raises(KeyboardInterrupt):
@@ -221,7 +221,7 @@ def test_a_table_of_another_stages_name_is_never_ours() -> None:
 
 
 def test_a_deletion_that_is_refused_for_a_moment_is_tried_again_and_one_that_is_refused_for_good_is_not() -> None:
-    """A description may lag behind: the table was changing still, or its protection was lifted just now."""
+    """A description may lag: the table was still changing, or its protection was just lifted."""
     world = lived()
     delete, later = world.tables.delete, [TableRefused("ResourceInUseException: UPDATING", transient=True)] * 2
     calls: list[str] = []
@@ -246,7 +246,7 @@ def test_a_deletion_that_is_refused_for_a_moment_is_tried_again_and_one_that_is_
 
 
 def refusing(tables: FakeTables, *refusals: TableRefused) -> list[str]:
-    """Let the first calls for recovery be refused; the list notes every call."""
+    """Refuse the first calls for recovery; the list notes every call."""
     calls: list[str] = []
     left = list(refusals)
 

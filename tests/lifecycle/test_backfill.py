@@ -1,4 +1,4 @@
-"""A backfill: past periods open, take history, close by themselves, and go the way of all periods."""
+"""A backfill: past periods open, accept history, close automatically, and are archived like all periods."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Several backfills of a stream at once: each opens its own time, and what is open is shown."""
+"""Several backfills of a stream at once: each opens its own range, and the open ranges are shown."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -292,7 +292,7 @@ def test_events_of_a_closed_period_that_a_backfill_asked_for_wait_until_it_is_op
 
 
 def test_no_backfill_is_opened_or_ended_while_a_run_is_under_way(stage: Any) -> None:
-    """A run that looked before would not know of it: it would move the horizon beyond it, or make tables that nobody wants."""
+    """A run that read the catalog earlier would not see it: it could move the horizon beyond it, or make unwanted tables."""
     first = make_backfill(stage)
     lease = "lifecycle", "a run", stage.clock.now(), timedelta(minutes=5)
     assert stage.catalog.acquire(*lease)

@@ -1,4 +1,4 @@
-"""How often capacity may be lowered: 4 a day at once, then hourly, 27 at the most."""
+"""How often capacity may be lowered: 4 times per day at once, then hourly, 27 times at most."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,6 @@
-"""Capacity beyond the plain ladder: billing mode by step, units of an index's own, a head start, auto scaling, staggering."""
+"""Capacity beyond the plain ladder: billing mode by step, separate units of an index, early rise, auto scaling,
+staggering.
+"""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -69,7 +71,7 @@ def test_an_open_table_is_scaled_and_the_ladder_leaves_its_units_alone() -> None
     assert TODAY in world.scaling.tended
     assert "tidetable-t.s.2026-03-17" not in world.scaling.tended, "what stands by is not scaled"
     calls = world.scaling.calls
-    # What Application Auto Scaling does:
+    # Application Auto Scaling acts:
     world.tables.set_capacity(TODAY, 80, 10)
     for _ in range(20):
         assert world.after(minutes=5).done == []
@@ -108,7 +110,7 @@ def test_a_registration_that_fails_is_reported_and_repeated_until_it_is_confirme
         register(*given)
 
     world.scaling.register = failing  # type: ignore[method-assign, assignment]
-    # Two tables of the window are to be scaled: the first run fails for both, the second for one of them.
+    # Two tables of the window need scaling: the first run fails for both, the second for one of them.
     reports = [world.after(minutes=5) for _ in range(4)]
     assert [report.healthy for report in reports] == [False, False, True, True]
     assert [[outcome for name, _, outcome in outcomes(report) if name == "scale"] for report in reports] == [

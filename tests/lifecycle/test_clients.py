@@ -1,4 +1,4 @@
-"""The control plane's own client: what is refused for the rate of requests is tried again, as long as a function can wait."""
+"""The control plane's client: requests that are refused for their rate are repeated, as long as a function can wait."""
 
 import json
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ TOO_MANY = {
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
-    """The pauses between attempts, which nobody waits for."""
+    """The pauses between attempts; the tests do not wait."""
     taken: list[float] = []
     for name, value in (
         ("AWS_ACCESS_KEY_ID", "x"),
@@ -45,7 +45,7 @@ class _Raw:
 
 
 def answering(refusals: int) -> DynamoTables:
-    """The adapter, whose service refuses so many CreateTables before it takes one."""
+    """The adapter on a service that refuses a number of CreateTable calls before it accepts one."""
     client, left = clients.control_plane(), [refusals]
 
     def answer(request: Any, **_: Any) -> Any:

@@ -1,4 +1,6 @@
-"""A deploy: what it makes, what it leaves to the schedule, what fails it, and why no rollback fails."""
+"""A deploy: the tables that it makes, the work that it leaves to the schedule, its failures, and rollbacks, which never
+fail.
+"""
 
 from datetime import UTC, datetime, timedelta
 
@@ -12,7 +14,7 @@ from tidetable.catalog import State
 from tidetable.config import parse
 from tidetable.lifecycle.deploy import Deployed, deploy
 
-# What the function has of its ten minutes.
+# The remaining seconds of the function's ten minutes.
 SECONDS = 585.0
 INDEX = """
 [[streams.s.index]]
@@ -32,7 +34,7 @@ def deployed(stage: Stage, configuration: str = "a", *, first: bool = False) -> 
 
 
 def refuse(stage: Stage, *labels: str, stream: str = "s") -> None:
-    """Let no table be made of these periods, for good."""
+    """Refuse the tables of these periods for ever."""
     for label in labels:
         table = f"tidetable-lapse.{stream}.{label}"
         stage.dynamo.faults.add(Fault(Kind.ACCESS_DENIED, operation="CreateTable", table=table))
@@ -75,7 +77,7 @@ def test_a_deploy_makes_and_raises_tables_and_leaves_archives_to_the_schedule() 
     calls = dict(stage.dynamo.calls)
     done = deployed(stage)
     actions = {(one.action.name, one.action.entry.period.label) for report in done.reports for one in report.done}
-    # What closed days ago stood by at 1/1 and never rose; what was lowered, closed or archived waits.
+    # Tables that closed days ago stood by at 1/1 and never rose. Lowering, closing and archiving wait.
     creates = {("create", f"2026-03-{day}") for day in (20, 21, 22, 23)}
     assert actions == creates | {("capacity", "2026-03-16"), ("capacity", "2026-03-17")}
     assert stage.dynamo.calls.get("Scan", 0) == calls.get("Scan", 0)
@@ -144,7 +146,7 @@ def test_an_update_fails_for_a_new_streams_tables_and_its_rollback_does_not() ->
     failure = deployed(stage, "b").failure
     assert failure is not None
     assert "tidetable-lapse.new.2026-03-14" in failure
-    # CloudFormation rolls back. Meanwhile the configuration from before cannot have its tables either.
+    # CloudFormation rolls back. Now the earlier configuration cannot have its tables either.
     stage.config = parse(CONFIG)
     stage.clock.sleep(3 * 86_400)
     refuse(stage, "2026-03-17", "2026-03-18")
@@ -170,7 +172,7 @@ def test_a_rollback_does_not_fail_though_nothing_answers() -> None:
 
 
 def test_at_the_quota_a_shorter_retention_can_be_deployed() -> None:
-    """The tables of today were missing before the deploy, which is what mends it."""
+    """Today's tables were missing before the deploy, and the deploy mends this."""
     stage = Stage(NOON, CONFIG)
     assert deployed(stage, "a", first=True).failure is None
     refuse(stage, "2026-03-18", "2026-03-19", "2026-03-20")
@@ -205,7 +207,7 @@ def test_a_first_deploy_on_a_catalog_that_was_kept_is_held_to_the_same() -> None
 def test_a_deploy_waits_for_a_run_and_for_a_dead_runs_lease_five_minutes_at_the_most() -> None:
     stage = Stage(NOON, CONFIG)
     release = stage.catalog.release
-    # The run dies: nobody gives its lease back.
+    # The run dies without releasing its lease.
     stage.catalog.release = lambda *_: None  # type: ignore[method-assign]
     began = stage.clock.now()
     stage.run_lifecycle()

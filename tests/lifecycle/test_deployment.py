@@ -24,14 +24,14 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     monkeypatch.setenv("TIDETABLE_CATALOG_TABLE", CATALOG)
     settings.cache_clear()
     stage = Stage(NOON, CONFIG)
-    # Each invocation serves the stage's configuration of then.
+    # Each invocation uses the stage's configuration of that time.
     monkeypatch.setattr("wiring.pipeline", lambda: stage.pipeline)
     yield stage
     settings.cache_clear()
 
 
 class Unhurried(Context):
-    """A context of the deployment function at its beginning."""
+    """The context of the deployment function at its start."""
 
     def get_remaining_time_in_millis(self) -> int:
         return 840_000
@@ -109,7 +109,7 @@ def test_a_deletion_removes_what_the_streams_say_and_fails_for_what_is_left(stag
 
 
 def test_a_first_deployment_is_held_to_its_tables_though_the_same_configuration_stood_before(stage: Stage) -> None:
-    """A stack that takes its catalog back is no rollback: what is missing fails it."""
+    """A stack that takes its catalog back is not a rollback, so a missing table fails it."""
     invoke("Create", "a")
     stage.catalog.mark_standing()
     stage.clock.sleep(4 * 86_400)
@@ -137,5 +137,5 @@ def test_a_first_deployment_that_does_not_get_ready_leaves_time_to_take_back_wha
     event = {"RequestType": "Create", "ResourceProperties": {"configuration": "a"}}
     with pytest.raises(deployment.DeployFailed):
         deployment.handler(event, Running())  # type: ignore[arg-type]
-    # Of 14 minutes four are for taking back, and 15 s for the answer.
+    # Of 14 minutes, four are reserved for deleting tables again, and 15 s for the answer.
     assert 500 < given_up[-1] <= 840 - 240 - 15

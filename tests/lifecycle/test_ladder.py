@@ -1,4 +1,4 @@
-"""The rule for ages, against counting."""
+"""The rule for ages, compared with counting."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -19,7 +19,7 @@ LATE = {Kind.HOUR: "90m", Kind.DAY: "1d", Kind.WEEK: "3d", Kind.MONTH: "7d"}
 def test_an_age_counts_the_periods_that_have_closed_since(begin: datetime, kind: Kind, ahead: int, edge: int) -> None:
     stream = configuration(period=kind.value, late=LATE[kind], retention=40).streams["s"]
     period = containing(begin, kind)
-    # On the edge of a closing, and a microsecond to either side.
+    # The instant of a closing, and a microsecond before and after it.
     now = closes_at(period.shift(ahead), stream) + timedelta(microseconds=edge)
     closed = 0
     while closes_at(period.shift(closed), stream) < now:

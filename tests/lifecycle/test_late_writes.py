@@ -1,4 +1,6 @@
-"""Late events on the strict service: what a lowered table does not take is queued, and the drain writes all of it."""
+"""Late events on the strict service: events that a lowered table does not take are queued, and the drain writes all of
+them.
+"""
 
 import json
 from datetime import timedelta
@@ -60,7 +62,7 @@ def test_a_request_does_not_wait_for_a_lowered_table_and_the_drain_writes_what_i
     outcome = send(stage, events(500))
     assert stage.clock.now() == began, "it was queued at once, and no sender waited"
     assert outcome.status == 202
-    # It has saved what it may: a minute of the lowered table's unit, and what was left of the hours before.
+    # The table has saved the most possible: a minute of its lowered unit, and the rest of the earlier hours.
     assert 0 < outcome.queued < 500
     assert outcome.accepted == 500 - outcome.queued
     assert outcome.throttled == 0, "no alarm for this"
@@ -82,7 +84,7 @@ def test_events_of_the_present_are_written_though_late_events_of_the_same_reques
 
 
 def test_many_more_late_events_than_a_lowered_table_takes_in_a_day_of_tries_are_all_written() -> None:
-    """Each try gets further: of a message that came before, only what is missing is written."""
+    """Each try makes progress, because only the missing events of a repeated message are written."""
     stage = lowered()
     wanted = 6_500
     some = events(wanted)

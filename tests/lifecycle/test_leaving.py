@@ -63,7 +63,7 @@ def test_a_table_is_raised_for_its_export_and_lowered_again_if_it_stays() -> Non
 
 
 def test_a_table_is_switched_to_on_demand_for_its_export() -> None:
-    """It is read once, at once, and never again: on demand that costs what is read, and no function waits for units."""
+    """It is read once. On demand this costs only the reads, and no function waits for units."""
     world = World(delete="false")
     world.run()
     seen: list[tuple[object, object]] = []
@@ -137,7 +137,7 @@ def test_one_archive_that_fails_keeps_no_other_from_being_written_and_its_own_ta
     report = world.after(days=12)
     found = [one for one in outcomes(report) if one[0] in ("archive", "delete")]
     days = [(f"2026-03-{day}", "failed" if day == 15 else "done") for day in (14, 15, 16, 17)]
-    # The deletion of what is not archived waits for a later run.
+    # A table without an archive is deleted by a later run.
     deletions = [(label, "done" if outcome == "done" else "deferred") for label, outcome in days]
     assert found == [("archive", *one) for one in days] + [("delete", *one) for one in deletions]
     assert "tidetable-t.s.2026-03-15" in world.tables.names

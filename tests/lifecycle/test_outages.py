@@ -25,7 +25,7 @@ def stage() -> Stage:
 
 
 def live(stage: Stage, hours: float) -> list[str]:
-    """Let hours pass with a run and an event every five minutes; what became of each event."""
+    """Let hours pass with a run and an event every five minutes; returns the outcome of each event."""
     end = stage.clock.now() + timedelta(hours=hours)
     outcomes = []
     while stage.clock.now() < end:
@@ -39,12 +39,12 @@ def live(stage: Stage, hours: float) -> list[str]:
 
 
 def settled(stage: Stage) -> None:
-    """The end of it: a few good runs, after which there is nothing to do and every table is as its age deserves."""
+    """Make a few runs without faults. Then nothing is left to do, and every table has the units of its age."""
     stage.dynamo.faults.clear()
     for _ in range(5):
         stage.run_lifecycle()
         stage.clock.sleep(300)
-    # The turn of an hour may fall between two runs.
+    # An hour may begin between two runs.
     reports = [stage.run_lifecycle() for _ in range(2)]
     assert all(report.healthy for report in reports)
     assert reports[-1].done == []
@@ -74,7 +74,7 @@ def settled(stage: Stage) -> None:
 def test_a_role_without_one_permission_says_so_and_does_the_rest(stage: Stage, operation: str, action: str) -> None:
     stage.dynamo.faults.add(Fault(Kind.ACCESS_DENIED, operation=operation))
     stage.clock.sleep(3600)
-    # The first run makes the tables that have had their time faster, the second archives them, the third deletes.
+    # The first run raises the expired tables, the second archives them, the third deletes them.
     reports = [stage.run_lifecycle()]
     for _ in range(2):
         stage.clock.sleep(180)
@@ -84,7 +84,7 @@ def test_a_role_without_one_permission_says_so_and_does_the_rest(stage: Stage, o
     assert action in {one.action.name for one in failed}
     assert all("AccessDenied" in one.detail for one in failed), [one.detail for one in failed]
     assert [report.healthy for report in reports if any(one in failed for one in report.done)].count(True) == 0
-    # Without a look at the tables nothing can be done to them.
+    # Tables that cannot be described cannot be changed.
     others = set() if operation == "DescribeTable" else {"create", "close"} - {action}
     assert {one.action.name for one in done if one.outcome == "done"} >= others
     settled(stage)

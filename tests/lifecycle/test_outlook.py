@@ -1,4 +1,4 @@
-"""What a run says of what is to come, and what it tells others of what it did."""
+"""The report of a run on future changes, and its notices of actions."""
 
 from datetime import UTC, datetime
 
@@ -13,7 +13,7 @@ def test_a_next_table_that_is_missing_worries_from_an_hour_before_its_first_even
     world.tables.fails = {TOMORROW}
     world.run()
     assert world.at(datetime(2026, 3, 15, 22, 54, tzinfo=UTC)).outlook.without_next == ()
-    # Events may come five minutes ahead of the period, and the hour counts from there.
+    # Events may come five minutes before the period, and the hour counts from then.
     report = world.at(datetime(2026, 3, 15, 22, 56, tzinfo=UTC))
     assert report.outlook.without_next == ("s",)
     assert report.document()["without_next_table"] == ["s"]

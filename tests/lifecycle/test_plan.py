@@ -1,4 +1,4 @@
-"""The plan for one period, from what is recorded and what is there: a pure function, so each rule is looked at alone."""
+"""The plan for one period, from its entry and its table: a pure function, so each rule is tested alone."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -42,7 +42,7 @@ def table(write: int | None = 10, read: int | None = 10, status: str = "ACTIVE",
 def planned(
     config: Config, entry: Entry, there: Table | None, now: datetime, backfills: Sequence[Backfill] = ()
 ) -> list[Action]:
-    """What is planned for the period."""
+    """The planned actions for the period."""
     observed = Observed([entry], {TABLE: there} if there is not None else {}, backfills=backfills)
     return [one for one in plan(config, "t", now, {"s": observed}) if one.entry.period == entry.period]
 
@@ -59,12 +59,12 @@ def backfill(until: datetime) -> Backfill:
 
 
 def test_an_expired_table_of_a_lost_key_is_not_tried_to_archive() -> None:
-    """Each try would take the archiver's time at every run, and could not succeed."""
+    """Each try would cost the archiver's time and could not succeed."""
     config = configuration()
     entry = recorded(config, State.CLOSED)
     assert names(planned(config, entry, table(), EXPIRES + HOUR)) == ["capacity", "class", "archive", "delete"]
     assert names(planned(config, entry, table(status=LOST), EXPIRES + HOUR)) == ["delete", "stuck"]
-    # No grace: the deletion looks at the catalog anew, and waits for the archive.
+    # Without grace, the deletion reads the catalog again and waits for the archive.
     config = configuration(grace="1d")
     assert names(planned(config, entry, table(status=LOST), EXPIRES + HOUR)) == ["stuck"]
 
@@ -161,7 +161,7 @@ def test_a_backfill_that_still_runs_leaves_the_units_of_a_table_that_is_young_ag
 
 
 def test_a_backfill_is_seen_though_all_before_a_later_time_was_noted_as_deleted() -> None:
-    """A run that was under way when it was requested may have noted so."""
+    """A run that was in progress at the request may have noted this."""
     world = World(on_expiry="keep")
     world.run()
     world.after(days=3)
@@ -205,7 +205,7 @@ def test_a_planned_backfill_is_looked_at_for_its_own_stream_only() -> None:
 
 
 def test_a_run_reads_the_catalog_consistently() -> None:
-    """What a run of a moment ago recorded or archived must not be planned once more."""
+    """A period that an earlier run has just recorded or archived must not be planned again."""
     world = World()
     for _ in range(2):
         world.catalog.reads.clear()
@@ -221,7 +221,7 @@ def test_a_backfill_takes_the_horizon_back_to_its_start_and_no_run_moves_it_beyo
     early = Backfill("s", datetime(2026, 3, 10, tzinfo=UTC), datetime(2026, 3, 11, tzinfo=UTC), backfill(CLOSES).opened)
     open_backfill(early, world.parts(), "b", lambda: 1000.0)
     assert world.catalog.horizon("s") == early.start
-    # All that a run finds is deleted, and the backfill's own periods are not recorded yet.
+    # All known periods are deleted, and the backfill's own periods are not recorded yet.
     world.catalog.set_horizon("s", datetime(2026, 3, 1, tzinfo=UTC))
     gone = Observed([recorded(world.config, State.DELETED)], {}, backfills=[early])
     remember_horizons(world.catalog, Observation(Known(world.config), {"s": gone}))
@@ -274,7 +274,7 @@ def test_an_archived_table_is_deleted_its_grace_after_it_was_verified(hours: int
 
 
 def test_a_restored_table_that_has_an_archive_is_archived_again_before_it_is_deleted() -> None:
-    """Its entry still names the archive of the first time, whose grace is long over."""
+    """Its entry still names the first archive, whose grace is over."""
     config = configuration(grace="1d")
     facts = ArchiveFacts("m", 1, 1, EXPIRES)
     entry = recorded(config, State.CLOSED, archive=facts, keep_until=EXPIRES + timedelta(days=7))

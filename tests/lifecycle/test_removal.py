@@ -1,4 +1,4 @@
-"""What becomes of the tables when the stack is destroyed."""
+"""The tables of a stack that is destroyed."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -55,7 +55,7 @@ def removing(stage: Stage, seconds: float = 585, owner: str = "destroy") -> Remo
 
 
 def lived(clock: SharedClock | None = None) -> Stage:
-    """A stage with tables in every state, one of them a stranger's."""
+    """A stage with tables in every state, and a foreign table."""
     stage = Stage(NOON, CONFIG, clock=clock)
     for _ in range(5):
         stage.run_lifecycle()
@@ -66,7 +66,7 @@ def lived(clock: SharedClock | None = None) -> Stage:
     assert [one.state.value for one in entries.values()] == ["archived"] * 2 + ["closed"] * 2 + ["open"] * 4
     for label, to in (("2026-03-15", State.RESTORING), ("2026-03-16", State.ARCHIVING)):
         stage.catalog.move(entries[label], to, expected=State)
-    # Somebody took our tags from a table.
+    # A table has lost its tags.
     stage.client.untag_resource(
         ResourceArn=f"arn:aws:dynamodb:us-east-1:000000000000:table/{STRANGER}", TagKeys=["project"]
     )
@@ -102,7 +102,7 @@ def test_a_removal_that_was_stopped_after_any_call_is_finished_by_the_next() -> 
     whole.client.calls = 0
     removing(whole)
     total = whole.client.calls
-    # Every seventh call stands for the others: a removal makes the same few for each of its tables.
+    # Every seventh call represents the others: a removal makes the same calls for each of its tables.
     for calls in range(1, total, 7):
         stage = lived()
         stage.client.calls, stage.client.allowance = 0, calls
@@ -173,7 +173,7 @@ def test_a_restore_under_way_is_waited_for_as_it_would_make_its_table_again() ->
     removed = removing(stage)
     assert table in removed.tables
     assert begun[table] >= timedelta(seconds=300)
-    # One after another here, and none before it waits for the restore.
+    # The tables are deleted one after another, and no earlier deletion waits for the restore.
     assert begun["tidetable-lapse.s.2026-03-14"] < timedelta(seconds=60)
 
 
@@ -243,7 +243,7 @@ def test_no_scalable_target_is_left_of_a_table_that_was_removed_while_it_was_sca
 
 
 def test_no_run_begins_while_a_removal_goes_on_however_long_that_takes() -> None:
-    """A lease lasts for five minutes at the most; a run in between would make tables anew."""
+    """A lease lasts for five minutes at most; a run in between would make tables again."""
     world = FakeWorld(more='removal = "delete"')
     world.run()
     parts, delete = world.parts(), world.tables.delete

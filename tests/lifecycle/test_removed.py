@@ -1,4 +1,4 @@
-"""A stream that left the configuration: its tables are looked after by its last policy until the last has expired."""
+"""A stream that left the configuration: its last policy holds for its tables until the last table has expired."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -23,12 +23,12 @@ retention = 5
 [streams.other.key]
 partition_by = "series"
 """
-# The stream s as it is in a world, which is one table a day kept for five days, and the switches of that world.
+# The stream s of a world: one table per day, kept for five days; and the switches of that world.
 SWITCHES = '[lifecycle]\ndelete_expired = {switch}\ndelete_grace = "0s"\nstagger = "0s"\n'
 
 
 def without(world: World, switch: str = "true") -> None:
-    """Remove the stream s; another is there instead."""
+    """Replace the stream s by another stream."""
     world.config = parse(SWITCHES.format(switch=switch) + OTHER)
 
 
@@ -85,7 +85,7 @@ def test_a_day_after_its_removal_its_tables_have_the_lowest_units_of_their_ladde
     world = lived()
     without(world)
     world.after(minutes=5)
-    # Until then the drain may still write what waits in the overflow.
+    # Until then the drain may still write events of the overflow.
     assert mine(world)["2026-03-21"] == (10, 10, "standard")
     world.after(hours=25)
     world.after(minutes=5)
@@ -234,7 +234,7 @@ def test_every_table_that_exists_is_counted() -> None:
     assert world.run().tables == 8
     for _ in range(18):
         report = world.after(hours=12)
-    # Nine days later: the 14th to the 26th. Nothing is deleted, so five that are archived are still there.
+    # Nine days later: the 14th to the 26th. Nothing is deleted, so five archived tables still exist.
     assert sorted(world.states()) == [f"2026-03-{day}" for day in range(14, 27)]
     assert [state for state in world.states().values() if state is State.ARCHIVED] == [State.ARCHIVED] * 5
     assert report.tables == 26

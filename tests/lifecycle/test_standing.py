@@ -1,4 +1,4 @@
-"""A stage that never stood is taken back; one that stands is protected, and keeps its tables."""
+"""A stage that never stood is deleted again; a stage that stands is protected and keeps its tables."""
 
 from datetime import timedelta
 

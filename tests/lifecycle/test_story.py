@@ -1,4 +1,4 @@
-"""A stream walked through its life, step by step, with what there must be after each."""
+"""The life of a stream, step by step, with the expected state after each step."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise

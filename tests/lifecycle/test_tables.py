@@ -1,4 +1,4 @@
-"""The control plane's adapter: what DynamoDB's refusals mean, in its own words, and what a request asks for."""
+"""The control plane's adapter: the meaning of DynamoDB's refusals, and the contents of requests."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ INDEX = Index("status", partition_by="status", sort_by="time", project=None)
 
 
 class Client:
-    """DynamoDB that answers every request alike, and keeps them."""
+    """A DynamoDB that gives every request the same answer, and keeps the requests."""
 
     def __init__(self, code: str = "", message: str = "") -> None:
         self._error = ClientError({"Error": {"Code": code, "Message": message}}, "x") if code else None
@@ -38,7 +38,7 @@ def tables(client: Any) -> DynamoTables:
 SIMULTANEOUS = "Subscriber limit exceeded: Only 500 tables can be created, updated, or deleted simultaneously"
 QUOTA = "Subscriber limit exceeded: There is a limit of 2500 tables per subscriber"
 DECREASES = "Subscriber limit exceeded: Provisioned throughput decreases are limited within a given UTC day"
-# Code, message: whether time mends it, and whether fewer at once would.
+# Code and message; whether a later request may succeed; whether fewer parallel requests may succeed.
 REFUSALS = [
     ("LimitExceededException", SIMULTANEOUS, True, True),
     ("LimitExceededException", QUOTA, False, False),
@@ -76,7 +76,7 @@ def test_a_table_that_is_gone_is_missing_for_a_change_and_no_trouble_for_a_delet
 
 
 def test_an_index_has_the_warm_throughput_and_the_maxima_of_its_table() -> None:
-    """An index that is slow to serve throttles its table's writes."""
+    """An index with too little throughput throttles its table's writes."""
     client: Any = Client()
     spec = TableSpec("t", None, None, TableClass.STANDARD, {}, (INDEX,), warm=(8000, 12_000), most=(500, 600))
     assert tables(client).create(spec)

@@ -1,4 +1,4 @@
-"""What the service shows only a little later: a new table, its tags, and what other functions wrote a moment ago."""
+"""Facts that the service shows with a delay: a new table, its tags, and recent writes of other functions."""
 
 import json
 from base64 import b64encode
@@ -62,7 +62,7 @@ def entry_of(stage: Stage, label: str = DAY) -> Entry:
 
 
 def made_unanswered(seed: int, timings: Timings) -> Stage:
-    """A stage whose first run asked for all tables and had no answer: they are in the making all the same."""
+    """A stage whose first run had no answers to its CreateTable requests; the tables are being created nevertheless."""
     stage = Stage(NOON, CONFIG, seed)
     stage.dynamo.account.timings = timings
     stage.dynamo.faults.add(Fault(Kind.TIMEOUT_AFTER, operation="CreateTable"))
@@ -83,7 +83,7 @@ def test_tables_that_cannot_be_seen_yet_are_waited_for_and_made_once(seed: int) 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_tables_that_cannot_be_seen_yet_go_with_the_stage(seed: int) -> None:
-    """Where a first deploy fails and is rolled back within seconds, nothing else would ever delete them."""
+    """If a first deploy fails and is rolled back within seconds, nothing else would ever delete them."""
     stage = made_unanswered(seed, Timings(seen=8, tagged=40))
     assert len(stage.dynamo.account.tables) == 1 + 5
     assert len(removing(stage).tables) == 5
@@ -122,7 +122,7 @@ def test_tags_that_come_after_the_time_is_up_are_left_to_a_later_run() -> None:
 
 
 def archived(*, until: State = State.ARCHIVED) -> Stage:
-    """A stage of which one period has left the window, and is archived or about to be."""
+    """A stage with a period that has left the window and is archived or will be archived next."""
     stage = Stage(NOON, CONFIG)
     stage.run_lifecycle()
     events = [{"series": "a", "id": f"e{n}", "time": to_text(NOON - timedelta(hours=n)), "data": {}} for n in range(9)]
@@ -158,7 +158,7 @@ def test_an_archive_that_was_finished_a_moment_ago_is_not_cleared() -> None:
     kept = dict(stage.bucket.objects)
     assert len(manifests(stage)) == 1
     stage.runs += 1
-    # As a reader that is a second late would see it.
+    # This is the view of a read that lags by a second.
     assert stage.catalog.entries("s", entry.period.start, entry.period.start)[-1].state is not State.ARCHIVED
     stage.archive("s", DAY, within=240)
     assert stage.bucket.objects == kept
@@ -233,7 +233,7 @@ def test_an_object_of_a_version_that_moved_a_moment_ago_is_not_swept(seed: int) 
         if text == "one":
             assert len(stage.values.blobs) == 4
     assert len(stage.values.blobs) == 8
-    # Reads that are not consistent see some of the items by now.
+    # Eventually consistent reads see some of the items now.
     stage.clock.sleep(1.5)
     assert stage.sweep().orphans == 0
     assert len(stage.values.blobs) == 8

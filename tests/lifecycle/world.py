@@ -101,7 +101,7 @@ class World:
         return Pipeline(**(held | ports))
 
     def run(self, *, dry_run: bool = False) -> Report:
-        # A run may take long by the fake clock, as every wait moves it; what a run may take is its own business.
+        # A run may take long by the fake clock, because every wait moves it; other tests check the time of a run.
         return reconcile(self.parts(), "owner", lambda: 1000.0, dry_run=dry_run)
 
     def at(self, now: datetime) -> Report:
@@ -115,7 +115,7 @@ class World:
         return {entry.period.label: entry.state for entry in self.catalog.entries("s")}
 
     def levels(self) -> dict[str, tuple[int | None, int | None, str]]:
-        """Units and class by period, once the changes under way are over."""
+        """Units and class by period, after all changes in progress."""
         self.clock.sleep(5)
         found = {}
         for name in sorted(self.tables.names):
@@ -126,5 +126,5 @@ class World:
 
 
 def outcomes(report: Report) -> list[tuple[str, str, str]]:
-    """What a run did: action, period, outcome."""
+    """The actions of a run: action, period, outcome."""
     return [(one.action.name, one.action.entry.period.label, one.outcome) for one in report.done]

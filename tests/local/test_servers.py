@@ -1,4 +1,4 @@
-"""The servers of the local stage: where they listen, and what the layer before DynamoDB Local keeps."""
+"""The servers of the local stage: their addresses, and the settings that the layer before DynamoDB Local keeps."""
 
 import socket
 import sys

@@ -1,4 +1,4 @@
-"""`make local`: what it prints, and what it refuses before anything is started."""
+"""`make local`: its output, and its refusals before anything is started."""
 
 import sys
 from pathlib import Path
@@ -11,7 +11,7 @@ from tidetable.config import load
 
 
 class Log:
-    """What the text needs of an emulator."""
+    """The attributes of an emulator that the text needs."""
 
     log = Path("/somewhere/emulator.log")
 

@@ -1,4 +1,4 @@
-"""Scenarios of batches, items and pages: their limits, and what is refused."""
+"""Scenarios of batches, items and pages: their limits and refusals."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def request_bytes(console: Console) -> list[str]:
     console.table()
     seen = []
     for filling in ("x", '"'):
-        # A quotation mark is one byte in an item and two on its way.
+        # A quotation mark is one byte in an item and two in a request.
         items = [item(pk=f"{number:02}") | {"f": {"S": filling * 390 * KB}} for number in range(25)]
         console.wait(minutes=1)
         seen.append(outcome(lambda items=items: console.batch(items)))  # type: ignore[misc]
@@ -73,7 +73,7 @@ def transaction_size(console: Console) -> list[str]:
         items = [item(pk=str(number), size=size) for number in range(count)]
         console("TransactWriteItems", TransactItems=[{"Put": {"TableName": "t", "Item": one}} for one in items])
 
-    # Time for the units of one before the next.
+    # Wait until the units for the next request have grown.
     seen = []
     for count, size in ((100, 100), (101, 100), (11, 380 * KB)):
         console.wait(minutes=1)

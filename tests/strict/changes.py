@@ -1,4 +1,4 @@
-"""Scenarios of the control plane: what a table may be changed to, when, and how often."""
+"""Scenarios of the control plane: the allowed changes of a table, their times and their number."""
 
 from typing import Any
 
@@ -272,7 +272,7 @@ _INDEXED: dict[str, Any] = {"GlobalSecondaryIndexes": [index()]}
 
 
 def _create_many(console: Console, most: int, **more: Any) -> int:
-    """How many tables can be in the making, asked for slowly enough for the rate of requests."""
+    """The number of tables that can be in creation, requested slowly enough for the rate of requests."""
     for number in range(most):
         if outcome(lambda number=number: console.create(f"t{number}", **more)) != "done":  # type: ignore[misc]
             return number

@@ -17,7 +17,7 @@ class Console:
 
     def __init__(self, without: Iterable[Rule] = (), now: datetime = NOON) -> None:
         self.clock = ManualClock(now)
-        # Both figures are drawn by the seed; most tests want to see a table as soon as it is there.
+        # The seed decides both delays; most tests need to see a table as soon as it exists.
         timings = Timings(seen=0, tagged=0)
         self.dynamo = StrictDynamo(MemoryEngine(), self.clock, timings=timings, without=without, stale_seconds=2)
 
@@ -53,7 +53,7 @@ class Console:
         return self("DescribeTable", TableName=name)["Table"]
 
     def put(self, pk: str = "a", sk: str = "1", size: int = 100, name: str = "t", **attributes: Any) -> Any:
-        """PutItem of so many bytes."""
+        """PutItem of an item of a size in bytes."""
         return self("PutItem", TableName=name, Item=item(pk, sk, size, **attributes), ReturnConsumedCapacity="INDEXES")
 
     def batch(self, items: Iterable[Any], name: str = "t") -> Any:
@@ -109,7 +109,7 @@ def index(name: str = "i", write: int | None = None, read: int | None = None, **
 
 
 def item(pk: str = "a", sk: str = "1", size: int = 100, **attributes: Any) -> dict[str, Any]:
-    """An item of exactly so many bytes: 2 + 2 for the names of its keys, 1 for that of its filling."""
+    """An item of an exact size in bytes: 2 + 2 for the names of its keys, 1 for the name of its filling."""
     filling = size - 4 - len(pk) - len(sk) - 1 - sum(len(name) + len(value["S"]) for name, value in attributes.items())
     return {"pk": {"S": pk}, "sk": {"S": sk}, "f": {"S": "x" * filling}, **attributes}
 

@@ -1,4 +1,4 @@
-"""Scenarios of what the service refuses by a request's text, by keys, and of what it shows a little later."""
+"""Scenarios of requests that the service refuses by their text or keys, and of changes that it shows with a delay."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -207,7 +207,7 @@ def placeholders(console: Console) -> list[str]:
         asked = {"ConditionExpression": text, **more} | ({"ExpressionAttributeValues": given} if given else {})
         return console("PutItem", TableName="t", Item=item(), **asked)
 
-    # What is not defined, the double's own parser cannot read without the rule.
+    # Without the rule, the double's own parser fails at an undefined placeholder.
     missing = [("NOT #f = :f", values, {}), ("NOT #f = :f", {}, names)]
     enforced = console.dynamo.account.enforces(Rule.PLACEHOLDERS)
     return each(put, cases) + (each(put, missing) if enforced else ["unreadable"] * 2)

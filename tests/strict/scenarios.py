@@ -1,4 +1,4 @@
-"""The scenarios of the rules: what happens where a rule is in force."""
+"""The scenarios of the rules, with the expected result where a rule is in force."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ SCENARIOS: dict[Rule, tuple[Scenario, Any]] = {}
 
 
 def shows(rule: Rule, expected: Any) -> Callable[[Scenario], Scenario]:
-    """The scenario that ends as expected only where the rule is in force."""
+    """A scenario whose result is expected only where the rule is in force."""
 
     def register(scenario: Scenario) -> Scenario:
         SCENARIOS[rule] = scenario, expected

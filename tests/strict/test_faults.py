@@ -1,4 +1,4 @@
-"""Faults on demand: what the caller sees, and what took effect."""
+"""Faults on demand: the caller's view, and the effect of the request."""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Numbers of rules to which no scenario of the rule itself comes: the last that passes, and the first that does not."""
+"""Limits that no scenario of a rule reaches: the last accepted number, and the first refused number."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -17,7 +17,7 @@ def test_a_batch_has_a_hundred_gets_at_the_most() -> None:
 
 
 def test_a_day_has_twenty_seven_decreases() -> None:
-    """Four at once, and then each an hour after the last: from midnight on that is all that a day has room for."""
+    """Four at once, then one per hour: from midnight on a day has no time for more."""
     console = Console(now=datetime(2026, 3, 15, tzinfo=UTC))
     console.create(write=100, read=1)
     console.clock.time = datetime(2026, 3, 16, tzinfo=UTC)

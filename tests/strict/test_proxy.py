@@ -1,4 +1,4 @@
-"""The strict service over HTTP: what boto3 and the adapters make of it, in front of DynamoDB Local."""
+"""The strict service over HTTP: its use by boto3 and the adapters, in front of DynamoDB Local."""
 
 import threading
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ def table(proxy: Proxy, write: int | None = None, read: int | None = None) -> An
 def test_an_hour_passes_in_moments(proxy: Proxy) -> None:
     dynamodb = client(proxy.endpoint)
     dynamodb.create_table(TableName="tides", **KEYS, **billing(5, 5))
-    # A table is seen three seconds later at the latest, and made in six.
+    # A table is visible after three seconds at most, and active after six.
     proxy.service.clock.sleep(4)
     assert dynamodb.describe_table(TableName="tides")["Table"]["TableStatus"] == "CREATING"
     with pytest.raises(ClientError, match="ResourceNotFoundException"):
@@ -86,7 +86,7 @@ def test_boto3_sees_reasons_and_times(proxy: Proxy) -> None:
 
 
 def test_a_time_out_before_and_one_after_the_write(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The caller gives up soon; what the service did by then is looked at once it has done it."""
+    """The caller gives up soon; the test checks the table when the service has finished."""
     lost, lose = threading.Event(), _Handler._lose
 
     def losing(handler: _Handler, kind: Kind) -> None:
@@ -124,7 +124,7 @@ def test_botocore_tries_again_what_may_pass(proxy: Proxy) -> None:
 
 
 def test_read_and_write_units_are_those_of_dynamodb_local(proxy: Proxy, local: str) -> None:
-    """The official engine computes both right, transactions aside: two computations that know nothing of each other."""
+    """Except for transactions the official engine computes both correctly; the two computations are independent."""
     strict, plain = table(proxy), aws_client(local, "dynamodb")
 
     def both(operation: str, **request: Any) -> None:
@@ -135,7 +135,7 @@ def test_read_and_write_units_are_those_of_dynamodb_local(proxy: Proxy, local: s
         assert answers[0]["CapacityUnits"] == answers[1]["CapacityUnits"], (operation, request.keys())
 
     for number, size in enumerate((100, KB - 1, KB, KB + 1, 5 * KB, 300 * KB)):
-        # Written twice, by each in turn, so that both replace an item of that size.
+        # Each writes twice, so that both replace an item of that size.
         strict.put_item(TableName="tides", Item=item(sk=str(number), size=size))
         both("put_item", Item=item(sk=str(number), size=size))
         both("get_item", Key={"pk": {"S": "a"}, "sk": {"S": str(number)}}, ConsistentRead=True)

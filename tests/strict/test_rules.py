@@ -1,4 +1,4 @@
-"""Every rule, in force and left out: what it forbids must happen without it, or the rule is not there."""
+"""Every rule, in force and left out: each scenario must end differently without its rule."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def test_the_rule_is_enforced(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", list(Rule))
-def test_without_the_rule_it_goes_unnoticed(rule: Rule) -> None:
+def test_without_the_rule_the_scenario_ends_differently(rule: Rule) -> None:
     scenario, expected = SCENARIOS[rule]
     assert scenario(Console(without={rule})) != expected
 

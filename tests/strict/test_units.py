@@ -1,4 +1,4 @@
-"""Sizes and units against the published arithmetic, worked out by hand, and against the engines."""
+"""Sizes and units, compared with the published rules (calculated by hand) and with the engines."""
 
 from decimal import Decimal
 from typing import Any
@@ -28,8 +28,8 @@ from tidetable.values import item_bytes
         ({"N": "12"}, 2),
         ({"N": "123"}, 3),
         ({"N": "-123"}, 4),
-        ({"N": "1200"}, 2),  # trailing zeros are trimmed
-        ({"N": "0.0012"}, 2),  # and leading ones
+        ({"N": "1200"}, 2),  # Trailing zeros do not count.
+        ({"N": "0.0012"}, 2),  # Leading zeros do not count.
         ({"N": "12345678901234567890123456789012345678"}, 20),
         ({"L": []}, 3),
         ({"M": {}}, 3),
@@ -123,11 +123,11 @@ KEYS_ONLY: dict[str, Any] = {"ProjectionType": "KEYS_ONLY"}
 @pytest.mark.parametrize(
     ("before", "after", "units"),
     [
-        (None, {"g": "x"}, 1),  # put into the index
-        (None, {}, 0),  # sparse: without the attribute it is not there
-        ({"g": "x"}, {"g": "y"}, 2),  # another key: one delete and one put
-        ({"g": "x"}, {}, 1),  # taken out
-        ({"g": "x"}, {"g": "x", "f": "z"}, 0),  # what is not projected does not matter
+        (None, {"g": "x"}, 1),  # The item enters the index.
+        (None, {}, 0),  # Without the attribute the item is not in the index.
+        ({"g": "x"}, {"g": "y"}, 2),  # Another key: one delete and one put.
+        ({"g": "x"}, {}, 1),  # The item leaves the index.
+        ({"g": "x"}, {"g": "x", "f": "z"}, 0),  # Attributes outside the projection cost nothing.
     ],
 )
 def test_writes_of_an_index(before: dict[str, str] | None, after: dict[str, str], units: int) -> None:

@@ -1,4 +1,4 @@
-"""Scenarios of throughput: what a table, an index and a partition take, and what throttles."""
+"""Scenarios of throughput: the units of a table, an index and a partition, and their throttles."""
 
 from collections.abc import Callable
 from typing import Any
@@ -121,7 +121,7 @@ _SCHEMA = [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "
 
 
 def _flood(console: Console) -> int:
-    """Units that are taken within one second, over so many partition keys that every partition gets its fill."""
+    """The units that are accepted within one second, over so many partition keys that every partition is full."""
     return 20 * sum(outcome(lambda key=key: console.put(pk=str(key), size=20 * KB)) == "done" for key in range(1500))  # type: ignore[misc]
 
 
