@@ -105,8 +105,8 @@ def test_a_run_that_changes_nothing_looks_at_open_tables_and_a_twelfth_of_the_ot
         assert world.after(minutes=5).done == []
     # Yesterday's, today's, two that stand by.
     assert max(len(names) for names in looked) < 4 + 62 / 2
-    assert sum(len(names) for names in looked) == 12 * 4 + len(world.tables._held) - 4
-    assert {name for names in looked for name in names} == set(world.tables._held), "each had its turn within the hour"
+    assert sum(len(names) for names in looked) == 12 * 4 + len(world.tables._states) - 4
+    assert {name for names in looked for name in names} == set(world.tables._states), "each had its turn within the hour"
 
 
 def test_a_longer_window_raises_units_again_but_spends_no_change_of_class() -> None:
@@ -262,7 +262,7 @@ def test_a_table_deleted_by_hand_is_reported_at_each_run_and_never_made_anew() -
 def test_a_strangers_table_of_our_name_is_never_touched() -> None:
     world = World()
     world.run()
-    held = world.tables._held["tidetable-t.s.2026-03-14"]
+    held = world.tables._states["tidetable-t.s.2026-03-14"]
     held.tags = {"owner": "somebody else"}
     before = held.table
     report = world.after(days=30)
