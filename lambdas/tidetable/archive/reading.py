@@ -109,13 +109,12 @@ def _read_ranked(keys: ArchiveRange, rank: Rank, reader: PartReader, *, limit: i
     reached: list[str] = []
 
     def rank_events() -> Iterator[tuple[tuple[Any, ...], Event]]:
-        read, last = 0, ""
-        for candidate in _read_range(keys, reader, ascending=True):
+        last = ""
+        for read, candidate in enumerate(_read_range(keys, reader, ascending=True)):
             sort_key = candidate.sort_key
             if read >= MAX_READ and sort_key != last:
                 reached.append(last)
                 return
-            read += 1
             last = sort_key
             number = number_at(candidate.event.data, rank.field)
             if number is not None and _is_of_series(candidate, keys) and _meets_range(candidate, keys):
