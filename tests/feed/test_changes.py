@@ -1,5 +1,6 @@
 """Changes: what the records of a table's stream say of events."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -149,3 +150,12 @@ def test_data_that_is_gone_is_told_by_its_absence_and_passes_every_condition() -
     conditions = (Condition("n", "ge", ("2",)),)
     (change,) = reader(conditions=conditions).read(record(item), entry(PLAIN))
     assert (change.id, change.data) == ("e1", None)
+
+
+def test_characters_that_a_queue_refuses_are_escaped() -> None:
+    """SQS: InvalidMessageContents for U+FFFE and U+FFFF."""
+    item = PLAIN.item_of(Event("a", NOW, "x", {"text": "\ufffe\uffff"}), at=17)
+    (change,) = reader().read(record(item), entry(PLAIN))
+    body = change.encode(10_000).decode()
+    assert not {"\ufffe", "\uffff"} & set(body)
+    assert json.loads(body)["data"] == {"text": "\ufffe\uffff"}

@@ -225,8 +225,8 @@ class PackPolicy(_Group, frozen=True, kw_only=True):
 class FeedPolicy(_Group, frozen=True, kw_only=True):
     """``[streams.NAME.feed]``: where the changes of a stream's events go, and which.
 
-    ``targets`` are ARNs. ``where`` are conditions as in queries, such as ``{"mag:ge" = "5"}``. A batch has up to ``batch`` records
-    and is waited for up to ``window``. What a target did not take for ``max_age`` becomes a dead letter.
+    ``targets`` are ARNs. ``where`` are conditions as in queries, such as ``{"mag:ge" = "5"}``. A batch has up to ``batch``
+    records and is waited for up to ``window``. What a target did not take for ``max_age`` becomes a dead letter.
     """
 
     targets: tuple[str, ...]

@@ -134,7 +134,7 @@ def _send_all(
     sent = 0
     while pending:
         chunk, rest = _cut(pending, target)
-        left, reason = _send(chunk, target, feed, remaining)
+        left, reason = _send(chunk, target, feed.clock, remaining)
         sent += len(chunk) - len(left)
         young = [number for number, _ in left if not _is_due(read[number].record, feed)]
         due = [message.body for number, message in left if number not in young]
@@ -151,6 +151,20 @@ def _send_all(
 _Numbered = tuple[int, Message]
 
 
+def send_messages(
+    messages: Sequence[Message], target: Target, clock: Clock, remaining: Callable[[], float]
+) -> tuple[Sequence[Message], str]:
+    """Send messages to a target until one is not taken; the messages that are left, and why."""
+    pending: Sequence[_Numbered] = list(enumerate(messages))
+    while pending:
+        chunk, rest = _cut(pending, target)
+        left, reason = _send(chunk, target, clock, remaining)
+        if left:
+            return [message for _, message in (*left, *rest)], reason
+        pending = rest
+    return [], ""
+
+
 def _cut(pending: Sequence[_Numbered], target: Target) -> tuple[Sequence[_Numbered], Sequence[_Numbered]]:
     """The changes of the next request: no two of one event, as a target may take the second of them alone."""
     size, events = 0, set()
@@ -164,7 +178,7 @@ def _cut(pending: Sequence[_Numbered], target: Target) -> tuple[Sequence[_Number
 
 
 def _send(
-    chunk: Sequence[_Numbered], target: Target, feed: Feed, remaining: Callable[[], float]
+    chunk: Sequence[_Numbered], target: Target, clock: Clock, remaining: Callable[[], float]
 ) -> tuple[Sequence[_Numbered], str]:
     """Send some changes, those that were not taken again; what is left, and why."""
     reason = ""
@@ -172,7 +186,7 @@ def _send(
         if attempt:
             if remaining() < _RESERVE_SECONDS:
                 break
-            feed.clock.sleep(_PAUSE_SECONDS * attempt)
+            clock.sleep(_PAUSE_SECONDS * attempt)
         try:
             refused = target.send([message for _, message in chunk])
         except Exception as error:
