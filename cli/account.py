@@ -103,7 +103,12 @@ def connect(
     outputs = {output["OutputKey"]: output["OutputValue"] for output in stacks["Stacks"][0].get("Outputs", [])}
     _keep_connected(functions)
     return Account(
-        Pipeline(stage=stage, catalog=DynamoCatalog(dynamodb, outputs["CatalogTable"]), tables=DynamoTables(dynamodb)),
+        Pipeline(
+            stage=stage,
+            catalog=DynamoCatalog(dynamodb, outputs["CatalogTable"]),
+            tables=DynamoTables(dynamodb),
+            mappings=None,
+        ),
         outputs["LifecycleFunction"],
         outputs["ArchiverFunction"],
         outputs["RestorerFunction"],

@@ -184,10 +184,12 @@ class Pipeline:
         return Feeds(self.config, self.stage, *ports, lambda arn, stream: make_target(arn, stream, clients.of_target))
 
     @cached_property
-    def mappings(self) -> Mappings:
+    def mappings(self) -> Mappings | None:
+        """The mappings of the feed's function; None where that is not known."""
         from aws.mappings import LambdaMappings
 
-        return LambdaMappings(clients.mappings, settings.settings().feed_function)
+        function = settings.settings().feed_function
+        return LambdaMappings(clients.mappings, function) if function else None
 
     # Reading events.
 
@@ -256,7 +258,7 @@ class Pipeline:
         from tidetable.lifecycle import Reconciler
 
         ports = self.catalog, self.tables, self.scaling, self.archiver, self.clock, self.pools
-        return Reconciler(self.config, self.stage, *ports)
+        return Reconciler(self.config, self.stage, *ports, self.mappings)
 
     # Archives, and the bucket.
 

@@ -1,11 +1,11 @@
 """Event source mappings in memory, which take their time and refuse changes meanwhile, as Lambda does."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from tests.fakes.clock import FakeClock
 from tidetable.errors import TableRefused
+from tidetable.ports import Clock
 from tidetable.ports.feeds import FeedSettings, StreamMapping
 
 _BUSY = timedelta(seconds=30)
@@ -14,9 +14,12 @@ _AFTERWARDS = {"Creating": "Enabled", "Updating": "Enabled"}
 
 @dataclass
 class FakeMappings:
-    """``hidden`` is how long a new mapping is not listed, ``refused`` the sources whose mapping Lambda refuses for good."""
+    """``count`` is called after each change. A new mapping is not listed for as long as ``hidden``; Lambda refuses those of the
+    sources in ``refused`` for good.
+    """
 
-    clock: FakeClock
+    clock: Clock
+    count: Callable[[], None] = lambda: None
     hidden: timedelta = timedelta(0)
     refused: set[str] = field(default_factory=set)
     changes: list[str] = field(default_factory=list)
@@ -36,6 +39,7 @@ class FakeMappings:
         mapping = StreamMapping(f"id-{len(self.changes)}", source, "Creating", settings)
         self.changes.append(f"create {mapping.table}")
         self._held[source] = mapping, self.clock.now() + _BUSY, self.clock.now()
+        self.count()
         return True
 
     def update(self, mapping: StreamMapping, settings: FeedSettings) -> None:
@@ -46,6 +50,7 @@ class FakeMappings:
             self.clock.now() + _BUSY,
             made,
         )
+        self.count()
 
     def delete(self, mapping: StreamMapping) -> None:
         self._pass()
@@ -53,6 +58,7 @@ class FakeMappings:
             self._settled(mapping, "delete")
             _, _, made = self._held[mapping.source]
             self._held[mapping.source] = mapping._replace(state="Deleting"), self.clock.now() + _BUSY, made
+            self.count()
 
     def disable(self, table: str) -> None:
         """Disable a table's mapping by hand."""

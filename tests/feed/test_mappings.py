@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.fakes import FakeStore, FakeTables
@@ -39,6 +40,7 @@ class World:
         self.tables = FakeTables(self.clock, FakeStore(FakeCatalog()))
         self.mappings = FakeMappings(self.clock)
         self.entries: list[Entry] = []
+        self.unread: set[str] = set()
         for name in config.streams:
             for day in range(days):
                 self.add(name, day, shows if name == "s" else "none")
@@ -55,8 +57,17 @@ class World:
 
     config_layout = FEED.streams["s"].layout
 
+    @property
+    def feeds(self) -> FeedTables:
+        return FeedTables(self.config, "t", self.tables, self.mappings)
+
+    @property
+    def periods(self) -> dict[str, list[Entry]]:
+        streams = {name for name, stream in self.config.streams.items() if stream.feed is not None} - self.unread
+        return {name: [entry for entry in self.entries if entry.stream == name] for name in streams}
+
     def follow(self, **options: Any) -> list[tuple[str, str, str]]:
-        steps = FeedTables(self.config, self.tables, self.mappings).follow(self.entries, **options)
+        steps = self.feeds.follow(self.periods, **options)
         return [(step.action, step.table.removeprefix("tidetable-t."), step.outcome) for step in steps]
 
     def settle(self) -> list[tuple[str, str, str]]:
@@ -120,8 +131,6 @@ def test_new_settings_reach_the_mappings_that_there_are() -> None:
     world.settle()
     stream = world.config.streams["s"]
     assert stream.feed is not None
-    import msgspec
-
     feed = msgspec.structs.replace(stream.feed, batch=7)
     world.config = msgspec.structs.replace(
         world.config, streams={"s": msgspec.structs.replace(stream, feed=feed), "plain": world.config.streams["plain"]}
@@ -179,6 +188,13 @@ def test_mappings_of_a_stream_that_left_the_configuration_go() -> None:
     assert [step[0] for step in world.settle()] == ["unmap", "unmap"]
 
 
+def test_mappings_of_a_stream_whose_periods_could_not_be_read_stay() -> None:
+    world = World()
+    world.settle()
+    world.unread.add("s")
+    assert world.follow() == []
+
+
 def test_one_refusal_keeps_no_other_table_from_its_mapping() -> None:
     world = World()
     table = world.tables.describe("tidetable-t.s.2026-03-05")
@@ -196,7 +212,7 @@ def test_a_table_that_cannot_be_described_is_told() -> None:
 def test_all_mappings_go_before_the_function_does() -> None:
     world = World()
     world.settle()
-    steps = FeedTables(world.config, world.tables, world.mappings).remove_all()
+    steps = world.feeds.remove_all()
     assert [(step.action, step.outcome) for step in steps] == [("unmap", "done")] * 2
     world.clock.sleep(60)
     assert world.mapped == {}

@@ -6,13 +6,14 @@ CREATING state" (ResourceInUseException). A mapping outlives its table, and its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from tidetable.catalog import Entry, State
 from tidetable.config import Config, FeedPolicy
-from tidetable.errors import NotReady, TableMissing, TableRefused
+from tidetable.errors import InvalidName, NotReady, TableMissing, TableRefused
+from tidetable.names import parse_table_name
 from tidetable.ports import Tables
 from tidetable.ports.feeds import FeedSettings, Mappings, StreamMapping
 
@@ -44,30 +45,40 @@ class FeedTables:
     """The ports and the configuration of a run over the feeds of a stage."""
 
     config: Config
+    stage: str
     tables: Tables
     mappings: Mappings
 
-    def follow(self, entries: Iterable[Entry], *, dry_run: bool = False) -> list[FeedStep]:
+    def follow(self, periods: Mapping[str, Iterable[Entry]], *, dry_run: bool = False) -> list[FeedStep]:
         """Make, mend and remove mappings until they are those of the tables; what is under way is left to a later run.
 
-        ``entries`` are the periods of all streams, also of streams that left the configuration. One table's trouble stops no
-        other.
+        ``periods`` are those of each stream with a feed; a stream that is missing could not be read, and its mappings stay. One
+        table's trouble stops no other.
         """
         mapped = self.mappings.list()
         by_source = {mapping.source: mapping for mapping in mapped}
         kept: set[str] = set()
         steps: list[FeedStep] = []
-        for entry in entries:
-            feed = self._feed_of(entry.stream)
-            if feed is None or entry.state not in _THERE:
-                continue
-            kept.add(entry.table)
-            if entry.state is State.OPEN:
-                steps += self._attempt(entry.table, self._tend(entry, feed, by_source), dry_run=dry_run)
+        for stream, entries in periods.items():
+            feed = self._feed_of(stream)
+            for entry in entries:
+                if feed is None or entry.state not in _THERE:
+                    continue
+                kept.add(entry.table)
+                if entry.state is State.OPEN:
+                    steps += self._attempt(entry.table, self._tend(entry, feed, by_source), dry_run=dry_run)
         for mapping in mapped:
-            if mapping.table not in kept:
+            if mapping.table not in kept and not self._is_unread(mapping, periods):
                 steps += self._attempt(mapping.table, self._retire(mapping), dry_run=dry_run)
         return steps
+
+    def _is_unread(self, mapping: StreamMapping, periods: Mapping[str, Iterable[Entry]]) -> bool:
+        """Whether a mapping is of a stream with a feed whose periods could not be read."""
+        try:
+            stream, _ = parse_table_name(self.stage, mapping.table)
+        except InvalidName:
+            return False
+        return stream not in periods and self._feed_of(stream) is not None
 
     def remove_all(self) -> list[FeedStep]:
         """Remove every mapping, because the function goes."""
@@ -78,7 +89,7 @@ class FeedTables:
         policy = self.config.streams.get(stream)
         return policy.feed if policy is not None else None
 
-    def _tend(self, entry: Entry, feed: FeedPolicy, mapped: dict[str, StreamMapping]) -> Iterator[_Due]:
+    def _tend(self, entry: Entry, feed: FeedPolicy, mapped: Mapping[str, StreamMapping]) -> Iterator[_Due]:
         """What an open table lacks: its stream, then the stream's mapping."""
         table, tables, mappings = self.tables.describe(entry.table), self.tables, self.mappings
         if table is None or table.status != "ACTIVE":
@@ -118,8 +129,3 @@ class FeedTables:
 def settings_of(feed: FeedPolicy) -> FeedSettings:
     """The settings of a feed's mappings."""
     return FeedSettings(feed.batch, int(feed.window.total_seconds()))
-
-
-def unhealthy(steps: Sequence[FeedStep]) -> bool:
-    """Whether a run over the feeds failed somewhere."""
-    return any(step.outcome == "failed" for step in steps)
