@@ -2,12 +2,20 @@
 
 import pytest
 
-from tests.core.test_config_pack import problems
 from tidetable.config import parse
 from tidetable.config.record import policy_of, policy_text
+from tidetable.errors import ConfigError
 
 STREAM = '[streams.s]\nperiod = "day"\nlate = "1d"\nretention = 3\nkey = { partition_by = "series" }\n'
 QUEUE = "arn:aws:sqs:eu-central-1:123456789012:changes"
+
+
+def problems(text: str) -> list[str]:
+    try:
+        parse(text)
+    except ConfigError as error:
+        return list(error.problems)
+    return []
 
 
 def feed(text: str = "", targets: str = f'["{QUEUE}"]') -> str:
