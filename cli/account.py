@@ -29,8 +29,8 @@ class AccountError(Exception):
 class Account:
     """A deployed stage: its name, its catalog and its tables are those of ``pipeline``.
 
-    ``lifecycle``, ``archiver``, ``restorer`` and ``sweeper`` are function names, ``overflow`` and ``dead_letters`` addresses of
-    queues; ``functions``, ``queues`` and ``metrics`` are boto3's clients.
+    ``lifecycle``, ``archiver``, ``restorer``, ``sweeper`` and ``feed`` are function names, ``overflow``, ``dead_letters`` and
+    ``feed_letters`` addresses of queues; ``functions``, ``queues`` and ``metrics`` are boto3's clients.
     """
 
     pipeline: Pipeline
@@ -43,6 +43,8 @@ class Account:
     dead_letters: str = ""
     sweeper: str = ""
     metrics: Any = None
+    feed: str = ""
+    feed_letters: str = ""
 
     def run_lifecycle(self, **payload: Any) -> dict[str, Any]:
         """Invoke the lifecycle and return its report."""
@@ -60,6 +62,12 @@ class Account:
     def sweep(self, *, dry_run: bool) -> dict[str, Any]:
         """Invoke the sweeper and return its report."""
         return self._invoke("the sweep", self.sweeper, {"dry_run": dry_run})
+
+    def redeliver(self, stream: str, target: str, changes: list[str]) -> None:
+        """Invoke the feed for the changes of one dead letter."""
+        self._invoke(
+            f"sending changes of {stream} again", self.feed, {"feed": stream, "target": target, "changes": changes}
+        )
 
     def _invoke(self, task: str, function: str, payload: dict[str, Any]) -> dict[str, Any]:
         """Call a function; AccountError names its ``task``, because users do not know its generated name."""
@@ -103,7 +111,12 @@ def connect(
     outputs = {output["OutputKey"]: output["OutputValue"] for output in stacks["Stacks"][0].get("Outputs", [])}
     _keep_connected(functions)
     return Account(
-        Pipeline(stage=stage, catalog=DynamoCatalog(dynamodb, outputs["CatalogTable"]), tables=DynamoTables(dynamodb)),
+        Pipeline(
+            stage=stage,
+            catalog=DynamoCatalog(dynamodb, outputs["CatalogTable"]),
+            tables=DynamoTables(dynamodb),
+            mappings=None,
+        ),
         outputs["LifecycleFunction"],
         outputs["ArchiverFunction"],
         outputs["RestorerFunction"],
@@ -113,6 +126,8 @@ def connect(
         outputs["DeadLetterQueueUrl"],
         outputs.get("SweeperFunction", ""),
         metrics,
+        outputs.get("FeedFunction", ""),
+        outputs.get("FeedDeadLetterQueueUrl", ""),
     )
 
 

@@ -30,6 +30,7 @@ from cli.common import (
     try_config,
     warn,
 )
+from cli.feed_letters import Redelivered, redeliver_changes, summarize_changes
 from cli.letters import replay as send_back
 from cli.letters import summarize
 from tidetable.catalog import Entry
@@ -225,6 +226,9 @@ def replay(
     stage: Stage = "dev",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the messages and their reasons.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    feed: Annotated[
+        bool, typer.Option("--feed", help="The dead letters of feeds: send them to their targets.")
+    ] = False,
     as_json: AsJson = False,
     endpoint: Endpoint = None,
     profile: Profile = None,
@@ -232,6 +236,9 @@ def replay(
 ) -> None:
     """Send dead letters back to the overflow, from which they are written; writing an event again is harmless."""
     account = find_account(stage, endpoint, profile, region)
+    if feed:
+        _replay_feed(account, dry_run=dry_run, yes=yes, as_json=as_json)
+        return
     summary = run_task("looking", lambda: summarize(account.queues, account.dead_letters))
     counts = sorted(summary.events.items())
     events = sum(count for _, count in counts)
@@ -274,6 +281,37 @@ def sweep(
         out.print(f"could not be looked at: {failure}", markup=False, soft_wrap=True)
     if not report["finished"]:
         out.print("The time was up; run the command again to continue.")
+
+
+def _replay_feed(account: Account, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Send the dead letters of feeds to their targets again. Exit code 1 if a target does not take them."""
+    letters = run_task("looking", lambda: summarize_changes(account.queues, account.feed_letters))
+    changes = sum(letters.changes.values())
+    if not as_json:
+        for row in letters.rows():
+            where = f"{row['feed']} to {row['target'] or 'no target'}: {row['reason']}"
+            out.print(f"{row['changes']:>8,} of {where}", markup=False, soft_wrap=True)
+        if not changes or dry_run:
+            out.print(f"{changes:,} dead changes")
+            return
+        if not yes:
+            typer.confirm(f"Send {changes:,} changes again?", abort=True)
+    sent = Redelivered()
+    if not dry_run:
+        sent = run_task(
+            "sending again",
+            lambda: redeliver_changes(
+                account.queues, account.feed_letters, account.redeliver, letters.messages, (AccountError,)
+            ),
+        )
+    if as_json:
+        print_json({"dead": letters.rows(), "replayed": sent.changes, "failures": sent.failures})
+    else:
+        out.print(f"{sent.changes:,} changes were taken")
+        for failure in sent.failures:
+            out.print(f"not taken: {failure}", markup=False, soft_wrap=True)
+    if sent.failures:
+        raise typer.Exit(1)
 
 
 def _replay_letters(account: Account, maximum: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aws_cdk import Acknowledgment, CfnElement, Stack, Token, Validations
+from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from tidetable.names import table_prefix
@@ -24,11 +25,26 @@ _REASONS: dict[str, str] = {
         "API Gateway's account-wide logging role is defined by AWS as this policy"
     ),
 }
+_BARE = (
+    "Changes of event source mappings are limited by a condition, to the feed's function; the lists of mappings and of streams"
+    " know no resources"
+)
 _WITH_TRACING = {"IAM5[Resource::*]": "X-Ray's write actions know no resources"}
 
 
-def acknowledge(stack: Stack, *, stage: str, tracing: bool, bucket: Construct, invoked: list[Construct]) -> None:
-    """Record on the stack the reasons for the rules above, and for the wildcards that its roles need."""
+def acknowledge(
+    stack: Stack,
+    *,
+    stage: str,
+    tracing: bool,
+    bucket: Construct,
+    invoked: list[Construct],
+    mapping: list[lambda_.Function],
+) -> None:
+    """Record on the stack the reasons for the rules above, and for the wildcards that its roles need.
+
+    The bare wildcard is accepted of the roles alone that deal in event source mappings: elsewhere it is still a finding.
+    """
     # The rules write placeholders such as <AWS::Region> for values that CloudFormation fills in.
     region = "<AWS::Region>" if Token.is_unresolved(stack.region) else stack.region
     account = "<AWS::AccountId>" if Token.is_unresolved(stack.account) else stack.account
@@ -51,6 +67,11 @@ def acknowledge(stack: Stack, *, stage: str, tracing: bool, bucket: Construct, i
         reasons[f"IAM5[Resource::<{_id(function)}.Arn>:*]"] = "Any version of the one function that the role may call"
     for rule, reason in reasons.items():
         Validations.of(stack).acknowledge(Acknowledgment(id=f"AwsSolutions::AwsSolutions-{rule}", reason=reason))
+
+    for function in mapping:
+        if function.role is not None:
+            bare = Acknowledgment(id="AwsSolutions::AwsSolutions-IAM5[Resource::*]", reason=_BARE)
+            Validations.of(function.role).acknowledge(bare)
 
 
 def _id(construct: Construct) -> str:

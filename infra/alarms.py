@@ -7,6 +7,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from infra.api import Api
+from infra.feed import Feed
 from infra.function import own_metric
 from infra.ingest import Ingest
 from infra.lifecycle import EVERY_MINUTES, Lifecycle
@@ -25,6 +26,7 @@ class Alarms(Construct):
         stage: str,
         ingest: Ingest,
         lifecycle: Lifecycle,
+        feed: Feed,
         api: Api,
         targets: Targets,
         quota: int,
@@ -106,6 +108,24 @@ class Alarms(Construct):
             "SweepFailing",
             lifecycle.sweeper.metric_errors(period=five),
             "Large values that no event refers to could not be looked for; they cost their storage until they are.",
+        )
+        self._alarm(
+            "FeedLagging",
+            feed.age.with_(period=five),
+            "A feed is 15 minutes behind: a target refuses changes or is too slow. After 24 hours changes would be lost.",
+            threshold=15 * 60 * 1000,
+            periods=3,
+        )
+        self._alarm(
+            "FeedDeadLetters",
+            feed.dead_letters.metric_approximate_number_of_messages_visible(period=minute),
+            "A target of a feed did not take some changes; they wait in the feed's dead-letter queue, which keeps them 14 days.",
+        )
+        self._alarm(
+            "FeedFailing",
+            feed.function.metric_errors(period=five),
+            "The feed's function crashes or times out; its records are tried again until they are 24 hours old.",
+            periods=3,
         )
         self._alarm(
             "IngestFailing",

@@ -1,4 +1,4 @@
-"""The dashboard of a stage: requests, events, queries, tables and queues."""
+"""The dashboard of a stage: requests, events, queries, tables, queues and feeds."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from infra.api import Api
+from infra.feed import Feed
 from infra.function import own_metric
 from infra.ingest import Ingest
 from infra.lifecycle import Lifecycle
@@ -14,7 +15,7 @@ from infra.query import Query
 
 
 class Dashboard(Construct):
-    """Rows from the caller inwards: API, ingest, queries, tables, queues."""
+    """Rows from the caller inwards: API, ingest, queries, tables, queues, feeds."""
 
     def __init__(
         self,
@@ -25,6 +26,7 @@ class Dashboard(Construct):
         ingest: Ingest,
         query: Query,
         lifecycle: Lifecycle,
+        feed: Feed,
         api: Api,
     ) -> None:
         super().__init__(scope, id)
@@ -86,6 +88,14 @@ class Dashboard(Construct):
                     ),
                     _graph(
                         "Dead letters", [ingest.dead_letters.metric_approximate_number_of_messages_visible(period=five)]
+                    ),
+                ],
+                [
+                    _graph("Changes delivered", own("feed", "ChangesDelivered")),
+                    _graph("Feed's oldest record, ms", [feed.age]),
+                    _graph(
+                        "Feed's dead letters",
+                        [feed.dead_letters.metric_approximate_number_of_messages_visible(period=five)],
                     ),
                 ],
             ],

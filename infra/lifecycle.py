@@ -18,6 +18,7 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
+from infra.feed import Feed
 from infra.function import Common, Function, own_metric, retention
 from infra.queue import Queue
 from infra.storage import ARCHIVES, LARGE, Storage
@@ -32,12 +33,21 @@ class Lifecycle(Construct):
     """The functions that create, lower, archive and delete period tables."""
 
     def __init__(
-        self, scope: Construct, id: str, common: Common, *, slim: lambda_.Code, archive: lambda_.Code, storage: Storage
+        self,
+        scope: Construct,
+        id: str,
+        common: Common,
+        *,
+        slim: lambda_.Code,
+        archive: lambda_.Code,
+        storage: Storage,
+        feed: Feed,
     ) -> None:
         super().__init__(scope, id)
         self._common = common
         self._slim = slim
         self._storage = storage
+        self._feed = feed
         # Messages of failed runs. They contain no events, so the queue uses the service's own key.
         self.dead_letters = Queue(self, "DeadLetters")
         self.archiver = self._archiver(archive)
@@ -135,6 +145,7 @@ class Lifecycle(Construct):
             memory=512,
             environment={
                 "TIDETABLE_ARCHIVER_FUNCTION": self.archiver.function_name,
+                "TIDETABLE_FEED_FUNCTION": self._feed.function.function_name,
                 **self._time_travel(),
             },
             dead_letters=dead_letters,
@@ -146,6 +157,7 @@ class Lifecycle(Construct):
         entries = ["Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem"]
         function.allow([f"dynamodb:{action}" for action in entries], self._storage.catalog.table_arn)
         function.allow(["lambda:InvokeFunction"], self.archiver.function_arn)
+        self._feed.allow_mappings(function)
         bus = Stack.of(self).format_arn(service="events", resource="event-bus", resource_name="default")
         function.allow(["events:PutEvents"], bus)
         return function
@@ -194,8 +206,8 @@ class Lifecycle(Construct):
         before the deploy returns.
         """
         resource = self.custom_resource(self, "Tables", "Custom::TidetableTables")
-        # It also waits for its role's policies: a deploy must not create tables before it may.
-        resource.node.add_dependency(self.deployment, self.archiver, self._storage)
+        # It also waits for the policies of its role and of the feed's: a deploy must not create tables or mappings before it may.
+        resource.node.add_dependency(self.deployment, self.archiver, self._storage, self._feed)
         return resource
 
     def custom_resource(self, scope: Construct, id: str, kind: str, **properties: str) -> CustomResource:

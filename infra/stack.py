@@ -10,6 +10,7 @@ from infra.alarms import Alarms
 from infra.api import Api
 from infra.assets import Assets
 from infra.dashboard import Dashboard
+from infra.feed import Feed
 from infra.function import Common
 from infra.ingest import Ingest
 from infra.lake import Lake
@@ -46,7 +47,8 @@ class TidetableStack(Stack):
         storage = Storage(self, "Storage", stage=stage, config=config)
         ingest = Ingest(self, "Ingest", common, code=slim, storage=storage)
         query = Query(self, "Query", common, slim=slim, archive=archive, storage=storage)
-        lifecycle = Lifecycle(self, "Lifecycle", common, slim=slim, archive=archive, storage=storage)
+        feed = Feed(self, "Feed", common, code=slim, storage=storage)
+        lifecycle = Lifecycle(self, "Lifecycle", common, slim=slim, archive=archive, storage=storage, feed=feed)
         lake = Lake(self, "Lake", stage=stage, config=config, bucket=storage.bucket)
         api = Api(self, "Api", common, ingest=ingest.function.entry, query=query.function.entry)
         # The API is created after the tables and deleted before them, so that every accepted event has its table.
@@ -58,11 +60,12 @@ class TidetableStack(Stack):
             stage=stage,
             ingest=ingest,
             lifecycle=lifecycle,
+            feed=feed,
             api=api,
             targets=targets,
             quota=config.lifecycle.table_quota,
         )
-        Dashboard(self, "Dashboard", stage=stage, ingest=ingest, query=query, lifecycle=lifecycle, api=api)
+        Dashboard(self, "Dashboard", stage=stage, ingest=ingest, query=query, lifecycle=lifecycle, feed=feed, api=api)
         Standing(self, "Standing", common, lifecycle=lifecycle, after=self.node.children)
         Tags.of(self).add("project", "tidetable")
         Tags.of(self).add("stage", stage)
@@ -72,6 +75,7 @@ class TidetableStack(Stack):
             tracing=config.observability.tracing,
             bucket=storage.bucket,
             invoked=[lifecycle.function, lifecycle.deployment, lifecycle.sweeper],
+            mapping=[feed.function, lifecycle.function, lifecycle.deployment],
         )
         outputs = {
             "ApiUrl": api.rest.url,
@@ -84,6 +88,8 @@ class TidetableStack(Stack):
             "SweeperFunction": lifecycle.sweeper.function_name,
             "OverflowQueueUrl": ingest.overflow.queue_url,
             "DeadLetterQueueUrl": ingest.dead_letters.queue_url,
+            "FeedFunction": feed.function.function_name,
+            "FeedDeadLetterQueueUrl": feed.dead_letters.queue_url,
         }
         if api.key is not None:
             outputs["ApiKeyId"] = api.key.key_id

@@ -24,6 +24,8 @@ class Settings:
     archive_bucket: str
     archiver_function: str
     archive_reader_function: str
+    feed_function: str
+    feed_dead_letter_queue_url: str
     tracing: bool
     allow_time_travel: bool
 
@@ -39,6 +41,8 @@ class Settings:
             archive_bucket=env.get("TIDETABLE_ARCHIVE_BUCKET", ""),
             archiver_function=env.get("TIDETABLE_ARCHIVER_FUNCTION", ""),
             archive_reader_function=env.get("TIDETABLE_ARCHIVE_READER_FUNCTION", ""),
+            feed_function=env.get("TIDETABLE_FEED_FUNCTION", ""),
+            feed_dead_letter_queue_url=env.get("TIDETABLE_FEED_DEAD_LETTER_QUEUE_URL", ""),
             tracing=env.get("TIDETABLE_TRACING") == "on",
             allow_time_travel=env.get("TIDETABLE_ALLOW_TIME_TRAVEL") == "on",
         )

@@ -19,11 +19,15 @@ from aws.zstd import Zstd
 from machine import SystemClock, draw_name, draw_pause, make_pool
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from aws.notices import EventBus
     from tidetable.archive import Exporter, Restorer
     from tidetable.archive.ports import Completer, Format, Objects, Source
     from tidetable.archive.reading import PartReader
     from tidetable.config import Config
+    from tidetable.feed.changes import Record
+    from tidetable.feed.feeds import Feeds
     from tidetable.ingest.circuit import Circuit
     from tidetable.ingest.drain import Drain
     from tidetable.ingest.known import KnownPeriods
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
         Tables,
         Values,
     )
+    from tidetable.ports.feeds import Mappings
     from tidetable.query import Reader, Seal
 
 
@@ -161,6 +166,31 @@ class Pipeline:
         ports = self.catalog_reader, self.store, self.dead_letters, self.clock, self.jitter, self.large
         return Drain(self.config, *ports, Pace(self.clock))
 
+    # Passing changes on.
+
+    @cached_property
+    def read_records(self) -> Callable[[Mapping[str, Any]], Sequence[Record]]:
+        from aws.feed_records import read_records
+
+        return read_records
+
+    @cached_property
+    def feeds(self) -> Feeds:
+        from aws.feed_targets import FeedDeadLetters, make_target
+        from tidetable.feed.feeds import Feeds
+
+        letters = FeedDeadLetters(clients.sqs, settings.settings().feed_dead_letter_queue_url)
+        ports = self.catalog_reader, self.unpacker, letters, self.clock
+        return Feeds(self.config, self.stage, *ports, lambda arn, stream: make_target(arn, stream, clients.of_target))
+
+    @cached_property
+    def mappings(self) -> Mappings | None:
+        """The mappings of the feed's function; None where that is not known."""
+        from aws.mappings import LambdaMappings
+
+        function = settings.settings().feed_function
+        return LambdaMappings(clients.mappings, function) if function else None
+
     # Reading events.
 
     @cached_property
@@ -228,7 +258,7 @@ class Pipeline:
         from tidetable.lifecycle import Reconciler
 
         ports = self.catalog, self.tables, self.scaling, self.archiver, self.clock, self.pools
-        return Reconciler(self.config, self.stage, *ports)
+        return Reconciler(self.config, self.stage, *ports, self.mappings)
 
     # Archives, and the bucket.
 

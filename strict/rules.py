@@ -33,6 +33,7 @@ class Rule(StrEnum):
     CLASS_CHANGES = "table class changes"
     PROTECTION_COOLDOWN = "deletion protection cooldown"
     PROTECTED_TABLE = "a protected table stays"
+    STREAM_ONCE = "a stream is turned on once"
     WARM_ONLY_RISES = "warm throughput only rises"
     WARM_COVERS_PROVISIONED = "warm throughput covers provisioned"
     CONCURRENT_CHANGES = "concurrent changes"

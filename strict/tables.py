@@ -100,6 +100,7 @@ class Table(Resource):
     encryption: dict[str, Any] | None = None
     protection_changed: datetime | None = None
     stream: dict[str, Any] | None = None
+    stream_since: datetime | None = None
     tags: dict[str, str] = field(default_factory=dict)
     class_changes: list[datetime] = field(default_factory=list)
     switches: list[datetime] = field(default_factory=list)
@@ -151,6 +152,9 @@ class Table(Resource):
             described["SSEDescription"] = {"Status": "ENABLED", "SSEType": "KMS"}
         if self.stream is not None:
             described["StreamSpecification"] = self.stream
+            label = f"{self.stream_since or self.created:%Y-%m-%dT%H:%M:%S.%f}"[:-3]
+            described["LatestStreamLabel"] = label
+            described["LatestStreamArn"] = f"{self.arn}/stream/{label}"
         if self.indexes:
             described["GlobalSecondaryIndexes"] = [
                 {

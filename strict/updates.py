@@ -198,9 +198,14 @@ class Update:
     def _stream(self, table: Table, request: Request) -> _Effect:
         if "StreamSpecification" not in request:
             return _NO_EFFECT
+        enabled = request["StreamSpecification"]["StreamEnabled"]
+        if self._account.enforces(Rule.STREAM_ONCE) and enabled == (table.stream is not None):
+            has = "already has an enabled stream" if enabled else "does not have a stream to disable"
+            raise invalid(f"Table {has}: TableName: {table.name}")
 
         def finish() -> None:
-            table.stream = request["StreamSpecification"]
+            table.stream = request["StreamSpecification"] if enabled else None
+            table.stream_since = self._account.clock.now()
 
         return self._account.timings.stream, [finish]
 

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 CONCURRENCY = 16
 
 
-def _make_client(service: str, **config: Any) -> Any:
+def _make_client(service: str, region: str | None = None, **config: Any) -> Any:
     import boto3
     from botocore.config import Config
 
     # Of any service: the stubs know a signature for each name alone.
     make: Any = boto3.client
-    return make(service, config=Config(**config))
+    return make(service, region_name=region, config=Config(**config))
 
 
 def _try(attempts: int) -> dict[str, Any]:
@@ -106,3 +106,16 @@ def functions(seconds: int) -> LambdaClient:
         "lambda", connect_timeout=5, read_timeout=seconds, retries=one_attempt, tcp_keepalive=True
     )
     return client
+
+
+@cache
+def mappings() -> Any:
+    """For event source mappings."""
+    return _make_client("lambda", connect_timeout=2, read_timeout=10, retries=_try(4))
+
+
+@cache
+def of_target(service: str, region: str) -> Any:
+    """For the target of a feed: a function may take a minute, and a second call would do its work twice."""
+    seconds, attempts = (60, 1) if service == "lambda" else (10, 2)
+    return _make_client(service, region, connect_timeout=2, read_timeout=seconds, retries=_try(attempts))

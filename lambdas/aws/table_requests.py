@@ -87,10 +87,14 @@ def extra_members(spec: TableSpec) -> Any:
     if spec.encryption != "aws-owned":
         own = {} if spec.encryption == "aws-managed" else {"KMSMasterKeyId": spec.encryption}
         extras["SSESpecification"] = {"Enabled": True, "SSEType": "KMS", **own}
-    if spec.stream != "none":
-        view = spec.stream.replace("-", "_").upper()
-        extras["StreamSpecification"] = {"StreamEnabled": True, "StreamViewType": view}
-    return extras
+    return extras | stream_member(spec.stream)
+
+
+def stream_member(shows: str) -> Any:
+    """The change stream; ``shows`` is as the configuration spells it."""
+    if shows == "none":
+        return {}
+    return {"StreamSpecification": {"StreamEnabled": True, "StreamViewType": shows.replace("-", "_").upper()}}
 
 
 def key_schema(pk: str, sk: str | None = None) -> Any:

@@ -18,6 +18,7 @@ from aws.table_requests import (
     index_members,
     key_schema,
     maxima_members,
+    stream_member,
     units_members,
 )
 from tidetable.config import TableClass
@@ -40,6 +41,7 @@ _TRANSIENT = frozenset(
         "InternalServerError",
     }
 )
+_WITH_IMAGES = frozenset({"NEW_IMAGE", "NEW_AND_OLD_IMAGES"})
 _REFUSALS = _TRANSIENT | {"LimitExceededException", "ValidationException", "AccessDeniedException"}
 
 
@@ -61,6 +63,7 @@ class DynamoTables:
         on_demand = table.get("BillingModeSummary", {}).get("BillingMode") == "PAY_PER_REQUEST"
         infrequent = table.get("TableClassSummary", {}).get("TableClass") == CLASSES[TableClass.INFREQUENT]
         decreases, last_decrease = _decreases(table)
+        streams: Any = table.get("StreamSpecification", {})
         return Table(
             name=name,
             status=table["TableStatus"],
@@ -83,6 +86,8 @@ class DynamoTables:
             index_most={index["IndexName"]: _maxima_of(index) for index in table.get("GlobalSecondaryIndexes", ())},
             # DynamoDB shows the warm throughput of every table. DynamoDB Local knows neither that nor maxima.
             shows_maxima="WarmThroughput" in table,
+            stream_arn=table.get("LatestStreamArn", "") if streams.get("StreamEnabled") else "",
+            has_images=streams.get("StreamViewType") in _WITH_IMAGES,
         )
 
     def tags(self, name: str) -> Mapping[str, str]:
@@ -155,6 +160,11 @@ class DynamoTables:
         """UpdateTable of the class, which must be the only change of a request."""
         with _translate_refusals(name):
             self._client.update_table(TableName=name, TableClass=CLASSES[table_class])
+
+    def set_stream(self, name: str, shows: str) -> None:
+        """UpdateTable of the change stream, which must be the only change of a request."""
+        with _translate_refusals(name):
+            self._client.update_table(TableName=name, **stream_member(shows))
 
     def set_protection(self, name: str, protected: bool) -> None:
         """UpdateTable of the protection, which must be the only change of a request."""

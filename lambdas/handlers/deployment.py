@@ -83,7 +83,16 @@ def _stand(event: dict[str, Any], world: World) -> dict[str, Any]:
     return {"PhysicalResourceId": f"tidetable-{world.stage}-standing"}
 
 
+def _unmap(reconciler: Reconciler) -> None:
+    """Remove the mappings of feeds, which would outlive their function; one that is changing is left for the next deletion."""
+    feeds = reconciler.feed_tables()
+    steps = feeds.remove_all() if feeds is not None else []
+    if steps:
+        logger.info("mappings removed", steps=[step.document() for step in steps])
+
+
 def _take_back(reconciler: Reconciler, world: World) -> None:
+    _unmap(reconciler)
     removed = take_back(reconciler.config, world, settings().catalog_table)
     if removed:
         logger.info("tables taken back, as the stage never stood", tables=removed)

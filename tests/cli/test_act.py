@@ -26,6 +26,7 @@ class Scripted:
     def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.answers: list[dict[str, Any]] = []
+        self.failing: set[int] = set()
         self.queues = Queues()
 
     def invoke(self, FunctionName: str, Payload: bytes) -> Any:  # noqa: N803 - boto3's names
@@ -36,7 +37,8 @@ class Scripted:
             def read(self) -> bytes:
                 return answer
 
-        return {"Payload": Body()}
+        failed = {"FunctionError": "Unhandled"} if len(self.asked) - 1 in self.failing else {}
+        return {"Payload": Body(), **failed}
 
 
 @pytest.fixture
@@ -52,6 +54,8 @@ def scripted(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted
         overflow="overflow",
         dead_letters="dead",
         sweeper="sweeper",
+        feed="feed",
+        feed_letters="changes",
     )
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
     yield found
@@ -216,6 +220,60 @@ def test_a_replay_for_programs_does_not_ask(letters: Queues, words: list[str]) -
 def test_a_replay_of_nothing_does_not_ask(scripted: Scripted) -> None:
     result = run("replay")
     assert (result.exit_code, result.stdout) == (0, "0 dead events\n")
+
+
+QUEUE = "arn:aws:sqs:eu-central-1:123456789012:orders"
+CHANGES = [
+    {"feed": "s", "target": "", "reason": "damaged", "changes": 1},
+    {"feed": "s", "target": QUEUE, "reason": "gone", "changes": 3},
+]
+
+
+@pytest.fixture
+def changes(scripted: Scripted) -> Queues:
+    """Three letters of feeds: two for a target, one of a record that could not be read."""
+    bodies = (
+        ('{"id":"a","n":1.50}\n{"id":"b"}', "gone", QUEUE),
+        ('{"table":"t"}', "damaged", ""),
+        ('{"id":"c"}', "gone", QUEUE),
+    )
+    held = scripted.queues.held.setdefault("changes", {})
+    for index, (body, reason, target) in enumerate(bodies):
+        texts = {"feed": "s", "target": target, "reason": reason}
+        attributes = {name: {"StringValue": text} for name, text in texts.items() if text}
+        held[str(index)] = {"MessageId": str(index), "Body": body, "MessageAttributes": attributes}
+    return scripted.queues
+
+
+@pytest.mark.parametrize("words", [["--dry-run"], ["--dry-run", "--json"]])
+def test_a_dry_replay_of_feeds_sends_nothing(changes: Queues, words: list[str]) -> None:
+    result = run("replay", "--feed", *words)
+    assert result.exit_code == 0, result.output
+    if "--json" in words:
+        assert json.loads(result.stdout) == {"dead": CHANGES, "replayed": 0, "failures": []}
+    else:
+        lines = ["       1 of s to no target: damaged", f"       3 of s to {QUEUE}: gone", "4 dead changes"]
+        assert result.stdout.splitlines() == lines
+    assert (len(changes.held["changes"]), changes.hidden) == (3, set())
+
+
+def test_a_replay_of_feeds_deletes_what_its_target_took_and_nothing_else(changes: Queues, scripted: Scripted) -> None:
+    refused = run("replay", "--feed", input="n\n")
+    assert (refused.exit_code, len(changes.held["changes"])) == (1, 3)
+    failure = {"errorMessage": "stream s has no such target: the record could not be read"}
+    scripted.answers = [{"delivered": 2}, failure, {"delivered": 1}]
+    scripted.failing = {1}
+    result = run("replay", "--feed", "--yes")
+    assert result.exit_code == 1
+    assert "3 changes were taken" in result.output
+    assert "not taken: sending changes of s again failed: stream s has no such target" in result.output
+    assert scripted.asked == [
+        ("feed", {"feed": "s", "target": QUEUE, "changes": ['{"id":"a","n":1.50}', '{"id":"b"}']}),
+        ("feed", {"feed": "s", "target": "", "changes": ['{"table":"t"}']}),
+        ("feed", {"feed": "s", "target": QUEUE, "changes": ['{"id":"c"}']}),
+    ]
+    assert list(changes.held["changes"]) == ["1"]
+    assert changes.hidden - {"0", "2"} == set(), "what was not taken can be received again"
 
 
 def test_a_sweep_says_what_went_and_a_dry_sweep_what_would(scripted: Scripted) -> None:

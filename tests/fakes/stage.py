@@ -16,6 +16,7 @@ from strict import ManualClock, StrictDynamo
 from strict.client import StrictClient
 from strict.memory import MemoryEngine
 from tests.fakes.bucket import FakeBucket, FakeBucketReader, FakeFormat
+from tests.fakes.mappings import FakeMappings
 from tests.fakes.queue import FakeBus, FakeQueue
 from tests.fakes.scaling import FakeScaling
 from tests.fakes.serial import Serial
@@ -120,6 +121,7 @@ class Stage:
         self.bucket_fails = 0.0
         self.bucket = FakeBucket(self._strike_bucket)
         self.scaling = FakeScaling(self.client.count)
+        self.mappings = FakeMappings(self.clock, self.client.count)
         self.bus: Any = FakeBus()
         self.queue = FakeQueue(self.clock.now)
         self.config: Config = parse(config)
@@ -164,6 +166,7 @@ class Stage:
             catalog=self.catalog,
             tables=self.tables,
             scaling=self.scaling,
+            mappings=self.mappings,
             event_bus=self.bus,
             archiver=self,
             objects=self.bucket,

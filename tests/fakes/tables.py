@@ -79,6 +79,7 @@ class FakeTables:
             created=self._clock.now(),
             most=spec.most,
             index_most={index.name: spec.most for index in spec.indexes},
+            **self._stream_of(spec.name, spec.stream),
         )
         self._states[spec.name] = _TableState(
             table, spec.tags, self._clock.now() + _BUSY, replace(table, status="ACTIVE")
@@ -110,6 +111,17 @@ class FakeTables:
 
     def set_class(self, name: str, table_class: TableClass) -> None:
         self._change(name, f"class {name}", table_class=table_class)
+
+    def set_stream(self, name: str, shows: str) -> None:
+        if self._get(name).table.stream_arn:
+            raise TableRefused(f"ValidationException: Table already has an enabled stream: {name}", transient=False)
+        self._change(name, f"stream {name}", **self._stream_of(name, shows))
+
+    def _stream_of(self, name: str, shows: str) -> dict[str, Any]:
+        if shows == "none":
+            return {}
+        arn = f"arn:aws:dynamodb:eu-central-1:123456789012:table/{name}/stream/{self._clock.now():%Y-%m-%dT%H:%M:%S.%f}"
+        return {"stream_arn": arn, "has_images": "new" in shows}
 
     def set_protection(self, name: str, protected: bool) -> None:
         self._change(name, f"protection {name}", protected=protected)

@@ -69,6 +69,11 @@ MAY: dict[str, tuple[set[str], set[str], dict[str, set[str]]]] = {
             "large/stream=probe/": {"GetObject", "PutObject", "ListBucket"},
         },
     ),
+    "feed": (
+        {"BatchGetItem"},
+        {"Query"},
+        {"large/stream=probe/": {"GetObject", "ListBucket"}},
+    ),
     "archive_reader": (set(), set(), {"stream=probe/": {"GetObject"}}),
     "sweeper": (
         {"BatchGetItem"},
@@ -77,7 +82,7 @@ MAY: dict[str, tuple[set[str], set[str], dict[str, set[str]]]] = {
     ),
 }
 # Per function: which queues it may send to, and which functions it may call.
-SENDS = {"ingest": {"OverflowQueueUrl"}, "drain": {"DeadLetterQueueUrl"}}
+SENDS = {"ingest": {"OverflowQueueUrl"}, "drain": {"DeadLetterQueueUrl"}, "feed": {"FeedDeadLetterQueueUrl"}}
 CALLS = {"query": {"archive_reader"}, "lifecycle": {"archiver"}, "deployment": {"archiver"}}
 
 Caller = Callable[[str], Any]
@@ -187,7 +192,7 @@ def test_a_role_reaches_its_own_queues_and_functions_only(
 ) -> None:
     name, client = role
     queues, outputs = client("sqs"), stage.deployed.outputs
-    urls = {output: outputs[output] for output in ("OverflowQueueUrl", "DeadLetterQueueUrl")}
+    urls = {output: outputs[output] for output in ("OverflowQueueUrl", "DeadLetterQueueUrl", "FeedDeadLetterQueueUrl")}
     sends = {output for output, url in urls.items() if let_through(partial(queues.send_message_batch, QueueUrl=url))}
     assert sends == SENDS.get(name, set())
     takes = {output for output, url in urls.items() if let_through(partial(queues.get_queue_attributes, QueueUrl=url))}

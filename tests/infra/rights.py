@@ -50,6 +50,11 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
         ENTRIES | {"dynamodb:GetItem"},
         {"s3:GetObject", "s3:PutObject", "s3:ListBucket"},
     ),
+    "feed": (
+        {f"dynamodb:{one}" for one in ("DescribeStream", "GetRecords", "GetShardIterator", "BatchGetItem")},
+        {"dynamodb:Query"},
+        {"s3:GetObject", "s3:ListBucket"},
+    ),
     "archive_reader": (set(), set(), {"s3:GetObject"}),
     "sweeper": (
         {"dynamodb:BatchGetItem"},

@@ -31,6 +31,9 @@ ALARMS: dict[str, tuple[str, str, str, str, int, int, str, str]] = {
     "ArchiveOverdue": (OWN, "ArchivesOverdue", "tidetable-dev-lifecycle", "Maximum", 300, 2, ">= 1", "fine"),
     "ArchiveFailing": (LAMBDA, "Errors", "archiver", "Sum", 300, 1, ">= 1", "fine"),
     "SweepFailing": (LAMBDA, "Errors", "sweeper", "Sum", 300, 1, ">= 1", "fine"),
+    "FeedLagging": (LAMBDA, "IteratorAge", "feed", "Maximum", 300, 3, ">= 900000", "fine"),
+    "FeedDeadLetters": (SQS, "ApproximateNumberOfMessagesVisible", "FeedDeadLetters", "Maximum", 60, 1, ">= 1", "fine"),
+    "FeedFailing": (LAMBDA, "Errors", "feed", "Sum", 300, 3, ">= 1", "fine"),
     "IngestFailing": (LAMBDA, "Errors", "ingest", "Sum", 60, 3, ">= 1", "fine"),
     # The metrics per API and stage are free. Metrics per route and method must be switched on and paid for.
     "ApiFailing": (GATEWAY, "5XXError", "tidetable-dev api", "Sum", 60, 3, ">= 1", "fine"),

@@ -23,7 +23,7 @@ ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "13
 # A reference is shown as its target: a queue, a bucket, or a function.
 BUCKET = {"TIDETABLE_ARCHIVE_BUCKET": "-> StorageArchive"}
 TIME = {"TIDETABLE_ALLOW_TIME_TRAVEL": "off"}
-CONTROL = {"TIDETABLE_ARCHIVER_FUNCTION": "-> archiver", **TIME}
+CONTROL = {"TIDETABLE_ARCHIVER_FUNCTION": "-> archiver", "TIDETABLE_FEED_FUNCTION": "-> feed", **TIME}
 MORE = {
     "ingest": {"TIDETABLE_OVERFLOW_QUEUE_URL": "-> IngestOverflow", **BUCKET, **ALLOCATOR},
     "drain": {"TIDETABLE_DEAD_LETTER_QUEUE_URL": "-> IngestDeadLetters", **BUCKET},
@@ -32,6 +32,7 @@ MORE = {
     "deployment": CONTROL,
     "archiver": {**BUCKET, **TIME},
     "restorer": BUCKET,
+    "feed": {"TIDETABLE_FEED_DEAD_LETTER_QUEUE_URL": "-> FeedDeadLetters", **BUCKET},
     "archive_reader": BUCKET,
     "sweeper": BUCKET,
 }

@@ -21,6 +21,7 @@ FUNCTIONS = {
     "archiver": (900, 3008),
     "restorer": (900, 3008),
     "sweeper": (900, 512),
+    "feed": (300, 512),
 }
 
 

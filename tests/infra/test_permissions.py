@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.infra.rights import RIGHTS
-from tests.infra.synth import Template, actions, resources
+from tests.infra.synth import Template, actions, resources, template
 
 TABLES = ":table/tidetable-dev.*"
 
@@ -22,6 +22,7 @@ OBJECTS: dict[str, dict[str, set[str]]] = {
     "archiver": {"stream=": {"GetObject", "PutObject", "DeleteObject"}, "large/": {"GetObject"}},
     "restorer": {"stream=": {"GetObject"}, "large/": {"GetObject", "PutObject"}},
     "sweeper": {"large/": {"GetObject", "DeleteObject"}, "large/_sweep.json": {"PutObject"}},
+    "feed": {"large/": {"GetObject"}},
     "lifecycle": {},
     "deployment": {},
 }
@@ -29,6 +30,7 @@ OBJECTS: dict[str, dict[str, set[str]]] = {
 
 # Every wildcard in any policy, with its reason.
 WILDCARDS = {
+    r"^\"\*\"$": "event source mappings and streams are listed by the account; their changes have a condition",
     r":table/tidetable-dev\.\*": "period tables come and go by themselves",
     r"/stream=\*": "the archive's objects",
     r"/large/\*": "large values",
@@ -117,10 +119,61 @@ def test_every_wildcard_of_a_resource_has_a_reason(dev: Template) -> None:
     assert [text for text in starred if not any(re.search(reason, text) for reason in WILDCARDS)] == []
 
 
-def test_tracing_alone_brings_a_bare_wildcard(signed: Template) -> None:
-    bare = [one for one in _allowed(signed) if '"*"' in resources(one)]
-    assert bare
-    assert {action for one in bare for action in actions(one)} == {"xray:PutTraceSegments", "xray:PutTelemetryRecords"}
+MAPPINGS = {f"lambda:{change}EventSourceMapping" for change in ("Create", "Update", "Delete")}
+
+
+def _bare(template: Template) -> dict[str, set[str]]:
+    """The actions on any resource, by function."""
+    found = {
+        name: {action for one in template.statements(name) if '"*"' in resources(one) for action in actions(one)}
+        for name in template.functions()
+    }
+    return {name: may for name, may in found.items() if may}
+
+
+def test_a_bare_wildcard_stands_where_aws_knows_no_resources(dev: Template) -> None:
+    maps = MAPPINGS | {"lambda:ListEventSourceMappings"}
+    assert _bare(dev) == {"lifecycle": maps, "deployment": maps, "feed": {"dynamodb:ListStreams"}}
+
+
+@pytest.mark.parametrize("name", ["lifecycle", "deployment"])
+def test_mappings_of_the_feeds_function_alone_may_be_changed(dev: Template, name: str) -> None:
+    changing = [one for one in dev.statements(name) if MAPPINGS & set(actions(one))]
+    feed = {"Fn::GetAtt": [dev.id_of("feed"), "Arn"]}
+    assert [one.get("Condition") for one in changing] == [{"ArnEquals": {"lambda:FunctionArn": feed}}]
+    assert set(actions(changing[0])) == MAPPINGS
+
+
+def test_tracing_brings_another_bare_wildcard(dev: Template, signed: Template) -> None:
+    traces = {"xray:PutTraceSegments", "xray:PutTelemetryRecords"}
+    without = _bare(dev)
+    assert _bare(signed) == {name: without.get(name, set()) | traces for name in signed.functions()}
+
+
+TARGETS = {
+    "arn:aws:lambda:us-east-1:123456789012:function:upsert": {"lambda:InvokeFunction"},
+    "arn:aws:sqs:us-east-1:123456789012:changes": {"sqs:SendMessage", "sqs:GetQueueUrl"},
+    "arn:aws:events:us-east-1:123456789012:event-bus/default": {"events:PutEvents"},
+    "arn:aws:kinesis:us-east-1:123456789012:stream/orders": {"kinesis:PutRecords"},
+    "arn:aws:firehose:us-east-1:123456789012:deliverystream/orders": {"firehose:PutRecordBatch"},
+}
+
+
+def test_the_feed_may_reach_exactly_the_targets_of_the_configuration(dev: Template) -> None:
+    feed = f"[streams.stations.feed]\ntargets = {json.dumps(list(TARGETS))}\n[streams.stations.key]"
+    made = template("dev", ("[streams.stations.key]", feed))
+    found: dict[str, set[str]] = {}
+    for one in made.statements("feed"):
+        for text in resources(one):
+            if text.strip('"') in TARGETS:
+                found.setdefault(text.strip('"'), set()).update(actions(one))
+    assert found == TARGETS
+    own = [one for one in made.statements("feed") if not any(text.strip('"') in TARGETS for text in resources(one))]
+    assert own == dev.statements("feed")
+
+
+def test_only_the_feed_fills_its_dead_letter_queue(dev: Template) -> None:
+    assert {name for name in RIGHTS if "sqs:SendMessage" in _on(dev, name, '"FeedDeadLetters')} == {"feed"}
 
 
 def test_nobody_may_list_the_accounts_tables(dev: Template) -> None:

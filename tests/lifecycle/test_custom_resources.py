@@ -1,12 +1,11 @@
 """The stack's custom resources, as CloudFormation calls them."""
 
 from collections.abc import Iterator
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from tests.fakes.queue import FakeBus
+from tests.lifecycle.calls import call
 from tests.lifecycle.world import World
 from tests.worlds.standing import CATALOG, deployed
 from tidetable.config import TableClass
@@ -35,19 +34,6 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     with wiring.serving(world.pipeline(event_bus=FakeBus())):
         yield world
     settings.settings.cache_clear()
-
-
-def call(request: str, kind: str = "Custom::TidetableTables", **properties: str) -> Any:
-    from handlers.deployment import handler
-
-    context: Any = SimpleNamespace(
-        function_name="f",
-        memory_limit_in_mb=512,
-        invoked_function_arn="arn",
-        aws_request_id="owner",
-        get_remaining_time_in_millis=lambda: 840_000,
-    )
-    return handler({"RequestType": request, "ResourceType": kind, "ResourceProperties": properties}, context)
 
 
 def test_a_first_deployment_that_fails_leaves_no_table(world: World) -> None:

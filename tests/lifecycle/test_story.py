@@ -106,7 +106,9 @@ def test_a_run_that_changes_nothing_looks_at_open_tables_and_a_twelfth_of_the_ot
     # Yesterday's, today's, two that stand by.
     assert max(len(names) for names in looked) < 4 + 62 / 2
     assert sum(len(names) for names in looked) == 12 * 4 + len(world.tables._states) - 4
-    assert {name for names in looked for name in names} == set(world.tables._states), "each had its turn within the hour"
+    assert {name for names in looked for name in names} == set(world.tables._states), (
+        "each had its turn within the hour"
+    )
 
 
 def test_a_longer_window_raises_units_again_but_spends_no_change_of_class() -> None:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.fakes import FakeArchive, FakeArchiver, FakeCatalog, FakeClock, FakeScaling, FakeStore, FakeTables
+from tests.fakes.mappings import FakeMappings
 from tests.fakes.serial import Serial
 from tidetable.catalog import State
 from tidetable.config import Config, parse
@@ -77,6 +78,7 @@ class World:
         self.store = FakeStore(self.catalog)
         self.tables = FakeTables(self.clock, self.store)
         self.scaling = FakeScaling()
+        self.mappings = FakeMappings(self.clock)
         self.archive = FakeArchive()
         self.archiver = FakeArchiver(self.catalog, self.store, self.archive, self.clock)
         self.config = configuration(**changes)
@@ -94,6 +96,7 @@ class World:
             "store": self.store,
             "tables": self.tables,
             "scaling": self.scaling,
+            "mappings": self.mappings,
             "archiver": self.archiver,
             "clock": self.clock,
             "pools": self.pools,

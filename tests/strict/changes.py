@@ -124,6 +124,22 @@ def class_changes(console: Console) -> list[str]:
     ]
 
 
+@shows(Rule.STREAM_ONCE, ["done", "ValidationException", "done", "ValidationException", True])
+def stream_once(console: Console) -> list[object]:
+    console.table()
+    seen: list[object] = []
+    arns = set()
+    for enabled in (True, True, False, False):
+        view = {"StreamViewType": "NEW_IMAGE"} if enabled else {}
+        specification = {"StreamEnabled": enabled, **view}
+        seen.append(outcome(lambda asked=specification: console.update(StreamSpecification=asked)))  # type: ignore[misc]
+        console.wait(seconds=10)
+        arns.add(console.describe().get("LatestStreamArn"))
+    console.update(StreamSpecification={"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"})
+    console.wait(seconds=10)
+    return [*seen, console.describe()["LatestStreamArn"] not in arns]
+
+
 @shows(Rule.PROTECTION_COOLDOWN, ["done", "ThrottlingException", "done"])
 def protection_cooldown(console: Console) -> list[str]:
     console.table()

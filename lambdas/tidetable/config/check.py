@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from tidetable.config.check_capacity import MAX_UNITS, check_capacity
 from tidetable.config.check_doors import check_doors
+from tidetable.config.check_feed import check_feed
 from tidetable.config.check_index import check_index
 from tidetable.config.check_keeping import check_keeping
 from tidetable.config.check_pack import check_pack
@@ -82,6 +83,7 @@ def check(config: Config) -> list[str]:
             *_check_table(stream),
             *_check_large(stream),
             *check_pack(stream),
+            *check_feed(stream),
             *check_capacity(stream),
             *_check_archive(stream.archive),
             *check_keeping(config, stream.name),

@@ -21,6 +21,7 @@ Versions = Literal["overwrite", "keep"]
 LoggingRole = Literal["stage", "account"]
 Beyond = Literal["refuse", "chunks", "s3"]
 StorageClass = Literal["standard", "infrequent-access", "intelligent-tiering", "glacier-instant-retrieval"]
+ChangeKind = Literal["insert", "replace"]
 ChangeStream = Literal["none", "keys-only", "new-image", "old-image", "new-and-old-images"]
 # Whole periods since a table closed, or the step between the period's end and the closing.
 Age = int | Literal["late"]
@@ -221,6 +222,21 @@ class PackPolicy(_Group, frozen=True, kw_only=True):
         return Packing(int(self.span.total_seconds()), self.max_bytes)
 
 
+class FeedPolicy(_Group, frozen=True, kw_only=True):
+    """``[streams.NAME.feed]``: where the changes of a stream's events go, and which.
+
+    ``targets`` are ARNs. ``where`` are conditions as in queries, such as ``{"mag:ge" = "5"}``. A batch has up to ``batch``
+    records and is waited for up to ``window``. What a target did not take for ``max_age`` becomes a dead letter.
+    """
+
+    targets: tuple[str, ...]
+    kinds: tuple[ChangeKind, ...] = ("insert", "replace")
+    where: Mapping[str, str] = msgspec.field(default_factory=dict)
+    batch: int = 100
+    window: Duration = Duration(seconds=1)
+    max_age: Duration = Duration(hours=1)
+
+
 class Units(_Group, frozen=True, kw_only=True):
     """Write and read units per second."""
 
@@ -327,6 +343,12 @@ class Stream(_Group, frozen=True, kw_only=True):
     capacity: Capacity = Capacity()
     table: TablePolicy = TablePolicy()
     archive: ArchivePolicy = ArchivePolicy()
+    feed: FeedPolicy | None = None
+
+    @property
+    def shown(self) -> ChangeStream:
+        """What the change streams of new tables show: a feed needs new images."""
+        return "new-image" if self.feed is not None and self.table.stream == "none" else self.table.stream
 
     @property
     def layout(self) -> Layout:

@@ -8,18 +8,27 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
-from tidetable.catalog import Backfill
+from tidetable.catalog import Backfill, Entry
 from tidetable.config import Config
 from tidetable.errors import ArchiveBusy, NotReady, StaleEntry, TableRefused, TidetableError
+from tidetable.feed.mappings import FeedStep, FeedTables
 from tidetable.leases import leased
 from tidetable.lifecycle.actions import Action, Archive, Create, Delete, Finding
 from tidetable.lifecycle.apply import World, apply
 from tidetable.lifecycle.known import remember_policies
-from tidetable.lifecycle.observe import CONCURRENCY, describe_error, observe, remember_horizons, remember_tables
+from tidetable.lifecycle.observe import (
+    CONCURRENCY,
+    Observation,
+    describe_error,
+    observe,
+    remember_horizons,
+    remember_tables,
+)
 from tidetable.lifecycle.outlook import Outlook, outlook
 from tidetable.lifecycle.plan import plan
 from tidetable.period_tables import at_most
 from tidetable.ports import Archiver, Catalog, Clock, Pools, Scaling, Tables
+from tidetable.ports.feeds import Mappings
 from tidetable.times import to_text
 
 LEASE = "lifecycle"
@@ -71,6 +80,7 @@ class Report:
     outlook: Outlook = field(default_factory=Outlook)
     skipped: str | None = None
     only: str | None = None
+    feeds: list[FeedStep] = field(default_factory=list)
 
     def count(self, outcome: str) -> int:
         """Count the actions with an outcome."""
@@ -81,7 +91,8 @@ class Report:
         """True if the run did all that it planned; None if it was skipped, as it then knows nothing."""
         if self.skipped is not None:
             return None
-        return not (self.troubles or self.count("failed") or self.count("lost"))
+        failed = self.count("failed") + sum(step.outcome == "failed" for step in self.feeds)
+        return not (self.troubles or failed or self.count("lost"))
 
     def document(self) -> dict[str, Any]:
         """The report as JSON."""
@@ -98,6 +109,7 @@ class Report:
             "backfills": [{"stream": backfill.stream, **backfill.document()} for backfill in self.outlook.backfills],
             "removed_streams": [stream.document() for stream in self.outlook.removed],
             "actions": [done.document() for done in self.done],
+            "feeds": [step.document() for step in self.feeds],
         }
 
 
@@ -113,6 +125,14 @@ class Reconciler:
     archiver: Archiver
     clock: Clock
     pools: Pools
+    # None where no feed's function is known, such as in the command line.
+    mappings: Mappings | None = None
+
+    def feed_tables(self, config: Config | None = None) -> FeedTables | None:
+        """The tables of streams with a feed, and their mappings."""
+        if self.mappings is None:
+            return None
+        return FeedTables(config or self.config, self.stage, self.tables, self.mappings)
 
     def world(self, remaining: Callable[[], float]) -> World:
         """The ports of a run, which may take ``remaining`` seconds."""
@@ -171,6 +191,7 @@ def _run(
         actions = [action for action in actions if select(action)]
     if report.dry_run:
         report.done = [_report_finding(action) or Done(action, "planned") for action in actions]
+        _follow_feeds(parts, observation, report)
         return
     remember_policies(parts.catalog, observation.known)
     world = parts.world(remaining)
@@ -178,12 +199,33 @@ def _run(
         world.patience = at_most(RANK_SECONDS, parts.clock, remaining)
         report.done += _attempt_all(list(ranked), world, report.now)
     report.tables = len(_tables_after(there, report.done))
+    _follow_feeds(parts, observation, report)
     remember_tables(parts.catalog, observation)
     remember_horizons(parts.catalog, observation)
     try:
         parts.catalog.ensure_secret()
     except Exception as error:  # the next run makes it; until then no page ends in a cursor
         observation.troubles.append(f"the secret of cursors could not be made: {describe_error(error)}")
+
+
+def _follow_feeds(parts: Reconciler, observation: Observation, report: Report) -> None:
+    """Let the mappings of feeds follow the tables, those that this run has made among them.
+
+    A run for one stream leaves them to the next scheduled run.
+    """
+    feeds = parts.feed_tables()
+    if feeds is None or report.only is not None:
+        return
+    periods: dict[str, Sequence[Entry]] = {}
+    try:
+        for name, observed in observation.streams.items():
+            stream = parts.config.streams.get(name)
+            if stream is not None and stream.feed is not None:
+                oldest = observed.entries[0].period.start if observed.entries else None
+                periods[name] = parts.catalog.entries(name, oldest, consistent=True)
+        report.feeds = feeds.follow(periods, dry_run=report.dry_run)
+    except Exception as error:  # the tables are more urgent than their feeds
+        report.troubles.append(f"the feeds could not be looked at: {describe_error(error)}")
 
 
 def _tables_after(there: set[str], done: Sequence[Done]) -> set[str]:

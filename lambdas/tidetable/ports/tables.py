@@ -44,6 +44,7 @@ class Table:
     ``index_sizes`` are the items and bytes of each. ``decreases_today`` and ``last_decrease`` are those of the table or of the
     index that has the most. ``most`` and ``index_most`` are an on-demand table's maxima of write and read units, None if it
     has none; ``shows_maxima`` is false if that is unknown: the table was not looked at, or the engine knows no maxima.
+    ``stream_arn`` names its change stream, ``has_images`` tells that the records of that show new images.
     """
 
     name: str
@@ -62,6 +63,8 @@ class Table:
     most: tuple[int, int] | None = None
     index_most: Mapping[str, tuple[int, int] | None] = field(default_factory=dict)
     shows_maxima: bool = True
+    stream_arn: str = ""
+    has_images: bool = False
 
     @property
     def on_demand(self) -> bool:
@@ -113,6 +116,10 @@ class Tables(Protocol):
 
     def set_class(self, name: str, table_class: TableClass) -> None:
         """Set the table class. Does not wait."""
+        ...
+
+    def set_stream(self, name: str, shows: str) -> None:
+        """Turn a table's change stream on; ``shows`` is as in TableSpec. Does not wait."""
         ...
 
     def set_protection(self, name: str, protected: bool) -> None:

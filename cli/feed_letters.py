@@ -1,0 +1,84 @@
+"""Dead letters of feeds: a summary by target and reason, and sending them to their targets again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from aws.feed_targets import FEED, REASON, TARGET
+from cli.letters import receive_letters
+
+# Gives the changes of a letter to the feed's function: stream, target, and the changes as texts.
+Redeliver = Callable[[str, str, list[str]], None]
+
+
+@dataclass(slots=True)
+class Letters:
+    """How many letters there are, and how many changes by stream, target and reason."""
+
+    messages: int = 0
+    changes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The counts, in order."""
+        names = ("feed", "target", "reason")
+        return [{**dict(zip(names, key, strict=True)), "changes": count} for key, count in sorted(self.changes.items())]
+
+
+@dataclass(slots=True)
+class Redelivered:
+    """How many changes were sent again, and why others stay where they are."""
+
+    changes: int = 0
+    failures: list[str] = field(default_factory=list)
+
+
+def summarize_changes(client: Any, url: str) -> Letters:
+    """Count the changes in the queue; the messages stay in it."""
+    letters = Letters()
+    receipts = []
+    for message in receive_letters(client, url):
+        letters.messages += 1
+        letters.changes[_attribute(message, FEED), _attribute(message, TARGET), _attribute(message, REASON)] += len(
+            _changes(message)
+        )
+        receipts.append(message["ReceiptHandle"])
+    _release(client, url, receipts)
+    return letters
+
+
+def redeliver_changes(
+    client: Any, url: str, redeliver: Redeliver, maximum: int, known_failures: tuple[type[Exception], ...]
+) -> Redelivered:
+    """Send at most ``maximum`` letters again, and delete each only after its target took all of it."""
+    result = Redelivered()
+    left = []
+    for message in islice(receive_letters(client, url), maximum):
+        changes = _changes(message)
+        try:
+            redeliver(_attribute(message, FEED), _attribute(message, TARGET), changes)
+        except known_failures as error:
+            result.failures.append(str(error))
+            left.append(message["ReceiptHandle"])
+            continue
+        client.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+        result.changes += len(changes)
+    _release(client, url, left)
+    return result
+
+
+def _release(client: Any, url: str, receipts: list[str]) -> None:
+    """Show messages again. Only at the end: a message that is visible earlier would be received again."""
+    for receipt in receipts:
+        client.change_message_visibility(QueueUrl=url, ReceiptHandle=receipt, VisibilityTimeout=0)
+
+
+def _attribute(message: Any, name: str) -> str:
+    return str(message.get("MessageAttributes", {}).get(name, {}).get("StringValue", ""))
+
+
+def _changes(message: Any) -> list[str]:
+    return str(message["Body"]).splitlines()

@@ -1,0 +1,75 @@
+"""The feed: the function that delivers the changes of period tables, and the queue of what a target did not take.
+
+They exist in every stage, as the lifecycle finds the mappings of tables' streams by the function: also those that are to go,
+because their feed has left the configuration.
+"""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra.function import Common, Function
+from infra.queue import Queue
+from infra.storage import LARGE, Storage
+from infra.tables import reach
+
+# What a target's service is asked, by the service in its ARN.
+_ACTIONS = {
+    "lambda": ["lambda:InvokeFunction"],
+    "sqs": ["sqs:SendMessage", "sqs:GetQueueUrl"],
+    "events": ["events:PutEvents"],
+    "kinesis": ["kinesis:PutRecords"],
+    "firehose": ["firehose:PutRecordBatch"],
+}
+
+
+class Feed(Construct):
+    """The function of all feeds. The lifecycle makes its event source mappings, as tables come and go."""
+
+    def __init__(self, scope: Construct, id: str, common: Common, *, code: lambda_.Code, storage: Storage) -> None:
+        super().__init__(scope, id)
+        self.dead_letters = Queue(self, "DeadLetters", key=storage.key, keep=common.config.keeps_catalog)
+        self.function = Function(
+            self,
+            "Function",
+            common,
+            handler="feed",
+            code=code,
+            # A target that is a function is waited for a minute, three times.
+            timeout=Duration.minutes(5),
+            memory=512,
+            environment={
+                "TIDETABLE_FEED_DEAD_LETTER_QUEUE_URL": self.dead_letters.queue_url,
+                "TIDETABLE_ARCHIVE_BUCKET": storage.bucket.bucket_name,
+            },
+        )
+        reach(self.function, common, ["DescribeStream", "GetRecords", "GetShardIterator", "BatchGetItem"])
+        # AWS: this action knows no resources, and Lambda asks for it before it makes a mapping.
+        self.function.allow(["dynamodb:ListStreams"], "*")
+        self.function.allow(["dynamodb:Query"], storage.catalog.table_arn)
+        self.function.allow(["sqs:SendMessage"], self.dead_letters.queue_arn)
+        storage.allow_objects(self.function, ["GetObject"], LARGE)
+        storage.allow_listing(self.function, LARGE)
+        storage.allow_messages(self.function)
+        feeds = [stream.feed for stream in common.config.streams.values() if stream.feed is not None]
+        for target in sorted({target for feed in feeds for target in feed.targets}):
+            self.function.allow(_ACTIONS[target.split(":")[2]], target)
+
+    @property
+    def age(self) -> cloudwatch.Metric:
+        """How old the oldest record of a batch was, in milliseconds."""
+        return self.function.metric("IteratorAge", statistic="Maximum")
+
+    def allow_mappings(self, function: Function) -> None:
+        """Let a function make and remove the mappings of this one, and of no other."""
+        changes = ["CreateEventSourceMapping", "UpdateEventSourceMapping", "DeleteEventSourceMapping"]
+        function.allow(
+            [f"lambda:{change}" for change in changes],
+            "*",
+            conditions={"ArnEquals": {"lambda:FunctionArn": self.function.function_arn}},
+        )
+        # AWS: this action knows no resources and no such condition.
+        function.allow(["lambda:ListEventSourceMappings"], "*")

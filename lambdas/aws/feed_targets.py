@@ -1,0 +1,189 @@
+"""The targets of a feed, through boto3. Each says what one request takes, and which messages of a request were not taken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import Any
+
+from tidetable.feed.deliver import Message, Target
+
+# A client of a service in a Region.
+Clients = Callable[[str, str], Any]
+
+_KB, _MB = 1_000, 1_000_000
+_DETAIL_TYPE = "Event changed"
+_SOURCE = "tidetable"
+_MAX_REASON = 500
+# The attributes of a dead letter.
+FEED, TARGET, REASON = "feed", "target", "reason"
+
+
+def make_target(arn: str, stream: str, clients: Clients) -> Target:
+    """The target of an ARN, which the configuration's check has found to be one of these."""
+    service = arn.split(":")[2]
+    return _TARGETS[service](arn, stream, clients)
+
+
+class _Target:
+    """A target by its ARN; the client is created for the first change."""
+
+    most_bytes: int
+    most_messages: int
+    most_together: int
+
+    def __init__(self, arn: str, stream: str, clients: Clients) -> None:
+        self.arn = arn
+        self._stream = stream
+        _, _, self._service, self._region, self._account, self._name = arn.split(":", 5)
+        self._clients = clients
+
+    @property
+    def _client(self) -> Any:
+        return self._clients(self._service, self._region)
+
+
+class _LambdaTarget(_Target):
+    """A function that is called with a list of changes, and whose answer is waited for: a failure is seen, and order stays.
+
+    AWS: 6 MB for a call that is waited for. One change has no more than a dead letter holds.
+    """
+
+    most_bytes, most_messages, most_together = 900 * _KB, 1_000, 5 * _MB
+
+    def send(self, messages: Sequence[Message]) -> Sequence[int]:
+        """Invoke."""
+        changes = b",".join(message.body for message in messages)
+        payload = (
+            b'{"source":"tidetable","stream":' + json.dumps(self._stream).encode() + b',"changes":[' + changes + b"]}"
+        )
+        answer = self._client.invoke(FunctionName=self.arn, Payload=payload)
+        if "FunctionError" in answer:
+            raise RuntimeError(answer["Payload"].read()[:300].decode(errors="replace"))
+        return ()
+
+
+class _QueueTarget(_Target):
+    """A queue; of a FIFO queue each event is a message group, and a change that comes again within 5 minutes is dropped.
+
+    AWS: a message, and a batch of at most ten, have at most 1 MiB.
+    """
+
+    most_bytes, most_messages, most_together = 900 * _KB, 10, 900 * _KB
+    _url = ""
+
+    def send(self, messages: Sequence[Message]) -> Sequence[int]:
+        """SendMessageBatch."""
+        if not self._url:
+            answer = self._client.get_queue_url(QueueName=self._name, QueueOwnerAWSAccountId=self._account)
+            self._url = answer["QueueUrl"]
+        entries = [
+            {"Id": str(number), "MessageBody": message.body.decode(), **self._order(message)}
+            for number, message in enumerate(messages)
+        ]
+        answer = self._client.send_message_batch(QueueUrl=self._url, Entries=entries)
+        accepted = {int(success["Id"]) for success in answer.get("Successful", ())}
+        return [number for number in range(len(messages)) if number not in accepted]
+
+    def _order(self, message: Message) -> dict[str, str]:
+        if not self._name.endswith(".fifo"):
+            return {}
+        return {"MessageGroupId": _digest(message), "MessageDeduplicationId": sha256(message.body).hexdigest()}
+
+
+class _BusTarget(_Target):
+    """An event bus. AWS: ten entries; the entries of a request have less than 256 KB together."""
+
+    most_bytes, most_messages, most_together = 200 * _KB, 10, 200 * _KB
+
+    def send(self, messages: Sequence[Message]) -> Sequence[int]:
+        """PutEvents."""
+        entries = [
+            {
+                "Source": _SOURCE,
+                "DetailType": _DETAIL_TYPE,
+                "Detail": message.body.decode(),
+                "EventBusName": self.arn,
+                "Resources": [self._stream],
+            }
+            for message in messages
+        ]
+        answer = self._client.put_events(Entries=entries)
+        return [number for number, entry in enumerate(answer["Entries"]) if "ErrorCode" in entry]
+
+
+class _KinesisTarget(_Target):
+    """A Kinesis stream, in which the changes of one event have one partition key.
+
+    AWS: 500 records, 1 MiB each, 5 MiB together.
+    """
+
+    most_bytes, most_messages, most_together = 900 * _KB, 500, 4 * _MB
+
+    def send(self, messages: Sequence[Message]) -> Sequence[int]:
+        """PutRecords."""
+        records = [{"Data": message.body, "PartitionKey": _digest(message)} for message in messages]
+        answer = self._client.put_records(StreamARN=self.arn, Records=records)
+        return [number for number, record in enumerate(answer["Records"]) if "ErrorCode" in record]
+
+
+class _FirehoseTarget(_Target):
+    """A Firehose stream, whose records are lines. AWS: 500 records, 1,000 KiB each, 4 MiB together."""
+
+    most_bytes, most_messages, most_together = 900 * _KB, 500, 3 * _MB
+
+    def send(self, messages: Sequence[Message]) -> Sequence[int]:
+        """PutRecordBatch."""
+        name = self._name.removeprefix("deliverystream/")
+        records = [{"Data": message.body + b"\n"} for message in messages]
+        answer = self._client.put_record_batch(DeliveryStreamName=name, Records=records)
+        return [number for number, record in enumerate(answer["RequestResponses"]) if "ErrorCode" in record]
+
+
+def _digest(message: Message) -> str:
+    """A short name of the event that a message is about: an event's own may be longer than AWS takes."""
+    return sha256("\0".join(message.identity).encode()).hexdigest()[:32]
+
+
+_TARGETS: dict[str, Callable[[str, str, Clients], Target]] = {
+    "lambda": _LambdaTarget,
+    "sqs": _QueueTarget,
+    "events": _BusTarget,
+    "kinesis": _KinesisTarget,
+    "firehose": _FirehoseTarget,
+}
+
+
+class FeedDeadLetters:
+    """The queue of changes that a target did not take: lines of JSON, with stream, target and reason as attributes."""
+
+    def __init__(self, client: Callable[[], Any], queue_url: str) -> None:
+        self._client = client
+        self._url = queue_url
+
+    def bury(self, stream: str, target: str, reason: str, bodies: Sequence[bytes]) -> None:
+        """SendMessage for as many changes as a message holds; an error of AWS rises."""
+        texts = {FEED: stream, TARGET: target, REASON: _printable(reason)[:_MAX_REASON]}
+        attributes = {name: {"DataType": "String", "StringValue": text} for name, text in texts.items() if text}
+        for chunk in _chunks(bodies):
+            body = b"\n".join(chunk).decode()
+            self._client().send_message(QueueUrl=self._url, MessageBody=body, MessageAttributes=attributes)
+
+
+def _printable(reason: str) -> str:
+    """A reason without what SQS refuses in an attribute."""
+    return "".join(character if character.isprintable() else " " for character in reason)
+
+
+def _chunks(bodies: Sequence[bytes]) -> Sequence[Sequence[bytes]]:
+    """Bodies in groups that a message holds. The largest body alone fits one, as every target takes less than a message."""
+    chunks: list[list[bytes]] = []
+    size = 0
+    for body in bodies:
+        size += len(body) + 1
+        if not chunks or size > 900 * _KB:
+            chunks.append([])
+            size = len(body) + 1
+        chunks[-1].append(body)
+    return chunks

@@ -1,0 +1,93 @@
+"""Event source mappings of tables' streams to the feed's function, through boto3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from aws.errors import error_code, error_message
+from tidetable.errors import TableRefused
+from tidetable.ports.feeds import FeedSettings, StreamMapping
+
+# AWS: a mapping that is being changed refuses with the first code; the others pass with time, too.
+_TRANSIENT = frozenset({"ResourceInUseException", "TooManyRequestsException", "ServiceException"})
+_REFUSALS = _TRANSIENT | {"InvalidParameterValueException", "AccessDeniedException"}
+# Deletions are no changes: only tables are deleted, as a whole, and a deleted table leaves no such records.
+_PATTERN = '{"eventName":["INSERT","MODIFY"]}'
+
+
+class LambdaMappings:
+    """The mappings of one function; the client is created at its first use, as most stages never need it."""
+
+    def __init__(self, client: Callable[[], Any], function: str) -> None:
+        self._client = client
+        self._function = function
+
+    def list(self) -> Sequence[StreamMapping]:
+        """ListEventSourceMappings."""
+        pages = self._client().get_paginator("list_event_source_mappings").paginate(FunctionName=self._function)
+        return [_mapping_of(mapping) for page in pages for mapping in page["EventSourceMappings"]]
+
+    def create(self, source: str, settings: FeedSettings) -> bool:
+        """CreateEventSourceMapping.
+
+        Lambda tries a batch that failed again until its records expire, also in halves: the function itself decides what becomes
+        a dead letter, as the records of a failed batch that Lambda gives up have no events in them.
+        """
+        try:
+            with _translate_refusals():
+                self._client().create_event_source_mapping(
+                    EventSourceArn=source,
+                    FunctionName=self._function,
+                    Enabled=True,
+                    StartingPosition="TRIM_HORIZON",
+                    BisectBatchOnFunctionError=True,
+                    MaximumRetryAttempts=-1,
+                    MaximumRecordAgeInSeconds=-1,
+                    FunctionResponseTypes=["ReportBatchItemFailures"],
+                    FilterCriteria={"Filters": [{"Pattern": _PATTERN}]},
+                    **_members(settings),
+                )
+        except ClientError as error:
+            if error_code(error) != "ResourceConflictException":
+                raise
+            return False
+        return True
+
+    def update(self, mapping: StreamMapping, settings: FeedSettings) -> None:
+        """UpdateEventSourceMapping."""
+        with _translate_refusals():
+            self._client().update_event_source_mapping(UUID=mapping.id, Enabled=True, **_members(settings))
+
+    def delete(self, mapping: StreamMapping) -> None:
+        """DeleteEventSourceMapping."""
+        try:
+            with _translate_refusals():
+                self._client().delete_event_source_mapping(UUID=mapping.id)
+        except ClientError as error:
+            if error_code(error) != "ResourceNotFoundException":
+                raise
+
+
+def _members(settings: FeedSettings) -> dict[str, Any]:
+    return {"BatchSize": settings.batch, "MaximumBatchingWindowInSeconds": settings.window}
+
+
+def _mapping_of(mapping: Any) -> StreamMapping:
+    settings = FeedSettings(mapping.get("BatchSize", 0), mapping.get("MaximumBatchingWindowInSeconds", 0))
+    return StreamMapping(mapping["UUID"], mapping.get("EventSourceArn", ""), mapping["State"], settings)
+
+
+@contextmanager
+def _translate_refusals() -> Iterator[None]:
+    """Translate Lambda's refusals into the core's error; other errors rise unchanged."""
+    try:
+        yield
+    except ClientError as error:
+        code = error_code(error)
+        if code not in _REFUSALS:
+            raise
+        raise TableRefused(f"{code}: {error_message(error)}", transient=code in _TRANSIENT) from error

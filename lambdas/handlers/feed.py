@@ -1,0 +1,45 @@
+"""The feed: changes of period tables, delivered to the targets of their streams.
+
+Lambda calls it with records of a table's stream. ``tidetable replay --feed`` calls it with one of its dead letters, ``{"feed":
+"orders", "target": "arn:...", "changes": ["{...}"]}``, and waits for the answer. The changes are texts, as numbers would lose
+digits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+import wiring
+from handlers._observe import logger, metrics, observed, seconds_left
+from tidetable.errors import BadInvocation
+
+_RESERVE_SECONDS = 5.0
+
+
+@observed
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Deliver some records; the answer names the first that is to come again, with those after it."""
+    feeds, remaining = wiring.pipeline().feeds, seconds_left(context, _RESERVE_SECONDS)
+    if "feed" in event:
+        changes = event.get("changes")
+        if not isinstance(changes, list) or not all(isinstance(change, str) for change in changes):
+            raise BadInvocation("changes must be a list of texts, each a line of a dead letter of the feed")
+        bodies = [change.encode() for change in changes]
+        return {"delivered": feeds.redeliver(event["feed"], event.get("target", ""), bodies, remaining)}
+    records = wiring.pipeline().read_records(event)
+    if not records:
+        return {"batchItemFailures": []}
+    delivered = feeds.deliver(records, remaining)
+    metrics.add_metric("ChangesDelivered", MetricUnit.Count, delivered.sent)
+    lag = (wiring.pipeline().clock.now() - min(record.created for record in records)).total_seconds()
+    metrics.add_metric("FeedLag", MetricUnit.Seconds, max(lag, 0.0))
+    if delivered.buried:
+        metrics.add_metric("ChangesBuried", MetricUnit.Count, delivered.buried)
+    if delivered.first_failure is None:
+        return {"batchItemFailures": []}
+    logger.warning("not delivered", table=records[0].table, first=delivered.first_failure, reason=delivered.reason)
+    metrics.add_metric("FeedFailures", MetricUnit.Count, 1)
+    return {"batchItemFailures": [{"itemIdentifier": delivered.first_failure}]}

@@ -1,0 +1,73 @@
+"""Checks of a stream's feed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+
+from tidetable.config.model import FeedPolicy, Stream
+
+MAX_TARGETS = 5
+# AWS: at most 10,000 records of a table's stream in a batch, which is waited for 300 s at the most; records stay for 24 hours.
+_MAX_BATCH, _MAX_WINDOW, _RECORDS_STAY = 10_000, timedelta(seconds=300), timedelta(hours=24)
+_ARN = re.compile(r"arn:aws[a-z-]*:([a-z]+):[a-z0-9-]+:\d{12}:(\S+)")
+# The names after the account, by service.
+_NAMES = {
+    "lambda": re.compile(r"function:[A-Za-z0-9_-]{1,64}(:[A-Za-z0-9_$-]{1,128})?"),
+    "sqs": re.compile(r"[A-Za-z0-9_-]{1,80}|[A-Za-z0-9_-]{1,75}\.fifo"),
+    "events": re.compile(r"event-bus/[A-Za-z0-9._/-]{1,256}"),
+    "kinesis": re.compile(r"stream/[A-Za-z0-9_.-]{1,128}"),
+    "firehose": re.compile(r"deliverystream/[A-Za-z0-9_.-]{1,64}"),
+}
+_EXAMPLES = (
+    "arn:aws:lambda:REGION:ACCOUNT:function:NAME, an SQS queue, an event bus, a Kinesis stream or a Firehose stream"
+)
+
+
+def check_feed(stream: Stream) -> Iterator[str]:
+    """The problems of ``[streams.NAME.feed]``."""
+    feed = stream.feed
+    if feed is None:
+        return
+    yield from _check_targets(feed)
+    if not feed.kinds or len(set(feed.kinds)) < len(feed.kinds):
+        yield '.feed.kinds: name "insert", "replace" or both, each once; or remove [feed]'
+    if not 1 <= feed.batch <= _MAX_BATCH:
+        yield f".feed.batch: {feed.batch} is not within 1 to {_MAX_BATCH} records"
+    if not timedelta(0) <= feed.window <= _MAX_WINDOW or feed.window % timedelta(seconds=1):
+        yield f".feed.window: {feed.window} is not a whole number of seconds within 0s to 300s"
+    if not timedelta(minutes=1) <= feed.max_age <= _RECORDS_STAY - timedelta(hours=1):
+        yield (
+            f".feed.max_age: {feed.max_age} is not within 1m to 23h; after 24 hours DynamoDB drops what was not delivered, and"
+            " what is to become a dead letter must be read before"
+        )
+    if stream.table.stream in ("keys-only", "old-image"):
+        yield (
+            f'.table.stream: "{stream.table.stream}" shows no new images, which the feed delivers; choose "new-image" or'
+            ' "new-and-old-images", or remove the key: the feed sets it'
+        )
+    yield from _check_where(stream, feed)
+
+
+def _check_targets(feed: FeedPolicy) -> Iterator[str]:
+    if not 1 <= len(feed.targets) <= MAX_TARGETS or len(set(feed.targets)) < len(feed.targets):
+        yield f".feed.targets: name 1 to {MAX_TARGETS} targets, each once; to reach more, let an event bus pass them on"
+    for target in feed.targets:
+        parts = _ARN.fullmatch(target)
+        if parts is None or not _NAMES.get(parts[1], re.compile("(?!)")).fullmatch(parts[2]):
+            yield f'.feed.targets: "{target}" is not the ARN of a target; a target is {_EXAMPLES}'
+
+
+def _check_where(stream: Stream, feed: FeedPolicy) -> Iterator[str]:
+    # The query's own parser reads conditions; it is loaded only where there are some.
+    from tidetable.feed.feeds import conditions_of
+    from tidetable.problems import ProblemError
+
+    try:
+        found = conditions_of(stream, feed)
+    except ProblemError as error:
+        yield f".feed.where: {error.problem.detail}"
+        return
+    if len(found) < len(feed.where):
+        yield ".feed.where: a condition is FIELD = VALUE or FIELD:OPERATOR = VALUE, as where.FIELD:OPERATOR of a query"

@@ -1,0 +1,122 @@
+"""Changes of events, from the records of a period table's stream.
+
+AWS: records of one item come in order, at least once, and in rare cases again after later ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from tidetable.catalog import Entry
+from tidetable.conditions import Condition
+from tidetable.errors import ValueMissing
+from tidetable.events import Item, JsonObject
+from tidetable.exact import decode_json, encode_json
+from tidetable.keys import Layout
+from tidetable.keys.layout import NEWEST
+from tidetable.keys.ref import ref_text
+from tidetable.large.whole import Unpacker
+from tidetable.packs import open_item
+
+Kind = Literal["insert", "replace"]
+
+
+class Record(NamedTuple):
+    """A record of a table's stream: what happened to an item, and when. ``item`` is its new image, None after a deletion.
+
+    ``sequence`` names the record within its shard.
+    """
+
+    sequence: str
+    kind: Kind | None
+    table: str
+    item: Item | None
+    created: datetime
+
+
+class Change(NamedTuple):
+    """An event that was written: inserted, or replaced by the same event with other data.
+
+    ``at`` is when it was accepted, in epoch milliseconds. ``data`` is None if it cannot be read any more, or is too large for a
+    target: ``ref`` names the event.
+    """
+
+    kind: Kind
+    stream: str
+    series: str
+    time: str
+    id: str
+    at: int
+    data: JsonObject | None
+    ref: str
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """The event that was changed."""
+        return self.series, self.time, self.id
+
+    def document(self, *, with_data: bool = True) -> dict[str, Any]:
+        """The change as targets get it."""
+        document = self._asdict()
+        return document if with_data else {**document, "data": None}
+
+    def encode(self, most: int) -> bytes:
+        """The change as JSON; without its data if that makes it longer than ``most`` bytes."""
+        body = _encode(self.document())
+        return body if len(body) <= most else _encode(self.document(with_data=False))
+
+
+def _encode(document: dict[str, Any]) -> bytes:
+    # SQS refuses messages with these two characters, which JSON can escape.
+    return encode_json(document).replace("\ufffe".encode(), b"\\ufffe").replace("\uffff".encode(), b"\\uffff")
+
+
+@dataclass(slots=True)
+class ChangeReader:
+    """Reads the changes of records. Only the ``kinds`` that meet all ``conditions`` are changes of the feed."""
+
+    unpacker: Unpacker
+    kinds: frozenset[Kind] = field(default_factory=lambda: frozenset({"insert", "replace"}))
+    conditions: Sequence[Condition] = ()
+
+    def read(self, record: Record, entry: Entry) -> list[Change]:
+        """The changes of a record of the entry's table, in the order of their events.
+
+        A deletion is none: the lifecycle deletes tables, and nobody deletes events. Of an event that keeps its versions only the
+        item of the newest version is a change.
+        """
+        item, kind = record.item, record.kind
+        if item is None or kind is None or kind not in self.kinds:
+            return []
+        if entry.layout.versioned and not item["sk"].startswith(NEWEST):
+            return []
+        changes = self._of_pack(item, kind, entry) if "pack" in item else [self._of_item(item, kind, entry)]
+        return [change for change in changes if self._is_wanted(change)]
+
+    def _is_wanted(self, change: Change) -> bool:
+        """Whether a change meets the conditions. Nobody knows it of data that is missing, so the target decides."""
+        return change.data is None or all(condition.holds(change.data) for condition in self.conditions)
+
+    def _of_item(self, item: Item, kind: Kind, entry: Entry) -> Change:
+        whole = self.unpacker.whole([item], entry.table, cold=True)
+        data = None if whole.missing else whole.items[0]["data"]
+        return _change(item["pk"], item["sk"], int(item.get("at", 0)), data, kind, entry)
+
+    def _of_pack(self, item: Item, kind: Kind, entry: Entry) -> Iterator[Change]:
+        opened = open_item(item, entry.layout, self.unpacker.compressor)
+        if opened.problem is not None:
+            raise ValueMissing(opened.problem)
+        ats = opened.ats if opened.ats is not None else [opened.at] * len(opened.places)
+        for place, value, at in zip(opened.places, opened.values, ats, strict=True):
+            data = decode_json(value) if isinstance(value, str) else value["data"]
+            yield _change(opened.address, place, at, data, kind, entry)
+
+
+def _change(pk: str, sk: str, at: int, data: JsonObject | None, kind: Kind, entry: Entry) -> Change:
+    layout: Layout = entry.layout
+    time, series, id = layout.names(pk, sk)
+    ref = ref_text(entry.stream, entry.period.label, pk, sk)
+    return Change(kind, entry.stream, series, time, id, at, data, ref)

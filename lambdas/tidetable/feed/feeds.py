@@ -1,0 +1,82 @@
+"""The feeds of a stage, by stream: from the configuration and the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tidetable.catalog import Entry
+from tidetable.conditions import Condition
+from tidetable.config import Config, FeedPolicy, Stream
+from tidetable.errors import BadInvocation, NotReady
+from tidetable.feed.changes import ChangeReader, Record
+from tidetable.feed.deliver import Delivered, Feed, FeedLetters, Message, Target, deliver, send_messages
+from tidetable.large.whole import Unpacker
+from tidetable.names import parse_table_name
+from tidetable.ports import CatalogReader, Clock
+from tidetable.query.where import parse_conditions
+
+MakeTarget = Callable[[str, str], Target]
+
+
+@dataclass(slots=True)
+class Feeds:
+    """What the feeds of a stage need. ``make_target`` makes the target of an ARN, for a stream."""
+
+    config: Config
+    stage: str
+    catalog: CatalogReader
+    unpacker: Unpacker
+    letters: FeedLetters
+    clock: Clock
+    make_target: MakeTarget
+    _targets: dict[tuple[str, str], Target] = field(default_factory=dict)
+    _entries: dict[str, Entry] = field(default_factory=dict)
+
+    def deliver(self, records: Sequence[Record], remaining: Callable[[], float]) -> Delivered:
+        """Deliver the records of one table's stream.
+
+        A stream without a feed has none to deliver to: its mappings are about to go.
+        """
+        stream, _ = parse_table_name(self.stage, records[0].table)
+        policy = self.config.streams.get(stream)
+        if policy is None or policy.feed is None:
+            return Delivered()
+        feed = policy.feed
+        reader = ChangeReader(self.unpacker, frozenset(feed.kinds), conditions_of(policy, feed))
+        targets = [self._target(arn, stream) for arn in feed.targets]
+        return deliver(
+            records,
+            Feed(stream, reader, targets, self.letters, self.clock, feed.max_age, self._find_entry),
+            remaining,
+        )
+
+    def redeliver(self, stream: str, target: str, bodies: Sequence[bytes], remaining: Callable[[], float]) -> int:
+        """Send the changes of a dead letter to their target again; NotReady if it does not take all of them."""
+        policy = self.config.streams.get(stream)
+        if policy is None or policy.feed is None or target not in policy.feed.targets:
+            known = "has no such target" if policy is not None else "is not in the configuration"
+            raise BadInvocation(f"stream {stream} {known}: {target or 'the record could not be read'}")
+        messages = [Message(("", "", str(number)), body) for number, body in enumerate(bodies)]
+        refused, reason = send_messages(messages, self._target(target, stream), self.clock, remaining)
+        if refused:
+            raise NotReady(f"{target} did not take {len(refused)} of {len(bodies)} changes: {reason}")
+        return len(bodies)
+
+    def _target(self, arn: str, stream: str) -> Target:
+        if (arn, stream) not in self._targets:
+            self._targets[arn, stream] = self.make_target(arn, stream)
+        return self._targets[arn, stream]
+
+    def _find_entry(self, table: str) -> Entry | None:
+        """The period of a table. Its layout never changes, so it is looked up once."""
+        if table not in self._entries:
+            stream, period = parse_table_name(self.stage, table)
+            entries = self.catalog.entries(stream, period.start, period.start)
+            self._entries |= {entry.table: entry for entry in entries}
+        return self._entries.get(table)
+
+
+def conditions_of(stream: Stream, feed: FeedPolicy) -> tuple[Condition, ...]:
+    """The conditions of a feed; ProblemError says what to change."""
+    return parse_conditions(stream, {f"where.{name}": value for name, value in feed.where.items()})

@@ -1,0 +1,131 @@
+"""Mappings follow tables: each open table of a stream with a feed has a change stream, and that has one mapping to the function.
+
+AWS: "The operation conflicts with the resource's availability. For example, you tried to update an event source mapping in the
+CREATING state" (ResourceInUseException). A mapping outlives its table, and its function, until somebody deletes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tidetable.catalog import Entry, State
+from tidetable.config import Config, FeedPolicy
+from tidetable.errors import InvalidName, NotReady, TableMissing, TableRefused
+from tidetable.names import parse_table_name
+from tidetable.ports import Tables
+from tidetable.ports.feeds import FeedSettings, Mappings, StreamMapping
+
+_ENABLED, _DISABLED = "Enabled", "Disabled"
+# The states of a period whose table is there: its last records may wait to be read, for 24 hours at the most.
+_THERE = frozenset({State.CREATING, State.OPEN, State.CLOSED, State.ARCHIVING, State.ARCHIVED})
+
+
+class FeedStep(NamedTuple):
+    """A change of a table's stream or of a mapping, and what became of it: planned, done, deferred or failed."""
+
+    action: str
+    table: str
+    reason: str
+    outcome: str = "planned"
+    detail: str = ""
+
+    def document(self) -> dict[str, str]:
+        """The line of a report."""
+        return self._asdict()
+
+
+# A change that is due: the action, its reason, and how to do it.
+_Due = tuple[str, str, Callable[[], object]]
+
+
+@dataclass(slots=True)
+class FeedTables:
+    """The ports and the configuration of a run over the feeds of a stage."""
+
+    config: Config
+    stage: str
+    tables: Tables
+    mappings: Mappings
+
+    def follow(self, periods: Mapping[str, Iterable[Entry]], *, dry_run: bool = False) -> list[FeedStep]:
+        """Make, mend and remove mappings until they are those of the tables; what is under way is left to a later run.
+
+        ``periods`` are those of each stream with a feed; a stream that is missing could not be read, and its mappings stay. One
+        table's trouble stops no other.
+        """
+        mapped = self.mappings.list()
+        by_source = {mapping.source: mapping for mapping in mapped}
+        kept: set[str] = set()
+        steps: list[FeedStep] = []
+        for stream, entries in periods.items():
+            feed = self._feed_of(stream)
+            for entry in entries:
+                if feed is None or entry.state not in _THERE:
+                    continue
+                kept.add(entry.table)
+                if entry.state is State.OPEN:
+                    steps += self._attempt(entry.table, self._tend(entry, feed, by_source), dry_run=dry_run)
+        for mapping in mapped:
+            if mapping.table not in kept and not self._is_unread(mapping, periods):
+                steps += self._attempt(mapping.table, self._retire(mapping), dry_run=dry_run)
+        return steps
+
+    def _is_unread(self, mapping: StreamMapping, periods: Mapping[str, Iterable[Entry]]) -> bool:
+        """Whether a mapping is of a stream with a feed whose periods could not be read."""
+        try:
+            stream, _ = parse_table_name(self.stage, mapping.table)
+        except InvalidName:
+            return False
+        return stream not in periods and self._feed_of(stream) is not None
+
+    def remove_all(self) -> list[FeedStep]:
+        """Remove every mapping, because the function goes."""
+        mapped = self.mappings.list()
+        return [step for mapping in mapped for step in self._attempt(mapping.table, self._retire(mapping))]
+
+    def _feed_of(self, stream: str) -> FeedPolicy | None:
+        policy = self.config.streams.get(stream)
+        return policy.feed if policy is not None else None
+
+    def _tend(self, entry: Entry, feed: FeedPolicy, mapped: Mapping[str, StreamMapping]) -> Iterator[_Due]:
+        """What an open table lacks: its stream, then the stream's mapping."""
+        table, tables, mappings = self.tables.describe(entry.table), self.tables, self.mappings
+        if table is None or table.status != "ACTIVE":
+            return
+        if table.stream_arn and not table.has_images:
+            # AWS changes what a stream shows only by a new stream, which its other readers would not follow.
+            raise NotReady("its change stream shows no new images; the feed begins with the next table")
+        if not table.stream_arn:
+            yield "stream", "its stream has a feed", lambda: tables.set_stream(entry.table, "new-image")
+            return
+        mapping, settings = mapped.get(table.stream_arn), settings_of(feed)
+        if mapping is None:
+            yield "map", "its stream has a feed", lambda: mappings.create(table.stream_arn, settings)
+        elif mapping.state == _DISABLED or (mapping.state == _ENABLED and mapping.settings != settings):
+            why = "it was disabled" if mapping.state == _DISABLED else "batch or window changed"
+            yield "remap", why, lambda: mappings.update(mapping, settings)
+
+    def _retire(self, mapping: StreamMapping) -> Iterator[_Due]:
+        if mapping.state != "Deleting":
+            yield "unmap", "its table is gone, or its stream has no feed", lambda: self.mappings.delete(mapping)
+
+    def _attempt(self, table: str, due: Iterator[_Due], *, dry_run: bool = False) -> Iterator[FeedStep]:
+        """Do what is due for one table."""
+        action, reason = "look", ""
+        try:
+            for action, reason, change in due:
+                if not dry_run:
+                    change()
+                yield FeedStep(action, table, reason, "planned" if dry_run else "done")
+        except (NotReady, TableMissing, TableRefused) as error:
+            waits = not isinstance(error, TableRefused) or error.transient
+            yield FeedStep(action, table, reason, "deferred" if waits else "failed", str(error))
+        except Exception as error:  # whatever one table's trouble is, the others' work must go on
+            yield FeedStep(action, table, reason, "failed", f"{type(error).__name__}: {error}")
+
+
+def settings_of(feed: FeedPolicy) -> FeedSettings:
+    """The settings of a feed's mappings."""
+    return FeedSettings(feed.batch, int(feed.window.total_seconds()))

@@ -1,0 +1,48 @@
+"""What a feed needs of AWS Lambda: the mappings of tables' streams to a function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+
+class FeedSettings(NamedTuple):
+    """How many records a batch has at the most, and how many seconds a batch is waited for."""
+
+    batch: int
+    window: int
+
+
+class StreamMapping(NamedTuple):
+    """An event source mapping: ``source`` is the ARN of a table's stream, ``state`` is Lambda's word."""
+
+    id: str
+    source: str
+    state: str
+    settings: FeedSettings
+
+    @property
+    def table(self) -> str:
+        """The name of the table, from ``arn:aws:dynamodb:REGION:ACCOUNT:table/NAME/stream/LABEL``; empty for another source."""
+        parts = self.source.split("/")
+        return parts[1] if len(parts) == 4 and ":dynamodb:" in parts[0] else ""
+
+
+class Mappings(Protocol):
+    """The event source mappings of the feed's function. TableRefused says that a change must wait, or is refused."""
+
+    def list(self) -> Sequence[StreamMapping]:
+        """All of them. One that was made a moment ago may be missing."""
+        ...
+
+    def create(self, source: str, settings: FeedSettings) -> bool:
+        """Map a table's stream, from its oldest record on; False if it is mapped already. Does not wait."""
+        ...
+
+    def update(self, mapping: StreamMapping, settings: FeedSettings) -> None:
+        """Give a mapping its settings, and enable it. Does not wait."""
+        ...
+
+    def delete(self, mapping: StreamMapping) -> None:
+        """Remove a mapping; nothing happens if there is none. Does not wait."""
+        ...

@@ -1,0 +1,184 @@
+"""Delivery: every change reaches every target at least once, and the changes of one event in their order."""
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fakes import FakeStore, FakeValues, unpacker
+from tests.fakes.catalog import FakeCatalog
+from tests.fakes.clock import FakeClock
+from tidetable.catalog import Entry, State
+from tidetable.events import Event
+from tidetable.feed import ChangeReader, Feed, Record, deliver
+from tidetable.feed.deliver import Message
+from tidetable.keys import Layout
+from tidetable.periods import Kind, containing
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LAYOUT = Layout("time", 2, "id", 3_600)
+PERIOD = containing(NOW, Kind.DAY)
+ENTRY = Entry("s", PERIOD, "tidetable-t.s.2026-03-01", LAYOUT, State.OPEN, NOW)
+
+
+@dataclass
+class FakeTarget:
+    """A target that fails as its random numbers say: it refuses some messages, or all, before or after it took them."""
+
+    arn: str
+    random: Random
+    failing: float = 0.0
+    most_bytes: int = 1_000
+    most_messages: int = 3
+    most_together: int = 2_000
+    taken: list[tuple[str, int]] = field(default_factory=list)
+    requests: list[int] = field(default_factory=list)
+
+    def send(self, messages: Sequence[Message]) -> Sequence[int]:
+        assert len(messages) <= self.most_messages
+        assert len({message.identity for message in messages}) == len(messages), (
+            "a target may take the second of two alone"
+        )
+        self.requests.append(len(messages))
+        refused = [number for number in range(len(messages)) if self.random.random() < self.failing]
+        for number, message in enumerate(messages):
+            if number not in refused:
+                change = json.loads(message.body)
+                self.taken.append((change["id"], change["data"]["n"]))
+        if self.random.random() < self.failing:
+            raise TimeoutError("no answer in time")
+        return refused
+
+
+@dataclass
+class FakeLetters:
+    """The dead letters, by target."""
+
+    buried: dict[str, list[bytes]] = field(default_factory=lambda: defaultdict(list))
+    reasons: list[str] = field(default_factory=list)
+
+    def bury(self, stream: str, target: str, reason: str, bodies: Sequence[bytes]) -> None:
+        assert stream == "s"
+        self.buried[target] += bodies
+        self.reasons.append(reason)
+
+
+def record(number: int, id: str, *, kind: Any = "insert", created: datetime = NOW) -> Record:
+    item = LAYOUT.item_of(Event("a", NOW, id, {"n": number}), at=number)
+    return Record(str(number), kind, ENTRY.table, item, created)
+
+
+def feed_to(*targets: FakeTarget, letters: FakeLetters | None = None, clock: FakeClock | None = None) -> Feed:
+    reader = ChangeReader(unpacker(FakeStore(FakeCatalog()), FakeValues()))
+    entries = {ENTRY.table: ENTRY}
+    letters, clock = letters or FakeLetters(), clock or FakeClock(NOW)
+    return Feed("s", reader, targets, letters, clock, timedelta(hours=1), entries.get)
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.lists(st.sampled_from("abcd"), min_size=1, max_size=30),
+    st.integers(1, 9),
+    st.sampled_from([0.0, 0.2, 0.5]),
+    st.sampled_from([0.0, 0.3]),
+    st.integers(0, 2**32),
+)
+def test_every_change_arrives_at_every_target_in_the_order_of_its_event(
+    ids: Sequence[str], batch: int, first: float, second: float, seed: int
+) -> None:
+    """Lambda sends a batch again from its first failure on, with as many records as it likes, and sometimes for nothing."""
+    random = Random(seed)
+    targets = [FakeTarget("one", random, first), FakeTarget("two", random, second)]
+    feed = feed_to(*targets)
+    records = [record(number, id) for number, id in enumerate(ids)]
+    position = 0
+    for _ in range(5_000):
+        some = records[position : position + random.randint(1, batch)]
+        delivered = deliver(some, feed, lambda: 100.0)
+        if delivered.first_failure is not None:
+            position = int(delivered.first_failure)
+        elif random.random() < 0.9:
+            position += len(some)
+        if position == len(records):
+            break
+    assert position == len(records)
+    for target in targets:
+        for id in set(ids):
+            arrived = [n for other, n in target.taken if other == id]
+            sent = [n for n, other in enumerate(ids) if other == id]
+            # What a receiver has that takes whatever comes: the newest, with every change before it at least once.
+            assert set(arrived) == set(sent)
+            assert arrived[-1] == sent[-1]
+            for earlier, later in pairwise(sent):
+                assert arrived.index(earlier) < arrived.index(later)
+                assert arrived[::-1].index(later) < arrived[::-1].index(earlier)
+
+
+def test_changes_of_one_event_are_never_in_one_request() -> None:
+    target = FakeTarget("one", Random(1))
+    deliver([record(n, id) for n, id in enumerate("aabcab")], feed_to(target), lambda: 100.0)
+    assert target.taken == [("a", 0), ("a", 1), ("b", 2), ("c", 3), ("a", 4), ("b", 5)]
+    assert target.requests == [1, 3, 2]
+
+
+def test_a_request_has_as_many_bytes_as_the_target_takes_together() -> None:
+    target = FakeTarget("one", Random(1), most_messages=10, most_together=500)
+    deliver([record(n, id) for n, id in enumerate("abcdef")], feed_to(target), lambda: 100.0)
+    assert target.requests == [2, 2, 2]
+
+
+def test_a_change_that_is_too_large_goes_without_its_data() -> None:
+    """Its ref names the event, which a query answers whole."""
+    event = Event("a", NOW, "x", {"text": "x" * 2_000})
+    big = Record("1", "insert", ENTRY.table, LAYOUT.item_of(event, at=1), NOW)
+    bodies: list[Any] = []
+
+    class Keeping(FakeTarget):
+        def send(self, messages: Sequence[Message]) -> Sequence[int]:
+            bodies.extend(json.loads(message.body) for message in messages)
+            return ()
+
+    deliver([big], feed_to(Keeping("one", Random(1))), lambda: 100.0)
+    assert [(body["id"], body["data"]) for body in bodies] == [("x", None)]
+    assert bodies[0]["ref"]
+
+
+@pytest.mark.parametrize(("age", "buried"), [(timedelta(minutes=59), 0), (timedelta(minutes=61), 2)])
+def test_what_fails_for_too_long_becomes_a_dead_letter_and_the_shard_goes_on(age: timedelta, buried: int) -> None:
+    letters, clock = FakeLetters(), FakeClock(NOW)
+    gone, well = FakeTarget("gone", Random(1), 1.0), FakeTarget("well", Random(1))
+    records = [record(0, "a", created=NOW - age), record(1, "b", created=NOW - age), record(2, "c", created=NOW)]
+    delivered = deliver(records, feed_to(gone, well, letters=letters, clock=clock), lambda: 100.0)
+    assert delivered.first_failure == ("2" if buried else "0")
+    assert [json.loads(body)["id"] for body in letters.buried["gone"]] == ["a", "b"][:buried]
+    assert well.taken == [("a", 0), ("b", 1), ("c", 2)]
+    assert "TimeoutError: no answer in time" in (letters.reasons or [delivered.reason])[0]
+
+
+def test_a_record_that_cannot_be_read_holds_up_those_after_it_until_it_is_a_dead_letter() -> None:
+    """Its event may come again later in the shard, so nothing overtakes it."""
+    letters, target = FakeLetters(), FakeTarget("one", Random(1))
+    strange = record(1, "b")._replace(table="tidetable-t.s.2031-01-01")
+    delivered = deliver([record(0, "a"), strange, record(2, "c")], feed_to(target, letters=letters), lambda: 100.0)
+    assert (delivered.first_failure, target.taken) == ("1", [("a", 0)])
+    old = strange._replace(created=NOW - timedelta(hours=2))
+    delivered = deliver([record(0, "a"), old, record(2, "c")], feed_to(target, letters=letters), lambda: 100.0)
+    assert delivered.first_failure is None
+    assert target.taken[1:] == [("a", 0), ("c", 2)]
+    assert b"tidetable-t.s.2031-01-01" in letters.buried[""][0]
+
+
+def test_without_time_a_failed_request_is_not_tried_again() -> None:
+    gone = FakeTarget("gone", Random(1), 1.0)
+    deliver([record(0, "a")], feed_to(gone), lambda: 4.9)
+    assert gone.requests == [1]
+    deliver([record(0, "a")], feed_to(gone), lambda: 5.0)
+    assert gone.requests == [1, 1, 1, 1]

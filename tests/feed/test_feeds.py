@@ -1,0 +1,207 @@
+"""The feeds of a stage: which records go to which targets, and dead letters that are sent again."""
+
+import json
+from base64 import b64encode
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+import wiring
+from aws.codec import to_wire
+from aws.feed_records import read_records
+from aws.zstd import Zstd
+from tests.api.gateway import Context
+from tests.fakes import FakeStore, FakeValues, unpacker
+from tests.fakes.catalog import FakeCatalog
+from tests.fakes.clock import FakeClock
+from tidetable.catalog import Entry, State
+from tidetable.config import parse
+from tidetable.errors import BadInvocation, NotReady
+from tidetable.events import Event
+from tidetable.feed import Record
+from tidetable.feed.deliver import Message
+from tidetable.feed.feeds import Feeds
+from tidetable.keys import Layout, Packing
+from tidetable.packs import make_packs
+from tidetable.periods import Kind, containing
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+TABLE = "tidetable-t.orders.2026-03-01"
+ONE, TWO = "arn:aws:sqs:eu-central-1:123456789012:one", "arn:aws:sqs:eu-central-1:123456789012:two"
+LAYOUT = Layout("series", 1, "id", pack=Packing(60, 65_536))
+CONFIG = parse(f"""
+[streams.orders]
+period = "day"
+late = "1d"
+retention = 5
+key = {{ partition_by = "series" }}
+feed = {{ targets = ["{ONE}", "{TWO}"], kinds = ["insert"], where = {{ "total:ge" = "10", "status" = "paid" }} }}
+[streams.plain]
+period = "day"
+late = "1d"
+retention = 5
+key = {{ partition_by = "series" }}
+""")
+
+
+class Target:
+    """A target that takes everything unless it is ``shut``."""
+
+    most_bytes, most_messages, most_together = 10_000, 10, 100_000
+
+    def __init__(self, arn: str) -> None:
+        self.arn = arn
+        self.shut = False
+        self.bodies: list[bytes] = []
+
+    def send(self, messages: Sequence[Message]) -> Sequence[int]:
+        if self.shut:
+            return range(len(messages))
+        self.bodies += [message.body for message in messages]
+        return ()
+
+
+class Letters:
+    def bury(self, stream: str, target: str, reason: str, bodies: Sequence[bytes]) -> None:
+        raise AssertionError((stream, target, reason, bodies))
+
+
+class Stage:
+    def __init__(self) -> None:
+        self.targets = {arn: Target(arn) for arn in (ONE, TWO)}
+        self.catalog = FakeCatalog()
+        for name in ("orders", "plain"):
+            period = containing(NOW, Kind.DAY)
+            entry = Entry(name, period, f"tidetable-t.{name}.2026-03-01", LAYOUT, State.OPEN, NOW)
+            self.catalog.add(entry)
+        whole = unpacker(FakeStore(self.catalog), FakeValues())
+        self.clock = FakeClock(NOW)
+        self.feeds = Feeds(CONFIG, "t", self.catalog, whole, Letters(), self.clock, lambda arn, _: self.targets[arn])
+        self.pipeline = wiring.Pipeline(feeds=self.feeds, read_records=read_records, clock=self.clock)
+
+    def taken(self, arn: str) -> list[Any]:
+        return [json.loads(body)["id"] for body in self.targets[arn].bodies]
+
+
+def event(id: str, total: Any = 10, status: str = "paid") -> Event:
+    return Event("shop", NOW, id, {"total": total, "status": status})
+
+
+def as_sent(item: Any, name: str = "INSERT", sequence: str = "1", table: str = TABLE) -> dict[str, Any]:
+    """A record as Lambda has it: JSON, in which binary values are Base64."""
+
+    def text(value: Any) -> Any:
+        ((kind, inner),) = value.items()
+        if kind == "B":
+            return {kind: b64encode(inner).decode()}
+        if kind == "M":
+            return {kind: {name: text(one) for name, one in inner.items()}}
+        return value
+
+    image = {name: text(value) for name, value in to_wire(item).items()}
+    change = {"NewImage": image, "SequenceNumber": sequence, "ApproximateCreationDateTime": NOW.timestamp()}
+    arn = f"arn:aws:dynamodb:eu-central-1:123456789012:table/{table}/stream/2026-03-01T00:00:00.000"
+    return json.loads(json.dumps({"eventName": name, "dynamodb": change, "eventSourceARN": arn}))  # type: ignore[no-any-return]
+
+
+def call(stage: Stage, payload: Any) -> Any:
+    from handlers import feed
+
+    with wiring.serving(stage.pipeline):
+        return feed.handler(payload, Context())  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDETABLE_STAGE", "t")
+    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
+
+
+def test_records_become_changes_of_the_kinds_and_conditions_of_the_configuration() -> None:
+    stage = Stage()
+    sent = [event("a"), event("b", 9), event("c", 11, "open"), event("d", 12)]
+    items = [LAYOUT.item_of(some, at=1) for some in sent]
+    (pack,) = make_packs(items, LAYOUT, Zstd()).packs
+    other = LAYOUT.item_of(event("e", Decimal("10.000000000000000000000000000000001")), at=1)
+    again = LAYOUT.item_of(event("f"), at=1)
+    records = [as_sent(pack.item), as_sent(other, sequence="2"), as_sent(again, "MODIFY", "3")]
+    assert call(stage, {"Records": records}) == {"batchItemFailures": []}
+    assert stage.taken(ONE) == stage.taken(TWO) == ["a", "d", "e"]
+    # Every digit arrives.
+    assert b'"total":10.000000000000000000000000000000001' in stage.targets[ONE].bodies[2]
+
+
+def test_the_first_record_that_fails_is_answered() -> None:
+    stage = Stage()
+    stage.targets[TWO].shut = True
+    records = [as_sent(LAYOUT.item_of(event(id), at=1), sequence=id) for id in "ab"]
+    assert call(stage, {"Records": records}) == {"batchItemFailures": [{"itemIdentifier": "a"}]}
+    assert stage.taken(ONE) == ["a", "b"]
+
+
+def test_records_of_a_stream_without_a_feed_go_nowhere() -> None:
+    """Its mappings are about to be removed."""
+    stage = Stage()
+    records = [
+        as_sent(LAYOUT.item_of(event("a"), at=1), table=f"tidetable-t.{name}.2026-03-01") for name in ("plain", "gone")
+    ]
+    for record in records:
+        assert call(stage, {"Records": [record]}) == {"batchItemFailures": []}
+    assert stage.taken(ONE) == []
+
+
+def test_an_empty_batch_is_no_failure() -> None:
+    assert call(Stage(), {"Records": []}) == {"batchItemFailures": []}
+
+
+def test_a_table_is_looked_up_once() -> None:
+    stage = Stage()
+    records = [as_sent(LAYOUT.item_of(event("a"), at=1))]
+    call(stage, {"Records": records})
+    stage.catalog.entries = None  # type: ignore[method-assign, assignment]
+    call(stage, {"Records": records})
+    assert stage.taken(ONE) == ["a", "a"]
+
+
+def test_a_dead_letter_goes_to_its_target_alone() -> None:
+    stage = Stage()
+    changes = ['{"id":"a","n":1.50}', '{"id":"b"}']
+    assert call(stage, {"feed": "orders", "target": TWO, "changes": changes}) == {"delivered": 2}
+    assert stage.targets[TWO].bodies == [b'{"id":"a","n":1.50}', b'{"id":"b"}']
+    assert stage.targets[ONE].bodies == []
+
+
+def test_a_dead_letter_that_is_not_taken_stays_one() -> None:
+    stage = Stage()
+    stage.targets[TWO].shut = True
+    with pytest.raises(NotReady, match="did not take 2 of 2 changes"):
+        call(stage, {"feed": "orders", "target": TWO, "changes": ["{}", "{}"]})
+
+
+@pytest.mark.parametrize(
+    ("payload", "message"),
+    [
+        ({"feed": "none", "target": ONE, "changes": []}, "none is not in the configuration"),
+        ({"feed": "plain", "target": ONE, "changes": []}, "plain has no such target"),
+        ({"feed": "orders", "target": "arn:other", "changes": []}, "no such target: arn:other"),
+        ({"feed": "orders", "changes": []}, "the record could not be read"),
+        ({"feed": "orders", "target": ONE, "changes": {}}, "list of texts"),
+        ({"feed": "orders", "target": ONE, "changes": [{}]}, "list of texts"),
+        ({"feed": "orders", "target": ONE}, "list of texts"),
+    ],
+)
+def test_a_dead_letter_that_cannot_be_sent_says_why(payload: Any, message: str) -> None:
+    with pytest.raises(BadInvocation, match=message):
+        call(Stage(), payload)
+
+
+def test_a_record_says_kind_table_and_time() -> None:
+    item = LAYOUT.item_of(event("a"), at=1)
+    removal = as_sent(item, "REMOVE", "2")
+    del removal["dynamodb"]["NewImage"]
+    first, second = read_records({"Records": [as_sent(item), removal]})
+    assert first == Record("1", "insert", TABLE, item, NOW)
+    assert second == Record("2", None, TABLE, None, NOW)

@@ -1,0 +1,136 @@
+"""The lifecycle's runs with feeds: mappings come, stay and go with the tables, and a deleted stage leaves none behind."""
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+import wiring
+from tests.lifecycle.calls import call
+from tests.lifecycle.world import NOON, World
+from tidetable.catalog import State
+from tidetable.config import TableClass
+from tidetable.lifecycle import reconcile
+from tidetable.lifecycle.ladder import Level
+from tidetable.lifecycle.specs import filling_spec, table_spec
+
+QUEUE = "arn:aws:sqs:eu-central-1:123456789012:changes"
+FEED = f'feed = {{ targets = ["{QUEUE}"] }}'
+
+
+def tables_of(world: World) -> set[str]:
+    return {mapping.table for mapping in world.mappings.list()}
+
+
+def open_tables(world: World) -> set[str]:
+    return {entry.table for entry in world.catalog.entries("s") if entry.state is State.OPEN}
+
+
+def test_a_table_is_mapped_by_the_run_that_makes_it() -> None:
+    world = World(more=FEED)
+    report = world.run()
+    assert tables_of(world) == open_tables(world) == world.tables.names
+    assert [step.document() for step in report.feeds] == [
+        {"action": "map", "table": table, "reason": "its stream has a feed", "outcome": "done", "detail": ""}
+        for table in sorted(tables_of(world))
+    ]
+    assert report.document()["feeds"] == [step.document() for step in report.feeds]
+    assert report.healthy
+
+
+def test_without_a_feed_no_table_shows_its_changes_and_none_is_mapped() -> None:
+    world = World()
+    assert world.run().feeds == []
+    assert {world.tables.describe(name).stream_arn for name in world.tables.names} == {""}  # type: ignore[union-attr]
+
+
+def test_a_dry_run_says_which_mappings_it_would_make() -> None:
+    world = World(more=FEED)
+    world.run()
+    world.mappings.remove(min(world.tables.names))
+    report = world.run(dry_run=True)
+    assert [(step.action, step.table, step.outcome) for step in report.feeds] == [
+        ("map", min(world.tables.names), "planned")
+    ]
+    assert len(world.mappings.list()) == len(world.tables.names) - 1
+
+
+def test_a_mapping_that_is_refused_makes_the_run_unhealthy() -> None:
+    world = World(more=FEED)
+    world.run()
+    world.mappings.remove(min(world.tables.names))
+    world.mappings.refused |= {world.tables.describe(min(world.tables.names)).stream_arn}  # type: ignore[union-attr]
+    assert world.run().healthy is False
+
+
+def test_over_a_month_the_mappings_are_those_of_the_tables() -> None:
+    """Every six hours a run; a table's mapping is there from its first run until the table is gone."""
+    world = World(more=FEED)
+    seen: set[str] = set()
+    for hours in range(0, 31 * 24, 6):
+        world.at(NOON + timedelta(hours=hours))
+        assert open_tables(world) <= tables_of(world)
+        assert tables_of(world) <= {
+            entry.table for entry in world.catalog.entries("s") if entry.state is not State.DELETED
+        } | {mapping.table for mapping in world.mappings.list() if mapping.state == "Deleting"}
+        seen |= tables_of(world)
+    assert len(seen) >= 31
+    assert len(tables_of(world)) <= 12
+
+
+def test_a_run_for_one_stream_leaves_the_mappings_to_the_next() -> None:
+    world = World(more=FEED)
+    assert reconcile(world.parts(), "owner", lambda: 1000.0, only="s").feeds == []
+    assert tables_of(world) == set()
+    world.run()
+    assert tables_of(world) == open_tables(world)
+
+
+def test_feeds_that_cannot_be_looked_at_are_told_and_stop_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(more=FEED)
+
+    def fail() -> Any:
+        raise ConnectionError("no answer")
+
+    monkeypatch.setattr(world.mappings, "list", fail)
+    report = world.run()
+    assert report.troubles == ["the feeds could not be looked at: ConnectionError: no answer"]
+    assert world.tables.names
+
+
+def test_a_feed_that_leaves_the_configuration_takes_its_mappings_along() -> None:
+    world = World(more=FEED)
+    world.run()
+    stream = msgspec.structs.replace(world.config.streams["s"], feed=None)
+    world.config = msgspec.structs.replace(world.config, streams={"s": stream})
+    world.at(NOON + timedelta(minutes=5))
+    world.at(NOON + timedelta(minutes=10))
+    assert tables_of(world) == set()
+    assert world.tables.names
+
+
+def test_a_restored_table_shows_no_changes() -> None:
+    """Its events come back from the archive, and nobody changed them."""
+    world = World(more=FEED)
+    stream = world.config.streams["s"]
+    world.run()
+    entry = world.catalog.entries("s")[0]
+    level = Level(None, None, TableClass.STANDARD, "")
+    assert table_spec(entry, stream, level, {}, young=False).stream == "new-image"
+    assert filling_spec(entry, stream, level, {}).stream == "none"
+    shows = msgspec.structs.replace(stream.table, stream="new-image")
+    assert filling_spec(entry, msgspec.structs.replace(stream, table=shows), level, {}).stream == "new-image"
+
+
+@pytest.mark.parametrize("removal", ["keep", "delete"])
+def test_a_stage_that_goes_leaves_no_mapping_behind(removal: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mapping outlives its function, whether the tables stay or go."""
+    monkeypatch.setenv("TIDETABLE_STAGE", "t")
+    world = World(more=f'{FEED}\nremoval = "{removal}"')
+    world.run()
+    world.clock.sleep(60)
+    assert tables_of(world)
+    with wiring.serving(world.pipeline(event_bus=None)):
+        call("Delete")
+    assert {mapping.state for mapping in world.mappings.list()} == {"Deleting"}

@@ -1,0 +1,218 @@
+"""Mappings follow the tables of streams with a feed, and stay where they are needed."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.fakes import FakeStore, FakeTables
+from tests.fakes.catalog import FakeCatalog
+from tests.fakes.clock import FakeClock
+from tests.fakes.mappings import FakeMappings
+from tidetable.catalog import Entry, State
+from tidetable.config import Config, TableClass, parse
+from tidetable.feed.mappings import FeedTables
+from tidetable.periods import Kind, containing
+from tidetable.ports import TableSpec
+from tidetable.ports.feeds import FeedSettings, StreamMapping
+
+NOW = datetime(2026, 3, 5, 12, tzinfo=UTC)
+_STREAM = """
+[streams.{name}]
+period = "day"
+late = "1d"
+retention = 5
+key = {{ partition_by = "series" }}
+{feed}
+"""
+_FEED = 'feed = { targets = ["arn:aws:sqs:eu-central-1:123456789012:changes"], batch = 50, window = "2s" }'
+FEED = parse(_STREAM.format(name="s", feed=_FEED) + _STREAM.format(name="plain", feed=""))
+WITHOUT = parse(_STREAM.format(name="s", feed=""))
+
+
+class World:
+    """Tables of some days, and the mappings of their streams."""
+
+    def __init__(self, shows: str = "new-image", days: int = 2, config: Config = FEED) -> None:
+        self.clock = FakeClock(NOW)
+        self.tables = FakeTables(self.clock, FakeStore(FakeCatalog()))
+        self.mappings = FakeMappings(self.clock)
+        self.entries: list[Entry] = []
+        self.unread: set[str] = set()
+        for name in config.streams:
+            for day in range(days):
+                self.add(name, day, shows if name == "s" else "none")
+        self.config = config
+        self.clock.sleep(60)
+
+    def add(self, name: str, day: int, shows: str) -> Entry:
+        period = containing(NOW + timedelta(days=day), Kind.DAY)
+        table = f"tidetable-t.{name}.{period.label}"
+        entry = Entry(name, period, table, self.config_layout, State.OPEN, NOW)
+        self.tables.create(TableSpec(table, None, None, TableClass.STANDARD, {}, stream=shows))
+        self.entries.append(entry)
+        return entry
+
+    config_layout = FEED.streams["s"].layout
+
+    @property
+    def feeds(self) -> FeedTables:
+        return FeedTables(self.config, "t", self.tables, self.mappings)
+
+    @property
+    def periods(self) -> dict[str, list[Entry]]:
+        streams = {name for name, stream in self.config.streams.items() if stream.feed is not None} - self.unread
+        return {name: [entry for entry in self.entries if entry.stream == name] for name in streams}
+
+    def follow(self, **options: Any) -> list[tuple[str, str, str]]:
+        steps = self.feeds.follow(self.periods, **options)
+        return [(step.action, step.table.removeprefix("tidetable-t."), step.outcome) for step in steps]
+
+    def settle(self) -> list[tuple[str, str, str]]:
+        """Run until nothing is left to do; the first run's steps."""
+        first = self.follow()
+        for _ in range(10):
+            self.clock.sleep(60)
+            if not self.follow():
+                return first
+        raise AssertionError("it does not settle")
+
+    @property
+    def mapped(self) -> dict[str, StreamMapping]:
+        return {mapping.table.removeprefix("tidetable-t."): mapping for mapping in self.mappings.list()}
+
+
+def test_every_open_table_of_a_stream_with_a_feed_is_mapped_once_and_no_other() -> None:
+    world = World()
+    assert world.settle() == [("map", "s.2026-03-05", "done"), ("map", "s.2026-03-06", "done")]
+    assert set(world.mapped) == {"s.2026-03-05", "s.2026-03-06"}
+    assert {(mapping.state, mapping.settings) for mapping in world.mapped.values()} == {
+        ("Enabled", FeedSettings(50, 2))
+    }
+    table = world.tables.describe("tidetable-t.s.2026-03-05")
+    assert table is not None
+    assert world.mapped["s.2026-03-05"].source == table.stream_arn
+
+
+def test_a_dry_run_says_what_it_would_do_and_does_nothing() -> None:
+    world = World()
+    assert world.follow(dry_run=True) == [("map", "s.2026-03-05", "planned"), ("map", "s.2026-03-06", "planned")]
+    assert world.mapped == {}
+
+
+def test_a_table_made_before_the_feed_gets_its_stream_and_then_its_mapping() -> None:
+    world = World(shows="none")
+    assert [step[0] for step in world.follow()] == ["stream", "stream"]
+    assert world.follow() == [], "the tables are changing"
+    world.clock.sleep(60)
+    assert [step[0] for step in world.follow()] == ["map", "map"]
+
+
+def test_a_table_whose_stream_shows_keys_only_waits_for_the_next_table() -> None:
+    """Another reader may follow that stream, and AWS changes what it shows only by a new one."""
+    world = World(shows="keys-only")
+    assert world.follow() == [("look", "s.2026-03-05", "deferred"), ("look", "s.2026-03-06", "deferred")]
+    assert world.mapped == {}
+
+
+def test_a_mapping_that_somebody_deleted_or_disabled_is_put_back() -> None:
+    world = World()
+    world.settle()
+    world.mappings.remove("tidetable-t.s.2026-03-05")
+    world.mappings.disable("tidetable-t.s.2026-03-06")
+    assert world.settle() == [("map", "s.2026-03-05", "done"), ("remap", "s.2026-03-06", "done")]
+    assert {mapping.state for mapping in world.mapped.values()} == {"Enabled"}
+
+
+def test_new_settings_reach_the_mappings_that_there_are() -> None:
+    world = World()
+    world.settle()
+    stream = world.config.streams["s"]
+    assert stream.feed is not None
+    feed = msgspec.structs.replace(stream.feed, batch=7)
+    world.config = msgspec.structs.replace(
+        world.config, streams={"s": msgspec.structs.replace(stream, feed=feed), "plain": world.config.streams["plain"]}
+    )
+    assert world.settle() == [("remap", "s.2026-03-05", "done"), ("remap", "s.2026-03-06", "done")]
+    assert {mapping.settings for mapping in world.mapped.values()} == {FeedSettings(7, 2)}
+
+
+def test_a_mapping_that_is_changing_is_left_alone() -> None:
+    world = World()
+    world.follow()
+    assert {mapping.state for mapping in world.mapped.values()} == {"Creating"}
+    assert world.follow() == []
+
+
+def test_a_new_mapping_that_cannot_be_listed_yet_is_not_made_twice() -> None:
+    world = World(days=1)
+    world.mappings.hidden = timedelta(seconds=90)
+    assert [world.follow() for _ in range(2)] == [[("map", "s.2026-03-05", "done")]] * 2
+    assert world.mappings.changes == ["create tidetable-t.s.2026-03-05"]
+
+
+@pytest.mark.parametrize("state", [State.CLOSED, State.ARCHIVING, State.ARCHIVED])
+def test_the_mapping_of_a_closed_table_stays_as_long_as_the_table(state: State) -> None:
+    """Its last records may not be read yet."""
+    world = World()
+    world.settle()
+    world.entries[0] = replace(world.entries[0], state=state)
+    assert world.follow() == []
+    world.entries[0] = replace(world.entries[0], state=State.DELETED)
+    assert world.settle() == [("unmap", "s.2026-03-05", "done")]
+    assert set(world.mapped) == {"s.2026-03-06"}
+
+
+@pytest.mark.parametrize("state", [State.CREATING, State.CLOSED, State.RESTORING, State.ARCHIVED, State.DELETED])
+def test_only_an_open_table_gets_a_mapping(state: State) -> None:
+    """Of a restored one the records are no changes: its events came back from the archive."""
+    world = World(days=1)
+    world.entries[0] = replace(world.entries[0], state=state)
+    assert world.follow() == []
+
+
+def test_mappings_go_when_the_feed_leaves_the_configuration() -> None:
+    world = World()
+    world.settle()
+    world.config = WITHOUT
+    assert world.settle() == [("unmap", "s.2026-03-05", "done"), ("unmap", "s.2026-03-06", "done")]
+    assert world.mapped == {}
+
+
+def test_mappings_of_a_stream_that_left_the_configuration_go() -> None:
+    world = World()
+    world.settle()
+    world.config = parse(_STREAM.format(name="other", feed=""))
+    assert [step[0] for step in world.settle()] == ["unmap", "unmap"]
+
+
+def test_mappings_of_a_stream_whose_periods_could_not_be_read_stay() -> None:
+    world = World()
+    world.settle()
+    world.unread.add("s")
+    assert world.follow() == []
+
+
+def test_one_refusal_keeps_no_other_table_from_its_mapping() -> None:
+    world = World()
+    table = world.tables.describe("tidetable-t.s.2026-03-05")
+    assert table is not None
+    world.mappings.refused.add(table.stream_arn)
+    assert world.follow() == [("map", "s.2026-03-05", "failed"), ("map", "s.2026-03-06", "done")]
+
+
+def test_a_table_that_cannot_be_described_is_told() -> None:
+    world = World()
+    world.tables.unseen.add("tidetable-t.s.2026-03-05")
+    assert world.follow() == [("look", "s.2026-03-05", "failed"), ("map", "s.2026-03-06", "done")]
+
+
+def test_all_mappings_go_before_the_function_does() -> None:
+    world = World()
+    world.settle()
+    steps = world.feeds.remove_all()
+    assert [(step.action, step.outcome) for step in steps] == [("unmap", "done")] * 2
+    world.clock.sleep(60)
+    assert world.mapped == {}
