@@ -237,7 +237,7 @@ def changes(scripted: Scripted) -> Queues:
         ('{"table":"t"}', "damaged", ""),
         ('{"id":"c"}', "gone", QUEUE),
     )
-    held = scripted.queues.held.setdefault("changes", {})
+    held = scripted.queues.messages.setdefault("changes", {})
     for index, (body, reason, target) in enumerate(bodies):
         texts = {"feed": "s", "target": target, "reason": reason}
         attributes = {name: {"StringValue": text} for name, text in texts.items() if text}
@@ -254,12 +254,12 @@ def test_a_dry_replay_of_feeds_sends_nothing(changes: Queues, words: list[str]) 
     else:
         lines = ["       1 of s to no target: damaged", f"       3 of s to {QUEUE}: gone", "4 dead changes"]
         assert result.stdout.splitlines() == lines
-    assert (len(changes.held["changes"]), changes.hidden) == (3, set())
+    assert (len(changes.messages["changes"]), changes.hidden) == (3, set())
 
 
 def test_a_replay_of_feeds_deletes_what_its_target_took_and_nothing_else(changes: Queues, scripted: Scripted) -> None:
     refused = run("replay", "--feed", input="n\n")
-    assert (refused.exit_code, len(changes.held["changes"])) == (1, 3)
+    assert (refused.exit_code, len(changes.messages["changes"])) == (1, 3)
     failure = {"errorMessage": "stream s has no such target: the record could not be read"}
     scripted.answers = [{"delivered": 2}, failure, {"delivered": 1}]
     scripted.failing = {1}
@@ -267,12 +267,12 @@ def test_a_replay_of_feeds_deletes_what_its_target_took_and_nothing_else(changes
     assert result.exit_code == 1
     assert "3 changes were taken" in result.output
     assert "not taken: sending changes of s again failed: stream s has no such target" in result.output
-    assert scripted.asked == [
+    assert scripted.payloads == [
         ("feed", {"feed": "s", "target": QUEUE, "changes": ['{"id":"a","n":1.50}', '{"id":"b"}']}),
         ("feed", {"feed": "s", "target": "", "changes": ['{"table":"t"}']}),
         ("feed", {"feed": "s", "target": QUEUE, "changes": ['{"id":"c"}']}),
     ]
-    assert list(changes.held["changes"]) == ["1"]
+    assert list(changes.messages["changes"]) == ["1"]
     assert changes.hidden - {"0", "2"} == set(), "what was not taken can be received again"
 
 
