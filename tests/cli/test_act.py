@@ -37,7 +37,7 @@ class Scripted:
             def read(self) -> bytes:
                 return answer
 
-        failed = {"FunctionError": "Unhandled"} if len(self.asked) - 1 in self.failing else {}
+        failed = {"FunctionError": "Unhandled"} if len(self.calls) - 1 in self.failing else {}
         return {"Payload": Body(), **failed}
 
 
@@ -267,7 +267,7 @@ def test_a_replay_of_feeds_deletes_what_its_target_took_and_nothing_else(changes
     assert result.exit_code == 1
     assert "3 changes were taken" in result.output
     assert "not taken: sending changes of s again failed: stream s has no such target" in result.output
-    assert scripted.payloads == [
+    assert scripted.calls == [
         ("feed", {"feed": "s", "target": QUEUE, "changes": ['{"id":"a","n":1.50}', '{"id":"b"}']}),
         ("feed", {"feed": "s", "target": "", "changes": ['{"table":"t"}']}),
         ("feed", {"feed": "s", "target": QUEUE, "changes": ['{"id":"c"}']}),
