@@ -16,21 +16,7 @@ from tidetable.query.render import Form, form_of, render
 from tidetable.query.streams import describe_streams
 
 __all__ = [
-    "FORMAT",
-    "Answer",
-    "Cost",
-    "Form",
-    "Reader",
-    "Seal",
-    "describe_periods",
-    "describe_streams",
-    "explain_query",
-    "find_latest",
-    "form_of",
-    "get_event",
-    "parse_periods",
-    "parse_query",
-    "refuse_unwritable",
-    "render",
+    "FORMAT", "Answer", "Cost", "Form", "Reader", "Seal", "describe_periods", "describe_streams", "explain_query",
+    "find_latest", "form_of", "get_event", "parse_periods", "parse_query", "refuse_unwritable", "render",
     "run_query",
-]
+]  # fmt: skip
