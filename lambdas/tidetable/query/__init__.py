@@ -5,7 +5,8 @@ aggregates are packages of their own within, imported when they are needed.
 """
 
 from tidetable.query.cursor import Seal
-from tidetable.query.events import explain_query, run_query
+from tidetable.query.events import run_query
+from tidetable.query.explain import explain_query
 from tidetable.query.get import get_event
 from tidetable.query.latest import find_latest
 from tidetable.query.model import Cost, Reader

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.errors import InvalidRef, TableMissing
 from tidetable.events import Item
-from tidetable.keys import Key, Packing, Ref
+from tidetable.keys import Key, Ref
 from tidetable.large.forms import earlier_keys
-from tidetable.packs import is_address, key_range, parse_address
-from tidetable.ports import ArchiveRange, KeyRange, Page, RangeRead
+from tidetable.packs import is_address, parse_address
+from tidetable.ports import ArchiveRange, Page, RangeRead
 from tidetable.problems import refuse
 from tidetable.query.hydrate import complete_rows, take_earlier
-from tidetable.query.model import PackScan, Projection, Reader
+from tidetable.query.model import Projection, Reader
 from tidetable.query.page import MAX_PAGE_BYTES
 from tidetable.query.parse import parse_consistent, parse_projection, refuse_versions, single
 from tidetable.query.plan import read_planned
 from tidetable.query.rows import Row, rows_of_archive, show_rows, version_of
+from tidetable.query.scans import DAMAGED, PackScan
 from tidetable.query.settle import Found, find_first, find_in, first_pack_reads
-from tidetable.times import from_text
+from tidetable.times import MOMENT, from_text
 
 KNOWN = frozenset({"fields", "versions", "version", "consistent"})
 # So many earlier versions are read for one answer.
 MAX_VERSIONS = 1_000
 _MOST_DIGITS = 9
-# Times are whole microseconds.
-_MOMENT = timedelta(microseconds=1)
 
 
 def get_event(
@@ -86,7 +85,7 @@ def _read(
     if not entry.live:
         return _read_archive(entry, ref, reader, projection, version)
     if entry.layout.pack is not None:
-        return _read_packed(entry, ref, entry.layout.pack, reader, projection, consistent=consistent)
+        return _read_packed(entry, ref, reader, projection, consistent=consistent)
     store = reader.store
     item = store.get_many(entry.table, [ref.key]).get(ref.key) if consistent else store.get(entry.table, ref.key)
     if item is None:
@@ -107,9 +106,7 @@ def _read(
     return row
 
 
-def _read_packed(
-    entry: Entry, ref: Ref, packing: Packing, reader: Reader, projection: Projection, *, consistent: bool
-) -> Row | None:
+def _read_packed(entry: Entry, ref: Ref, reader: Reader, projection: Projection, *, consistent: bool) -> Row | None:
     """An event of a table with packs: by one GetItem if the pack of the ref is there and holds it.
 
     Otherwise, and if it must be the copy that counts, it is looked for where any copy can be: a restored table has other packs.
@@ -130,16 +127,7 @@ def _read_packed(
         if found.item is not None:
             return _whole(found.item, entry, reader, projection)
         damaged = found.damaged
-    keys = KeyRange(entry.table, "", *key_range(time, time + _MOMENT, packing.span))
-    scan = PackScan(
-        entry=entry,
-        start=time,
-        end=time + _MOMENT,
-        keys=keys,
-        partitions=[layout.logical(time, series)],
-        low=place,
-        high=f"{place}\0",
-    )
+    scan = PackScan.of(entry, time, time + MOMENT, [layout.logical(time, series)], low=place, high=f"{place}\0")
 
     def fetch(reads: Sequence[RangeRead]) -> Sequence[Page]:
         pages = store.query_many(reads, ascending=False, consistent=consistent)
@@ -153,7 +141,7 @@ def _read_packed(
     if found.item is not None:
         return _whole(found.item, entry, reader, projection)
     if damaged or found.damaged:
-        return Row(entry, {"pk": ref.key.pk, "sk": place, "data": {}}, incomplete=True)
+        return Row(entry, {"pk": ref.key.pk, "sk": place, "data": {}}, problem=DAMAGED)
     return None
 
 

@@ -12,15 +12,15 @@ from tidetable.config import Stream
 from tidetable.errors import TableMissing
 from tidetable.events import Item
 from tidetable.keys import MAX_NAME_BYTES
-from tidetable.packs import key_range
 from tidetable.periods import containing
 from tidetable.ports import Columns, KeyRange, Page, RangeRead
 from tidetable.problems import refuse
 from tidetable.query.hydrate import complete_rows
-from tidetable.query.model import RESERVE, Cost, PackScan, Projection, Reader, Remaining
+from tidetable.query.model import RESERVE, Cost, Projection, Reader, Remaining
 from tidetable.query.page import MAX_PAGE_BYTES
 from tidetable.query.parse import parse_consistent, parse_projection, single
 from tidetable.query.rows import Row, show_rows
+from tidetable.query.scans import PackScan
 from tidetable.query.settle import count_events, find_first, first_pack_reads
 from tidetable.times import to_text
 
@@ -145,22 +145,8 @@ def _find_packed(
     entry: Entry, names: Sequence[str], latest: Latest, reader: Reader, *, consistent: bool
 ) -> Iterator[Item]:
     """The latest events of some series out of packs: the newest packs of each suffix are read, all at once."""
-    layout, period = entry.layout, entry.period
-    assert layout.pack is not None  # noqa: S101 - other layouts are searched by their items
-    keys = KeyRange(entry.table, "", *key_range(period.start, period.end, layout.pack.span))
-    low, high = layout.edge(period.start), layout.edge(period.end)
-    scans = [
-        PackScan(
-            entry=entry,
-            start=period.start,
-            end=period.end,
-            keys=keys,
-            partitions=[layout.logical(period.start, name)],
-            low=low,
-            high=high,
-        )
-        for name in names
-    ]
+    start, end = entry.period.start, entry.period.end
+    scans = [PackScan.of(entry, start, end, [entry.layout.logical(start, name)]) for name in names]
 
     def fetch(reads: Sequence[RangeRead]) -> list[Page]:
         pages: list[Page] = []

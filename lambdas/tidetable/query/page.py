@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from tidetable.exact import decode_json, encode_json
-from tidetable.query.model import ALL, Cost, Gap, Position, Scan
+from tidetable.query.model import ALL, Cost, Position
 from tidetable.query.rows import Rows, escaped_bytes
+from tidetable.query.scans import Gap, Scan
 from tidetable.times import to_text
 
 # AWS: a Lambda answers at most 6 MB, counted after escaping. A page of events is cut well before, by the sizes of its rows as

@@ -16,15 +16,14 @@ from tidetable.keys import Layout
 from tidetable.packs import Opened, Walk, is_pack, open_item
 from tidetable.ports import Columns, Compressor, Page, RangeRead
 from tidetable.query.merge import Fetch, Wanted, merge_ranges, share
-from tidetable.query.model import Gap, PackScan, Position
-from tidetable.times import from_text, to_text
+from tidetable.query.model import Position
+from tidetable.query.scans import DAMAGED, Gap, PackScan, span_of
+from tidetable.times import MOMENT, from_text, to_text
 
-DAMAGED = "damaged pack"
 # Before the first page nobody knows how many events a pack holds. A request has 1,000 at the most unless it is configured
 # otherwise, and two packs are the least that settle the events of the first.
 _EVENTS_PER_PACK, _LEAST = 1_000, 2
 _TIME = 27
-_MOMENT = timedelta(microseconds=1)
 
 
 class SettledPage(NamedTuple):
@@ -51,8 +50,8 @@ def gap_of_damaged(scan: PackScan, item: Item) -> Gap | None:
     try:
         oldest = from_text(text if text.endswith("Z") else "")
     except ValueError:
-        oldest = newest - timedelta(seconds=scan.span)
-    start, end = max(oldest, scan.start), min(newest + _MOMENT, scan.end)
+        oldest = newest - timedelta(seconds=span_of(scan.entry))
+    start, end = max(oldest, scan.start), min(newest + MOMENT, scan.end)
     return Gap(start, end, DAMAGED) if start < end else None
 
 
@@ -79,7 +78,7 @@ class PackWalk:
         # Several series are walked as one, in the order that their events have together.
         self._of_series = len(scan.partitions) > 1
         self._layout = scan.entry.layout.across(None if self._of_series else "")
-        self._walk = Walk(span=scan.span, ascending=ascending, low=scan.low, high=scan.high)
+        self._walk = Walk(span=span_of(scan.entry), ascending=ascending, low=scan.low, high=scan.high)
         self._reached = scan.low if ascending else scan.high
         self._packs = self._events = 0
         self._stuck = False
@@ -89,19 +88,9 @@ class PackWalk:
 
         No event is answered while a suffix that may hold another copy of it has not been read as far as that.
         """
-
-        def fetch_more(due: Sequence[RangeRead]) -> Sequence[Page]:
-            return self._counted(fetch(due))
-
         walked = self._walk
-        merged = merge_ranges(
-            reads,
-            self._counted(pages),
-            fetch_more,
-            self._wanted,
-            ascending=self._ascending,
-            next_limit=self._next_limit,
-        )
+        first, more = self._counted(pages), lambda due: self._counted(fetch(due))
+        merged = merge_ranges(reads, first, more, self._wanted, ascending=self._ascending, next_limit=self._next_limit)
         for entries, edge in merged:
             self._stuck = True
             for sk, _, _, item in entries:
@@ -204,4 +193,4 @@ def _across(opened: Opened) -> Opened:
 
 def _reached_text(border: str) -> str:
     """The bare instant that divides what is settled from the rest: a border is behind all events of its time."""
-    return to_text(from_text(border[:_TIME]) + _MOMENT)
+    return to_text(from_text(border[:_TIME]) + MOMENT)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
 
 from tidetable.conditions import Names
 from tidetable.keys import Layout, escape, suffix_of
 from tidetable.ports import KeyRange
 from tidetable.query.model import Query
-
-# Times are whole microseconds.
-_MOMENT = timedelta(microseconds=1)
+from tidetable.times import MOMENT
 
 
 def suffixes_of(names: Names, layout: Layout) -> Sequence[int]:
@@ -51,7 +48,7 @@ def _of_series(query: Query, layout: Layout, keys: KeyRange, series: str) -> Key
     else:
         # As in keys, where a separator follows each name.
         follows = f"{escape(series)}#" > f"{escape(after.series)}#"
-        place = layout.edge(after.time if follows else after.time + _MOMENT)
+        place = layout.edge(after.time if follows else after.time + MOMENT)
     if place is None or (place < keys.low if query.ascending else place > keys.high):  # type: ignore[operator]
         return keys
     if place > keys.high if query.ascending else place < keys.low:  # type: ignore[operator]

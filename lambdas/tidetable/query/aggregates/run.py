@@ -19,12 +19,12 @@ from tidetable.ports import Sketches, Tables
 from tidetable.problems import refuse
 from tidetable.query.aggregates.parse import MAX_ROWS, SERIES, Aggregation
 from tidetable.query.aggregates.stats import EXACT, Cell, adder
-from tidetable.query.events import visible_gaps
-from tidetable.query.explain import describe_tables, explain_plan
-from tidetable.query.model import RESERVE, Plan, Position, Reader, Remaining
+from tidetable.query.explain import explain_query
+from tidetable.query.model import RESERVE, Position, Reader, Remaining
 from tidetable.query.page import Table
 from tidetable.query.plan import plan_query, read_planned
-from tidetable.query.scan import ArchiveBatch, LiveBatch, Scanner, TimeUp
+from tidetable.query.read import ArchiveBatch, LiveBatch, Scanner, TimeUp
+from tidetable.query.scans import Plan, visible_gaps
 from tidetable.times import from_text, to_text
 
 # Events read at a time.
@@ -93,7 +93,7 @@ def find_aggregate(
         return Aggregate(
             rows=run.result,
             next=None if run.stopped is None else reader.seal.seal(aggregation.cursor(run.stopped)),
-            gaps=visible_gaps([*plan.gaps, *scanner.missing.values(), *scanner.damaged.values()], now),
+            gaps=visible_gaps([*plan.gaps, *scanner.gaps], now),
             cost=scanner.cost,
             sources=scanner.sources,
             aggregation=aggregation,
@@ -107,9 +107,7 @@ def explain_aggregate(
     aggregation: Aggregation, stream: Stream, reader: Reader, tables: Tables, now: datetime
 ) -> dict[str, Any]:
     """What ``find_aggregate`` would read to the end of its range, and about how much."""
-    query = aggregation.query
-    plan = plan_query(query, reader.catalog.entries(stream.name, query.start, query.end))
-    return explain_plan(query, plan, describe_tables(plan.scans, tables, reader.pools), now, whole=True)
+    return explain_query(aggregation.query, stream, reader, tables, now, whole=True)
 
 
 class _Run:

@@ -18,9 +18,10 @@ from tidetable.ports import ArchiveRange, KeyRange, Rank
 from tidetable.problems import refuse
 from tidetable.query.access import logical_partitions
 from tidetable.query.cursor import Seal, open_cursor, refuse_beside_cursor, refuse_long
-from tidetable.query.model import EVERYTHING, ArchiveScan, Gap, IndexScan, Projection, Scan
+from tidetable.query.model import EVERYTHING, Projection
 from tidetable.query.parse import FORMAT, parse_limit, parse_order, parse_projection, parse_range, single
 from tidetable.query.plan import covered, fetches_from, pushed_down
+from tidetable.query.scans import ArchiveScan, Gap, IndexScan, Plan, Scan
 from tidetable.query.where import MAX_VALUE_BYTES, parse_conditions
 from tidetable.times import to_text
 
@@ -154,9 +155,10 @@ def _index(stream: Stream, values: Mapping[str, str]) -> Index:
     return index
 
 
-def plan_ranking(ranking: Ranking, entries: Sequence[Entry], gaps: list[Gap]) -> list[Scan]:
+def plan_ranking(ranking: Ranking, entries: Sequence[Entry]) -> Plan:
     """A scan of each period: a range of each suffix of its index, or its archive."""
     scans: list[Scan] = []
+    gaps: list[Gap] = []
     for entry, start, end in covered(ranking.start, ranking.end, entries, gaps):
         layout = entry.layout
         whole = (start, end) == (entry.period.start, entry.period.end)
@@ -172,7 +174,7 @@ def plan_ranking(ranking: Ranking, entries: Sequence[Entry], gaps: list[Gap]) ->
             gaps.append(Gap(start, end, "no index"))
         else:
             scans.append(_scan(ranking, index, entry, start, end, None if whole else edges))
-    return scans
+    return Plan(scans, gaps)
 
 
 def _same_order(wanted: Index, indexes: Sequence[Index]) -> Index | None:

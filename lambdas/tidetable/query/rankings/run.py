@@ -19,19 +19,21 @@ from tidetable.config import Stream
 from tidetable.errors import TableMissing
 from tidetable.events import Item
 from tidetable.keys import number_at
-from tidetable.ports import ArchivePage, ArchiveRange, Columns, KeyRange, Page, RangeRead
+from tidetable.ports import ArchivePage, ArchiveRange, Columns, KeyRange, Page, RangeRead, Tables
 from tidetable.problems import ProblemError, refuse
 from tidetable.query.archives import ARCHIVES, read_archive_pages
-from tidetable.query.events import visible_gaps
+from tidetable.query.estimate import estimate_top
+from tidetable.query.explain import describe_tables, show_conditions, show_plan
 from tidetable.query.hydrate import complete_rows, match_conditions, read_base_items
 from tidetable.query.merge import share
-from tidetable.query.model import RESERVE, ArchiveScan, Cost, Gap, IndexScan, Reader, Remaining, Scan
+from tidetable.query.model import RESERVE, Cost, Reader, Remaining
 from tidetable.query.page import Room
 from tidetable.query.plan import read_planned
 from tidetable.query.rankings.page import Top
 from tidetable.query.rankings.parse import Ranking, RankKey, plan_ranking
 from tidetable.query.rows import Row, rows_of_archive, show_rows
-from tidetable.times import from_text
+from tidetable.query.scans import ArchiveScan, Gap, IndexScan, Plan, Scan, visible_gaps
+from tidetable.times import from_text, to_text
 
 # So many items more than wanted are read for the sake of ties, for each item wanted, and at least.
 _TIES_EACH, _TIES_LEAST = 4, 1_000
@@ -63,11 +65,26 @@ def find_top(ranking: Ranking, stream: Stream, reader: Reader, now: datetime, re
     """The first events of a ranking; ProblemError, with what to change, if the time does not suffice."""
 
     def read(entries: Sequence[Entry], forgiving: bool) -> Top:
-        gaps: list[Gap] = []
-        scans = plan_ranking(ranking, entries, gaps)
-        return _Run(ranking, reader, remaining, forgiving=forgiving).top(scans, gaps, now)
+        return _Run(ranking, reader, remaining, forgiving=forgiving).top(plan_ranking(ranking, entries), now)
 
     return read_planned(reader.catalog, stream.name, ranking.start, ranking.end, read)
+
+
+def explain_top(ranking: Ranking, stream: Stream, reader: Reader, tables: Tables, now: datetime) -> dict[str, Any]:
+    """What ``find_top`` would read, and about how much."""
+    plan = plan_ranking(ranking, reader.catalog.entries(stream.name, ranking.start, ranking.end))
+    estimated = estimate_top(plan, ranking.limit, describe_tables(plan, tables, reader.pools), now)
+    query = {
+        "stream": ranking.stream,
+        "index": ranking.index.name,
+        "value": ranking.value,
+        "from": to_text(ranking.start),
+        "to": to_text(ranking.end),
+        "where": show_conditions(ranking.conditions),
+        "order": "asc" if ranking.ascending else "desc",
+        "limit": ranking.limit,
+    }
+    return show_plan(query, Plan(plan.scans, visible_gaps(plan.gaps, now)), None, estimated)
 
 
 def _too_much(what: str) -> ProblemError:
@@ -88,9 +105,9 @@ class _Run:
         # The last events of pages of archives that had no room for all that were wanted.
         self._floors: list[RankKey] = []
 
-    def top(self, scans: Sequence[Scan], gaps: list[Gap], now: datetime) -> Top:
+    def top(self, plan: Plan, now: datetime) -> Top:
         """Read until no unread item can rank among the first ``limit``, and show those."""
-        ranking = self._ranking
+        ranking, scans = self._ranking, list(plan.scans)
         self._read_archives([scan for scan in scans if isinstance(scan, ArchiveScan)])
         ranges = [_Range(scan, keys) for scan in scans if isinstance(scan, IndexScan) for keys in scan.ranges]
         unread = self._read_ranges(ranges)
@@ -99,7 +116,7 @@ class _Run:
         top = Top(
             rows=[{"rank": rank, "value": key.number, **event} for rank, (key, event) in enumerate(shown, 1)],
             next=None,
-            gaps=visible_gaps([*gaps, *self._missing.values()], now),
+            gaps=visible_gaps([*plan.gaps, *self._missing.values()], now),
             cost=self._cost,
             sources=scans,
             ranking=ranking,

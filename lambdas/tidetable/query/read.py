@@ -15,23 +15,10 @@ from tidetable.errors import ArchiveBusy, TableMissing
 from tidetable.events import Item
 from tidetable.ports import ArchivePage, ArchiveRange, Columns, Page, RangeRead
 from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
-from tidetable.query.hydrate import match_conditions, match_unpacked, read_base_items
+from tidetable.query.hydrate import match_conditions, read_base_items
 from tidetable.query.merge import Placed, Wanted, columns_of, first_reads, merge_ranges
-from tidetable.query.model import (
-    RESERVE,
-    ArchiveScan,
-    Cost,
-    Gap,
-    IndexScan,
-    LiveScan,
-    PackScan,
-    Position,
-    Query,
-    Reader,
-    Remaining,
-    Scan,
-    TableScan,
-)
+from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remaining
+from tidetable.query.scans import ArchiveScan, Gap, IndexScan, LiveScan, PackScan, Scan, TableScan
 from tidetable.query.settle import PackWalk, count_events, first_pack_reads, gap_of_damaged
 
 # So many scans are begun at once, at the most.
@@ -105,6 +92,11 @@ class Scanner:
         self.damaged: dict[tuple[str, str, str], Gap] = {}
         self.cost = Cost()
         self.sources: list[Scan] = []
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """The gaps that were met while reading."""
+        return [*self.missing.values(), *self.damaged.values()]
 
     def read(self, scans: Iterable[Scan]) -> Iterator[Batch]:
         """The events of the scans, in order.
@@ -213,7 +205,7 @@ class Scanner:
         for columns, reached in walk.read(begun.reads, begun.pages, self._fetch_packs):
             if names != ANY:
                 columns = columns.where([names.hold(*names_of(*key)[1:]) for key in zip(*columns[:2], strict=True)])
-            columns = match_unpacked(columns, scan, unpacker, self._fields)
+            columns = match_conditions(columns, scan, unpacker, self._fields)
             if not query.projection.as_stored:
                 columns = Columns.of(columns.items())
             yield LiveBatch(scan, columns, reached)
