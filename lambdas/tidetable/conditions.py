@@ -68,6 +68,10 @@ class Condition(NamedTuple):
                 return any(_ORDERED[operator](value, other) for other in others)
 
 
+# The parameters of the API that give these conditions, in the order of the fields of ``Names``.
+NAMES = ("series", "id", "series:prefix", "id:prefix")
+
+
 class Names(NamedTuple):
     """Conditions on an event's series and id: each is among those that are listed, and begins with the prefix.
 
@@ -91,7 +95,7 @@ class Names(NamedTuple):
     @property
     def parameters(self) -> list[str]:
         """The parameters of the API that gave these conditions."""
-        named = zip(("series", "id", "series:prefix", "id:prefix"), self, strict=True)
+        named = zip(NAMES, self, strict=True)
         return [name for name, value in named if value]
 
 

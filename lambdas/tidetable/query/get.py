@@ -14,7 +14,7 @@ from tidetable.keys import Key, Ref
 from tidetable.large.forms import earlier_keys
 from tidetable.packs import is_address, parse_address
 from tidetable.ports import ArchiveRange, Page, RangeRead
-from tidetable.problems import refuse
+from tidetable.problems import bad_parameter, refuse
 from tidetable.query.hydrate import complete_rows, take_earlier
 from tidetable.query.model import Projection, Reader
 from tidetable.query.page import MAX_PAGE_BYTES
@@ -74,7 +74,7 @@ def _version(stream: Stream, values: Mapping[str, str]) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and int(text) > 0):
-        raise refuse(400, "bad_parameter", "version must be a whole number from 1, the oldest")
+        raise bad_parameter("version must be a whole number from 1, the oldest")
     refuse_versions(stream)
     return int(text)
 

@@ -14,7 +14,7 @@ from tidetable.events import Item
 from tidetable.keys import MAX_NAME_BYTES
 from tidetable.periods import containing
 from tidetable.ports import Columns, KeyRange, Page, RangeRead
-from tidetable.problems import refuse
+from tidetable.problems import bad_parameter, refuse
 from tidetable.query.hydrate import complete_rows
 from tidetable.query.model import RESERVE, Cost, Projection, Reader, Remaining
 from tidetable.query.page import MAX_PAGE_BYTES
@@ -98,9 +98,9 @@ def _backwards(stream: Stream, reader: Reader, now: datetime, *, consistent: boo
 def _series(parameters: Mapping[str, Sequence[str]]) -> list[str]:
     names = list(dict.fromkeys(parameters.get("series", ())))
     if not 1 <= len(names) <= MAX_SERIES:
-        raise refuse(400, "bad_parameter", f"give series= for each of 1 to {MAX_SERIES} series")
+        raise bad_parameter(f"give series= for each of 1 to {MAX_SERIES} series")
     if not all(0 < len(name.encode()) <= MAX_NAME_BYTES for name in names):
-        raise refuse(400, "bad_parameter", f"series must have 1 to {MAX_NAME_BYTES} bytes")
+        raise bad_parameter(f"series must have 1 to {MAX_NAME_BYTES} bytes")
     return names
 
 

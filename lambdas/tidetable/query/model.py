@@ -47,10 +47,14 @@ class Projection(msgspec.Struct, frozen=True, array_like=True):
     only_fields: bool = False
     cold: frozenset[str] = frozenset()
 
-    @classmethod
-    def of(cls, stream: Stream, fields: tuple[str, ...], *, versions: bool) -> Projection:
-        """The projection of an answer about a stream."""
-        return cls(fields, versions, cold=frozenset(stream.cold))
+    def of(self, stream: Stream) -> Projection:
+        """The projection in answers about a stream, which says the cold fields."""
+        return msgspec.structs.replace(self, cold=frozenset(stream.cold))
+
+    @property
+    def bare(self) -> Projection:
+        """The projection as a cursor holds it: the configuration says which fields are cold."""
+        return msgspec.structs.replace(self, cold=frozenset())
 
     @property
     def as_stored(self) -> bool:
@@ -97,9 +101,8 @@ class Query(msgspec.Struct, frozen=True, array_like=True, tag="events"):
 
     def cursor(self, position: Position) -> Query:
         """The query as a cursor holds it, with the position where its page ended."""
-        # The configuration says which fields are cold, and each request how long its page is.
-        bare = msgspec.structs.replace(self.projection, cold=frozenset())
-        return msgspec.structs.replace(self, limit=0, after=position, projection=bare)
+        # Each request says how long its page is.
+        return msgspec.structs.replace(self, limit=0, after=position, projection=self.projection.bare)
 
 
 @dataclass(slots=True)

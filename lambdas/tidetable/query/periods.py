@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream
 from tidetable.ports import CatalogReader, Pools, Table, Tables
-from tidetable.problems import refuse
-from tidetable.query.cursor import Seal, open_cursor, refuse_beside_cursor
+from tidetable.problems import bad_parameter
+from tidetable.query.cursor import Seal, open_cursor, refuse_changes
 from tidetable.query.parse import parse_instant_of, parse_limit, single
 from tidetable.query.streams import describe_layout
-from tidetable.times import from_micros, to_micros, to_text
+from tidetable.times import to_text
 
 KNOWN = ("from", "to", "state", "limit", "cursor")
 DEFAULT_LIMIT = 100
@@ -28,45 +27,33 @@ _CHUNK = 200
 _CONCURRENCY = 16
 
 
-class PeriodsCursor(msgspec.Struct, frozen=True, array_like=True):
-    """Where a page ended: the next has periods that begin before ``before``. Times are in microseconds."""
+class PeriodsQuery(msgspec.Struct, frozen=True, array_like=True, tag="periods"):
+    """The periods to show: those that begin before ``end`` and end after ``start``, in one of ``states`` (empty: in any).
 
-    kind: Literal["periods"]
+    ``after`` is where an earlier page ended: the periods before it follow.
+    """
+
     stream: str
-    before: int
-    oldest: int | None
-    states: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PeriodsQuery:
-    """The periods to show: those that begin before ``before`` and end after ``oldest``, in one of ``states`` (empty: in any)."""
-
     limit: int
-    before: datetime | None = None
-    oldest: datetime | None = None
+    start: datetime | None = None
+    end: datetime | None = None
     states: tuple[str, ...] = ()
+    after: datetime | None = None
 
 
 def parse_periods(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> PeriodsQuery:
     """Read the query string; ProblemError says what to change."""
     values = single(parameters, KNOWN, where=False)
-    limit = parse_limit(values.get("limit"), MAX_LIMIT, DEFAULT_LIMIT)
+    limit, states = parse_limit(values.get("limit"), MAX_LIMIT, DEFAULT_LIMIT), _states(values)
+    start, end = parse_instant_of(values, "from", now), parse_instant_of(values, "to", now)
     if "cursor" in values:
-        return _continued(stream, values, limit, seal)
-    oldest, before = (parse_instant_of(values, name, now) if name in values else None for name in ("from", "to"))
-    if oldest is not None and before is not None and oldest >= before:
-        raise refuse(400, "bad_parameter", "from must lie before to: the range is [from, to)")
-    return PeriodsQuery(limit, before, oldest, _states(values))
-
-
-def _continued(stream: Stream, values: Mapping[str, str], limit: int, seal: Seal) -> PeriodsQuery:
-    refuse_beside_cursor(values, {"limit"})
-    cursor = open_cursor(values["cursor"], PeriodsCursor, seal)
-    if cursor.stream != stream.name:
-        raise refuse(400, "invalid_cursor", f"this cursor belongs to stream {cursor.stream}: begin without it")
-    oldest = from_micros(cursor.oldest) if cursor.oldest is not None else None
-    return PeriodsQuery(limit, from_micros(cursor.before), oldest, cursor.states)
+        query = open_cursor(values["cursor"], PeriodsQuery, stream.name, seal)
+        same = {"from": start == query.start, "to": end == query.end, "state": states == query.states}
+        refuse_changes(values, same)
+        return msgspec.structs.replace(query, limit=limit)
+    if start is not None and end is not None and start >= end:
+        raise bad_parameter("from must lie before to: the range is [from, to)")
+    return PeriodsQuery(stream.name, limit, start, end, states)
 
 
 def _states(values: Mapping[str, str]) -> tuple[str, ...]:
@@ -74,7 +61,7 @@ def _states(values: Mapping[str, str]) -> tuple[str, ...]:
         return ()
     states, known = tuple(values["state"].split(",")), [state.value for state in State]
     if not set(states) <= set(known):
-        raise refuse(400, "bad_parameter", f"state must be one or more of {', '.join(known)}, with commas between them")
+        raise bad_parameter(f"state must be one or more of {', '.join(known)}, with commas between them")
     return states
 
 
@@ -99,9 +86,8 @@ def describe_periods(
         periods = [_period(entry, table, now) for entry, table in zip(entries, described, strict=True)]
     following = None
     if reached is not None:
-        oldest = to_micros(query.oldest) if query.oldest is not None else None
-        following = seal.seal(PeriodsCursor("periods", stream.name, to_micros(reached), oldest, query.states))
-    running = [one.document() for one in catalog.backfills(stream.name) if now < one.opened.until]
+        following = seal.seal(msgspec.structs.replace(query, limit=0, after=reached))
+    running = [backfill.document() for backfill in catalog.backfills(stream.name) if now < backfill.opened.until]
     return {"periods": periods, "next": following, "backfills": running}
 
 
@@ -109,11 +95,11 @@ def _page(query: PeriodsQuery, stream: Stream, catalog: CatalogReader) -> tuple[
     """The entries of a page, and where the next begins; None at the end."""
     chunk = _CHUNK if query.states else min(query.limit + 1, _CHUNK)
     found: list[Entry] = []
-    before, looked = query.before, 0
+    before, looked = query.after or query.end, 0
     while looked < MAX_LOOKED:
         some = catalog.entries_before(stream.name, before, chunk)
         for entry in some:
-            if query.oldest is not None and entry.period.end <= query.oldest:
+            if query.start is not None and entry.period.end <= query.start:
                 return found, None
             if query.states and entry.state.value not in query.states:
                 continue
