@@ -24,13 +24,14 @@ def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remai
         scanner = Scanner(query, reader, remaining, wanted=query.limit + 1, forgiving=forgiving)
         page = EventsPage(query.limit)
         position = _fill_page(page, scanner, scanner.read(plan.scans), query, reader, remaining)
-        complete_rows((row for rows in page.rows for row in rows.rows), reader.unpacker, query.projection)
+        losses = complete_rows((row for rows in page.rows for row in rows.rows), reader.unpacker, query.projection)
         return Events(
             rows=page.rows,
             next=None if position is None else reader.seal.seal(query.cursor(position)),
             gaps=visible_gaps([*plan.gaps, *scanner.gaps], now),
             cost=scanner.cost,
             sources=scanner.sources,
+            data_losses=losses,
             fields=query.projection.fields,
             cursor_at=lambda position: reader.seal.seal(query.cursor(position)),
         )

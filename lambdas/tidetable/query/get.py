@@ -21,7 +21,7 @@ from tidetable.query.page import MAX_PAGE_BYTES
 from tidetable.query.parse import parse_consistent, parse_projection, refuse_versions, single
 from tidetable.query.plan import read_planned
 from tidetable.query.rows import Row, rows_of_archive, show_rows, version_of
-from tidetable.query.scans import DAMAGED, PackScan
+from tidetable.query.scans import PackScan
 from tidetable.query.settle import Found, find_first, find_in, first_pack_reads
 from tidetable.times import MOMENT, from_text
 
@@ -141,7 +141,7 @@ def _read_packed(entry: Entry, ref: Ref, reader: Reader, projection: Projection,
     if found.item is not None:
         return _whole(found.item, entry, reader, projection)
     if damaged or found.damaged:
-        return Row(entry, {"pk": ref.key.pk, "sk": place, "data": {}}, problem=DAMAGED)
+        return Row(entry, {"pk": ref.key.pk, "sk": place, "data": {}}, incomplete=True)
     return None
 
 

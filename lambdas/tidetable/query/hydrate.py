@@ -79,8 +79,12 @@ def _meets(scan: LiveScan, item: Item) -> bool:
     return all(condition.holds(data) for condition in scan.conditions)
 
 
-def complete_rows(rows: Iterable[Row], unpacker: Unpacker, projection: Projection) -> None:
-    """Give rows, and their earlier versions, all of their data; rows whose data is missing or damaged are marked."""
+def complete_rows(rows: Iterable[Row], unpacker: Unpacker, projection: Projection) -> list[str]:
+    """Give rows, and their earlier versions, all of their data; returns the losses: whose data is missing or damaged, and why.
+
+    The rows of these events are marked.
+    """
+    losses: list[str] = []
     partial: defaultdict[str, list[Row]] = defaultdict(list)
     for row in rows:
         for version in (row, *row.earlier):
@@ -89,7 +93,9 @@ def complete_rows(rows: Iterable[Row], unpacker: Unpacker, projection: Projectio
     for table, some in partial.items():
         wholes = unpacker.whole([row.item for row in some], table, cold=projection.wants_cold)
         for index, (row, item) in enumerate(zip(some, wholes.items, strict=True)):
-            row.complete(item, wholes.missing.get(index))
+            row.complete(item, incomplete=index in wholes.missing)
+        losses += wholes.missing.values()
+    return losses
 
 
 def rows_with_versions(

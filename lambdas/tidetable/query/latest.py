@@ -20,7 +20,7 @@ from tidetable.query.model import RESERVE, Cost, Projection, Reader, Remaining
 from tidetable.query.page import MAX_PAGE_BYTES
 from tidetable.query.parse import parse_consistent, parse_projection, single
 from tidetable.query.rows import Row, show_rows
-from tidetable.query.scans import PackScan
+from tidetable.query.scans import DAMAGED, PackScan
 from tidetable.query.settle import count_events, find_first, first_pack_reads
 from tidetable.times import to_text
 
@@ -41,6 +41,7 @@ class Latest:
     searched: datetime | None = None
     cost: Cost = field(default_factory=Cost)
     size: int = 0
+    losses: list[str] = field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
         """The answer's body, in the order of the series asked for."""
@@ -115,7 +116,7 @@ def _search(
     if latest.size > MAX_PAGE_BYTES:
         raise refuse(422, "too_much", "these events are more than an answer holds: ask for fewer series, or fields")
     try:
-        complete_rows(rows, reader.unpacker, projection)
+        latest.losses += complete_rows(rows, reader.unpacker, projection)
     except TableMissing:
         return []
     return rows
@@ -163,5 +164,6 @@ def _find_packed(
         found = find_first(scan, some, [next(pages) for _ in some], fetch, reader.unpacker.compressor)
         if found.damaged:
             latest.damaged.add(name)
+            latest.losses.append(f"{DAMAGED} in {entry.table}, which may hold a later event of series {name}")
         if found.item is not None:
             yield found.item

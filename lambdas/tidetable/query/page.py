@@ -64,12 +64,16 @@ def fitting_rows(body: str, rows: int) -> int:
 
 @dataclass(slots=True, kw_only=True)
 class Answer(ABC):
-    """A page of rows; ``next`` is None at the end. ``sources`` are the scans that it was read from."""
+    """A page of rows; ``next`` is None at the end. ``sources`` are the scans that it was read from.
+
+    ``data_losses`` are the reasons why data of its events is missing.
+    """
 
     next: str | None
     gaps: Sequence[Gap]
     cost: Cost
     sources: Sequence[Scan]
+    data_losses: Sequence[str] = ()
 
     # What the rows are called, and whether they surely can be answered as JSON.
     name = ""
@@ -87,6 +91,11 @@ class Answer(ABC):
     @abstractmethod
     def first(self, count: int) -> Self | None:
         """The answer cut to at most so many rows, with the cursor that goes on after them; None if it cannot be cut so."""
+
+    @property
+    def losses(self) -> list[str]:
+        """Why the answer is incomplete, for the operator; empty if it is complete."""
+        return [*self.data_losses, *(loss for gap in self.gaps for loss in gap.losses)]
 
     def joined(self) -> str:
         """The rows as JSON objects with commas between them."""

@@ -36,9 +36,9 @@ _FIRST, _NEXT, _END = '{"series":"', '"},{"series":"', '"}'
 class Row(msgspec.Struct, gc=False):
     """An event that is more than a plain one, or of which only some fields are shown.
 
-    ``partial`` rows have data elsewhere, and ``problem`` says why some of it is missing. ``earlier`` are the event's earlier
-    versions, latest first, but for the oldest that were ``left_out`` because no answer holds them all. ``json`` is the text of
-    the data that is shown, once it was needed.
+    ``partial`` rows have data elsewhere, ``incomplete`` rows have lost some. ``earlier`` are the event's earlier versions,
+    latest first, but for the oldest that were ``left_out`` because no answer holds them all. ``json`` is the text of the data
+    that is shown, once it was needed.
     """
 
     entry: Entry
@@ -46,7 +46,7 @@ class Row(msgspec.Struct, gc=False):
     version: Version | None = None
     earlier: tuple[Row, ...] = ()
     partial: bool = False
-    problem: str | None = None
+    incomplete: bool = False
     left_out: int = 0
     json: str | None = None
 
@@ -73,9 +73,9 @@ class Row(msgspec.Struct, gc=False):
             self.json = encode_json(project(self.item.get("data", {}), projection)).decode()
         return self.json
 
-    def complete(self, item: Item, problem: str | None) -> None:
-        """Take the item with all of its data, but for what is missing because of a ``problem``."""
-        self.item, self.partial, self.problem, self.json = item, False, problem, None
+    def complete(self, item: Item, *, incomplete: bool) -> None:
+        """Take the item with all of its data; ``incomplete`` says that some of it is missing."""
+        self.item, self.partial, self.incomplete, self.json = item, False, incomplete, None
 
     def size(self, projection: Projection) -> int:
         """How many bytes it takes in an answer, at the most, with its earlier versions."""
@@ -102,7 +102,7 @@ class Row(msgspec.Struct, gc=False):
         if self.version is not None:
             accepted = to_text(from_micros(self.version.at * 1000))
             members |= {"version": self.version.number, "newest": self.version.newest, "accepted": accepted}
-        if self.problem is not None:
+        if self.incomplete:
             members["incomplete"] = True
         if self.left_out:
             members["versions_left_out"] = self.left_out

@@ -33,6 +33,11 @@ class Gap:
     end: datetime
     reason: str
 
+    @property
+    def losses(self) -> list[str]:
+        """What the operator must look at, if the gap does not follow from the configuration."""
+        return [f"{self.reason} from {self.start} to {self.end}"] if self.reason in (MISSING, DAMAGED) else []
+
     @classmethod
     def of_missing(cls, entry: Entry, start: datetime, end: datetime) -> Gap:
         """The gap of a period whose table is missing, as far as a range meets it."""

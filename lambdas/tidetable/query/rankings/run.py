@@ -102,6 +102,7 @@ class _Run:
         self._candidates: list[_Candidate] = []
         self._cost = Cost()
         self._missing: dict[str, Gap] = {}
+        self._losses: list[str] = []
         # The last events of pages of archives that had no room for all that were wanted.
         self._floors: list[RankKey] = []
 
@@ -119,6 +120,7 @@ class _Run:
             gaps=visible_gaps([*plan.gaps, *self._missing.values()], now),
             cost=self._cost,
             sources=scans,
+            data_losses=self._losses,
             ranking=ranking,
             reader=self._reader,
             keys=[key for key, _ in shown],
@@ -262,7 +264,7 @@ class _Run:
                     break
                 rows.append((candidate.key, row))
             count += 1
-        complete_rows([row for _, row in rows], self._reader.unpacker, projection)
+        self._losses = complete_rows([row for _, row in rows], self._reader.unpacker, projection)
         events = show_rows([row for _, row in rows], projection)
         return list(zip([key for key, _ in rows], events, strict=True)), count
 
