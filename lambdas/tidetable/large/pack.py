@@ -94,10 +94,7 @@ class Packer:
         return self._put_outside(packed, text, payload, place, chunks, beyond)
 
     def put_again(self, item: Item, place: Place) -> Put:
-        """Pack a whole item of an archive as it was packed before.
-
-        In S3 if the table has no table of chunks beside it.
-        """
+        """Pack a whole item of an archive as it was packed before. In S3 if the table has no table of chunks beside it."""
         how = item.get("packed", {})
         bare = {name: value for name, value in item.items() if name != "packed"}
         packed, chunks = self._split_cold(bare, place, how.get("cold", ()))

@@ -20,8 +20,7 @@ from tidetable.ports.data import (
     Values,
     Written,
 )
-from tidetable.ports.pools import Pools
-from tidetable.ports.records import Catalog, CatalogReader, Clock
+from tidetable.ports.records import Catalog, CatalogReader, Clock, Pools
 from tidetable.ports.tables import Scaling, Table, Tables, TableSpec
 
 __all__ = [

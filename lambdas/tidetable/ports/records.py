@@ -1,12 +1,16 @@
-"""The record of every period table, and the time."""
+"""The record of every period table; the time, and work side by side, which a simulation repeats exactly."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
+
+# Makes a pool that does up to so many pieces of work at once. The caller closes the pool.
+Pools = Callable[[int], Executor]
 
 
 class Clock(Protocol):

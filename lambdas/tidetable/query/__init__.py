@@ -12,9 +12,8 @@ from tidetable.query.latest import find_latest
 from tidetable.query.model import Cost, Reader
 from tidetable.query.page import Answer
 from tidetable.query.parse import FORMAT, parse_query, refuse_unwritable
-from tidetable.query.periods import describe_periods, parse_periods
+from tidetable.query.periods import describe_periods, describe_streams, parse_periods
 from tidetable.query.render import Form, form_of, render
-from tidetable.query.streams import describe_streams
 
 __all__ = [
     "FORMAT", "Answer", "Cost", "Form", "Reader", "Seal", "describe_periods", "describe_streams", "explain_query",

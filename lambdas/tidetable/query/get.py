@@ -14,11 +14,11 @@ from tidetable.keys import Key, Ref
 from tidetable.large.forms import earlier_keys
 from tidetable.packs import is_address, parse_address
 from tidetable.ports import ArchiveRange, Page, RangeRead
-from tidetable.problems import bad_parameter, refuse
+from tidetable.problems import refuse
 from tidetable.query.hydrate import complete_rows, take_earlier
 from tidetable.query.model import Projection, Reader
 from tidetable.query.page import MAX_PAGE_BYTES
-from tidetable.query.parse import parse_consistent, parse_projection, refuse_versions, single
+from tidetable.query.parse import parse_consistent, parse_count, parse_projection, refuse_versions, single
 from tidetable.query.plan import read_planned
 from tidetable.query.rows import Row, rows_of_archive, show_rows, version_of
 from tidetable.query.scans import PackScan
@@ -28,7 +28,7 @@ from tidetable.times import MOMENT, from_text
 KNOWN = frozenset({"fields", "versions", "version", "consistent"})
 # So many earlier versions are read for one answer.
 MAX_VERSIONS = 1_000
-_MOST_DIGITS = 9
+MAX_NUMBER = 999_999_999
 
 
 def get_event(
@@ -40,7 +40,7 @@ def get_event(
     others, and so is the number of the latest of them. ProblemError 400 or 404 says what is wrong.
     """
     values = single(parameters or {}, KNOWN, where=False)
-    projection, version = parse_projection(stream, values), _version(stream, values)
+    projection, version = parse_projection(stream, values), _parse_version(stream, values)
     try:
         ref = Ref.decode(text)
     except InvalidRef as error:
@@ -69,14 +69,11 @@ def get_event(
     return document
 
 
-def _version(stream: Stream, values: Mapping[str, str]) -> int | None:
-    text = values.get("version")
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and int(text) > 0):
-        raise bad_parameter("version must be a whole number from 1, the oldest")
-    refuse_versions(stream)
-    return int(text)
+def _parse_version(stream: Stream, values: Mapping[str, str]) -> int | None:
+    """The version by its number, of which 1 is the oldest."""
+    if "version" in values:
+        refuse_versions(stream)
+    return parse_count(values, "version", MAX_NUMBER)
 
 
 def _read(

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from tidetable.conditions import Condition, Names
 from tidetable.config import Stream
-from tidetable.events import Item
+from tidetable.events import Item, JsonObject
 from tidetable.large.whole import Unpacker
 from tidetable.ports import ArchiveReader, CatalogReader, EventStore, Page, Pools, Sketches
 from tidetable.query.cursor import Seal
@@ -70,6 +70,32 @@ class Projection(msgspec.Struct, frozen=True, array_like=True):
     def tops(self) -> set[str]:
         """The top-level fields of ``data`` that hold ``fields``."""
         return {field.partition(".")[0] for field in self.fields}
+
+    def show(self, data: JsonObject) -> JsonObject:
+        """The part of an event's data that is shown."""
+        if ALL in self.fields:
+            return data
+        if self.fields:
+            return _pick(data, self.fields)
+        if self.cold.isdisjoint(data):
+            return data
+        return {name: value for name, value in data.items() if name not in self.cold}
+
+
+def _pick(data: JsonObject, fields: Sequence[str]) -> JsonObject:
+    """Some fields of data at their own paths."""
+    shown: JsonObject = {}
+    for path in fields:
+        *outer, last = [path] if path in data else path.split(".")
+        source: Any = data
+        for name in outer:
+            source = source.get(name) if isinstance(source, dict) else None
+        if isinstance(source, dict) and last in source:
+            target = shown
+            for name in outer:
+                target = target.setdefault(name, {})
+            target[last] = source[last]
+    return shown
 
 
 EVERYTHING = Projection()

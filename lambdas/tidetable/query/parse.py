@@ -14,8 +14,7 @@ from tidetable.problems import ProblemError, bad_parameter, refuse
 from tidetable.query.access import access_to, needed_index
 from tidetable.query.cursor import Seal, open_cursor, refuse_changes, refuse_long
 from tidetable.query.model import Position, Projection, Query
-from tidetable.query.names import REPEATED, parse_names
-from tidetable.query.where import WHERE, is_condition, parse_conditions, parse_path
+from tidetable.query.where import REPEATED, WHERE, is_condition, parse_conditions, parse_names, parse_path
 from tidetable.times import EPOCH, parse_point
 
 KNOWN = (
@@ -36,7 +35,7 @@ _DEFAULT_SPAN = timedelta(hours=1)
 def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Query:
     """Read the query string. Without edges it is the last hour, up to the newest time that the stream accepts."""
     values = single(parameters, KNOWN)
-    limit = parse_limit(values.get("limit"), MAX_LIMIT)
+    limit = parse_count(values, "limit", MAX_LIMIT) or DEFAULT_LIMIT
     if "cursor" in values:
         query = open_cursor(values["cursor"], Query, stream.name, seal)
         refuse_changes(values, list_repeats(stream, parameters, values, query, now))
@@ -193,12 +192,13 @@ def _unknown(name: str, known: Collection[str], *, where: bool) -> ProblemError:
     return refuse(400, "unknown_parameter", f"unknown parameter {name[:64]!r}{meant}; known are {names}")
 
 
-def parse_limit(text: str | None, most: int, default: int = DEFAULT_LIMIT) -> int:
-    """How many are asked for."""
+def parse_count(values: Mapping[str, str], name: str, most: int) -> int | None:
+    """A parameter that is a number of things, from 1 on; None without it."""
+    text = values.get(name)
     if text is None:
-        return default
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= most and len(text) < 9):
-        raise bad_parameter(f"limit must be a whole number from 1 to {most}")
+        return None
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:10]) <= most and len(text) < 10):
+        raise bad_parameter(f"{name} must be a whole number from 1 to {most}")
     return int(text)
 
 

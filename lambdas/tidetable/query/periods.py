@@ -1,4 +1,4 @@
-"""The periods of a stream, in pages: what the catalog records of each, and its table as DynamoDB describes it now."""
+"""The streams, and the periods of a stream in pages: what the catalog records of each, and its table as DynamoDB has it now."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from tidetable.catalog import Entry, State
-from tidetable.config import Stream
+from tidetable.config import Config, Stream
+from tidetable.keys import Layout
 from tidetable.ports import CatalogReader, Pools, Table, Tables
 from tidetable.problems import bad_parameter
 from tidetable.query.cursor import Seal, open_cursor, refuse_changes
-from tidetable.query.parse import parse_instant_of, parse_limit, single
-from tidetable.query.streams import describe_layout
+from tidetable.query.parse import parse_count, parse_instant_of, single
 from tidetable.times import to_text
 
 KNOWN = ("from", "to", "state", "limit", "cursor")
@@ -25,6 +25,35 @@ MAX_LIMIT = 500
 MAX_LOOKED = 2_000
 _CHUNK = 200
 _CONCURRENCY = 16
+
+
+def describe_streams(config: Config, now: datetime) -> dict[str, Any]:
+    """Every stream with its policy and its writable window."""
+    return {"streams": [_stream(stream, now) for stream in config.streams.values()]}
+
+
+def _stream(stream: Stream, now: datetime) -> dict[str, Any]:
+    return {
+        "stream": stream.name,
+        "period": stream.period.value,
+        "late": str(stream.late),
+        "ahead": str(stream.ahead),
+        "retention": stream.retention,
+        "on_expiry": stream.on_expiry,
+        "layout": describe_layout(stream.layout),
+        "window": {"oldest": to_text(now - stream.late), "newest": to_text(now + stream.ahead)},
+    }
+
+
+def describe_layout(layout: Layout) -> Mapping[str, Any]:
+    """A layout as the API shows it."""
+    return {
+        "partition_by": layout.partition_by,
+        "bucket_seconds": layout.bucket or None,
+        "shards": layout.shards,
+        "shard_by": layout.shard_by,
+        "pack": None if layout.pack is None else {"span_seconds": layout.pack.span, "max_bytes": layout.pack.max_bytes},
+    }
 
 
 class PeriodsQuery(msgspec.Struct, frozen=True, array_like=True, tag="periods"):
@@ -44,7 +73,7 @@ class PeriodsQuery(msgspec.Struct, frozen=True, array_like=True, tag="periods"):
 def parse_periods(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> PeriodsQuery:
     """Read the query string; ProblemError says what to change."""
     values = single(parameters, KNOWN, where=False)
-    limit, states = parse_limit(values.get("limit"), MAX_LIMIT, DEFAULT_LIMIT), _states(values)
+    limit, states = parse_count(values, "limit", MAX_LIMIT) or DEFAULT_LIMIT, _states(values)
     start, end = parse_instant_of(values, "from", now), parse_instant_of(values, "to", now)
     if "cursor" in values:
         query = open_cursor(values["cursor"], PeriodsQuery, stream.name, seal)

@@ -8,14 +8,13 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from tidetable.catalog import Entry
-from tidetable.conditions import Condition
+from tidetable.conditions import Condition, Names
 from tidetable.errors import TableMissing
-from tidetable.keys import Index, Layout, escape
+from tidetable.keys import Index, Layout, escape, suffix_of
 from tidetable.ports import ArchiveRange, CatalogReader, KeyRange
 from tidetable.query.access import Access, access_to
 from tidetable.query.model import Position, Projection, Query
 from tidetable.query.scans import ArchiveScan, Gap, IndexScan, PackScan, Plan, Scan, TableScan
-from tidetable.query.spread import spread_over_series, suffixes_of, suffixes_of_hashes
 from tidetable.times import MOMENT
 
 _Answer = TypeVar("_Answer")
@@ -126,9 +125,9 @@ def _table_scan(query: Query, access: Access, entry: Entry, start: datetime, end
     keys = KeyRange(entry.table, "", low, high, after, access.index, access.conditions)
     scan = TableScan(entry=entry, start=start, end=end, conditions=access.conditions, keys=keys)
     if layout.partition_by == "series" and query.series is None:
-        return replace(scan, series_ranges=spread_over_series(query, layout, keys))
+        return replace(scan, series_ranges=_spread_over_series(query, layout, keys))
     partition = layout.logical(start, query.series or "")
-    return replace(scan, partitions=[partition], suffixes=suffixes_of(query.names, layout))
+    return replace(scan, partitions=[partition], suffixes=_suffixes(query.names, layout))
 
 
 def _pack_scan(query: Query, access: Access, entry: Entry, start: datetime, end: datetime) -> PackScan:
@@ -162,9 +161,52 @@ def _index_scan(query: Query, access: Access, index: Index, entry: Entry, start:
         index=index,
         keys=KeyRange(entry.table, "", low, high, after, index, pushed_down(index, conditions)),
         partitions=access.partitions,
-        suffixes=suffixes_of_hashes(query.names.ids, index.shards),
+        suffixes=_suffixes_of(query.names.ids, index.shards),
         fetches=fetches_from(index, query.projection, conditions),
     )
+
+
+def _suffixes(names: Names, layout: Layout) -> Sequence[int]:
+    """The suffixes of a logical partition that can hold events of these names."""
+    return _suffixes_of(names.ids if layout.shard_by == "id" else names.series, layout.shards)
+
+
+def _suffixes_of(hashed: Sequence[str], shards: int) -> Sequence[int]:
+    """The suffixes that these series or ids have, of so many; all, if there are none."""
+    return sorted({suffix_of(name, shards) for name in hashed}) if hashed else range(shards)
+
+
+def _spread_over_series(query: Query, layout: Layout, whole: KeyRange) -> list[KeyRange]:
+    """The ranges of several series of a table that is partitioned by series, each from its own place after the query's."""
+    across = replace(whole, after=None)
+    return [
+        replace(keys, pk=f"{escape(series)}#{suffix}")
+        for series in query.names.series
+        if (keys := _of_series(query, layout, across, series)) is not None
+        for suffix in _suffixes(query.names._replace(series=(series,)), layout)
+    ]
+
+
+def _of_series(query: Query, layout: Layout, keys: KeyRange, series: str) -> KeyRange | None:
+    """What lies after the query's place in one series of several; None if nothing can.
+
+    In a partition of a series, sort keys are time and id. At the place's own time the series decide: those before it, in the
+    order of the answer, have been read to the end of that time, and the others not begun.
+    """
+    after = query.after
+    if after is None or not after.id:
+        place = None if after is None else layout.edge(after.time)
+    elif series == after.series:
+        place = layout.sort_key(after.time, series, after.id)
+    else:
+        # As in keys, where a separator follows each name.
+        follows = f"{escape(series)}#" > f"{escape(after.series)}#"
+        place = layout.edge(after.time if follows else after.time + MOMENT)
+    if place is None or (place < keys.low if query.ascending else place > keys.high):  # type: ignore[operator]
+        return keys
+    if place > keys.high if query.ascending else place < keys.low:  # type: ignore[operator]
+        return None
+    return replace(keys, after=place)
 
 
 def pushed_down(index: Index, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:

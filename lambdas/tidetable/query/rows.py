@@ -23,7 +23,6 @@ from tidetable.large.forms import stem
 from tidetable.large.whole import is_partial, size_outside
 from tidetable.ports import Columns, Version
 from tidetable.query.model import Position, Projection
-from tidetable.query.project import project
 from tidetable.times import from_micros, from_text, to_text
 
 # What an event takes in an answer besides its data and its names.
@@ -70,7 +69,7 @@ class Row(msgspec.Struct, gc=False):
     def text(self, projection: Projection) -> str:
         """The data that is shown, as JSON."""
         if self.json is None:
-            self.json = encode_json(project(self.item.get("data", {}), projection)).decode()
+            self.json = encode_json(projection.show(self.item.get("data", {}))).decode()
         return self.json
 
     def complete(self, item: Item, *, incomplete: bool) -> None:

@@ -17,7 +17,7 @@ from tidetable.query.model import EVERYTHING, Position, Projection, Query
 from tidetable.query.parse import (
     MAX_FIELDS_BYTES,
     list_repeats,
-    parse_limit,
+    parse_count,
     parse_order,
     parse_range_query,
     refuse_scan,
@@ -113,7 +113,7 @@ def parse_aggregation(
 ) -> Aggregation:
     """Read the query string; ProblemError says what to change."""
     values = single(parameters, KNOWN)
-    limit = parse_limit(values.get("limit"), MAX_ROWS, MAX_ROWS)
+    limit = parse_count(values, "limit", MAX_ROWS) or MAX_ROWS
     if "cursor" in values:
         cursor = open_cursor(values["cursor"], Aggregation, stream.name, seal)
         refuse_changes(values, _list_repeats(stream, parameters, values, cursor, now))
@@ -126,7 +126,7 @@ def parse_aggregation(
     if sum(len(path.encode()) for path in (*by, field or "")) > MAX_FIELDS_BYTES:
         raise bad_parameter(f"by and field have at most {MAX_FIELDS_BYTES} bytes together")
     refuse_cold(stream, (*by, field or ""))
-    top, step, fill = _top(values), _step(values, query), _fill(values)
+    top, step, fill = parse_count(values, "top", 1000), _step(values, query), _fill(values)
     if top is not None and not by:
         raise bad_parameter("top shows the first groups: add by=, such as by=series")
     if "order" in values and top is None:
@@ -151,7 +151,7 @@ def _list_repeats(
         "stat": _stats(values) == cursor.stats,
         "field": _field(values) == cursor.field,
         "by": _groups(values) == cursor.by,
-        "top": _top(values) == cursor.top,
+        "top": parse_count(values, "top", 1000) == cursor.top,
         "step": _step(values, cursor.query) == cursor.step,
         "order": cursor.top is not None and parse_order(values) == cursor.ascending,
         "fill": _fill(values) == cursor.fill,
@@ -163,10 +163,6 @@ def _field(values: Mapping[str, str]) -> str | None:
     if field is not None and not all(field.split(".")):
         raise bad_parameter("field is the path of a field of data, such as mag or place.depth")
     return field
-
-
-def _top(values: Mapping[str, str]) -> int | None:
-    return parse_limit(values["top"], 1000) if "top" in values else None
 
 
 def _stats(values: Mapping[str, str]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from tidetable.problems import bad_parameter, refuse
 from tidetable.query.access import logical_partitions
 from tidetable.query.cursor import Seal, open_cursor, refuse_changes, refuse_long
 from tidetable.query.model import EVERYTHING, Projection, Query
-from tidetable.query.parse import list_repeats, parse_limit, parse_order, parse_projection, parse_range, single
+from tidetable.query.parse import list_repeats, parse_count, parse_order, parse_projection, parse_range, single
 from tidetable.query.plan import covered, fetches_from, pushed_down
 from tidetable.query.scans import ArchiveScan, Gap, IndexScan, Plan, Scan
 from tidetable.query.where import MAX_VALUE_BYTES, parse_conditions
@@ -85,7 +85,7 @@ def _order_of(index: Index) -> Index:
 def parse_ranking(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Ranking:
     """Read the query string. Without edges it is all that the stream's retention keeps; ProblemError says what to change."""
     values = single(parameters, KNOWN)
-    limit = parse_limit(values.get("limit"), MAX_LIMIT, DEFAULT_LIMIT)
+    limit = parse_count(values, "limit", MAX_LIMIT) or DEFAULT_LIMIT
     if "cursor" in values:
         ranking = open_cursor(values["cursor"], Ranking, stream.name, seal)
         refuse_changes(values, _list_repeats(stream, parameters, values, ranking, now))
