@@ -45,7 +45,6 @@ class Condition(NamedTuple):
         return list(dict.fromkeys(texts))
 
     def holds(self, data: JsonObject) -> bool:
-        """True if an event with this data meets it."""
         value = value_at(data, self.field)
         if isinstance(value, bool):
             texts = ("true" if value else "false") in self.values

@@ -78,7 +78,6 @@ class Index:
         return f"{escape(kind)}#{text}" if self.kind else text
 
     def partition(self, value: str, suffix: int, kind: str = "") -> str:
-        """The partition key of a value and a suffix."""
         return f"{self.logical(value, kind)}#{suffix}"
 
     def attributes_of(self, event: Event) -> Item:

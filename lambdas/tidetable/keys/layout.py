@@ -131,7 +131,6 @@ class Layout:
         return next((index for index in self.indexes if index.replica), None)
 
     def names_of(self, item: Item) -> tuple[str, str, str]:
-        """The text of the time, the series and the id of an item's event, from its key."""
         return self.names(item["pk"], item["sk"])
 
     def names(self, pk: str, sk: str) -> tuple[str, str, str]:

@@ -96,7 +96,6 @@ class Ref:
     key: Key
 
     def encode(self) -> str:
-        """The ref as URL-safe text without padding."""
         return ref_text(self.stream, self.period.label, self.key.pk, self.key.sk)
 
     @classmethod

@@ -47,7 +47,6 @@ class Packer:
 
     @classmethod
     def of(cls, stream: Stream, compressor: Compressor, unique: Callable[[], str]) -> Packer:
-        """The packer of a stream."""
         return cls(stream.large.compress_above, stream.large.beyond, stream.cold, compressor, unique)
 
     @property

@@ -84,7 +84,6 @@ class Written:
 
     @property
     def throttled(self) -> int:
-        """The throttled puts of all tables."""
         return self.throttles.total()
 
     def add(self, other: Written) -> None:
@@ -138,15 +137,12 @@ class Columns(NamedTuple):
 
     @classmethod
     def of(cls, items: Sequence[Item]) -> Columns:
-        """The columns of items."""
         return cls([item["pk"] for item in items], [item["sk"] for item in items], items)
 
     def first(self, count: int) -> Columns:
-        """The first of them."""
         return Columns(self.pks[:count], self.sks[:count], self.contents[:count])
 
     def where(self, chosen: Sequence[bool]) -> Columns:
-        """The chosen items."""
         pks, sks, contents = self
         return Columns(list(compress(pks, chosen)), list(compress(sks, chosen)), list(compress(contents, chosen)))
 
@@ -173,7 +169,6 @@ class Page:
 
     @property
     def items(self) -> Sequence[Item]:
-        """The items of the page."""
         return self.columns.items()
 
 

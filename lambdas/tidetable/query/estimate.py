@@ -41,7 +41,6 @@ class Spent:
     requests: float = 0
 
     def add(self, units: float, requests: float) -> None:
-        """Take some more into account."""
         self.units += units
         self.requests += requests
 
@@ -50,7 +49,6 @@ class Spent:
         self.units, self.requests = max(self.units, other.units), max(self.requests, other.requests)
 
     def document(self) -> dict[str, Any]:
-        """The same as JSON."""
         return {"read_units": round(self.units, 1), "requests": ceil(self.requests)}
 
 
@@ -77,7 +75,6 @@ class Estimate:
         return _Segment(scan, table, events, _USUAL_BYTES if size is None else size, max(scan.count, 1))
 
     def document(self) -> dict[str, Any]:
-        """The estimate as JSON."""
         return {
             "page": self.page.document(),
             "all_pages": self.all.document(),

@@ -79,7 +79,6 @@ def show_names(names: Names) -> dict[str, Any]:
 
 
 def show_conditions(conditions: Sequence[Condition]) -> list[dict[str, Any]]:
-    """Conditions as a plan shows them."""
     return [{"field": condition.field, condition.operator: list(condition.values)} for condition in conditions]
 
 

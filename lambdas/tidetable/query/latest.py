@@ -98,10 +98,10 @@ def _backwards(stream: Stream, reader: Reader, now: datetime, *, consistent: boo
 
 def _series(parameters: Mapping[str, Sequence[str]]) -> list[str]:
     names = list(dict.fromkeys(parameters.get("series", ())))
-    if not 1 <= len(names) <= MAX_SERIES:
-        raise bad_parameter(f"give series= for each of 1 to {MAX_SERIES} series")
-    if not all(0 < len(name.encode()) <= MAX_NAME_BYTES for name in names):
-        raise bad_parameter(f"series must have 1 to {MAX_NAME_BYTES} bytes")
+    if not 1 <= len(names) <= MAX_SERIES or not all(0 < len(name.encode()) <= MAX_NAME_BYTES for name in names):
+        raise bad_parameter(
+            f"give series= for each of 1 to {MAX_SERIES} series, which have 1 to {MAX_NAME_BYTES} bytes"
+        )
     return names
 
 

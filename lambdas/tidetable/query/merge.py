@@ -158,7 +158,6 @@ def _sort_runs(ranges: Sequence[_Range], edge: str | None, *, ascending: bool) -
 
 
 def columns_of(entries: Sequence[Placed]) -> Columns:
-    """Items as columns."""
     if not entries:
         return Columns((), (), ())
     _, pks, sks, contents = zip(*entries, strict=True)

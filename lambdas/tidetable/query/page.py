@@ -127,7 +127,6 @@ class Table(Answer):
     rows: list[dict[str, Any]]
 
     def texts(self) -> list[str]:
-        """The rows, each as a JSON object."""
         return [encode_json(row).decode() for row in self.rows]
 
 
@@ -151,11 +150,9 @@ class Events(Answer):
         return sum(rows.count for rows in self.rows)
 
     def texts(self) -> list[str]:
-        """The events, each as a JSON object."""
         return [text for rows in self.rows for text in rows.texts.parted()]
 
     def joined(self) -> str:
-        """The events as JSON objects with commas between them."""
         return ",".join([text for rows in self.rows if (text := rows.texts.joined)])
 
     def first(self, count: int) -> Events | None:
@@ -186,7 +183,6 @@ class EventsPage:
 
     @property
     def position(self) -> Position:
-        """The position of the last event."""
         return self.rows[-1].position(-1)
 
     def take(self, rows: Rows) -> bool:

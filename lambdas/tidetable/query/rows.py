@@ -134,7 +134,6 @@ class Rows:
 
     @classmethod
     def of_rows(cls, rows: Sequence[Row], entry: Entry, projection: Projection) -> Rows:
-        """Rows as columns."""
         return cls(entry, projection, [row.item["pk"] for row in rows], [row.sk for row in rows], rows)
 
     def __len__(self) -> int:
@@ -147,7 +146,6 @@ class Rows:
 
     @property
     def plain(self) -> bool:
-        """Whether the contents are text."""
         return bool(self.contents) and isinstance(self.contents[0], str)
 
     @property
@@ -172,7 +170,6 @@ class Rows:
         return self.first(count if self.plain else sum(total <= count for total in accumulate(self.counts)))
 
     def position(self, index: int) -> Position:
-        """The position of an event in the order of events."""
         time, series, id = self.entry.layout.names(self.pks[index], self.sks[index])
         return Position(from_text(time), series, id)
 
@@ -213,7 +210,6 @@ class EventTexts:
 
     @property
     def joined(self) -> str:
-        """The events with commas between them."""
         if self._joined is None:
             self._joined = self._join()
         return self._joined
@@ -224,7 +220,6 @@ class EventTexts:
         return "".join([_FIRST, *self.pieces[1:], _END]) if self.pieces else ""
 
     def parted(self) -> list[str]:
-        """Each event."""
         pieces, members = self.pieces, self.members
         return [
             "".join([_FIRST, *pieces[start + 1 : start + _PIECES], '"', members.get(start // _PIECES, ""), "}"])

@@ -60,7 +60,6 @@ class Aggregation(msgspec.Struct, frozen=True, array_like=True, tag="aggregate")
 
     @property
     def stream(self) -> str:
-        """The stream's name."""
         return self.query.stream
 
     @property

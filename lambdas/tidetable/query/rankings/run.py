@@ -133,9 +133,8 @@ class _Run:
         """The candidates that nothing can come before that an archive's page had no room for."""
         if not self._floors:
             return first
-        if self._ranking.ascending:
-            return [candidate for candidate in first if candidate.key <= min(self._floors)]
-        return [candidate for candidate in first if candidate.key >= max(self._floors)]
+        floor = min(self._floors) if self._ranking.ascending else max(self._floors)
+        return [candidate for candidate in first if not self._is_after(candidate.key, floor)]
 
     def _ordered(self) -> list[_Candidate]:
         """The candidates, the first first."""
@@ -209,8 +208,10 @@ class _Run:
 
     def _is_ahead(self, key: RankKey) -> bool:
         """Whether a position lies after the cursor's."""
-        after = self._ranking.after
-        return after is None or (key > after if self._ranking.ascending else key < after)
+        return self._ranking.after is None or self._is_after(key, self._ranking.after)
+
+    def _is_after(self, key: RankKey, other: RankKey) -> bool:
+        return key > other if self._ranking.ascending else key < other
 
     def _read_archives(self, scans: Sequence[ArchiveScan]) -> None:
         """The first of each archived period, a few side by side."""
@@ -242,8 +243,8 @@ class _Run:
                 for event in page.events
             ]
             rows = rows_of_archive(page.events, None, entry)
-            found = [_Candidate(key, scan, row.item, row) for key, row in zip(keys, rows, strict=True)]
-            self._candidates += [candidate for candidate in found if self._is_ahead(candidate.key)]
+            ranked = zip(keys, rows, strict=True)
+            self._candidates += [_Candidate(key, scan, row.item, row) for key, row in ranked if self._is_ahead(key)]
             if page.cut:
                 self._floors.append(keys[-1])
 
@@ -275,10 +276,11 @@ class _Run:
             scan = candidate.scan
             if isinstance(scan, IndexScan) and scan.fetches and not candidate.whole:
                 lacking.setdefault(id(scan), (scan, []))[1].append(candidate.item)
-        current: dict[tuple[int, str, str], Item] = {}
-        for scan, items in lacking.values():
-            for item in read_base_items(items, scan, self._reader.store, self._cost):
-                current[id(scan), item["pk"], item["sk"]] = item
+        current = {
+            (id(scan), item["pk"], item["sk"]): item
+            for scan, items in lacking.values()
+            for item in read_base_items(items, scan, self._reader.store, self._cost)
+        }
         return [
             current.get((id(candidate.scan), candidate.item["pk"], candidate.item["sk"]))
             if id(candidate.scan) in lacking
