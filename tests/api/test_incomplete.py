@@ -15,22 +15,24 @@ class Watched:
     """The query function's routes on a stage, with the metrics and the losses that each call left behind."""
 
     def __init__(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-        from handlers import query
+        from handlers import _observe, query
 
         self._query, self._stage = query, stage
         self.counted: list[str] = []
         self.losses: list[str] = []
         monkeypatch.setattr(query, "config", lambda: stage.config)
-        monkeypatch.setattr(query.metrics, "add_metric", lambda *metric: self.counted.append(metric[0]))
-        monkeypatch.setattr(query.logger, "warning", lambda text, extra: self.losses.extend([text, *extra["losses"]]))
+        monkeypatch.setattr(_observe.metrics, "add_metric", lambda *metric: self.counted.append(metric[0]))
+        monkeypatch.setattr(
+            _observe.logger, "warning", lambda text, extra: self.losses.extend([text, *extra["losses"]])
+        )
 
-    def call(self, route: str, path: dict[str, str] | None = None, **parameters: str) -> int:
+    def call(self, route: str, *, ref: str = "", **parameters: str) -> int:
         """How many incomplete answers the function counts for a request."""
         self._stage.settle()
         self.counted.clear()
         self.losses.clear()
         given = {name: [value] for name, value in parameters.items()}
-        request = self._query.Request({"stream": "chunked", **(path or {})}, given, "", lambda: 100.0)
+        request = self._query.Request({"stream": "chunked", "ref": ref}, given, "", lambda: 100.0)
         with wiring.serving(self._stage.pipeline):
             assert self._query.ROUTES[f"/v1/streams/{{stream}}/{route}"](request)["statusCode"] == 200
         return self.counted.count("IncompleteAnswers")
@@ -51,9 +53,9 @@ def test_an_answer_whose_data_is_damaged_is_counted_and_logged(monkeypatch: pyte
     assert text == "incomplete answer"
     assert loss.startswith("the data of ")
     assert loss.endswith(" is damaged")
-    assert watched.call("events/{ref}", {"ref": refs[1] or ""}) == 1
+    assert watched.call("events/{ref}", ref=refs[1] or "") == 1
     assert watched.losses == ["incomplete answer", f"the data of {refs[1]} is damaged or gone"]
-    assert watched.call("events/{ref}", {"ref": refs[0] or ""}) == 0
+    assert watched.call("events/{ref}", ref=refs[0] or "") == 0
 
 
 def test_an_answer_without_a_table_that_should_be_there_is_counted_with_the_gap(

@@ -21,7 +21,7 @@ def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remai
 
     def read(entries: Sequence[Entry], forgiving: bool) -> Events:
         plan = plan_query(query, entries)
-        scanner = Scanner(query, reader, remaining, wanted=query.limit + 1, forgiving=forgiving)
+        scanner = Scanner(query, reader, remaining, count=query.limit + 1, forgiving=forgiving)
         page = EventsPage(query.limit)
         position = _fill_page(page, scanner, scanner.read(plan.scans), query, reader, remaining)
         losses = complete_rows((row for rows in page.rows for row in rows.rows), reader.unpacker, query.projection)
@@ -50,7 +50,7 @@ def _fill_page(
             if not page.take(rows):
                 return page.position
         # An event with its versions may be more than the limit, all by itself.
-        scanner.wanted.count = max(query.limit + 1 - page.count, 1)
+        scanner.demand.count = max(query.limit + 1 - page.count, 1)
         if batch.reached is not None and remaining() < RESERVE:
             return batch.reached
     return None

@@ -17,12 +17,12 @@ from tidetable.ports import ArchiveRange, Page, RangeRead
 from tidetable.problems import refuse
 from tidetable.query.hydrate import complete_rows, take_earlier
 from tidetable.query.model import Projection, Reader
-from tidetable.query.page import MAX_PAGE_BYTES
+from tidetable.query.page import cut_to_page
 from tidetable.query.parse import parse_consistent, parse_count, parse_projection, refuse_versions, single
 from tidetable.query.plan import read_planned
 from tidetable.query.rows import Row, rows_of_archive, show_rows, version_of
 from tidetable.query.scans import PackScan
-from tidetable.query.settle import Found, find_first, find_in, first_pack_reads
+from tidetable.query.settle import Lookup, find_first, find_in, first_pack_reads
 from tidetable.times import MOMENT, from_text
 
 KNOWN = frozenset({"fields", "versions", "version", "consistent"})
@@ -120,10 +120,10 @@ def _read_packed(entry: Entry, ref: Ref, reader: Reader, projection: Projection,
     place = layout.sort_key(time, series, id)
     if not consistent:
         item = store.get(entry.table, key)
-        found = Found(None, damaged=False) if item is None else find_in(item, place, layout, compressor)
-        if found.item is not None:
-            return _whole(found.item, entry, reader, projection)
-        damaged = found.damaged
+        lookup = Lookup(None, damaged=False) if item is None else find_in(item, place, layout, compressor)
+        if lookup.item is not None:
+            return _whole(lookup.item, entry, reader, projection)
+        damaged = lookup.damaged
     scan = PackScan.of(entry, time, time + MOMENT, [layout.logical(time, series)], low=place, high=f"{place}\0")
 
     def fetch(reads: Sequence[RangeRead]) -> Sequence[Page]:
@@ -134,10 +134,10 @@ def _read_packed(entry: Entry, ref: Ref, reader: Reader, projection: Projection,
         return there
 
     reads = first_pack_reads(scan, 1)
-    found = find_first(scan, reads, fetch(reads), fetch, compressor)
-    if found.item is not None:
-        return _whole(found.item, entry, reader, projection)
-    if damaged or found.damaged:
+    lookup = find_first(scan, reads, fetch(reads), fetch, compressor)
+    if lookup.item is not None:
+        return _whole(lookup.item, entry, reader, projection)
+    if damaged or lookup.damaged:
         return Row(entry, {"pk": ref.key.pk, "sk": place, "data": {}}, incomplete=True)
     return None
 
@@ -160,9 +160,9 @@ def _whole(item: Item, entry: Entry, reader: Reader, projection: Projection) -> 
 
 def _read_earlier(row: Row, keys: Sequence[Key], reader: Reader, projection: Projection) -> Iterator[Row | None]:
     """The earlier versions of these keys, each made whole only when it is taken; None for a version that is gone."""
-    found = reader.store.get_many(row.entry.table, keys) if keys else {}
+    items = reader.store.get_many(row.entry.table, keys) if keys else {}
     for key in keys:
-        yield _whole(found[key], row.entry, reader, projection) if key in found else None
+        yield _whole(items[key], row.entry, reader, projection) if key in items else None
 
 
 def _read_archive(entry: Entry, ref: Ref, reader: Reader, projection: Projection, version: int | None) -> Row | None:
@@ -183,8 +183,8 @@ def _read_archive(entry: Entry, ref: Ref, reader: Reader, projection: Projection
         return None
     if not projection.versions:
         row.earlier, row.left_out = (), 0
-    elif row.size(projection) > MAX_PAGE_BYTES:
-        row.cut_earlier(projection, MAX_PAGE_BYTES)
+    else:
+        cut_to_page(row, projection)
     return row
 
 

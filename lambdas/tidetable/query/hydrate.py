@@ -115,12 +115,12 @@ def rows_with_versions(
             yield row
             continue
         keys_of = {Key(item["pk"], item["sk"]): earlier_keys(item) for item in group if _count_earlier(item)}
-        found = store.get_many(entry.table, [key for keys in keys_of.values() for key in keys]) if keys_of else {}
+        versions = store.get_many(entry.table, [key for keys in keys_of.values() for key in keys]) if keys_of else {}
         for item in group:
             row = Row.of(item, entry, projection)
             keys = keys_of.get(Key(item["pk"], item["sk"]), [])
             row.earlier = tuple(
-                Row.of(unpacker.inflate_or_keep(found[key]), entry, projection) for key in keys if key in found
+                Row.of(unpacker.inflate_or_keep(versions[key]), entry, projection) for key in keys if key in versions
             )
             yield row
 
@@ -129,9 +129,9 @@ def _fetch_versions(
     batches: Iterable[Sequence[Key]], row: Row, projection: Projection, store: EventStore, unpacker: Unpacker
 ) -> Iterator[Row | None]:
     for batch in batches:
-        found = store.get_many(row.entry.table, batch)
+        items = store.get_many(row.entry.table, batch)
         for key in batch:
-            item = found.get(key)
+            item = items.get(key)
             yield None if item is None else Row.of(unpacker.inflate_or_keep(item), row.entry, projection)
 
 

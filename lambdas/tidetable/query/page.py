@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from tidetable.exact import decode_json, encode_json
-from tidetable.query.model import ALL, Cost, Position
-from tidetable.query.rows import Rows, escaped_bytes
+from tidetable.query.model import ALL, Cost, Position, Projection
+from tidetable.query.rows import Row, Rows, escaped_bytes
 from tidetable.query.scans import Gap, Scan
 from tidetable.times import to_text
 
@@ -202,10 +202,15 @@ class EventsPage:
             some = some.first(number)
             if room.exceeded:
                 for row in some.rows:
-                    row.cut_earlier(rows.projection, MAX_PAGE_BYTES)
+                    cut_to_page(row, rows.projection)
         if len(some):
             self.rows.append(some)
         return len(some) == len(rows)
+
+
+def cut_to_page(row: Row, projection: Projection) -> None:
+    """Leave out the oldest versions of an event that are more than a page holds."""
+    row.cut_earlier(projection, MAX_PAGE_BYTES)
 
 
 def list_gaps(gaps: Iterable[Gap]) -> list[dict[str, Any]]:

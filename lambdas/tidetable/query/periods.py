@@ -123,23 +123,23 @@ def describe_periods(
 def _page(query: PeriodsQuery, stream: Stream, catalog: CatalogReader) -> tuple[list[Entry], datetime | None]:
     """The entries of a page, and where the next begins; None at the end."""
     chunk = _CHUNK if query.states else min(query.limit + 1, _CHUNK)
-    found: list[Entry] = []
+    entries: list[Entry] = []
     before, looked = query.after or query.end, 0
     while looked < MAX_LOOKED:
         some = catalog.entries_before(stream.name, before, chunk)
         for entry in some:
             if query.start is not None and entry.period.end <= query.start:
-                return found, None
+                return entries, None
             if query.states and entry.state.value not in query.states:
                 continue
-            if len(found) == query.limit:
-                return found, found[-1].period.start
-            found.append(entry)
+            if len(entries) == query.limit:
+                return entries, entries[-1].period.start
+            entries.append(entry)
         if len(some) < chunk:
-            return found, None
+            return entries, None
         looked += len(some)
         before = some[-1].period.start
-    return found, before
+    return entries, before
 
 
 def _period(entry: Entry, table: Table | None, now: datetime) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def find_aggregate(
 
     def read(entries: Sequence[Entry], forgiving: bool) -> Aggregate:
         plan, fields = plan_query(query, entries), aggregation.needed or (SERIES,)
-        scanner = Scanner(query, reader, remaining, wanted=_AT_ONCE, fields=fields, forgiving=forgiving)
+        scanner = Scanner(query, reader, remaining, count=_AT_ONCE, fields=fields, forgiving=forgiving)
         with localcontext(EXACT):
             run = _Run(aggregation, scanner, reader.sketches, remaining).rows(plan)
         return Aggregate(

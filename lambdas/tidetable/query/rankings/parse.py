@@ -185,13 +185,13 @@ def plan_ranking(ranking: Ranking, entries: Sequence[Entry]) -> Plan:
     return Plan(scans, gaps)
 
 
-def _same_order(wanted: Index, indexes: Sequence[Index]) -> Index | None:
+def _same_order(former: Index, indexes: Sequence[Index]) -> Index | None:
     """The index of a period that ranks the same events in the same order, whatever its suffixes and what it holds."""
 
     def order(index: Index) -> tuple[object, ...]:
         return index.partition_by, index.kind, frozenset(index.kinds), index.sort_by
 
-    return next((index for index in indexes if order(index) == order(wanted)), None)
+    return next((index for index in indexes if order(index) == order(former)), None)
 
 
 def _scan(
