@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -146,20 +147,13 @@ class Scanner:
         }
         reads = [_first_reads(scan, self.demand.count) for scan in scans]
         kinds = [isinstance(scan, PackScan) for scan in scans]
-        pages = {
-            kind: iter(
-                self._fetch(
-                    [read for some, its in zip(reads, kinds, strict=True) if its is kind for read in some], packs=kind
-                )
-            )
-            for kind in (False, True)
-        }
+        pages: dict[bool, Iterator[Page]] = {}
+        for packs in (False, True):
+            due = [read for some, packed in zip(reads, kinds, strict=True) if packed is packs for read in some]
+            pages[packs] = iter(self._fetch(due, packs=packs))
         for number, scan in enumerate(scans):
             some = [next(pages[kinds[number]]) for _ in reads[number]]
             yield _Begun(scan, reads[number], some, archived.get(number))
-
-    def _fetch_packs(self, reads: Sequence[RangeRead]) -> list[Page]:
-        return self._fetch(reads, packs=True)
 
     def _fetch(self, reads: Sequence[RangeRead], *, packs: bool = False) -> list[Page]:
         """The pages of some ranges; empty ones of a table that is missing, if that is forgiven."""
@@ -202,7 +196,7 @@ class Scanner:
                 self.damaged[scan.entry.table, item["pk"], item["sk"]] = gap
 
         walk = PackWalk(scan, unpacker.compressor, demand, note_damaged, ascending=query.ascending)
-        for columns, reached in walk.read(begun.reads, begun.pages, self._fetch_packs):
+        for columns, reached in walk.read(begun.reads, begun.pages, partial(self._fetch, packs=True)):
             if names != ANY:
                 columns = columns.where([names.hold(*names_of(*key)[1:]) for key in zip(*columns[:2], strict=True)])
             columns = match_conditions(columns, scan, unpacker, self._fields)

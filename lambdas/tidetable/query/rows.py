@@ -210,14 +210,11 @@ class EventTexts:
 
     @property
     def joined(self) -> str:
-        if self._joined is None:
-            self._joined = self._join()
+        if self._joined is None and self.members:
+            self._joined = ",".join(self.parted())
+        elif self._joined is None:
+            self._joined = "".join([_FIRST, *self.pieces[1:], _END]) if self.pieces else ""
         return self._joined
-
-    def _join(self) -> str:
-        if self.members:
-            return ",".join(self.parted())
-        return "".join([_FIRST, *self.pieces[1:], _END]) if self.pieces else ""
 
     def parted(self) -> list[str]:
         pieces, members = self.pieces, self.members
