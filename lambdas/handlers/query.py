@@ -69,20 +69,11 @@ def list_streams(_: Request) -> Response:
 
 def list_periods(request: Request) -> Response:
     """A page of a stream's periods."""
-    now, policy, seal = wiring.pipeline().clock.now(), request.stream, wiring.pipeline().reader.seal
-    query = parse_periods(policy, request.parameters, now, seal)
-    return json_response(
-        200,
-        describe_periods(
-            query,
-            policy,
-            wiring.pipeline().catalog_reader,
-            wiring.pipeline().table_reader,
-            now,
-            seal,
-            wiring.pipeline().pools,
-        ),
-    )
+    pipeline, policy = wiring.pipeline(), request.stream
+    now = pipeline.clock.now()
+    query = parse_periods(policy, request.parameters, now, pipeline.reader.seal)
+    ports = pipeline.catalog_reader, pipeline.table_reader
+    return json_response(200, describe_periods(query, policy, *ports, now, pipeline.reader.seal, pipeline.pools))
 
 
 def list_events(request: Request) -> Response:
@@ -109,13 +100,17 @@ def list_latest(request: Request) -> Response:
     """The latest event of each of some series."""
     now = wiring.pipeline().clock.now()
     latest = find_latest(request.stream, request.parameters, wiring.pipeline().reader, now, request.remaining)
+    _report_losses(latest.losses)
     return json_response(200, latest.document(), _count_cost(latest.cost))
 
 
 def show_event(request: Request) -> Response:
     """One event."""
     ref = unquote(request.path["ref"])
-    return json_response(200, get_event(request.stream, ref, wiring.pipeline().reader, request.parameters))
+    event = get_event(request.stream, ref, wiring.pipeline().reader, request.parameters)
+    if any(version.get("incomplete") for version in (event, *event.get("versions", ()))):
+        _report_losses([f"the data of {ref} is damaged or gone"])
+    return json_response(200, event)
 
 
 ROUTES: Mapping[str, Callable[[Request], Response]] = {
@@ -166,6 +161,13 @@ def _count_cost(cost: Cost) -> dict[str, str]:
     }
 
 
+def _report_losses(losses: Sequence[str]) -> None:
+    """Count and log an answer that is incomplete. Its caller may not look, and only the operator can do something."""
+    if losses:
+        logger.warning("incomplete answer", extra={"losses": losses[:20]})
+        metrics.add_metric("IncompleteAnswers", MetricUnit.Count, 1)
+
+
 def _answer_page(
     request: Request,
     parse: Callable[[Stream, Mapping[str, Sequence[str]], datetime, Seal], _Query],
@@ -181,6 +183,7 @@ def _answer_page(
         return json_response(200, explain(query, policy, reader, pipeline.table_reader, now))
     form = form_of({name: values[0] for name, values in parameters.items() if name in FORMAT}, request.accept)
     answer, content_type, body = render(run(query, policy, reader, now, request.remaining), form)
+    _report_losses(answer.losses)
     headers = _count_cost(answer.cost) | {"Tidetable-Gaps": str(len(answer.gaps))}
     if answer.next is not None:
         headers["Tidetable-Next"] = answer.next

@@ -45,7 +45,6 @@ class Condition(NamedTuple):
         return list(dict.fromkeys(texts))
 
     def holds(self, data: JsonObject) -> bool:
-        """True if an event with this data meets it."""
         value = value_at(data, self.field)
         if isinstance(value, bool):
             texts = ("true" if value else "false") in self.values
@@ -66,6 +65,10 @@ class Condition(NamedTuple):
                 return isinstance(value, str) and value.startswith(self.values[0])
             case operator:
                 return any(_ORDERED[operator](value, other) for other in others)
+
+
+# The parameters of the API that give these conditions, in the order of the fields of ``Names``.
+NAMES = ("series", "id", "series:prefix", "id:prefix")
 
 
 class Names(NamedTuple):
@@ -91,7 +94,7 @@ class Names(NamedTuple):
     @property
     def parameters(self) -> list[str]:
         """The parameters of the API that gave these conditions."""
-        named = zip(("series", "id", "series:prefix", "id:prefix"), self, strict=True)
+        named = zip(NAMES, self, strict=True)
         return [name for name, value in named if value]
 
 

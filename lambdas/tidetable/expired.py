@@ -39,7 +39,6 @@ class PresentCatalog:
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
-        """The catalog's, of this instant."""
         entries = self.catalog.entries(stream, start, end, consistent=consistent)
         if not self.config.keeping_of(stream).expire_after:
             return entries
@@ -47,14 +46,11 @@ class PresentCatalog:
         return [as_of(entry, self.config, now) for entry in entries]
 
     def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
-        """The catalog's, of this instant."""
         now = self.clock.now()
         return [as_of(entry, self.config, now) for entry in self.catalog.entries_before(stream, end, limit)]
 
     def backfills(self, stream: str) -> Sequence[Backfill]:
-        """The catalog's."""
         return self.catalog.backfills(stream)
 
     def secret(self) -> bytes:
-        """The catalog's."""
         return self.catalog.secret()

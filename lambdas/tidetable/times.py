@@ -15,8 +15,9 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The last year is left out, so that a period's end and a window's edge never leave what datetime can hold.
 LATEST = datetime(9998, 12, 31, tzinfo=UTC)
 
+# Times are whole microseconds: the next instant is so much later.
+MOMENT = timedelta(microseconds=1)
 _MOST_DIGITS = 32
-_MICROSECOND = timedelta(microseconds=1)
 _DAYS = {"today": timedelta(0), "yesterday": timedelta(days=1)}
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
@@ -81,7 +82,7 @@ def from_text(text: str) -> datetime:
 
 def to_micros(instant: datetime) -> int:
     """Whole microseconds since 1970, exactly (a float of seconds would not hold them)."""
-    return (instant - EPOCH) // _MICROSECOND
+    return (instant - EPOCH) // MOMENT
 
 
 def from_micros(micros: int) -> datetime:

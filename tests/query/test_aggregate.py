@@ -53,7 +53,6 @@ REFUSED = [
     ("too many steps", {"step": "1s", "from": "2026-01-01T00:00:00Z"}, "longer"),
     ("a filling that there is not", {"fill": "linear", "step": "1h"}, "previous"),
     ("a filling of no steps", {"fill": "zero"}, "add step="),
-    ("a field with a cursor", {"cursor": "abc", "field": "mag"}, "leave them out"),
     ("a cursor that is none", {"cursor": "abc"}, "no cursor"),
 ]
 
@@ -232,10 +231,38 @@ def test_a_large_step_in_the_middle_of_a_walk_is_refused_there_and_the_cursor_ta
     assert len(ask(base, cursor=page.next or "", limit="9").rows) == 9
 
 
+def test_a_parameter_beside_a_cursor_may_repeat_what_its_aggregate_says() -> None:
+    base = held([reading(number, number, place={"state": "CA"}) for number in range(20)])
+    asked = {
+        "stat": "max,count",
+        "field": "mag",
+        "by": "place.state",
+        "step": "1h",
+        "fill": "none",
+        "where.mag:ge": "2",
+    }
+    following = ask(base, limit="3", **asked).next or ""
+    assert [row["max"] for row in ask(base, cursor=following, limit="2").rows] == [5, 6]
+    for name, value in {**asked, **SPAN}.items():
+        assert [row["max"] for row in ask(base, cursor=following, limit="2", **{name: value}).rows] == [5, 6]
+    others = {
+        "stat": "max",
+        "field": "depth",
+        "by": "series",
+        "step": "2h",
+        "fill": "zero",
+        "top": "3",
+        "order": "desc",
+    }
+    for name, value in {**others, "series": "a", "where.mag:ge": "3", "from": "2026-01-01T00:00:00Z"}.items():
+        with pytest.raises(ProblemError, match=f"another query: repeat its {name}, leave that out"):
+            ask(base, cursor=following, **{name: value})
+
+
 def test_a_cursor_of_another_stream_is_refused() -> None:
     base = make_base([reading(number, number) for number in range(50)])
     page = ask(base, step="1h", limit="3")
     assert page.next
     other = TIMELY.__class__(**{**_fields(TIMELY), "name": "other"})
-    with pytest.raises(ProblemError, match="another stream"):
+    with pytest.raises(ProblemError, match="belongs to stream s"):
         parse_aggregation(other, {"cursor": [page.next]}, NOW, SEAL)

@@ -149,7 +149,7 @@ def test_tables_that_are_kept_beyond_retention_are_searched_after_the_others() -
     catalog = reader.catalog
     assert isinstance(catalog, FakeCatalog)
     latest = find_latest(STREAM, {"series": ["b"]}, reader, now, lambda: 100.0)
-    assert list(latest.found) == ["b"]
+    assert list(latest.events) == ["b"]
     assert len(catalog.reads) == 1
     latest = find_latest(STREAM, {"series": ["a", "b"]}, reader, now, lambda: 100.0)
     assert [row["event"]["id"] for row in latest.document()["latest"]] == ["old", "new"]
@@ -176,5 +176,5 @@ def test_events_that_no_answer_holds_are_refused_and_fields_of_them_are_not() ->
     names = [event.series for event in events]
     with pytest.raises(ProblemError, match="ask for fewer series, or fields"):
         find_latest(STREAM, {"series": names}, reader, START, lambda: 100.0)
-    assert len(find_latest(STREAM, {"series": names[:12]}, reader, START, lambda: 100.0).found) == 12
-    assert len(find_latest(STREAM, {"series": names, "fields": ["n"]}, reader, START, lambda: 100.0).found) == 13
+    assert len(find_latest(STREAM, {"series": names[:12]}, reader, START, lambda: 100.0).events) == 12
+    assert len(find_latest(STREAM, {"series": names, "fields": ["n"]}, reader, START, lambda: 100.0).events) == 13

@@ -18,9 +18,8 @@ from tidetable.query import explain_query, parse_query, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.get import get_event
 from tidetable.query.latest import find_latest
-from tidetable.query.periods import describe_periods, parse_periods
+from tidetable.query.periods import describe_periods, describe_streams, parse_periods
 from tidetable.query.rankings import parse_ranking
-from tidetable.query.streams import describe_streams
 from tidetable.times import to_text
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)

@@ -87,7 +87,7 @@ REFUSED = [
     ("a value that is too long", {"where.a": ["x" * 1025]}, "bad_parameter", "1024 bytes"),
     ("a priority of neither kind", {"priority": ["high"]}, "bad_parameter", "normal, or low"),
     ("a replica read consistently", {"priority": ["low"], "consistent": ["true"]}, "bad_parameter", "eventually"),
-    ("a cursor of another stream", {"cursor": [OTHER]}, "invalid_cursor", "another query"),
+    ("a cursor of another stream", {"cursor": [OTHER]}, "invalid_cursor", "belongs to stream other"),
     ("a cursor with another series", {"cursor": [CURSOR], "series": ["b"]}, "invalid_cursor", "another query"),
     ("a cursor with another order", {"cursor": [CURSOR], "order": ["desc"]}, "invalid_cursor", "another query"),
     (
@@ -102,7 +102,13 @@ REFUSED = [
         "invalid_cursor",
         "another query",
     ),
-    ("a cursor with a new edge", {"cursor": [CURSOR], "from": ["-1h"]}, "invalid_cursor", "leave them out"),
+    (
+        "a cursor with a new edge",
+        {"cursor": [CURSOR], "from": ["-1h"]},
+        "invalid_cursor",
+        "repeat its from, leave that out",
+    ),
+    ("a cursor with two others", {"cursor": [CURSOR], "to": ["-1h"], "id": ["x"]}, "invalid_cursor", "its id and to"),
 ]
 
 
@@ -112,6 +118,32 @@ def test_a_refusal_says_what_to_change(name: str, parameters: dict[str, list[str
         parse_query(STREAM, parameters, NOW, SEAL)
     assert (caught.value.problem.status, caught.value.problem.code) == (400, code)
     assert detail in caught.value.problem.detail
+
+
+def test_a_parameter_beside_a_cursor_may_repeat_what_its_query_says() -> None:
+    said = {
+        "from": ["2026-03-05T00:00:00Z"],
+        "to": ["2026-03-06T00:00:00Z"],
+        "series": ["b", "a"],
+        "id:prefix": ["x"],
+        "order": ["asc"],
+        "fields": ["mag,place"],
+        "consistent": ["true"],
+        "where.mag:ge": ["4"],
+        "where.kind": ["quake"],
+    }
+    query = parse_query(STREAM, said, NOW, SEAL)
+    text = SEAL.seal(query.cursor(Position(NOW, "a", "x1")))
+    later = NOW + timedelta(hours=1)
+    for name, values in said.items():
+        continued = parse_query(STREAM, {"cursor": [text], name: values, "limit": ["7"]}, later, SEAL)
+        assert (continued.start, continued.end, continued.limit) == (query.start, query.end, 7)
+        assert continued.after == Position(NOW, "a", "x1")
+    # An age is another instant by now.
+    with pytest.raises(ProblemError, match="another query: repeat its from"):
+        parse_query(STREAM, {"cursor": [text], "from": ["-1d"]}, later, SEAL)
+    with pytest.raises(ProblemError, match=r"another query: repeat its where\.mag:ge"):
+        parse_query(STREAM, {"cursor": [text], "where.mag:ge": ["5"]}, later, SEAL)
 
 
 def test_a_cursor_that_another_version_of_the_code_signed_is_none() -> None:

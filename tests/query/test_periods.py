@@ -157,8 +157,9 @@ def test_what_cannot_be_is_refused_with_the_fix(
 
 def test_a_cursor_is_good_for_its_own_stream_and_query_only(tables: Tables) -> None:
     following = page(hours(3), tables, limit="1")["next"]
-    with pytest.raises(ProblemError, match="leave them out"):
-        page(hours(3), tables, cursor=following, state="open")
+    for changed in ({"state": "open"}, {"from_": "2026-03-15T08:30:00Z"}, {"to": "2026-03-15T08:30:00Z"}):
+        with pytest.raises(ProblemError, match=f"another query: repeat its {next(iter(changed)).rstrip('_')}, leave"):
+            page(hours(3), tables, cursor=following, **changed)
     other = configuration().streams["s"]
     with pytest.raises(ProblemError, match="belongs to stream s"):
         parse_periods(msgspec.structs.replace(other, name="t"), {"cursor": [following]}, NOON, SEAL)

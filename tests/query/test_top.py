@@ -41,7 +41,7 @@ REFUSED = [
     ("a kind of none", {"index": "best", "value": "x", "kind": "y"}, "bad_parameter", "no kinds"),
     ("too many", {"index": "best_of_all", "limit": "1001"}, "bad_parameter", "1000"),
     ("a series", {"index": "best_of_all", "series": "a"}, "unknown_parameter", "series"),
-    ("more with a cursor", {"cursor": "x", "index": "best"}, "invalid_cursor", "leave them out"),
+    ("an explanation of no kind", {"index": "best_of_all", "explain": "1"}, "bad_parameter", "explain must be true"),
     ("a cursor that is none", {"cursor": "x"}, "invalid_cursor", "no cursor"),
 ]
 
@@ -156,6 +156,27 @@ def test_periods_without_the_ranking_are_named() -> None:
     base = StoredEvents(SERIAL, [], [TIMELY.layout, without, TIMELY.layout, TIMELY.layout, TIMELY.layout])
     top = ask(base, index="best_of_all")
     assert [(gap["from"][:10], gap["reason"]) for gap in top.about()["gaps"]] == [("2026-03-02", "no index")]
+
+
+def test_a_parameter_beside_a_cursor_may_repeat_what_its_ranking_says() -> None:
+    events = [scored(1, number, number, status="red") for number in range(30)]
+    base = Held(TIMELY, events, [TIMELY.layout] * DAYS)
+    asked = {"index": "best", "value": "red", "order": "asc", "where.mag:ge": "3", "fields": "mag", **SPAN}
+    following = ask(base, limit="4", **asked).next or ""
+    assert [row["value"] for row in ask(base, cursor=following, limit="2").rows] == [7, 8]
+    for name, value in asked.items():
+        assert [row["value"] for row in ask(base, cursor=following, limit="2", **{name: value}).rows] == [7, 8]
+    others = {
+        "index": "best_of_all",
+        "value": "green",
+        "kind": "x",
+        "order": "desc",
+        "where.mag:ge": "4",
+        "fields": "a",
+    }
+    for name, value in {**others, "from": "2026-01-01T00:00:00Z", "to": "-1h"}.items():
+        with pytest.raises(ProblemError, match=f"another query: repeat its {name}, leave that out"):
+            ask(base, cursor=following, **{name: value})
 
 
 def test_a_cursor_ends_with_the_definition_of_its_index() -> None:

@@ -7,24 +7,7 @@ from tidetable.keys.suffix import suffix_of
 from tidetable.keys.text import MAX_NAME_BYTES, escape, unescape
 
 __all__ = [
-    "ATTRIBUTES",
-    "MAX_NAME_BYTES",
-    "TIME",
-    "WHOLE",
-    "Index",
-    "Key",
-    "Layout",
-    "Packing",
-    "Ref",
-    "is_plain",
-    "number_at",
-    "number_text",
-    "ref_head",
-    "ref_tails",
-    "ref_texts",
-    "escape",
-    "suffix_of",
-    "unescape",
-    "value_at",
+    "ATTRIBUTES", "MAX_NAME_BYTES", "TIME", "WHOLE", "Index", "Key", "Layout", "Packing", "Ref", "is_plain",
+    "number_at", "number_text", "ref_head", "ref_tails", "ref_texts", "escape", "suffix_of", "unescape", "value_at",
     "value_text",
-]
+]  # fmt: skip

@@ -22,13 +22,11 @@ ATTRIBUTES = ("pk_", "sk_", "in_")
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A sparse global secondary index of a period table, over a field of ``data`` such as ``status`` or
-    ``place.state``.
+    """A sparse global secondary index of a period table, over a field of ``data`` such as ``status`` or ``place.state``.
 
-    An event is not in the index if the field is missing, or is a list, an object or null. Its key attributes are
-    ``pk_<name> = <value>#<suffix>`` and ``sk_<name> = <time>#<series>#<id>`` or, sorted by a field, that field's
-    number: events without that number are not in the index, either. ``partition_by`` is ``*`` if all events are one
-    logical partition.
+    An event is not in the index if the field is missing, or is a list, an object or null. Its keys are the attributes
+    ``pk_<name> = <value>#<suffix>`` and ``sk_<name> = <time>#<series>#<id>`` or, sorted by a field, that field's number: without
+    it an event is not in the index, either. ``partition_by`` is ``*`` if all events are one logical partition.
 
     With ``kind``, several kinds of events share the index: ``kinds`` are pairs of a value of the field ``kind`` and the
     field by which events of this kind are indexed; keys begin with the kind. ``project`` is None if the index holds
@@ -80,7 +78,6 @@ class Index:
         return f"{escape(kind)}#{text}" if self.kind else text
 
     def partition(self, value: str, suffix: int, kind: str = "") -> str:
-        """The partition key of a value and a suffix."""
         return f"{self.logical(value, kind)}#{suffix}"
 
     def attributes_of(self, event: Event) -> Item:
@@ -133,10 +130,7 @@ def number_at(data: JsonObject, path: str) -> int | Decimal | None:
 
 
 def value_text(data: JsonObject, path: str) -> str | None:
-    """A field's value as text: numbers without needless zeros, booleans as true or false.
-
-    None if it is not a plain value.
-    """
+    """A field's value as text: numbers without needless zeros, booleans as true or false. None if it is not a plain value."""
     value = value_at(data, path)
     match value:
         case bool():

@@ -40,12 +40,11 @@ class Packing(NamedTuple):
 class Layout:
     """A period table's key schema, frozen when the table is created.
 
-    ``bucket`` (whole seconds, dividing the period) is the slice that forms the logical partition when partitioned by
-    time, and 0 when partitioned by series. ``shards`` is the number of suffixes of each logical partition.
-    ``versioned`` keeps every version of an event, the newest under a sort key that begins with ``v0#``; ``parts`` says
-    that the table has a second table beside it, for the chunks of large values. With ``pack`` an item holds many events.
-    An event that is too large for a pack is an item with the keys that follow here, and every suffix may hold any event
-    of its logical partition.
+    ``bucket`` (whole seconds, dividing the period) is the slice that forms the logical partition when partitioned by time, and
+    0 when partitioned by series. ``shards`` is the number of suffixes of each logical partition. ``versioned`` keeps every
+    version of an event, the newest under a sort key that begins with ``v0#``; ``parts`` says that the table has a second table
+    beside it, for the chunks of large values. With ``pack`` an item holds many events. An event that is too large for a pack
+    is an item with the keys that follow here, and every suffix may hold any event of its logical partition.
     """
 
     partition_by: PartitionBy
@@ -92,16 +91,11 @@ class Layout:
         return f"{self.edge(time)}#{escape(id)}"
 
     def across(self, series: str | None) -> Layout:
-        """The layout whose sort keys order the events of one series.
-
-        For None of all series, so they name the series, too.
-        """
+        """The layout whose sort keys order the events of one series. For None of all series, so they name the series, too."""
         return self if series is not None or self.partition_by == "time" else replace(self, partition_by="time")
 
     def edge(self, time: datetime) -> str:
-        """The text that sorts before the sort keys of all events of the time,
-        and after the sort keys of earlier times.
-        """
+        """The text that sorts before the sort keys of all events of the time, and after the sort keys of earlier times."""
         return NEWEST + to_text(time) if self.versioned else to_text(time)
 
     def bucket_start(self, time: datetime) -> datetime:
@@ -121,11 +115,9 @@ class Layout:
         return range(self.shards)
 
     def item_of(self, event: Event, stamp: str | None = None, at: int = 0) -> Item:
-        """The event as an item: the key holds series, time and id, so the item stores only ``data`` and the keys of
-        indexes.
+        """The event as an item: the key holds series, time and id, so the item stores only ``data`` and the keys of indexes.
 
-        ``stamp`` is the text of the event's time, if the caller has it; ``at`` is when it was accepted, in epoch
-        milliseconds.
+        ``stamp`` is the text of the event's time, if the caller has it; ``at`` is when it was accepted, in epoch milliseconds.
         """
         pk, sk = self._keys(event, to_text(event.time) if stamp is None else stamp)
         item = {"pk": pk, "sk": sk, "at": at, "data": event.data}
@@ -139,7 +131,6 @@ class Layout:
         return next((index for index in self.indexes if index.replica), None)
 
     def names_of(self, item: Item) -> tuple[str, str, str]:
-        """The text of the time, the series and the id of an item's event, from its key."""
         return self.names(item["pk"], item["sk"])
 
     def names(self, pk: str, sk: str) -> tuple[str, str, str]:

@@ -60,11 +60,9 @@ def ref_tails(sks: Sequence[str], *, plain: bool) -> list[str]:
         return [ref_tail(sk) for sk in sks]
     if not sks:
         return []
-    # Three bytes of ones become four times the last digit. ASCII never becomes that: the first bit of its bytes is
-    # zero.
+    # Three bytes of ones become four times the last digit. ASCII never becomes that: the first bit of its bytes is zero.
     if plain:
-        # The text between two keys depends on the length of the first key alone, so slices insert it without a loop in
-        # Python.
+        # The text between two keys depends on the length of the first key alone, so slices insert it without a loop in Python.
         pieces = [""] * (2 * len(sks))
         pieces[0::2] = sks
         pieces[1::2] = map(_BETWEEN_KEYS.__getitem__, map(len, sks))
@@ -98,7 +96,6 @@ class Ref:
     key: Key
 
     def encode(self) -> str:
-        """The ref as URL-safe text without padding."""
         return ref_text(self.stream, self.period.label, self.key.pk, self.key.sk)
 
     @classmethod

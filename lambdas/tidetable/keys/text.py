@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-# A sort key holds 27 characters of time, two separators and both names: 27 + 2 + 2 * 480 stays within DynamoDB's 1,024
-# bytes.
+# A sort key holds 27 characters of time, two separators and both names: 27 + 2 + 2 * 480 stays within DynamoDB's 1,024 bytes.
 MAX_NAME_BYTES = 480
 
 

@@ -17,8 +17,7 @@ from tidetable.keys import Key
 
 # AWS: an item has at most 400 KB; the rest is for the key and the attributes' names.
 CHUNK_BYTES = 390_000
-# An answer holds at least one event, and may grow to twice its size when it is escaped. AWS: an answer has at most 6
-# MB.
+# An answer holds at least one event, and may grow to twice its size when it is escaped. AWS: an answer has at most 6 MB.
 MAX_EVENT_BYTES = 2_500_000
 
 

@@ -47,7 +47,6 @@ class Packer:
 
     @classmethod
     def of(cls, stream: Stream, compressor: Compressor, unique: Callable[[], str]) -> Packer:
-        """The packer of a stream."""
         return cls(stream.large.compress_above, stream.large.beyond, stream.cold, compressor, unique)
 
     @property
@@ -94,10 +93,7 @@ class Packer:
         return self._put_outside(packed, text, payload, place, chunks, beyond)
 
     def put_again(self, item: Item, place: Place) -> Put:
-        """Pack a whole item of an archive as it was packed before.
-
-        In S3 if the table has no table of chunks beside it.
-        """
+        """Pack a whole item of an archive as it was packed before. In S3 if the table has no table of chunks beside it."""
         how = item.get("packed", {})
         bare = {name: value for name, value in item.items() if name != "packed"}
         packed, chunks = self._split_cold(bare, place, how.get("cold", ()))

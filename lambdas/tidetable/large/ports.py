@@ -22,15 +22,12 @@ class Store(Protocol):
 
     def stored(self, prefix: str, after: str = "") -> Iterable[Stored]:
         """Every object under a prefix whose key sorts after ``after``, in the order of keys."""
-        ...
 
     def folders(self, prefix: str) -> Iterable[str]:
         """The folders directly under a prefix, each once, in order."""
-        ...
 
     def owner(self, key: str) -> Key | None:
         """The key of an object's item; None if the object does not name it."""
-        ...
 
     def delete(self, keys: Sequence[str]) -> None: ...
 

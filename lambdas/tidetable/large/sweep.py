@@ -1,12 +1,10 @@
 """The sweep: it removes the objects of deleted periods, and the objects to which no item refers.
 
-An object is written before its item. An object without an item may get its item in a moment; or the write failed, or a
-newer version of the event replaced it. Only time separates these cases, so the sweep never touches an object younger
-than the grace.
+An object is written before its item. An object without an item may get its item in a moment; or the write failed, or a newer
+version of the event replaced it. Only time separates these cases, so the sweep never touches an object younger than the grace.
 
-The sweep begins with the checks that cost one request per period: objects of deleted periods, and archives that the
-bucket's rules deleted. Then it compares the objects of live periods with their items, from where the previous run
-ended.
+The sweep begins with the checks that cost one request per period: objects of deleted periods, and archives that the bucket's
+rules deleted. Then it compares the objects of live periods with their items, from where the previous run ended.
 """
 
 from __future__ import annotations
@@ -65,8 +63,7 @@ class Position(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Swept:
-    """The report of a sweep: objects seen, and objects removed with their bytes; the periods of ``unknown`` are
-    unknown.
+    """The report of a sweep: objects seen, and objects removed with their bytes; the periods of ``unknown`` are unknown.
 
     ``lapsed`` counts archives that the bucket's rules deleted; ``failures`` names objects that could not be checked.
     """
@@ -90,8 +87,7 @@ class Swept:
 
 
 def sweep(sweeper: Sweeper, remaining: Callable[[], float], *, dry_run: bool = False) -> Swept:
-    """Remove the objects of every stream to which no item refers, as far as the time allows. Safe at any time, and
-    twice.
+    """Remove the objects of every stream to which no item refers, as far as the time allows. Safe at any time, and twice.
 
     A run goes on where the previous run ended; a dry run starts at the beginning, and notes no position. Objects that
     cannot be checked are reported, and the sweep of the others goes on.

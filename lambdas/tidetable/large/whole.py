@@ -33,10 +33,7 @@ class Unpacker:
     compressor: Compressor
 
     def inflated(self, item: Item) -> Item:
-        """An item with its data decompressed; an item without compressed data unchanged.
-
-        ValueMissing if it is damaged.
-        """
+        """An item with its data decompressed; an item without compressed data unchanged. ValueMissing if it is damaged."""
         if "z" not in item:
             return item
         try:

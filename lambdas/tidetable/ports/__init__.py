@@ -20,40 +20,12 @@ from tidetable.ports.data import (
     Values,
     Written,
 )
-from tidetable.ports.pools import Pools
-from tidetable.ports.records import Catalog, CatalogReader, Clock
+from tidetable.ports.records import Catalog, CatalogReader, Clock, Pools
 from tidetable.ports.tables import Scaling, Table, Tables, TableSpec
 
 __all__ = [
-    "ArchivePage",
-    "ArchiveRange",
-    "ArchiveReader",
-    "Archiver",
-    "Blob",
-    "Catalog",
-    "CatalogReader",
-    "Columns",
-    "Clock",
-    "Compressor",
-    "DeadLetters",
-    "EventStore",
-    "Guard",
-    "Guarded",
-    "KeyRange",
-    "Overflow",
-    "Page",
-    "Pools",
-    "Put",
-    "RangeRead",
-    "Rank",
-    "Scaling",
-    "Sketch",
-    "Sketches",
-    "Table",
-    "TableSpec",
-    "Tables",
-    "Transacted",
-    "Values",
-    "Version",
-    "Written",
-]
+    "ArchivePage", "ArchiveRange", "ArchiveReader", "Archiver", "Blob", "Catalog", "CatalogReader", "Columns",
+    "Clock", "Compressor", "DeadLetters", "EventStore", "Guard", "Guarded", "KeyRange", "Overflow", "Page", "Pools",
+    "Put", "RangeRead", "Rank", "Scaling", "Sketch", "Sketches", "Table", "TableSpec", "Tables", "Transacted",
+    "Values", "Version", "Written",
+]  # fmt: skip

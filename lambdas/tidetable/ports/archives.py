@@ -18,7 +18,6 @@ class Archiver(Protocol):
 
         ArchiveFailed says why not; ArchiveBusy that it is still under way.
         """
-        ...
 
 
 class Rank(NamedTuple):
@@ -85,4 +84,3 @@ class ArchiveReader(Protocol):
 
         ArchiveFailed if the archive is missing or damaged.
         """
-        ...

@@ -84,7 +84,6 @@ class Written:
 
     @property
     def throttled(self) -> int:
-        """The throttled puts of all tables."""
         return self.throttles.total()
 
     def add(self, other: Written) -> None:
@@ -138,15 +137,12 @@ class Columns(NamedTuple):
 
     @classmethod
     def of(cls, items: Sequence[Item]) -> Columns:
-        """The columns of items."""
         return cls([item["pk"] for item in items], [item["sk"] for item in items], items)
 
     def first(self, count: int) -> Columns:
-        """The first of them."""
         return Columns(self.pks[:count], self.sks[:count], self.contents[:count])
 
     def where(self, chosen: Sequence[bool]) -> Columns:
-        """The chosen items."""
         pks, sks, contents = self
         return Columns(list(compress(pks, chosen)), list(compress(sks, chosen)), list(compress(contents, chosen)))
 
@@ -173,7 +169,6 @@ class Page:
 
     @property
     def items(self) -> Sequence[Item]:
-        """The items of the page."""
         return self.columns.items()
 
 
@@ -182,18 +177,15 @@ class EventStore(Protocol):
 
     def write(self, puts: Sequence[Put]) -> Written:
         """Try each put once. Keys must differ. A missing table or throttling leaves puts unwritten; it never raises."""
-        ...
 
     def write_each(self, puts: Sequence[Put], guard: Guard) -> Written:
         """Try each put once, on its condition and in a request of its own; it never raises."""
-        ...
 
     def transact(self, puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
         """Write all of these or none and, if an entry is given, only while the catalog says that it is writable.
 
         TableMissing, or StoreUnavailable if it may be done or not.
         """
-        ...
 
     def query_many(
         self,
@@ -211,22 +203,18 @@ class EventStore(Protocol):
         With ``texts`` the data of plain events is text, as far as the store can make it at once. With ``fields`` only these of
         the data are fetched, given by their paths.
         """
-        ...
 
     def get(self, table: str, key: Key) -> Item | None:
         """One item, or None; TableMissing if there is no such table."""
-        ...
 
     def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:
         """The items of these keys as far as they are there; a key may be repeated. TableMissing if there is no such table."""
-        ...
 
     def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
         """The bodies of these parts, strongly consistent, as far as they are there; a key may be repeated.
 
         TableMissing if there is no such table.
         """
-        ...
 
 
 class Values(Protocol):
@@ -234,11 +222,9 @@ class Values(Protocol):
 
     def put(self, blob: Blob) -> bool:
         """Keep an object; False if it may not have been kept."""
-        ...
 
     def get(self, key: str) -> bytes | None:
         """An object's body; None if there is none."""
-        ...
 
 
 class Compressor(Protocol):
@@ -253,15 +239,12 @@ class Sketch(Protocol):
 
     def add(self, val: float) -> None:
         """Take a number into account."""
-        ...
 
     def merge(self, other: Any) -> None:
         """Take into account what another sketch of the same make has."""
-        ...
 
     def quantile(self, share: float) -> float:
         """About the number below which a share of them lie."""
-        ...
 
 
 class Sketches(Protocol):
@@ -277,7 +260,6 @@ class Overflow(Protocol):
 
     def send(self, stream: str, events: Sequence[Event], at: int) -> Sequence[Event]:
         """Queue events that were accepted at an instant, in epoch milliseconds; returns those that could not be queued."""
-        ...
 
 
 class DeadLetters(Protocol):
@@ -285,4 +267,3 @@ class DeadLetters(Protocol):
 
     def bury(self, body: str, reason: str) -> bool:
         """Keep a message and why it is here; False if it may not have been kept."""
-        ...

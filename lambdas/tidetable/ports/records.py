@@ -1,12 +1,16 @@
-"""The record of every period table, and the time."""
+"""The record of every period table; the time, and work side by side, which a simulation repeats exactly."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
+
+# Makes a pool that does up to so many pieces of work at once. The caller closes the pool.
+Pools = Callable[[int], Executor]
 
 
 class Clock(Protocol):
@@ -23,19 +27,15 @@ class CatalogReader(Protocol):
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
         """The stream's entries whose periods meet ``[start, end]`` (all, if None), oldest first."""
-        ...
 
     def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
         """At most ``limit`` of the stream's entries whose periods begin before ``end`` (all, if None), newest first."""
-        ...
 
     def backfills(self, stream: str) -> Sequence[Backfill]:
         """Every backfill that was requested and not taken back, oldest first; some may be over."""
-        ...
 
     def secret(self) -> bytes:
         """The secret that signs cursors; StoreUnavailable while there is none."""
-        ...
 
 
 class Catalog(CatalogReader, Protocol):
@@ -43,7 +43,6 @@ class Catalog(CatalogReader, Protocol):
 
     def add(self, entry: Entry) -> bool:
         """Record a new period; False if the catalog already has it, which then stays as it is."""
-        ...
 
     def move(
         self,
@@ -57,63 +56,48 @@ class Catalog(CatalogReader, Protocol):
         opened: Opened | None = None,
     ) -> Entry:
         """Change an entry's state if it is in one of the expected ones; StaleEntry otherwise. Returns the new entry."""
-        ...
 
     def mark_scaled(self, entry: Entry, *, scaled: bool, policy: str = "") -> None:
         """Record whether Application Auto Scaling may tend the entry's table; StaleEntry if there is no such entry.
 
         ``policy`` is the text of the policy that it has confirmed, empty before.
         """
-        ...
 
     def note(self, entry: Entry, seen: Seen) -> None:
         """Record what the entry's table was seen to have; StaleEntry if there is no such entry."""
-        ...
 
     def ensure_secret(self) -> None:
         """Make the secret that cursors are signed with, unless there is one."""
-        ...
 
     def stands(self) -> bool:
         """True if the stage was ever deployed to its end; consistent."""
-        ...
 
     def mark_standing(self) -> None:
         """Record that the stage was deployed to its end."""
-        ...
 
     def forget(self, entry: Entry) -> None:
         """Take back the record of a period, as if it had never been made; nothing happens if there is none."""
-        ...
 
     def put_backfill(self, backfill: Backfill) -> None:
         """Record a request; one of the same stream, start and end takes the place of the one before."""
-        ...
 
     def drop_backfill(self, backfill: Backfill) -> None:
         """Take a request back; nothing happens if there is none."""
-        ...
 
     def policies(self) -> Sequence[RecordedPolicy]:
         """The recorded policy of every stream that the configuration has or had, by the stream's name."""
-        ...
 
     def put_policy(self, recorded: RecordedPolicy) -> None:
         """Record a stream's policy in place of the policy that was recorded before."""
-        ...
 
     def horizon(self, stream: str) -> datetime | None:
         """An instant before which every recorded period is deleted; None while none is known. May lag behind."""
-        ...
 
     def set_horizon(self, stream: str, at: datetime) -> None:
         """Remember that every period that ended by then is deleted."""
-        ...
 
     def acquire(self, lease: str, owner: str, now: datetime, length: timedelta) -> bool:
         """Take a named lease until ``now + length``; False while another owner's has not run out."""
-        ...
 
     def release(self, lease: str, owner: str) -> None:
         """Give a lease back; nothing happens if the owner no longer holds it."""
-        ...

@@ -83,15 +83,12 @@ class Tables(Protocol):
 
     def describe(self, name: str) -> Table | None:
         """The table as it is now; None if there is none."""
-        ...
 
     def tags(self, name: str) -> Mapping[str, str]:
         """The table's tags; TableMissing if there is none."""
-        ...
 
     def create(self, spec: TableSpec) -> bool:
         """Ask for a table; False if one of this name exists already. Does not wait."""
-        ...
 
     def set_capacity(
         self,
@@ -108,15 +105,12 @@ class Tables(Protocol):
         The units go to the table ``itself`` unless it has them: what would not change is refused. ``indexes`` get their own.
         ``most`` are the maxima of a table that becomes on-demand.
         """
-        ...
 
     def set_maxima(self, name: str, most: tuple[int, int] | None, indexes: Sequence[str]) -> None:
         """Set what an on-demand table may take at the most, and each of these indexes; None lifts it. Does not wait."""
-        ...
 
     def set_class(self, name: str, table_class: TableClass) -> None:
         """Set the table class. Does not wait."""
-        ...
 
     def set_stream(self, name: str, shows: str) -> None:
         """Turn a table's change stream on; ``shows`` is as in TableSpec. Does not wait."""
@@ -124,15 +118,12 @@ class Tables(Protocol):
 
     def set_protection(self, name: str, protected: bool) -> None:
         """Set deletion protection. Does not wait."""
-        ...
 
     def enable_recovery(self, name: str) -> None:
         """Turn point-in-time recovery on; nothing happens if it is on."""
-        ...
 
     def delete(self, name: str) -> None:
         """Ask for the table's deletion; nothing happens if there is none. Does not wait."""
-        ...
 
 
 class Scaling(Protocol):
@@ -140,8 +131,6 @@ class Scaling(Protocol):
 
     def register(self, table: str, indexes: Sequence[str], policy: Autoscaling) -> None:
         """Let the units of a table and its indexes follow the traffic."""
-        ...
 
     def deregister(self, table: str, indexes: Sequence[str]) -> None:
         """Leave the units alone from now on; nothing happens if they are."""
-        ...

@@ -5,32 +5,18 @@ aggregates are packages of their own within, imported when they are needed.
 """
 
 from tidetable.query.cursor import Seal
-from tidetable.query.events import explain_query, run_query
+from tidetable.query.events import run_query
+from tidetable.query.explain import explain_query
 from tidetable.query.get import get_event
 from tidetable.query.latest import find_latest
 from tidetable.query.model import Cost, Reader
 from tidetable.query.page import Answer
 from tidetable.query.parse import FORMAT, parse_query, refuse_unwritable
-from tidetable.query.periods import describe_periods, parse_periods
+from tidetable.query.periods import describe_periods, describe_streams, parse_periods
 from tidetable.query.render import Form, form_of, render
-from tidetable.query.streams import describe_streams
 
 __all__ = [
-    "FORMAT",
-    "Answer",
-    "Cost",
-    "Form",
-    "Reader",
-    "Seal",
-    "describe_periods",
-    "describe_streams",
-    "explain_query",
-    "find_latest",
-    "form_of",
-    "get_event",
-    "parse_periods",
-    "parse_query",
-    "refuse_unwritable",
-    "render",
+    "FORMAT", "Answer", "Cost", "Form", "Reader", "Seal", "describe_periods", "describe_streams", "explain_query",
+    "find_latest", "form_of", "get_event", "parse_periods", "parse_query", "refuse_unwritable", "render",
     "run_query",
-]
+]  # fmt: skip

@@ -36,9 +36,9 @@ def access_to(
     """
     by_series = layout.partition_by == "series"
     if not (by_series and names.series) and not consistent:
-        found = next(_indexed(layout.indexes, conditions), None)
-        if found is not None:
-            return found
+        indexed = next(_indexed(layout.indexes, conditions), None)
+        if indexed is not None:
+            return indexed
         whole = next((index for index in layout.indexes if index.timely and index.partition_by == WHOLE), None)
         if by_series and whole is not None:
             return Access(whole, [whole.logical(WHOLE)], conditions)
@@ -49,20 +49,21 @@ def access_to(
 
 def _indexed(indexes: Sequence[Index], conditions: tuple[Condition, ...]) -> Iterator[Access]:
     """The indexes that answer equality of what they are partitioned by; those of kinds, too, which say more, first."""
-    equal = {one.field: one for one in reversed(conditions) if one.equals}
-    for index in sorted(indexes, key=lambda one: not one.kind):
+    equal = {condition.field: condition for condition in reversed(conditions) if condition.equals}
+    for index in sorted(indexes, key=lambda index: not index.kind):
         if index.timely and index.partition_by != WHOLE:
             used = _used(index, equal)
-            partitions = _partitions(index, equal) if used else []
+            kind = used[0].texts()[0] if len(used) > 1 else ""
+            partitions = logical_partitions(index, used[-1].texts(), kind) if used else []
             # A value by itself is always looked for in an index, however many suffixes that has.
             if used and (len(partitions) <= 1 or len(partitions) * index.shards <= MAX_PARTITIONS):
                 # A number in another form than its usual one is also looked for where text of that form is.
-                told = {one for one in used if set(one.texts()) == set(one.values)}
-                yield Access(index, partitions, tuple(one for one in conditions if one not in told))
+                implied = {condition for condition in used if set(condition.texts()) == set(condition.values)}
+                yield Access(index, partitions, tuple(other for other in conditions if other not in implied))
 
 
 def _used(index: Index, equal: dict[str, Condition]) -> list[Condition]:
-    """The conditions that an index answers; none if it does not answer these."""
+    """The conditions that an index answers, that on the value last; none if it does not answer these."""
     if not index.kind:
         return [equal[index.partition_by]] if index.partition_by in equal else []
     kind = equal.get(index.kind)
@@ -72,18 +73,10 @@ def _used(index: Index, equal: dict[str, Condition]) -> list[Condition]:
     return [kind, equal[field]] if field in equal else []
 
 
-def _partitions(index: Index, equal: dict[str, Condition]) -> list[str]:
-    """The logical partitions of the values asked for."""
-    if not index.kind:
-        return logical_partitions(index, equal[index.partition_by].texts())
-    (kind,) = equal[index.kind].texts()
-    return logical_partitions(index, equal[dict(index.kinds)[kind]].texts(), kind)
-
-
 def logical_partitions(index: Index, values: Sequence[str], kind: str = "") -> list[str]:
     """The logical partitions of some values; of one that is too long for a key no event is in the index."""
-    found = [index.logical(value, kind) for value in values]
-    return [one for one in found if len(one.encode()) <= MAX_VALUE_BYTES]
+    partitions = [index.logical(value, kind) for value in values]
+    return [partition for partition in partitions if len(partition.encode()) <= MAX_VALUE_BYTES]
 
 
 def needed_index(stream: str, layout: Layout, conditions: Sequence[Condition]) -> str:
@@ -91,13 +84,14 @@ def needed_index(stream: str, layout: Layout, conditions: Sequence[Condition]) -
     if layout.pack is not None:
         return f"a stream that is partitioned by time: no index sees into the packs of {stream}"
     table = f"[[streams.{stream}.index]]"
-    equal = [one.field for one in conditions if one.equals]
-    if any(len(one.values) > 1 for one in conditions if one.equals):
+    equal = [condition for condition in conditions if condition.equals]
+    if any(len(condition.values) > 1 for condition in equal):
         return f"fewer values at once, of a field that {table} with partition_by is over"
     if equal:
-        return f'an index to the stream: {table} with partition_by = "{equal[0]}" would serve where.{equal[0]} without a scan'
-    asked = f" (where.{conditions[0].field}:{conditions[0].operator} is applied after reading)" if conditions else ""
+        field = equal[0].field
+        return f'an index to the stream: {table} with partition_by = "{field}" would serve where.{field} without a scan'
+    filtered = f" (where.{conditions[0].field}:{conditions[0].operator} is applied after reading)" if conditions else ""
     served = [f"where.{index.partition_by}" for index in layout.indexes if index.timely and index.partition_by]
     others = f"; {', '.join(served)} is served now" if served else ""
     whole = f'{table} with partition_by = "{WHOLE}", sorted by time, would serve it without a scan'
-    return f"an index over all events: {whole}{asked}{others}"
+    return f"an index over all events: {whole}{filtered}{others}"

@@ -11,17 +11,17 @@ outlives changes of the configuration and the archiving of its period.
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
 from hmac import digest as hmac
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
 from tidetable.errors import InvalidCursor
-from tidetable.problems import refuse
+from tidetable.problems import bad_parameter, refuse
 
 _VERSION = 4
 _MAC_BYTES = 16
@@ -30,7 +30,17 @@ _MAC_BYTES = 16
 MAX_QUERY_BYTES = 5_000
 _INVALID = "this is no cursor: use one that the API answered, whole and unchanged"
 
-_Kind = TypeVar("_Kind", bound=msgspec.Struct)
+_OF_PAGES = frozenset({"cursor", "limit", "explain", "format", "flat", "escape"})
+
+
+class Cursor(Protocol):
+    """A query of any kind, from a position on."""
+
+    @property
+    def stream(self) -> str: ...
+
+
+_Kind = TypeVar("_Kind", bound=Cursor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +49,7 @@ class Seal:
 
     secret: Callable[[], bytes]
 
-    def seal(self, cursor: msgspec.Struct) -> str:
+    def seal(self, cursor: Cursor) -> str:
         """A cursor as URL-safe text."""
         payload = msgspec.msgpack.encode(cursor)
         return urlsafe_b64encode(self._mac(payload) + payload).decode().rstrip("=")
@@ -60,26 +70,35 @@ class Seal:
         return hmac(self.secret(), bytes([_VERSION]) + payload, sha256)[:_MAC_BYTES]
 
 
-def refuse_long(cursor: msgspec.Struct) -> None:
+def refuse_long(cursor: Cursor) -> None:
     """ProblemError for a query whose cursors the gateway would not take; ``cursor`` is of its beginning."""
     size = len(msgspec.msgpack.encode(cursor))
     if size > MAX_QUERY_BYTES:
         more = size - MAX_QUERY_BYTES
         detail = f"names, conditions and fields are {more} bytes too long for one query: query less at once"
-        raise refuse(400, "bad_parameter", detail)
+        raise bad_parameter(detail)
 
 
-def open_cursor(text: str, kind: type[_Kind], seal: Seal) -> _Kind:
-    """The query and the position of a cursor; ProblemError if the text is not a cursor of this kind."""
+def open_cursor(text: str, kind: type[_Kind], stream: str, seal: Seal) -> _Kind:
+    """The query and the position of a cursor; ProblemError if the text is not a cursor of this kind and this stream."""
     try:
-        return seal.open(text, kind)
+        cursor = seal.open(text, kind)
     except InvalidCursor as error:
         raise refuse(400, "invalid_cursor", str(error)) from error
+    if cursor.stream != stream:
+        raise refuse(400, "invalid_cursor", f"this cursor belongs to stream {cursor.stream}: begin without it")
+    return cursor
 
 
-def refuse_beside_cursor(parameters: Mapping[str, str], allowed: Collection[str]) -> None:
-    """ProblemError for parameters that a cursor holds itself. Only ``allowed`` ones may stand beside it."""
-    extra = parameters.keys() - {"cursor", *allowed}
-    if extra:
-        detail = f"a cursor holds its query's {' and '.join(sorted(extra))}: leave them out, or begin without a cursor"
+def refuse_changes(parameters: Iterable[str], repeats: Mapping[str, bool]) -> None:
+    """ProblemError for parameters beside a cursor that say anything else than its query does, which ``repeats`` tells of each.
+
+    A cursor is the query and a position: only what concerns a page alone is the request's own.
+    """
+    changed = [name for name in parameters if name not in _OF_PAGES and not repeats.get(name, False)]
+    if changed:
+        names = " and ".join(sorted(changed))
+        detail = (
+            f"this cursor belongs to another query: repeat its {names}, leave that out, or begin without the cursor"
+        )
         raise refuse(400, "invalid_cursor", detail)

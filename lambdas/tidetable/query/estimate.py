@@ -6,17 +6,19 @@ and indexes that DynamoDB counts about every six hours. The estimate says how ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import islice
 from math import ceil
 from typing import Any
 
 from tidetable.keys import WHOLE
 from tidetable.ports import Table
 from tidetable.query.merge import share
-from tidetable.query.model import ArchiveScan, IndexScan, LiveScan, PackScan, Plan, Query, Scan, list_filters
-from tidetable.query.scan import AHEAD
+from tidetable.query.model import Query
+from tidetable.query.read import AHEAD
+from tidetable.query.scans import ArchiveScan, IndexScan, LiveScan, PackScan, Plan, Scan, list_filters
 
 # AWS: a read unit is 4 KB, half of it if the read need not be consistent; a page ends at 1 MB.
 _UNIT, _PAGE = 4096, 1024 * 1024
@@ -39,7 +41,6 @@ class Spent:
     requests: float = 0
 
     def add(self, units: float, requests: float) -> None:
-        """Take some more into account."""
         self.units += units
         self.requests += requests
 
@@ -48,7 +49,6 @@ class Spent:
         self.units, self.requests = max(self.units, other.units), max(self.requests, other.requests)
 
     def document(self) -> dict[str, Any]:
-        """The same as JSON."""
         return {"read_units": round(self.units, 1), "requests": ceil(self.requests)}
 
 
@@ -75,7 +75,6 @@ class Estimate:
         return _Segment(scan, table, events, _USUAL_BYTES if size is None else size, max(scan.count, 1))
 
     def document(self) -> dict[str, Any]:
-        """The estimate as JSON."""
         return {
             "page": self.page.document(),
             "all_pages": self.all.document(),
@@ -116,82 +115,50 @@ def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: 
     How much a filter lets through nobody knows: the first page is estimated as if it were nothing, all pages as if it were
     everything.
     """
-    found = Estimate()
-    segments = [found.add_scan(scan, tables.get(scan.entry.table), now) for scan in plan.scans]
-    filtered = any(list_filters(scan, query) or _is_filtered(scan) for scan in (segment.scan for segment in segments))
-    pages = _Pages(segments, query)
-    followed, walked = Spent(), 0
-    while walked < _FOLLOWED and not pages.ended:
-        before = pages.events
-        page = pages.next_page()
-        followed.add(page.units, page.requests)
-        walked += 1
-        if walked == 1:
-            found.page = page
-        if pages.events == before:
-            break
-    total = sum(segment.events for segment in segments)
-    found.pages = max(ceil(total / query.limit), 1)
-    found.all.add(followed.units, followed.requests)
-    if not pages.ended and walked:
-        rest = max(found.pages - walked, 0)
-        found.all.add(rest * followed.units / walked, rest * followed.requests / walked)
+    estimated = Estimate()
+    segments = [estimated.add_scan(scan, tables.get(scan.entry.table), now) for scan in plan.scans]
+    filtered = any(list_filters(segment.scan, query) or _is_filtered(segment.scan) for segment in segments)
+    pages = list(islice(_walk_pages(segments, query), _FOLLOWED + 1))
+    followed, ended = pages[:_FOLLOWED], len(pages) <= _FOLLOWED
+    estimated.pages = max(ceil(sum(segment.events for segment in segments) / query.limit), 1)
+    for page in followed:
+        estimated.all.add(page.units, page.requests)
+    if not ended:
+        share_left = max(estimated.pages - _FOLLOWED, 0) / _FOLLOWED
+        estimated.all.add(share_left * estimated.all.units, share_left * estimated.all.requests)
     whole = Spent()
     for segment in segments:
         whole.add(*segment.cost(segment.events, segment.events, consistent=query.consistent))
-    found.all.at_least(whole)
-    if filtered:
-        found.page = Spent(whole.units, whole.requests)
-    return found
+    estimated.all.at_least(whole)
+    estimated.page = whole if filtered else pages[0] if pages else Spent()
+    return estimated
 
 
-class _Pages:
-    """The pages of a walk over some scans, whose scans are begun one, then two, then four at a time on each page."""
-
-    def __init__(self, segments: Sequence[_Segment], query: Query) -> None:
-        self._segments = segments
-        self._query = query
-        self._at = 0
-        # How much of the segment under way earlier pages took, and how many events they showed.
-        self._taken = 0.0
-        self.events = 0.0
-
-    @property
-    def ended(self) -> bool:
-        """Whether there is nothing more to read."""
-        return self._at >= len(self._segments)
-
-    def next_page(self) -> Spent:
-        """What the next page costs."""
-        page, left = Spent(), float(self._query.limit)
-        number, ahead = self._at, 1
-        while number < len(self._segments) and left > 0:
-            for segment in self._segments[number : number + ahead]:
-                held = segment.events - (self._taken if segment is self._segments[self._at] else 0.0)
+def _walk_pages(segments: Sequence[_Segment], query: Query) -> Iterator[Spent]:
+    """The costs of the pages of a walk over some scans, which are begun one, then two, then four at a time on each page."""
+    # How much of the segment under way earlier pages took.
+    current, taken = 0, 0.0
+    while current < len(segments):
+        page, left = Spent(), float(query.limit)
+        number, ahead = current, 1
+        while number < len(segments) and left > 0:
+            for place, segment in enumerate(segments[number : number + ahead], number):
+                events = segment.events - (taken if place == current else 0.0)
                 # A page looks for one event more than it shows.
-                each = min(held / segment.ranges, share(max(ceil(left) + 1, 1), segment.ranges))
-                shown = min(held, max(left, 0.0))
-                page.add(*segment.cost(each * segment.ranges, shown, consistent=self._query.consistent))
+                each = min(events / segment.ranges, share(max(ceil(left) + 1, 1), segment.ranges))
+                shown = min(events, max(left, 0.0))
+                page.add(*segment.cost(each * segment.ranges, shown, consistent=query.consistent))
                 left -= shown
-                self._pass(segment, held, shown)
+                if place == current:
+                    current, taken = (current, taken + shown) if events - shown > 1e-6 else (current + 1, 0.0)
             number, ahead = number + ahead, min(2 * ahead, AHEAD)
-        return page
-
-    def _pass(self, segment: _Segment, held: float, shown: float) -> None:
-        """Take events of a segment as shown; where all of them are, the walk goes on with the next segment."""
-        self.events += shown
-        if self.ended or segment is not self._segments[self._at]:
-            return
-        if held - shown > 1e-6:
-            self._taken += shown
-        else:
-            self._at, self._taken = self._at + 1, 0.0
+        yield page
 
 
-def estimate_top(scans: Sequence[Scan], limit: int, tables: Mapping[str, Table | None], now: datetime) -> Estimate:
+def estimate_top(plan: Plan, limit: int, tables: Mapping[str, Table | None], now: datetime) -> Estimate:
     """About what the first of a ranking cost: a few of each range, all at once, and then a few more of some."""
-    found = Estimate()
-    segments = [found.add_scan(scan, tables.get(scan.entry.table), now) for scan in scans]
+    estimated = Estimate()
+    segments = [estimated.add_scan(scan, tables.get(scan.entry.table), now) for scan in plan.scans]
     ranges = max(sum(segment.ranges for segment in segments if not isinstance(segment.scan, ArchiveScan)), 1)
     for segment in segments:
         scan = segment.scan
@@ -201,11 +168,11 @@ def estimate_top(scans: Sequence[Scan], limit: int, tables: Mapping[str, Table |
         # How much a filter lets through nobody knows: it is estimated as if it were nothing.
         whole = bool(times or scan.conditions)
         each = segment.events if whole else min(segment.events, segment.ranges * share(limit + 1, ranges))
-        found.page.add(*segment.cost(each, min(segment.events, limit * segment.ranges / ranges)))
-        found.all.add(*segment.cost(segment.events, segment.events))
-    found.pages = max(ceil(sum(segment.events for segment in segments) / limit), 1)
-    found.all.at_least(Spent(found.pages * found.page.units, found.pages * found.page.requests))
-    return found
+        estimated.page.add(*segment.cost(each, min(segment.events, limit * segment.ranges / ranges)))
+        estimated.all.add(*segment.cost(segment.events, segment.events))
+    estimated.pages = max(ceil(sum(segment.events for segment in segments) / limit), 1)
+    estimated.all.at_least(Spent(estimated.pages * estimated.page.units, estimated.pages * estimated.page.requests))
+    return estimated
 
 
 def _density(scan: Scan, table: Table | None, now: datetime) -> tuple[float, float | None]:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any
 
 from tidetable.catalog import Entry
 from tidetable.config import Stream
-from tidetable.ports import Tables
-from tidetable.query.explain import describe_tables, explain_plan
 from tidetable.query.hydrate import complete_rows, rows_with_versions
-from tidetable.query.model import RESERVE, Gap, Position, Query, Reader, Remaining
+from tidetable.query.model import RESERVE, Position, Query, Reader, Remaining
 from tidetable.query.page import Events, EventsPage
 from tidetable.query.plan import plan_query, read_planned
+from tidetable.query.read import ArchiveBatch, Batch, LiveBatch, Scanner, TimeUp
 from tidetable.query.rows import Rows, rows_of_archive
-from tidetable.query.scan import ArchiveBatch, Batch, LiveBatch, Scanner, TimeUp
+from tidetable.query.scans import visible_gaps
 
 
 def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remaining: Remaining) -> Events:
@@ -23,16 +21,17 @@ def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remai
 
     def read(entries: Sequence[Entry], forgiving: bool) -> Events:
         plan = plan_query(query, entries)
-        scanner = Scanner(query, reader, remaining, wanted=query.limit + 1, forgiving=forgiving)
+        scanner = Scanner(query, reader, remaining, count=query.limit + 1, forgiving=forgiving)
         page = EventsPage(query.limit)
         position = _fill_page(page, scanner, scanner.read(plan.scans), query, reader, remaining)
-        complete_rows((row for rows in page.rows for row in rows.rows), reader.unpacker, query.projection)
+        losses = complete_rows((row for rows in page.rows for row in rows.rows), reader.unpacker, query.projection)
         return Events(
             rows=page.rows,
             next=None if position is None else reader.seal.seal(query.cursor(position)),
-            gaps=visible_gaps([*plan.gaps, *scanner.missing.values(), *scanner.damaged.values()], now),
+            gaps=visible_gaps([*plan.gaps, *scanner.gaps], now),
             cost=scanner.cost,
             sources=scanner.sources,
+            data_losses=losses,
             fields=query.projection.fields,
             cursor_at=lambda position: reader.seal.seal(query.cursor(position)),
         )
@@ -51,7 +50,7 @@ def _fill_page(
             if not page.take(rows):
                 return page.position
         # An event with its versions may be more than the limit, all by itself.
-        scanner.wanted.count = max(query.limit + 1 - page.count, 1)
+        scanner.demand.count = max(query.limit + 1 - page.count, 1)
         if batch.reached is not None and remaining() < RESERVE:
             return batch.reached
     return None
@@ -69,14 +68,3 @@ def _rows_of(batch: LiveBatch | ArchiveBatch, query: Query, reader: Reader) -> I
             yield Rows.of_rows([row], entry, projection)
     else:
         yield Rows.of(batch.columns, entry, projection)
-
-
-def explain_query(query: Query, stream: Stream, reader: Reader, tables: Tables, now: datetime) -> dict[str, Any]:
-    """What ``run_query`` would read, and about how much."""
-    plan = plan_query(query, reader.catalog.entries(stream.name, query.start, query.end))
-    return explain_plan(query, plan, describe_tables(plan.scans, tables, reader.pools), now)
-
-
-def visible_gaps(gaps: Sequence[Gap], now: datetime) -> list[Gap]:
-    """The gaps of an answer, oldest first, but for those that are yet to come."""
-    return sorted((gap for gap in gaps if gap.start <= now), key=lambda gap: gap.start)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -10,11 +10,14 @@ from typing import Any
 import msgspec
 
 from tidetable.conditions import Condition, Names
+from tidetable.config import Stream
 from tidetable.ports import Pools, Table, Tables
 from tidetable.query.estimate import Estimate, estimate
-from tidetable.query.model import ArchiveScan, Gap, IndexScan, PackScan, Plan, Query, Scan, list_filters
+from tidetable.query.model import Query, Reader
 from tidetable.query.page import list_gaps
-from tidetable.query.scan import AHEAD
+from tidetable.query.plan import plan_query
+from tidetable.query.read import AHEAD
+from tidetable.query.scans import ArchiveScan, IndexScan, PackScan, Plan, Scan, list_filters
 from tidetable.times import to_text
 
 # A year of small buckets has more scans than an answer has room for.
@@ -23,17 +26,11 @@ MAX_SHOWN = 500
 _EVERYTHING = 10**9
 
 
-def describe_tables(scans: Iterable[Scan], tables: Tables, pools: Pools) -> dict[str, Table | None]:
-    """The tables of some scans as DynamoDB describes them."""
-    live = sorted({scan.entry.table for scan in scans if not isinstance(scan, ArchiveScan)})
-    with pools(AHEAD) as pool:
-        return dict(zip(live, pool.map(tables.describe, live), strict=True))
-
-
-def explain_plan(
-    query: Query, plan: Plan, tables: Mapping[str, Table | None], now: datetime, *, whole: bool = False
+def explain_query(
+    query: Query, stream: Stream, reader: Reader, tables: Tables, now: datetime, *, whole: bool = False
 ) -> dict[str, Any]:
-    """The plan of a query as the API shows it; with ``whole``, of one that reads its range to the end."""
+    """What a query would read, and about how much; with ``whole``, of a query that reads its range to the end."""
+    plan = plan_query(query, reader.catalog.entries(stream.name, query.start, query.end))
     if whole:
         query = msgspec.structs.replace(query, limit=_EVERYTHING)
     shown = {
@@ -47,23 +44,28 @@ def explain_plan(
         "consistent": query.consistent,
         "priority": "low" if query.low_priority else "normal",
     }
-    scans = ((scan, list_filters(scan, query)) for scan in plan.scans)
-    return show_plan(shown, scans, plan.gaps, estimate(query, plan, tables, now))
+    estimated = estimate(query, plan, describe_tables(plan, tables, reader.pools), now)
+    return show_plan(shown, plan, query, estimated)
 
 
-def show_plan(
-    query: dict[str, Any], scans: Iterable[tuple[Scan, list[str]]], gaps: Sequence[Gap], estimated: Estimate
-) -> dict[str, Any]:
+def describe_tables(plan: Plan, tables: Tables, pools: Pools) -> dict[str, Table | None]:
+    """The tables of a plan as DynamoDB describes them."""
+    live = sorted({scan.entry.table for scan in plan.scans if not isinstance(scan, ArchiveScan)})
+    with pools(AHEAD) as pool:
+        return dict(zip(live, pool.map(tables.describe, live), strict=True))
+
+
+def show_plan(shown: dict[str, Any], plan: Plan, query: Query | None, estimated: Estimate) -> dict[str, Any]:
     """A plan: its scans, each with the filters applied after reading, and what they are estimated to cost.
 
     A scan that ``unpacks`` applies its filters to the events of whole packs, when those are unpacked.
     """
-    coming = iter(scans)
+    scans = iter(plan.scans)
     return {
-        "query": query,
-        "stages": [_show_scan(scan, filters) for scan, filters in islice(coming, MAX_SHOWN)],
-        "stages_left_out": sum(1 for _ in coming),
-        "gaps": list_gaps(gaps),
+        "query": shown,
+        "stages": [_show_scan(scan, list_filters(scan, query)) for scan in islice(scans, MAX_SHOWN)],
+        "stages_left_out": sum(1 for _ in scans),
+        "gaps": list_gaps(plan.gaps),
         "estimate": estimated.document(),
     }
 
@@ -77,7 +79,6 @@ def show_names(names: Names) -> dict[str, Any]:
 
 
 def show_conditions(conditions: Sequence[Condition]) -> list[dict[str, Any]]:
-    """Conditions as a plan shows them."""
     return [{"field": condition.field, condition.operator: list(condition.values)} for condition in conditions]
 
 

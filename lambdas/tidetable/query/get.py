@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.errors import InvalidRef, TableMissing
 from tidetable.events import Item
-from tidetable.keys import Key, Packing, Ref
+from tidetable.keys import Key, Ref
 from tidetable.large.forms import earlier_keys
-from tidetable.packs import is_address, key_range, parse_address
-from tidetable.ports import ArchiveRange, KeyRange, Page, RangeRead
+from tidetable.packs import is_address, parse_address
+from tidetable.ports import ArchiveRange, Page, RangeRead
 from tidetable.problems import refuse
 from tidetable.query.hydrate import complete_rows, take_earlier
-from tidetable.query.model import PackScan, Projection, Reader
-from tidetable.query.page import MAX_PAGE_BYTES
-from tidetable.query.parse import parse_consistent, parse_projection, refuse_versions, single
+from tidetable.query.model import Projection, Reader
+from tidetable.query.page import cut_to_page
+from tidetable.query.parse import parse_consistent, parse_count, parse_projection, refuse_versions, single
 from tidetable.query.plan import read_planned
 from tidetable.query.rows import Row, rows_of_archive, show_rows, version_of
-from tidetable.query.settle import Found, find_first, find_in, first_pack_reads
-from tidetable.times import from_text
+from tidetable.query.scans import PackScan
+from tidetable.query.settle import Lookup, find_first, find_in, first_pack_reads
+from tidetable.times import MOMENT, from_text
 
 KNOWN = frozenset({"fields", "versions", "version", "consistent"})
 # So many earlier versions are read for one answer.
 MAX_VERSIONS = 1_000
-_MOST_DIGITS = 9
-# Times are whole microseconds.
-_MOMENT = timedelta(microseconds=1)
+MAX_NUMBER = 999_999_999
 
 
 def get_event(
@@ -41,7 +40,7 @@ def get_event(
     others, and so is the number of the latest of them. ProblemError 400 or 404 says what is wrong.
     """
     values = single(parameters or {}, KNOWN, where=False)
-    projection, version = parse_projection(stream, values), _version(stream, values)
+    projection, version = parse_projection(stream, values), _parse_version(stream, values)
     try:
         ref = Ref.decode(text)
     except InvalidRef as error:
@@ -70,14 +69,11 @@ def get_event(
     return document
 
 
-def _version(stream: Stream, values: Mapping[str, str]) -> int | None:
-    text = values.get("version")
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and int(text) > 0):
-        raise refuse(400, "bad_parameter", "version must be a whole number from 1, the oldest")
-    refuse_versions(stream)
-    return int(text)
+def _parse_version(stream: Stream, values: Mapping[str, str]) -> int | None:
+    """The version by its number, of which 1 is the oldest."""
+    if "version" in values:
+        refuse_versions(stream)
+    return parse_count(values, "version", MAX_NUMBER)
 
 
 def _read(
@@ -86,7 +82,7 @@ def _read(
     if not entry.live:
         return _read_archive(entry, ref, reader, projection, version)
     if entry.layout.pack is not None:
-        return _read_packed(entry, ref, entry.layout.pack, reader, projection, consistent=consistent)
+        return _read_packed(entry, ref, reader, projection, consistent=consistent)
     store = reader.store
     item = store.get_many(entry.table, [ref.key]).get(ref.key) if consistent else store.get(entry.table, ref.key)
     if item is None:
@@ -107,9 +103,7 @@ def _read(
     return row
 
 
-def _read_packed(
-    entry: Entry, ref: Ref, packing: Packing, reader: Reader, projection: Projection, *, consistent: bool
-) -> Row | None:
+def _read_packed(entry: Entry, ref: Ref, reader: Reader, projection: Projection, *, consistent: bool) -> Row | None:
     """An event of a table with packs: by one GetItem if the pack of the ref is there and holds it.
 
     Otherwise, and if it must be the copy that counts, it is looked for where any copy can be: a restored table has other packs.
@@ -126,20 +120,11 @@ def _read_packed(
     place = layout.sort_key(time, series, id)
     if not consistent:
         item = store.get(entry.table, key)
-        found = Found(None, damaged=False) if item is None else find_in(item, place, layout, compressor)
-        if found.item is not None:
-            return _whole(found.item, entry, reader, projection)
-        damaged = found.damaged
-    keys = KeyRange(entry.table, "", *key_range(time, time + _MOMENT, packing.span))
-    scan = PackScan(
-        entry=entry,
-        start=time,
-        end=time + _MOMENT,
-        keys=keys,
-        partitions=[layout.logical(time, series)],
-        low=place,
-        high=f"{place}\0",
-    )
+        lookup = Lookup(None, damaged=False) if item is None else find_in(item, place, layout, compressor)
+        if lookup.item is not None:
+            return _whole(lookup.item, entry, reader, projection)
+        damaged = lookup.damaged
+    scan = PackScan.of(entry, time, time + MOMENT, [layout.logical(time, series)], low=place, high=f"{place}\0")
 
     def fetch(reads: Sequence[RangeRead]) -> Sequence[Page]:
         pages = store.query_many(reads, ascending=False, consistent=consistent)
@@ -149,10 +134,10 @@ def _read_packed(
         return there
 
     reads = first_pack_reads(scan, 1)
-    found = find_first(scan, reads, fetch(reads), fetch, compressor)
-    if found.item is not None:
-        return _whole(found.item, entry, reader, projection)
-    if damaged or found.damaged:
+    lookup = find_first(scan, reads, fetch(reads), fetch, compressor)
+    if lookup.item is not None:
+        return _whole(lookup.item, entry, reader, projection)
+    if damaged or lookup.damaged:
         return Row(entry, {"pk": ref.key.pk, "sk": place, "data": {}}, incomplete=True)
     return None
 
@@ -175,9 +160,9 @@ def _whole(item: Item, entry: Entry, reader: Reader, projection: Projection) -> 
 
 def _read_earlier(row: Row, keys: Sequence[Key], reader: Reader, projection: Projection) -> Iterator[Row | None]:
     """The earlier versions of these keys, each made whole only when it is taken; None for a version that is gone."""
-    found = reader.store.get_many(row.entry.table, keys) if keys else {}
+    items = reader.store.get_many(row.entry.table, keys) if keys else {}
     for key in keys:
-        yield _whole(found[key], row.entry, reader, projection) if key in found else None
+        yield _whole(items[key], row.entry, reader, projection) if key in items else None
 
 
 def _read_archive(entry: Entry, ref: Ref, reader: Reader, projection: Projection, version: int | None) -> Row | None:
@@ -198,8 +183,8 @@ def _read_archive(entry: Entry, ref: Ref, reader: Reader, projection: Projection
         return None
     if not projection.versions:
         row.earlier, row.left_out = (), 0
-    elif row.size(projection) > MAX_PAGE_BYTES:
-        row.cut_earlier(projection, MAX_PAGE_BYTES)
+    else:
+        cut_to_page(row, projection)
     return row
 
 

@@ -15,9 +15,10 @@ from tidetable.large import Unpacker
 from tidetable.large.forms import earlier_keys
 from tidetable.large.whole import grouped
 from tidetable.ports import Columns, EventStore
-from tidetable.query.model import Cost, IndexScan, LiveScan, PackScan, Projection
+from tidetable.query.model import Cost, Projection
 from tidetable.query.page import Room
 from tidetable.query.rows import Row
+from tidetable.query.scans import IndexScan, LiveScan, PackScan
 
 # AWS: BatchGetItem takes 100 keys.
 BATCH = 100
@@ -39,35 +40,23 @@ def read_base_items(items: Sequence[Item], scan: IndexScan, store: EventStore, c
 def match_conditions(columns: Columns, scan: LiveScan, unpacker: Unpacker, fields: Sequence[str] = ()) -> Columns:
     """The events that meet the scan's conditions, with ``fields`` of their data, if any are named.
 
-    DynamoDB has filtered plain events. It cannot filter by data that is compressed or kept elsewhere. The contents of the answer
-    are all text, or all items.
+    DynamoDB has filtered plain events that are items of their own. It cannot filter by data that is compressed, kept elsewhere
+    or in a pack. The contents of the answer are all text, or all items.
     """
-    if set(map(type, columns.contents)) <= {str}:
+    filtered, narrowed = not isinstance(scan, PackScan), bool(scan.conditions or fields)
+    if (filtered or not narrowed) and set(map(type, columns.contents)) <= {str}:
         return columns
     items: Sequence[Item] = columns.items()
     if isinstance(scan, IndexScan):
         items = [scan.with_data(item) for item in items]
-    if not (scan.conditions or fields):
+    if not narrowed:
         return Columns.of([unpacker.inflate_or_keep(item) for item in items])
     if any("out" in item or "z" in item for item in items):
         groups = grouped(items, cold=False)
         return Columns.of([item for group in groups for item in _match_packed(group, scan, unpacker, fields)])
-    return Columns.of([item for item in items if _meets(scan, item)])
-
-
-def match_unpacked(columns: Columns, scan: PackScan, unpacker: Unpacker, fields: Sequence[str] = ()) -> Columns:
-    """The events out of packs that meet the scan's conditions, as items if ``fields`` of their data are needed.
-
-    DynamoDB has filtered none of them. An event that is an item of its own may have its data elsewhere.
-    """
-    if not (scan.conditions or fields):
-        return match_conditions(columns, scan, unpacker)
-    items = columns.items()
-    if any("out" in item or "z" in item for item in items):
-        groups = grouped(items, cold=False)
-        return Columns.of([item for group in groups for item in _match_packed(group, scan, unpacker, fields)])
-    if fields:
+    if filtered or fields:
         return Columns.of([item for item in items if _meets(scan, item)])
+    # The events of packs stay text, as far as they are.
     return columns.where([_meets(scan, item) for item in items])
 
 
@@ -90,8 +79,12 @@ def _meets(scan: LiveScan, item: Item) -> bool:
     return all(condition.holds(data) for condition in scan.conditions)
 
 
-def complete_rows(rows: Iterable[Row], unpacker: Unpacker, projection: Projection) -> None:
-    """Give rows, and their earlier versions, all of their data; rows whose data is missing or damaged are marked."""
+def complete_rows(rows: Iterable[Row], unpacker: Unpacker, projection: Projection) -> list[str]:
+    """Give rows, and their earlier versions, all of their data; returns the losses: whose data is missing or damaged, and why.
+
+    The rows of these events are marked.
+    """
+    losses: list[str] = []
     partial: defaultdict[str, list[Row]] = defaultdict(list)
     for row in rows:
         for version in (row, *row.earlier):
@@ -101,6 +94,8 @@ def complete_rows(rows: Iterable[Row], unpacker: Unpacker, projection: Projectio
         wholes = unpacker.whole([row.item for row in some], table, cold=projection.wants_cold)
         for index, (row, item) in enumerate(zip(some, wholes.items, strict=True)):
             row.complete(item, incomplete=index in wholes.missing)
+        losses += wholes.missing.values()
+    return losses
 
 
 def rows_with_versions(
@@ -120,12 +115,12 @@ def rows_with_versions(
             yield row
             continue
         keys_of = {Key(item["pk"], item["sk"]): earlier_keys(item) for item in group if _count_earlier(item)}
-        found = store.get_many(entry.table, [key for keys in keys_of.values() for key in keys]) if keys_of else {}
+        versions = store.get_many(entry.table, [key for keys in keys_of.values() for key in keys]) if keys_of else {}
         for item in group:
             row = Row.of(item, entry, projection)
             keys = keys_of.get(Key(item["pk"], item["sk"]), [])
             row.earlier = tuple(
-                Row.of(unpacker.inflate_or_keep(found[key]), entry, projection) for key in keys if key in found
+                Row.of(unpacker.inflate_or_keep(versions[key]), entry, projection) for key in keys if key in versions
             )
             yield row
 
@@ -134,9 +129,9 @@ def _fetch_versions(
     batches: Iterable[Sequence[Key]], row: Row, projection: Projection, store: EventStore, unpacker: Unpacker
 ) -> Iterator[Row | None]:
     for batch in batches:
-        found = store.get_many(row.entry.table, batch)
+        items = store.get_many(row.entry.table, batch)
         for key in batch:
-            item = found.get(key)
+            item = items.get(key)
             yield None if item is None else Row.of(unpacker.inflate_or_keep(item), row.entry, projection)
 
 

@@ -12,15 +12,15 @@ from tidetable.config import Stream
 from tidetable.errors import TableMissing
 from tidetable.events import Item
 from tidetable.keys import MAX_NAME_BYTES
-from tidetable.packs import key_range
 from tidetable.periods import containing
 from tidetable.ports import Columns, KeyRange, Page, RangeRead
-from tidetable.problems import refuse
+from tidetable.problems import bad_parameter, refuse
 from tidetable.query.hydrate import complete_rows
-from tidetable.query.model import RESERVE, Cost, PackScan, Projection, Reader, Remaining
-from tidetable.query.page import MAX_PAGE_BYTES
+from tidetable.query.model import RESERVE, Cost, Projection, Reader, Remaining
+from tidetable.query.page import Room
 from tidetable.query.parse import parse_consistent, parse_projection, single
 from tidetable.query.rows import Row, show_rows
+from tidetable.query.scans import DAMAGED, PackScan
 from tidetable.query.settle import count_events, find_first, first_pack_reads
 from tidetable.times import to_text
 
@@ -36,17 +36,19 @@ class Latest:
     """
 
     series: Sequence[str]
-    found: dict[str, dict[str, Any]] = field(default_factory=dict)
+    events: dict[str, dict[str, Any]] = field(default_factory=dict)
     damaged: set[str] = field(default_factory=set)
     searched: datetime | None = None
     cost: Cost = field(default_factory=Cost)
-    size: int = 0
+    room: Room = field(default_factory=Room)
+    losses: list[str] = field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
         """The answer's body, in the order of the series asked for."""
         return {
             "latest": [
-                {"series": name, "event": self.found.get(name)} | ({"incomplete": True} if name in self.damaged else {})
+                {"series": name, "event": self.events.get(name)}
+                | ({"incomplete": True} if name in self.damaged else {})
                 for name in self.series
             ],
             "searched_back_to": None if self.searched is None else to_text(self.searched),
@@ -72,13 +74,13 @@ def find_latest(
         raise refuse(400, "needs_series", detail)
     latest = Latest(series)
     for entry in _backwards(stream, reader, now, consistent=consistent):
-        missing = [name for name in series if name not in latest.found]
+        missing = [name for name in series if name not in latest.events]
         if not missing or not entry.live or entry.layout.partition_by != "series" or remaining() < RESERVE:
             break
         rows = _search(entry, missing, latest, projection, reader, consistent=consistent)
         latest.searched = entry.period.start
         for row, event in zip(rows, show_rows(rows, projection), strict=True):
-            latest.found[row.names[1]] = event
+            latest.events[row.names[1]] = event
     return latest
 
 
@@ -97,10 +99,10 @@ def _backwards(stream: Stream, reader: Reader, now: datetime, *, consistent: boo
 
 def _series(parameters: Mapping[str, Sequence[str]]) -> list[str]:
     names = list(dict.fromkeys(parameters.get("series", ())))
-    if not 1 <= len(names) <= MAX_SERIES:
-        raise refuse(400, "bad_parameter", f"give series= for each of 1 to {MAX_SERIES} series")
-    if not all(0 < len(name.encode()) <= MAX_NAME_BYTES for name in names):
-        raise refuse(400, "bad_parameter", f"series must have 1 to {MAX_NAME_BYTES} bytes")
+    if not 1 <= len(names) <= MAX_SERIES or not all(0 < len(name.encode()) <= MAX_NAME_BYTES for name in names):
+        raise bad_parameter(
+            f"give series= for each of 1 to {MAX_SERIES} series, which have 1 to {MAX_NAME_BYTES} bytes"
+        )
     return names
 
 
@@ -111,11 +113,10 @@ def _search(
     find = _find if entry.layout.pack is None else _find_packed
     items = find(entry, names, latest, reader, consistent=consistent)
     rows = [Row.of(reader.unpacker.inflate_or_keep(item), entry, projection) for item in items]
-    latest.size += sum(row.size(projection) for row in rows)
-    if latest.size > MAX_PAGE_BYTES:
+    if not latest.room.take_all(sum(row.size(projection) for row in rows), len(rows)):
         raise refuse(422, "too_much", "these events are more than an answer holds: ask for fewer series, or fields")
     try:
-        complete_rows(rows, reader.unpacker, projection)
+        latest.losses += complete_rows(rows, reader.unpacker, projection)
     except TableMissing:
         return []
     return rows
@@ -145,22 +146,8 @@ def _find_packed(
     entry: Entry, names: Sequence[str], latest: Latest, reader: Reader, *, consistent: bool
 ) -> Iterator[Item]:
     """The latest events of some series out of packs: the newest packs of each suffix are read, all at once."""
-    layout, period = entry.layout, entry.period
-    assert layout.pack is not None  # noqa: S101 - other layouts are searched by their items
-    keys = KeyRange(entry.table, "", *key_range(period.start, period.end, layout.pack.span))
-    low, high = layout.edge(period.start), layout.edge(period.end)
-    scans = [
-        PackScan(
-            entry=entry,
-            start=period.start,
-            end=period.end,
-            keys=keys,
-            partitions=[layout.logical(period.start, name)],
-            low=low,
-            high=high,
-        )
-        for name in names
-    ]
+    start, end = entry.period.start, entry.period.end
+    scans = [PackScan.of(entry, start, end, [entry.layout.logical(start, name)]) for name in names]
 
     def fetch(reads: Sequence[RangeRead]) -> list[Page]:
         pages: list[Page] = []
@@ -174,8 +161,9 @@ def _find_packed(
     reads = [first_pack_reads(scan, 1) for scan in scans]
     pages = iter(fetch([read for some in reads for read in some]))
     for name, scan, some in zip(names, scans, reads, strict=True):
-        found = find_first(scan, some, [next(pages) for _ in some], fetch, reader.unpacker.compressor)
-        if found.damaged:
+        lookup = find_first(scan, some, [next(pages) for _ in some], fetch, reader.unpacker.compressor)
+        if lookup.damaged:
             latest.damaged.add(name)
-        if found.item is not None:
-            yield found.item
+            latest.losses.append(f"{DAMAGED} in {entry.table}, which may hold a later event of series {name}")
+        if lookup.item is not None:
+            yield lookup.item

@@ -26,10 +26,10 @@ Placed = tuple[Any, str, str, str | Item]
 Fetch = Callable[[Sequence[RangeRead]], Sequence[Page]]
 
 
-def share(wanted: int, ranges: int) -> int:
+def share(count: int, ranges: int) -> int:
     """How many items to read of each range for so many in all, if they are spread by chance."""
-    mean = wanted / ranges
-    return wanted if ranges == 1 else min(wanted, max(_LEAST, ceil(mean + 0.6 * sqrt(mean))))
+    mean = count / ranges
+    return count if ranges == 1 else min(count, max(_LEAST, ceil(mean + 0.6 * sqrt(mean))))
 
 
 @dataclass(slots=True)
@@ -90,23 +90,23 @@ class Merged(NamedTuple):
 
 
 @dataclass(slots=True)
-class Wanted:
+class Demand:
     """How many events are still wanted, and whether a filter lets only an unknown share of them through."""
 
     count: int
     filtered: bool
 
 
-def first_reads(ranges: Sequence[KeyRange], wanted: int) -> list[RangeRead]:
+def first_reads(ranges: Sequence[KeyRange], count: int) -> list[RangeRead]:
     """The reads of the first page of each range."""
-    return [RangeRead(keys, share(wanted, len(ranges))) for keys in ranges]
+    return [RangeRead(keys, share(count, len(ranges))) for keys in ranges]
 
 
 def merge_ranges(
     reads: Sequence[RangeRead],
     pages: Sequence[Page],
     fetch: Fetch,
-    wanted: Wanted,
+    demand: Demand,
     *,
     ascending: bool,
     of_series: bool = False,
@@ -115,7 +115,7 @@ def merge_ranges(
     """The items of some ranges in order, some at a time, from their first pages on; more is read only when those are used up.
 
     ``next_limit`` says how many items to read next of a range: by how many were read last, how many wait, and how many ranges are
-    read. Without it that follows from ``wanted``.
+    read. Without it that follows from ``demand``.
     """
     ranges = [
         _Range(keys, keys.index.sk if keys.index is not None and not of_series else "sk", limit, of_series)
@@ -133,20 +133,20 @@ def merge_ranges(
             return
         # The ranges that the others wait for: at least the range whose edge it was.
         due = [reading for reading in unread if not reading.waiting]
-        held = sum(len(reading.waiting) for reading in ranges)
+        waiting = sum(len(reading.waiting) for reading in ranges)
         for reading in due:
             if next_limit is None:
-                reading.limit = _next_limit(reading.limit, wanted, held, len(due))
+                reading.limit = _next_limit(reading.limit, demand, waiting, len(due))
             else:
-                reading.limit = next_limit(reading.limit, held, len(due))
+                reading.limit = next_limit(reading.limit, waiting, len(due))
         following = fetch([RangeRead(reading.keys, reading.limit) for reading in due])
         for reading, page in zip(due, following, strict=True):
             reading.take(page)
 
 
-def _next_limit(before: int, wanted: Wanted, held: int, ranges: int) -> int:
+def _next_limit(before: int, demand: Demand, waiting: int, ranges: int) -> int:
     """What is wanted beyond what waits already; with a filter twice as many each time, as what it lets through may be rare."""
-    return 2 * before if wanted.filtered else share(max(wanted.count - held, _LEAST), ranges)
+    return 2 * before if demand.filtered else share(max(demand.count - waiting, _LEAST), ranges)
 
 
 def _sort_runs(ranges: Sequence[_Range], edge: str | None, *, ascending: bool) -> list[Placed]:
@@ -158,7 +158,6 @@ def _sort_runs(ranges: Sequence[_Range], edge: str | None, *, ascending: bool) -
 
 
 def columns_of(entries: Sequence[Placed]) -> Columns:
-    """Items as columns."""
     if not entries:
         return Columns((), (), ())
     _, pks, sks, contents = zip(*entries, strict=True)

@@ -1,33 +1,29 @@
-"""The types of the read side, in the order of a query's way: the query, the scans that answer it, and the cost.
+"""The types of the read side: the query, the position where a page ends, the cost, and what reading needs.
 
-Parameters become a ``Query``. The planner makes it a ``Plan`` of scans. Scans give rows (``rows.py``), which fill a page.
+Parameters become a ``Query``. The planner makes it a ``Plan`` of scans (``scans.py``). Scans give rows (``rows.py``), which
+fill a page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from tidetable.catalog import Entry
-from tidetable.conditions import ANY, Condition, Names
+from tidetable.conditions import Condition, Names
 from tidetable.config import Stream
-from tidetable.events import Item
-from tidetable.keys import Index, escape, unescape
-from tidetable.keys.layout import NEWEST
+from tidetable.events import Item, JsonObject
 from tidetable.large.whole import Unpacker
-from tidetable.ports import ArchiveRange, ArchiveReader, CatalogReader, EventStore, KeyRange, Page, Pools, Sketches
+from tidetable.ports import ArchiveReader, CatalogReader, EventStore, Page, Pools, Sketches
 from tidetable.query.cursor import Seal
-from tidetable.times import from_text
 from tidetable.values import item_bytes
 
 ALL = "*"
 # Seconds kept for merging and encoding.
 RESERVE = 3.0
-Source = Literal["table", "index", "replica", "archive"]  # of an answer's events
 Remaining = Callable[[], float]  # how many seconds are left for the request
 
 
@@ -51,10 +47,14 @@ class Projection(msgspec.Struct, frozen=True, array_like=True):
     only_fields: bool = False
     cold: frozenset[str] = frozenset()
 
-    @classmethod
-    def of(cls, stream: Stream, fields: tuple[str, ...], *, versions: bool) -> Projection:
-        """The projection of an answer about a stream."""
-        return cls(fields, versions, cold=frozenset(stream.cold))
+    def of(self, stream: Stream) -> Projection:
+        """The projection in answers about a stream, which says the cold fields."""
+        return msgspec.structs.replace(self, cold=frozenset(stream.cold))
+
+    @property
+    def bare(self) -> Projection:
+        """The projection as a cursor holds it: the configuration says which fields are cold."""
+        return msgspec.structs.replace(self, cold=frozenset())
 
     @property
     def as_stored(self) -> bool:
@@ -70,6 +70,32 @@ class Projection(msgspec.Struct, frozen=True, array_like=True):
     def tops(self) -> set[str]:
         """The top-level fields of ``data`` that hold ``fields``."""
         return {field.partition(".")[0] for field in self.fields}
+
+    def show(self, data: JsonObject) -> JsonObject:
+        """The part of an event's data that is shown."""
+        if ALL in self.fields:
+            return data
+        if self.fields:
+            return _pick(data, self.fields)
+        if self.cold.isdisjoint(data):
+            return data
+        return {name: value for name, value in data.items() if name not in self.cold}
+
+
+def _pick(data: JsonObject, fields: Sequence[str]) -> JsonObject:
+    """Some fields of data at their own paths."""
+    shown: JsonObject = {}
+    for path in fields:
+        *outer, last = [path] if path in data else path.split(".")
+        source: Any = data
+        for name in outer:
+            source = source.get(name) if isinstance(source, dict) else None
+        if isinstance(source, dict) and last in source:
+            target = shown
+            for name in outer:
+                target = target.setdefault(name, {})
+            target[last] = source[last]
+    return shown
 
 
 EVERYTHING = Projection()
@@ -101,211 +127,8 @@ class Query(msgspec.Struct, frozen=True, array_like=True, tag="events"):
 
     def cursor(self, position: Position) -> Query:
         """The query as a cursor holds it, with the position where its page ended."""
-        # The configuration says which fields are cold, and each request how long its page is.
-        bare = msgspec.structs.replace(self.projection, cold=frozenset())
-        return msgspec.structs.replace(self, limit=0, after=position, projection=bare)
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """A part of the range for which there is no table, yet or any more, or in which a pack is damaged."""
-
-    start: datetime
-    end: datetime
-    reason: str
-
-    @classmethod
-    def of_missing(cls, entry: Entry, start: datetime, end: datetime) -> Gap:
-        """The gap of a period whose table is missing, as far as a range meets it."""
-        return cls(max(entry.period.start, start), min(entry.period.end, end), "table missing")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Scan:
-    """Events of one period between ``start`` and ``end``, apart from every other scan's, so that each scan is merged alone.
-
-    ``conditions`` are not implied by the key ranges: DynamoDB's filter applies those that it can see, hydrating the rest.
-    """
-
-    entry: Entry
-    start: datetime
-    end: datetime
-    conditions: tuple[Condition, ...] = ()
-
-    def position_of(self, sort_key: str, series: str | None) -> Position:
-        """The position of an event from its sort key in the table; ``series`` is the query's, if it is of one alone."""
-        if "#" not in sort_key.removeprefix(NEWEST):
-            return Position(from_text(sort_key.removeprefix(NEWEST)))
-        time, series, id = self.entry.layout.across(series).names(f"{escape(series or '')}#0", sort_key)
-        return Position(from_text(time), series, id)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableScan(_Scan):
-    """A period's table, or its read replica: one key range per suffix and logical partition, all shaped like ``keys``.
-
-    Where the partitions are several series each range begins at a position of its own: these are ``series_ranges``.
-    """
-
-    keys: KeyRange
-    partitions: Sequence[str] = ()
-    suffixes: Sequence[int] = ()
-    series_ranges: Sequence[KeyRange] = ()
-
-    @property
-    def source(self) -> Source:
-        return "table" if self.keys.index is None else "replica"
-
-    @property
-    def index_name(self) -> str | None:
-        return None if self.keys.index is None else self.keys.index.name
-
-    @property
-    def count(self) -> int:
-        """How many ranges there are."""
-        return len(self.series_ranges) or len(self.partitions) * len(self.suffixes)
-
-    @property
-    def ranges(self) -> list[KeyRange]:
-        """The key ranges, made anew."""
-        return list(self.series_ranges) or _ranges_of(self.keys, self.partitions, self.suffixes)
-
-    def names_left(self, query: Query) -> Names:
-        """The conditions on names that the key ranges do not imply."""
-        return query.names._replace(series=()) if self.entry.layout.partition_by == "series" else query.names
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexScan(_Scan):
-    """An index of a period: one key range per suffix and logical partition, all shaped like ``keys``.
-
-    ``fetches`` says that the query shows, or checks, more of an event than the index holds.
-    """
-
-    index: Index
-    keys: KeyRange
-    partitions: Sequence[str]
-    suffixes: Sequence[int]
-    fetches: bool = False
-
-    @property
-    def source(self) -> Source:
-        return "index"
-
-    @property
-    def index_name(self) -> str | None:
-        return self.index.name
-
-    @property
-    def count(self) -> int:
-        """How many ranges there are."""
-        return len(self.partitions) * len(self.suffixes)
-
-    @property
-    def ranges(self) -> list[KeyRange]:
-        """The key ranges, made anew."""
-        return _ranges_of(self.keys, self.partitions, self.suffixes)
-
-    def position_of(self, sort_key: str, series: str | None) -> Position:  # noqa: ARG002 - other scans need it
-        """The position of an event from its sort key in the index, which says its series in any case."""
-        time, name, id = sort_key.split("#")
-        return Position(from_text(time), unescape(name), unescape(id))
-
-    def names_left(self, query: Query) -> Names:
-        """The conditions on names, of which the key ranges imply none."""
-        return query.names
-
-    def with_data(self, item: Item) -> Item:
-        """An item of the index with its data, as far as the index holds it; an item of the table as it is."""
-        if self.index.project is None or not item.keys().isdisjoint(("data", "z", "out")):
-            return item
-        return {**item, "data": item.get(self.index.copy, {})}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchiveScan(_Scan):
-    """A period's archive, whose reader applies every condition itself."""
-
-    keys: ArchiveRange
-
-    @property
-    def source(self) -> Source:
-        return "archive"
-
-    @property
-    def index_name(self) -> str | None:
-        return None
-
-    @property
-    def count(self) -> int:
-        return 0
-
-    def names_left(self, query: Query) -> Names:  # noqa: ARG002 - the other scans need it
-        """No condition on names: the archive's reader answers them all."""
-        return ANY
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackScan(_Scan):
-    """A period's table of packs: one key range per suffix and logical partition, all shaped like ``keys``, which bounds packs.
-
-    ``low <= place < high`` bounds the events in them, whose places say the series where the partitions are several series. No
-    suffix can be left out: a pack's follows from all of its events.
-    """
-
-    keys: KeyRange
-    partitions: Sequence[str]
-    low: str
-    high: str
-
-    @property
-    def source(self) -> Source:
-        return "table"
-
-    @property
-    def index_name(self) -> str | None:
-        return None
-
-    @property
-    def span(self) -> int:
-        """The longest time between the events of a pack, in seconds."""
-        assert self.entry.layout.pack is not None  # noqa: S101 - the planner makes this scan of no other layout
-        return self.entry.layout.pack.span
-
-    @property
-    def count(self) -> int:
-        """How many ranges there are."""
-        return len(self.partitions) * self.entry.layout.shards
-
-    @property
-    def ranges(self) -> list[KeyRange]:
-        """The key ranges, made anew."""
-        return _ranges_of(self.keys, self.partitions, range(self.entry.layout.shards))
-
-    def names_left(self, query: Query) -> Names:
-        """The conditions on names that the key ranges do not imply."""
-        return query.names._replace(series=()) if self.entry.layout.partition_by == "series" else query.names
-
-
-LiveScan = TableScan | IndexScan | PackScan
-Scan = LiveScan | ArchiveScan
-
-
-def _ranges_of(keys: KeyRange, partitions: Iterable[str], suffixes: Sequence[int]) -> list[KeyRange]:
-    return [replace(keys, pk=f"{partition}#{suffix}") for partition in partitions for suffix in suffixes]
-
-
-def list_filters(scan: Scan, query: Query) -> list[str]:
-    """The filters applied after reading: the parameters for which this scan may read in vain."""
-    return [*scan.names_left(query).parameters, *(f"where.{condition.field}" for condition in scan.conditions)]
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The scans in the order of the answer, each made when it is its turn, and the gaps that no scan covers."""
-
-    scans: Iterable[Scan]
-    gaps: Sequence[Gap]
+        # Each request says how long its page is.
+        return msgspec.structs.replace(self, limit=0, after=position, projection=self.projection.bare)
 
 
 @dataclass(slots=True)

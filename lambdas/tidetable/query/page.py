@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from tidetable.exact import decode_json, encode_json
-from tidetable.query.model import ALL, Cost, Gap, Position, Scan
-from tidetable.query.rows import Rows, escaped_bytes
+from tidetable.query.model import ALL, Cost, Position, Projection
+from tidetable.query.rows import Row, Rows, escaped_bytes
+from tidetable.query.scans import Gap, Scan
 from tidetable.times import to_text
 
 # AWS: a Lambda answers at most 6 MB, counted after escaping. A page of events is cut well before, by the sizes of its rows as
@@ -63,12 +64,16 @@ def fitting_rows(body: str, rows: int) -> int:
 
 @dataclass(slots=True, kw_only=True)
 class Answer(ABC):
-    """A page of rows; ``next`` is None at the end. ``sources`` are the scans that it was read from."""
+    """A page of rows; ``next`` is None at the end. ``sources`` are the scans that it was read from.
+
+    ``data_losses`` are the reasons why data of its events is missing.
+    """
 
     next: str | None
     gaps: Sequence[Gap]
     cost: Cost
     sources: Sequence[Scan]
+    data_losses: Sequence[str] = ()
 
     # What the rows are called, and whether they surely can be answered as JSON.
     name = ""
@@ -86,6 +91,11 @@ class Answer(ABC):
     @abstractmethod
     def first(self, count: int) -> Self | None:
         """The answer cut to at most so many rows, with the cursor that goes on after them; None if it cannot be cut so."""
+
+    @property
+    def losses(self) -> list[str]:
+        """Why the answer is incomplete, for the operator; empty if it is complete."""
+        return [*self.data_losses, *(loss for gap in self.gaps for loss in gap.losses)]
 
     def joined(self) -> str:
         """The rows as JSON objects with commas between them."""
@@ -117,7 +127,6 @@ class Table(Answer):
     rows: list[dict[str, Any]]
 
     def texts(self) -> list[str]:
-        """The rows, each as a JSON object."""
         return [encode_json(row).decode() for row in self.rows]
 
 
@@ -141,11 +150,9 @@ class Events(Answer):
         return sum(rows.count for rows in self.rows)
 
     def texts(self) -> list[str]:
-        """The events, each as a JSON object."""
         return [text for rows in self.rows for text in rows.texts.parted()]
 
     def joined(self) -> str:
-        """The events as JSON objects with commas between them."""
         return ",".join([text for rows in self.rows if (text := rows.texts.joined)])
 
     def first(self, count: int) -> Events | None:
@@ -176,7 +183,6 @@ class EventsPage:
 
     @property
     def position(self) -> Position:
-        """The position of the last event."""
         return self.rows[-1].position(-1)
 
     def take(self, rows: Rows) -> bool:
@@ -196,10 +202,15 @@ class EventsPage:
             some = some.first(number)
             if room.exceeded:
                 for row in some.rows:
-                    row.cut_earlier(rows.projection, MAX_PAGE_BYTES)
+                    cut_to_page(row, rows.projection)
         if len(some):
             self.rows.append(some)
         return len(some) == len(rows)
+
+
+def cut_to_page(row: Row, projection: Projection) -> None:
+    """Leave out the oldest versions of an event that are more than a page holds."""
+    row.cut_earlier(projection, MAX_PAGE_BYTES)
 
 
 def list_gaps(gaps: Iterable[Gap]) -> list[dict[str, Any]]:

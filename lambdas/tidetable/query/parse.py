@@ -7,15 +7,14 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from tidetable.conditions import ANY, Names
+from tidetable.conditions import NAMES
 from tidetable.config import Stream
 from tidetable.errors import InvalidTime
-from tidetable.problems import ProblemError, refuse
+from tidetable.problems import ProblemError, bad_parameter, refuse
 from tidetable.query.access import access_to, needed_index
-from tidetable.query.cursor import Seal, open_cursor, refuse_beside_cursor, refuse_long
+from tidetable.query.cursor import Seal, open_cursor, refuse_changes, refuse_long
 from tidetable.query.model import Position, Projection, Query
-from tidetable.query.names import REPEATED, parse_names
-from tidetable.query.where import WHERE, is_condition, parse_conditions, parse_path
+from tidetable.query.where import REPEATED, WHERE, is_condition, parse_conditions, parse_names, parse_path
 from tidetable.times import EPOCH, parse_point
 
 KNOWN = (
@@ -35,21 +34,23 @@ _DEFAULT_SPAN = timedelta(hours=1)
 
 def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Query:
     """Read the query string. Without edges it is the last hour, up to the newest time that the stream accepts."""
-    query = parse_range_query(stream, parameters, now, seal)
-    if "cursor" not in parameters:
-        refuse_scan(stream, query)
+    values = single(parameters, KNOWN)
+    limit = parse_count(values, "limit", MAX_LIMIT) or DEFAULT_LIMIT
+    if "cursor" in values:
+        query = open_cursor(values["cursor"], Query, stream.name, seal)
+        refuse_changes(values, list_repeats(stream, parameters, values, query, now))
+        return msgspec.structs.replace(query, limit=limit, projection=query.projection.of(stream))
+    query = parse_range_query(stream, parameters, values, now, limit)
+    refuse_scan(stream, query)
+    refuse_long(query.cursor(Position(query.start)))
     return query
 
 
-def parse_range_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Query:
-    """The same, without a look at whether it would need a scan."""
+def parse_range_query(
+    stream: Stream, parameters: Mapping[str, Sequence[str]], values: Mapping[str, str], now: datetime, limit: int
+) -> Query:
+    """A query without a cursor, which may still need a scan or be too long for one."""
     names = parse_names(parameters)
-    values = single(parameters, KNOWN)
-    limit = parse_limit(values.get("limit"), MAX_LIMIT)
-    if values.get("explain", "true") != "true":
-        raise refuse(400, "bad_parameter", "explain must be true, or left out")
-    if "cursor" in values:
-        return _continued(stream, values, names, limit, seal)
     start, end = parse_range(stream, values, now)
     query = Query(
         stream.name,
@@ -64,9 +65,27 @@ def parse_range_query(stream: Stream, parameters: Mapping[str, Sequence[str]], n
         low_priority=_low_priority(values),
     )
     if query.consistent and query.low_priority:
-        raise refuse(400, "bad_parameter", "a read replica is read eventually: leave out consistent, or priority")
-    refuse_long(query.cursor(Position(start)))
+        raise bad_parameter("a read replica is read eventually: leave out consistent, or priority")
     return query
+
+
+def list_repeats(
+    stream: Stream, parameters: Mapping[str, Sequence[str]], values: Mapping[str, str], query: Query, now: datetime
+) -> dict[str, bool]:
+    """Of the parameters of a query beside its cursor, by name, whether each says what the cursor's query says."""
+    projection, names = parse_projection(stream, values), parse_names(parameters)
+    conditions = {name: parse_conditions(stream, {name: value}) for name, value in values.items() if is_condition(name)}
+    return {
+        "from": parse_instant_of(values, "from", now) == query.start,
+        "to": parse_instant_of(values, "to", now) == query.end,
+        "order": parse_order(values) == query.ascending,
+        "fields": projection.fields == query.projection.fields,
+        "versions": projection.versions == query.projection.versions,
+        "consistent": parse_consistent(values) == query.consistent,
+        "priority": _low_priority(values) == query.low_priority,
+        **{name: names[number] == query.names[number] for number, name in enumerate(NAMES)},
+        **{name: condition in query.conditions for name, (condition,) in conditions.items()},
+    }
 
 
 def refuse_scan(stream: Stream, query: Query) -> None:
@@ -78,8 +97,8 @@ def refuse_scan(stream: Stream, query: Query) -> None:
         detail = (
             "only an index answers this, and DynamoDB reads indexes eventually: leave consistent out, or add series="
         )
-        raise refuse(400, "bad_parameter", detail)
-    indexed = any(one.equals for one in conditions)
+        raise bad_parameter(detail)
+    indexed = any(condition.equals for condition in conditions)
     why = f"{stream.name} is partitioned by series, so a query without one would scan whole tables"
     if query.names.series_prefix:
         why = f"{why}, and series:prefix names none"
@@ -91,14 +110,11 @@ def parse_range(
     stream: Stream, values: Mapping[str, str], now: datetime, oldest: datetime | None = None
 ) -> tuple[datetime, datetime]:
     """``[from, to)``; as far as they are not values, the last hour (or from ``oldest``) to the newest that the stream takes."""
-    end = _point(values, "to", now) if "to" in values else now + stream.ahead
-    if "from" in values:
-        start = _point(values, "from", now)
-    else:
-        start = min(now, end) - _DEFAULT_SPAN if oldest is None else min(oldest, end - _DEFAULT_SPAN)
-    start = max(start, EPOCH)
+    end = parse_instant_of(values, "to", now) or now + stream.ahead
+    default = min(now, end) - _DEFAULT_SPAN if oldest is None else min(oldest, end - _DEFAULT_SPAN)
+    start = parse_instant_of(values, "from", now) or max(default, EPOCH)
     if start >= end:
-        raise refuse(400, "bad_parameter", "from must lie before to: the range is [from, to)")
+        raise bad_parameter("from must lie before to: the range is [from, to)")
     return start, end
 
 
@@ -106,62 +122,37 @@ def parse_consistent(values: Mapping[str, str]) -> bool:
     """Whether everything that was acknowledged must be readable."""
     consistent = values.get("consistent", "false")
     if consistent not in ("true", "false"):
-        raise refuse(400, "bad_parameter", "consistent must be true or false")
+        raise bad_parameter("consistent must be true or false")
     return consistent == "true"
 
 
 def _low_priority(values: Mapping[str, str]) -> bool:
     priority = values.get("priority", "normal")
     if priority not in ("normal", "low"):
-        raise refuse(
-            400, "bad_parameter", "priority must be normal, or low: then a read replica answers where there is one"
-        )
+        raise bad_parameter("priority must be normal, or low: then a read replica answers where there is one")
     return priority == "low"
-
-
-def _continued(stream: Stream, values: Mapping[str, str], names: Names, limit: int, seal: Seal) -> Query:
-    # Everything else may be repeated, as long as it is the same.
-    refuse_beside_cursor(values, values.keys() - {"from", "to"})
-    query = open_cursor(values["cursor"], Query, seal)
-    shown = Projection.of(stream, query.projection.fields, versions=query.projection.versions)
-    query = msgspec.structs.replace(query, limit=limit, projection=shown)
-    conditions = parse_conditions(stream, values)
-    same = names in (ANY, query.names) and conditions in ((), query.conditions)
-    if {"fields", "versions"} & values.keys():
-        same = same and parse_projection(stream, values) == query.projection
-    for name, value, kept in (
-        ("consistent", parse_consistent(values), query.consistent),
-        ("priority", _low_priority(values), query.low_priority),
-        ("order", parse_order(values), query.ascending),
-    ):
-        same = same and (name not in values or value == kept)
-    if query.stream != stream.name or not same:
-        raise refuse(
-            400, "invalid_cursor", "this cursor belongs to another query: repeat that one, or begin without it"
-        )
-    return query
 
 
 def parse_projection(stream: Stream, values: Mapping[str, str]) -> Projection:
     """The data and the versions of events that the answer shows."""
     fields = tuple(map(parse_path, values["fields"].split(","))) if "fields" in values else ()
     if "" in fields or len(fields) > MAX_FIELDS:
-        raise refuse(400, "bad_parameter", f"fields is a list such as mag,place: 1 to {MAX_FIELDS} names, or *")
+        raise bad_parameter(f"fields is a list such as mag,place: 1 to {MAX_FIELDS} names, or *")
     if len(values.get("fields", "").encode()) > MAX_FIELDS_BYTES:
-        raise refuse(400, "bad_parameter", f"fields has at most {MAX_FIELDS_BYTES} bytes: ask for less, or for *")
+        raise bad_parameter(f"fields has at most {MAX_FIELDS_BYTES} bytes: ask for less, or for *")
     versions = values.get("versions", "newest")
     if versions not in ("newest", "all"):
-        raise refuse(400, "bad_parameter", "versions must be newest or all")
+        raise bad_parameter("versions must be newest or all")
     if versions == "all":
         refuse_versions(stream)
-    return Projection.of(stream, fields, versions=versions == "all")
+    return Projection(fields, versions=versions == "all").of(stream)
 
 
 def refuse_versions(stream: Stream) -> None:
     """ProblemError for a query of earlier versions where the stream keeps none."""
     if stream.versions != "keep":
         detail = f'{stream.name} keeps no earlier versions: versions = "keep" in its configuration would'
-        raise refuse(400, "bad_parameter", detail)
+        raise bad_parameter(detail)
 
 
 def refuse_unwritable(parameters: Mapping[str, Sequence[str]]) -> None:
@@ -172,7 +163,7 @@ def refuse_unwritable(parameters: Mapping[str, Sequence[str]]) -> None:
                 text.encode()
             except UnicodeEncodeError:
                 detail = f"{name[:64]!a} or its value has half of a surrogate pair: percent-encode text as UTF-8"
-                raise refuse(400, "bad_parameter", detail) from None
+                raise bad_parameter(detail) from None
 
 
 def single(parameters: Mapping[str, Sequence[str]], known: Collection[str], *, where: bool = True) -> dict[str, str]:
@@ -183,7 +174,9 @@ def single(parameters: Mapping[str, Sequence[str]], known: Collection[str], *, w
         if name not in known and not (where and is_condition(name)):
             raise _unknown(name, known, where=where)
         if len(values) != 1 and name not in REPEATED:
-            raise refuse(400, "bad_parameter", f"{name} is given {len(values)} times; give it once")
+            raise bad_parameter(f"{name} is given {len(values)} times; give it once")
+        if name == "explain" and values[0] != "true":
+            raise bad_parameter("explain must be true, or left out")
     return {name: values[0] for name, values in parameters.items()}
 
 
@@ -199,12 +192,13 @@ def _unknown(name: str, known: Collection[str], *, where: bool) -> ProblemError:
     return refuse(400, "unknown_parameter", f"unknown parameter {name[:64]!r}{meant}; known are {names}")
 
 
-def parse_limit(text: str | None, most: int, default: int = DEFAULT_LIMIT) -> int:
-    """How many are asked for."""
+def parse_count(values: Mapping[str, str], name: str, most: int) -> int | None:
+    """A parameter that is a number of things, from 1 on; None without it."""
+    text = values.get(name)
     if text is None:
-        return default
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= most and len(text) < 9):
-        raise refuse(400, "bad_parameter", f"limit must be a whole number from 1 to {most}")
+        return None
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:10]) <= most and len(text) < 10):
+        raise bad_parameter(f"{name} must be a whole number from 1 to {most}")
     return int(text)
 
 
@@ -212,18 +206,17 @@ def parse_order(values: Mapping[str, str]) -> bool:
     """Whether the order is ascending."""
     order = values.get("order", "desc")
     if order not in ("asc", "desc"):
-        raise refuse(400, "bad_parameter", "order must be asc (oldest first) or desc (newest first)")
+        raise bad_parameter("order must be asc (oldest first) or desc (newest first)")
     return order == "asc"
 
 
-def parse_instant_of(values: Mapping[str, str], name: str, now: datetime) -> datetime:
-    """A parameter's instant, not before 1970."""
-    return max(_point(values, name, now), EPOCH)
-
-
-def _point(values: Mapping[str, str], name: str, now: datetime) -> datetime:
+def parse_instant_of(values: Mapping[str, str], name: str, now: datetime) -> datetime | None:
+    """A parameter's instant; None without it."""
+    if name not in values:
+        return None
     try:
         return parse_point(values[name], now)
     except InvalidTime as error:
-        detail = f"{name}: {error}; or an age such as -15m, epoch milliseconds, now, today or yesterday"
-        raise refuse(400, "bad_parameter", detail) from error
+        raise bad_parameter(
+            f"{name}: {error}; or an age such as -15m, epoch milliseconds, now, today or yesterday"
+        ) from error

@@ -1,22 +1,21 @@
-"""The periods of a stream, in pages: what the catalog records of each, and its table as DynamoDB describes it now."""
+"""The streams, and the periods of a stream in pages: what the catalog records of each, and its table as DynamoDB has it now."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from tidetable.catalog import Entry, State
-from tidetable.config import Stream
+from tidetable.config import Config, Stream
+from tidetable.keys import Layout
 from tidetable.ports import CatalogReader, Pools, Table, Tables
-from tidetable.problems import refuse
-from tidetable.query.cursor import Seal, open_cursor, refuse_beside_cursor
-from tidetable.query.parse import parse_instant_of, parse_limit, single
-from tidetable.query.streams import describe_layout
-from tidetable.times import from_micros, to_micros, to_text
+from tidetable.problems import bad_parameter
+from tidetable.query.cursor import Seal, open_cursor, refuse_changes
+from tidetable.query.parse import parse_count, parse_instant_of, single
+from tidetable.times import to_text
 
 KNOWN = ("from", "to", "state", "limit", "cursor")
 DEFAULT_LIMIT = 100
@@ -28,45 +27,62 @@ _CHUNK = 200
 _CONCURRENCY = 16
 
 
-class PeriodsCursor(msgspec.Struct, frozen=True, array_like=True):
-    """Where a page ended: the next has periods that begin before ``before``. Times are in microseconds."""
+def describe_streams(config: Config, now: datetime) -> dict[str, Any]:
+    """Every stream with its policy and its writable window."""
+    return {"streams": [_stream(stream, now) for stream in config.streams.values()]}
 
-    kind: Literal["periods"]
+
+def _stream(stream: Stream, now: datetime) -> dict[str, Any]:
+    return {
+        "stream": stream.name,
+        "period": stream.period.value,
+        "late": str(stream.late),
+        "ahead": str(stream.ahead),
+        "retention": stream.retention,
+        "on_expiry": stream.on_expiry,
+        "layout": describe_layout(stream.layout),
+        "window": {"oldest": to_text(now - stream.late), "newest": to_text(now + stream.ahead)},
+    }
+
+
+def describe_layout(layout: Layout) -> Mapping[str, Any]:
+    """A layout as the API shows it."""
+    return {
+        "partition_by": layout.partition_by,
+        "bucket_seconds": layout.bucket or None,
+        "shards": layout.shards,
+        "shard_by": layout.shard_by,
+        "pack": None if layout.pack is None else {"span_seconds": layout.pack.span, "max_bytes": layout.pack.max_bytes},
+    }
+
+
+class PeriodsQuery(msgspec.Struct, frozen=True, array_like=True, tag="periods"):
+    """The periods to show: those that begin before ``end`` and end after ``start``, in one of ``states`` (empty: in any).
+
+    ``after`` is where an earlier page ended: the periods before it follow.
+    """
+
     stream: str
-    before: int
-    oldest: int | None
-    states: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PeriodsQuery:
-    """The periods to show: those that begin before ``before`` and end after ``oldest``, in one of ``states`` (empty: in any)."""
-
     limit: int
-    before: datetime | None = None
-    oldest: datetime | None = None
+    start: datetime | None = None
+    end: datetime | None = None
     states: tuple[str, ...] = ()
+    after: datetime | None = None
 
 
 def parse_periods(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> PeriodsQuery:
     """Read the query string; ProblemError says what to change."""
     values = single(parameters, KNOWN, where=False)
-    limit = parse_limit(values.get("limit"), MAX_LIMIT, DEFAULT_LIMIT)
+    limit, states = parse_count(values, "limit", MAX_LIMIT) or DEFAULT_LIMIT, _states(values)
+    start, end = parse_instant_of(values, "from", now), parse_instant_of(values, "to", now)
     if "cursor" in values:
-        return _continued(stream, values, limit, seal)
-    oldest, before = (parse_instant_of(values, name, now) if name in values else None for name in ("from", "to"))
-    if oldest is not None and before is not None and oldest >= before:
-        raise refuse(400, "bad_parameter", "from must lie before to: the range is [from, to)")
-    return PeriodsQuery(limit, before, oldest, _states(values))
-
-
-def _continued(stream: Stream, values: Mapping[str, str], limit: int, seal: Seal) -> PeriodsQuery:
-    refuse_beside_cursor(values, {"limit"})
-    cursor = open_cursor(values["cursor"], PeriodsCursor, seal)
-    if cursor.stream != stream.name:
-        raise refuse(400, "invalid_cursor", f"this cursor belongs to stream {cursor.stream}: begin without it")
-    oldest = from_micros(cursor.oldest) if cursor.oldest is not None else None
-    return PeriodsQuery(limit, from_micros(cursor.before), oldest, cursor.states)
+        query = open_cursor(values["cursor"], PeriodsQuery, stream.name, seal)
+        same = {"from": start == query.start, "to": end == query.end, "state": states == query.states}
+        refuse_changes(values, same)
+        return msgspec.structs.replace(query, limit=limit)
+    if start is not None and end is not None and start >= end:
+        raise bad_parameter("from must lie before to: the range is [from, to)")
+    return PeriodsQuery(stream.name, limit, start, end, states)
 
 
 def _states(values: Mapping[str, str]) -> tuple[str, ...]:
@@ -74,7 +90,7 @@ def _states(values: Mapping[str, str]) -> tuple[str, ...]:
         return ()
     states, known = tuple(values["state"].split(",")), [state.value for state in State]
     if not set(states) <= set(known):
-        raise refuse(400, "bad_parameter", f"state must be one or more of {', '.join(known)}, with commas between them")
+        raise bad_parameter(f"state must be one or more of {', '.join(known)}, with commas between them")
     return states
 
 
@@ -99,32 +115,31 @@ def describe_periods(
         periods = [_period(entry, table, now) for entry, table in zip(entries, described, strict=True)]
     following = None
     if reached is not None:
-        oldest = to_micros(query.oldest) if query.oldest is not None else None
-        following = seal.seal(PeriodsCursor("periods", stream.name, to_micros(reached), oldest, query.states))
-    running = [one.document() for one in catalog.backfills(stream.name) if now < one.opened.until]
+        following = seal.seal(msgspec.structs.replace(query, limit=0, after=reached))
+    running = [backfill.document() for backfill in catalog.backfills(stream.name) if now < backfill.opened.until]
     return {"periods": periods, "next": following, "backfills": running}
 
 
 def _page(query: PeriodsQuery, stream: Stream, catalog: CatalogReader) -> tuple[list[Entry], datetime | None]:
     """The entries of a page, and where the next begins; None at the end."""
     chunk = _CHUNK if query.states else min(query.limit + 1, _CHUNK)
-    found: list[Entry] = []
-    before, looked = query.before, 0
+    entries: list[Entry] = []
+    before, looked = query.after or query.end, 0
     while looked < MAX_LOOKED:
         some = catalog.entries_before(stream.name, before, chunk)
         for entry in some:
-            if query.oldest is not None and entry.period.end <= query.oldest:
-                return found, None
+            if query.start is not None and entry.period.end <= query.start:
+                return entries, None
             if query.states and entry.state.value not in query.states:
                 continue
-            if len(found) == query.limit:
-                return found, found[-1].period.start
-            found.append(entry)
+            if len(entries) == query.limit:
+                return entries, entries[-1].period.start
+            entries.append(entry)
         if len(some) < chunk:
-            return found, None
+            return entries, None
         looked += len(some)
         before = some[-1].period.start
-    return found, before
+    return entries, before
 
 
 def _period(entry: Entry, table: Table | None, now: datetime) -> dict[str, Any]:

@@ -8,30 +8,16 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from tidetable.catalog import Entry
-from tidetable.conditions import Condition
+from tidetable.conditions import Condition, Names
 from tidetable.errors import TableMissing
-from tidetable.keys import Index, Layout, Packing, escape
-from tidetable.packs import key_range
+from tidetable.keys import Index, Layout, escape, suffix_of
 from tidetable.ports import ArchiveRange, CatalogReader, KeyRange
 from tidetable.query.access import Access, access_to
-from tidetable.query.model import (
-    ArchiveScan,
-    Gap,
-    IndexScan,
-    PackScan,
-    Plan,
-    Position,
-    Projection,
-    Query,
-    Scan,
-    TableScan,
-)
-from tidetable.query.spread import spread_over_series, suffixes_of, suffixes_of_hashes
-from tidetable.times import to_text
+from tidetable.query.model import Position, Projection, Query
+from tidetable.query.scans import ArchiveScan, Gap, IndexScan, PackScan, Plan, Scan, TableScan
+from tidetable.times import MOMENT
 
 _Answer = TypeVar("_Answer")
-# Times are whole microseconds.
-_MOMENT = timedelta(microseconds=1)
 
 
 def read_planned(
@@ -105,32 +91,20 @@ def _access(query: Query, layout: Layout) -> Access | None:
 
 def _scans_of(query: Query, access: Access | None, entry: Entry, start: datetime, end: datetime) -> Iterator[Scan]:
     """A period's scans, as far as they lie ahead."""
-    layout = entry.layout
-    if not entry.live and entry.archived is not None:
-        if _ahead(start, end, query):
-            low, high, after = _edges(query, layout.across(query.series), start, end)
+    if entry.live and access is not None and (access.index is None or access.index.replica):
+        for first, last in _slices(query, entry.layout, start, end):
+            if _ahead(first, last, query):
+                scan = _table_scan if entry.layout.pack is None else _pack_scan
+                yield scan(query, access, entry, first, last)
+    elif _ahead(start, end, query):
+        if not entry.live and entry.archived is not None:
+            low, high, after = _edges(query, entry.layout.across(query.series), start, end)
             facts, versions = entry.archived, query.projection.versions
             conditions, names = query.conditions, query.names
-            archive = ArchiveRange(facts.manifest, low, high, query.series, after, versions, conditions, names=names)
-            yield ArchiveScan(entry=entry, start=start, end=end, keys=archive)
-    elif access is not None and access.index is not None and not access.index.replica:
-        if _ahead(start, end, query):
+            keys = ArchiveRange(facts.manifest, low, high, query.series, after, versions, conditions, names=names)
+            yield ArchiveScan(entry=entry, start=start, end=end, keys=keys)
+        elif access is not None and access.index is not None:
             yield _index_scan(query, access, access.index, entry, start, end)
-    elif access is not None:
-        for first, last in _slices(query, layout, start, end):
-            if not _ahead(first, last, query):
-                continue
-            if layout.pack is not None:
-                yield _pack_scan(query, access, layout.pack, entry, first, last)
-            else:
-                low, high, after = _edges(query, layout, first, last)
-                keys = KeyRange(entry.table, "", low, high, after, access.index, access.conditions)
-                scan = TableScan(entry=entry, start=first, end=last, conditions=access.conditions, keys=keys)
-                if layout.partition_by == "series" and query.series is None:
-                    yield replace(scan, series_ranges=spread_over_series(query, layout, keys))
-                else:
-                    partition = layout.logical(first, query.series or "")
-                    yield replace(scan, partitions=[partition], suffixes=suffixes_of(query.names, layout))
 
 
 def _slices(query: Query, layout: Layout, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
@@ -144,9 +118,19 @@ def _slices(query: Query, layout: Layout, start: datetime, end: datetime) -> Ite
         yield max(start, first + number * size), min(end, first + (number + 1) * size)
 
 
-def _pack_scan(
-    query: Query, access: Access, packing: Packing, entry: Entry, start: datetime, end: datetime
-) -> PackScan:
+def _table_scan(query: Query, access: Access, entry: Entry, start: datetime, end: datetime) -> TableScan:
+    """One range for each suffix of a bucket or a series; of several series each range has a start of its own."""
+    layout = entry.layout
+    low, high, after = _edges(query, layout, start, end)
+    keys = KeyRange(entry.table, "", low, high, after, access.index, access.conditions)
+    scan = TableScan(entry=entry, start=start, end=end, conditions=access.conditions, keys=keys)
+    if layout.partition_by == "series" and query.series is None:
+        return replace(scan, series_ranges=_spread_over_series(query, layout, keys))
+    partition = layout.logical(start, query.series or "")
+    return replace(scan, partitions=[partition], suffixes=_suffixes(query.names, layout))
+
+
+def _pack_scan(query: Query, access: Access, entry: Entry, start: datetime, end: datetime) -> PackScan:
     """Both bounds of a table of packs: of the packs that may hold an event, and of the events that lie ahead."""
     layout, after = entry.layout, query.after
     low, high = layout.edge(start), layout.edge(end)
@@ -157,27 +141,17 @@ def _pack_scan(
             # Behind the place itself. A bare instant is before every event of its time.
             low, first = f"{place}\0" if after.id else place, after.time
         elif not query.ascending and place < high:
-            high, last = place, after.time + _MOMENT
+            high, last = place, after.time + MOMENT
     by_series = layout.partition_by == "series"
-    return PackScan(
-        entry=entry,
-        start=start,
-        end=end,
-        conditions=access.conditions,
-        keys=KeyRange(entry.table, "", *key_range(first, last, packing.span)),
-        partitions=[escape(series) for series in query.names.series] if by_series else [layout.logical(start, "")],
-        low=low,
-        high=high,
-    )
+    partitions = [escape(series) for series in query.names.series] if by_series else [layout.logical(start, "")]
+    scan = PackScan.of(entry, first, last, partitions, low=low, high=high)
+    return replace(scan, start=start, end=end, conditions=access.conditions)
 
 
 def _index_scan(query: Query, access: Access, index: Index, entry: Entry, start: datetime, end: datetime) -> IndexScan:
     """One range for each suffix of each value. An index sorts by time, series and id, whatever its table is partitioned by."""
-    low, high = to_text(start), to_text(end)
     # Only the newest version of an event is in it, and its key there says no version.
-    layout = replace(entry.layout, partition_by="time", versioned=False)
-    after = None if query.after is None else sort_key_of(query.after, layout)
-    after = after if after is not None and low <= after <= high else None
+    low, high, after = _edges(query, replace(entry.layout, partition_by="time", versioned=False), start, end)
     conditions = access.conditions
     return IndexScan(
         entry=entry,
@@ -187,9 +161,52 @@ def _index_scan(query: Query, access: Access, index: Index, entry: Entry, start:
         index=index,
         keys=KeyRange(entry.table, "", low, high, after, index, pushed_down(index, conditions)),
         partitions=access.partitions,
-        suffixes=suffixes_of_hashes(query.names.ids, index.shards),
+        suffixes=_suffixes_of(query.names.ids, index.shards),
         fetches=fetches_from(index, query.projection, conditions),
     )
+
+
+def _suffixes(names: Names, layout: Layout) -> Sequence[int]:
+    """The suffixes of a logical partition that can hold events of these names."""
+    return _suffixes_of(names.ids if layout.shard_by == "id" else names.series, layout.shards)
+
+
+def _suffixes_of(hashed: Sequence[str], shards: int) -> Sequence[int]:
+    """The suffixes that these series or ids have, of so many; all, if there are none."""
+    return sorted({suffix_of(name, shards) for name in hashed}) if hashed else range(shards)
+
+
+def _spread_over_series(query: Query, layout: Layout, whole: KeyRange) -> list[KeyRange]:
+    """The ranges of several series of a table that is partitioned by series, each from its own place after the query's."""
+    across = replace(whole, after=None)
+    return [
+        replace(keys, pk=f"{escape(series)}#{suffix}")
+        for series in query.names.series
+        if (keys := _of_series(query, layout, across, series)) is not None
+        for suffix in _suffixes(query.names._replace(series=(series,)), layout)
+    ]
+
+
+def _of_series(query: Query, layout: Layout, keys: KeyRange, series: str) -> KeyRange | None:
+    """What lies after the query's place in one series of several; None if nothing can.
+
+    In a partition of a series, sort keys are time and id. At the place's own time the series decide: those before it, in the
+    order of the answer, have been read to the end of that time, and the others not begun.
+    """
+    after = query.after
+    if after is None or not after.id:
+        place = None if after is None else layout.edge(after.time)
+    elif series == after.series:
+        place = layout.sort_key(after.time, series, after.id)
+    else:
+        # As in keys, where a separator follows each name.
+        follows = f"{escape(series)}#" > f"{escape(after.series)}#"
+        place = layout.edge(after.time if follows else after.time + MOMENT)
+    if place is None or (place < keys.low if query.ascending else place > keys.high):  # type: ignore[operator]
+        return keys
+    if place > keys.high if query.ascending else place < keys.low:  # type: ignore[operator]
+        return None
+    return replace(keys, after=place)
 
 
 def pushed_down(index: Index, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:

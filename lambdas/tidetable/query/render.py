@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tidetable.events import JsonObject
 from tidetable.exact import decode_json, encode_json
-from tidetable.problems import refuse
+from tidetable.problems import bad_parameter, refuse
 from tidetable.query.page import Answer, fitting_rows
 
 _TYPES = {"json": "application/json", "ndjson": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
@@ -38,10 +38,10 @@ def form_of(parameters: Mapping[str, str], accept: str) -> Form:
     """The form that the parameters name, or that the Accept header names first; JSON if neither names a known form."""
     for name in ("flat", "escape"):
         if parameters.get(name, "true") not in ("true", "false"):
-            raise refuse(400, "bad_parameter", f"{name} must be true or false")
+            raise bad_parameter(f"{name} must be true or false")
     kind = parameters.get("format")
     if kind is not None and kind not in _TYPES:
-        raise refuse(400, "bad_parameter", f"format must be one of {', '.join(_TYPES)}")
+        raise bad_parameter(f"format must be one of {', '.join(_TYPES)}")
     if kind is None:
         accepted = (media.partition(";")[0].strip().lower() for media in accept.split(","))
         kind = next((_ACCEPTED[name] for name in accepted if name in _ACCEPTED), "json")

@@ -23,7 +23,6 @@ from tidetable.large.forms import stem
 from tidetable.large.whole import is_partial, size_outside
 from tidetable.ports import Columns, Version
 from tidetable.query.model import Position, Projection
-from tidetable.query.project import project
 from tidetable.times import from_micros, from_text, to_text
 
 # What an event takes in an answer besides its data and its names.
@@ -36,8 +35,9 @@ _FIRST, _NEXT, _END = '{"series":"', '"},{"series":"', '"}'
 class Row(msgspec.Struct, gc=False):
     """An event that is more than a plain one, or of which only some fields are shown.
 
-    ``partial`` rows have data elsewhere; ``earlier`` are the event's earlier versions, latest first, but for the oldest that
-    were ``left_out`` because no answer holds them all. ``json`` is the text of the data that is shown, once it was needed.
+    ``partial`` rows have data elsewhere, ``incomplete`` rows have lost some. ``earlier`` are the event's earlier versions,
+    latest first, but for the oldest that were ``left_out`` because no answer holds them all. ``json`` is the text of the data
+    that is shown, once it was needed.
     """
 
     entry: Entry
@@ -69,7 +69,7 @@ class Row(msgspec.Struct, gc=False):
     def text(self, projection: Projection) -> str:
         """The data that is shown, as JSON."""
         if self.json is None:
-            self.json = encode_json(project(self.item.get("data", {}), projection)).decode()
+            self.json = encode_json(projection.show(self.item.get("data", {}))).decode()
         return self.json
 
     def complete(self, item: Item, *, incomplete: bool) -> None:
@@ -134,7 +134,6 @@ class Rows:
 
     @classmethod
     def of_rows(cls, rows: Sequence[Row], entry: Entry, projection: Projection) -> Rows:
-        """Rows as columns."""
         return cls(entry, projection, [row.item["pk"] for row in rows], [row.sk for row in rows], rows)
 
     def __len__(self) -> int:
@@ -147,7 +146,6 @@ class Rows:
 
     @property
     def plain(self) -> bool:
-        """Whether the contents are text."""
         return bool(self.contents) and isinstance(self.contents[0], str)
 
     @property
@@ -172,7 +170,6 @@ class Rows:
         return self.first(count if self.plain else sum(total <= count for total in accumulate(self.counts)))
 
     def position(self, index: int) -> Position:
-        """The position of an event in the order of events."""
         time, series, id = self.entry.layout.names(self.pks[index], self.sks[index])
         return Position(from_text(time), series, id)
 
@@ -213,18 +210,13 @@ class EventTexts:
 
     @property
     def joined(self) -> str:
-        """The events with commas between them."""
-        if self._joined is None:
-            self._joined = self._join()
+        if self._joined is None and self.members:
+            self._joined = ",".join(self.parted())
+        elif self._joined is None:
+            self._joined = "".join([_FIRST, *self.pieces[1:], _END]) if self.pieces else ""
         return self._joined
 
-    def _join(self) -> str:
-        if self.members:
-            return ",".join(self.parted())
-        return "".join([_FIRST, *self.pieces[1:], _END]) if self.pieces else ""
-
     def parted(self) -> list[str]:
-        """Each event."""
         pieces, members = self.pieces, self.members
         return [
             "".join([_FIRST, *pieces[start + 1 : start + _PIECES], '"', members.get(start // _PIECES, ""), "}"])

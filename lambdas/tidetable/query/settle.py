@@ -15,16 +15,15 @@ from tidetable.events import Item
 from tidetable.keys import Layout
 from tidetable.packs import Opened, Walk, is_pack, open_item
 from tidetable.ports import Columns, Compressor, Page, RangeRead
-from tidetable.query.merge import Fetch, Wanted, merge_ranges, share
-from tidetable.query.model import Gap, PackScan, Position
-from tidetable.times import from_text, to_text
+from tidetable.query.merge import Demand, Fetch, merge_ranges, share
+from tidetable.query.model import Position
+from tidetable.query.scans import DAMAGED, Gap, PackScan, span_of
+from tidetable.times import MOMENT, from_text, to_text
 
-DAMAGED = "damaged pack"
 # Before the first page nobody knows how many events a pack holds. A request has 1,000 at the most unless it is configured
 # otherwise, and two packs are the least that settle the events of the first.
 _EVENTS_PER_PACK, _LEAST = 1_000, 2
 _TIME = 27
-_MOMENT = timedelta(microseconds=1)
 
 
 class SettledPage(NamedTuple):
@@ -34,9 +33,9 @@ class SettledPage(NamedTuple):
     reached: Position | None
 
 
-def first_pack_reads(scan: PackScan, wanted: int) -> list[RangeRead]:
+def first_pack_reads(scan: PackScan, count: int) -> list[RangeRead]:
     """The reads of the first page of each range: few packs, as one may hold all that is wanted."""
-    limit = max(_LEAST, share(ceil(wanted / _EVENTS_PER_PACK), max(scan.count, 1)))
+    limit = max(_LEAST, share(ceil(count / _EVENTS_PER_PACK), max(scan.count, 1)))
     return [RangeRead(keys, limit) for keys in scan.ranges]
 
 
@@ -46,40 +45,40 @@ def count_events(page: Page) -> int:
 
 
 def gap_of_damaged(scan: PackScan, item: Item) -> Gap | None:
-    """The part of a scan's time of which a damaged pack may have held events; None if it held none of it."""
+    """The part of a scan's time of which a damaged pack may have waiting events; None if it waiting none of it."""
     newest, text = from_text(item["sk"][:_TIME]), str(item.get("oldest"))
     try:
         oldest = from_text(text if text.endswith("Z") else "")
     except ValueError:
-        oldest = newest - timedelta(seconds=scan.span)
-    start, end = max(oldest, scan.start), min(newest + _MOMENT, scan.end)
+        oldest = newest - timedelta(seconds=span_of(scan.entry))
+    start, end = max(oldest, scan.start), min(newest + MOMENT, scan.end)
     return Gap(start, end, DAMAGED) if start < end else None
 
 
 class PackWalk:
     """One pass over a scan's packs. No pack is opened before it is needed, and no page is read while what was read suffices.
 
-    ``tell_damaged`` is called with each damaged pack that may have held events of the scan.
+    ``note_damaged`` is called with each damaged pack that may have waiting events of the scan.
     """
 
     def __init__(
         self,
         scan: PackScan,
         compressor: Compressor,
-        wanted: Wanted,
-        tell_damaged: Callable[[Item], None],
+        demand: Demand,
+        note_damaged: Callable[[Item], None],
         *,
         ascending: bool,
     ) -> None:
         self._scan = scan
         self._compressor = compressor
-        self._wanted = wanted
-        self._tell_damaged = tell_damaged
+        self._demand = demand
+        self._note_damaged = note_damaged
         self._ascending = ascending
         # Several series are walked as one, in the order that their events have together.
         self._of_series = len(scan.partitions) > 1
         self._layout = scan.entry.layout.across(None if self._of_series else "")
-        self._walk = Walk(span=scan.span, ascending=ascending, low=scan.low, high=scan.high)
+        self._walk = Walk(span=span_of(scan.entry), ascending=ascending, low=scan.low, high=scan.high)
         self._reached = scan.low if ascending else scan.high
         self._packs = self._events = 0
         self._stuck = False
@@ -89,24 +88,14 @@ class PackWalk:
 
         No event is answered while a suffix that may hold another copy of it has not been read as far as that.
         """
-
-        def fetch_more(due: Sequence[RangeRead]) -> Sequence[Page]:
-            return self._counted(fetch(due))
-
         walked = self._walk
-        merged = merge_ranges(
-            reads,
-            self._counted(pages),
-            fetch_more,
-            self._wanted,
-            ascending=self._ascending,
-            next_limit=self._next_limit,
-        )
+        first, more = self._counted(pages), lambda due: self._counted(fetch(due))
+        merged = merge_ranges(reads, first, more, self._demand, ascending=self._ascending, next_limit=self._next_limit)
         for entries, edge in merged:
             self._stuck = True
             for sk, _, _, item in entries:
                 border = walked.pass_to(sk[:_TIME])
-                if walked.count >= self._wanted.count:
+                if walked.count >= self._demand.count:
                     yield self._give(border)
                 self._open(item)
             if edge is None:
@@ -118,21 +107,21 @@ class PackWalk:
         yield SettledPage(self._columns(), None)
 
     def _counted(self, pages: Sequence[Page]) -> Sequence[Page]:
-        """Pages, of which is noted how many events their packs hold."""
+        """Pages, of which it is noted how many events their packs hold."""
         self._packs += sum(len(page.columns.sks) for page in pages)
         self._events += sum(map(count_events, pages))
         return pages
 
-    def _next_limit(self, before: int, held: int, ranges: int) -> int:
+    def _next_limit(self, before: int, waiting: int, ranges: int) -> int:
         """So many packs as hold what is still wanted, by those that were read, and the one that settles the last.
 
         With a filter, and where nothing could be settled (the walk is within ``span`` of its beginning), twice as many each time.
         """
-        if self._wanted.filtered or self._stuck:
+        if self._demand.filtered or self._stuck:
             return 2 * before
-        left = max(self._wanted.count - self._walk.count - self._walk.unsettled, 1)
+        left = max(self._demand.count - self._walk.count - self._walk.unsettled, 1)
         packs = ceil(left * self._packs / max(self._events, 1)) + 1
-        return share(max(packs - held, _LEAST), ranges)
+        return share(max(packs - waiting, _LEAST), ranges)
 
     def _open(self, item: Any) -> None:
         """Take an item's events in, if it may hold any that are wanted."""
@@ -142,7 +131,7 @@ class PackWalk:
             return
         opened = open_item(item, self._layout, self._compressor)
         if opened.problem is not None:
-            self._tell_damaged(item)
+            self._note_damaged(item)
         elif self._of_series and not opened.hash:
             opened = _across(opened)
         self._walk.take(opened)
@@ -166,8 +155,8 @@ class PackWalk:
         return Columns([copy.address for copy in run.copies], places, [copy.value for copy in run.copies])
 
 
-class Found(NamedTuple):
-    """The first event of a scan, as an item, if there is one; ``damaged`` says that a damaged pack may have held another."""
+class Lookup(NamedTuple):
+    """The first event of a scan, as an item, if there is one; ``damaged`` says that a damaged pack may have waiting another."""
 
     item: Item | None
     damaged: bool
@@ -175,24 +164,24 @@ class Found(NamedTuple):
 
 def find_first(
     scan: PackScan, reads: Sequence[RangeRead], pages: Sequence[Page], fetch: Fetch, compressor: Compressor
-) -> Found:
+) -> Lookup:
     """The newest event of a scan, settled; ``reads`` are those of ``first_pack_reads``, and ``pages`` what they gave."""
     damaged: list[Item] = []
-    walk = PackWalk(scan, compressor, Wanted(1, filtered=False), damaged.append, ascending=False)
+    walk = PackWalk(scan, compressor, Demand(1, filtered=False), damaged.append, ascending=False)
     for columns, _ in walk.read(reads, pages, fetch):
         if columns.sks:
-            return Found(columns.first(1).items()[0], bool(damaged))
-    return Found(None, bool(damaged))
+            return Lookup(columns.first(1).items()[0], bool(damaged))
+    return Lookup(None, bool(damaged))
 
 
-def find_in(item: Item, place: str, layout: Layout, compressor: Compressor) -> Found:
+def find_in(item: Item, place: str, layout: Layout, compressor: Compressor) -> Lookup:
     """An event of the pack that its ref names, as an item; ``place`` is its sort key."""
     opened = open_item(item, layout, compressor)
     number = bisect_left(opened.places, place)
     if opened.places[number : number + 1] != [place]:
-        return Found(None, opened.problem is not None)
+        return Lookup(None, opened.problem is not None)
     columns = Columns([opened.address], [place], [opened.values[number]])
-    return Found(columns.items()[0], damaged=False)
+    return Lookup(columns.items()[0], damaged=False)
 
 
 def _across(opened: Opened) -> Opened:
@@ -204,4 +193,4 @@ def _across(opened: Opened) -> Opened:
 
 def _reached_text(border: str) -> str:
     """The bare instant that divides what is settled from the rest: a border is behind all events of its time."""
-    return to_text(from_text(border[:_TIME]) + _MOMENT)
+    return to_text(from_text(border[:_TIME]) + MOMENT)

@@ -1,12 +1,13 @@
-"""``where.FIELD`` and ``where.FIELD:OPERATOR``: conditions as a query string has them."""
+"""Conditions as a query string has them: ``where.FIELD:OPERATOR`` on fields, ``series``, ``id`` and their prefixes on names."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from tidetable.conditions import OPERATORS, Condition, Operator
+from tidetable.conditions import OPERATORS, Condition, Names, Operator
 from tidetable.config import Stream
-from tidetable.problems import refuse
+from tidetable.keys import MAX_NAME_BYTES
+from tidetable.problems import bad_parameter
 
 WHERE = "where."
 DATA = "data"
@@ -19,6 +20,10 @@ MAX_BYTES = 2048
 # AWS: a path has 32 names at the most, and `data` is the first; an expression has 4 KB.
 MAX_DEPTH = 31
 _EXPRESSION = 4_000
+# Each series is a range of its own in a table that is partitioned by series, and each range half a read unit at the least.
+MAX_NAMES = 100
+# The parameters that may be given several times.
+REPEATED = frozenset({"series", "id"})
 _OPERATORS = ", ".join(OPERATORS)
 
 
@@ -40,30 +45,30 @@ def parse_path(path: str) -> str:
         inner = ".".join(names)
         detail = f"{path[:64]}: paths begin within data, so write {inner[:64]}"
         inside = f"the field {inner[:64]} of an object that is itself called data is data.{path[:64]}"
-        raise refuse(400, "bad_parameter", f"{detail}; {inside}")
+        raise bad_parameter(f"{detail}; {inside}")
     if len(names) >= MAX_DEPTH:
-        raise refuse(400, "bad_parameter", f"{path[:64]}: a path has at most {MAX_DEPTH} names, as deep as events are")
+        raise bad_parameter(f"{path[:64]}: a path has at most {MAX_DEPTH} names, as deep as events are")
     return ".".join([front, *names])
 
 
-def parse_conditions(stream: Stream, given: Mapping[str, str]) -> tuple[Condition, ...]:
+def parse_conditions(stream: Stream, parameters: Mapping[str, str]) -> tuple[Condition, ...]:
     """The conditions of a query, in the order of their fields; ProblemError says what to change."""
-    found = sorted(_condition(name, value) for name, value in given.items() if is_condition(name))
-    if len(found) > MAX_CONDITIONS:
-        raise refuse(400, "bad_parameter", f"at most {MAX_CONDITIONS} conditions; there are {len(found)}")
-    if sum(len(text.encode()) for one in found for text in (one.field, *one.values)) > MAX_BYTES:
-        raise refuse(
-            400, "bad_parameter", f"all conditions together have at most {MAX_BYTES} bytes: ask for less at once"
-        )
-    if sum(map(_length, found)) > _EXPRESSION:
-        raise refuse(
-            400, "bad_parameter", "the conditions are too long for one request to DynamoDB: ask for less at once"
-        )
-    for one in found:
-        if one.top in stream.cold:
-            detail = f"{one.field} is a cold field of {stream.name}: it is shown, and not searched"
-            raise refuse(400, "bad_parameter", detail)
-    return tuple(found)
+    conditions = sorted(_condition(name, value) for name, value in parameters.items() if is_condition(name))
+    if len(conditions) > MAX_CONDITIONS:
+        raise bad_parameter(f"at most {MAX_CONDITIONS} conditions; there are {len(conditions)}")
+    if sum(len(text.encode()) for condition in conditions for text in (condition.field, *condition.values)) > MAX_BYTES:
+        raise bad_parameter(f"all conditions together have at most {MAX_BYTES} bytes: ask for less at once")
+    if sum(map(_length, conditions)) > _EXPRESSION:
+        raise bad_parameter("the conditions are too long for one request to DynamoDB: ask for less at once")
+    refuse_cold(stream, [condition.field for condition in conditions])
+    return tuple(conditions)
+
+
+def refuse_cold(stream: Stream, paths: Iterable[str]) -> None:
+    """ProblemError for a path into a cold field."""
+    for path in paths:
+        if path.partition(".")[0] in stream.cold:
+            raise bad_parameter(f"{path} is a cold field of {stream.name}: it is shown, and not searched")
 
 
 def _condition(name: str, value: str) -> Condition:
@@ -71,27 +76,21 @@ def _condition(name: str, value: str) -> Condition:
     if not colon:
         field, operator = name.removeprefix(WHERE), "eq"
         if field[-1] in "<>!":
-            raise refuse(
-                400, "bad_parameter", f"{name[:64]}: write {WHERE}{field[:-1]}:OPERATOR=VALUE with {_OPERATORS}"
-            )
+            raise bad_parameter(f"{name[:64]}: write {WHERE}{field[:-1]}:OPERATOR=VALUE with {_OPERATORS}")
     elif operator not in OPERATORS:
         detail = f"{name[:64]}: {operator[:32]!r} is no operator; there are {_OPERATORS}"
-        raise refuse(
-            400,
-            "bad_parameter",
-            f"{detail}. A field with a colon in its name is {WHERE}{field[:32]}:{operator[:32]}:eq",
-        )
+        raise bad_parameter(f"{detail}. A field with a colon in its name is {WHERE}{field[:32]}:{operator[:32]}:eq")
     elif not field or not all(field.split(".")):
-        raise refuse(400, "bad_parameter", f"{name[:64]}: write {WHERE}FIELD:{operator}=VALUE")
+        raise bad_parameter(f"{name[:64]}: write {WHERE}FIELD:{operator}=VALUE")
     field = parse_path(field)
     kind: Operator = operator  # type: ignore[assignment]
     values = tuple(dict.fromkeys(value.split(","))) if kind == "in" else (value,)
     if len(values) > MAX_VALUES:
-        raise refuse(400, "bad_parameter", f"{name[:64]}: at most {MAX_VALUES} values; there are {len(values)}")
-    if any(len(one.encode()) > MAX_VALUE_BYTES for one in (*values, field)):
-        raise refuse(400, "bad_parameter", f"{name[:64]}: a value has at most {MAX_VALUE_BYTES} bytes")
+        raise bad_parameter(f"{name[:64]}: at most {MAX_VALUES} values; there are {len(values)}")
+    if any(len(text.encode()) > MAX_VALUE_BYTES for text in (*values, field)):
+        raise bad_parameter(f"{name[:64]}: a value has at most {MAX_VALUE_BYTES} bytes")
     if kind == "prefix" and not value:
-        raise refuse(400, "bad_parameter", f"{name[:64]}: every text begins with nothing; give a prefix")
+        raise bad_parameter(f"{name[:64]}: every text begins with nothing; give a prefix")
     return Condition(field, kind, values)
 
 
@@ -100,3 +99,31 @@ def _length(condition: Condition) -> int:
     path = 5 * (condition.field.count(".") + 2)
     paths = {"ne": 4, "lt": 2, "le": 2, "gt": 2, "ge": 2}.get(condition.operator, 1)
     return paths * path + 3 * 6 * len(condition.values) + 100
+
+
+def parse_names(parameters: Mapping[str, Sequence[str]]) -> Names:
+    """The conditions on names; ProblemError says what to change."""
+    series, ids = _listed(parameters, "series"), _listed(parameters, "id")
+    return Names(series, ids, _prefix(parameters, "series:prefix"), _prefix(parameters, "id:prefix"))
+
+
+def _listed(parameters: Mapping[str, Sequence[str]], name: str) -> tuple[str, ...]:
+    """The values of a parameter, sorted, so that a cursor may be used with the same ones in any order."""
+    values = sorted(set(parameters.get(name, ())))
+    if len(values) > MAX_NAMES:
+        raise bad_parameter(f"{name} is given {len(values)} times: at most {MAX_NAMES} in one request")
+    for value in values:
+        _refuse_length(name, value)
+    return tuple(values)
+
+
+def _prefix(parameters: Mapping[str, Sequence[str]], name: str) -> str:
+    # Whether it is given once is looked at where all parameters are.
+    for value in parameters.get(name, ()):
+        _refuse_length(name, value)
+    return next(iter(parameters.get(name, ())), "")
+
+
+def _refuse_length(name: str, value: str) -> None:
+    if not 0 < len(value.encode()) <= MAX_NAME_BYTES:
+        raise bad_parameter(f"{name} must have 1 to {MAX_NAME_BYTES} bytes")

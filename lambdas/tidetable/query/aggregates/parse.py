@@ -10,20 +10,20 @@ import msgspec
 
 from tidetable.config import Stream
 from tidetable.durations import parse_length
-from tidetable.problems import refuse
+from tidetable.problems import bad_parameter
 from tidetable.query.aggregates.stats import PLAIN, is_stat, percentile_of
-from tidetable.query.cursor import Seal, open_cursor, refuse_beside_cursor, refuse_long
+from tidetable.query.cursor import Seal, open_cursor, refuse_changes, refuse_long
 from tidetable.query.model import EVERYTHING, Position, Projection, Query
 from tidetable.query.parse import (
-    FORMAT,
     MAX_FIELDS_BYTES,
-    parse_limit,
+    list_repeats,
+    parse_count,
     parse_order,
     parse_range_query,
     refuse_scan,
     single,
 )
-from tidetable.query.where import is_condition, parse_path
+from tidetable.query.where import parse_path, refuse_cold
 from tidetable.times import EPOCH
 
 _RANGE = ("from", "to", "series", "series:prefix", "id", "id:prefix", "consistent", "priority", "explain")
@@ -57,6 +57,10 @@ class Aggregation(msgspec.Struct, frozen=True, array_like=True, tag="aggregate")
     ascending: bool = False
     fill: Fill = "none"
     limit: int = MAX_ROWS
+
+    @property
+    def stream(self) -> str:
+        return self.query.stream
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -108,54 +112,70 @@ def parse_aggregation(
 ) -> Aggregation:
     """Read the query string; ProblemError says what to change."""
     values = single(parameters, KNOWN)
-    limit = parse_limit(values.get("limit"), MAX_ROWS, MAX_ROWS)
+    limit = parse_count(values, "limit", MAX_ROWS) or MAX_ROWS
     if "cursor" in values:
-        refuse_beside_cursor(values, {"limit", *FORMAT})
-        cursor = open_cursor(values["cursor"], Aggregation, seal)
-        if cursor.query.stream != stream.name:
-            raise refuse(400, "invalid_cursor", "this cursor belongs to another stream")
+        cursor = open_cursor(values["cursor"], Aggregation, stream.name, seal)
+        refuse_changes(values, _list_repeats(stream, parameters, values, cursor, now))
         return msgspec.structs.replace(cursor, limit=limit).projected()
-    of_range = {name: some for name, some in parameters.items() if name in _RANGE or is_condition(name)}
-    query = parse_range_query(stream, of_range | {"order": ["asc"]}, now, seal)
-    stats, by = _stats(values), _groups(values)
-    field = parse_path(values["field"]) if "field" in values else None
+    # The events come oldest first: order is that of groups.
+    query = parse_range_query(stream, parameters, {**values, "order": "asc"}, now, limit)
+    stats, by, field = _stats(values), _groups(values), _field(values)
     if field is None and stats != ("count",):
-        raise refuse(400, "bad_parameter", "add field=: only count needs no field of data that holds numbers")
-    if field is not None and not all(field.split(".")):
-        raise refuse(400, "bad_parameter", "field is the path of a field of data, such as mag or place.depth")
+        raise bad_parameter("add field=: only count needs no field of data that holds numbers")
     if sum(len(path.encode()) for path in (*by, field or "")) > MAX_FIELDS_BYTES:
-        raise refuse(400, "bad_parameter", f"by and field have at most {MAX_FIELDS_BYTES} bytes together")
-    for path in (*by, *([] if field is None else [field])):
-        if path.partition(".")[0] in stream.cold:
-            raise refuse(
-                400, "bad_parameter", f"{path} is a cold field of {stream.name}: it is shown, and not searched"
-            )
-    top, step = parse_limit(values["top"], 1000) if "top" in values else None, _step(values, query)
+        raise bad_parameter(f"by and field have at most {MAX_FIELDS_BYTES} bytes together")
+    refuse_cold(stream, (*by, field or ""))
+    top, step, fill = parse_count(values, "top", 1000), _step(values, query), _fill(values)
     if top is not None and not by:
-        raise refuse(400, "bad_parameter", "top shows the first groups: add by=, such as by=series")
+        raise bad_parameter("top shows the first groups: add by=, such as by=series")
     if "order" in values and top is None:
-        raise refuse(
-            400, "bad_parameter", "order is that of top groups: add top=, or leave it out; steps come oldest first"
-        )
+        raise bad_parameter("order is that of top groups: add top=, or leave it out; steps come oldest first")
+    if fill != "none" and step is None:
+        raise bad_parameter("fill is for steps without events: add step=, such as step=5m")
     ascending = top is not None and parse_order(values)
-    aggregation = Aggregation(query, stats, field, step, by, top, ascending, _fill(values), limit)
+    aggregation = Aggregation(query, stats, field, step, by, top, ascending, fill, limit)
     refuse_scan(stream, query)
     refuse_long(aggregation.cursor(query.start))
     return aggregation.projected()
+
+
+def _list_repeats(
+    stream: Stream,
+    parameters: Mapping[str, Sequence[str]],
+    values: Mapping[str, str],
+    cursor: Aggregation,
+    now: datetime,
+) -> dict[str, bool]:
+    return list_repeats(stream, parameters, values, cursor.query, now) | {
+        "stat": _stats(values) == cursor.stats,
+        "field": _field(values) == cursor.field,
+        "by": _groups(values) == cursor.by,
+        "top": parse_count(values, "top", 1000) == cursor.top,
+        "step": _step(values, cursor.query) == cursor.step,
+        "order": cursor.top is not None and parse_order(values) == cursor.ascending,
+        "fill": _fill(values) == cursor.fill,
+    }
+
+
+def _field(values: Mapping[str, str]) -> str | None:
+    field = parse_path(values["field"]) if "field" in values else None
+    if field is not None and not all(field.split(".")):
+        raise bad_parameter("field is the path of a field of data, such as mag or place.depth")
+    return field
 
 
 def _stats(values: Mapping[str, str]) -> tuple[str, ...]:
     stats = tuple(values.get("stat", "count").split(","))
     if not all(map(is_stat, stats)) or len(stats) > MAX_STATS or len(set(stats)) < len(stats):
         what = f"{', '.join(PLAIN)}, or a percentile such as p95"
-        raise refuse(400, "bad_parameter", f"stat is a list such as avg,p95 of {what}; each once")
+        raise bad_parameter(f"stat is a list such as avg,p95 of {what}; each once")
     return stats
 
 
 def _groups(values: Mapping[str, str]) -> tuple[str, ...]:
     by = tuple(map(parse_path, values["by"].split(","))) if "by" in values else ()
     if not all(all(path.split(".")) for path in by) or len(by) > MAX_GROUPS_BY or len(set(by)) < len(by):
-        raise refuse(400, "bad_parameter", f"by is a list of series and fields of data, {MAX_GROUPS_BY} at the most")
+        raise bad_parameter(f"by is a list of series and fields of data, {MAX_GROUPS_BY} at the most")
     return by
 
 
@@ -166,18 +186,16 @@ def _step(values: Mapping[str, str], query: Query) -> timedelta | None:
         # Of the plain type, which a cursor can hold.
         step = timedelta(0) + parse_length(values["step"])
     except ValueError as error:
-        raise refuse(400, "bad_parameter", f"step: {error}") from error
+        raise bad_parameter(f"step: {error}") from error
     if step < timedelta(seconds=1):
-        raise refuse(400, "bad_parameter", "step must be one second at the least, such as 5m")
+        raise bad_parameter("step must be one second at the least, such as 5m")
     if (query.end - query.start) / step > MAX_STEPS:
-        raise refuse(400, "bad_parameter", f"the range has more than {MAX_STEPS} such steps: make step longer")
+        raise bad_parameter(f"the range has more than {MAX_STEPS} such steps: make step longer")
     return step
 
 
 def _fill(values: Mapping[str, str]) -> Fill:
     fill = next((fill for fill in FILLS if fill == values.get("fill", "none")), None)
     if fill is None:
-        raise refuse(400, "bad_parameter", f"fill must be one of {', '.join(FILLS)}")
-    if fill != "none" and "step" not in values:
-        raise refuse(400, "bad_parameter", "fill is for steps without events: add step=, such as step=5m")
+        raise bad_parameter(f"fill must be one of {', '.join(FILLS)}")
     return fill

@@ -19,12 +19,12 @@ from tidetable.ports import Sketches, Tables
 from tidetable.problems import refuse
 from tidetable.query.aggregates.parse import MAX_ROWS, SERIES, Aggregation
 from tidetable.query.aggregates.stats import EXACT, Cell, adder
-from tidetable.query.events import visible_gaps
-from tidetable.query.explain import describe_tables, explain_plan
-from tidetable.query.model import RESERVE, Plan, Position, Reader, Remaining
+from tidetable.query.explain import explain_query
+from tidetable.query.model import RESERVE, Position, Reader, Remaining
 from tidetable.query.page import Table
 from tidetable.query.plan import plan_query, read_planned
-from tidetable.query.scan import ArchiveBatch, LiveBatch, Scanner, TimeUp
+from tidetable.query.read import ArchiveBatch, LiveBatch, Scanner, TimeUp
+from tidetable.query.scans import Plan, visible_gaps
 from tidetable.times import from_text, to_text
 
 # Events read at a time.
@@ -49,7 +49,6 @@ class Aggregate(Table):
 
     @property
     def columns(self) -> Sequence[str]:
-        """The columns that a table of the rows has in any case."""
         return ["start", "end", *(f"group.{name}" for name in self.aggregation.by), *self.aggregation.stats]
 
     @property
@@ -59,7 +58,6 @@ class Aggregate(Table):
         return dict.fromkeys(self.aggregation.approximate, bounds)
 
     def own(self) -> dict[str, Any]:
-        """The statistics that are estimates."""
         return {"approximate": self.approximate}
 
     def first(self, count: int) -> Aggregate | None:
@@ -87,13 +85,13 @@ def find_aggregate(
 
     def read(entries: Sequence[Entry], forgiving: bool) -> Aggregate:
         plan, fields = plan_query(query, entries), aggregation.needed or (SERIES,)
-        scanner = Scanner(query, reader, remaining, wanted=_AT_ONCE, fields=fields, forgiving=forgiving)
+        scanner = Scanner(query, reader, remaining, count=_AT_ONCE, fields=fields, forgiving=forgiving)
         with localcontext(EXACT):
             run = _Run(aggregation, scanner, reader.sketches, remaining).rows(plan)
         return Aggregate(
             rows=run.result,
             next=None if run.stopped is None else reader.seal.seal(aggregation.cursor(run.stopped)),
-            gaps=visible_gaps([*plan.gaps, *scanner.missing.values(), *scanner.damaged.values()], now),
+            gaps=visible_gaps([*plan.gaps, *scanner.gaps], now),
             cost=scanner.cost,
             sources=scanner.sources,
             aggregation=aggregation,
@@ -107,9 +105,7 @@ def explain_aggregate(
     aggregation: Aggregation, stream: Stream, reader: Reader, tables: Tables, now: datetime
 ) -> dict[str, Any]:
     """What ``find_aggregate`` would read to the end of its range, and about how much."""
-    query = aggregation.query
-    plan = plan_query(query, reader.catalog.entries(stream.name, query.start, query.end))
-    return explain_plan(query, plan, describe_tables(plan.scans, tables, reader.pools), now, whole=True)
+    return explain_query(aggregation.query, stream, reader, tables, now, whole=True)
 
 
 class _Run:
@@ -193,9 +189,9 @@ class _Run:
         return True
 
     def _new_cell(self, group: Group) -> Cell:
-        held = len(self._cells) + sum(len(cells) for _, cells in self._windows)
+        count = len(self._cells) + sum(len(cells) for _, cells in self._windows)
         most = MAX_SKETCHES if self._aggregation.approximate else MAX_CELLS
-        if held >= most:
+        if count >= most:
             what = "groups times steps" if self._aggregation.top is not None else "groups in one step"
             detail = f"there are more than {most} {what}: group by less, or narrow it down with where"
             raise refuse(422, "too_many_groups", detail)
@@ -242,16 +238,15 @@ class _Run:
         if aggregation.by:
             row["group"] = dict(zip(aggregation.by, (value for _, value in group), strict=True))
         if cell is not None:
-            found: dict[str, Any] = {stat: cell.stat(stat) for stat in aggregation.stats}
-            self._before[group] = found
+            values: dict[str, Any] = {stat: cell.stat(stat) for stat in aggregation.stats}
+            self._before[group] = values
         elif aggregation.fill == "previous":
-            found = self._before.get(group, {})
+            values = {**dict.fromkeys(aggregation.stats), **self._before.get(group, {})}
         else:
-            found = dict.fromkeys(aggregation.stats, 0 if aggregation.fill == "zero" else None)
-        rest = {stat: found.get(stat) for stat in aggregation.stats}
-        if cell is None and "count" in rest:
-            rest["count"] = 0
-        return row | rest
+            values = dict.fromkeys(aggregation.stats, 0 if aggregation.fill == "zero" else None)
+        if cell is None and "count" in values:
+            values = {**values, "count": 0}
+        return row | values
 
     def _show_top(self) -> None:
         """The rows of the first groups: by their first statistic over the whole range."""
@@ -265,20 +260,16 @@ class _Run:
             ((total.stat(stat), group) for group, total in totals.items() if total.stat(stat) is not None),
             key=lambda pair: (pair[0] if aggregation.ascending else -pair[0], _order(pair[1])),  # type: ignore[operator]
         )
-        first = [group for _, group in ranked[: aggregation.top]]
-        if aggregation.fill == "none":
-            count = sum(group in cells for _, cells in self._windows for group in first)
-        else:
-            count = len(first) * len(self._windows)
-        if count > aggregation.limit:
-            detail = f"{count} rows, more than {aggregation.limit}; ask for fewer groups or longer steps"
-            raise refuse(422, "too_much", detail)
-        self.result = [
-            self._row(window, group, cells.get(group))
+        shown = [
+            (window, group, cells.get(group))
             for window, cells in self._windows
-            for group in first
+            for _, group in ranked[: aggregation.top]
             if group in cells or aggregation.fill != "none"
         ]
+        if len(shown) > aggregation.limit:
+            detail = f"{len(shown)} rows, more than {aggregation.limit}; ask for fewer groups or longer steps"
+            raise refuse(422, "too_much", detail)
+        self.result = [self._row(*row) for row in shown]
 
 
 def _plain(value: Any) -> tuple[str, Any]:

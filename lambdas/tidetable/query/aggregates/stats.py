@@ -18,8 +18,8 @@ _AVERAGE = Context(prec=17)
 
 def percentile_of(stat: str) -> float | None:
     """The share that a percentile is of, such as 0.95 of ``p95``; None if it is none."""
-    found = _PERCENTILE.fullmatch(stat)
-    return float(found[1]) / 100 if found else None
+    percentile = _PERCENTILE.fullmatch(stat)
+    return float(percentile[1]) / 100 if percentile else None
 
 
 def is_stat(stat: str) -> bool:
@@ -86,7 +86,7 @@ class Cell:
 
 def adder(stats: Sequence[str], sketches: Sketches) -> Callable[[Cell, int | Decimal], None]:
     """How to add a number for these statistics: sketches cost more than all the others."""
-    if all(percentile_of(one) is None for one in stats):
+    if all(percentile_of(stat) is None for stat in stats):
         return Cell.add
 
     def add(cell: Cell, number: int | Decimal) -> None:

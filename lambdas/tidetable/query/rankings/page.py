@@ -29,11 +29,9 @@ class Top(Table):
 
     @property
     def columns(self) -> Sequence[str]:
-        """The columns that a table of the events has in any case."""
         return ["rank", "value", "series", "time", "id", "ref"]
 
     def own(self) -> dict[str, Any]:
-        """Whether ties were left out."""
         return {"tied": self.tied}
 
     def first(self, count: int) -> Top | None:

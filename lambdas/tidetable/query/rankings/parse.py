@@ -10,35 +10,24 @@ from typing import NamedTuple
 import msgspec
 
 from tidetable.catalog import Entry
-from tidetable.conditions import Condition, numbers_of
+from tidetable.conditions import ANY, Condition, numbers_of
 from tidetable.config import Stream
 from tidetable.keys import WHOLE, Index
 from tidetable.periods import containing
 from tidetable.ports import ArchiveRange, KeyRange, Rank
-from tidetable.problems import refuse
+from tidetable.problems import bad_parameter, refuse
 from tidetable.query.access import logical_partitions
-from tidetable.query.cursor import Seal, open_cursor, refuse_beside_cursor, refuse_long
-from tidetable.query.model import EVERYTHING, ArchiveScan, Gap, IndexScan, Projection, Scan
-from tidetable.query.parse import FORMAT, parse_limit, parse_order, parse_projection, parse_range, single
+from tidetable.query.cursor import Seal, open_cursor, refuse_changes, refuse_long
+from tidetable.query.model import EVERYTHING, Projection, Query
+from tidetable.query.parse import list_repeats, parse_count, parse_order, parse_projection, parse_range, single
 from tidetable.query.plan import covered, fetches_from, pushed_down
+from tidetable.query.scans import ArchiveScan, Gap, IndexScan, Plan, Scan
 from tidetable.query.where import MAX_VALUE_BYTES, parse_conditions
 from tidetable.times import to_text
 
 KNOWN = (
-    "index",
-    "value",
-    "kind",
-    "from",
-    "to",
-    "order",
-    "limit",
-    "fields",
-    "format",
-    "flat",
-    "escape",
-    "explain",
-    "cursor",
-)
+    "index", "value", "kind", "from", "to", "order", "limit", "fields", "format", "flat", "escape", "explain", "cursor",
+)  # fmt: skip
 DEFAULT_LIMIT, MAX_LIMIT = 10, 1_000
 
 
@@ -71,9 +60,8 @@ class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
 
     def cursor(self, position: RankKey) -> Ranking:
         """The ranking as a cursor holds it, with the position where its page ended."""
-        bare = msgspec.structs.replace(self.projection, cold=frozenset())
         index = _order_of(self.index)
-        return msgspec.structs.replace(self, index=index, limit=0, projection=bare, after=position)
+        return msgspec.structs.replace(self, index=index, limit=0, projection=self.projection.bare, after=position)
 
     def archived(self) -> Rank:
         """How an archive is to rank its events."""
@@ -97,38 +85,59 @@ def _order_of(index: Index) -> Index:
 def parse_ranking(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Ranking:
     """Read the query string. Without edges it is all that the stream's retention keeps; ProblemError says what to change."""
     values = single(parameters, KNOWN)
-    limit = parse_limit(values.get("limit"), MAX_LIMIT, DEFAULT_LIMIT)
+    limit = parse_count(values, "limit", MAX_LIMIT) or DEFAULT_LIMIT
     if "cursor" in values:
-        refuse_beside_cursor(values, {"limit", *FORMAT})
-        return _continued(stream, open_cursor(values["cursor"], Ranking, seal), limit)
+        ranking = open_cursor(values["cursor"], Ranking, stream.name, seal)
+        refuse_changes(values, _list_repeats(stream, parameters, values, ranking, now))
+        index, projection = _same_index(stream, ranking.index), ranking.projection.of(stream)
+        return msgspec.structs.replace(ranking, index=index, limit=limit, projection=projection)
     index = _index(stream, values)
     kept = containing(now, stream.period).shift(-stream.retention).start
     start, end = parse_range(stream, values, now, kept)
     value, kind = values.get("value", ""), values.get("kind", "")
     if len(value.encode()) > MAX_VALUE_BYTES:
-        raise refuse(400, "bad_parameter", f"value has at most {MAX_VALUE_BYTES} bytes")
+        raise bad_parameter(f"value has at most {MAX_VALUE_BYTES} bytes")
     if index.partition_by == WHOLE and "value" in values:
-        raise refuse(400, "bad_parameter", f"the index {index.name} ranks all events: leave value out")
+        raise bad_parameter(f"the index {index.name} ranks all events: leave value out")
     if index.partition_by != WHOLE and "value" not in values:
         field = dict(index.kinds).get(kind) if index.kind else index.partition_by
-        raise refuse(400, "bad_parameter", f"add value=: the index {index.name} ranks the events of one {field}")
+        raise bad_parameter(f"add value=: the index {index.name} ranks the events of one {field}")
     if ("kind" in values) != bool(index.kind) or (index.kind and kind not in dict(index.kinds)):
         kinds = ", ".join(name for name, _ in index.kinds)
         why = f"one of {kinds}, of the index {index.name}" if index.kind else "left out: the index has no kinds"
-        raise refuse(400, "bad_parameter", f"kind must be {why}")
+        raise bad_parameter(f"kind must be {why}")
     projection, conditions = parse_projection(stream, values), parse_conditions(stream, values)
     ranking = Ranking(stream.name, index, value, kind, start, end, parse_order(values), limit, conditions, projection)
     refuse_long(ranking.cursor(RankKey(Decimal(0), start, "", "")))
     return ranking
 
 
-def _continued(stream: Stream, cursor: Ranking, limit: int) -> Ranking:
-    index = next((index for index in stream.layout.indexes if index.name == cursor.index.name), None)
-    if cursor.stream != stream.name or index is None or _order_of(index) != cursor.index:
-        detail = "this cursor belongs to another stream, or its index has become another: begin without it"
-        raise refuse(400, "invalid_cursor", detail)
-    projection = Projection.of(stream, cursor.projection.fields, versions=False)
-    return msgspec.structs.replace(cursor, index=index, limit=limit, projection=projection)
+def _list_repeats(
+    stream: Stream, parameters: Mapping[str, Sequence[str]], values: Mapping[str, str], ranking: Ranking, now: datetime
+) -> dict[str, bool]:
+    query = Query(
+        ranking.stream,
+        ranking.start,
+        ranking.end,
+        ANY,
+        ranking.ascending,
+        ranking.limit,
+        conditions=ranking.conditions,
+        projection=ranking.projection,
+    )
+    return list_repeats(stream, parameters, values, query, now) | {
+        "index": values.get("index") == ranking.index.name,
+        "value": values.get("value") == ranking.value,
+        "kind": values.get("kind") == ranking.kind,
+    }
+
+
+def _same_index(stream: Stream, former: Index) -> Index:
+    """The stream's index of a cursor."""
+    index = next((index for index in stream.layout.indexes if index.name == former.name), None)
+    if index is None or _order_of(index) != former:
+        raise refuse(400, "invalid_cursor", f"the index {former.name} has become another: begin without the cursor")
+    return index
 
 
 def _index(stream: Stream, values: Mapping[str, str]) -> Index:
@@ -147,16 +156,17 @@ def _index(stream: Stream, values: Mapping[str, str]) -> Index:
         raise refuse(400, "needs_index", detail)
     names = ", ".join(index.name for index in rankings)
     if "index" not in values and len(rankings) > 1:
-        raise refuse(400, "bad_parameter", f"add index=: there are {names}")
+        raise bad_parameter(f"add index=: there are {names}")
     index = next((index for index in rankings if values.get("index", index.name) == index.name), None)
     if index is None:
-        raise refuse(400, "bad_parameter", f"there is no ranking {values['index'][:64]!r}; there are: {names}")
+        raise bad_parameter(f"there is no ranking {values['index'][:64]!r}; there are: {names}")
     return index
 
 
-def plan_ranking(ranking: Ranking, entries: Sequence[Entry], gaps: list[Gap]) -> list[Scan]:
+def plan_ranking(ranking: Ranking, entries: Sequence[Entry]) -> Plan:
     """A scan of each period: a range of each suffix of its index, or its archive."""
     scans: list[Scan] = []
+    gaps: list[Gap] = []
     for entry, start, end in covered(ranking.start, ranking.end, entries, gaps):
         layout = entry.layout
         whole = (start, end) == (entry.period.start, entry.period.end)
@@ -172,16 +182,16 @@ def plan_ranking(ranking: Ranking, entries: Sequence[Entry], gaps: list[Gap]) ->
             gaps.append(Gap(start, end, "no index"))
         else:
             scans.append(_scan(ranking, index, entry, start, end, None if whole else edges))
-    return scans
+    return Plan(scans, gaps)
 
 
-def _same_order(wanted: Index, indexes: Sequence[Index]) -> Index | None:
+def _same_order(former: Index, indexes: Sequence[Index]) -> Index | None:
     """The index of a period that ranks the same events in the same order, whatever its suffixes and what it holds."""
 
     def order(index: Index) -> tuple[object, ...]:
         return index.partition_by, index.kind, frozenset(index.kinds), index.sort_by
 
-    return next((index for index in indexes if order(index) == order(wanted)), None)
+    return next((index for index in indexes if order(index) == order(former)), None)
 
 
 def _scan(

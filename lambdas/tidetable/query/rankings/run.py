@@ -19,19 +19,21 @@ from tidetable.config import Stream
 from tidetable.errors import TableMissing
 from tidetable.events import Item
 from tidetable.keys import number_at
-from tidetable.ports import ArchivePage, ArchiveRange, Columns, KeyRange, Page, RangeRead
+from tidetable.ports import ArchivePage, ArchiveRange, Columns, KeyRange, Page, RangeRead, Tables
 from tidetable.problems import ProblemError, refuse
 from tidetable.query.archives import ARCHIVES, read_archive_pages
-from tidetable.query.events import visible_gaps
+from tidetable.query.estimate import estimate_top
+from tidetable.query.explain import describe_tables, show_conditions, show_plan
 from tidetable.query.hydrate import complete_rows, match_conditions, read_base_items
 from tidetable.query.merge import share
-from tidetable.query.model import RESERVE, ArchiveScan, Cost, Gap, IndexScan, Reader, Remaining, Scan
+from tidetable.query.model import RESERVE, Cost, Reader, Remaining
 from tidetable.query.page import Room
 from tidetable.query.plan import read_planned
 from tidetable.query.rankings.page import Top
 from tidetable.query.rankings.parse import Ranking, RankKey, plan_ranking
 from tidetable.query.rows import Row, rows_of_archive, show_rows
-from tidetable.times import from_text
+from tidetable.query.scans import ArchiveScan, Gap, IndexScan, Plan, Scan, visible_gaps
+from tidetable.times import from_text, to_text
 
 # So many items more than wanted are read for the sake of ties, for each item wanted, and at least.
 _TIES_EACH, _TIES_LEAST = 4, 1_000
@@ -63,11 +65,26 @@ def find_top(ranking: Ranking, stream: Stream, reader: Reader, now: datetime, re
     """The first events of a ranking; ProblemError, with what to change, if the time does not suffice."""
 
     def read(entries: Sequence[Entry], forgiving: bool) -> Top:
-        gaps: list[Gap] = []
-        scans = plan_ranking(ranking, entries, gaps)
-        return _Run(ranking, reader, remaining, forgiving=forgiving).top(scans, gaps, now)
+        return _Run(ranking, reader, remaining, forgiving=forgiving).top(plan_ranking(ranking, entries), now)
 
     return read_planned(reader.catalog, stream.name, ranking.start, ranking.end, read)
+
+
+def explain_top(ranking: Ranking, stream: Stream, reader: Reader, tables: Tables, now: datetime) -> dict[str, Any]:
+    """What ``find_top`` would read, and about how much."""
+    plan = plan_ranking(ranking, reader.catalog.entries(stream.name, ranking.start, ranking.end))
+    estimated = estimate_top(plan, ranking.limit, describe_tables(plan, tables, reader.pools), now)
+    query = {
+        "stream": ranking.stream,
+        "index": ranking.index.name,
+        "value": ranking.value,
+        "from": to_text(ranking.start),
+        "to": to_text(ranking.end),
+        "where": show_conditions(ranking.conditions),
+        "order": "asc" if ranking.ascending else "desc",
+        "limit": ranking.limit,
+    }
+    return show_plan(query, Plan(plan.scans, visible_gaps(plan.gaps, now)), None, estimated)
 
 
 def _too_much(what: str) -> ProblemError:
@@ -85,12 +102,13 @@ class _Run:
         self._candidates: list[_Candidate] = []
         self._cost = Cost()
         self._missing: dict[str, Gap] = {}
+        self._losses: list[str] = []
         # The last events of pages of archives that had no room for all that were wanted.
         self._floors: list[RankKey] = []
 
-    def top(self, scans: Sequence[Scan], gaps: list[Gap], now: datetime) -> Top:
+    def top(self, plan: Plan, now: datetime) -> Top:
         """Read until no unread item can rank among the first ``limit``, and show those."""
-        ranking = self._ranking
+        ranking, scans = self._ranking, list(plan.scans)
         self._read_archives([scan for scan in scans if isinstance(scan, ArchiveScan)])
         ranges = [_Range(scan, keys) for scan in scans if isinstance(scan, IndexScan) for keys in scan.ranges]
         unread = self._read_ranges(ranges)
@@ -99,9 +117,10 @@ class _Run:
         top = Top(
             rows=[{"rank": rank, "value": key.number, **event} for rank, (key, event) in enumerate(shown, 1)],
             next=None,
-            gaps=visible_gaps([*gaps, *self._missing.values()], now),
+            gaps=visible_gaps([*plan.gaps, *self._missing.values()], now),
             cost=self._cost,
             sources=scans,
+            data_losses=self._losses,
             ranking=ranking,
             reader=self._reader,
             keys=[key for key, _ in shown],
@@ -114,9 +133,8 @@ class _Run:
         """The candidates that nothing can come before that an archive's page had no room for."""
         if not self._floors:
             return first
-        if self._ranking.ascending:
-            return [candidate for candidate in first if candidate.key <= min(self._floors)]
-        return [candidate for candidate in first if candidate.key >= max(self._floors)]
+        floor = min(self._floors) if self._ranking.ascending else max(self._floors)
+        return [candidate for candidate in first if not self._is_after(candidate.key, floor)]
 
     def _ordered(self) -> list[_Candidate]:
         """The candidates, the first first."""
@@ -190,8 +208,10 @@ class _Run:
 
     def _is_ahead(self, key: RankKey) -> bool:
         """Whether a position lies after the cursor's."""
-        after = self._ranking.after
-        return after is None or (key > after if self._ranking.ascending else key < after)
+        return self._ranking.after is None or self._is_after(key, self._ranking.after)
+
+    def _is_after(self, key: RankKey, other: RankKey) -> bool:
+        return key > other if self._ranking.ascending else key < other
 
     def _read_archives(self, scans: Sequence[ArchiveScan]) -> None:
         """The first of each archived period, a few side by side."""
@@ -223,8 +243,8 @@ class _Run:
                 for event in page.events
             ]
             rows = rows_of_archive(page.events, None, entry)
-            found = [_Candidate(key, scan, row.item, row) for key, row in zip(keys, rows, strict=True)]
-            self._candidates += [candidate for candidate in found if self._is_ahead(candidate.key)]
+            ranked = zip(keys, rows, strict=True)
+            self._candidates += [_Candidate(key, scan, row.item, row) for key, row in ranked if self._is_ahead(key)]
             if page.cut:
                 self._floors.append(keys[-1])
 
@@ -245,7 +265,7 @@ class _Run:
                     break
                 rows.append((candidate.key, row))
             count += 1
-        complete_rows([row for _, row in rows], self._reader.unpacker, projection)
+        self._losses = complete_rows([row for _, row in rows], self._reader.unpacker, projection)
         events = show_rows([row for _, row in rows], projection)
         return list(zip([key for key, _ in rows], events, strict=True)), count
 
@@ -256,10 +276,11 @@ class _Run:
             scan = candidate.scan
             if isinstance(scan, IndexScan) and scan.fetches and not candidate.whole:
                 lacking.setdefault(id(scan), (scan, []))[1].append(candidate.item)
-        current: dict[tuple[int, str, str], Item] = {}
-        for scan, items in lacking.values():
-            for item in read_base_items(items, scan, self._reader.store, self._cost):
-                current[id(scan), item["pk"], item["sk"]] = item
+        current = {
+            (id(scan), item["pk"], item["sk"]): item
+            for scan, items in lacking.values()
+            for item in read_base_items(items, scan, self._reader.store, self._cost)
+        }
         return [
             current.get((id(candidate.scan), candidate.item["pk"], candidate.item["sk"]))
             if id(candidate.scan) in lacking

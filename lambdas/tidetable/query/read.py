@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -15,23 +16,10 @@ from tidetable.errors import ArchiveBusy, TableMissing
 from tidetable.events import Item
 from tidetable.ports import ArchivePage, ArchiveRange, Columns, Page, RangeRead
 from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
-from tidetable.query.hydrate import match_conditions, match_unpacked, read_base_items
-from tidetable.query.merge import Placed, Wanted, columns_of, first_reads, merge_ranges
-from tidetable.query.model import (
-    RESERVE,
-    ArchiveScan,
-    Cost,
-    Gap,
-    IndexScan,
-    LiveScan,
-    PackScan,
-    Position,
-    Query,
-    Reader,
-    Remaining,
-    Scan,
-    TableScan,
-)
+from tidetable.query.hydrate import match_conditions, read_base_items
+from tidetable.query.merge import Demand, Placed, columns_of, first_reads, merge_ranges
+from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remaining
+from tidetable.query.scans import ArchiveScan, Gap, IndexScan, LiveScan, PackScan, Scan, TableScan
 from tidetable.query.settle import PackWalk, count_events, first_pack_reads, gap_of_damaged
 
 # So many scans are begun at once, at the most.
@@ -79,9 +67,9 @@ class _Begun(NamedTuple):
 class Scanner:
     """One pass over the scans of a plan.
 
-    ``wanted`` is how many events are still wanted, ``fields`` what of their data is needed (all, if none are named).
-    ``forgiving``: a table that is missing is a gap, noted in ``missing``, and no TableMissing. A damaged pack is a gap in any
-    case, noted in ``damaged``.
+    ``demand`` is how many events are still wanted, at first ``count``; ``fields`` what of their data is needed (all, if none are
+    named). ``forgiving``: a table that is missing is a gap, noted in ``missing``, and no TableMissing. A damaged pack is a gap
+    in any case, noted in ``damaged``.
     """
 
     def __init__(
@@ -90,7 +78,7 @@ class Scanner:
         reader: Reader,
         remaining: Remaining,
         *,
-        wanted: int,
+        count: int,
         fields: Sequence[str] = (),
         forgiving: bool = False,
     ) -> None:
@@ -100,11 +88,16 @@ class Scanner:
         self._fields = fields
         self._forgiving = forgiving
         self._entries: dict[str, Entry] = {}
-        self.wanted = Wanted(wanted, filtered=False)
+        self.demand = Demand(count, filtered=False)
         self.missing: dict[str, Gap] = {}
         self.damaged: dict[tuple[str, str, str], Gap] = {}
         self.cost = Cost()
         self.sources: list[Scan] = []
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """The gaps that were met while reading."""
+        return [*self.missing.values(), *self.damaged.values()]
 
     def read(self, scans: Iterable[Scan]) -> Iterator[Batch]:
         """The events of the scans, in order.
@@ -152,29 +145,22 @@ class Scanner:
             for number, scan in enumerate(scans)
             if isinstance(scan, ArchiveScan)
         }
-        reads = [_first_reads(scan, self.wanted.count) for scan in scans]
+        reads = [_first_reads(scan, self.demand.count) for scan in scans]
         kinds = [isinstance(scan, PackScan) for scan in scans]
-        pages = {
-            kind: iter(
-                self._fetch(
-                    [read for some, its in zip(reads, kinds, strict=True) if its is kind for read in some], packs=kind
-                )
-            )
-            for kind in (False, True)
-        }
+        pages: dict[bool, Iterator[Page]] = {}
+        for packs in (False, True):
+            due = [read for some, packed in zip(reads, kinds, strict=True) if packed is packs for read in some]
+            pages[packs] = iter(self._fetch(due, packs=packs))
         for number, scan in enumerate(scans):
             some = [next(pages[kinds[number]]) for _ in reads[number]]
             yield _Begun(scan, reads[number], some, archived.get(number))
-
-    def _fetch_packs(self, reads: Sequence[RangeRead]) -> list[Page]:
-        return self._fetch(reads, packs=True)
 
     def _fetch(self, reads: Sequence[RangeRead], *, packs: bool = False) -> list[Page]:
         """The pages of some ranges; empty ones of a table that is missing, if that is forgiven."""
         if not reads:
             return []
         query = self._query
-        found = self._reader.store.query_many(
+        answers = self._reader.store.query_many(
             reads,
             ascending=query.ascending,
             consistent=query.consistent,
@@ -183,7 +169,7 @@ class Scanner:
             fields=() if packs else self._fields,
         )
         pages: list[Page] = []
-        for read, page in zip(reads, found, strict=True):
+        for read, page in zip(reads, answers, strict=True):
             self.cost.add_page(page)
             if page is None:
                 table = read.keys.table
@@ -200,20 +186,20 @@ class Scanner:
         """The events of packs. What DynamoDB would filter by is looked at here, when they are unpacked."""
         if not begun.reads:
             return
-        query, wanted, unpacker = self._query, self.wanted, self._reader.unpacker
+        query, demand, unpacker = self._query, self.demand, self._reader.unpacker
         names, names_of = scan.names_left(query), scan.entry.layout.names
-        wanted.filtered = names != ANY or bool(scan.conditions)
+        demand.filtered = names != ANY or bool(scan.conditions)
 
         def note_damaged(item: Item) -> None:
             gap = gap_of_damaged(scan, item)
             if gap is not None:
                 self.damaged[scan.entry.table, item["pk"], item["sk"]] = gap
 
-        walk = PackWalk(scan, unpacker.compressor, wanted, note_damaged, ascending=query.ascending)
-        for columns, reached in walk.read(begun.reads, begun.pages, self._fetch_packs):
+        walk = PackWalk(scan, unpacker.compressor, demand, note_damaged, ascending=query.ascending)
+        for columns, reached in walk.read(begun.reads, begun.pages, partial(self._fetch, packs=True)):
             if names != ANY:
                 columns = columns.where([names.hold(*names_of(*key)[1:]) for key in zip(*columns[:2], strict=True)])
-            columns = match_unpacked(columns, scan, unpacker, self._fields)
+            columns = match_conditions(columns, scan, unpacker, self._fields)
             if not query.projection.as_stored:
                 columns = Columns.of(columns.items())
             yield LiveBatch(scan, columns, reached)
@@ -221,15 +207,14 @@ class Scanner:
     def _read_live(self, scan: TableScan | IndexScan, begun: _Begun) -> Iterator[LiveBatch]:
         if not begun.reads:
             return
-        query, wanted = self._query, self.wanted
+        query, demand = self._query, self.demand
         names, names_of = scan.names_left(query), scan.entry.layout.names
-        wanted.filtered = names != ANY or bool(scan.conditions)
+        demand.filtered = names != ANY or bool(scan.conditions)
         of_series = not isinstance(scan, IndexScan) and bool(scan.series_ranges)
         merged = merge_ranges(
-            begun.reads, begun.pages, self._fetch, wanted, ascending=query.ascending, of_series=of_series
+            begun.reads, begun.pages, self._fetch, demand, ascending=query.ascending, of_series=of_series
         )
-        for found, edge in merged:
-            entries = found
+        for entries, edge in merged:
             if names != ANY:
                 # AWS: a filter takes no attribute of the primary key, and an event's names are nowhere else.
                 entries = [entry for entry in entries if names.hold(*names_of(entry[1], entry[2])[1:])]
@@ -238,8 +223,8 @@ class Scanner:
                 entries = list({entry[1:3]: entry for entry in entries}.values())
             if isinstance(scan, IndexScan) and scan.fetches:
                 # What an index does not hold is fetched for no more events than are wanted.
-                while len(entries) > wanted.count:
-                    some, entries = entries[: wanted.count], entries[wanted.count :]
+                while len(entries) > demand.count:
+                    some, entries = entries[: demand.count], entries[demand.count :]
                     yield self._hydrate(scan, some, scan.position_of(some[-1][0], query.series))
             yield self._hydrate(scan, entries, None if edge is None else scan.position_of(edge, query.series))
 
@@ -252,7 +237,7 @@ class Scanner:
 
     def _read_page(self, keys: ArchiveRange) -> ArchivePage:
         """A page of an archive: what its function answers."""
-        limit = _EVENTS_OF_FIELDS if self._fields else self.wanted.count
+        limit = _EVENTS_OF_FIELDS if self._fields else self.demand.count
         keys = replace(keys, fields=tuple(self._fields))
         return self._reader.archive.read(keys, limit=limit, ascending=self._query.ascending)
 
@@ -274,8 +259,8 @@ class Scanner:
             yield ArchiveBatch(scan, page, position if page.more else None)
 
 
-def _first_reads(scan: Scan, wanted: int) -> list[RangeRead]:
+def _first_reads(scan: Scan, count: int) -> list[RangeRead]:
     """The reads of the first page of each of a scan's ranges; an archive has none."""
     if isinstance(scan, ArchiveScan):
         return []
-    return first_pack_reads(scan, wanted) if isinstance(scan, PackScan) else first_reads(scan.ranges, wanted)
+    return first_pack_reads(scan, count) if isinstance(scan, PackScan) else first_reads(scan.ranges, count)

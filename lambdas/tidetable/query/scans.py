@@ -1,0 +1,204 @@
+"""Scans: what is read of one period for a query, apart from every other scan, so that each is merged alone.
+
+A scan is of a table, an index, packs or an archive. The planner makes them; nothing here reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import ClassVar, Literal
+
+from tidetable.catalog import Entry
+from tidetable.conditions import ANY, Condition, Names
+from tidetable.events import Item
+from tidetable.keys import Index, escape, unescape
+from tidetable.keys.layout import NEWEST
+from tidetable.packs import key_range
+from tidetable.ports import ArchiveRange, KeyRange
+from tidetable.query.model import Position, Query
+from tidetable.times import from_text
+
+# The reasons of gaps that are faults: somebody deleted a table, or damaged an item. Other gaps follow from the configuration.
+MISSING, DAMAGED = "table missing", "damaged pack"
+Source = Literal["table", "index", "replica", "archive"]  # of an answer's events
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A part of the range for which there is no table, yet or any more, or in which a pack is damaged."""
+
+    start: datetime
+    end: datetime
+    reason: str
+
+    @property
+    def losses(self) -> list[str]:
+        """What the operator must look at, if the gap does not follow from the configuration."""
+        return [f"{self.reason} from {self.start} to {self.end}"] if self.reason in (MISSING, DAMAGED) else []
+
+    @classmethod
+    def of_missing(cls, entry: Entry, start: datetime, end: datetime) -> Gap:
+        """The gap of a period whose table is missing, as far as a range meets it."""
+        return cls(max(entry.period.start, start), min(entry.period.end, end), MISSING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scan:
+    """Events of one period between ``start`` and ``end``.
+
+    ``conditions`` are not implied by the key ranges: DynamoDB's filter applies those that it can see, hydrating the rest.
+    """
+
+    entry: Entry
+    start: datetime
+    end: datetime
+    conditions: tuple[Condition, ...] = ()
+
+    def position_of(self, sort_key: str, series: str | None) -> Position:
+        """The position of an event from its sort key in the table; ``series`` is the query's, if it is of one alone."""
+        if "#" not in sort_key.removeprefix(NEWEST):
+            return Position(from_text(sort_key.removeprefix(NEWEST)))
+        time, series, id = self.entry.layout.across(series).names(f"{escape(series or '')}#0", sort_key)
+        return Position(from_text(time), series, id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _KeyScan(_Scan):
+    """A scan with one key range per suffix and logical partition, all shaped like ``keys``."""
+
+    keys: KeyRange
+    partitions: Sequence[str] = ()
+    suffixes: Sequence[int] = ()
+
+    @property
+    def source(self) -> Source:
+        return "table" if self.keys.index is None else "replica" if self.keys.index.replica else "index"
+
+    @property
+    def index_name(self) -> str | None:
+        return None if self.keys.index is None else self.keys.index.name
+
+    @property
+    def count(self) -> int:
+        """How many ranges there are."""
+        return len(self.partitions) * len(self.suffixes)
+
+    @property
+    def ranges(self) -> Sequence[KeyRange]:
+        """The key ranges, made anew."""
+        return _ranges_of(self.keys, self.partitions, self.suffixes)
+
+    def names_left(self, query: Query) -> Names:
+        """The conditions on names that the key ranges do not imply."""
+        return query.names._replace(series=()) if self.entry.layout.partition_by == "series" else query.names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableScan(_KeyScan):
+    """A period's table, or its read replica.
+
+    Where the partitions are several series each range begins at a position of its own: these are ``series_ranges``.
+    """
+
+    series_ranges: Sequence[KeyRange] = ()
+
+    @property
+    def count(self) -> int:
+        return len(self.series_ranges) or len(self.partitions) * len(self.suffixes)
+
+    @property
+    def ranges(self) -> Sequence[KeyRange]:
+        return self.series_ranges or _ranges_of(self.keys, self.partitions, self.suffixes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexScan(_KeyScan):
+    """An index of a period. ``fetches`` says that the query shows, or checks, more of an event than the index holds."""
+
+    index: Index
+    fetches: bool = False
+
+    def position_of(self, sort_key: str, series: str | None) -> Position:  # noqa: ARG002 - other scans need it
+        """The position of an event from its sort key in the index, which says its series in any case."""
+        time, name, id = sort_key.split("#")
+        return Position(from_text(time), unescape(name), unescape(id))
+
+    def names_left(self, query: Query) -> Names:
+        """The conditions on names, of which the key ranges imply none."""
+        return query.names
+
+    def with_data(self, item: Item) -> Item:
+        """An item of the index with its data, as far as the index holds it; an item of the table as it is."""
+        if self.index.project is None or not item.keys().isdisjoint(("data", "z", "out")):
+            return item
+        return {**item, "data": item.get(self.index.copy, {})}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackScan(_KeyScan):
+    """A period's table of packs, whose ``keys`` bound packs.
+
+    ``low <= place < high`` bounds the events in them, whose places say the series where the partitions are several series. No
+    suffix can be left out: a pack's follows from all of its events.
+    """
+
+    low: str
+    high: str
+
+    @classmethod
+    def of(
+        cls, entry: Entry, start: datetime, end: datetime, partitions: Sequence[str], *, low: str = "", high: str = ""
+    ) -> PackScan:
+        """The scan of the packs that may hold an event of ``[start, end)``; without bounds of places, of all of those."""
+        keys = KeyRange(entry.table, "", *key_range(start, end, span_of(entry)))
+        low, high = low or entry.layout.edge(start), high or entry.layout.edge(end)
+        suffixes = range(entry.layout.shards)
+        return cls(
+            entry=entry, start=start, end=end, keys=keys, partitions=partitions, suffixes=suffixes, low=low, high=high
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveScan(_Scan):
+    """A period's archive, whose reader applies every condition itself, also those on names."""
+
+    keys: ArchiveRange
+    source: ClassVar[Source] = "archive"
+    index_name: ClassVar[str | None] = None
+    count: ClassVar[int] = 0
+
+
+LiveScan = TableScan | IndexScan | PackScan
+Scan = LiveScan | ArchiveScan
+
+
+def _ranges_of(keys: KeyRange, partitions: Sequence[str], suffixes: Sequence[int]) -> list[KeyRange]:
+    return [replace(keys, pk=f"{partition}#{suffix}") for partition in partitions for suffix in suffixes]
+
+
+def span_of(entry: Entry) -> int:
+    """The longest time between the events of a pack of a period whose layout has packs, in seconds."""
+    assert entry.layout.pack is not None  # noqa: S101 - the planner makes scans of packs for no other layout
+    return entry.layout.pack.span
+
+
+def list_filters(scan: Scan, query: Query | None) -> list[str]:
+    """The filters applied after reading: the parameters for which this scan may read in vain. A ranking has no ``query``."""
+    times = [] if isinstance(scan, ArchiveScan) or scan.keys.times is None else ["time"]
+    names = ANY if isinstance(scan, ArchiveScan) or query is None else scan.names_left(query)
+    return [*times, *names.parameters, *(f"where.{condition.field}" for condition in scan.conditions)]
+
+
+def visible_gaps(gaps: Iterable[Gap], now: datetime) -> list[Gap]:
+    """The gaps of an answer, oldest first, but for those that are yet to come."""
+    return sorted((gap for gap in gaps if gap.start <= now), key=lambda gap: gap.start)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The scans in the order of the answer, each made when it is its turn, and the gaps that no scan covers."""
+
+    scans: Iterable[Scan]
+    gaps: Sequence[Gap]
