@@ -232,7 +232,7 @@ def test_a_large_step_in_the_middle_of_a_walk_is_refused_there_and_the_cursor_ta
 
 
 def test_a_parameter_beside_a_cursor_may_repeat_what_its_aggregate_says() -> None:
-    base = held([reading(number, number, place={"state": "CA"}) for number in range(20)])
+    base = make_base([reading(number, number, place={"state": "CA"}) for number in range(20)])
     asked = {
         "stat": "max,count",
         "field": "mag",
