@@ -27,10 +27,7 @@ class LambdaArchiver:
         self._function = function
 
     def archive(self, stream: str, label: str, *, within: float) -> None:
-        """Call the function.
-
-        If it runs longer than this caller, it goes on by itself, and a later run finds its result.
-        """
+        """Call the function. If it runs longer than this caller, it goes on by itself, and a later run finds its result."""
         answer = _invoke(self._client(max(1, int(within))), self._function, {"stream": stream, "period": label})
         if answer["state"] == State.ARCHIVING:
             raise ArchiveBusy(f"{answer['events']} events are archived and verified; a later run goes on")

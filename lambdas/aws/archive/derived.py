@@ -60,10 +60,7 @@ def is_derived(index: Index, item: Mapping[str, Any]) -> bool:
 
 
 def derived_wire(index: Index, data: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Calculate a ranking's sort key and the copied fields from an item's data.
-
-    None if the ranking's number is missing.
-    """
+    """Calculate a ranking's sort key and the copied fields from an item's data. None if the ranking's number is missing."""
     derived: dict[str, Any] = {}
     if index.ranks:
         value: Any = {"M": data}

@@ -38,10 +38,7 @@ _DECODE = msgspec.json.Decoder(_Answer).decode
 
 
 class RawScan:
-    """Scans through boto3, which signs, sends and retries.
-
-    This class keeps the answer's body before boto3 parses it.
-    """
+    """Scans through boto3, which signs, sends and retries. This class keeps the answer's body before boto3 parses it."""
 
     def __init__(self, client: DynamoDBClient) -> None:
         self._client = client
@@ -55,33 +52,34 @@ class RawScan:
         self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
     ) -> RawPage:
         """Scan, strongly consistent, so that the page has the last write before the fence."""
-        options: Any = {}
-        if after is not None:
-            options["ExclusiveStartKey"] = after
-        if limit is not None:
-            options["Limit"] = limit
-        options |= {"Segment": segment, "TotalSegments": segments}
-        return self._read(self._client.scan, table, options)
+        return self._read(self._client.scan, table, after, limit, Segment=segment, TotalSegments=segments)
 
     def partition(
         self, table: str, pk: str, *, low: str | None, after: Mapping[str, Any] | None, limit: int | None
     ) -> RawPage:
         """Query, strongly consistent: the items of one partition key from a sort key on."""
-        options: Any = {"KeyConditionExpression": "pk = :pk", "ExpressionAttributeValues": {":pk": {"S": pk}}}
+        condition, values = "pk = :pk", {":pk": {"S": pk}}
         if low is not None:
-            options["KeyConditionExpression"] += " AND sk >= :low"
-            options["ExpressionAttributeValues"][":low"] = {"S": low}
-        if after is not None:
-            options["ExclusiveStartKey"] = after
-        if limit is not None:
-            options["Limit"] = limit
-        return self._read(self._client.query, table, options)
+            condition, values = condition + " AND sk >= :low", values | {":low": {"S": low}}
+        options: Any = {"KeyConditionExpression": condition, "ExpressionAttributeValues": values}
+        return self._read(self._client.query, table, after, limit, **options)
 
     def settled(self, layout: Layout) -> SettledScan:
         """The table by the events of its packs."""
         return SettledScan(self, layout)
 
-    def _read(self, operation: Callable[..., Any], table: str, options: Any) -> RawPage:
+    def _read(
+        self,
+        operation: Callable[..., Any],
+        table: str,
+        after: Mapping[str, Any] | None,
+        limit: int | None,
+        **options: Any,
+    ) -> RawPage:
+        if after is not None:
+            options["ExclusiveStartKey"] = after
+        if limit is not None:
+            options["Limit"] = limit
         # The catalog's queries may go by the same client, and are for its parser.
         self._answer.wanted = True
         try:

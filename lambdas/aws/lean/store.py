@@ -24,7 +24,7 @@ from aws.lean.answers import (
     wrote_one,
 )
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
-from aws.lean.reads import answered, read, read_all, read_whole
+from aws.lean.reads import answered, read_all, read_whole
 from aws.queries import query_request
 from aws.wire import batch_body, batches_of, item_of, item_text, put_body, put_text
 from tidetable.catalog import WRITABLE, Entry
@@ -128,7 +128,8 @@ class LeanStore:
     def get(self, table: str, key: Key) -> Item | None:
         """One GetItem."""
         body = {"TableName": table, "Key": {"pk": {"S": key.pk}, "sk": {"S": key.sk}}}
-        item = read(self._client, "GetItem", body, table, GET_ANSWER).Item
+        (reply,) = read_all(self._client, [Request("GetItem", msgspec.json.encode(body), GET_ANSWER)])
+        item = answered(reply, table).Item
         return None if item is None else item_of(item)
 
     def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:

@@ -21,7 +21,6 @@ from tidetable.archive.manifest import (
     Part,
     Plan,
     Progress,
-    StoredLayout,
     manifest_key,
     plan_key,
     prefix_of,
@@ -37,8 +36,7 @@ from tidetable.periods import from_label
 from tidetable.ports import Catalog, Table
 from tidetable.times import from_text, to_text
 
-# In these states there is nothing to archive: the archive exists, the table is gone, or it is being filled from its
-# archive.
+# In these states there is nothing to archive: the archive exists, the table is gone, or it is filled from its archive.
 _DONE = frozenset({State.ARCHIVED, State.DELETED, State.RESTORING})
 
 
@@ -131,10 +129,7 @@ def _require_active_table(entry: Entry, exporter: Exporter) -> Table:
 
 
 def _export(entry: Entry, exporter: Exporter, remaining: Callable[[], float]) -> tuple[Plan, list[Progress], float]:
-    """Export every segment as far as the time and the table's pace allow.
-
-    Returns the plan, the progress and the wait.
-    """
+    """Export every segment as far as the time and the table's pace allow. Returns the plan, the progress and the wait."""
     table, policy = _require_active_table(entry, exporter), exporter.policy(entry.stream)
     rate = rate_of(table, policy, exporter.maximum_read(entry.stream))
     key = plan_key(entry.stream, entry.period.label)
@@ -158,10 +153,7 @@ def _export(entry: Entry, exporter: Exporter, remaining: Callable[[], float]) ->
 
 
 def _finish(entry: Entry, plan: Plan, written: list[Part], exporter: Exporter) -> Entry:
-    """Write the manifest, after a check that the prefix holds the written parts and nothing else.
-
-    Then mark the period.
-    """
+    """Write the manifest, after a check that the prefix holds the written parts and nothing else. Then mark the period."""
     stream, label = entry.stream, entry.period.label
     sizes = exporter.objects.sizes(prefix_of(stream, label))
     stored = {key: size for key, size in sizes.items() if key.endswith(".parquet")}
@@ -173,7 +165,7 @@ def _finish(entry: Entry, plan: Plan, written: list[Part], exporter: Exporter) -
         stream=stream,
         period=label,
         table=entry.table,
-        layout=StoredLayout.of(entry.layout),
+        layout=entry.layout,
         events=sum(part.events for part in written),
         size=sum(part.size for part in written),
         digest=join_digests(part.digest for part in written),

@@ -37,9 +37,7 @@ class Facts:
         return digest_text(self.digest)
 
     def add(self, texts: Iterable[bytes], partitions: Counter[str], first: str, last: str) -> None:
-        """Take items into account: their canonical texts, how many each partition has, and the edges of their sort
-        keys.
-        """
+        """Take items into account: their canonical texts, how many each partition has, and the edges of their sort keys."""
         self.digest = (self.digest + sum(_number(text) for text in texts)) % _MODULUS
         self.partitions += partitions
         self.items += partitions.total()

@@ -46,10 +46,7 @@ class PartReader(Protocol):
 
 
 class _SortedEvent(NamedTuple):
-    """An event with its sort key.
-
-    ``version_rank`` orders the versions of one event: the newest first, then backwards.
-    """
+    """An event with its sort key. ``version_rank`` orders the versions of one event: the newest first, then backwards."""
 
     sort_key: str
     version_rank: int
@@ -58,10 +55,7 @@ class _SortedEvent(NamedTuple):
 
 
 def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascending: bool) -> ArchivePage:
-    """Read the first events of a range, as many as fit an answer.
-
-    A page has either all versions of an event or none.
-    """
+    """Read the first events of a range, as many as fit an answer. A page has either all versions of an event or none."""
     if keys.rank is not None:
         return _read_ranked(keys, keys.rank, reader, limit=limit, ascending=ascending)
     ordered = _read_parts(keys, reader, ascending=ascending)
@@ -78,11 +72,9 @@ def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascendin
             return _page(page, keys, more=True, reached=reached)
         read += 1
         reached = sort_key
-        if not _is_of_series(candidate, keys):
+        if not _is_of_series(candidate, keys) or _is_newer(candidate.version, keys):
             continue
         earlier = bool(page) and sort_key == page[-1].sort_key
-        if keys.version is not None and candidate.version is not None and candidate.version.number > keys.version:
-            continue
         # The newest version of an event decides for all of its versions.
         if sort_key == skipped or (not earlier and not _meets_range(candidate, keys)):
             skipped = sort_key
@@ -103,10 +95,7 @@ def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascendin
 
 
 def _read_ranked(keys: ArchiveRange, rank: Rank, reader: PartReader, *, limit: int, ascending: bool) -> ArchivePage:
-    """Rank the events of a range by a number and return the first.
-
-    ``reached`` says where reading ended before its end.
-    """
+    """Rank the events of a range by a number and return the first. ``reached`` says where reading ended before its end."""
     after = None if rank.after is None else (Decimal(rank.after[0]), *rank.after[1:])
     reached: list[str] = []
 
@@ -144,7 +133,7 @@ def _size(event: Event) -> int:
 def _read_parts(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> Iterable[_SortedEvent]:
     """Read the events of the parts that overlap a range, merged in the order of their sort keys."""
     manifest = reader.manifest(keys.manifest)
-    layout = manifest.layout.layout()
+    layout = manifest.layout
     across = layout.across(keys.series)
 
     def read_part(part: Part) -> Iterator[_SortedEvent]:
@@ -188,6 +177,11 @@ def _is_of_series(candidate: _SortedEvent, keys: ArchiveRange) -> bool:
     return keys.series in (None, candidate.event.series)
 
 
+def _is_newer(version: Version | None, keys: ArchiveRange) -> bool:
+    """True if a version is newer than the newest version of the range."""
+    return keys.version is not None and version is not None and version.number > keys.version
+
+
 def _meets_range(candidate: _SortedEvent, keys: ArchiveRange) -> bool:
     """True if the newest version of an event meets the range's conditions."""
     event = candidate.event
@@ -198,9 +192,8 @@ def _select_fields(event: Event, fields: Sequence[str]) -> Event:
     if not fields:
         return event
     names = {field.partition(".")[0] for field in fields}
-    return Event(
-        event.series, event.time, event.id, {name: value for name, value in event.data.items() if name in names}
-    )
+    data = {name: value for name, value in event.data.items() if name in names}
+    return Event(event.series, event.time, event.id, data)
 
 
 def _with_sort_key(event: Event, version: Version | None, layout: Layout) -> _SortedEvent:

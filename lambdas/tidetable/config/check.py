@@ -37,29 +37,8 @@ _TAG = re.compile(r"[\w +\-=.:/@]*")
 # AWS: a Lambda answers at most 6 MB; a request must also survive base64, which adds a third.
 MAX_BODY = 4_400_000
 LOG_RETENTION_DAYS = (
-    1,
-    3,
-    5,
-    7,
-    14,
-    30,
-    60,
-    90,
-    120,
-    150,
-    180,
-    365,
-    400,
-    545,
-    731,
-    1096,
-    1827,
-    2192,
-    2557,
-    2922,
-    3288,
-    3653,
-)
+    1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
+)  # fmt: skip
 
 
 def check(config: Config) -> list[str]:

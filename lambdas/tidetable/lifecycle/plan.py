@@ -32,8 +32,7 @@ from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.premake import opening, periods_to_exist
 from tidetable.lifecycle.specs import table_spec
 from tidetable.names import table_name
-from tidetable.period_tables import passes
-from tidetable.period_tables import table_tags as table_tags
+from tidetable.period_tables import passes, table_tags
 from tidetable.ports import Table
 from tidetable.times import to_text
 
@@ -73,11 +72,8 @@ def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: O
         for reopening in _reopen(entry, stream, observed.backfills, now):
             yield reopening
             # What follows is planned for the open period: it gets its units, and is neither closed nor archived.
-            entry = (
-                replace(entry, state=reopening.state, opened=reopening.opened)
-                if isinstance(reopening, Reopen)
-                else entry
-            )
+            if isinstance(reopening, Reopen):
+                entry = replace(entry, state=reopening.state, opened=reopening.opened)
         table_now = observed.tables.get(entry.table)
         if entry.table in observed.unseen:
             yield Unseen(entry, observed.unseen[entry.table])
@@ -186,23 +182,18 @@ def _level(entry: Entry, table: Table, level: Level, now: datetime) -> Iterator[
             used = f"{table.decreases_today} decreases used today"
             yield Deferred(entry, f"capacity {_units(level)} deferred until {to_text(until)}: {used}")
         else:
-            reason = f"{_units(table)} to {_units(level)}; {_why(entry, level)}"
-            yield SetCapacity(entry, reason, level, lowers)
+            yield SetCapacity(entry, f"{_units(table)} to {_units(level)}; {_why(entry, level)}", level, lowers)
     elif level.caps(table):
         yield SetCapacity(entry, f"maxima {level.most or 'none'}; {_why(entry, level)}", level)
     stays = entry.seen is not None and entry.seen.table_class is table.table_class is TableClass.INFREQUENT
     if table.table_class is not level.table_class and not stays:
-        reason = f"{table.table_class} to {level.table_class}; {_why(entry, level)}"
-        yield SetClass(entry, reason, level.table_class)
+        yield SetClass(entry, f"{table.table_class} to {level.table_class}; {_why(entry, level)}", level.table_class)
 
 
 def _why(entry: Entry, level: Level) -> str:
     """The ladder's reason, unless the table had what it should when it was last seen."""
-    return (
-        f"changed by hand, put back; {level.reason}"
-        if entry.seen is not None and level.suits(entry.seen)
-        else level.reason
-    )
+    put_back = entry.seen is not None and level.suits(entry.seen)
+    return f"changed by hand, put back; {level.reason}" if put_back else level.reason
 
 
 def _retire(config: Config, stream: Stream, entry: Entry, now: datetime) -> Iterator[Action]:
