@@ -15,26 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from aws.catalog_items import (
-    POLICIES,
-    SECRET_KEY,
-    STANDING_KEY,
-    attributes,
-    backfill_key,
-    backfill_of,
-    before,
-    entry_of,
-    horizon_item,
-    lease_item,
-    opened_item,
-    period_key,
-    policy_item,
-    policy_of,
-    ranges,
-    secret_of,
-    seen_item,
-    stream_key,
-)
+from aws import catalog_items
 from aws.codec import from_wire, to_wire
 from aws.codes import CONDITION_FAILED
 from aws.errors import error_code
@@ -64,21 +45,21 @@ class DynamoCatalog:
         """A Query for the periods that begin in the range, and a Query for the last period before:
         periods never overlap.
         """
-        first, low, high = ranges(start, end)
+        first, low, high = catalog_items.ranges(start, end)
         between, items = "pk = :pk AND sk BETWEEN :low AND :high", list[Item]()
-        values = {":pk": stream_key(stream), ":low": first, ":high": high}
+        values = {":pk": catalog_items.stream_key(stream), ":low": first, ":high": high}
         if start is not None:
             newest: Any = {"ScanIndexForward": False, "Limit": 1}
             items += islice(self._query(between, values | {":high": low}, ConsistentRead=consistent, **newest), 1)
             values[":low"] = low
         items += self._query(between, values, ConsistentRead=consistent)
-        return [entry for entry in map(entry_of, items) if start is None or start < entry.period.end]
+        return [entry for entry in map(catalog_items.entry_of, items) if start is None or start < entry.period.end]
 
     def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
         """A Query from the newest on, eventually consistent."""
-        older = {":pk": stream_key(stream), ":end": before(end)}
+        older = {":pk": catalog_items.stream_key(stream), ":end": catalog_items.before(end)}
         items = self._query("pk = :pk AND sk < :end", older, ScanIndexForward=False, Limit=limit)
-        return list(map(entry_of, islice(items, limit)))
+        return list(map(catalog_items.entry_of, islice(items, limit)))
 
     def _query(self, condition: str, values: Mapping[str, str], **options: Any) -> Iterator[Item]:
         """The items that meet a condition on their keys, a page at a time."""
@@ -110,7 +91,7 @@ class DynamoCatalog:
 
     def add(self, entry: Entry) -> bool:
         """A conditional put: the first caller that records a period decides its layout."""
-        item = to_wire(period_key(entry.stream, entry.period) | attributes(entry))
+        item = to_wire(catalog_items.period_key(entry.stream, entry.period) | catalog_items.attributes(entry))
         return self._write(self._client.put_item, _NEW, Item=item)
 
     def move(
@@ -132,7 +113,9 @@ class DynamoCatalog:
         facts = {"archive": archive, "deleted_at": deleted_at, "keep_until": keep_until, "opened": opened}
         passed: dict[str, Any] = {name: fact for name, fact in facts.items() if fact is not None}
         moved = replace(entry, state=to, **passed)
-        changes = {name: value for name, value in attributes(moved).items() if name == "state" or name in passed}
+        changes = {
+            name: value for name, value in catalog_items.attributes(moved).items() if name == "state" or name in passed
+        }
         states = {f":s{index}": state.value for index, state in enumerate(expected)}
         if not self._update(entry, changes, f"#state IN ({', '.join(states)})", states):
             raise StaleEntry(entry.stream, entry.period.label, expected)
@@ -140,7 +123,7 @@ class DynamoCatalog:
 
     def note(self, entry: Entry, seen: Seen) -> None:
         """An update of the observed capacity and class."""
-        self._set(entry, seen=seen_item(seen))
+        self._set(entry, seen=catalog_items.seen_item(seen))
 
     def mark_scaled(self, entry: Entry, *, scaled: bool, policy: str = "") -> None:
         """One update of both marks."""
@@ -156,7 +139,7 @@ class DynamoCatalog:
         return self._write(
             self._client.update_item,
             condition,
-            Key=to_wire(period_key(entry.stream, entry.period)),
+            Key=to_wire(catalog_items.period_key(entry.stream, entry.period)),
             UpdateExpression="SET " + ", ".join(f"#{name} = :{name}" for name in changes),
             ExpressionAttributeNames={f"#{name}": name for name in changes},
             ExpressionAttributeValues=to_wire({f":{name}": value for name, value in changes.items()} | values),
@@ -164,62 +147,68 @@ class DynamoCatalog:
 
     def backfills(self, stream: str) -> Sequence[Backfill]:
         """A Query, consistent: a new backfill must hold from the next event on."""
-        return list(map(backfill_of, self._query("pk = :pk", {":pk": f"backfill#{stream}"}, ConsistentRead=True)))
+        return list(
+            map(catalog_items.backfill_of, self._query("pk = :pk", {":pk": f"backfill#{stream}"}, ConsistentRead=True))
+        )
 
     def put_backfill(self, backfill: Backfill) -> None:
         """A PutItem."""
-        self._put(backfill_key(backfill) | {"opened": opened_item(backfill.opened)})
+        self._put(catalog_items.backfill_key(backfill) | {"opened": catalog_items.opened_item(backfill.opened)})
 
     def drop_backfill(self, backfill: Backfill) -> None:
         """A DeleteItem."""
-        self._client.delete_item(TableName=self._table, Key=to_wire(backfill_key(backfill)))
+        self._client.delete_item(TableName=self._table, Key=to_wire(catalog_items.backfill_key(backfill)))
 
     def secret(self) -> bytes:
         """A GetItem, consistent."""
-        item = self._get(SECRET_KEY)
-        return secret_of([item] if item is not None else [])
+        item = self._get(catalog_items.SECRET_KEY)
+        return catalog_items.secret_of([item] if item is not None else [])
 
     def ensure_secret(self) -> None:
         """A conditional put if the secret is missing: the first caller that creates the secret decides it."""
-        if self._get(SECRET_KEY) is None:
-            item = to_wire({**SECRET_KEY, "secret": os.urandom(32).hex()})
+        if self._get(catalog_items.SECRET_KEY) is None:
+            item = to_wire({**catalog_items.SECRET_KEY, "secret": os.urandom(32).hex()})
             self._write(self._client.put_item, _NEW, Item=item)
 
     def stands(self) -> bool:
         """A GetItem, consistent."""
-        return self._get(STANDING_KEY) is not None
+        return self._get(catalog_items.STANDING_KEY) is not None
 
     def mark_standing(self) -> None:
         """A PutItem."""
-        self._put(STANDING_KEY)
+        self._put(catalog_items.STANDING_KEY)
 
     def forget(self, entry: Entry) -> None:
         """A DeleteItem."""
-        self._client.delete_item(TableName=self._table, Key=to_wire(period_key(entry.stream, entry.period)))
+        self._client.delete_item(
+            TableName=self._table, Key=to_wire(catalog_items.period_key(entry.stream, entry.period))
+        )
 
     def policies(self) -> Sequence[RecordedPolicy]:
         """A Query, consistent: a stream that was just added again must not look like a removed stream."""
-        return list(map(policy_of, self._query("pk = :pk", {":pk": POLICIES}, ConsistentRead=True)))
+        return list(
+            map(catalog_items.policy_of, self._query("pk = :pk", {":pk": catalog_items.POLICIES}, ConsistentRead=True))
+        )
 
     def put_policy(self, recorded: RecordedPolicy) -> None:
         """A PutItem."""
-        self._put(policy_item(recorded))
+        self._put(catalog_items.policy_item(recorded))
 
     def horizon(self, stream: str) -> datetime | None:
         """A GetItem, consistent: a stale horizon would hide a restored period, and would then be written again."""
-        item = self._get(horizon_item(stream))
+        item = self._get(catalog_items.horizon_item(stream))
         return from_text(item["at"]) if item is not None else None
 
     def set_horizon(self, stream: str, at: datetime) -> None:
         """A PutItem."""
-        self._put(horizon_item(stream) | {"at": to_text(at)})
+        self._put(catalog_items.horizon_item(stream) | {"at": to_text(at)})
 
     def acquire(self, lease: str, owner: str, now: datetime, length: timedelta) -> bool:
         """A put that is refused while another owner's lease has not run out."""
         return self._write(
             self._client.put_item,
             "attribute_not_exists(pk) OR #until <= :now OR #owner = :owner",
-            Item=to_wire({**lease_item(lease), "owner": owner, "until": to_text(now + length)}),
+            Item=to_wire({**catalog_items.lease_item(lease), "owner": owner, "until": to_text(now + length)}),
             ExpressionAttributeNames={"#until": "until", "#owner": "owner"},
             ExpressionAttributeValues=to_wire({":now": to_text(now), ":owner": owner}),
         )
@@ -229,7 +218,7 @@ class DynamoCatalog:
         self._write(
             self._client.delete_item,
             "#owner = :owner",
-            Key=to_wire(lease_item(lease)),
+            Key=to_wire(catalog_items.lease_item(lease)),
             ExpressionAttributeNames={"#owner": "owner"},
             ExpressionAttributeValues=to_wire({":owner": owner}),
         )

@@ -69,20 +69,11 @@ def list_streams(_: Request) -> Response:
 
 def list_periods(request: Request) -> Response:
     """A page of a stream's periods."""
-    now, policy, seal = wiring.pipeline().clock.now(), request.stream, wiring.pipeline().reader.seal
+    pipeline, policy = wiring.pipeline(), request.stream
+    now, seal = pipeline.clock.now(), pipeline.reader.seal
     query = parse_periods(policy, request.parameters, now, seal)
-    return json_response(
-        200,
-        describe_periods(
-            query,
-            policy,
-            wiring.pipeline().catalog_reader,
-            wiring.pipeline().table_reader,
-            now,
-            seal,
-            wiring.pipeline().pools,
-        ),
-    )
+    ports = pipeline.catalog_reader, pipeline.table_reader
+    return json_response(200, describe_periods(query, policy, *ports, now, seal, pipeline.pools))
 
 
 def list_events(request: Request) -> Response:

@@ -81,7 +81,7 @@ class RawScan:
         if limit is not None:
             options["Limit"] = limit
         # The catalog's queries may go by the same client, and are for its parser.
-        self._answer.wanted = True
+        self._answer.keeps_body = True
         try:
             with naming_table(table):
                 operation(TableName=table, ConsistentRead=True, ReturnConsumedCapacity="TOTAL", **options)
@@ -90,14 +90,14 @@ class RawScan:
                 raise TableThrottled(table) from error
             raise
         finally:
-            self._answer.wanted = False
+            self._answer.keeps_body = False
         answer = _DECODE(self._answer.body)
         units = answer.ConsumedCapacity.CapacityUnits if answer.ConsumedCapacity is not None else 0.0
         return RawPage(bytes(answer.Items), answer.Count, units, answer.LastEvaluatedKey)
 
     def _keep_body(self, response_dict: dict[str, Any], **_: Any) -> None:
         """Keep the body and give the parser an empty body; a refusal stays unchanged."""
-        if response_dict["status_code"] != _OK or not getattr(self._answer, "wanted", False):
+        if response_dict["status_code"] != _OK or not getattr(self._answer, "keeps_body", False):
             return
         body = response_dict["body"]
         checksum = response_dict["headers"].get("x-amz-crc32")
