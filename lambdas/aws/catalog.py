@@ -105,10 +105,7 @@ class DynamoCatalog:
         keep_until: datetime | None = None,
         opened: Opened | None = None,
     ) -> Entry:
-        """A conditional update of the state and of the facts that the caller passes.
-
-        It writes nothing else: another function may have changed the entry since the caller read it.
-        """
+        """A conditional update of the state and of the passed facts alone: others may have changed the rest since it was read."""
         expected = sorted(expected)
         facts = {"archive": archive, "deleted_at": deleted_at, "keep_until": keep_until, "opened": opened}
         passed: dict[str, Any] = {name: fact for name, fact in facts.items() if fact is not None}

@@ -1,7 +1,4 @@
-"""The catalog's items: periods, backfills, leases and horizons as items of its table.
-
-``pk = stream#<stream>, sk = <start of period>#<label>``: one Query answers which periods overlap a range.
-"""
+"""The items of the catalog's table: periods, backfills, leases, policies and horizons."""
 
 from __future__ import annotations
 

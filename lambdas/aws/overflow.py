@@ -55,10 +55,7 @@ class SqsOverflow:
         return failed
 
     def _keep(self, stream: str, message: Encoded) -> Encoded | None:
-        """Keep a message in the bucket, from which it expires after the queue's longest retention; a message with its key.
-
-        None if the bucket may not have kept it.
-        """
+        """Keep a message in the bucket, where it expires after the queue's longest retention; a message with its key, or None."""
         key = f"{OVERFLOW_PREFIX}stream={stream}/{os.urandom(16).hex()}"
         first = message.events[0]
         blob = Blob(key, self._compressor.compress(message.body.encode()), Key(first.series, first.id))

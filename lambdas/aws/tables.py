@@ -183,8 +183,7 @@ def _index_units(table: Any) -> dict[str, tuple[int, int]]:
 def _decreases(table: Any) -> tuple[int, datetime | None]:
     """The greatest count of decreases today, of the table and its indexes, with the time of the last decrease.
 
-    AWS counts decreases of the table and of each index alone, and refuses a whole change if one of them may not
-    decrease.
+    AWS counts those of the table and of each index alone, and refuses a change that lowers one that may not decrease.
     """
     resources = (table, *table.get("GlobalSecondaryIndexes", ()))
     throughputs = [resource.get("ProvisionedThroughput", {}) for resource in resources]

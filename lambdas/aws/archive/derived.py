@@ -22,10 +22,7 @@ _Value = Mapping[str, Any]
 
 
 def derived_indexes(layout: Layout, names: Collection[str] | None = None) -> tuple[Index, ...]:
-    """The indexes whose attributes can be calculated from an item's data.
-
-    With ``names``, only the indexes of these names.
-    """
+    """The indexes, or of ``names`` only, whose attributes can be calculated from an item's data."""
     derivable = (index for index in layout.indexes if not index.replica and (index.ranks or index.project))
     return tuple(index for index in derivable if names is None or index.name in names)
 

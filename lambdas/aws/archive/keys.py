@@ -35,10 +35,7 @@ class Keys:
         self.index_names = frozenset({*timely, *self._ranking_pks})
 
     def index_columns(self, wire: Mapping[str, pa.Array], stored: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        """The partition keys in indexes.
-
-        ArchiveFailed if a sort key in an index cannot be calculated from the item's key.
-        """
+        """The partition keys in indexes; ArchiveFailed if a sort key there cannot be calculated from the item's key."""
         count = len(wire["pk"])
         columns = {}
         for index in self._indexes:

@@ -148,10 +148,7 @@ class ParquetWriter:
         self._add_page(wire, indexed, fields, {name: _null_if_empty(text) for name, text in texts.items()})
 
     def _other_attributes(self, items: pa.StructArray, data: pa.StructArray, indexed: dict[str, pa.Array]) -> pa.Array:
-        """The attributes besides keys and data, without derived attributes.
-
-        Removes keys that are not derived from ``indexed``.
-        """
+        """The attributes besides keys and data that are not derived. Removes keys that are not derived from ``indexed``."""
         names = [items.type.field(index).name for index in range(items.type.num_fields)]
         others: dict[str, pa.Array | None] = dict.fromkeys(
             name for name in names if name not in {"pk", "sk", "at", "data", *indexed}

@@ -2,8 +2,7 @@
 
 A table is scanned in segments side by side. Each part is read back and compared as soon as it is written, and only then
 noted in its segment's progress. The next run goes on from there, so an archive may take any number of runs. On a slow
-table a run reads only the capacity that is unused at that moment, and ends: waiting costs more for the function than
-the units.
+table a run reads only the unused capacity, and ends: waiting costs more for the function than the units.
 """
 
 from __future__ import annotations
@@ -104,8 +103,7 @@ def find_entry(stream: str, label: str, catalog: Catalog) -> Entry:
 def _require_writes_over(entry: Entry, exporter: Exporter) -> None:
     """Raise ArchiveBusy while a request that began before the table closed may still write into it.
 
-    Ingest writes without reading the state. An event that landed behind the scan would be acknowledged, but not
-    archived.
+    Ingest writes without reading the state. An event that landed behind the scan would be acknowledged, but not archived.
     """
     late, now = exporter.late(entry.stream), exporter.clock.now()
     if exporter.time_travel and now <= entry.period.end + late:

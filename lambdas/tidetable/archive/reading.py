@@ -170,10 +170,7 @@ def _skip_read(keys: ArchiveRange, *, ascending: bool) -> ArchiveRange:
 
 
 def _is_of_series(candidate: _SortedEvent, keys: ArchiveRange) -> bool:
-    """True if the range is of the event's series, or of all.
-
-    In a period that is partitioned by series, events of several series may have the same sort key.
-    """
+    """True if the range has the event's series. Partitioned by series, events of several series may share a sort key."""
     return keys.series in (None, candidate.event.series)
 
 

@@ -65,8 +65,7 @@ class Restorer:
 
 
 class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The position of a restore: at a part or, once all parts are written, in the comparison of the table with the
-    manifest.
+    """The position of a restore: at a part or, once all parts are written, in the comparison of the table with the manifest.
 
     ``after`` is the key after which the comparison goes on; ``items`` and ``digest`` describe the items before it.
     """
@@ -79,10 +78,7 @@ class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The result of a run: ``parts`` counts the archive's files.
-
-    ``next`` is where to go on, None when the restore is done.
-    """
+    """The result of a run: the number of the archive's files, and the position to go on from (None: the restore is done)."""
 
     entry: Entry
     parts: int
@@ -269,10 +265,7 @@ def _open(entry: Entry, restorer: Restorer, owner: str, keep_until: datetime, re
 
 
 def _lower_horizon(entry: Entry, exporter: Exporter) -> None:
-    """Let the lifecycle's runs start at this period, if they start later.
-
-    A run that has begun may raise the horizon again.
-    """
+    """Let the lifecycle's runs start at this period, if they start later. A run that has begun may raise the horizon again."""
     horizon = exporter.catalog.horizon(entry.stream)
     if horizon is not None and horizon > entry.period.start:
         exporter.catalog.set_horizon(entry.stream, entry.period.start)

@@ -227,4 +227,4 @@ def _check_large(stream: Stream) -> Iterator[str]:
         yield f".cold: name at most {MAX_COLD} fields, each once"
     for field in stream.cold:
         if not field or "," in field:
-            yield f'.cold: "{field}" cannot be requested; name fields of data without commas'
+            yield f'.cold: "{field}" cannot be asked for; name fields of data without commas'

@@ -158,10 +158,7 @@ def _delete(action: actions.Delete, world: World, now: datetime) -> None:
 
 
 def remove_table(entry: Entry, world: World, tables: PeriodTables | None = None) -> bool:
-    """Delete the entry's tables if they are there and ours, and wait until they are gone; whether there were any.
-
-    ``tables`` says how long to wait, else it is as long as for any action.
-    """
+    """Delete the entry's tables if they are ours, and wait until they are gone, by default as any action; False without any."""
     if entry.scaled:
         _unscale(entry, world)
     return (tables or world.period_tables()).delete(entry)

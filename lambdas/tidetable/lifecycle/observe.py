@@ -44,10 +44,7 @@ class Observed:
 
 @dataclass(slots=True)
 class Observation:
-    """All streams that could be observed; ``troubles`` says which could not, and why.
-
-    ``known`` holds the configuration with the policies of removed streams.
-    """
+    """All streams that could be observed, the ``known`` configuration, and as ``troubles`` what could not be observed and why."""
 
     known: Known
     streams: dict[str, Observed] = field(default_factory=dict)
