@@ -7,7 +7,7 @@ never deleted, because they lead to the archives. The horizon spares the lifecyc
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -61,7 +61,7 @@ class DynamoCatalog:
         items = self._query("pk = :pk AND sk < :end", older, ScanIndexForward=False, Limit=limit)
         return list(map(catalog_items.entry_of, islice(items, limit)))
 
-    def _query(self, condition: str, values: Mapping[str, str], **options: Any) -> Iterator[Item]:
+    def _query(self, condition: str, values: Item, **options: Any) -> Iterator[Item]:
         """The items that meet a condition on their keys, a page at a time."""
         pages = self._client.get_paginator("query").paginate(
             TableName=self._table,
