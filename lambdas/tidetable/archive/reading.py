@@ -70,9 +70,11 @@ def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascendin
             return _page(page, keys, more=True, reached=reached)
         read += 1
         reached = sort_key
-        if not _is_of_series(candidate, keys) or _is_newer(candidate.version, keys):
+        if not _is_of_series(candidate, keys):
             continue
         earlier = bool(page) and sort_key == page[-1].sort_key
+        if keys.version is not None and candidate.version is not None and candidate.version.number > keys.version:
+            continue
         # The newest version of an event decides for all of its versions.
         if sort_key == skipped or (not earlier and not _meets_range(candidate, keys)):
             skipped = sort_key
@@ -174,11 +176,6 @@ def _skip_read(keys: ArchiveRange, *, ascending: bool) -> ArchiveRange:
 def _is_of_series(candidate: _SortedEvent, keys: ArchiveRange) -> bool:
     """True if the range has the event's series. Partitioned by series, events of several series may share a sort key."""
     return keys.series in (None, candidate.event.series)
-
-
-def _is_newer(version: Version | None, keys: ArchiveRange) -> bool:
-    """True if a version is newer than the newest version of the range."""
-    return keys.version is not None and version is not None and version.number > keys.version
 
 
 def _meets_range(candidate: _SortedEvent, keys: ArchiveRange) -> bool:
