@@ -26,19 +26,20 @@ _RESERVE_SECONDS = 10.0
 def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     """Take the events of one request."""
     try:
-        outcome = ingest(_read_request(event), wiring.pipeline().ingest, seconds_left(context, _RESERVE_SECONDS))
-        _measure(outcome)
-        headers = {"Tidetable-Write-Units": f"{outcome.write_units:g}"}
-        if outcome.rejections:
-            headers["Tidetable-Rejected"] = str(len(outcome.rejections))
-        return json_response(outcome.status, outcome.document(), headers)
-    except Exception as error:  # also a failure in an answer: the caller learns that nothing was acknowledged
-        if isinstance(error, ProblemError):
+        try:
+            outcome = ingest(_read_request(event), wiring.pipeline().ingest, seconds_left(context, _RESERVE_SECONDS))
+            _measure(outcome)
+            headers = {"Tidetable-Write-Units": f"{outcome.write_units:g}"}
+            if outcome.rejections:
+                headers["Tidetable-Rejected"] = str(len(outcome.rejections))
+            return json_response(outcome.status, outcome.document(), headers)
+        except ProblemError as error:
             logger.info("request refused", code=error.problem.code, status=error.problem.status)
             metrics.add_metric("RequestsRefused", MetricUnit.Count, 1)
-        else:
-            logger.exception("ingest failed")
-            metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
+            return problem_response(problem_of(error, "ingest"))
+    except Exception as error:  # also a failure in an answer: the caller learns that nothing was acknowledged
+        logger.exception("ingest failed")
+        metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
         return problem_response(problem_of(error, "ingest"))
 
 
