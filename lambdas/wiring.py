@@ -21,10 +21,12 @@ from machine import SystemClock, draw_name, draw_pause, make_pool
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from aws.archive.s3 import S3PartReader
     from aws.notices import EventBus
+    from aws.objects import S3Objects
+    from tidetable import ports
     from tidetable.archive import Exporter, Restorer
-    from tidetable.archive.ports import Completer, Format, Objects, Source
-    from tidetable.archive.reading import PartReader
+    from tidetable.archive.ports import Completer, Format, TableSource
     from tidetable.config import Config
     from tidetable.feed.changes import Record
     from tidetable.feed.feeds import Feeds
@@ -38,20 +40,6 @@ if TYPE_CHECKING:
     from tidetable.large.sweep import Sweeper
     from tidetable.large.whole import Unpacker
     from tidetable.lifecycle import Reconciler
-    from tidetable.ports import (
-        Archiver,
-        ArchiveReader,
-        Catalog,
-        CatalogReader,
-        Clock,
-        DeadLetters,
-        EventStore,
-        Overflow,
-        Pools,
-        Scaling,
-        Tables,
-        Values,
-    )
     from tidetable.ports.feeds import Mappings
     from tidetable.query import Reader, Seal
 
@@ -84,7 +72,7 @@ class Pipeline:
         return settings.settings().allow_time_travel
 
     @cached_property
-    def clock(self) -> Clock:
+    def clock(self) -> ports.Clock:
         return SystemClock()
 
     @cached_property
@@ -92,7 +80,7 @@ class Pipeline:
         return draw_pause
 
     @cached_property
-    def pools(self) -> Pools:
+    def pools(self) -> ports.Pools:
         return make_pool
 
     @cached_property
@@ -100,16 +88,16 @@ class Pipeline:
         return LeanClient.of_process()
 
     @cached_property
-    def store(self) -> EventStore:
+    def store(self) -> ports.EventStore:
         return LeanStore(self.dynamodb, settings.settings().catalog_table)
 
     @cached_property
-    def catalog_reader(self) -> CatalogReader:
+    def catalog_reader(self) -> ports.CatalogReader:
         """The catalog as requests read it."""
         return LeanCatalog(self.dynamodb, settings.settings().catalog_table)
 
     @cached_property
-    def values(self) -> Values:
+    def values(self) -> ports.Values:
         from aws.objects import S3Values
 
         return S3Values(clients.values, settings.settings().archive_bucket)
@@ -129,13 +117,13 @@ class Pipeline:
     # Writing events.
 
     @cached_property
-    def overflow(self) -> Overflow:
+    def overflow(self) -> ports.Overflow:
         from aws.overflow import SqsOverflow
 
         return SqsOverflow(clients.sqs, settings.settings().overflow_queue_url, self.values, Zstd())
 
     @cached_property
-    def dead_letters(self) -> DeadLetters:
+    def dead_letters(self) -> ports.DeadLetters:
         from aws.overflow import SqsDeadLetters
 
         return SqsDeadLetters(clients.sqs, settings.settings().dead_letter_queue_url)
@@ -156,15 +144,15 @@ class Pipeline:
     def ingest(self) -> Ingest:
         from tidetable.ingest.request import Ingest
 
-        written = self.catalog_reader, self.store, self.overflow
-        return Ingest(self.config, *written, self.clock, self.jitter, self.circuit, self.large, self.known)
+        services = self.catalog_reader, self.store, self.overflow, self.clock
+        return Ingest(self.config, *services, self.jitter, self.circuit, self.large, self.known)
 
     @cached_property
     def drain(self) -> Drain:
         from tidetable.ingest.drain import Drain, Pace
 
-        ports = self.catalog_reader, self.store, self.dead_letters, self.clock, self.jitter, self.large
-        return Drain(self.config, *ports, Pace(self.clock))
+        services = self.catalog_reader, self.store, self.dead_letters, self.clock, self.jitter, self.large
+        return Drain(self.config, *services, Pace(self.clock))
 
     # Passing changes on.
 
@@ -180,8 +168,10 @@ class Pipeline:
         from tidetable.feed.feeds import Feeds
 
         letters = FeedDeadLetters(clients.sqs, settings.settings().feed_dead_letter_queue_url)
-        ports = self.catalog_reader, self.unpacker, letters, self.clock
-        return Feeds(self.config, self.stage, *ports, lambda arn, stream: make_target(arn, stream, clients.of_target))
+        services = self.catalog_reader, self.unpacker, letters, self.clock
+        return Feeds(
+            self.config, self.stage, *services, lambda arn, stream: make_target(arn, stream, clients.of_target)
+        )
 
     @cached_property
     def mappings(self) -> Mappings | None:
@@ -194,13 +184,13 @@ class Pipeline:
     # Reading events.
 
     @cached_property
-    def archive_reader(self) -> ArchiveReader:
+    def archive_reader(self) -> ports.ArchiveReader:
         from aws.archive.clients import LambdaArchiveReader
 
         return LambdaArchiveReader(clients.functions, settings.settings().archive_reader_function)
 
     @cached_property
-    def table_reader(self) -> Tables:
+    def table_reader(self) -> ports.Tables:
         """To describe tables while a caller waits: the control plane's client would try for half a minute."""
         from aws.tables import DynamoTables
 
@@ -224,25 +214,25 @@ class Pipeline:
     # The life of tables.
 
     @cached_property
-    def catalog(self) -> Catalog:
+    def catalog(self) -> ports.Catalog:
         from aws.catalog import DynamoCatalog
 
         return DynamoCatalog(clients.dynamodb(), settings.settings().catalog_table)
 
     @cached_property
-    def tables(self) -> Tables:
+    def tables(self) -> ports.Tables:
         from aws.tables import DynamoTables
 
         return DynamoTables(clients.control_plane())
 
     @cached_property
-    def scaling(self) -> Scaling:
+    def scaling(self) -> ports.Scaling:
         from aws.scaling import ApplicationScaling
 
         return ApplicationScaling(clients.scaling)
 
     @cached_property
-    def archiver(self) -> Archiver:
+    def archiver(self) -> ports.Archiver:
         from aws.archive.clients import LambdaArchiver
 
         return LambdaArchiver(clients.functions, settings.settings().archiver_function)
@@ -257,13 +247,13 @@ class Pipeline:
     def reconciler(self) -> Reconciler:
         from tidetable.lifecycle import Reconciler
 
-        ports = self.catalog, self.tables, self.scaling, self.archiver, self.clock, self.pools
-        return Reconciler(self.config, self.stage, *ports, self.mappings)
+        services = self.catalog, self.tables, self.scaling, self.archiver, self.clock, self.pools
+        return Reconciler(self.config, self.stage, *services, self.mappings)
 
     # Archives, and the bucket.
 
     @cached_property
-    def objects(self) -> Objects:
+    def objects(self) -> S3Objects:
         from aws.objects import S3Objects
 
         return S3Objects(clients.s3(), settings.settings().archive_bucket)
@@ -279,11 +269,11 @@ class Pipeline:
     def sweeper(self) -> Sweeper:
         from tidetable.large.sweep import Sweeper
 
-        ports = self.catalog, self.store, self.stored_values, self.objects, self.clock, self.pools
-        return Sweeper(self.config, *ports)
+        services = self.catalog, self.store, self.stored_values, self.objects, self.clock, self.pools
+        return Sweeper(self.config, *services)
 
     @cached_property
-    def source(self) -> Source:
+    def source(self) -> TableSource:
         from aws.archive.scan import RawScan
 
         return RawScan(clients.dynamodb())
@@ -304,8 +294,8 @@ class Pipeline:
     def exporter(self) -> Exporter:
         from tidetable.archive import Exporter
 
-        ports = self.source, self.objects, self.format, self.clock, self.completer, self.pools
-        return Exporter(self.config, self.catalog, self.tables, *ports, time_travel=self.time_travel)
+        services = self.source, self.objects, self.format, self.clock, self.completer, self.pools
+        return Exporter(self.config, self.catalog, self.tables, *services, time_travel=self.time_travel)
 
     @cached_property
     def restorer(self) -> Restorer:
@@ -314,11 +304,10 @@ class Pipeline:
         return Restorer(self.stage, self.exporter, self.tables, self.store, self.jitter, self.large)
 
     @cached_property
-    def part_reader(self) -> PartReader:
+    def part_reader(self) -> S3PartReader:
         from aws.archive.s3 import S3PartReader
-        from aws.objects import S3Objects
 
-        return S3PartReader(S3Objects(clients.s3(), settings.settings().archive_bucket))
+        return S3PartReader(self.objects)
 
 
 _served: list[Pipeline] = []

@@ -7,7 +7,7 @@ never deleted, because they lead to the archives. The horizon spares the lifecyc
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -15,41 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from aws.catalog_items import (
-    POLICIES,
-    SECRET_KEY,
-    STANDING_KEY,
-    attributes,
-    backfill_key,
-    backfill_of,
-    before,
-    entry_of,
-    horizon_item,
-    lease_item,
-    opened_item,
-    period_key,
-    policy_item,
-    policy_of,
-    ranges,
-    secret_of,
-    seen_item,
-    stream_key,
-)
+from aws import catalog_items
 from aws.codec import from_wire, to_wire
 from aws.codes import CONDITION_FAILED
 from aws.errors import error_code
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
-from tidetable.errors import StaleEntry, StoreUnavailable
-from tidetable.periods import Period
+from tidetable.errors import StaleEntry
+from tidetable.events import Item
 from tidetable.times import from_text, to_text
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 
-def catalog_key(stream: str, period: Period) -> dict[str, Any]:
-    """The primary key of a period's entry, as attribute values."""
-    return to_wire(period_key(stream, period))
+# A condition of puts: there is no such item yet.
+_NEW = "attribute_not_exists(pk)"
 
 
 class DynamoCatalog:
@@ -65,52 +45,54 @@ class DynamoCatalog:
         """A Query for the periods that begin in the range, and a Query for the last period before:
         periods never overlap.
         """
-        first, low, high = ranges(start, end)
-        if start is None:
-            return list(self._between(stream, first, high, consistent=consistent))
-        entries = [
-            *self._between(stream, first, low, consistent=consistent, last=True),
-            *self._between(stream, low, high, consistent=consistent),
-        ]
-        return [entry for entry in entries if start < entry.period.end]
-
-    def _between(self, stream: str, low: str, high: str, *, consistent: bool, last: bool = False) -> Iterator[Entry]:
-        """Entries by a range of sort keys; with ``last``, only the last entry."""
-        options: Any = {"ScanIndexForward": False, "Limit": 1} if last else {}
-        pages = self._client.get_paginator("query").paginate(
-            TableName=self._table,
-            KeyConditionExpression="pk = :pk AND sk BETWEEN :low AND :high",
-            ExpressionAttributeValues={":pk": {"S": stream_key(stream)}, ":low": {"S": low}, ":high": {"S": high}},
-            ConsistentRead=consistent,
-            **options,
-        )
-        entries = (entry_of(from_wire(item)) for page in pages for item in page["Items"])
-        return islice(entries, 1) if last else entries
+        first, low, high = catalog_items.ranges(start, end)
+        between, items = "pk = :pk AND sk BETWEEN :low AND :high", list[Item]()
+        values = {":pk": catalog_items.stream_key(stream), ":low": first, ":high": high}
+        if start is not None:
+            newest: Any = {"ScanIndexForward": False, "Limit": 1}
+            items += islice(self._query(between, values | {":high": low}, ConsistentRead=consistent, **newest), 1)
+            values[":low"] = low
+        items += self._query(between, values, ConsistentRead=consistent)
+        return [entry for entry in map(catalog_items.entry_of, items) if start is None or start < entry.period.end]
 
     def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
         """A Query from the newest on, eventually consistent."""
-        options: Any = {"ScanIndexForward": False, "Limit": limit}
+        older = {":pk": catalog_items.stream_key(stream), ":end": catalog_items.before(end)}
+        items = self._query("pk = :pk AND sk < :end", older, ScanIndexForward=False, Limit=limit)
+        return list(map(catalog_items.entry_of, islice(items, limit)))
+
+    def _query(self, condition: str, values: Item, **options: Any) -> Iterator[Item]:
+        """The items that meet a condition on their keys, a page at a time."""
         pages = self._client.get_paginator("query").paginate(
             TableName=self._table,
-            KeyConditionExpression="pk = :pk AND sk < :end",
-            ExpressionAttributeValues={":pk": {"S": stream_key(stream)}, ":end": {"S": before(end)}},
+            KeyConditionExpression=condition,
+            ExpressionAttributeValues=to_wire(values),
             **options,
         )
-        return list(islice((entry_of(from_wire(item)) for page in pages for item in page["Items"]), limit))
+        return (from_wire(item) for page in pages for item in page["Items"])
 
-    def add(self, entry: Entry) -> bool:
-        """A conditional put: the first caller that records a period decides its layout."""
+    def _get(self, key: Item) -> Item | None:
+        """A GetItem, consistent."""
+        answer = self._client.get_item(TableName=self._table, Key=to_wire(key), ConsistentRead=True)
+        return from_wire(answer["Item"]) if "Item" in answer else None
+
+    def _put(self, item: Item) -> None:
+        self._client.put_item(TableName=self._table, Item=to_wire(item))
+
+    def _write(self, write: Callable[..., Any], condition: str, **members: Any) -> bool:
+        """Make a request on a condition; False if DynamoDB refuses it because the condition does not hold."""
         try:
-            self._client.put_item(
-                TableName=self._table,
-                Item=catalog_key(entry.stream, entry.period) | to_wire(attributes(entry)),
-                ConditionExpression="attribute_not_exists(pk)",
-            )
+            write(TableName=self._table, ConditionExpression=condition, **members)
         except ClientError as error:
             if error_code(error) != CONDITION_FAILED:
                 raise
             return False
         return True
+
+    def add(self, entry: Entry) -> bool:
+        """A conditional put: the first caller that records a period decides its layout."""
+        item = to_wire(catalog_items.period_key(entry.stream, entry.period) | catalog_items.attributes(entry))
+        return self._write(self._client.put_item, _NEW, Item=item)
 
     def move(
         self,
@@ -123,36 +105,22 @@ class DynamoCatalog:
         keep_until: datetime | None = None,
         opened: Opened | None = None,
     ) -> Entry:
-        """A conditional update of the state and of the facts that the caller passes.
-
-        It writes nothing else: another function may have changed the entry since the caller read it.
-        """
+        """A conditional update of the state and of the passed facts alone: others may have changed the rest since it was read."""
         expected = sorted(expected)
         facts = {"archive": archive, "deleted_at": deleted_at, "keep_until": keep_until, "opened": opened}
         passed: dict[str, Any] = {name: fact for name, fact in facts.items() if fact is not None}
         moved = replace(entry, state=to, **passed)
-        changes = {name: value for name, value in attributes(moved).items() if name == "state" or name in passed}
-        names = {f"#{name}": name for name in changes} | {"#state": "state"}
-        values = {f":{name}": value for name, value in changes.items()}
+        changes = {
+            name: value for name, value in catalog_items.attributes(moved).items() if name == "state" or name in passed
+        }
         states = {f":s{index}": state.value for index, state in enumerate(expected)}
-        try:
-            self._client.update_item(
-                TableName=self._table,
-                Key=catalog_key(entry.stream, entry.period),
-                UpdateExpression="SET " + ", ".join(f"#{name} = :{name}" for name in changes),
-                ConditionExpression=f"#state IN ({', '.join(states)})",
-                ExpressionAttributeNames=names,
-                ExpressionAttributeValues=to_wire(values | states),
-            )
-        except ClientError as error:
-            if error_code(error) != CONDITION_FAILED:
-                raise
-            raise StaleEntry(entry.stream, entry.period.label, expected) from error
+        if not self._update(entry, changes, f"#state IN ({', '.join(states)})", states):
+            raise StaleEntry(entry.stream, entry.period.label, expected)
         return moved
 
     def note(self, entry: Entry, seen: Seen) -> None:
         """An update of the observed capacity and class."""
-        self._set(entry, seen=seen_item(seen))
+        self._set(entry, seen=catalog_items.seen_item(seen))
 
     def mark_scaled(self, entry: Entry, *, scaled: bool, policy: str = "") -> None:
         """One update of both marks."""
@@ -160,120 +128,94 @@ class DynamoCatalog:
 
     def _set(self, entry: Entry, **changes: Any) -> None:
         """An update that never creates an entry."""
-        try:
-            self._client.update_item(
-                TableName=self._table,
-                Key=catalog_key(entry.stream, entry.period),
-                UpdateExpression="SET " + ", ".join(f"#{name} = :{name}" for name in changes),
-                ConditionExpression="attribute_exists(pk)",
-                ExpressionAttributeNames={f"#{name}": name for name in changes},
-                ExpressionAttributeValues=to_wire({f":{name}": value for name, value in changes.items()}),
-            )
-        except ClientError as error:
-            if error_code(error) != CONDITION_FAILED:
-                raise
-            raise StaleEntry(entry.stream, entry.period.label, list(State)) from error
+        if not self._update(entry, changes, "attribute_exists(pk)", {}):
+            raise StaleEntry(entry.stream, entry.period.label, list(State))
+
+    def _update(self, entry: Entry, changes: Item, condition: str, values: Item) -> bool:
+        """An UpdateItem on a condition, which may name the attributes that change; False if the condition does not hold."""
+        return self._write(
+            self._client.update_item,
+            condition,
+            Key=to_wire(catalog_items.period_key(entry.stream, entry.period)),
+            UpdateExpression="SET " + ", ".join(f"#{name} = :{name}" for name in changes),
+            ExpressionAttributeNames={f"#{name}": name for name in changes},
+            ExpressionAttributeValues=to_wire({f":{name}": value for name, value in changes.items()} | values),
+        )
 
     def backfills(self, stream: str) -> Sequence[Backfill]:
         """A Query, consistent: a new backfill must hold from the next event on."""
-        pages = self._client.get_paginator("query").paginate(
-            TableName=self._table,
-            KeyConditionExpression="pk = :pk",
-            ExpressionAttributeValues={":pk": {"S": f"backfill#{stream}"}},
-            ConsistentRead=True,
+        return list(
+            map(catalog_items.backfill_of, self._query("pk = :pk", {":pk": f"backfill#{stream}"}, ConsistentRead=True))
         )
-        return [backfill_of(from_wire(item)) for page in pages for item in page["Items"]]
 
     def put_backfill(self, backfill: Backfill) -> None:
         """A PutItem."""
-        item = backfill_key(backfill) | {"opened": opened_item(backfill.opened)}
-        self._client.put_item(TableName=self._table, Item=to_wire(item))
+        self._put(catalog_items.backfill_key(backfill) | {"opened": catalog_items.opened_item(backfill.opened)})
 
     def drop_backfill(self, backfill: Backfill) -> None:
         """A DeleteItem."""
-        self._client.delete_item(TableName=self._table, Key=to_wire(backfill_key(backfill)))
+        self._client.delete_item(TableName=self._table, Key=to_wire(catalog_items.backfill_key(backfill)))
 
     def secret(self) -> bytes:
         """A GetItem, consistent."""
-        answer = self._client.get_item(TableName=self._table, Key=to_wire(SECRET_KEY), ConsistentRead=True)
-        return secret_of([from_wire(answer["Item"])] if "Item" in answer else [])
+        item = self._get(catalog_items.SECRET_KEY)
+        return catalog_items.secret_of([item] if item is not None else [])
 
     def ensure_secret(self) -> None:
         """A conditional put if the secret is missing: the first caller that creates the secret decides it."""
-        try:
-            self.secret()
-        except StoreUnavailable:
-            try:
-                self._client.put_item(
-                    TableName=self._table,
-                    Item=to_wire({**SECRET_KEY, "secret": os.urandom(32).hex()}),
-                    ConditionExpression="attribute_not_exists(pk)",
-                )
-            except ClientError as error:
-                if error_code(error) != CONDITION_FAILED:
-                    raise
+        if self._get(catalog_items.SECRET_KEY) is None:
+            item = to_wire({**catalog_items.SECRET_KEY, "secret": os.urandom(32).hex()})
+            self._write(self._client.put_item, _NEW, Item=item)
 
     def stands(self) -> bool:
         """A GetItem, consistent."""
-        return "Item" in self._client.get_item(TableName=self._table, Key=to_wire(STANDING_KEY), ConsistentRead=True)
+        return self._get(catalog_items.STANDING_KEY) is not None
 
     def mark_standing(self) -> None:
         """A PutItem."""
-        self._client.put_item(TableName=self._table, Item=to_wire(STANDING_KEY))
+        self._put(catalog_items.STANDING_KEY)
 
     def forget(self, entry: Entry) -> None:
         """A DeleteItem."""
-        self._client.delete_item(TableName=self._table, Key=catalog_key(entry.stream, entry.period))
+        self._client.delete_item(
+            TableName=self._table, Key=to_wire(catalog_items.period_key(entry.stream, entry.period))
+        )
 
     def policies(self) -> Sequence[RecordedPolicy]:
         """A Query, consistent: a stream that was just added again must not look like a removed stream."""
-        pages = self._client.get_paginator("query").paginate(
-            TableName=self._table,
-            KeyConditionExpression="pk = :pk",
-            ExpressionAttributeValues={":pk": {"S": POLICIES}},
-            ConsistentRead=True,
+        return list(
+            map(catalog_items.policy_of, self._query("pk = :pk", {":pk": catalog_items.POLICIES}, ConsistentRead=True))
         )
-        return [policy_of(from_wire(item)) for page in pages for item in page["Items"]]
 
     def put_policy(self, recorded: RecordedPolicy) -> None:
         """A PutItem."""
-        self._client.put_item(TableName=self._table, Item=to_wire(policy_item(recorded)))
+        self._put(catalog_items.policy_item(recorded))
 
     def horizon(self, stream: str) -> datetime | None:
         """A GetItem, consistent: a stale horizon would hide a restored period, and would then be written again."""
-        answer = self._client.get_item(TableName=self._table, Key=to_wire(horizon_item(stream)), ConsistentRead=True)
-        return from_text(from_wire(answer["Item"])["at"]) if "Item" in answer else None
+        item = self._get(catalog_items.horizon_item(stream))
+        return from_text(item["at"]) if item is not None else None
 
     def set_horizon(self, stream: str, at: datetime) -> None:
         """A PutItem."""
-        self._client.put_item(TableName=self._table, Item=to_wire(horizon_item(stream) | {"at": to_text(at)}))
+        self._put(catalog_items.horizon_item(stream) | {"at": to_text(at)})
 
     def acquire(self, lease: str, owner: str, now: datetime, length: timedelta) -> bool:
         """A put that is refused while another owner's lease has not run out."""
-        try:
-            self._client.put_item(
-                TableName=self._table,
-                Item=to_wire({**lease_item(lease), "owner": owner, "until": to_text(now + length)}),
-                ConditionExpression="attribute_not_exists(pk) OR #until <= :now OR #owner = :owner",
-                ExpressionAttributeNames={"#until": "until", "#owner": "owner"},
-                ExpressionAttributeValues=to_wire({":now": to_text(now), ":owner": owner}),
-            )
-        except ClientError as error:
-            if error_code(error) != CONDITION_FAILED:
-                raise
-            return False
-        return True
+        return self._write(
+            self._client.put_item,
+            "attribute_not_exists(pk) OR #until <= :now OR #owner = :owner",
+            Item=to_wire({**catalog_items.lease_item(lease), "owner": owner, "until": to_text(now + length)}),
+            ExpressionAttributeNames={"#until": "until", "#owner": "owner"},
+            ExpressionAttributeValues=to_wire({":now": to_text(now), ":owner": owner}),
+        )
 
     def release(self, lease: str, owner: str) -> None:
         """A conditional delete: it deletes the lease only if the owner still holds it."""
-        try:
-            self._client.delete_item(
-                TableName=self._table,
-                Key=to_wire(lease_item(lease)),
-                ConditionExpression="#owner = :owner",
-                ExpressionAttributeNames={"#owner": "owner"},
-                ExpressionAttributeValues=to_wire({":owner": owner}),
-            )
-        except ClientError as error:
-            if error_code(error) != CONDITION_FAILED:
-                raise
+        self._write(
+            self._client.delete_item,
+            "#owner = :owner",
+            Key=to_wire(catalog_items.lease_item(lease)),
+            ExpressionAttributeNames={"#owner": "owner"},
+            ExpressionAttributeValues=to_wire({":owner": owner}),
+        )

@@ -1,7 +1,4 @@
-"""The catalog's items: periods, backfills, leases and horizons as items of its table.
-
-``pk = stream#<stream>, sk = <start of period>#<label>``: one Query answers which periods overlap a range.
-"""
+"""The items of the catalog's table: periods, backfills, leases, policies and horizons."""
 
 from __future__ import annotations
 
@@ -29,8 +26,7 @@ def period_key(stream: str, period: Period) -> Item:
 
 
 def ranges(start: datetime | None, end: datetime | None) -> tuple[str, str, str]:
-    """The sort keys that bound the entries of ``[start, end]``: the first of the stream, the first in the range, the
-    last.
+    """The sort keys that bound the entries of ``[start, end]``: the first of the stream, the first in the range, the last.
 
     Before the range, only the last entry can overlap it, because periods never overlap each other.
     """
@@ -87,21 +83,17 @@ def attributes(entry: Entry) -> Item:
         item["layout"]["pack"] = list(layout.pack)
     if entry.archive is not None:
         facts = entry.archive
-        item["archive"] = {
-            "manifest": facts.manifest,
-            "events": facts.events,
-            "bytes": facts.bytes,
-            "at": to_text(facts.at),
-        }
-        if facts.expired_at is not None:
-            item["archive"]["expired_at"] = to_text(facts.expired_at)
-    if entry.deleted_at is not None:
-        item["deleted_at"] = to_text(entry.deleted_at)
-    if entry.keep_until is not None:
-        item["keep_until"] = to_text(entry.keep_until)
+        item["archive"] = {"manifest": facts.manifest, "events": facts.events, "bytes": facts.bytes}
+        item["archive"] |= _times(at=facts.at, expired_at=facts.expired_at)
+    item |= _times(deleted_at=entry.deleted_at, keep_until=entry.keep_until)
     if entry.opened is not None:
         item["opened"] = opened_item(entry.opened)
     return item
+
+
+def _times(**times: datetime | None) -> Item:
+    """The times that are known, as attributes."""
+    return {name: to_text(time) for name, time in times.items() if time is not None}
 
 
 def entry_of(item: Item) -> Entry:
@@ -157,8 +149,7 @@ def _index(
 
 
 def backfill_key(backfill: Backfill) -> Item:
-    edges = f"{to_text(backfill.start)}#{to_text(backfill.end)}"
-    return {"pk": f"backfill#{backfill.stream}", "sk": edges}
+    return {"pk": f"backfill#{backfill.stream}", "sk": f"{to_text(backfill.start)}#{to_text(backfill.end)}"}
 
 
 def backfill_of(item: Item) -> Backfill:
@@ -172,8 +163,7 @@ POLICIES = "policies"
 
 
 def policy_item(recorded: RecordedPolicy) -> Item:
-    removed = {"removed": to_text(recorded.removed)} if recorded.removed is not None else {}
-    return {"pk": POLICIES, "sk": recorded.stream, "policy": recorded.policy, **removed}
+    return {"pk": POLICIES, "sk": recorded.stream, "policy": recorded.policy, **_times(removed=recorded.removed)}
 
 
 def policy_of(item: Item) -> RecordedPolicy:

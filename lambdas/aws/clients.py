@@ -6,7 +6,7 @@ boto3 is imported when the first is made: its import alone takes as long as a wh
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 CONCURRENCY = 16
 
 
-def _make_client(service: str, region: str | None = None, **config: Any) -> Any:
+def _make_client(service: str, region: str | None = None, *, connect_timeout: float = 2, **config: Any) -> Any:
     import boto3
     from botocore.config import Config
 
     # Of any service: the stubs know a signature for each name alone.
     make: Any = boto3.client
-    return make(service, region_name=region, config=Config(**config))
+    return make(service, region_name=region, config=Config(connect_timeout=connect_timeout, **config))
 
 
 def _try(attempts: int) -> dict[str, Any]:
@@ -35,17 +35,10 @@ def _try(attempts: int) -> dict[str, Any]:
 @cache
 def dynamodb() -> DynamoDBClient:
     """For events and the catalog. Retries are few and short: the caller queues what a throttled table refuses."""
-    client: DynamoDBClient = _make_client(
-        "dynamodb",
-        connect_timeout=2,
-        read_timeout=5,
-        max_pool_connections=CONCURRENCY,
-        retries=_try(2),
-        tcp_keepalive=True,
-        # Our own checks name the event at fault, and every item has passed them; botocore checks each attribute again.
-        parameter_validation=False,
-    )
-    return client
+    # Our own checks name the event at fault, and every item has passed them; botocore checks each attribute again.
+    options: dict[str, Any] = {"tcp_keepalive": True, "parameter_validation": False}
+    client = _make_client("dynamodb", read_timeout=5, max_pool_connections=CONCURRENCY, retries=_try(2), **options)
+    return cast("DynamoDBClient", client)
 
 
 @cache
@@ -55,67 +48,57 @@ def control_plane() -> DynamoDBClient:
     Of ten CreateTables or DeleteTables at once four are refused for the account's rate, which passes within a second
     (measured). Eight attempts wait for half a minute on average: standard mode pauses for up to 1, 2, 4, ... 20 s, with jitter.
     """
-    pool = 2 * CONCURRENCY
-    client: DynamoDBClient = _make_client(
-        "dynamodb", connect_timeout=2, read_timeout=10, max_pool_connections=pool, retries=_try(8), tcp_keepalive=True
-    )
-    return client
+    options: dict[str, Any] = {"tcp_keepalive": True, "max_pool_connections": 2 * CONCURRENCY}
+    return cast("DynamoDBClient", _make_client("dynamodb", read_timeout=10, retries=_try(8), **options))
 
 
 @cache
 def sqs() -> SQSClient:
     """For the overflow queue."""
-    client: SQSClient = _make_client("sqs", connect_timeout=2, read_timeout=5, retries=_try(3))
-    return client
+    return cast("SQSClient", _make_client("sqs", read_timeout=5, retries=_try(3)))
 
 
 @cache
 def s3() -> S3Client:
-    """For the archive."""
-    client: S3Client = _make_client("s3", max_pool_connections=CONCURRENCY, retries={"mode": "standard"})
-    return client
+    """For the archive: no caller waits, so botocore's own time-outs and attempts serve."""
+    options: dict[str, Any] = {"connect_timeout": 60, "retries": {"mode": "standard"}}
+    return cast("S3Client", _make_client("s3", max_pool_connections=CONCURRENCY, **options))
 
 
 @cache
 def values() -> S3Client:
     """For large values, which a caller waits for."""
-    client: S3Client = _make_client(
-        "s3", connect_timeout=2, read_timeout=8, max_pool_connections=CONCURRENCY, retries=_try(2)
-    )
-    return client
+    client = _make_client("s3", read_timeout=8, max_pool_connections=CONCURRENCY, retries=_try(2))
+    return cast("S3Client", client)
 
 
 @cache
 def events() -> EventBridgeClient:
     """For notices."""
-    client: EventBridgeClient = _make_client("events", connect_timeout=2, read_timeout=5, retries=_try(2))
-    return client
+    return cast("EventBridgeClient", _make_client("events", read_timeout=5, retries=_try(2)))
 
 
 @cache
 def scaling() -> Any:
     """For Application Auto Scaling."""
-    return _make_client("application-autoscaling", connect_timeout=2, read_timeout=5, retries=_try(3))
+    return _make_client("application-autoscaling", read_timeout=5, retries=_try(3))
 
 
 @cache
 def functions(seconds: int) -> LambdaClient:
     """For calling another function and waiting so long for it: one attempt, as a second would do the work twice at once."""
-    one_attempt = {"total_max_attempts": 1}
-    client: LambdaClient = _make_client(
-        "lambda", connect_timeout=5, read_timeout=seconds, retries=one_attempt, tcp_keepalive=True
-    )
-    return client
+    options: dict[str, Any] = {"retries": {"total_max_attempts": 1}, "tcp_keepalive": True}
+    return cast("LambdaClient", _make_client("lambda", connect_timeout=5, read_timeout=seconds, **options))
 
 
 @cache
 def mappings() -> Any:
     """For event source mappings."""
-    return _make_client("lambda", connect_timeout=2, read_timeout=10, retries=_try(4))
+    return _make_client("lambda", read_timeout=10, retries=_try(4))
 
 
 @cache
 def of_target(service: str, region: str) -> Any:
     """For the target of a feed: a function may take a minute, and a second call would do its work twice."""
     seconds, attempts = (60, 1) if service == "lambda" else (10, 2)
-    return _make_client(service, region, connect_timeout=2, read_timeout=seconds, retries=_try(attempts))
+    return _make_client(service, region, read_timeout=seconds, retries=_try(attempts))

@@ -16,8 +16,6 @@ from tidetable.ports import Blob
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-    from tidetable.large.ports import Stored
-
 _OWNER = "owner"
 # AWS: DeleteObjects takes 1,000 keys.
 _DELETES = 1000
@@ -82,11 +80,7 @@ class S3Values:
         owner = urlsafe_b64encode(f"{blob.owner.pk}\n{blob.owner.sk}".encode()).decode()
         try:
             self._client.put_object(
-                Bucket=self._bucket,
-                Key=blob.key,
-                Body=blob.body,
-                ChecksumAlgorithm="SHA256",
-                Metadata={_OWNER: owner},
+                Bucket=self._bucket, Key=blob.key, Body=blob.body, ChecksumAlgorithm="SHA256", Metadata={_OWNER: owner}
             )
         except aws_errors():
             return False
@@ -103,8 +97,6 @@ class S3Values:
 
     def stored(self, prefix: str, after: str = "") -> Iterator[Stored]:
         """ListObjectsV2, a page at a time."""
-        from tidetable.large.ports import Stored
-
         options: Any = {"StartAfter": after} if after else {}
         pages = self._client.get_paginator("list_objects_v2")
         for page in pages.paginate(Bucket=self._bucket, Prefix=prefix, **options):

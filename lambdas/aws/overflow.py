@@ -43,24 +43,19 @@ class SqsOverflow:
             else:
                 messages.append(stored)
         for batch in _batches(messages):
-            entries: list[Any] = [
-                {"Id": str(index), "MessageBody": message.body} for index, message in enumerate(batch)
-            ]
+            entries: Any = [{"Id": str(index), "MessageBody": message.body} for index, message in enumerate(batch)]
             try:
                 answer = self._client().send_message_batch(QueueUrl=self._url, Entries=entries)
-                accepted = {int(success["Id"]) for success in answer.get("Successful", [])}
+                accepted = {success["Id"] for success in answer.get("Successful", [])}
             except aws_errors():
                 accepted = set()
-            failed += [
-                event for index, message in enumerate(batch) if index not in accepted for event in message.events
-            ]
+            for entry, message in zip(entries, batch, strict=True):
+                if entry["Id"] not in accepted:
+                    failed += message.events
         return failed
 
     def _keep(self, stream: str, message: Encoded) -> Encoded | None:
-        """Keep a message in the bucket, from which it expires after the queue's longest retention; a message with its key.
-
-        None if the bucket may not have kept it.
-        """
+        """Keep a message in the bucket, where it expires after the queue's longest retention; a message with its key, or None."""
         key = f"{OVERFLOW_PREFIX}stream={stream}/{os.urandom(16).hex()}"
         first = message.events[0]
         blob = Blob(key, self._compressor.compress(message.body.encode()), Key(first.series, first.id))
@@ -94,7 +89,7 @@ def _batches(messages: list[Encoded]) -> Iterator[list[Encoded]]:
         if batch and (len(batch) == _MAX_MESSAGES or size + message.size > _MAX_BYTES):
             yield batch
             batch, size = [], 0
-        batch = [*batch, message]
+        batch.append(message)
         size += message.size
     if batch:
         yield batch

@@ -1,8 +1,7 @@
 """Percentiles by DDSketch (Masson, Rim, Lee, VLDB 2019).
 
-Its answers lie within a relative error of the exact percentile for every distribution of values. Its size grows with
-the logarithm of the values' range, not with their number: 9 KB for ten decades. Buckets are never collapsed: that would
-break the bound.
+Its answers lie within a relative error of the exact percentile for every distribution of values. Its size grows with the
+logarithm of the values' range: 9 KB for ten decades. Buckets are never collapsed: that would break the bound.
 """
 
 from __future__ import annotations

@@ -8,19 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from aws import table_requests
 from aws.codes import NOT_FOUND
 from aws.errors import error_code, error_message, naming_table
-from aws.table_requests import (
-    CLASSES,
-    attribute_definitions,
-    billing,
-    extra_members,
-    index_members,
-    key_schema,
-    maxima_members,
-    stream_member,
-    units_members,
-)
 from tidetable.config import TableClass
 from tidetable.errors import TableMissing, TableRefused
 from tidetable.ports import Table, TableSpec
@@ -61,7 +51,9 @@ class DynamoTables:
             return None
         units: Any = table.get("ProvisionedThroughput", {})
         on_demand = table.get("BillingModeSummary", {}).get("BillingMode") == "PAY_PER_REQUEST"
-        infrequent = table.get("TableClassSummary", {}).get("TableClass") == CLASSES[TableClass.INFREQUENT]
+        infrequent = (
+            table.get("TableClassSummary", {}).get("TableClass") == table_requests.CLASSES[TableClass.INFREQUENT]
+        )
         decreases, last_decrease = _decreases(table)
         streams: Any = table.get("StreamSpecification", {})
         return Table(
@@ -104,14 +96,14 @@ class DynamoTables:
             with _translate_refusals():
                 self._client.create_table(
                     TableName=spec.name,
-                    KeySchema=key_schema(*keys),
-                    AttributeDefinitions=attribute_definitions(spec, keys),
-                    TableClass=CLASSES[spec.table_class],
+                    KeySchema=table_requests.key_schema(*keys),
+                    AttributeDefinitions=table_requests.attribute_definitions(spec, keys),
+                    TableClass=table_requests.CLASSES[spec.table_class],
                     Tags=[{"Key": key, "Value": value} for key, value in spec.tags.items()],
                     DeletionProtectionEnabled=spec.protected,
-                    **billing(spec.write, spec.read),
-                    **index_members(spec),
-                    **extra_members(spec),
+                    **table_requests.billing(spec.write, spec.read),
+                    **table_requests.index_members(spec),
+                    **table_requests.extra_members(spec),
                 )
         except TableRefused as refused:
             # "In use" says that the table exists in some state, even if DescribeTable does not find it yet.
@@ -136,12 +128,12 @@ class DynamoTables:
 
         It also accepts a switch to on-demand mode together with the table's maxima, but not with the maxima of indexes.
         """
-        changes: Any = billing(write, read) if itself else {}
+        changes: Any = table_requests.billing(write, read) if itself else {}
         if itself and write is None and most is not None:
-            changes |= maxima_members(most)
+            changes |= table_requests.maxima_members(most)
         if indexes and write is not None:
             changes["GlobalSecondaryIndexUpdates"] = [
-                {"Update": {"IndexName": index, "ProvisionedThroughput": units_members(*units)}}
+                {"Update": {"IndexName": index, "ProvisionedThroughput": table_requests.units_members(*units)}}
                 for index, units in indexes.items()
             ]
         with _translate_refusals(name):
@@ -149,7 +141,7 @@ class DynamoTables:
 
     def set_maxima(self, name: str, most: tuple[int, int] | None, indexes: Sequence[str]) -> None:
         """UpdateTable of the maxima of the table and of its indexes in one request; -1 removes a maximum."""
-        maxima = maxima_members(most or (-1, -1))
+        maxima = table_requests.maxima_members(most or (-1, -1))
         changes: Any = {**maxima}
         if indexes:
             changes["GlobalSecondaryIndexUpdates"] = [{"Update": {"IndexName": index, **maxima}} for index in indexes]
@@ -159,12 +151,12 @@ class DynamoTables:
     def set_class(self, name: str, table_class: TableClass) -> None:
         """UpdateTable of the class, which must be the only change of a request."""
         with _translate_refusals(name):
-            self._client.update_table(TableName=name, TableClass=CLASSES[table_class])
+            self._client.update_table(TableName=name, TableClass=table_requests.CLASSES[table_class])
 
     def set_stream(self, name: str, shows: str) -> None:
         """UpdateTable of the change stream, which must be the only change of a request."""
         with _translate_refusals(name):
-            self._client.update_table(TableName=name, **stream_member(shows))
+            self._client.update_table(TableName=name, **table_requests.stream_member(shows))
 
     def set_protection(self, name: str, protected: bool) -> None:
         """UpdateTable of the protection, which must be the only change of a request."""
@@ -200,8 +192,7 @@ def _index_units(table: Any) -> dict[str, tuple[int, int]]:
 def _decreases(table: Any) -> tuple[int, datetime | None]:
     """The greatest count of decreases today, of the table and its indexes, with the time of the last decrease.
 
-    AWS counts decreases of the table and of each index alone, and refuses a whole change if one of them may not
-    decrease.
+    AWS counts those of the table and of each index alone, and refuses a change that lowers one that may not decrease.
     """
     resources = (table, *table.get("GlobalSecondaryIndexes", ()))
     throughputs = [resource.get("ProvisionedThroughput", {}) for resource in resources]

@@ -50,9 +50,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Run once and answer the report."""
     unknown = event.keys() - _KEYS
     if unknown:
-        raise BadInvocation(
-            f"unknown key {min(unknown)!r}: the payload may have dry_run, at, backfill and end_backfill"
-        )
+        known = "dry_run, at, backfill and end_backfill"
+        raise BadInvocation(f"unknown key {min(unknown)!r}: the payload may have {known}")
     dry_run = event.get("dry_run", False)
     if not isinstance(dry_run, bool):
         raise BadInvocation("dry_run must be true or false")
@@ -66,9 +65,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     elif "end_backfill" in event:
         stream, span = _read_end(event["end_backfill"])
         ended = end_backfills(stream, reconciler, owner, remaining, span=span, dry_run=dry_run)
-        logger.info(
-            "backfills end", stream=stream, dry_run=dry_run, backfills=[backfill.document() for backfill in ended]
-        )
+        spans = [backfill.document() for backfill in ended]
+        logger.info("backfills end", stream=stream, dry_run=dry_run, backfills=spans)
         report = reconcile(reconciler, owner, remaining, dry_run=dry_run, only=stream)
     else:
         report = reconcile(reconciler, owner, remaining, at=at, dry_run=dry_run)
@@ -82,14 +80,14 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
 
 def _read_backfill(payload: Any) -> Backfill:
     try:
-        wanted = msgspec.convert(payload, _BackfillPayload)
-        start, end = _read_instant(wanted.start), _read_instant(wanted.end)
+        request = msgspec.convert(payload, _BackfillPayload)
+        start, end = _read_instant(request.start), _read_instant(request.end)
     except (msgspec.ValidationError, InvalidTime) as error:
         raise BadInvocation(f"backfill: {error}") from error
-    if not 1 <= wanted.hours <= _MOST_HOURS:
+    if not 1 <= request.hours <= _MOST_HOURS:
         raise BadInvocation(f"backfill: hours must be within 1 to {_MOST_HOURS}; the same request again prolongs it")
-    until = wiring.pipeline().clock.now() + timedelta(hours=wanted.hours)
-    return Backfill(wanted.stream, start, end, Opened(until, wanted.write, wanted.read))
+    until = wiring.pipeline().clock.now() + timedelta(hours=request.hours)
+    return Backfill(request.stream, start, end, Opened(until, request.write, request.read))
 
 
 def _read_end(payload: Any) -> tuple[str, tuple[datetime, datetime] | None]:

@@ -70,10 +70,10 @@ def list_streams(_: Request) -> Response:
 def list_periods(request: Request) -> Response:
     """A page of a stream's periods."""
     pipeline, policy = wiring.pipeline(), request.stream
-    now = pipeline.clock.now()
-    query = parse_periods(policy, request.parameters, now, pipeline.reader.seal)
+    now, seal = pipeline.clock.now(), pipeline.reader.seal
+    query = parse_periods(policy, request.parameters, now, seal)
     ports = pipeline.catalog_reader, pipeline.table_reader
-    return json_response(200, describe_periods(query, policy, *ports, now, pipeline.reader.seal, pipeline.pools))
+    return json_response(200, describe_periods(query, policy, *ports, now, seal, pipeline.pools))
 
 
 def list_events(request: Request) -> Response:

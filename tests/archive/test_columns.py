@@ -18,7 +18,6 @@ from aws.archive.columns import Column
 from aws.archive.parquet import Parquet
 from tests.worlds.parts import RANKED, make_item, names, round_trip, values
 from tidetable.archive import Manifest
-from tidetable.archive.manifest import StoredLayout
 from tidetable.keys import Index, Layout
 from tidetable.ports import ArchiveRange
 
@@ -209,7 +208,7 @@ def test_a_part_of_the_format_before_is_read_as_it_was() -> None:
 @pytest.mark.parametrize(("version", "readable"), [(1, False), (2, True), (3, True), (4, False)])
 def test_manifests_of_this_format_and_the_one_before_are_read(version: int, readable: bool) -> None:
     manifest = Manifest(
-        version=version, stream="s", period="2026-03-01", table="t", layout=StoredLayout.of(BY_SERIES), events=0,
+        version=version, stream="s", period="2026-03-01", table="t", layout=BY_SERIES, events=0,
         size=0, digest="0", columns={}, written_at="2026-03-02T00:00:00.000000Z", parts=(),
     )  # fmt: skip
     if readable:

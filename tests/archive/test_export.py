@@ -39,7 +39,7 @@ def test_what_is_archived_is_what_the_table_held_value_by_value() -> None:
     assert (facts.events, facts.at, world.state) == (100, world.clock.now(), State.ARCHIVED)
     assert len(manifest.parts) > 1
     assert world.bucket.keys() == {facts.manifest, *(part.key for part in manifest.parts)}, "no progress is left"
-    assert manifest.layout.layout() == LAYOUT
+    assert manifest.layout == LAYOUT
 
 
 def test_an_empty_table_has_an_archive_without_parts() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from aws.catalog import catalog_key
+from aws.catalog_items import period_key
 from aws.clients import CONCURRENCY
 from aws.codec import from_wire, to_wire
 from aws.codes import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED
@@ -124,7 +124,7 @@ class DynamoStore:
         states = {f":s{index}": {"S": state.value} for index, state in enumerate(sorted(WRITABLE))}
         return {
             "TableName": self._catalog_table,
-            "Key": catalog_key(entry.stream, entry.period),
+            "Key": to_wire(period_key(entry.stream, entry.period)),
             "ConditionExpression": f"#state IN ({', '.join(states)})",
             "ExpressionAttributeNames": {"#state": "state"},
             "ExpressionAttributeValues": states,

@@ -8,7 +8,6 @@ from aws.catalog_items import attributes, entry_of
 from aws.wire import item_of, item_text
 from cli.advice import describe_stream
 from tests.packs.table import NOON
-from tidetable.archive.manifest import StoredLayout
 from tidetable.catalog import Entry, State
 from tidetable.config import parse
 from tidetable.config.record import policy_of, policy_text
@@ -125,10 +124,10 @@ def test_the_catalog_remembers_the_packs_of_a_period(layout: Layout) -> None:
 def test_a_manifest_remembers_the_packs_of_a_period() -> None:
     import msgspec
 
-    stored = msgspec.json.encode(StoredLayout.of(PACKED))
-    assert msgspec.json.decode(stored, type=StoredLayout).layout() == PACKED
+    stored = msgspec.json.encode(PACKED)
+    assert msgspec.json.decode(stored, type=Layout) == PACKED
     earlier = b'{"partition_by":"series","shards":1,"shard_by":"id","bucket":0}'
-    assert msgspec.json.decode(earlier, type=StoredLayout).layout().pack is None
+    assert msgspec.json.decode(earlier, type=Layout).pack is None
 
 
 def test_the_recorded_policy_of_a_removed_stream_keeps_its_packs() -> None:

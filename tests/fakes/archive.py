@@ -6,7 +6,7 @@ from aws.zstd import Zstd
 from tests.fakes.catalog import FakeCatalog
 from tests.fakes.items import read_event
 from tests.fakes.store import FakeStore
-from tidetable.archive.manifest import Manifest, Part, StoredLayout
+from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.reading import ArchivedEvent, read_archive
 from tidetable.catalog import ArchiveFacts, State
 from tidetable.errors import ArchiveFailed
@@ -41,7 +41,7 @@ class FakeArchive:
             for number in range(_PARTS)
         )
         return Manifest(
-            stream="s", period="", table="", layout=StoredLayout.of(self.layouts[key]), events=0, size=0, digest="",
+            stream="s", period="", table="", layout=self.layouts[key], events=0, size=0, digest="",
             columns={}, written_at="", parts=parts,
         )  # fmt: skip
 

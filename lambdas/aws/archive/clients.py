@@ -19,37 +19,36 @@ if TYPE_CHECKING:
 _READ_SECONDS = 25
 
 
-class LambdaArchiver:
-    """Archives by calling the archiver function and waiting for it."""
+class _Function:
+    """A function of the archive."""
 
     def __init__(self, client: Callable[[int], LambdaClient], function: str) -> None:
         self._client = client
         self._function = function
 
-    def archive(self, stream: str, label: str, *, within: float) -> None:
-        """Call the function.
+    def _call(self, payload: dict[str, Any], seconds: int) -> Any:
+        return _invoke(self._client(seconds), self._function, payload)
 
-        If it runs longer than this caller, it goes on by itself, and a later run finds its result.
-        """
-        answer = _invoke(self._client(max(1, int(within))), self._function, {"stream": stream, "period": label})
+
+class LambdaArchiver(_Function):
+    """Archives by calling the archiver function and waiting for it."""
+
+    def archive(self, stream: str, label: str, *, within: float) -> None:
+        """Call the function. If it runs longer than this caller, it goes on by itself, and a later run finds its result."""
+        answer = self._call({"stream": stream, "period": label}, max(1, int(within)))
         if answer["state"] == State.ARCHIVING:
             raise ArchiveBusy(f"{answer['events']} events are archived and verified; a later run goes on")
 
 
-class LambdaArchiveReader:
+class LambdaArchiveReader(_Function):
     """Reads archived periods by calling the archive reader function."""
-
-    def __init__(self, client: Callable[[int], LambdaClient], function: str) -> None:
-        self._client = client
-        self._function = function
 
     def read(self, keys: ArchiveRange, *, limit: int, ascending: bool) -> ArchivePage:
         """Call the function for one page."""
         # Few queries reach an archive, and the package's import is a part of every cold start.
         from tidetable.archive.wire import decode_page, encode_request
 
-        payload = encode_request(keys, limit, ascending=ascending)
-        return decode_page(_invoke(self._client(_READ_SECONDS), self._function, payload))
+        return decode_page(self._call(encode_request(keys, limit, ascending=ascending), _READ_SECONDS))
 
 
 def _invoke(client: LambdaClient, function: str, payload: dict[str, Any]) -> Any:

@@ -49,10 +49,7 @@ class Column:
         return pa.bool_() if self.letter == "BOOL" else pa.string()
 
     def convert(self, wire: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """Convert scanned values to the column's type.
-
-        The second array marks the rows that it does not keep exactly.
-        """
+        """Convert scanned values to the column's type. The second array marks the rows that it does not keep exactly."""
         if self.letter != "N":
             return wire, pa.array([False] * len(wire))
         column = pc.cast(wire if self.type == "double" else self._normalize(wire), self.arrow)

@@ -22,10 +22,7 @@ _Value = Mapping[str, Any]
 
 
 def derived_indexes(layout: Layout, names: Collection[str] | None = None) -> tuple[Index, ...]:
-    """The indexes whose attributes can be calculated from an item's data.
-
-    With ``names``, only the indexes of these names.
-    """
+    """The indexes, or of ``names`` only, whose attributes can be calculated from an item's data."""
     derivable = (index for index in layout.indexes if not index.replica and (index.ranks or index.project))
     return tuple(index for index in derivable if names is None or index.name in names)
 
@@ -60,10 +57,7 @@ def is_derived(index: Index, item: Mapping[str, Any]) -> bool:
 
 
 def derived_wire(index: Index, data: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Calculate a ranking's sort key and the copied fields from an item's data.
-
-    None if the ranking's number is missing.
-    """
+    """Calculate a ranking's sort key and the copied fields from an item's data. None if the ranking's number is missing."""
     derived: dict[str, Any] = {}
     if index.ranks:
         value: Any = {"M": data}

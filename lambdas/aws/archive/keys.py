@@ -35,10 +35,7 @@ class Keys:
         self.index_names = frozenset({*timely, *self._ranking_pks})
 
     def index_columns(self, wire: Mapping[str, pa.Array], stored: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        """The partition keys in indexes.
-
-        ArchiveFailed if a sort key in an index cannot be calculated from the item's key.
-        """
+        """The partition keys in indexes; ArchiveFailed if a sort key there cannot be calculated from the item's key."""
         count = len(wire["pk"])
         columns = {}
         for index in self._indexes:
@@ -161,9 +158,7 @@ def ids_of(columns: Mapping[str, pa.Array]) -> pa.Array:
 
 
 def _refuse_others(fine: pa.Array, pk: pa.Array, sk: pa.Array) -> None:
-    """ArchiveFailed with the first key that is not fine:
-    an item that is not an event must not be archived as an event.
-    """
+    """ArchiveFailed with the first key that is not fine: an item that is not an event must not be archived as an event."""
     if pc.all(fine).as_py() is False:
         row = pc.index(fine, pa.scalar(value=False)).as_py()
         raise ArchiveFailed(f"the table holds an item that is not an event: {pk[row].as_py()!r}, {sk[row].as_py()!r}")

@@ -37,6 +37,7 @@ _NULL = pa.scalar(None, _TEXT)
 _KEY = Column("", "string")
 _ACCEPTED = pa.timestamp("ms", tz="UTC")
 _MILLIS = r"^(0|[1-9]\d{0,14})$"
+_Arrays = Mapping[str, pa.Array]
 
 
 class ParquetWriter:
@@ -142,23 +143,12 @@ class ParquetWriter:
                 rest.append(concatenate(f"{quoted(name)}:", value(field, letters), ""))
         indexed = {name: _letter(items, name, _KEY) for name in names if name in keys.index_names}
         attributes = self._other_attributes(items, members_of_data, indexed)
-        self._pages.append(
-            pa.table(
-                {
-                    **wire,
-                    **keys.index_columns(wire, indexed),
-                    **{f"field {name}": _letter(members_of_data, name, column) for name, column in columns.items()},
-                    "rest": _null_if_empty(join_pieces(rest, len(items))),
-                    "attributes": _null_if_empty(attributes),
-                }
-            )
-        )
+        fields = {name: _letter(members_of_data, name, column) for name, column in columns.items()}
+        texts = {"rest": join_pieces(rest, len(items)), "attributes": attributes}
+        self._add_page(wire, indexed, fields, {name: _null_if_empty(text) for name, text in texts.items()})
 
     def _other_attributes(self, items: pa.StructArray, data: pa.StructArray, indexed: dict[str, pa.Array]) -> pa.Array:
-        """The attributes besides keys and data, without derived attributes.
-
-        Removes keys that are not derived from ``indexed``.
-        """
+        """The attributes besides keys and data that are not derived. Removes keys that are not derived from ``indexed``."""
         names = [items.type.field(index).name for index in range(items.type.num_fields)]
         others: dict[str, pa.Array | None] = dict.fromkeys(
             name for name in names if name not in {"pk", "sk", "at", "data", *indexed}
@@ -204,19 +194,16 @@ class ParquetWriter:
             for name, values in indexed.items():
                 values.append(None if name in odd else item.get(name, {}).get("S"))
             attributes.append(_inner({name: value for name, value in item.items() if name not in omitted}))
-        self._pages.append(
-            pa.table(
-                {
-                    **wire,
-                    **self._keys.index_columns(
-                        wire, {name: pa.array(values, _TEXT) for name, values in indexed.items()}
-                    ),
-                    **{f"field {column.name}": pa.array(fields[column.name], column.wire) for column in self._columns},
-                    "rest": pa.array(rest, _TEXT),
-                    "attributes": pa.array(attributes, _TEXT),
-                }
-            )
+        self._add_page(
+            wire,
+            {name: pa.array(values, _TEXT) for name, values in indexed.items()},
+            {column.name: pa.array(fields[column.name], column.wire) for column in self._columns},
+            {"rest": pa.array(rest, _TEXT), "attributes": pa.array(attributes, _TEXT)},
         )
+
+    def _add_page(self, wire: _Arrays, indexed: _Arrays, fields: _Arrays, texts: _Arrays) -> None:
+        columns = {f"field {name}": values for name, values in fields.items()}
+        self._pages.append(pa.table({**wire, **self._keys.index_columns(wire, indexed), **columns, **texts}))
 
     def _count(self, texts: list[bytes], pk: pa.Array, sk: pa.Array) -> None:
         edges = pc.min_max(sk).as_py()
@@ -242,17 +229,19 @@ class Parquet:
     def facts(self, part: bytes, layout: Layout) -> Facts:
         """The facts of a finished part, read one row group at a time."""
         facts = Facts()
-        file = pq.ParquetFile(BytesIO(part))
-        for group in range(file.num_row_groups):
-            Rows(file.read_row_group(group), layout).count_into(facts)
+        for rows in _read_row_groups(part, layout):
+            rows.count_into(facts)
         return facts
 
     def items(self, part: bytes, layout: Layout) -> Iterator[Item]:
         """A part's items, read one row group at a time."""
-        file = pq.ParquetFile(BytesIO(part))
-        for group in range(file.num_row_groups):
-            for item in Rows(file.read_row_group(group), layout).wire():
-                yield item_of(item)
+        for rows in _read_row_groups(part, layout):
+            yield from map(item_of, rows.wire())
+
+
+def _read_row_groups(part: bytes, layout: Layout) -> Iterator[Rows]:
+    file = pq.ParquetFile(BytesIO(part))
+    return (Rows(file.read_row_group(group), layout) for group in range(file.num_row_groups))
 
 
 def _check_times(at: pa.Array) -> None:

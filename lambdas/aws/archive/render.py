@@ -65,10 +65,7 @@ def join_pieces(pieces: Iterable[pa.Array], count: int) -> pa.Array:
 
 
 def value(values: pa.StructArray, letters: Iterable[str] | None = None) -> pa.Array:
-    """Attribute values of a learned shape as text, null where the value is missing.
-
-    With ``letters``, these types only.
-    """
+    """Attribute values of a learned shape as text, null where the value is missing. With ``letters``, these types only."""
     names = [values.type.field(index).name for index in range(values.type.num_fields)]
     texts = [_render(name, values.field(name)) for name in names if letters is None or name in letters]
     if not texts:

@@ -132,22 +132,12 @@ class Rows:
         """Each row's version, if the layout keeps versions; the newest version's number is in its attributes."""
         if not self._versioned:
             return None
-        rows = zip(
-            *(self._arrays[name].to_pylist() for name in ("version", "attributes")), self._at.to_pylist(), strict=True
-        )
-        return [
-            Version(
-                int(msgspec.json.decode(attributes or "{}").get("version", {}).get("N", number)),
-                int(at or 0),
-                number == 0,
-            )
-            for number, attributes, at in rows
-        ]
+        columns = self._arrays["version"], self._arrays["attributes"], self._at
+        rows = zip(*(column.to_pylist() for column in columns), strict=True)
+        return [Version(_version_of(attributes, number), int(at or 0), number == 0) for number, attributes, at in rows]
 
     def _data(self, only: set[int] | None) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Each row's ``data`` in DynamoDB JSON: the columns' values,
-        replaced by the exact values that columns could not store.
-        """
+        """Each row's ``data`` in DynamoDB JSON: the columns' values, or the exact values that columns could not store."""
         fields = [(name, column.letter, texts.to_pylist()) for name, (column, texts) in self._fields.items()]
         rest = self._arrays["data"].to_pylist()
         for row in range(self._count):
@@ -159,6 +149,10 @@ class Rows:
             if rest[row] != "{}":
                 data |= msgspec.json.decode(rest[row])
             yield row, data
+
+
+def _version_of(attributes: str | None, number: int) -> int:
+    return int(msgspec.json.decode(attributes or "{}").get("version", {}).get("N", number))
 
 
 def array_of(column: pa.ChunkedArray) -> pa.Array:

@@ -20,10 +20,7 @@ _TAIL_BYTES = 256 * 1024
 
 
 class Ranged(RawIOBase):
-    """An object as a file that fetches only the bytes that are read.
-
-    It fetches its end at once, where Parquet's footer is.
-    """
+    """An object as a file that fetches its end, where Parquet's footer is, and then only the bytes that are read."""
 
     def __init__(self, objects: S3Objects, key: str, size: int) -> None:
         self._objects = objects

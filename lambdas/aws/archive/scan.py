@@ -38,10 +38,7 @@ _DECODE = msgspec.json.Decoder(_Answer).decode
 
 
 class RawScan:
-    """Scans through boto3, which signs, sends and retries.
-
-    This class keeps the answer's body before boto3 parses it.
-    """
+    """Scans through boto3, which signs, sends and retries. This class keeps the answer's body before boto3 parses it."""
 
     def __init__(self, client: DynamoDBClient) -> None:
         self._client = client
@@ -55,35 +52,36 @@ class RawScan:
         self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
     ) -> RawPage:
         """Scan, strongly consistent, so that the page has the last write before the fence."""
-        options: Any = {}
-        if after is not None:
-            options["ExclusiveStartKey"] = after
-        if limit is not None:
-            options["Limit"] = limit
-        options |= {"Segment": segment, "TotalSegments": segments}
-        return self._read(self._client.scan, table, options)
+        return self._read(self._client.scan, table, after, limit, Segment=segment, TotalSegments=segments)
 
     def partition(
         self, table: str, pk: str, *, low: str | None, after: Mapping[str, Any] | None, limit: int | None
     ) -> RawPage:
         """Query, strongly consistent: the items of one partition key from a sort key on."""
-        options: Any = {"KeyConditionExpression": "pk = :pk", "ExpressionAttributeValues": {":pk": {"S": pk}}}
+        condition, values = "pk = :pk", {":pk": {"S": pk}}
         if low is not None:
-            options["KeyConditionExpression"] += " AND sk >= :low"
-            options["ExpressionAttributeValues"][":low"] = {"S": low}
-        if after is not None:
-            options["ExclusiveStartKey"] = after
-        if limit is not None:
-            options["Limit"] = limit
-        return self._read(self._client.query, table, options)
+            condition, values = condition + " AND sk >= :low", values | {":low": {"S": low}}
+        options: Any = {"KeyConditionExpression": condition, "ExpressionAttributeValues": values}
+        return self._read(self._client.query, table, after, limit, **options)
 
     def settled(self, layout: Layout) -> SettledScan:
         """The table by the events of its packs."""
         return SettledScan(self, layout)
 
-    def _read(self, operation: Callable[..., Any], table: str, options: Any) -> RawPage:
+    def _read(
+        self,
+        operation: Callable[..., Any],
+        table: str,
+        after: Mapping[str, Any] | None,
+        limit: int | None,
+        **options: Any,
+    ) -> RawPage:
+        if after is not None:
+            options["ExclusiveStartKey"] = after
+        if limit is not None:
+            options["Limit"] = limit
         # The catalog's queries may go by the same client, and are for its parser.
-        self._answer.wanted = True
+        self._answer.keeps_body = True
         try:
             with naming_table(table):
                 operation(TableName=table, ConsistentRead=True, ReturnConsumedCapacity="TOTAL", **options)
@@ -92,14 +90,14 @@ class RawScan:
                 raise TableThrottled(table) from error
             raise
         finally:
-            self._answer.wanted = False
+            self._answer.keeps_body = False
         answer = _DECODE(self._answer.body)
         units = answer.ConsumedCapacity.CapacityUnits if answer.ConsumedCapacity is not None else 0.0
         return RawPage(bytes(answer.Items), answer.Count, units, answer.LastEvaluatedKey)
 
     def _keep_body(self, response_dict: dict[str, Any], **_: Any) -> None:
         """Keep the body and give the parser an empty body; a refusal stays unchanged."""
-        if response_dict["status_code"] != _OK or not getattr(self._answer, "wanted", False):
+        if response_dict["status_code"] != _OK or not getattr(self._answer, "keeps_body", False):
             return
         body = response_dict["body"]
         checksum = response_dict["headers"].get("x-amz-crc32")

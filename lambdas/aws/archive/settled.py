@@ -1,9 +1,9 @@
-"""A table with packs by its events, each once: what an archive holds does not depend on how events came to be in packs.
+"""Read a table with packs by its events, each once: an archive does not depend on which packs held its events.
 
 The copies of an event are in one logical partition, perhaps under several suffixes. So a scan finds the logical partitions, and
-each is read as a whole, in order, where the scan meets its first item: the first of the least suffix that there is. Every item is
-met once, in whichever order a scan gives them, so every logical partition is read once. Packs are read twice for that; they are a
-small part of what their events would be.
+each is read whole and in order, at its first item: the first item of the least suffix that has items. A scan returns every item
+once, in any order, so every logical partition is read once. The scan reads packs a second time for that; packs are a small part
+of what their events would take.
 """
 
 from __future__ import annotations
@@ -25,144 +25,157 @@ from tidetable.keys import Layout, suffix_of, unescape
 from tidetable.packs import Opened, Run, open_item, walk
 
 if TYPE_CHECKING:
-    from tidetable.archive.ports import Source
+    from tidetable.archive.ports import TableSource
 
 _PAGE = msgspec.json.Decoder(list[dict[str, dict[str, Any]]]).decode
 _TIME = 27
-# A page of events is at least so large, unless its logical partition ends.
+# A page of events has at least so many bytes, unless its logical partition ends.
 _PAGE_BYTES = 1_000_000
 
 
-class _State(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The next position: after ``page`` of the scan, behind ``done`` of its items; in a logical partition, after ``place``."""
+class _Position(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where to go on: in the scan's page after the key ``page``, after its first ``done`` items; then, in the logical partition
+    of the next item, after the sort key ``place``.
+    """
 
     page: dict[str, Any] | None = None
     done: int = 0
     place: str = ""
 
+    def document(self) -> dict[str, Any]:
+        """The position as a page's ``after``, without defaults."""
+        document: dict[str, Any] = msgspec.to_builtins(self)
+        return document
+
 
 @dataclass(slots=True)
 class _Pass:
-    """One segment's pass, from a state on: what was read since the last page, and the packs whose last event is still to come."""
+    """One segment's pass: its pages, and where they go on.
 
+    ``units`` and ``count`` are what was read since the last page, ``ends`` the last sort keys of the packs that are not ended.
+    """
+
+    after: Mapping[str, Any] | None
+    pages: Iterator[RawPage] = field(init=False)
     units: float = 0.0
     count: int = 0
     limit: int | None = None
-    lasts: list[str] = field(default_factory=list)
+    ends: list[str] = field(default_factory=list)
 
-    def read(self, page: RawPage) -> RawPage:
-        """Take a page into account."""
+    def account(self, page: RawPage) -> RawPage:
+        """Count what a page of the table took."""
         self.units += page.units
         self.count += page.count
         return page
 
-    def give(self, texts: list[str], after: Mapping[str, Any] | None, packs: int = 0) -> RawPage:
-        """A page of events."""
+    def make_page(self, texts: list[str], after: Mapping[str, Any] | None, packs: int = 0) -> RawPage:
+        """A page of events, with all that was read since the last page."""
         units, self.units, count, self.count = self.units, 0.0, self.count, 0
         return RawPage(f"[{','.join(texts)}]".encode(), count, units, after, packs)
 
+    def note_ends(self, items: Iterator[Opened], after: str) -> Iterator[Opened]:
+        """Pass items on; note the last sort key of each pack that ends after ``after``."""
+        for item in items:
+            if item.hash and item.places and item.places[-1] > after:
+                self.ends.append(item.places[-1])
+            yield item
+
+    def count_ended(self, last: str) -> int:
+        """Count the noted packs that end at or before a sort key, and forget them."""
+        before = len(self.ends)
+        self.ends = [end for end in self.ends if end > last]
+        return before - len(self.ends)
+
 
 class SettledScan:
-    """A table by the events of its packs. A segment's pages go on where the last ended, or begin anew at any earlier one."""
+    """A table by the events of its packs. A segment's pages go on after the last page, or begin anew after any earlier page."""
 
-    def __init__(self, source: Source, layout: Layout) -> None:
+    def __init__(self, source: TableSource, layout: Layout) -> None:
         self._source = source
         self._layout = layout
         self._compressor = Zstd()
-        self._passes: dict[tuple[str, int], tuple[Any, _Pass, Iterator[RawPage]]] = {}
+        self._passes: dict[tuple[str, int], _Pass] = {}
 
     def page(
         self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
     ) -> RawPage:
         """The next events of a segment."""
-        progress = self._passes.pop((table, segment), None)
-        if progress is None or progress[0] != after:
-            state = msgspec.convert(after, _State) if after is not None else _State()
-            own = _Pass()
-            progress = after, own, self._pages(table, segment, segments, state, own)
-        _, own, pages = progress
-        own.limit = limit
-        page = next(pages)
+        current = self._passes.pop((table, segment), None)
+        if current is None or current.after != after:
+            position = msgspec.convert(after, _Position) if after is not None else _Position()
+            current = _Pass(after)
+            current.pages = self._pages(table, segment, segments, position, current)
+        current.limit = limit
+        page = next(current.pages)
         if page.after is not None:
-            self._passes[table, segment] = page.after, own, pages
+            current.after = page.after
+            self._passes[table, segment] = current
         return page
 
-    def partition(
-        self, table: str, pk: str, *, low: str | None, after: Mapping[str, Any] | None, limit: int | None
-    ) -> RawPage:
-        """The items of the table itself."""
-        return self._source.partition(table, pk, low=low, after=after, limit=limit)
-
-    def settled(self, layout: Layout) -> SettledScan:
-        """The scan of another layout."""
-        return SettledScan(self._source, layout)
-
-    def _pages(self, table: str, segment: int, segments: int, state: _State, own: _Pass) -> Iterator[RawPage]:
-        start, done, place = state.page, state.done, state.place
+    def _pages(self, table: str, segment: int, segments: int, position: _Position, current: _Pass) -> Iterator[RawPage]:
+        start, done, place = position.page, position.done, position.place
         while True:
-            raw = own.read(self._source.page(table, segment=segment, segments=segments, after=start, limit=own.limit))
-            items = _PAGE(raw.items)
-            following = dict(raw.after) if raw.after is not None else None
-            for number, item in enumerate(items):
-                # What a shorter page leaves to be passed over is passed over in those that follow.
-                if number < done:
-                    continue
+            page = self._source.page(table, segment=segment, segments=segments, after=start, limit=current.limit)
+            items = _PAGE(current.account(page).items)
+            # The limit may differ from an earlier run's. If a page is shorter, the next pages skip the rest of ``done``.
+            for number, item in enumerate(items[done:], done):
                 pk, sk = item["pk"]["S"], item["sk"]["S"]
-                if place or self._is_first(table, pk, sk, own):
-                    yield from self._events(table, pk.rpartition("#")[0], place, _State(start, number), own)
+                if place or self._is_first(table, pk, sk, current):
+                    yield from self._events(table, pk.rpartition("#")[0], place, _Position(start, number), current)
                 place = ""
             done = max(done - len(items), 0)
-            if following is None:
-                yield own.give([], None)
+            if page.after is None:
+                yield current.make_page([], None)
                 return
-            start = following
-            yield own.give([], _state(_State(start, done, place)))
+            start = dict(page.after)
+            yield current.make_page([], _Position(start, done, place).document())
 
-    def _is_first(self, table: str, pk: str, sk: str, own: _Pass) -> bool:
+    def _is_first(self, table: str, pk: str, sk: str, current: _Pass) -> bool:
         """True if an item is the first of its partition key, and no lesser suffix has items."""
         logical, _, suffix = pk.rpartition("#")
         for number in range(int(suffix) + 1):
             page = self._source.partition(table, f"{logical}#{number}", low=None, after=None, limit=1)
-            items = _PAGE(own.read(page).items)
+            items = _PAGE(current.account(page).items)
             if items:
                 return number == int(suffix) and items[0]["sk"]["S"] == sk
         return False
 
-    def _events(self, table: str, logical: str, after: str, at: _State, own: _Pass) -> Iterator[RawPage]:
-        """The events of a logical partition after a place, in pages."""
+    def _events(self, table: str, logical: str, after: str, position: _Position, current: _Pass) -> Iterator[RawPage]:
+        """The events of a logical partition after a sort key, in pages."""
         assert self._layout.pack is not None  # noqa: S101 - only such layouts come here
         low = after + "\0" if after else ""
-        keys = after[:_TIME] or None
-        suffixes = [self._opened(table, f"{logical}#{number}", keys, own) for number in range(self._layout.shards)]
-        own.lasts.clear()
+        first = after[:_TIME] or None
+        suffixes = [self._open(table, f"{logical}#{number}", first, current) for number in range(self._layout.shards)]
+        current.ends.clear()
         texts: list[str] = []
         size = 0
-        last = after
-        opened = _noted(merge(*suffixes, key=lambda item: item.newest), after, own)
-        for run in walk(opened, span=self._layout.pack.span, ascending=True, low=low):
+        items = current.note_ends(merge(*suffixes, key=lambda item: item.newest), after)
+        for run in walk(items, span=self._layout.pack.span, ascending=True, low=low):
             if run.problems:
                 raise ArchiveFailed(f"{table} is not whole: {run.problems[0]}")
             for text, place in self._texts(run, logical):
                 texts.append(text)
-                size, last = size + len(text), place
+                size += len(text)
                 if size > _PAGE_BYTES:
-                    yield own.give(texts, _state(msgspec.structs.replace(at, place=last)), _ended(own, last))
+                    reached = msgspec.structs.replace(position, place=place).document()
+                    yield current.make_page(texts, reached, current.count_ended(place))
                     texts, size = [], 0
-        yield own.give(texts, _state(msgspec.structs.replace(at, done=at.done + 1)), len(own.lasts))
+        reached = msgspec.structs.replace(position, done=position.done + 1).document()
+        yield current.make_page(texts, reached, len(current.ends))
 
-    def _opened(self, table: str, pk: str, low: str | None, own: _Pass) -> Iterator[Opened]:
-        """The items of a partition key, opened, in order."""
+    def _open(self, table: str, pk: str, low: str | None, current: _Pass) -> Iterator[Opened]:
+        """Open the items of a partition key, in order."""
         after: Mapping[str, Any] | None = None
         while True:
-            page = own.read(self._source.partition(table, pk, low=low, after=after, limit=own.limit))
-            for item in _PAGE(page.items):
+            page = self._source.partition(table, pk, low=low, after=after, limit=current.limit)
+            for item in _PAGE(current.account(page).items):
                 yield open_item(item_of(item), self._layout, self._compressor)
             after = page.after
             if after is None:
                 return
 
     def _texts(self, run: Run, logical: str) -> Iterator[tuple[str, str]]:
-        """Events as plain items in DynamoDB JSON, with their places."""
+        """Events as plain items in DynamoDB JSON, with their sort keys."""
         shards = self._layout.shards
         for place, copy in zip(run.places, run.copies, strict=True):
             item: Item
@@ -172,23 +185,3 @@ class SettledScan:
                 suffix = suffix_of(unescape(place.rpartition("#")[2]), shards) if shards > 1 else 0
                 item = {"pk": f"{logical}#{suffix}", "sk": place, "at": copy.at, "data": decode_json(copy.value)}
             yield item_text(item), place
-
-
-def _noted(opened: Iterator[Opened], after: str, own: _Pass) -> Iterator[Opened]:
-    """Pass items on; note the last place of each pack that ends after ``after``."""
-    for item in opened:
-        if item.hash and item.places and item.places[-1] > after:
-            own.lasts.append(item.places[-1])
-        yield item
-
-
-def _ended(own: _Pass, last: str) -> int:
-    """Count the noted packs that end at or before a place, and forget them."""
-    before = len(own.lasts)
-    own.lasts = [place for place in own.lasts if place > last]
-    return before - len(own.lasts)
-
-
-def _state(state: _State) -> dict[str, Any]:
-    document: dict[str, Any] = msgspec.to_builtins(state)
-    return document

@@ -22,10 +22,7 @@ class Irregular(Exception):
 
 @dataclass(slots=True)
 class Shape:
-    """The types that an attribute had so far.
-
-    For a map the shapes of its members, for a list the shape of its elements.
-    """
+    """The types that an attribute had so far. For a map the shapes of its members, for a list the shape of its elements."""
 
     leaves: set[str] = field(default_factory=set)
     names: dict[str, Shape] | None = None

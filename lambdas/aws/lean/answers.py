@@ -41,7 +41,7 @@ class _Read(msgspec.Struct):
     ScannedCount: int = 0
 
 
-class _Found(_Read, kw_only=True):
+class ItemsAnswer(_Read, kw_only=True):
     Items: list[dict[str, dict[str, Any]]]
 
 
@@ -80,7 +80,7 @@ class _Why(msgspec.Struct):
 
 
 WROTE = msgspec.json.Decoder(Wrote).decode
-_FOUND = msgspec.json.Decoder(_Found).decode
+ITEMS = msgspec.json.Decoder(ItemsAnswer).decode
 _PLAIN = msgspec.json.Decoder(_Plain).decode
 GET_ANSWER = msgspec.json.Decoder(_GetAnswer).decode
 BATCH_GET_ANSWER = msgspec.json.Decoder(BatchGetAnswer).decode
@@ -99,7 +99,7 @@ def page_of(keys: KeyRange, body: bytes, *, texts: bool) -> Page:
         contents = texts_of(read.Items)
         if contents is not None:
             return _page(read, Columns([keys.pk] * len(contents), [item.sk.S for item in read.Items], contents))
-    answer = _FOUND(body)
+    answer = ITEMS(body)
     items = [item_of(item) for item in answer.Items]
     if index is not None and keys.after is not None:
         items = [item for item in items if item[index.sk] != keys.after]

@@ -10,19 +10,12 @@ from typing import Any, cast
 import msgspec
 
 from aws.catalog_items import SECRET_KEY, backfill_of, before, entry_of, ranges, secret_of, stream_key
+from aws.lean.answers import ITEMS, ItemsAnswer
 from aws.lean.client import LeanClient, Request
 from aws.lean.reads import answered, read_all
 from aws.wire import item_of
 from tidetable.catalog import Backfill, Entry
 from tidetable.events import Item
-
-
-class _Found(msgspec.Struct):
-    Items: list[dict[str, dict[str, Any]]]
-    LastEvaluatedKey: dict[str, Any] | None = None
-
-
-_DECODE = msgspec.json.Decoder(_Found).decode
 
 
 class LeanCatalog:
@@ -43,7 +36,7 @@ class LeanCatalog:
         last_before = self._body(key, first, low, consistent=consistent) | {"ScanIndexForward": False, "Limit": 1}
         within = self._body(key, low, high, consistent=consistent)
         replies = read_all(self._client, [_request(last_before), _request(within)])
-        last, page = [cast("_Found", answered(reply, self._table)) for reply in replies]
+        last, page = [cast("ItemsAnswer", answered(reply, self._table)) for reply in replies]
         items = [*map(item_of, last.Items), *self._items(within, page)]
         return [entry for entry in map(entry_of, items) if start < entry.period.end]
 
@@ -73,17 +66,17 @@ class LeanCatalog:
         """Items by their sort keys in order."""
         return self._items(body, self._page(body))
 
-    def _items(self, body: dict[str, Any], page: _Found) -> Iterator[Item]:
+    def _items(self, body: dict[str, Any], page: ItemsAnswer) -> Iterator[Item]:
         """The items of a page, and of those that follow it."""
         yield from map(item_of, page.Items)
         while page.LastEvaluatedKey is not None:
             page = self._page(body | {"ExclusiveStartKey": page.LastEvaluatedKey})
             yield from map(item_of, page.Items)
 
-    def _page(self, body: dict[str, Any]) -> _Found:
+    def _page(self, body: dict[str, Any]) -> ItemsAnswer:
         (reply,) = read_all(self._client, [_request(body)])
-        return cast("_Found", answered(reply, self._table))
+        return cast("ItemsAnswer", answered(reply, self._table))
 
 
 def _request(body: dict[str, Any]) -> Request:
-    return Request("Query", msgspec.json.encode(body), _DECODE)
+    return Request("Query", msgspec.json.encode(body), ITEMS)

@@ -58,18 +58,15 @@ class Provider:
     def get(self) -> Credentials:
         """The credentials; NoCredentials says where they were looked for."""
         variables = self.environment
-        if variables.get("AWS_ACCESS_KEY_ID") and variables.get("AWS_SECRET_ACCESS_KEY"):
-            return Credentials(
-                variables["AWS_ACCESS_KEY_ID"],
-                variables["AWS_SECRET_ACCESS_KEY"],
-                variables.get("AWS_SESSION_TOKEN") or None,
-            )
+        key, secret = variables.get("AWS_ACCESS_KEY_ID"), variables.get("AWS_SECRET_ACCESS_KEY")
+        if key and secret:
+            return Credentials(key, secret, variables.get("AWS_SESSION_TOKEN") or None)
         if self._current is not None and self.now() < self._current[1] - _EARLY:
             return self._current[0]
         try:
             self._current = self._from_container()
         except (OSError, ValueError) as error:
-            # What is held may still be good for some minutes.
+            # The present credentials may still be valid for some minutes.
             if self._current is None or self.now() >= self._current[1]:
                 raise NoCredentials(f"the container endpoint gave no credentials: {error}") from error
         return self._current[0]

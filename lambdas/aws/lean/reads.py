@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import msgspec
-
 from aws.codes import NOT_FOUND, THROTTLED
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
 from tidetable.errors import StoreUnavailable, TableMissing
@@ -19,14 +17,6 @@ _BROKEN = frozenset(
     {"InternalServerError", "InternalFailure", "ServiceUnavailable", "ServiceUnavailableException"}
     | {f"HTTP {status}" for status in (500, 502, 503, 504)}
 )
-
-
-def read(
-    client: LeanClient, operation: str, body: dict[str, Any], table: str, decode: Callable[[bytes], Any] | None = None
-) -> Any:
-    """Read; return the decoded answer (without ``decode`` its body). TableMissing, or StoreUnavailable after all tries."""
-    (reply,) = read_all(client, [Request(operation, msgspec.json.encode(body), decode)])
-    return answered(reply, table)
 
 
 def read_all(client: LeanClient, requests: Sequence[Request]) -> list[Reply]:

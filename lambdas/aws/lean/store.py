@@ -12,19 +12,9 @@ import msgspec
 
 from aws.catalog_items import period_key
 from aws.codes import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED
-from aws.lean.answers import (
-    BATCH_GET_ANSWER,
-    GET_ANSWER,
-    WROTE,
-    BatchGetAnswer,
-    Wrote,
-    page_of,
-    throttling_reasons,
-    why_of,
-    wrote_one,
-)
+from aws.lean import answers
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
-from aws.lean.reads import answered, read, read_all, read_whole
+from aws.lean.reads import answered, read_all, read_whole
 from aws.queries import query_request
 from aws.wire import batch_body, batches_of, item_of, item_text, put_body, put_text
 from tidetable.catalog import WRITABLE, Entry
@@ -48,7 +38,9 @@ class LeanStore:
         """Try each put once, 25 to a call and one table to a call: a missing table refuses its whole batch, not others'."""
         batches = list(batches_of(puts))
         total = Written()
-        replies = self._client.call_all([Request("BatchWriteItem", batch_body(batch), WROTE) for batch in batches])
+        replies = self._client.call_all(
+            [Request("BatchWriteItem", batch_body(batch), answers.WROTE) for batch in batches]
+        )
         for batch, reply in zip(batches, replies, strict=True):
             _account(batch, reply, total)
         return total
@@ -56,7 +48,7 @@ class LeanStore:
     def write_each(self, puts: Sequence[Put], guard: Guard) -> Written:
         """PutItem for each, several under way at once."""
         total = Written()
-        replies = self._client.call_all([Request("PutItem", put_body(put, guard), wrote_one) for put in puts])
+        replies = self._client.call_all([Request("PutItem", put_body(put, guard), answers.wrote_one) for put in puts])
         for put, reply in zip(puts, replies, strict=True):
             if isinstance(reply, Refused) and reply.code == CONDITION_FAILED:
                 total.held.append((put, self._read_present(put, reply)))
@@ -72,7 +64,7 @@ class LeanStore:
         body = f'{{"TransactItems":[{",".join(actions)}]}}'
         reply = self._client.call("TransactWriteItems", body.encode())
         if isinstance(reply, Refused) and reply.code == TRANSACTION_CANCELED:
-            codes = [reason.Code for reason in why_of(reply).CancellationReasons]
+            codes = [reason.Code for reason in answers.why_of(reply).CancellationReasons]
             failed = CONDITION_FAILED.removesuffix("Exception")
             if entry is not None and codes[-1:] == [failed]:
                 return Transacted.FENCED
@@ -93,7 +85,7 @@ class LeanStore:
     def _read_present(self, put: Put, refused: Refused) -> Item:
         """Read the item that is there instead: DynamoDB shows it with its refusal, if the engine can."""
         try:
-            shown = GET_ANSWER(refused.body).Item
+            shown = answers.GET_ANSWER(refused.body).Item
         except msgspec.DecodeError:
             shown = None
         if shown is not None:
@@ -118,7 +110,7 @@ class LeanStore:
                 "Query",
                 msgspec.json.encode(query_request(read, ascending=ascending, consistent=consistent, fields=fields)),
                 # At once, while others are under way: then one answer at a time is in memory.
-                partial(page_of, read.keys, texts=texts),
+                partial(answers.page_of, read.keys, texts=texts),
             )
             for read in reads
         ]
@@ -128,7 +120,8 @@ class LeanStore:
     def get(self, table: str, key: Key) -> Item | None:
         """One GetItem."""
         body = {"TableName": table, "Key": {"pk": {"S": key.pk}, "sk": {"S": key.sk}}}
-        item = read(self._client, "GetItem", body, table, GET_ANSWER).Item
+        (reply,) = read_all(self._client, [Request("GetItem", msgspec.json.encode(body), answers.GET_ANSWER)])
+        item = answered(reply, table).Item
         return None if item is None else item_of(item)
 
     def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:
@@ -146,11 +139,11 @@ class LeanStore:
     def _get_all(
         self, table: str, keys: list[dict[str, Any]], most: int = _GET, *, consistent: bool = True
     ) -> Iterator[dict[str, dict[str, Any]]]:
-        def request(some: list[dict[str, Any]]) -> Request:
-            body = {"RequestItems": {table: {"Keys": some, "ConsistentRead": consistent}}}
-            return Request("BatchGetItem", msgspec.json.encode(body), BATCH_GET_ANSWER)
+        def request(chunk: list[dict[str, Any]]) -> Request:
+            body = {"RequestItems": {table: {"Keys": chunk, "ConsistentRead": consistent}}}
+            return Request("BatchGetItem", msgspec.json.encode(body), answers.BATCH_GET_ANSWER)
 
-        def rest(answer: BatchGetAnswer) -> Request | None:
+        def rest(answer: answers.BatchGetAnswer) -> Request | None:
             unread = [key for unprocessed in answer.UnprocessedKeys.values() for key in unprocessed.Keys]
             return request(unread) if unread else None
 
@@ -178,9 +171,9 @@ def _account(batch: list[Put], reply: Reply, total: Written) -> None:
             total.missing_tables.add(batch[0].table)
         elif reply.code in THROTTLED:
             total.throttles[batch[0].table] += len(batch)
-            total.reasons.update(throttling_reasons(reply) or [reply.code])
+            total.reasons.update(answers.throttling_reasons(reply) or [reply.code])
         return
-    answer = cast("Wrote", reply)
+    answer = cast("answers.Wrote", reply)
     total.units += sum(units.CapacityUnits for units in answer.ConsumedCapacity)
     for unprocessed in answer.UnprocessedItems.values():
         keys = {(put.PutRequest.Item.pk["S"], put.PutRequest.Item.sk.get("S", "")) for put in unprocessed}

@@ -3,7 +3,7 @@
 from tidetable.archive.export import Archived, archive_period
 from tidetable.archive.exporter import Exporter
 from tidetable.archive.facts import Facts
-from tidetable.archive.manifest import Manifest, Part, prefix_of
+from tidetable.archive.manifest import Manifest
 from tidetable.archive.restore import Restored, Restorer, restore_period
 
 __all__ = [
@@ -11,10 +11,8 @@ __all__ = [
     "Exporter",
     "Facts",
     "Manifest",
-    "Part",
     "Restored",
     "Restorer",
     "archive_period",
-    "prefix_of",
     "restore_period",
 ]

@@ -2,8 +2,7 @@
 
 A table is scanned in segments side by side. Each part is read back and compared as soon as it is written, and only then
 noted in its segment's progress. The next run goes on from there, so an archive may take any number of runs. On a slow
-table a run reads only the capacity that is unused at that moment, and ends: waiting costs more for the function than
-the units.
+table a run reads only the unused capacity, and ends: waiting costs more for the function than the units.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from tidetable.archive.manifest import (
     Part,
     Plan,
     Progress,
-    StoredLayout,
     manifest_key,
     plan_key,
     prefix_of,
@@ -37,8 +35,7 @@ from tidetable.periods import from_label
 from tidetable.ports import Catalog, Table
 from tidetable.times import from_text, to_text
 
-# In these states there is nothing to archive: the archive exists, the table is gone, or it is being filled from its
-# archive.
+# In these states there is nothing to archive: the archive exists, the table is gone, or it is filled from its archive.
 _DONE = frozenset({State.ARCHIVED, State.DELETED, State.RESTORING})
 
 
@@ -106,8 +103,7 @@ def find_entry(stream: str, label: str, catalog: Catalog) -> Entry:
 def _require_writes_over(entry: Entry, exporter: Exporter) -> None:
     """Raise ArchiveBusy while a request that began before the table closed may still write into it.
 
-    Ingest writes without reading the state. An event that landed behind the scan would be acknowledged, but not
-    archived.
+    Ingest writes without reading the state. An event that landed behind the scan would be acknowledged, but not archived.
     """
     late, now = exporter.late(entry.stream), exporter.clock.now()
     if exporter.time_travel and now <= entry.period.end + late:
@@ -131,10 +127,7 @@ def _require_active_table(entry: Entry, exporter: Exporter) -> Table:
 
 
 def _export(entry: Entry, exporter: Exporter, remaining: Callable[[], float]) -> tuple[Plan, list[Progress], float]:
-    """Export every segment as far as the time and the table's pace allow.
-
-    Returns the plan, the progress and the wait.
-    """
+    """Export every segment as far as the time and the table's pace allow. Returns the plan, the progress and the wait."""
     table, policy = _require_active_table(entry, exporter), exporter.policy(entry.stream)
     rate = rate_of(table, policy, exporter.maximum_read(entry.stream))
     key = plan_key(entry.stream, entry.period.label)
@@ -158,10 +151,7 @@ def _export(entry: Entry, exporter: Exporter, remaining: Callable[[], float]) ->
 
 
 def _finish(entry: Entry, plan: Plan, written: list[Part], exporter: Exporter) -> Entry:
-    """Write the manifest, after a check that the prefix holds the written parts and nothing else.
-
-    Then mark the period.
-    """
+    """Write the manifest, after a check that the prefix holds the written parts and nothing else. Then mark the period."""
     stream, label = entry.stream, entry.period.label
     sizes = exporter.objects.sizes(prefix_of(stream, label))
     stored = {key: size for key, size in sizes.items() if key.endswith(".parquet")}
@@ -173,7 +163,7 @@ def _finish(entry: Entry, plan: Plan, written: list[Part], exporter: Exporter) -
         stream=stream,
         period=label,
         table=entry.table,
-        layout=StoredLayout.of(entry.layout),
+        layout=entry.layout,
         events=sum(part.events for part in written),
         size=sum(part.size for part in written),
         digest=join_digests(part.digest for part in written),

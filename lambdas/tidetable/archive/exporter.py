@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from tidetable.archive.ports import Completer, Format, Objects, Source
+from tidetable.archive.ports import Completer, Format, Objects, Source, TableSource
 from tidetable.catalog import Entry
 from tidetable.config import ArchivePolicy, Config, Stream
 from tidetable.lifecycle.known import recorded_policy
@@ -14,17 +14,16 @@ from tidetable.ports import Catalog, Clock, Pools, Tables
 
 @dataclass(slots=True)
 class Exporter:
-    """The ports that archiving needs.
+    """The ports that archiving needs. ``part_bytes`` of scanned pages bound a part, and with it the memory of a segment.
 
-    ``part_bytes`` of scanned pages bound a part, and with it the memory of a segment. ``time_travel`` is for the local
-    stage alone. Its lifecycle can run as at a later time, and then it archives a table that was closed early. On AWS
-    a period may look so, too, after its stream's ``late`` was raised, and such a period takes events.
+    ``time_travel`` is for the local stage alone. Its lifecycle can run as at a later time, and then it archives a table that
+    was closed early. On AWS a period may look so, too, after its stream's ``late`` was raised, and such a period takes events.
     """
 
     config: Config
     catalog: Catalog
     tables: Tables
-    source: Source
+    source: TableSource
     objects: Objects
     format: Format
     clock: Clock
@@ -34,19 +33,15 @@ class Exporter:
     time_travel: bool = False
 
     def policy(self, stream: str) -> ArchivePolicy:
-        """The stream's policy.
-
-        The catalog's record of it if the stream was removed; the default without such a record.
-        """
+        """The stream's policy, also that of a removed stream; the default without a record of it."""
         settings = self.stream(stream)
         return settings.archive if settings is not None else ArchivePolicy()
 
     def maximum_read(self, stream: str) -> int | None:
         """The greatest number of read units that the stream's tables may take on demand; None without a limit."""
         settings = self.stream(stream)
-        if settings is None or settings.capacity.most is None:
-            return None
-        return settings.capacity.most.read
+        maxima = settings.capacity.maxima if settings is not None else None
+        return maxima[1] if maxima is not None else None
 
     def late(self, stream: str) -> timedelta:
         """The time after a period's end in which its events are accepted; zero without a recorded policy of the stream."""

@@ -15,9 +15,8 @@ _MODULUS = 2 ** (8 * _BYTES)
 class Facts:
     """Counts of items, in all and by partition key, their digest, and the least and the greatest sort key.
 
-    The digest is the sum, modulo 2**128, of the BLAKE2b-128 of each item's canonical text: DynamoDB JSON without white
-    space, names and sets in order. A sum does not depend on the order and, unlike an exclusive or, detects a duplicate
-    item.
+    The digest is the sum, modulo 2**128, of the BLAKE2b-128 of each item's canonical text: DynamoDB JSON without white space,
+    names and sets in order. A sum does not depend on the order and, unlike an exclusive or, detects a duplicate item.
     """
 
     items: int = 0
@@ -37,9 +36,7 @@ class Facts:
         return digest_text(self.digest)
 
     def add(self, texts: Iterable[bytes], partitions: Counter[str], first: str, last: str) -> None:
-        """Take items into account: their canonical texts, how many each partition has, and the edges of their sort
-        keys.
-        """
+        """Take items into account: their canonical texts, how many each partition has, and the edges of their sort keys."""
         self.digest = (self.digest + sum(_number(text) for text in texts)) % _MODULUS
         self.partitions += partitions
         self.items += partitions.total()

@@ -1,7 +1,4 @@
-"""The manifest of an archived period: its files and the checks that prove it complete.
-
-The plan and progress of an export.
-"""
+"""The manifest of an archived period: its files and the checks that prove it complete; and an export's plan and progress."""
 
 from __future__ import annotations
 
@@ -10,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tidetable.keys import Index, Layout, Packing
-from tidetable.keys.layout import PartitionBy, ShardBy
+from tidetable.keys import Layout
 
 # One version for the manifest and for the parts' columns. Since version 3 a part omits what can be calculated from its
 # data, and says so in its metadata.
@@ -20,8 +16,7 @@ _READABLE = (2, 3)
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """One Parquet file, sorted by sort key; ``first`` and ``last`` are its edges, ``sha256`` is over its ``size``
-    bytes.
+    """One Parquet file, sorted by sort key; ``first`` and ``last`` are its edges, ``sha256`` is over its ``size`` bytes.
 
     ``digest`` is the digest of its items (see Facts), ``partitions`` the number of their partition keys, ``packs`` the
     number of packs that held them.
@@ -38,46 +33,6 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     packs: int = 0
 
 
-class StoredLayout(msgspec.Struct, frozen=True, kw_only=True):
-    """The layout that the period's table had."""
-
-    partition_by: PartitionBy
-    shards: int
-    shard_by: ShardBy
-    bucket: int
-    indexes: tuple[Index, ...] = ()
-    versioned: bool = False
-    parts: bool = False
-    pack: Packing | None = None
-
-    @classmethod
-    def of(cls, layout: Layout) -> StoredLayout:
-        """The layout as it is stored."""
-        return cls(
-            partition_by=layout.partition_by,
-            shards=layout.shards,
-            shard_by=layout.shard_by,
-            bucket=layout.bucket,
-            indexes=layout.indexes,
-            versioned=layout.versioned,
-            parts=layout.parts,
-            pack=layout.pack,
-        )
-
-    def layout(self) -> Layout:
-        """The layout as the core uses it."""
-        return Layout(
-            self.partition_by,
-            self.shards,
-            self.shard_by,
-            self.bucket,
-            self.indexes,
-            self.versioned,
-            self.parts,
-            self.pack,
-        )
-
-
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The content of an archive. ``digest`` is the order-independent digest of its items (see Facts).
 
@@ -89,7 +44,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     stream: str
     period: str
     table: str
-    layout: StoredLayout
+    layout: Layout
     events: int
     size: int
     digest: str

@@ -13,11 +13,9 @@ from tidetable.keys import Layout
 
 @dataclass(frozen=True, slots=True)
 class RawPage:
-    """A page of a scan, not parsed: ``items`` is an array in DynamoDB JSON, ``after`` the next page's start (None: the
-    end).
+    """A page of a scan, not parsed: ``items`` is an array in DynamoDB JSON, ``after`` the next page's start (None: the end).
 
-    ``count`` is the number of items that were read for it. ``packs`` is the number of packs that end with it, if its
-    items are the events of packs.
+    It took ``count`` items and ``units``. If its items are the events of packs, ``packs`` packs end with it.
     """
 
     items: bytes
@@ -28,16 +26,17 @@ class RawPage:
 
 
 class Source(Protocol):
-    """The table that is archived."""
+    """A table as it is archived, in pages."""
 
     def page(
         self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
     ) -> RawPage:
-        """Fetch the next page of a segment, strongly consistent.
-
-        TableMissing without a table, TableThrottled if it throttles.
-        """
+        """The next page of a segment, strongly consistent. TableMissing without a table, TableThrottled if it throttles."""
         ...
+
+
+class TableSource(Source, Protocol):
+    """The items of a table, and what a table with packs is read by."""
 
     def partition(
         self, table: str, pk: str, *, low: str | None, after: Mapping[str, Any] | None, limit: int | None
@@ -75,10 +74,7 @@ class Completer(Protocol):
     """Completes the items of a page: fetches the data that the table keeps elsewhere."""
 
     def whole(self, items: bytes, table: str) -> bytes:
-        """A page's items with all of their data; ``packed`` says how it was stored.
-
-        ArchiveFailed if any data is missing.
-        """
+        """A page's items with all of their data; ``packed`` says how it was stored. ArchiveFailed if any data is missing."""
         ...
 
 

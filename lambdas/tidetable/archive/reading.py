@@ -46,10 +46,7 @@ class PartReader(Protocol):
 
 
 class _SortedEvent(NamedTuple):
-    """An event with its sort key.
-
-    ``version_rank`` orders the versions of one event: the newest first, then backwards.
-    """
+    """An event with its sort key. ``version_rank`` orders the versions of one event: the newest first, then backwards."""
 
     sort_key: str
     version_rank: int
@@ -58,10 +55,7 @@ class _SortedEvent(NamedTuple):
 
 
 def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascending: bool) -> ArchivePage:
-    """Read the first events of a range, as many as fit an answer.
-
-    A page has either all versions of an event or none.
-    """
+    """Read the first events of a range, as many as fit an answer. A page has either all versions of an event or none."""
     if keys.rank is not None:
         return _read_ranked(keys, keys.rank, reader, limit=limit, ascending=ascending)
     ordered = _read_range(keys, reader, ascending=ascending)
@@ -101,10 +95,7 @@ def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascendin
 
 
 def _read_ranked(keys: ArchiveRange, rank: Rank, reader: PartReader, *, limit: int, ascending: bool) -> ArchivePage:
-    """Rank the events of a range by a number and return the first.
-
-    ``reached`` says where reading ended before its end.
-    """
+    """Rank the events of a range by a number and return the first. ``reached`` says where reading ended before its end."""
     after = None if rank.after is None else (Decimal(rank.after[0]), *rank.after[1:])
     reached: list[str] = []
 
@@ -146,7 +137,7 @@ def _read_range(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> I
 def _read_parts(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> Iterable[_SortedEvent]:
     """Read the events of the parts that overlap a range, merged in the order of their sort keys."""
     manifest = reader.manifest(keys.manifest)
-    layout = manifest.layout.layout()
+    layout = manifest.layout
     across = layout.across(keys.series)
 
     def read_part(part: Part) -> Iterator[_SortedEvent]:
@@ -183,10 +174,7 @@ def _skip_read(keys: ArchiveRange, *, ascending: bool) -> ArchiveRange:
 
 
 def _is_of_series(candidate: _SortedEvent, keys: ArchiveRange) -> bool:
-    """True if the range is of the event's series, or of all.
-
-    In a period that is partitioned by series, events of several series may have the same sort key.
-    """
+    """True if the range has the event's series. Partitioned by series, events of several series may share a sort key."""
     return keys.series in (None, candidate.event.series)
 
 
@@ -200,9 +188,8 @@ def _select_fields(event: Event, fields: Sequence[str]) -> Event:
     if not fields:
         return event
     names = {field.partition(".")[0] for field in fields}
-    return Event(
-        event.series, event.time, event.id, {name: value for name, value in event.data.items() if name in names}
-    )
+    data = {name: value for name, value in event.data.items() if name in names}
+    return Event(event.series, event.time, event.id, data)
 
 
 def _with_sort_key(event: Event, version: Version | None, layout: Layout) -> _SortedEvent:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -39,7 +38,6 @@ from tidetable.leases import leased
 from tidetable.lifecycle.ladder import level_for
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
 from tidetable.lifecycle.specs import filling_spec
-from tidetable.names import parts_table
 from tidetable.packs import make_packs
 from tidetable.period_tables import PeriodTables, beside, table_tags
 from tidetable.ports import EventStore, Put, Tables, TableSpec
@@ -67,8 +65,7 @@ class Restorer:
 
 
 class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The position of a restore: at a part or, once all parts are written, in the comparison of the table with the
-    manifest.
+    """The position of a restore: at a part or, once all parts are written, in the comparison of the table with the manifest.
 
     ``after`` is the key after which the comparison goes on; ``items`` and ``digest`` describe the items before it.
     """
@@ -81,10 +78,7 @@ class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The result of a run: ``parts`` counts the archive's files.
-
-    ``next`` is where to go on, None when the restore is done.
-    """
+    """The result of a run: the number of the archive's files, and the position to go on from (None: the restore is done)."""
 
     entry: Entry
     parts: int
@@ -168,7 +162,7 @@ def _enable_recovery(entry: Entry, restorer: Restorer, remaining: Callable[[], f
     stream = restorer.archive.stream(entry.stream)
     if stream is None or not stream.table.point_in_time_recovery:
         return
-    for name in [entry.table, parts_table(entry.table)] if entry.layout.parts else [entry.table]:
+    for name in entry.tables:
         while True:
             try:
                 restorer.tables.enable_recovery(name)
@@ -193,32 +187,28 @@ def _write(part: Part, entry: Entry, restorer: Restorer, remaining: Callable[[],
     large = restorer.large
     packer = Packer(None, "refuse", (), large.compressor, large.unique)
     budget: dict[str, Any] = {"remaining": remaining, "clock": clock, "jitter": restorer.jitter}
-    for some in _split_items(items, packed=entry.layout.pack is not None):
-        puts = _make_puts(some, place, packer)
+    for portion in _split_items(items, packed=entry.layout.pack is not None):
+        puts = _make_puts(portion, place, packer)
         ready, written = write_outside(restorer.store, large.values, puts, **budget)
         written.add(retry_writes(restorer.store.write, ready, **budget))
         if written.unwritten:
-            raise ArchiveBusy(
-                f"{len(written.unwritten)} events of {part.key} could not be written in time; restore again"
-            )
+            left = f"{len(written.unwritten)} events of {part.key}"
+            raise ArchiveBusy(f"{left} could not be written in time; restore again")
 
 
 def _split_items(items: Iterator[Item], *, packed: bool) -> Iterator[list[Item]]:
     """Yield items in order, as many as one write takes. Packs take many: with more events at once packs become larger."""
     most = _PACKED_EVENTS if packed else _PUTS
-    while some := list(islice(items, most)):
-        if not packed:
-            yield some
-            continue
-        size, portion = 0, list[Item]()
-        for item in some:
-            portion.append(item)
+    size, portion = 0, list[Item]()
+    for item in items:
+        portion.append(item)
+        if packed:
             size += item_bytes({name: value for name, value in item.items() if name != "packed"})
-            if size > _PACKED_BYTES:
-                yield portion
-                size, portion = 0, []
-        if portion:
+        if len(portion) == most or size > _PACKED_BYTES:
             yield portion
+            size, portion = 0, []
+    if portion:
+        yield portion
 
 
 def _make_puts(items: Sequence[Item], place: Place, packer: Packer) -> list[Put]:
@@ -275,10 +265,7 @@ def _open(entry: Entry, restorer: Restorer, owner: str, keep_until: datetime, re
 
 
 def _lower_horizon(entry: Entry, exporter: Exporter) -> None:
-    """Let the lifecycle's runs start at this period, if they start later.
-
-    A run that has begun may raise the horizon again.
-    """
+    """Let the lifecycle's runs start at this period, if they start later. A run that has begun may raise the horizon again."""
     horizon = exporter.catalog.horizon(entry.stream)
     if horizon is not None and horizon > entry.period.start:
         exporter.catalog.set_horizon(entry.stream, entry.period.start)

@@ -43,10 +43,10 @@ class Segment:
             after, ended = self._fill(writer, progress.after)
             if not writer.facts.items and not ended:
                 break
-            written = (
-                (*progress.parts, self._write(writer, len(progress.parts))) if writer.facts.items else progress.parts
-            )
-            progress = Progress(parts=written, after=after, done=ended)
+            parts = progress.parts
+            if writer.facts.items:
+                parts = (*parts, self._write(writer, len(parts)))
+            progress = Progress(parts=parts, after=after, done=ended)
             self.exporter.objects.put(key, msgspec.json.encode(progress))
         return progress
 
@@ -64,10 +64,7 @@ class Segment:
         return after, False
 
     def _page(self, after: Mapping[str, object] | None) -> RawPage | None:
-        """Fetch the next page when the pacer allows it.
-
-        None if the time is too short or a later run should wait instead.
-        """
+        """Fetch the next page when the pacer allows it; None if the time is too short, or a later run should wait instead."""
         backoff = 1.0
         pause = self.pacer.pause()
         while True:
@@ -75,12 +72,9 @@ class Segment:
                 return None
             self.exporter.clock.sleep(pause)
             try:
+                segments, limit = self.plan.segments, self.pacer.limit()
                 page = self.source.page(
-                    self.entry.table,
-                    segment=self.number,
-                    segments=self.plan.segments,
-                    after=after,
-                    limit=self.pacer.limit(),
+                    self.entry.table, segment=self.number, segments=segments, after=after, limit=limit
                 )
             except TableThrottled:
                 # A table that refuses so often has no units for this run: others read it, or it has no burst.

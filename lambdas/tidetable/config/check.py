@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from datetime import timedelta
 
+from tidetable.config.bounds import check_bounds
 from tidetable.config.check_capacity import MAX_UNITS, check_capacity
 from tidetable.config.check_doors import check_doors
 from tidetable.config.check_feed import check_feed
@@ -14,6 +15,7 @@ from tidetable.config.check_keeping import check_keeping
 from tidetable.config.check_pack import check_pack
 from tidetable.config.demand import SHORTEST, demand, tables_line
 from tidetable.config.model import RESERVED_COLUMNS, ArchivePolicy, Config, Stream
+from tidetable.durations import Duration
 from tidetable.names import STREAM, lake_table
 from tidetable.periods import LONGEST
 
@@ -38,29 +40,8 @@ _TAG = re.compile(r"[\w +\-=.:/@]*")
 # AWS: a Lambda answers at most 6 MB; a request must also survive base64, which adds a third.
 MAX_BODY = 4_400_000
 LOG_RETENTION_DAYS = (
-    1,
-    3,
-    5,
-    7,
-    14,
-    30,
-    60,
-    90,
-    120,
-    150,
-    180,
-    365,
-    400,
-    545,
-    731,
-    1096,
-    1827,
-    2192,
-    2557,
-    2922,
-    3288,
-    3653,
-)
+    1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
+)  # fmt: skip
 
 
 def check(config: Config) -> list[str]:
@@ -105,24 +86,18 @@ def _check_quota(config: Config) -> Iterator[str]:
 
 def _check_api(config: Config) -> Iterator[str]:
     api = config.api
-    if not 1 <= api.max_events <= 10_000:
-        yield f"api.max_events: {api.max_events} is not within 1 to 10000"
-    if not 1_000 <= api.max_body <= MAX_BODY:
-        yield f"api.max_body: {api.max_body} is not within 1000 to {MAX_BODY} bytes, what a Lambda can be sent"
+    yield from check_bounds("api.max_events", api.max_events, 1, 10_000)
+    yield from check_bounds("api.max_body", api.max_body, 1_000, MAX_BODY, " bytes, what a Lambda can be sent")
     if not 1 <= api.rate <= 10_000 or not 1 <= api.burst <= 5_000:
         yield "api.rate, api.burst: choose a rate within 1 to 10000 requests per second and a burst within 1 to 5000"
 
 
 def _check_lifecycle(config: Config) -> Iterator[str]:
     policy = config.lifecycle
-    if not timedelta(0) <= policy.delete_grace <= timedelta(days=365):
-        yield f"lifecycle.delete_grace: {policy.delete_grace} is not within 0s to 365d"
-    if not timedelta(0) <= policy.stagger <= timedelta(hours=1):
-        yield f"lifecycle.stagger: {policy.stagger} is not within 0s to 1h"
-    if not 1 <= policy.table_quota <= MAX_QUOTA:
-        yield f"lifecycle.table_quota: {policy.table_quota} is not within 1 to {MAX_QUOTA} tables; AWS begins with 2500"
-    if not 1 <= policy.max_deletes <= 2_500:
-        yield f"lifecycle.max_deletes: {policy.max_deletes} is not within 1 to 2500 tables in a run"
+    yield from check_bounds("lifecycle.delete_grace", policy.delete_grace, "0s", "365d")
+    yield from check_bounds("lifecycle.stagger", policy.stagger, "0s", "1h")
+    yield from check_bounds("lifecycle.table_quota", policy.table_quota, 1, MAX_QUOTA, " tables; AWS begins with 2500")
+    yield from check_bounds("lifecycle.max_deletes", policy.max_deletes, 1, 2_500, " tables in a run")
 
 
 def _check_storage(config: Config) -> Iterator[str]:
@@ -152,10 +127,9 @@ def _check_lake_names(config: Config) -> Iterator[str]:
 def _check_archive(archive: ArchivePolicy) -> Iterator[str]:
     if not 0 < archive.read_share <= 1:
         yield f".archive.read_share: {archive.read_share} is not a share; choose a number above 0, at most 1"
-    if not 1 <= archive.segments <= 32:
-        yield f".archive.segments: {archive.segments} is not within 1 to 32"
-    if archive.read_units is not None and not 1 <= archive.read_units <= MAX_UNITS:
-        yield f".archive.read_units: {archive.read_units} is not within 1 to {MAX_UNITS} units per second"
+    yield from check_bounds(".archive.segments", archive.segments, 1, 32)
+    if archive.read_units is not None:
+        yield from check_bounds(".archive.read_units", archive.read_units, 1, MAX_UNITS, " units per second")
     names = [name.lower() for name in archive.columns]
     for name, kind in archive.columns.items():
         at = f".archive.columns.{name}"
@@ -189,10 +163,9 @@ def _check_window(stream: Stream) -> Iterator[str]:
             f".retention: {stream.retention} {stream.period} periods end before events up to {stream.late} late have come;"
             f" raise retention to at least {-(-stream.late // shortest)} or lower late"
         )
-    if not timedelta(0) <= stream.ahead <= timedelta(days=1):
-        yield f".ahead: {stream.ahead} is not within 0s to 1d; clocks that run further ahead are wrong"
-    if not 1 <= stream.premake <= 10:
-        yield f".premake: {stream.premake} is not within 1 to 10 periods; with none, a boundary could pass without a table"
+    yield from check_bounds(".ahead", stream.ahead, "0s", "1d", "; clocks that run further ahead are wrong")
+    without = " periods; with none, a boundary could pass without a table"
+    yield from check_bounds(".premake", stream.premake, 1, 10, without)
     tables = stream.late // length + 2 + stream.premake
     if tables > MAX_OPEN_TABLES:
         yield (
@@ -203,8 +176,7 @@ def _check_window(stream: Stream) -> Iterator[str]:
 
 def _check_key(stream: Stream) -> Iterator[str]:
     key = stream.key
-    if not 1 <= key.shards <= 256:
-        yield f".key.shards: {key.shards} is not within 1 to 256; every query of a whole range asks each of them"
+    yield from check_bounds(".key.shards", key.shards, 1, 256, "; every query of a whole range reads each of them")
     if key.partition_by == "series":
         if key.bucket is not None:
             yield '.key.bucket: only streams partitioned by "time" have buckets; remove it'
@@ -217,7 +189,7 @@ def _check_key(stream: Stream) -> Iterator[str]:
     seconds = int(key.bucket.total_seconds())
     longest = min(_DAY_SECONDS, int(LONGEST[stream.period].total_seconds()))
     if seconds < 60 or longest % seconds:
-        yield f'.key.bucket: "{key.bucket}" does not divide {_duration_text(longest)}; choose such as "15m", "1h" or "6h"'
+        yield f'.key.bucket: "{key.bucket}" does not divide {Duration(seconds=longest)}; choose such as "15m", "1h" or "6h"'
 
 
 def _check_indexes(stream: Stream) -> Iterator[str]:
@@ -250,14 +222,11 @@ def _check_table(stream: Stream) -> Iterator[str]:
 
 def _check_large(stream: Stream) -> Iterator[str]:
     above = stream.large.compress_above
-    if above is not None and not 1024 <= above <= MAX_BODY:
-        yield f".large.compress_above: {above} is not within 1024 to {MAX_BODY} bytes; what takes one write unit saves none"
+    if above is not None:
+        saves = " bytes; what takes one write unit saves none"
+        yield from check_bounds(".large.compress_above", above, 1024, MAX_BODY, saves)
     if len(stream.cold) > MAX_COLD or len(set(stream.cold)) < len(stream.cold):
         yield f".cold: name at most {MAX_COLD} fields, each once"
     for field in stream.cold:
         if not field or "," in field:
             yield f'.cold: "{field}" cannot be asked for; name fields of data without commas'
-
-
-def _duration_text(seconds: int) -> str:
-    return f"{seconds // 3600}h" if seconds < _DAY_SECONDS else "1d"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from tidetable.config.bounds import check_bounds
 from tidetable.config.model import LATE, Autoscaling, Capacity, Range, Step, Stream, TableClass
 
 # AWS: 40,000 units per table in provisioned mode.
@@ -55,9 +56,8 @@ def _check_late_step(late: Step, first: Step, capacity: Capacity) -> Iterator[st
     if late.write > most:
         yield f"{at}.write: {late.write} is more than the {most} of age = 0, and this step lowers tables; write {most} or less"
     for name, own in late.index.items():
-        most = max(
-            scaled.max if scaled is not None else 0, first.index[name].write if name in first.index else first.write
-        )
+        units = first.index[name].write if name in first.index else first.write
+        most = max(scaled.max if scaled is not None else 0, units)
         if own.write > most:
             yield f"{at}.index.{name}.write: {own.write} is more than the {most} of age = 0; write {most} at the most"
 
@@ -113,10 +113,8 @@ def _check_range(at: str, scaled: Range, units: int) -> Iterator[str]:
     yield from _check_units(f"{at}.max", scaled.max)
     if not scaled.min <= units <= scaled.max:
         yield f"{at}: the first step's {units} units, with which the table begins, are not within {scaled.min} to {scaled.max}"
-    if not 20 <= scaled.target <= 90:
-        yield f"{at}.target: {scaled.target} is not within 20 to 90 percent, AWS's limits"
+    yield from check_bounds(f"{at}.target", scaled.target, 20, 90, " percent, AWS's limits")
 
 
 def _check_units(at: str, units: int) -> Iterator[str]:
-    if not 1 <= units <= MAX_UNITS:
-        yield f"{at}: {units} is not within 1 to {MAX_UNITS} units per second"
+    yield from check_bounds(at, units, 1, MAX_UNITS, " units per second")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 
+from tidetable.config.bounds import check_bounds
 from tidetable.config.model import IndexPolicy
 from tidetable.keys import TIME, WHOLE
 
@@ -23,8 +24,7 @@ def check_index(index: IndexPolicy, cold: Collection[str]) -> Iterator[str]:
         if index != IndexPolicy(name=index.name, replica=True):
             yield f"{at}.replica: a replica has the table's own keys and holds everything; remove the other settings"
         return
-    if not 1 <= index.shards <= 256:
-        yield f"{at}.shards: {index.shards} is not within 1 to 256; every query of a value asks each of them"
+    yield from check_bounds(f"{at}.shards", index.shards, 1, 256, "; every query of a value reads each of them")
     yield from _check_partition(at, index)
     if not _is_path(index.sort_by):
         yield f'{at}.sort_by: "{TIME}", or a field of data that holds numbers, such as "score"'

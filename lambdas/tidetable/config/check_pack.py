@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
+from tidetable.config.bounds import check_bounds
 from tidetable.config.model import Stream
+from tidetable.durations import Duration
 from tidetable.periods import LONGEST
 
 # AWS: 400 KB per item. What is left over is for the keys, which take 3 KB at the most, and for what does not compress.
@@ -21,15 +23,13 @@ def check_pack(stream: Stream) -> Iterator[str]:
     longest = key.bucket if key.partition_by == "time" and key.bucket is not None else LONGEST[stream.period]
     whole = "bucket" if longest is key.bucket else "period"
     if not timedelta(seconds=1) <= pack.span <= longest:
+        length = Duration(seconds=longest.total_seconds())
         yield (
-            f".pack.span: {pack.span} is not within 1s to the stream's {whole}, {_text(longest)}; choose the time that"
+            f".pack.span: {pack.span} is not within 1s to the stream's {whole}, {length}; choose the time that"
             ' the events of one request mostly take, such as "1m": a query reads so much beyond the end of its range'
         )
-    if not _LEAST_BYTES <= pack.max_bytes <= _MOST_BYTES:
-        yield (
-            f".pack.max_bytes: {pack.max_bytes} is not within {_LEAST_BYTES} to {_MOST_BYTES} bytes; a whole pack is read for"
-            " each of its events, and DynamoDB holds 400 KB in an item"
-        )
+    whole_pack = " bytes; a whole pack is read for each of its events, and DynamoDB holds 400 KB in an item"
+    yield from check_bounds(".pack.max_bytes", pack.max_bytes, _LEAST_BYTES, _MOST_BYTES, whole_pack)
     if stream.index:
         yield (
             f".index.{stream.index[0].name}: an index has no keys for the events inside a pack; remove it, and ask with"
@@ -47,10 +47,3 @@ def check_pack(stream: Stream) -> Iterator[str]:
         )
     if key.shard_by == "series":
         yield '.key.shard_by: the suffix of a pack is calculated from its own hash; remove it, or partition by "series"'
-
-
-def _text(length: timedelta) -> str:
-    hours = int(length.total_seconds()) // 3600
-    if hours and hours % 24 == 0:
-        return f"{hours // 24}d"
-    return f"{hours}h" if hours else f"{int(length.total_seconds()) // 60}m"

@@ -8,28 +8,30 @@ from typing import ClassVar
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import Autoscaling, TableClass
 from tidetable.lifecycle.ladder import Level
-from tidetable.period_tables import beside as beside
+from tidetable.period_tables import beside
 from tidetable.ports import TableSpec
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Action:
-    """A change of the table that ``entry`` records."""
+    """A change of the table that ``entry`` records. ``name`` is its kind's name in reports.
 
-    name: ClassVar[str] = "?"
-    # The order in which kinds of actions run: the table that the next event needs comes before everything else.
-    rank: ClassVar[int] = 0
+    Kinds run in the order of their ``rank``: the table that the next event needs comes before everything else.
+    """
+
+    name: ClassVar[str]
+    rank: ClassVar[int]
 
     entry: Entry
     reason: str
 
+    def __init_subclass__(cls, *, name: str, rank: int) -> None:
+        cls.name, cls.rank = name, rank
 
-@dataclass(frozen=True, slots=True)
-class Create(Action):
-    """Record the period if it is new, ask for its table, wait until it is active, and open it."""
 
-    name: ClassVar[str] = "create"
-    rank: ClassVar[int] = 0
+@dataclass(frozen=True)
+class Create(Action, name="create", rank=0):
+    """Record the period if it is new, create its table, wait until it is active, and open it."""
 
     spec: TableSpec
     recoverable: bool = False
@@ -40,22 +42,16 @@ class Create(Action):
         return [self.spec, beside(self.spec)] if self.entry.layout.parts else [self.spec]
 
 
-@dataclass(frozen=True, slots=True)
-class Open(Action):
+@dataclass(frozen=True)
+class Open(Action, name="open", rank=1):
     """Mark a table that has become active."""
-
-    name: ClassVar[str] = "open"
-    rank: ClassVar[int] = 1
 
     recoverable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Reopen(Action):
+@dataclass(frozen=True)
+class Reopen(Action, name="reopen", rank=2):
     """Let a backfill write to a past period that has its table."""
-
-    name: ClassVar[str] = "reopen"
-    rank: ClassVar[int] = 2
 
     opened: Opened
 
@@ -65,110 +61,69 @@ class Reopen(Action):
         return State.OPEN if self.entry.state is State.CLOSED else self.entry.state
 
 
-@dataclass(frozen=True, slots=True)
-class Unscale(Action):
+class Unscale(Action, name="unscale", rank=3):
     """Take the table from Application Auto Scaling, before its capacity is the ladder's again."""
 
-    name: ClassVar[str] = "unscale"
-    rank: ClassVar[int] = 3
 
-
-@dataclass(frozen=True, slots=True)
-class SetCapacity(Action):
+@dataclass(frozen=True)
+class SetCapacity(Action, name="capacity", rank=4):
     """Change the units of the table and its indexes, or the billing mode, to what the level says."""
-
-    name: ClassVar[str] = "capacity"
-    rank: ClassVar[int] = 4
 
     level: Level
     # Whether a unit of the table or of an index is lowered: such a change can wait, and is counted by AWS.
     lowers: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SetClass(Action):
+@dataclass(frozen=True)
+class SetClass(Action, name="class", rank=5):
     """Change the table class."""
-
-    name: ClassVar[str] = "class"
-    rank: ClassVar[int] = 5
 
     table_class: TableClass
 
 
-@dataclass(frozen=True, slots=True)
-class Scale(Action):
+@dataclass(frozen=True)
+class Scale(Action, name="scale", rank=6):
     """Let the table's units follow its traffic; repeated at every run until it was confirmed."""
-
-    name: ClassVar[str] = "scale"
-    rank: ClassVar[int] = 6
 
     policy: Autoscaling
 
 
-@dataclass(frozen=True, slots=True)
-class Close(Action):
+class Close(Action, name="close", rank=7):
     """Mark a table that has left the writable window."""
 
-    name: ClassVar[str] = "close"
-    rank: ClassVar[int] = 7
 
-
-@dataclass(frozen=True, slots=True)
-class Archive(Action):
+class Archive(Action, name="archive", rank=8):
     """Write the table to S3, read it back and compare."""
 
-    name: ClassVar[str] = "archive"
-    rank: ClassVar[int] = 8
 
-
-@dataclass(frozen=True, slots=True)
-class Delete(Action):
+@dataclass(frozen=True)
+class Delete(Action, name="delete", rank=9):
     """Delete a table: one whose archive is verified or, if ``unarchived``, one that its stream's policy gives up."""
-
-    name: ClassVar[str] = "delete"
-    rank: ClassVar[int] = 9
 
     unarchived: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Finding(Action):
-    """Nothing to do, but something to say."""
+class Finding(Action, name="finding", rank=10):
+    """A report about a table, with the outcome of its kind; nothing is done."""
 
-    outcome: ClassVar[str] = "?"
+    outcome: ClassVar[str]
+
+    def __init_subclass__(cls, *, name: str, rank: int, outcome: str) -> None:
+        super().__init_subclass__(name=name, rank=rank)
+        cls.outcome = outcome
 
 
-@dataclass(frozen=True, slots=True)
-class Deferred(Finding):
+class Deferred(Finding, name="deferred", rank=10, outcome="deferred"):
     """A change that AWS would refuse now; ``reason`` says until when."""
 
-    name: ClassVar[str] = "deferred"
-    rank: ClassVar[int] = 10
-    outcome: ClassVar[str] = "deferred"
 
-
-@dataclass(frozen=True, slots=True)
-class Lost(Finding):
+class Lost(Finding, name="lost", rank=11, outcome="lost"):
     """A table that the catalog says lives is not there. It may have held events, so it is never made anew, but reported."""
 
-    name: ClassVar[str] = "lost"
-    rank: ClassVar[int] = 11
-    outcome: ClassVar[str] = "lost"
 
-
-@dataclass(frozen=True, slots=True)
-class Unseen(Finding):
+class Unseen(Finding, name="unseen", rank=12, outcome="failed"):
     """A table that could not be described: it is left alone until a later run can."""
 
-    name: ClassVar[str] = "unseen"
-    rank: ClassVar[int] = 12
-    outcome: ClassVar[str] = "failed"
 
-
-@dataclass(frozen=True, slots=True)
-class Stuck(Finding):
+class Stuck(Finding, name="stuck", rank=13, outcome="failed"):
     """A table is in a state that does not pass: nothing is begun that would only wait for it."""
-
-    name: ClassVar[str] = "stuck"
-    rank: ClassVar[int] = 13
-    outcome: ClassVar[str] = "failed"

@@ -8,19 +8,7 @@ from datetime import datetime
 
 from tidetable.catalog import Entry, State
 from tidetable.errors import NotReady
-from tidetable.lifecycle.actions import (
-    Action,
-    Archive,
-    Close,
-    Create,
-    Delete,
-    Open,
-    Reopen,
-    Scale,
-    SetCapacity,
-    SetClass,
-    Unscale,
-)
+from tidetable.lifecycle import actions
 from tidetable.names import parts_table
 from tidetable.period_tables import POLL_SECONDS, WAIT_SECONDS, PeriodTables, at_most
 from tidetable.ports import Archiver, Catalog, Clock, Pools, Scaling, Table, Tables
@@ -50,40 +38,40 @@ class World:
         return PeriodTables(self.stage, self.tables, self.clock, remaining)
 
 
-def apply(action: Action, world: World, now: datetime) -> None:
+def apply(action: actions.Action, world: World, now: datetime) -> None:
     """Carry out an action, waiting for what it needs; errors rise to the caller, which reports them."""
     entry = action.entry
     match action:
-        case Create():
+        case actions.Create():
             _create(action, world)
-        case Open():
+        case actions.Open():
             if action.recoverable:
                 world.period_tables().make_recoverable(entry.table)
             world.catalog.move(entry, State.OPEN, expected=(State.CREATING, State.OPEN))
-        case SetCapacity() | SetClass() | Scale() | Unscale():
+        case actions.SetCapacity() | actions.SetClass() | actions.Scale() | actions.Unscale():
             _tune(action, world)
-        case Reopen():
+        case actions.Reopen():
             world.catalog.move(entry, action.state, expected=(entry.state,), opened=action.opened)
-        case Close():
+        case actions.Close():
             world.catalog.move(entry, State.CLOSED, expected=(State.CREATING, State.OPEN, State.CLOSED))
-        case Archive():
+        case actions.Archive():
             _archive(entry, world)
-        case Delete():
+        case actions.Delete():
             _delete(action, world, now)
 
 
-def _tune(action: SetCapacity | SetClass | Scale | Unscale, world: World) -> None:
+def _tune(action: actions.SetCapacity | actions.SetClass | actions.Scale | actions.Unscale, world: World) -> None:
     """Change what the table can do, if it is ours."""
     entry = action.entry
-    if isinstance(action, Unscale):
+    if isinstance(action, actions.Unscale):
         _unscale(entry, world)
         return
     tables = world.period_tables()
     table = tables.owned(entry)
     match action:
-        case SetCapacity():
+        case actions.SetCapacity():
             _set_capacity(action, table, world)
-        case SetClass():
+        case actions.SetClass():
             if entry.layout.parts:
                 # First, as what is still to be done is seen by the period table's class.
                 beside = tables.owned(entry, parts_table(entry.table))
@@ -91,7 +79,7 @@ def _tune(action: SetCapacity | SetClass | Scale | Unscale, world: World) -> Non
                     world.tables.set_class(beside.name, action.table_class)
             if table.table_class is not action.table_class:
                 world.tables.set_class(entry.table, action.table_class)
-        case Scale():
+        case actions.Scale():
             # Noted first: what is noted is taken back some day, whether it was done or not.
             world.catalog.mark_scaled(entry, scaled=True)
             indexes = [index.name for index in entry.layout.indexes]
@@ -102,7 +90,7 @@ def _tune(action: SetCapacity | SetClass | Scale | Unscale, world: World) -> Non
             world.catalog.mark_scaled(entry, scaled=True, policy=action.policy.text)
 
 
-def _create(action: Create, world: World) -> None:
+def _create(action: actions.Create, world: World) -> None:
     """Record the period before its table is made: without an entry nobody would know whose table it is."""
     entry, tables = action.entry, world.period_tables()
     if not world.catalog.add(entry):
@@ -117,7 +105,7 @@ def _create(action: Create, world: World) -> None:
     world.catalog.move(entry, State.OPEN, expected=(State.CREATING, State.OPEN))
 
 
-def _set_capacity(action: SetCapacity, table: Table, world: World) -> None:
+def _set_capacity(action: actions.SetCapacity, table: Table, world: World) -> None:
     """Change the units that differ: an earlier run's change may have ended only now, and AWS refuses the same units."""
     level, current = action.level, (table.write, table.read)
     target = level.units(current)
@@ -160,7 +148,7 @@ def _archive(entry: Entry, world: World) -> None:
     world.archiver.archive(entry.stream, entry.period.label, within=within)
 
 
-def _delete(action: Delete, world: World, now: datetime) -> None:
+def _delete(action: actions.Delete, world: World, now: datetime) -> None:
     """Delete what the catalog, read anew, says may go; then leave the tombstone."""
     entry = _recorded(action.entry, world)
     if entry.state is not State.ARCHIVED and not action.unarchived:
@@ -170,10 +158,7 @@ def _delete(action: Delete, world: World, now: datetime) -> None:
 
 
 def remove_table(entry: Entry, world: World, tables: PeriodTables | None = None) -> bool:
-    """Delete the entry's tables if they are there and ours, and wait until they are gone; whether there were any.
-
-    ``tables`` says how long to wait, else it is as long as for any action.
-    """
+    """Delete the entry's tables if they are ours, and wait until they are gone, by default as any action; False without any."""
     if entry.scaled:
         _unscale(entry, world)
     return (tables or world.period_tables()).delete(entry)

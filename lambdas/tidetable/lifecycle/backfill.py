@@ -22,33 +22,33 @@ LONGEST_OPEN = timedelta(days=30)
 
 
 def open_backfill(
-    backfill: Backfill, parts: Reconciler, owner: str, remaining: Callable[[], float], *, dry_run: bool = False
+    backfill: Backfill, reconciler: Reconciler, owner: str, remaining: Callable[[], float], *, dry_run: bool = False
 ) -> Report:
     """Record the request and make the tables that it needs, in a run for its stream alone; BadBackfill says why not.
 
     It stands beside the stream's other backfills. The same request again, with a later end, prolongs it. What one run cannot
     finish the next ones do.
     """
-    problems = list(_problems(backfill, parts))
+    problems = list(_problems(backfill, reconciler))
     if problems:
         raise BadBackfill("; ".join(problems))
     if dry_run:
-        return reconcile(parts, owner, remaining, dry_run=True, planned=[backfill], only=backfill.stream)
+        return reconcile(reconciler, owner, remaining, dry_run=True, planned=[backfill], only=backfill.stream)
     # Between two runs of the lifecycle: one under way would not know of it, and move the horizon beyond it.
-    with leased(parts.catalog, LEASE, owner, parts.clock.now(), timedelta(seconds=remaining())) as free:
+    with leased(reconciler.catalog, LEASE, owner, reconciler.clock.now(), timedelta(seconds=remaining())) as free:
         if not free:
             raise BadBackfill("the lifecycle is at work; try again in a moment")
         # The horizon first: a run makes the tables of a recorded request, and must still look at them when the request has ended.
-        horizon = parts.catalog.horizon(backfill.stream)
+        horizon = reconciler.catalog.horizon(backfill.stream)
         if horizon is not None and horizon > backfill.start:
-            parts.catalog.set_horizon(backfill.stream, backfill.start)
-        parts.catalog.put_backfill(backfill)
-    return reconcile(parts, owner, remaining, only=backfill.stream)
+            reconciler.catalog.set_horizon(backfill.stream, backfill.start)
+        reconciler.catalog.put_backfill(backfill)
+    return reconcile(reconciler, owner, remaining, only=backfill.stream)
 
 
 def end_backfills(
     stream: str,
-    parts: Reconciler,
+    reconciler: Reconciler,
     owner: str,
     remaining: Callable[[], float],
     *,
@@ -59,58 +59,54 @@ def end_backfills(
 
     Their periods close now, unless another backfill holds them open. BadBackfill if no backfill of that span is open.
     """
-    if stream not in parts.config.streams:
-        raise BadBackfill(_unknown(stream, parts.config))
-    now = parts.clock.now()
+    if stream not in reconciler.config.streams:
+        raise BadBackfill(_unknown(stream, reconciler.config))
+    now = reconciler.clock.now()
     if dry_run:
-        return _ending(stream, parts.catalog, span, now)
+        return _ending(stream, reconciler.catalog, span, now)
     # A run under way may be making tables for what is taken back here.
-    with leased(parts.catalog, LEASE, owner, now, timedelta(seconds=remaining())) as free:
+    with leased(reconciler.catalog, LEASE, owner, now, timedelta(seconds=remaining())) as free:
         if not free:
             raise BadBackfill("the lifecycle is at work; try again in a moment")
-        ending = _ending(stream, parts.catalog, span, now)
+        ending = _ending(stream, reconciler.catalog, span, now)
         if not ending:
             return []
-        others = [
-            backfill
-            for backfill in parts.catalog.backfills(stream)
-            if backfill not in ending and now < backfill.opened.until
-        ]
+        others = [backfill for backfill in _open(stream, reconciler.catalog, now) if backfill not in ending]
         start, end = min(backfill.start for backfill in ending), max(backfill.end for backfill in ending)
         # The requests last: if this stops in between, doing it again finishes it.
-        for entry in parts.catalog.entries(stream, start, end, consistent=True):
+        for entry in reconciler.catalog.entries(stream, start, end, consistent=True):
             if entry.is_open(now) and entry.opened is not None:
                 opened = opening(entry.period, others) or entry.opened._replace(until=now)
                 if opened != entry.opened:
-                    parts.catalog.move(entry, entry.state, expected=(entry.state,), opened=opened)
+                    reconciler.catalog.move(entry, entry.state, expected=(entry.state,), opened=opened)
         for backfill in ending:
-            parts.catalog.drop_backfill(backfill)
+            reconciler.catalog.drop_backfill(backfill)
     return [backfill for backfill in ending if now < backfill.opened.until]
 
 
 def _ending(stream: str, catalog: Catalog, span: tuple[datetime, datetime] | None, now: datetime) -> list[Backfill]:
     """The backfills to take back: all, ended backfills included, or the open backfill of exactly that span."""
-    requests = catalog.backfills(stream)
     if span is None:
-        return list(requests)
-    ending = [
-        backfill for backfill in requests if (backfill.start, backfill.end) == span and now < backfill.opened.until
-    ]
+        return list(catalog.backfills(stream))
+    present = _open(stream, catalog, now)
+    ending = [backfill for backfill in present if (backfill.start, backfill.end) == span]
     if not ending:
-        spans = [
-            f"{to_text(backfill.start)} {to_text(backfill.end)}" for backfill in requests if now < backfill.opened.until
-        ]
-        raise BadBackfill(
-            f"no backfill of {stream} from {to_text(span[0])} to {to_text(span[1])} is open; open: {', '.join(spans) or 'none'}"
-        )
+        start, end = map(to_text, span)
+        spans = ", ".join(f"{to_text(backfill.start)} {to_text(backfill.end)}" for backfill in present)
+        raise BadBackfill(f"no backfill of {stream} from {start} to {end} is open; open: {spans or 'none'}")
     return ending
 
 
-def _problems(backfill: Backfill, parts: Reconciler) -> Iterator[str]:
-    now, opened = parts.clock.now(), backfill.opened
-    policy = parts.config.streams.get(backfill.stream)
+def _open(stream: str, catalog: Catalog, now: datetime) -> list[Backfill]:
+    """The stream's backfills that have not ended."""
+    return [backfill for backfill in catalog.backfills(stream) if now < backfill.opened.until]
+
+
+def _problems(backfill: Backfill, reconciler: Reconciler) -> Iterator[str]:
+    now, opened = reconciler.clock.now(), backfill.opened
+    policy = reconciler.config.streams.get(backfill.stream)
     if policy is None:
-        yield _unknown(backfill.stream, parts.config)
+        yield _unknown(backfill.stream, reconciler.config)
         return
     if not backfill.start < backfill.end:
         yield f"from ({to_text(backfill.start)}) must be before to ({to_text(backfill.end)})"
@@ -130,25 +126,21 @@ def _problems(backfill: Backfill, parts: Reconciler) -> Iterator[str]:
         return
     gone = [
         entry.period.label
-        for entry in parts.catalog.entries(backfill.stream, backfill.start, backfill.end, consistent=True)
+        for entry in reconciler.catalog.entries(backfill.stream, backfill.start, backfill.end, consistent=True)
         if not entry.writable and entry.period.start < backfill.end
     ]
     if gone:
         yield f"{', '.join(gone[:5])}{' and others' if len(gone) > 5 else ''} are archived or gone: restore them first"
 
-    yield from _beyond_quota(backfill, parts)
+    yield from _beyond_quota(backfill, reconciler)
 
 
-def _beyond_quota(backfill: Backfill, parts: Reconciler) -> Iterator[str]:
+def _beyond_quota(backfill: Backfill, reconciler: Reconciler) -> Iterator[str]:
     """At the quota the next period's table cannot be made, so that imports must leave room for it."""
-    now, config = parts.clock.now(), parts.config
+    now, config = reconciler.clock.now(), reconciler.config
     spans = {(backfill.stream, backfill.start, backfill.end)}
     for name in config.streams:
-        spans |= {
-            (name, backfill.start, backfill.end)
-            for backfill in parts.catalog.backfills(name)
-            if now < backfill.opened.until
-        }
+        spans |= {(name, other.start, other.end) for other in _open(name, reconciler.catalog, now)}
     opened = sum(_tables(config.streams[name], start, end) for name, start, end in spans)
     always, quota = sum(need.tables for need in demand(config)), config.lifecycle.table_quota
     if opened + always > quota:

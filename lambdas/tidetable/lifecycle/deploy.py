@@ -10,8 +10,8 @@ from tidetable.catalog import State
 from tidetable.config import Stream
 from tidetable.leases import is_marked, mark
 from tidetable.lifecycle.actions import Action, Create, Finding, Open, Reopen, SetCapacity
+from tidetable.lifecycle.known import describe_error
 from tidetable.lifecycle.ladder import RAISED
-from tidetable.lifecycle.observe import describe_error
 from tidetable.lifecycle.outlook import lead
 from tidetable.lifecycle.premake import periods_to_exist
 from tidetable.lifecycle.reconcile import Reconciler, Report, reconcile
@@ -48,32 +48,33 @@ class Deployed:
 
 
 def deploy(
-    parts: Reconciler, owner: str, remaining: Callable[[], float], configuration: str, *, first: bool
+    reconciler: Reconciler, owner: str, remaining: Callable[[], float], configuration: str, *, first: bool
 ) -> Deployed:
     """Make the tables that the configuration needs, run after run, until all are there or the time is up.
 
     ``configuration`` names the deployed one, by its digest; ``first`` tells that the stack is being made. Only what the next
     events need is done, so that no deploy waits for an archive. See docs/decisions/0027 for what fails it.
     """
-    began = parts.clock.now()
+    began = reconciler.clock.now()
     deployed = Deployed()
     refused = 0
     while True:
         try:
-            report = reconcile(parts, owner, remaining, select=is_urgent)
+            report = reconcile(reconciler, owner, remaining, select=is_urgent)
         except Exception as error:  # such as a catalog that does not answer for a moment
-            report = Report(parts.clock.now(), dry_run=False, troubles=[f"a run ended early: {describe_error(error)}"])
+            trouble = f"a run ended early: {describe_error(error)}"
+            report = Report(reconciler.clock.now(), dry_run=False, troubles=[trouble])
         deployed.reports.append(report)
-        _look(parts, report, deployed)
+        _look(reconciler, report, deployed)
         waits, refuses = _unfinished(report, deployed)
         refused += refuses
         goes_on = waits or (refuses and refused < REFUSED_MOST)
         if not goes_on or remaining() < 2 * PAUSE_SECONDS:
             break
-        parts.clock.sleep(PAUSE_SECONDS)
-    deployed.failure = _failure(parts, deployed, configuration, first=first, began=began)
+        reconciler.clock.sleep(PAUSE_SECONDS)
+    deployed.failure = _failure(reconciler, deployed, configuration, first=first, began=began)
     if deployed.failure is None:
-        mark(parts.catalog, _mark(configuration), parts.clock.now())
+        mark(reconciler.catalog, _mark(configuration), reconciler.clock.now())
     return deployed
 
 
@@ -85,22 +86,22 @@ def is_urgent(action: Action) -> bool:
     return isinstance(action, Create | Open | Reopen | Finding)
 
 
-def _look(parts: Reconciler, report: Report, deployed: Deployed) -> None:
+def _look(reconciler: Reconciler, report: Report, deployed: Deployed) -> None:
     """Note which tables are missing after a run."""
     details = {result.action.entry.table: result.detail for result in report.done if result.detail}
     deployed.unmade, deployed.troubles = [], list(report.troubles)
-    for stream in parts.config.streams.values():
+    for stream in reconciler.config.streams.values():
         try:
-            deployed.unmade += _unmade(parts, stream, details)
+            deployed.unmade += _unmade(reconciler, stream, details)
         except Exception as error:  # what cannot be looked at is a trouble, and hides no other stream
             deployed.troubles.append(f"the catalog could not be read for {stream.name}: {describe_error(error)}")
 
 
-def _unmade(parts: Reconciler, stream: Stream, details: dict[str, str]) -> Iterator[Unmade]:
-    now = parts.clock.now()
-    entries = parts.catalog.entries(stream.name, now - stream.late, consistent=True)
+def _unmade(reconciler: Reconciler, stream: Stream, details: dict[str, str]) -> Iterator[Unmade]:
+    now = reconciler.clock.now()
+    entries = reconciler.catalog.entries(stream.name, now - stream.late, consistent=True)
     for period, _ in periods_to_exist(stream, now, entries):
-        table = table_name(parts.stage, stream.name, period)
+        table = table_name(reconciler.stage, stream.name, period)
         yield Unmade(stream.name, table, _is_needed(period, stream, now), None, details.get(table, ""))
     for entry in entries:
         if entry.state is State.CREATING:
@@ -122,16 +123,18 @@ def _unfinished(report: Report, deployed: Deployed) -> tuple[bool, bool]:
     return waits, refused
 
 
-def _failure(parts: Reconciler, deployed: Deployed, configuration: str, *, first: bool, began: datetime) -> str | None:
+def _failure(
+    reconciler: Reconciler, deployed: Deployed, configuration: str, *, first: bool, began: datetime
+) -> str | None:
     """The reason why the deploy has failed; None if it has not."""
-    if not first and _has_stood(parts, configuration):
+    if not first and _has_stood(reconciler, configuration):
         # A rollback: to refuse it would leave the stack in UPDATE_ROLLBACK_FAILED. The alarms speak for what is missing.
         return None
     if deployed.troubles:
         return f"the tables could not all be looked at: {'; '.join(deployed.troubles[:_NAMED])}"
     missing = [table for table in deployed.unmade if table.needed]
     if not first:
-        missing = [table for table in missing if not _was_missing(table, parts, began)]
+        missing = [table for table in missing if not _was_missing(table, reconciler, began)]
     if not missing:
         return None
     last = deployed.reports[-1].skipped
@@ -139,16 +142,18 @@ def _failure(parts: Reconciler, deployed: Deployed, configuration: str, *, first
     return f"{len(missing)} tables that events need now could not be made; {named}"
 
 
-def _was_missing(table: Unmade, parts: Reconciler, began: datetime) -> bool:
+def _was_missing(table: Unmade, reconciler: Reconciler, began: datetime) -> bool:
     """True if the stage lacked this table before the deploy, which may be the remedy, such as a shorter retention."""
-    stands = any(entry.state is not State.CREATING for entry in parts.catalog.entries(table.stream, consistent=True))
+    stands = any(
+        entry.state is not State.CREATING for entry in reconciler.catalog.entries(table.stream, consistent=True)
+    )
     return stands and table.since is not None and table.since < began
 
 
-def _has_stood(parts: Reconciler, configuration: str) -> bool:
+def _has_stood(reconciler: Reconciler, configuration: str) -> bool:
     """True if this configuration was deployed before, without failing."""
     try:
-        return is_marked(parts.catalog, _mark(configuration), parts.clock.now())
+        return is_marked(reconciler.catalog, _mark(configuration), reconciler.clock.now())
     except Exception:  # a catalog that does not answer is a trouble of the deploy already
         return False
 

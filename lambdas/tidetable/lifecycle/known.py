@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from tidetable.catalog import RecordedPolicy
-from tidetable.config import Capacity, Config, Step, Stream
+from tidetable.config import Capacity, Config, Stream
 from tidetable.config.record import policy_of, policy_text
 from tidetable.errors import ConfigError
 from tidetable.ports import Catalog
@@ -40,13 +40,13 @@ def known_streams(config: Config, catalog: Catalog, now: datetime) -> Known:
     try:
         recorded = {policy.stream: policy for policy in catalog.policies()}
     except Exception as error:  # the configured streams' next tables must be made all the same
-        return Known(config, troubles=[f"the recorded policies could not be read: {type(error).__name__}: {error}"])
+        return Known(config, troubles=[f"the recorded policies could not be read: {describe_error(error)}"])
     known = Known(config)
     streams = dict(config.streams)
     for name, stream in config.streams.items():
-        wanted = RecordedPolicy(name, policy_text(stream))
-        if recorded.get(name) != wanted:
-            known.news.append(wanted)
+        present = RecordedPolicy(name, policy_text(stream))
+        if recorded.get(name) != present:
+            known.news.append(present)
     for name, record in recorded.items():
         if name in config.streams:
             continue
@@ -79,9 +79,12 @@ def remember_policies(catalog: Catalog, known: Known) -> None:
         try:
             catalog.put_policy(record)
         except Exception as error:  # the next run records it
-            known.troubles.append(
-                f"the policy of {record.stream} could not be recorded: {type(error).__name__}: {error}"
-            )
+            known.troubles.append(f"the policy of {record.stream} could not be recorded: {describe_error(error)}")
+
+
+def describe_error(error: Exception) -> str:
+    """An unexpected error as a report names it: its type and its message."""
+    return f"{type(error).__name__}: {error}"
 
 
 def at_lowest(stream: Stream) -> Stream:
@@ -90,13 +93,10 @@ def at_lowest(stream: Stream) -> Stream:
     provisioned = [step for step in capacity.ladder if not capacity.on_demand(step)]
     if not provisioned:
         return stream
-    write, read = (
-        min(units or 1 for units in column) for column in zip(*((s.write, s.read) for s in provisioned), strict=True)
+    write, read = (min(getattr(step, side) or 1 for step in provisioned) for side in ("write", "read"))
+    ladder = tuple(
+        msgspec.structs.replace(step, write=write, read=read, index={}) if step in provisioned else step
+        for step in capacity.ladder
     )
-    ladder = tuple(_lowered(step, write, read) if step in provisioned else step for step in capacity.ladder)
     lowest: Capacity = msgspec.structs.replace(capacity, ladder=ladder, autoscaling=None, warm=None)
     return msgspec.structs.replace(stream, capacity=lowest)
-
-
-def _lowered(step: Step, write: int, read: int) -> Step:
-    return msgspec.structs.replace(step, write=write, read=read, index={})

@@ -10,7 +10,7 @@ from itertools import takewhile
 
 from tidetable.catalog import Backfill, Entry, State
 from tidetable.config import Config, Stream
-from tidetable.lifecycle.known import Known, known_streams
+from tidetable.lifecycle.known import Known, describe_error, known_streams
 from tidetable.lifecycle.ladder import level_for
 from tidetable.ports import Catalog, Pools, Table, Tables
 from tidetable.times import EPOCH
@@ -44,10 +44,7 @@ class Observed:
 
 @dataclass(slots=True)
 class Observation:
-    """All streams that could be observed; ``troubles`` says which could not, and why.
-
-    ``known`` holds the configuration with the policies of removed streams.
-    """
+    """All streams that could be observed, the ``known`` configuration, and as ``troubles`` what could not be observed and why."""
 
     known: Known
     streams: dict[str, Observed] = field(default_factory=dict)
@@ -106,10 +103,7 @@ def _backfills(stream: str, catalog: Catalog, now: datetime, planned: Sequence[B
     """The backfills that are under way."""
     requests = {(backfill.start, backfill.end): backfill for backfill in catalog.backfills(stream)}
     requests |= {(backfill.start, backfill.end): backfill for backfill in planned if backfill.stream == stream}
-    return sorted(
-        (backfill for backfill in requests.values() if now < backfill.opened.until),
-        key=lambda backfill: (backfill.start, backfill.end),
-    )
+    return [backfill for _, backfill in sorted(requests.items()) if now < backfill.opened.until]
 
 
 def remember_tables(catalog: Catalog, observation: Observation) -> None:
@@ -122,9 +116,8 @@ def remember_tables(catalog: Catalog, observation: Observation) -> None:
             try:
                 catalog.note(entry, table.seen)
             except Exception as error:  # the table is looked at again
-                observation.troubles.append(
-                    f"what {entry.table} has could not be noted for {name}: {describe_error(error)}"
-                )
+                trouble = f"what {entry.table} has could not be noted for {name}: {describe_error(error)}"
+                observation.troubles.append(trouble)
 
 
 def remember_horizons(catalog: Catalog, observation: Observation) -> None:
@@ -140,11 +133,6 @@ def remember_horizons(catalog: Catalog, observation: Observation) -> None:
                 catalog.set_horizon(name, horizon)
         except Exception as error:  # the next run notes it
             observation.troubles.append(f"the horizon of {name} could not be noted: {describe_error(error)}")
-
-
-def describe_error(error: Exception) -> str:
-    """An unexpected error as a report names it: its type and its message."""
-    return f"{type(error).__name__}: {error}"
 
 
 def _oldest_of_interest(

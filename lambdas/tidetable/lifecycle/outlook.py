@@ -101,8 +101,10 @@ def _change(stream: Stream, view: Observed, now: datetime) -> str | None:
     current = entry_at(entries, now)
     if current is None:
         return None
-    wanted = stream.period, stream.layout
-    differing = [entry for entry in entries if (entry.period.kind, entry.layout) != wanted and now < entry.period.end]
+    configured = stream.period, stream.layout
+    differing = [
+        entry for entry in entries if (entry.period.kind, entry.layout) != configured and now < entry.period.end
+    ]
     if not differing:
         return None
     last = differing[-1]

@@ -8,23 +8,7 @@ from datetime import datetime, timedelta
 
 from tidetable.catalog import Backfill, Entry, State
 from tidetable.config import Config, Stream, TableClass
-from tidetable.lifecycle.actions import (
-    Action,
-    Archive,
-    Close,
-    Create,
-    Deferred,
-    Delete,
-    Lost,
-    Open,
-    Reopen,
-    Scale,
-    SetCapacity,
-    SetClass,
-    Stuck,
-    Unscale,
-    Unseen,
-)
+from tidetable.lifecycle import actions
 from tidetable.lifecycle.budget import next_decrease
 from tidetable.lifecycle.expiry import closes_at, deletable_at, is_closed, is_leaving, leaves_at
 from tidetable.lifecycle.ladder import RAISED, Level, is_past, level_for
@@ -32,8 +16,7 @@ from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.premake import opening, periods_to_exist
 from tidetable.lifecycle.specs import table_spec
 from tidetable.names import table_name
-from tidetable.period_tables import passes
-from tidetable.period_tables import table_tags as table_tags
+from tidetable.period_tables import passes, table_tags
 from tidetable.ports import Table
 from tidetable.times import to_text
 
@@ -41,28 +24,28 @@ from tidetable.times import to_text
 CREATION_MOST = timedelta(minutes=30)
 
 
-def plan(config: Config, stage: str, now: datetime, observed: Mapping[str, Observed]) -> list[Action]:
+def plan(config: Config, stage: str, now: datetime, observed: Mapping[str, Observed]) -> list[actions.Action]:
     """Plan the actions at an instant, in their order: create, raise, lower, close, archive, delete."""
-    actions = [
+    planned = [
         action for name, view in observed.items() for action in _plan(config, stage, config.streams[name], now, view)
     ]
-    actions.sort(key=lambda action: (action.rank, action.entry.period.start))
-    return list(_capped(actions, config.lifecycle.max_deletes))
+    planned.sort(key=lambda action: (action.rank, action.entry.period.start))
+    return list(_capped(planned, config.lifecycle.max_deletes))
 
 
-def _capped(actions: Iterable[Action], most: int) -> Iterator[Action]:
+def _capped(planned: Iterable[actions.Action], most: int) -> Iterator[actions.Action]:
     """No more deletions than one run may do; the oldest periods first, the others wait for later runs."""
     deletions = 0
-    for action in actions:
-        deletions += isinstance(action, Delete)
-        if isinstance(action, Delete) and deletions > most:
+    for action in planned:
+        deletions += isinstance(action, actions.Delete)
+        if isinstance(action, actions.Delete) and deletions > most:
             why = f"its deletion is left to a later run: lifecycle.max_deletes allows {most} in one"
-            yield Deferred(action.entry, why)
+            yield actions.Deferred(action.entry, why)
         else:
             yield action
 
 
-def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: Observed) -> Iterator[Action]:
+def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: Observed) -> Iterator[actions.Action]:
     missing = periods_to_exist(stream, now, observed.entries, observed.backfills) if observed.removed is None else []
     for period, opened in missing:
         table = table_name(stage, stream.name, period)
@@ -73,31 +56,28 @@ def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: O
         for reopening in _reopen(entry, stream, observed.backfills, now):
             yield reopening
             # What follows is planned for the open period: it gets its units, and is neither closed nor archived.
-            entry = (
-                replace(entry, state=reopening.state, opened=reopening.opened)
-                if isinstance(reopening, Reopen)
-                else entry
-            )
+            if isinstance(reopening, actions.Reopen):
+                entry = replace(entry, state=reopening.state, opened=reopening.opened)
         table_now = observed.tables.get(entry.table)
         if entry.table in observed.unseen:
-            yield Unseen(entry, observed.unseen[entry.table])
+            yield actions.Unseen(entry, observed.unseen[entry.table])
         elif entry.state is State.CREATING and table_now is None:
             yield _create(config, stage, stream, entry, now, "its creation was begun but there is no table yet")
         elif entry.live and table_now is None:
-            yield Lost(entry, f"the catalog says {entry.state}, but there is no such table; see the runbook")
+            yield actions.Lost(entry, f"the catalog says {entry.state}, but there is no such table; see the runbook")
         elif entry.live or entry.state is State.ARCHIVED:
             yield from _tend(config, stage, stream, entry, table_now, now)
 
 
-def _create(config: Config, stage: str, stream: Stream, entry: Entry, now: datetime, reason: str) -> Create:
+def _create(config: Config, stage: str, stream: Stream, entry: Entry, now: datetime, reason: str) -> actions.Create:
     level = level_for(entry, stream, now, config.lifecycle.stagger)
     # A table that is made after its period, for late events at the most, needs no head start.
     young = not is_past(entry.period, stream, now)
     spec = table_spec(entry, stream, level, table_tags(stage, stream.name, entry.period.label), young=young)
-    return Create(entry, reason, spec, stream.table.point_in_time_recovery)
+    return actions.Create(entry, reason, spec, stream.table.point_in_time_recovery)
 
 
-def _reopen(entry: Entry, stream: Stream, backfills: Sequence[Backfill], now: datetime) -> Iterator[Action]:
+def _reopen(entry: Entry, stream: Stream, backfills: Sequence[Backfill], now: datetime) -> Iterator[actions.Action]:
     """Plan a backfill's actions for a recorded period whose table is lowered for late events, or closed."""
     opened = opening(entry.period, backfills)
     if opened is None or not is_past(entry.period, stream, now):
@@ -106,14 +86,14 @@ def _reopen(entry: Entry, stream: Stream, backfills: Sequence[Backfill], now: da
         return
     until = f"a backfill asks for it until {to_text(opened.until)}"
     if entry.writable:
-        yield Reopen(entry, until, opened)
+        yield actions.Reopen(entry, until, opened)
     else:
-        yield Deferred(entry, f"{until}, but it is {entry.state}: restore it first")
+        yield actions.Deferred(entry, f"{until}, but it is {entry.state}: restore it first")
 
 
 def _tend(
     config: Config, stage: str, stream: Stream, entry: Entry, table: Table | None, now: datetime
-) -> Iterator[Action]:
+) -> Iterator[actions.Action]:
     """Plan the actions for a period that has its table."""
     closed = is_closed(entry.period, stream, now)
     stuck = _stuck(entry, table, now)
@@ -123,13 +103,15 @@ def _tend(
         if closed and entry.state in (State.CREATING, State.OPEN) and not entry.is_open(now):
             yield _close(entry, stream)
         if is_leaving(entry, stream, now):
-            yield from (action for action in _retire(config, stream, entry, now) if not isinstance(action, Archive))
+            yield from (
+                action for action in _retire(config, stream, entry, now) if not isinstance(action, actions.Archive)
+            )
         return
     if table is not None and entry.state is State.CREATING and entry.layout.parts:
         # Whether the table beside it was made, too, only making it tells.
         yield _create(config, stage, stream, entry, now, "its creation was begun")
     elif table is not None and entry.state is State.CREATING and table.status == "ACTIVE":
-        yield Open(entry, "its table has become active", stream.table.point_in_time_recovery)
+        yield actions.Open(entry, "its table has become active", stream.table.point_in_time_recovery)
     leaving = is_leaving(entry, stream, now)
     goes = list(_retire(config, stream, entry, now)) if leaving else []
     stagger = config.lifecycle.stagger
@@ -144,34 +126,38 @@ def _tend(
     yield from goes
 
 
-def _close(entry: Entry, stream: Stream) -> Close:
+def _close(entry: Entry, stream: Stream) -> actions.Close:
     """The closing of a period, at the end of a backfill or of the writable window, whichever came later."""
     end = closes_at(entry.period, stream)
     if entry.opened is not None and entry.opened.until > end:
-        return Close(entry, f"it was open for a backfill until {to_text(entry.opened.until)}")
-    return Close(entry, f"its latest event could come until {to_text(end)}")
+        return actions.Close(entry, f"it was open for a backfill until {to_text(entry.opened.until)}")
+    return actions.Close(entry, f"its latest event could come until {to_text(end)}")
 
 
-def _stuck(entry: Entry, table: Table | None, now: datetime) -> Stuck | None:
+def _stuck(entry: Entry, table: Table | None, now: datetime) -> actions.Stuck | None:
     """A table for which every change would only wait: its state stays, or it has been in the making for too long."""
     if table is None:
         return None
     if not passes(table.status):
-        return Stuck(entry, f"table {table.name} is {table.status}; see the runbook, *Tables that cannot be used*")
+        return actions.Stuck(
+            entry, f"table {table.name} is {table.status}; see the runbook, *Tables that cannot be used*"
+        )
     if table.status == "CREATING" and now > entry.created_at + CREATION_MOST:
-        return Stuck(entry, f"table {table.name} is CREATING since {to_text(entry.created_at)}; see the runbook")
+        return actions.Stuck(
+            entry, f"table {table.name} is CREATING since {to_text(entry.created_at)}; see the runbook"
+        )
     return None
 
 
-def _scaling(entry: Entry, level: Level) -> Iterator[Action]:
+def _scaling(entry: Entry, level: Level) -> Iterator[actions.Action]:
     """Auto scaling from when the table has its units until it steps down from them."""
     if entry.scaled and level.scaling is None:
-        yield Unscale(entry, level.reason)
+        yield actions.Unscale(entry, level.reason)
     if level.scaling is not None and entry.state is State.OPEN and entry.scaling != level.scaling.text:
-        yield Scale(entry, level.reason, level.scaling)
+        yield actions.Scale(entry, level.reason, level.scaling)
 
 
-def _level(entry: Entry, table: Table, level: Level, now: datetime) -> Iterator[Action]:
+def _level(entry: Entry, table: Table, level: Level, now: datetime) -> Iterator[actions.Action]:
     """Capacity and class, each its own action: UpdateTable takes one concern at a time."""
     changes = [((table.write, table.read), level.units((table.write, table.read)))]
     if level.write is not None:
@@ -184,41 +170,38 @@ def _level(entry: Entry, table: Table, level: Level, now: datetime) -> Iterator[
         until = next_decrease(table, now) if lowers else None
         if until is not None:
             used = f"{table.decreases_today} decreases used today"
-            yield Deferred(entry, f"capacity {_units(level)} deferred until {to_text(until)}: {used}")
+            yield actions.Deferred(entry, f"capacity {_units(level)} deferred until {to_text(until)}: {used}")
         else:
-            reason = f"{_units(table)} to {_units(level)}; {_why(entry, level)}"
-            yield SetCapacity(entry, reason, level, lowers)
+            yield actions.SetCapacity(entry, f"{_units(table)} to {_units(level)}; {_why(entry, level)}", level, lowers)
     elif level.caps(table):
-        yield SetCapacity(entry, f"maxima {level.most or 'none'}; {_why(entry, level)}", level)
+        yield actions.SetCapacity(entry, f"maxima {level.most or 'none'}; {_why(entry, level)}", level)
     stays = entry.seen is not None and entry.seen.table_class is table.table_class is TableClass.INFREQUENT
     if table.table_class is not level.table_class and not stays:
-        reason = f"{table.table_class} to {level.table_class}; {_why(entry, level)}"
-        yield SetClass(entry, reason, level.table_class)
+        yield actions.SetClass(
+            entry, f"{table.table_class} to {level.table_class}; {_why(entry, level)}", level.table_class
+        )
 
 
 def _why(entry: Entry, level: Level) -> str:
     """The ladder's reason, unless the table had what it should when it was last seen."""
-    return (
-        f"changed by hand, put back; {level.reason}"
-        if entry.seen is not None and level.suits(entry.seen)
-        else level.reason
-    )
+    put_back = entry.seen is not None and level.suits(entry.seen)
+    return f"changed by hand, put back; {level.reason}" if put_back else level.reason
 
 
-def _retire(config: Config, stream: Stream, entry: Entry, now: datetime) -> Iterator[Action]:
+def _retire(config: Config, stream: Stream, entry: Entry, now: datetime) -> Iterator[actions.Action]:
     """The end of an expired table. Even here, deletion has a switch of its own, and time for second thoughts."""
     since = f"expired at {to_text(leaves_at(entry, stream))}"
     policy = config.lifecycle
     if stream.on_expiry == "delete":
         if policy.delete_expired:
-            yield Delete(entry, f"{since}; its stream says on_expiry = delete", unarchived=True)
+            yield actions.Delete(entry, f"{since}; its stream says on_expiry = delete", unarchived=True)
         return
     archived = entry.archive if entry.state is State.ARCHIVED else None
     if archived is None:
-        yield Archive(entry, since)
+        yield actions.Archive(entry, since)
     grace_over = deletable_at(archived, policy) <= now if archived is not None else not policy.delete_grace
     if policy.delete_expired and grace_over:
-        yield Delete(entry, f"{since}; once its archive is verified", unarchived=False)
+        yield actions.Delete(entry, f"{since}; once its archive is verified", unarchived=False)
 
 
 def _lowers(before: int | None, after: int | None) -> bool:

@@ -15,15 +15,8 @@ from tidetable.feed.mappings import FeedStep, FeedTables
 from tidetable.leases import leased
 from tidetable.lifecycle.actions import Action, Archive, Create, Delete, Finding
 from tidetable.lifecycle.apply import World, apply
-from tidetable.lifecycle.known import remember_policies
-from tidetable.lifecycle.observe import (
-    CONCURRENCY,
-    Observation,
-    describe_error,
-    observe,
-    remember_horizons,
-    remember_tables,
-)
+from tidetable.lifecycle.known import describe_error, remember_policies
+from tidetable.lifecycle.observe import CONCURRENCY, Observation, observe, remember_horizons, remember_tables
 from tidetable.lifecycle.outlook import Outlook, outlook
 from tidetable.lifecycle.plan import plan
 from tidetable.period_tables import at_most
@@ -142,7 +135,7 @@ class Reconciler:
 
 
 def reconcile(
-    parts: Reconciler,
+    reconciler: Reconciler,
     owner: str,
     remaining: Callable[[], float],
     *,
@@ -159,70 +152,71 @@ def reconcile(
 
     One run at a time: the lease lasts as long as this run can, so a run that was killed does not block the ones after it.
     """
-    remaining = at_most(LEASE_MOST.total_seconds(), parts.clock, remaining)
-    real = parts.clock.now()
+    remaining = at_most(LEASE_MOST.total_seconds(), reconciler.clock, remaining)
+    real = reconciler.clock.now()
     report = Report(now=at or real, dry_run=dry_run, only=only)
     if dry_run:
-        _run(parts, report, remaining, select, planned)
+        _run(reconciler, report, remaining, select, planned)
         return report
-    with leased(parts.catalog, LEASE, owner, real, timedelta(seconds=remaining())) as free:
+    with leased(reconciler.catalog, LEASE, owner, real, timedelta(seconds=remaining())) as free:
         if free:
-            _run(parts, report, remaining, select)
+            _run(reconciler, report, remaining, select)
         else:
             report.skipped = SKIPPED
     return report
 
 
 def _run(
-    parts: Reconciler,
+    reconciler: Reconciler,
     report: Report,
     remaining: Callable[[], float],
     select: Callable[[Action], bool] | None,
     planned: Sequence[Backfill] = (),
 ) -> None:
-    observation = observe(parts.config, parts.catalog, parts.tables, parts.pools, report.now, planned, report.only)
+    ports = reconciler.catalog, reconciler.tables, reconciler.pools
+    observation = observe(reconciler.config, *ports, report.now, planned, report.only)
     config = observation.config
     report.troubles = observation.troubles
     report.outlook = outlook(config, observation.streams, report.now)
     there = {name for view in observation.streams.values() for name in view.table_names}
     report.tables = len(there)
-    actions = plan(config, parts.stage, report.now, observation.streams)
+    actions = plan(config, reconciler.stage, report.now, observation.streams)
     if select is not None:
         actions = [action for action in actions if select(action)]
     if report.dry_run:
         report.done = [_report_finding(action) or Done(action, "planned") for action in actions]
-        _follow_feeds(parts, observation, report)
+        _follow_feeds(reconciler, observation, report)
         return
-    remember_policies(parts.catalog, observation.known)
-    world = parts.world(remaining)
+    remember_policies(reconciler.catalog, observation.known)
+    world = reconciler.world(remaining)
     for _, ranked in groupby(actions, key=lambda action: action.rank):
-        world.patience = at_most(RANK_SECONDS, parts.clock, remaining)
+        world.patience = at_most(RANK_SECONDS, reconciler.clock, remaining)
         report.done += _attempt_all(list(ranked), world, report.now)
     report.tables = len(_tables_after(there, report.done))
-    _follow_feeds(parts, observation, report)
-    remember_tables(parts.catalog, observation)
-    remember_horizons(parts.catalog, observation)
+    _follow_feeds(reconciler, observation, report)
+    remember_tables(reconciler.catalog, observation)
+    remember_horizons(reconciler.catalog, observation)
     try:
-        parts.catalog.ensure_secret()
+        reconciler.catalog.ensure_secret()
     except Exception as error:  # the next run makes it; until then no page ends in a cursor
         observation.troubles.append(f"the secret of cursors could not be made: {describe_error(error)}")
 
 
-def _follow_feeds(parts: Reconciler, observation: Observation, report: Report) -> None:
+def _follow_feeds(reconciler: Reconciler, observation: Observation, report: Report) -> None:
     """Let the mappings of feeds follow the tables, those that this run has made among them.
 
     A run for one stream leaves them to the next scheduled run.
     """
-    feeds = parts.feed_tables()
+    feeds = reconciler.feed_tables()
     if feeds is None or report.only is not None:
         return
     periods: dict[str, Sequence[Entry]] = {}
     try:
         for name, observed in observation.streams.items():
-            stream = parts.config.streams.get(name)
+            stream = reconciler.config.streams.get(name)
             if stream is not None and stream.feed is not None:
                 oldest = observed.entries[0].period.start if observed.entries else None
-                periods[name] = parts.catalog.entries(name, oldest, consistent=True)
+                periods[name] = reconciler.catalog.entries(name, oldest, consistent=True)
         report.feeds = feeds.follow(periods, dry_run=report.dry_run)
     except Exception as error:  # the tables are more urgent than their feeds
         report.troubles.append(f"the feeds could not be looked at: {describe_error(error)}")

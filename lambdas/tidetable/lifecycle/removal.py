@@ -12,8 +12,7 @@ from tidetable.config import Config
 from tidetable.errors import NotOurs, NotReady, RemovalFailed, TableRefused, TidetableError
 from tidetable.leases import leased
 from tidetable.lifecycle.apply import World, remove_table
-from tidetable.lifecycle.known import known_streams
-from tidetable.lifecycle.observe import describe_error
+from tidetable.lifecycle.known import describe_error, known_streams
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
 from tidetable.period_tables import PeriodTables
 

@@ -8,7 +8,6 @@ from tidetable.catalog import Entry, State
 from tidetable.config import Config
 from tidetable.errors import NotReady, TableRefused
 from tidetable.lifecycle.apply import World, remove_table
-from tidetable.names import parts_table
 
 _AT_ONCE = 8
 _POLL_SECONDS = 1.0
@@ -74,8 +73,7 @@ def protect(world: World, catalog_table: str, *, protected: bool) -> None:
 
 
 def _is_young(entry: Entry, world: World, since: datetime) -> bool:
-    names = [entry.table, parts_table(entry.table)] if entry.layout.parts else [entry.table]
-    tables = [table for table in map(world.tables.describe, names) if table is not None]
+    tables = [table for table in map(world.tables.describe, entry.tables) if table is not None]
     return all(table.created is not None and table.created >= since for table in tables)
 
 
