@@ -41,7 +41,8 @@ def test_the_entry_before_a_range_is_the_last_before_it_and_counts_if_it_reaches
 def test_of_the_entries_before_an_instant_no_more_are_read_than_are_wanted() -> None:
     """The service's page ends at the limit and says that the range goes on."""
     items = [stored("2026-03-05"), stored("2026-03-04")]
-    script = Script(lambda *_: {"Items": items, "LastEvaluatedKey": {name: items[-1][name] for name in ("pk", "sk")}})
+    last = {name: items[-1][name] for name in ("pk", "sk")}
+    script = Script(lambda number, _: {"Items": items, "LastEvaluatedKey": last} if number == 1 else {"Items": items})
     found = LeanCatalog(script.client, "catalog").entries_before("quakes", NOON, 2)
     assert [entry.period.label for entry in found] == ["2026-03-05", "2026-03-04"]
     assert [(body["ScanIndexForward"], body["Limit"]) for _, body in script.sent] == [(False, 2)]
