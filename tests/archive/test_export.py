@@ -14,6 +14,7 @@ from aws.archive.parquet import Parquet
 from aws.archive.render import canonical
 from aws.codec import to_wire
 from tests.fakes.items import read_event
+from tests.query.places import place
 from tests.worlds.archives import LAYOUT, NOW, START, World, some
 from tidetable.archive.reading import read_archive
 from tidetable.catalog import State
@@ -138,9 +139,6 @@ def archived() -> World:
 def test_reading_a_range_is_filtering_and_sorting(
     archived: World, first: int, minutes: int, after: int | None, series: str | None, ascending: bool, limit: int
 ) -> None:
-    def place(event: Event) -> str:
-        return LAYOUT.sort_key(event.time, event.series, event.id)
-
     low = place(Event("", START + timedelta(minutes=first), "", {}))[:27]
     high = place(Event("", START + timedelta(minutes=first + minutes), "", {}))[:27]
     edge = None if after is None else place(some(200)[after])

@@ -102,6 +102,11 @@ def answered(stage: Stage) -> list[Any]:
     return found
 
 
+def stored_place(key: str, time: str, series: str, id: str) -> str:
+    """An event's sort key, written anew from docs/inside/suffix.md; these names hold nothing to escape."""
+    return f"{time}#{id}" if key == "series" else f"{time}#{series}#{id}"
+
+
 def manifest(stage: Stage) -> Manifest:
     return Manifest.decode(stage.bucket.objects[manifest_key("s", LABEL)])
 
@@ -118,7 +123,7 @@ def test_an_archive_holds_every_event_once_as_it_was_accepted_last(key: str) -> 
     layout, form = entry(stage).layout, stage.exporter().format
     rows = [row for part in found.parts for row in form.items(stage.bucket.objects[part.key], layout)]
     assert sorted((row["sk"], row["at"]) for row in rows) == sorted(
-        (layout.sort_key(datetime.fromisoformat(time), series, id), at) for (time, series, id), (at, _) in held.items()
+        (stored_place(key, time, series, id), at) for (time, series, id), (at, _) in held.items()
     )
     expected = [(*place, data) for place, (_, data) in sorted(held.items())]
     assert sorted(answered(stage), key=lambda one: one[:3]) == expected
@@ -134,8 +139,7 @@ def test_the_real_format_holds_the_same(key: str) -> None:
     assert found.events == len(held)
     rows = [row for part in found.parts for row in Parquet().items(stage.bucket.objects[part.key], entry(stage).layout)]
     assert {(row["sk"], int(row["at"]), row["data"]["n"]) for row in rows} == {
-        (entry(stage).layout.sort_key(datetime.fromisoformat(time), series, id), at, data["n"])
-        for (time, series, id), (at, data) in held.items()
+        (stored_place(key, time, series, id), at, data["n"]) for (time, series, id), (at, data) in held.items()
     }
 
 

@@ -11,6 +11,7 @@ from tests.fakes import FakeArchive
 from tidetable.archive import reading
 from tidetable.archive.manifest import Part
 from tidetable.archive.reading import ArchivedEvent, read_archive
+from tidetable.conditions import Condition
 from tidetable.events import Event
 from tidetable.keys import Layout
 from tidetable.ports import ArchiveRange, Rank, Version
@@ -100,3 +101,43 @@ def test_a_page_ends_at_what_may_be_read_at_once(monkeypatch: pytest.MonkeyPatch
     assert (page.events, page.more) == ([], True)
     assert page.reached is not None
     assert from_text(page.reached.partition("#")[0]) == _START
+
+
+def test_a_ranking_goes_on_after_an_event_and_not_with_it() -> None:
+    """Both of two events of one number are answered, each once."""
+    archive = FakeArchive()
+    same = [Event("a", _START + timedelta(seconds=second), "1", {"n": 5}) for second in range(3)]
+    archive.keep("m", _LAYOUT, same)
+    for ascending, seconds in ((True, [2]), (False, [0])):
+        rank = Rank("n", ("5", "2026-03-01T00:00:01.000000Z", "a", "1"))
+        page = read_archive(ArchiveRange("m", "", "~", None, rank=rank), archive, limit=9, ascending=ascending)
+        assert [event.time.second for event in page.events] == seconds
+
+
+def test_a_ranking_that_an_answer_does_not_hold_is_cut_but_for_its_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = FakeArchive()
+    large = [Event("a", _START + timedelta(seconds=n), "1", {"n": n, "text": "x" * 1_000}) for n in range(4)]
+    archive.keep("m", _LAYOUT, large)
+    keys = ArchiveRange("m", "", "~", None, rank=Rank("n"))
+    for maximum, numbers, cut in ((100, [0], True), (2_500, [0, 1], True), (10_000, [0, 1, 2, 3], False)):
+        monkeypatch.setattr(reading, "MAX_PAGE_BYTES", maximum)
+        page = read_archive(keys, archive, limit=9, ascending=True)
+        assert ([event.data["n"] for event in page.events], page.cut) == (numbers, cut)
+
+
+class _Corrected(FakeArchive):
+    """An event whose first version had the status that is looked for, and whose newest has another."""
+
+    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
+        for event, _ in super().events(part, keys, layout, ascending=ascending):
+            yield event, Version(2, 2, newest=True)
+            yield Event(event.series, event.time, event.id, {"status": "old"}), Version(1, 1, newest=False)
+
+
+def test_an_event_is_found_by_its_newest_version_alone() -> None:
+    archive = _Corrected()
+    archive.keep("m", _LAYOUT, [Event("a", _START, "1", {"status": "new"})])
+    for status, numbers in (("old", []), ("new", [2, 1])):
+        keys = ArchiveRange("m", "", "~", "a", conditions=(Condition("status", "eq", (status,)),), versions=True)
+        page: Any = read_archive(keys, archive, limit=9, ascending=True)
+        assert [version.number for version in page.versions or ()] == numbers

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.fakes.items import read_event
 from tidetable.errors import InvalidRef
@@ -155,3 +156,29 @@ def test_a_ref_of_another_version_or_of_a_key_that_no_item_has_is_refused() -> N
     ):
         with pytest.raises(InvalidRef):
             Ref.decode(other)
+
+
+EVENT = Event("s", datetime(2026, 3, 5, 12, 0, 1, tzinfo=UTC), "a", {})
+
+
+@pytest.mark.parametrize("newest", ["v0", "v1", "v12"])
+def test_every_versions_sort_key_says_its_events_names(newest: str) -> None:
+    for layout, series in (
+        (Layout("time", 1, "id", 3600, versioned=True), "#s"),
+        (Layout("series", 1, "id", versioned=True), ""),
+    ):
+        key = Key("s#0", f"{newest}#2026-03-05T12:00:01.000000Z{series}#a")
+        assert layout.names(*key) == ("2026-03-05T12:00:01.000000Z", "s", "a")
+
+
+def test_an_index_sorted_by_a_number_has_no_truth_values() -> None:
+    """Python takes True for 1; DynamoDB refuses a BOOL where an index's key is a number."""
+    index = Index("best", "*", sort_by="mag")
+    attributes = [index.attributes_of(replace(EVENT, data={"mag": mag})) for mag in (True, False, 0, 1)]
+    assert attributes == [{}, {}, {"pk_best": "*#0", "sk_best": 0}, {"pk_best": "*#0", "sk_best": 1}]
+
+
+def test_an_index_holds_fields_that_are_empty_zero_or_false_too() -> None:
+    data = {"n": 0, "text": "", "ok": False, "none": None, "list": [], "map": {}}
+    index = Index("narrow", "*", project=(*data, "missing"))
+    assert index.attributes_of(replace(EVENT, data=data))["in_narrow"] == data

@@ -8,15 +8,19 @@ import pytest
 
 from aws.lean.catalog import LeanCatalog
 from tests.fakes import FakeValues
+from tests.fakes.noise import noise
 from tests.fakes.script import Script
 from tests.fakes.sqs import Sqs, overflow
 from tests.ingest.streams import NOW
 from tests.worlds.intake import LABEL, MINUTE, Process, World, event, numbered, versions, world
-from tidetable.catalog import Backfill, Entry, Opened, State
-from tidetable.config.model import IndexPolicy
+from tidetable.catalog import Backfill, Entry, Opened, Seen, State
+from tidetable.config import TableClass
+from tidetable.config.model import IndexPolicy, LargePolicy
+from tidetable.errors import Undrainable
 from tidetable.events import Event
+from tidetable.ingest.drain import Pace, drain_message
 from tidetable.ingest.overflow import decode_message, encode_message
-from tidetable.keys import ATTRIBUTES
+from tidetable.keys import ATTRIBUTES, Index
 from tidetable.periods import Kind, containing
 from tidetable.problems import ProblemError
 
@@ -118,6 +122,83 @@ def test_only_the_newest_version_is_in_the_indexes() -> None:
     }
     assert attributes["v1"] == []
     assert len(attributes["v0"]) == 2
+
+
+def change_layout(stage: World, **changes: Any) -> None:
+    """The present day's table was made under another configuration of the stream."""
+    key = next(key for key in stage.catalog.items if key[1].label == LABEL)
+    entry = stage.catalog.items[key]
+    stage.catalog.items[key] = replace(entry, layout=replace(entry.layout, **changes))
+
+
+def test_a_table_that_was_made_with_fewer_suffixes_has_its_events_under_these() -> None:
+    """A reader looks under the suffixes of the table's own layout, and no other."""
+    stage = World()
+    change_layout(stage, shards=1)
+    assert stage.send(*[event(number) for number in range(8)]).accepted == 8
+    assert {item["pk"] for item in stage.table(LABEL)} == {"2026-03-01T00:00:00.000000Z#0"}
+
+
+def test_what_an_index_of_an_older_table_holds_once_more_counts_towards_an_items_size() -> None:
+    """AWS: 400 KB with all attributes. The stream has no such index now, and the event alone would fit."""
+    stage = world()
+    change_layout(stage, indexes=(Index("by_n", "n", project=("text",)),))
+    outcome = stage.send(event(1), event(2) | {"data": {"n": "2", "text": "x" * 250_000}})
+    assert [(one.index, one.code) for one in outcome.rejections] == [(1, "too_large")]
+    assert (outcome.accepted, stage.count(LABEL)) == (1, 1)
+
+
+def test_what_is_credited_to_a_table_does_not_pile_up_while_nothing_is_drained() -> None:
+    """Of 80 units a quarter is for both consumers together: 10 per second for each. Twenty take two seconds, also later."""
+    stage = World()
+    entry = replace(
+        next(one for one in stage.catalog.entries("quakes") if one.period.label == LABEL),
+        seen=Seen(80, 80, TableClass.STANDARD),
+    )
+    pace = Pace(stage.clock)
+    for _ in range(2):
+        begun = stage.clock.now()
+        pace.spent(entry, 20)
+        pace.wait(entry, lambda: 60.0)
+        assert stage.clock.now() - begun == timedelta(seconds=2)
+        stage.clock.sleep(3600)
+
+
+def test_a_write_that_its_condition_refused_has_cost_its_unit() -> None:
+    """AWS charges a conditional write that fails, too. Ten of them take the second that ten written items take."""
+    stage = World()
+    entry = next(one for one in stage.catalog.entries("quakes") if one.period.label == LABEL)
+    stage.catalog.note(entry, Seen(80, 80, TableClass.STANDARD))
+    sent, ports = [Event("a", NOW, str(number), {}) for number in range(20)], stage.drainer()
+    for at, seconds in ((5, 1), (4, 2)):
+        begun = stage.clock.now()
+        assert drain_message(encode_message("quakes", sent, at), ports, lambda: 60.0).events == 20
+        assert stage.clock.now() - begun == timedelta(seconds=seconds)
+
+
+def test_a_version_that_was_accepted_before_the_newest_is_no_repeat_of_it() -> None:
+    """The message came before, and its events may have been written or not: this one was not."""
+    stage = world(versions="keep")
+    stage.drain(encode_message("quakes", [Event("a", NOW, "1", {"n": "new"})], 9), 10)
+    waited = encode_message("quakes", [Event("a", NOW, "1", {"n": "old"})], 1)
+    for _ in range(2):
+        assert drain_message(waited, stage.drainer(), lambda: 10.0, repeated=True).events == 1
+        assert sorted(versions(stage).values()) == ["new", "old"]
+
+
+def test_of_a_table_that_is_archived_nothing_is_read_nor_written_beside_it() -> None:
+    """Whether its events are there or not: its message is for a person to look at."""
+    stage = world(large=LargePolicy(beyond="s3"))
+    body = encode_message("quakes", [Event("a", NOW, "1", {"text": noise(900_000)})], 1)
+    stage.move(LABEL, State.CLOSED)
+    assert stage.drain(body, 10) == 1
+    blobs = len(stage.values.blobs)
+    assert blobs == 1
+    stage.move(LABEL, State.ARCHIVING)
+    for repeated in (False, True):
+        with pytest.raises(Undrainable, match="period 2026-03-01 of quakes is archiving: restore it, then replay"):
+            drain_message(body, stage.drainer(), lambda: 10.0, repeated=repeated)
+    assert len(stage.values.blobs) == blobs
 
 
 def test_a_batch_of_messages_is_no_longer_than_sqs_takes() -> None:

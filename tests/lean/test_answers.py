@@ -1,11 +1,13 @@
 """Pages from the answers of Query: plain events become columns, all others items."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
 from aws.lean.answers import page_of
+from tidetable.keys import Index
 from tidetable.ports import Columns, KeyRange
 
 RANGE = KeyRange("t", "p#0", None, None)
@@ -39,3 +41,12 @@ def test_a_page_is_items_unless_plain_ones_are_wanted() -> None:
     page = page_of(RANGE, body(ITEMS), texts=False)
     assert [content["at"] for content in page.columns.contents if isinstance(content, dict)] == [1, 2]
     assert len(page.items) == 2
+
+
+def test_a_page_of_an_index_leaves_out_the_item_that_it_begins_at() -> None:
+    """The condition includes the key of the last page's last item: to begin behind it would need the table's key as well."""
+    index = Index("by_kind", "kind")
+    items = [{**item, "sk_by_kind": {"S": f"2026#{number}"}} for number, item in enumerate(ITEMS)]
+    after = KeyRange("t", "x#0", None, None, index=index, after="2026#0")
+    assert [item["sk"] for item in page_of(after, body(items), texts=False).items] == ["2026#s#2"]
+    assert len(page_of(replace(after, after=None), body(items), texts=False).items) == 2

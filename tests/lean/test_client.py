@@ -222,6 +222,17 @@ def test_a_clock_that_is_wrong_is_set_by_the_services_and_the_request_sent_again
     assert far == [True, False, False], "it stays set"
 
 
+def test_a_clock_that_is_right_again_is_set_back() -> None:
+    """A frozen function's clock is hours late for a moment; what was added for that must go when it is right."""
+    clock = [NOW - timedelta(hours=3)]
+    now = f"Date: {NOW:%a, %d %b %Y %H:%M:%S} GMT"
+    refused = (refusal("InvalidSignatureException", now), False)
+    with served(refused, (answer(b"1"), False), refused, clock=lambda: clock[0]) as (_, client):
+        assert client.call("Query", b"one") == b"1"
+        clock[0] = NOW
+        assert client.call("Query", b"two") == b"two"
+
+
 def test_a_signature_that_is_wrong_for_another_reason_is_refused_once() -> None:
     now = f"Date: {NOW:%a, %d %b %Y %H:%M:%S} GMT"
     with served((refusal("InvalidSignatureException", now), False)) as (server, client):

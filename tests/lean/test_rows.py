@@ -53,6 +53,8 @@ def test_braces_in_texts_and_names_are_no_ends_of_values() -> None:
         {"}k": {"S": "v"}},
         {"a": {"S": "x"}, "}": {"N": "1"}},
         {"a": {"S": '{"}'}},
+        {"a": {"S": 'x"}y'}},
+        {"a": {"S": '"}'}, "b": {"S": "z"}},
     ):
         found = texts_of(DECODE(msgspec.json.encode([item(data)])))
         assert found is not None

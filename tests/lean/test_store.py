@@ -195,6 +195,14 @@ def test_every_put_of_a_batch_that_was_refused_whole_counts_as_throttled() -> No
     assert dict(written.reasons) == {"ProvisionedThroughputExceededException": 1}
 
 
+@pytest.mark.parametrize("name", ["ThrottlingReasons", "throttlingReasons"])
+def test_the_reasons_of_throttling_are_counted_in_either_spelling(name: str) -> None:
+    reason = "TableWriteProvisionedThroughputExceeded"
+    body = json.dumps({name: [{"reason": reason, "resource": "arn"}]}).encode()
+    written = Script(lambda *_: THROTTLED._replace(body=body)).store.write(puts(2))
+    assert dict(written.reasons) == {reason: 1}
+
+
 CONDITION = {"Code": "ConditionalCheckFailed"}
 NONE = {"Code": "None"}
 CANCELLED = [

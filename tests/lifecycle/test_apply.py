@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.fakes import FakeTables
-from tests.lifecycle.world import NOON, SCALED, World
+from tests.lifecycle.world import INDEXED, NOON, SCALED, World
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import TableClass
 from tidetable.errors import NotOurs, NotReady, StaleEntry, TableRefused
@@ -289,3 +289,12 @@ def test_the_table_of_parts_has_the_tags_and_the_key_of_its_period_table_and_not
     assert beside(spec) == TableSpec(
         f"{TABLE}.parts", None, None, TableClass.INFREQUENT, tags, (), True, {}, None, None, "arn:key", "none", False
     )
+
+
+def test_of_a_table_whose_index_alone_differs_the_tables_own_units_are_not_sent() -> None:
+    """AWS refuses an UpdateTable that sets the units that a table has."""
+    world = lived(capacity=INDEXED)
+    sent: list[Any] = []
+    world.tables.set_capacity = lambda _, *units, **more: sent.append((units, more["itself"], more["indexes"]))  # type: ignore[method-assign,assignment]
+    act(world, SetCapacity(entry(world), "", Level(10, 10, TableClass.STANDARD, "", {"status": (9, 2)})))
+    assert sent == [((10, 10), False, {"status": (9, 2)})]

@@ -267,3 +267,10 @@ def test_a_window_shorter_than_the_settling_never_lowers_an_open_table(late: str
     assert world.levels()["2026-03-15T12"] == FULL
     world.after(minutes=32)
     assert world.levels()["2026-03-15T12"] == CLOSED
+
+
+def test_tables_are_lowered_for_late_events_as_staggered_as_for_any_step() -> None:
+    """Many tables of one end are not changed in one moment: each has its own delay, here an hour."""
+    stream, period = World(capacity=LATE, late="2d").config.streams["s"], containing(at(15), Kind.DAY)
+    for now, write in ((at(16, 0, 16), 10), (at(16, 1, 15), 10), (at(16, 1, 16), 3)):
+        assert level_of(period, stream, now, timedelta(hours=1)).write == write

@@ -158,3 +158,18 @@ def test_a_stage_whose_catalog_could_not_be_protected_does_not_stand() -> None:
         stand(applied(world), CATALOG, protected=True)
     assert not world.catalog.stands()
     assert len(taken(world)) == 4, "and can be taken back"
+
+
+def test_a_stage_that_stands_stays_protected_though_a_later_deployment_fails() -> None:
+    world = deployed()
+    stand(applied(world), CATALOG, protected=True)
+
+    def mark() -> None:
+        raise ConnectionError("no answer")
+
+    world.catalog.mark_standing = mark  # type: ignore[method-assign]
+    with pytest.raises(ConnectionError):
+        stand(applied(world), CATALOG, protected=True)
+    found = world.tables.describe(CATALOG)
+    assert found is not None
+    assert found.protected

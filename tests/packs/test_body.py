@@ -63,6 +63,7 @@ def test_events_that_are_all_different_are_kept_as_rows() -> None:
         ["6BA7B810-9DAD-11D1-80B4-00C04FD430C8", "6ba7b811-9dad-11d1-80b4-00c04fd430c8", "6ba7b812-9dad-11d1-80b4-00c04fd430c8"],
         ["6ba7b8109-dad-11d1-80b4-00c04fd430c8", "6ba7b811-9dad-11d1-80b4-00c04fd430c8", "6ba7b812-9dad-11d1-80b4-00c04fd430c8"],
         ["0123456789ABCDEF0123456789ABCDEF", "0123456789abcdef0123456789abcdef", "x"],
+        ["a" * 31, "b" * 33, "0123456789abcdef0123456789abcdef"],
         ["\u0660" * 32, "0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef"],
     ],
 )  # fmt: skip
@@ -78,6 +79,15 @@ def test_ids_that_ingest_derives_take_no_room() -> None:
     for some in (derived, timeless):
         assert list(decode_body(body(*some)).ids) == [id for _, _, id, _ in some]
         assert len(body(*random)) - len(body(*some)) == 50 * 16 + 1
+
+
+def test_an_id_of_its_own_among_derived_ones_takes_its_own_room_alone() -> None:
+    """Its 16 bytes, and the number of its event; the other 49 ids take none."""
+    rows = [(f"2026-03-05T12:00:{n:02d}.000000Z", "s", {"v": n}) for n in range(50)]
+    derived = [(time, series, _hash_content(series, from_text(time), data), data) for time, series, data in rows]
+    mixed = [(*derived[0][:2], "0123456789abcdef0123456789abcdef", derived[0][3]), *derived[1:]]
+    assert list(decode_body(body(*mixed)).ids) == [id for _, _, id, _ in mixed]
+    assert len(body(*mixed)) - len(body(*derived)) == 16 + 1
 
 
 def test_an_id_that_does_not_follow_from_what_is_kept_is_kept_itself() -> None:

@@ -119,6 +119,20 @@ def test_an_event_that_is_too_large_for_a_pack_stays_alone() -> None:
     assert 4_000 < len(found.packs[0].item["pack"]) <= 4_096
 
 
+def test_a_pack_may_have_exactly_its_bytes() -> None:
+    one = event(0, v=noise(2_000))
+    size = len(made(one).packs[0].item["pack"])
+    fitting, short = (Layout("time", 1, "id", 3600, pack=Packing(60, size - less)) for less in (0, 1))
+    assert (counts(made(one, layout=fitting)), made(one, layout=fitting).alone) == ([1], [])
+    assert (counts(made(one, layout=short)), made(one, layout=short).alone) == ([], [0])
+
+
+def test_of_events_that_are_all_too_large_there_is_no_pack() -> None:
+    layout = Layout("time", 1, "id", 3600, pack=Packing(60, 4_096))
+    found = made(*[event(n, id=str(n), v=noise(9_000, n)) for n in range(3)], layout=layout)
+    assert (sorted(found.alone), found.packs) == ([0, 1, 2], [])
+
+
 def test_the_largest_pack_is_an_item_that_dynamodb_takes() -> None:
     layout = Layout("series", 256, "id", pack=Packing(60, 350_000))
     events = [event(n / 10, "é" * 240, f"{n}" + "x" * 400, v=noise(9_000, n)) for n in range(100)]

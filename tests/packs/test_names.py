@@ -54,3 +54,4 @@ def test_a_plain_items_key_is_no_packs() -> None:
 def test_a_range_at_the_ends_of_time_stays_within_what_a_time_can_be() -> None:
     first, last = event(0).time.replace(year=1970), event(0).time.replace(year=9998, month=12, day=31, hour=0)
     assert key_range(first, last, 86_400)[1] == "9998-12-31T00:00:00.000000Z"
+    assert key_range(first.replace(year=1969), last, 60)[0] == "1970-01-01T00:00:00.000000Z"

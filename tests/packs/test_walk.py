@@ -191,6 +191,12 @@ def test_plain_items_of_other_forms_pass_through_as_they_are() -> None:
     assert run.copies[0].address == item["pk"]
 
 
+def test_a_plain_item_with_fields_elsewhere_keeps_them() -> None:
+    """Some of its data is in the item, and the rest in the table beside it."""
+    item = TIMELY.item_of(event(1, v=1)) | {"cold": ["raw"]}
+    assert list(open_item(item, TIMELY, ZSTD).values) == [item]
+
+
 def test_nothing_before_noon_is_read_for_what_is_newer() -> None:
     table = PackTable(TIMELY)
     for n in range(50):

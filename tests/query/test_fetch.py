@@ -91,3 +91,23 @@ def test_a_single_partition_is_read_to_the_limit_only() -> None:
     assert share(101, 1) == 101
     assert share(1, 16) == 1
     assert share(10_001, 10) < 1_100
+
+
+def test_a_range_goes_on_behind_what_a_filter_left_out() -> None:
+    """A page may be empty although much was read: what was read last is where the range goes on, and how far it is known."""
+    keys, other = ranges(2)
+    reads = [RangeRead(keys, 10), RangeRead(other, 10)]
+    empty = Page(Columns((), (), ()), more=True, last={"pk": "0", "sk": "05"})
+    whole = Page(Columns.of([{"pk": "1", "sk": place} for place in ("03", "05", "07")]), more=False)
+    fetched: list[str | None] = []
+
+    def fetch(due: Sequence[RangeRead]) -> list[Page]:
+        fetched.extend(one.keys.after for one in due)
+        return [Page(Columns.of([{"pk": "0", "sk": "06"}]), more=False)]
+
+    merged = merge_ranges(reads, [empty, whole], fetch, Wanted(9, filtered=True), ascending=True)
+    assert [([entry[0] for entry in entries], edge) for entries, edge in merged] == [
+        (["03", "05"], "05"),
+        (["06", "07"], None),
+    ]
+    assert fetched == ["05"]

@@ -97,8 +97,8 @@ def counted(target: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> list[Any
     return calls
 
 
-def damage(stage: Stage, newest: float) -> None:
-    """Break the pack whose newest event is of that second."""
+def damage(stage: Stage, newest: float, oldest: str | None = None) -> None:
+    """Break the pack whose newest event is of that second, and perhaps what it says of its oldest."""
     time = to_text(NOON + timedelta(seconds=newest))
     table = entry(stage).table
     items = stage.dynamo.account.engine.call("Scan", {"TableName": table, "ConsistentRead": True})["Items"]
@@ -111,7 +111,7 @@ def damage(stage: Stage, newest: float) -> None:
         "format": 1,
         "pack": b"no",
     }
-    stage.store.write([Put(table, broken | {"oldest": item["oldest"]["S"]})])
+    stage.store.write([Put(table, broken | {"oldest": oldest or item["oldest"]["S"]})])
     stage.settle()
 
 
@@ -212,6 +212,28 @@ def test_a_damaged_pack_is_reported_and_costs_only_itself(key: str) -> None:
             ("3", True),
             (None, None),
         ]
+
+
+def test_a_damaged_pack_that_does_not_say_its_oldest_event_may_have_held_a_whole_span() -> None:
+    stage = started(ONE)
+    send(stage, event(90, "a", "1", n=1))
+    damage(stage, 90, oldest="no time")
+    document = answered(stage).document()
+    assert (document["events"], document["gaps"]) == (
+        [],
+        [{"from": "2026-03-15T12:00:30.000000Z", "to": "2026-03-15T12:01:30.000001Z", "reason": "damaged pack"}],
+    )
+
+
+def test_the_newest_event_takes_two_queries_and_the_oldest_few_though_its_span_has_many_packs() -> None:
+    """Newest first four packs settle the event and the one that says that more follow; oldest first it is 60: 2, 4, 8, 16, 32."""
+    stage = started(ONE)
+    for request in range(60):
+        send(stage, event(request / 2, "a", str(request), n=request))
+    send(stage, event(100, "a", "last", n=1))
+    newest, oldest = (answered(stage, limit=1, order=order, **{"from": NOON}) for order in ("desc", "asc"))
+    assert (newest.document()["events"][0]["id"], oldest.document()["events"][0]["id"]) == ("last", "0")
+    assert (newest.cost.requests, oldest.cost.requests) == (2, 5)
 
 
 def test_a_page_of_the_newest_reads_the_packs_that_hold_them_and_few_more() -> None:

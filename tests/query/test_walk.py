@@ -152,3 +152,19 @@ def test_an_archive_that_is_the_first_and_does_not_answer_is_said_to_be_slow() -
     query = parse_query(STREAM, parameters, NOW, SEAL)
     with pytest.raises(ArchiveBusy, match="slow"):
         run_query(query, STREAM, fixture.reader, NOW, lambda: 100.0)
+
+
+def test_a_page_without_any_time_has_the_events_of_its_first_table() -> None:
+    """Or a caller would follow cursors for ever."""
+    fixture = Fixture(many(30))
+    asked = {"from": [START.isoformat()], "to": [(START + timedelta(days=3)).isoformat()], "order": ["asc"]}
+    answer = run_query(parse_query(STREAM, asked, NOW, SEAL), STREAM, fixture.reader, NOW, lambda: 0.0)
+    assert answer.count == 30
+
+
+def test_each_page_of_an_archive_is_a_request_and_its_events_are_read() -> None:
+    fixture = Fixture([Event("a", START + timedelta(hours=24, minutes=n), str(n), {}) for n in range(8)])
+    asked = {"from": (START + timedelta(days=1)).isoformat(), "to": (START + timedelta(days=2)).isoformat()}
+    # The archive on fakes answers seven events at a time.
+    cost = run(fixture, **asked).cost
+    assert (cost.requests, cost.read) == (2, 8)

@@ -125,9 +125,11 @@ class PackWalk:
 
     def _open(self, item: Any) -> None:
         """Take an item's events in, if it may hold any that are wanted."""
-        newest = item["sk"][:_TIME]
+        newest, oldest = item["sk"][:_TIME], str(item.get("oldest", ""))
         scan = self._scan
-        if is_pack(item) and (str(item.get("oldest", "")) + "#" >= scan.high or newest + "$" <= scan.low):
+        # What sorts behind the newest event is no time of the oldest: it must not hide the pack, nor its damage.
+        begins_behind = oldest <= newest and oldest + "#" >= scan.high
+        if is_pack(item) and (begins_behind or newest + "$" <= scan.low):
             return
         opened = open_item(item, self._layout, self._compressor)
         if opened.problem is not None:

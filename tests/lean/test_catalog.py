@@ -1,0 +1,48 @@
+"""The lean catalog's queries: what the service is asked for, and which of the entries it answers are passed on."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from aws.catalog_items import attributes, period_key
+from aws.codec import to_wire
+from aws.lean.catalog import LeanCatalog
+from tests.fakes.script import Script
+from tests.ingest.streams import QUAKES
+from tidetable.catalog import Entry, State
+from tidetable.periods import from_label
+
+NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
+
+
+def stored(label: str) -> dict[str, Any]:
+    """A day's entry as the service answers it."""
+    entry = Entry("quakes", from_label(label), f"t.{label}", QUAKES.layout, State.OPEN, NOON)
+    return to_wire({**period_key("quakes", entry.period), **attributes(entry)})
+
+
+def test_the_entry_before_a_range_is_the_last_before_it_and_counts_if_it_reaches_into_the_range() -> None:
+    """The day before ends where the range begins, and so has nothing of it; an instant earlier it has."""
+    script = Script(lambda _, body: {"Items": [stored("2026-03-04")] if body.get("Limit") else [stored("2026-03-05")]})
+    catalog, midnight = LeanCatalog(script.client, "catalog"), datetime(2026, 3, 5, tzinfo=UTC)
+    for start, labels in (
+        (midnight, ["2026-03-05"]),
+        (midnight - timedelta(microseconds=1), ["2026-03-04", "2026-03-05"]),
+    ):
+        found = catalog.entries("quakes", start, NOON)
+        assert [entry.period.label for entry in found] == labels
+    assert [(body.get("ScanIndexForward"), body.get("Limit")) for _, body in script.sent] == [
+        (False, 1),
+        (None, None),
+        (False, 1),
+        (None, None),
+    ]
+
+
+def test_of_the_entries_before_an_instant_no_more_are_read_than_are_wanted() -> None:
+    """The service's page ends at the limit and says that the range goes on."""
+    items = [stored("2026-03-05"), stored("2026-03-04")]
+    last = {name: items[-1][name] for name in ("pk", "sk")}
+    script = Script(lambda number, _: {"Items": items, "LastEvaluatedKey": last} if number == 1 else {"Items": items})
+    found = LeanCatalog(script.client, "catalog").entries_before("quakes", NOON, 2)
+    assert [entry.period.label for entry in found] == ["2026-03-05", "2026-03-04"]
+    assert [(body["ScanIndexForward"], body["Limit"]) for _, body in script.sent] == [(False, 2)]

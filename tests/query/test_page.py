@@ -1,0 +1,85 @@
+"""The page of an answer as it fills, and as it is cut: whole events, in order, with their earlier versions."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tidetable.catalog import Entry, State
+from tidetable.keys import Layout
+from tidetable.periods import from_label
+from tidetable.query import page as pages
+from tidetable.query.model import Cost, Position, Projection
+from tidetable.query.page import Events, EventsPage, Room
+from tidetable.query.rows import Row, Rows
+
+NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
+SHOWN = Projection(versions=True)
+ENTRY = Entry("s", from_label("2026-03-05"), "t", Layout("series", 1, "id", versioned=True), State.OPEN, NOON)
+
+
+def row(id: str, earlier: int = 0, text: str = "") -> Row:
+    """An event with so many earlier versions."""
+
+    def item(version: int) -> dict[str, Any]:
+        return {"pk": "a#0", "sk": f"v{version}#2026-03-05T12:00:00.000000Z#{id}", "data": {"text": text}}
+
+    return Row(ENTRY, item(0), earlier=tuple(Row(ENTRY, item(number)) for number in range(earlier, 0, -1)))
+
+
+def rows(*some: Row) -> Rows:
+    return Rows.of_rows(some, ENTRY, SHOWN)
+
+
+def ids(some: list[Rows]) -> list[str]:
+    return [row.names[2] for one in some for row in one.rows]
+
+
+def test_a_page_has_room_for_as_many_events_as_its_limit() -> None:
+    room = Room(limit=2)
+    assert [room.take(1) for _ in range(3)] == [True, True, False]
+    assert room.count == 2
+
+
+def test_a_full_page_takes_an_empty_batch_and_no_event() -> None:
+    """The next page would begin with nothing, if the batch were the last."""
+    page = EventsPage(1)
+    assert page.take(rows(row("1")))
+    assert page.take(rows())
+    assert not page.take(rows(row("2")))
+    assert ids(page.rows) == ["1"]
+
+
+def test_a_page_goes_on_filling_after_events_that_did_not_fit_at_once() -> None:
+    page = EventsPage(4)
+    assert page.take(rows(row("1"), row("2", earlier=1)))
+    assert not page.take(rows(row("3"), row("4")))
+    assert (ids(page.rows), page.count) == (["1", "2", "3"], 4)
+
+
+def test_an_event_with_more_versions_than_an_answer_holds_leaves_out_the_oldest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pages, "MAX_PAGE_BYTES", 5_000)
+    page = EventsPage(100)
+    assert page.take(rows(row("1", earlier=9, text="x" * 1_000)))
+    (found,) = page.rows[0].rows
+    # Each takes 1,000 bytes and some 400 more: three fit, of which two are earlier versions.
+    assert (len(found.earlier), found.left_out) == (2, 7)
+    assert [one.item["sk"][:2] for one in found.earlier] == ["v9", "v8"]
+
+
+def answer(*batches: Rows) -> Events:
+    def cursor_at(position: Position) -> str:
+        return f"after {position.id}"
+
+    return Events(next=None, gaps=[], cost=Cost(), sources=[], rows=batches, fields=(), cursor_at=cursor_at)
+
+
+def test_an_answer_is_cut_before_an_event_that_does_not_fit_and_what_comes_after_it() -> None:
+    """What is behind the cut comes with the next page, or it would come before what is in between."""
+    whole = answer(rows(row("1"), row("2", earlier=2)), rows(row("3")))
+    cut = whole.first(2)
+    assert cut is not None
+    assert (ids(list(cut.rows)), cut.next) == (["1"], "after 1")
+    assert whole.first(0) is None
