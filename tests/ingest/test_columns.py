@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 from datetime import timedelta
@@ -12,13 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from aws.zstd import Zstd
 from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.intake import LABEL, World, event
+from tidetable.catalog import State
 from tidetable.config.model import PackPolicy
 from tidetable.durations import Duration
 from tidetable.ingest.bodies import decode_raw, read_body
 from tidetable.ingest.columns import Batch, read_batch
 from tidetable.ingest.verdicts import Window
+from tidetable.keys import Layout, Packing
+from tidetable.packs import open_item
 from tidetable.times import to_text
 
 WINDOW = Window(NOW - timedelta(days=2), NOW + timedelta(minutes=5))
@@ -147,7 +152,8 @@ UNUSUAL = {
     "a single event": b'{"series":"a"}',
     "an empty array": b"[]",
     "a body with another field": b'{"events":[{"series":"a"}],"more":1}',
-    "no UTF-8 in a value": b'[{"series":"a","data":{"v":"\xff"}}]',
+    "no UTF-8 in a value": b'[{"series":"a","id":"x","data":{"v":"\xff"}}]',
+    "a batch with another end": b'{"events":[{"series":"a"}]]',
     "half of a surrogate pair": b'[{"series":"a","data":{"v":"\\ud800"}}]',
     "a number with a zero before it": b'[{"series":"a","data":{"v":01}}]',
     "an event cut short": b'[{"series":"a","data":{"v":1}}',
@@ -228,7 +234,41 @@ def test_a_pack_that_is_not_written_is_queued_by_its_events() -> None:
     outcome = world.send(*later, event(9, minutes=2))
     assert (outcome.status, outcome.accepted, outcome.queued, outcome.packs) == (202, 0, 7, 0)
     assert [ref is not None for ref in outcome.refs] == [True] * 7
-    assert sorted((one.id, str(one.data.get("v", ""))) for one in world.overflow.queued) == [
-        *[(str(n), "1.5") for n in range(3, 9)],
+    # What was to be one pack stays together.
+    assert [(one.id, str(one.data.get("v", ""))) for one in world.overflow.queued] == [
         ("9", ""),
+        *[(str(n), "1.5") for n in range(8, 2, -1)],
     ]
+
+
+def test_a_list_whose_lines_look_like_texts_is_no_column_of_texts() -> None:
+    world = packed()
+    body = '[{"series":"a","id":"1","data":{"v":"a"}},{"series":"a","id":"2","data":{"v":[1,\n"b"]}}]'
+    assert world.post(body.encode()).accepted == 2
+    (item,) = world.table(LABEL)
+    opened = open_item(item, world.config.streams["quakes"].layout, Zstd())
+    assert list(opened.values) == ['{"v":"a"}', '{"v":[1,"b"]}']
+
+
+def test_a_period_by_series_keeps_its_keys_when_the_stream_is_partitioned_by_time() -> None:
+    world = packed()
+    change_layout(world, "2026-02-28", Layout("series", 1, "id", pack=Packing(60, 65_536)))
+    outcome = world.send(event(1), event(2), event(3, days=1), event(4, days=1))
+    assert (outcome.accepted, outcome.packs) == (4, 2)
+    assert [(item["pk"], item["n"]) for item in world.table("2026-02-28")] == [("a#0", 2)]
+    assert [(item["pk"].partition("#")[0], item["n"]) for item in world.table(LABEL)] == [
+        ("2026-03-01T00:00:00.000000Z", 2)
+    ]
+
+
+def test_events_of_a_period_that_is_archived_are_refused_and_the_others_packed() -> None:
+    world = packed()
+    world.move("2026-02-28", State.ARCHIVING)
+    outcome = world.send(event(1), event(2), event(3, days=1))
+    assert (outcome.accepted, [(one.index, one.code) for one in outcome.rejections]) == (2, [(2, "too_old")])
+    assert (world.count(LABEL), world.count("2026-02-28")) == (1, 0)
+
+
+def change_layout(world: World, label: str, layout: Layout) -> None:
+    key = next(key for key in world.catalog.items if key[1].label == label)
+    world.catalog.items[key] = dataclasses.replace(world.catalog.items[key], layout=layout)

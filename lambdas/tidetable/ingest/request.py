@@ -172,7 +172,7 @@ def _ingest_batch(
     lowered = lowered_tables(stream, entries, now)
     written, unwritten = _store(routed, lowered, ports, remaining)
     # What was to be one pack stays together, as it can be packed again.
-    waiting = [batch.event(number) for slot in sorted(unwritten) for number in members[slot]]
+    waiting = [batch.event(number) for slot, numbers in members.items() if slot in unwritten for number in numbers]
     _send(stream.name, waiting, at, ports.overflow)
     outcome = _report(routed, written, lowered, window, len(sent), newest)
     outcome.accepted, outcome.queued = len(sent) - len(waiting), len(waiting)
