@@ -13,8 +13,8 @@ from itertools import repeat
 from typing import NamedTuple
 
 from tidetable.events import Item
+from tidetable.keys.pack import shifted
 from tidetable.packs.items import Opened
-from tidetable.packs.names import shifted
 
 # Sorts after the "#" that follows the time in a place, and before every later time.
 _AFTER = "$"
