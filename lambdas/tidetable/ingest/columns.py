@@ -105,7 +105,9 @@ def route_batch(
         else:
             numbers = [number for number in left if start <= batch.times[number] < end]
             left = [number for number in left if not start <= batch.times[number] < end]
-            rows = Rows(*[[column[number] for number in numbers] for column in rows[:3]], at)
+            rows = Rows(
+                [places[n] for n in numbers], [owners[n] for n in numbers], [batch.datas[n] for n in numbers], at
+            )
         try:
             made = pack_rows(rows, entry.layout, compressor)
         except ValueError:
