@@ -14,7 +14,7 @@ from aws.archive.parquet import Parquet
 from aws.archive.render import canonical
 from aws.codec import to_wire
 from tests.fakes.items import read_event
-from tests.query.places import place
+from tests.query.positions import position_of
 from tests.worlds.archives import LAYOUT, NOW, START, World, some
 from tidetable.archive.reading import read_archive
 from tidetable.catalog import State
@@ -139,15 +139,15 @@ def archived() -> World:
 def test_reading_a_range_is_filtering_and_sorting(
     archived: World, first: int, minutes: int, after: int | None, series: str | None, ascending: bool, limit: int
 ) -> None:
-    low = place(Event("", START + timedelta(minutes=first), "", {}))[:27]
-    high = place(Event("", START + timedelta(minutes=first + minutes), "", {}))[:27]
-    edge = None if after is None else place(some(200)[after])
+    low = position_of(Event("", START + timedelta(minutes=first), "", {}))[:27]
+    high = position_of(Event("", START + timedelta(minutes=first + minutes), "", {}))[:27]
+    edge = None if after is None else position_of(some(200)[after])
     wanted = [
         event
-        for event in sorted(some(200), key=place, reverse=not ascending)
-        if low <= place(event) <= high
+        for event in sorted(some(200), key=position_of, reverse=not ascending)
+        if low <= position_of(event) <= high
         and series in (None, event.series)
-        and (edge is None or (place(event) > edge if ascending else place(event) < edge))
+        and (edge is None or (position_of(event) > edge if ascending else position_of(event) < edge))
     ]
     keys = ArchiveRange("stream=s/period=2026-03-01/_manifest.json", low, high, series, edge)
     page = read_archive(keys, archived, limit=limit, ascending=ascending)

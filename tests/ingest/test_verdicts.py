@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.ingest.streams import NOW, QUAKES
 from tidetable.events import Event
 from tidetable.exact import decode_json
-from tidetable.ingest.bodies import decode_body
+from tidetable.ingest.bodies import decode_body, read_body
 from tidetable.ingest.submission import Rejection, Submission
 from tidetable.ingest.verdicts import Judge, Window
 from tidetable.times import to_text
@@ -169,7 +169,7 @@ sent = st.fixed_dictionaries(
 def test_the_short_check_gives_the_same_verdicts_as_the_full_check(events: list[dict[str, Any]]) -> None:
     """Compares the typed decoder, times that are kept as text and the short check of values with the plain checks."""
     body = json.dumps(events).encode()
-    candidates = decode_body(body, "application/json", max_body=10**6, max_events=10)
+    candidates = decode_body(read_body(body, "application/json", max_body=10**6), max_events=10)
     glance = Judge(QUAKES, QUAKES.layout, WINDOW, NOW, small=True)
     closely = Judge(QUAKES, QUAKES.layout, WINDOW, NOW)
     for found, wanted in zip(glance.judge_all(candidates), closely.judge_all(decode_json(body)), strict=True):

@@ -295,6 +295,6 @@ def test_of_a_table_whose_index_alone_differs_the_tables_own_units_are_not_sent(
     """AWS refuses an UpdateTable that sets the units that a table has."""
     world = lived(capacity=INDEXED)
     sent: list[Any] = []
-    world.tables.set_capacity = lambda _, *units, **more: sent.append((units, more["itself"], more["indexes"]))  # type: ignore[method-assign,assignment]
+    world.tables.set_capacity = lambda _, *units, **more: sent.append((units, more["itself"], more["indexes"]))  # type: ignore[method-assign]
     act(world, SetCapacity(entry(world), "", Level(10, 10, TableClass.STANDARD, "", {"status": (9, 2)})))
     assert sent == [((10, 10), False, {"status": (9, 2)})]

@@ -105,7 +105,7 @@ def test_a_range_goes_on_behind_what_a_filter_left_out() -> None:
         fetched.extend(one.keys.after for one in due)
         return [Page(Columns.of([{"pk": "0", "sk": "06"}]), more=False)]
 
-    merged = merge_ranges(reads, [empty, whole], fetch, Wanted(9, filtered=True), ascending=True)
+    merged = merge_ranges(reads, [empty, whole], fetch, Demand(9, filtered=True), ascending=True)
     assert [([entry[0] for entry in entries], edge) for entries, edge in merged] == [
         (["03", "05"], "05"),
         (["06", "07"], None),

@@ -218,7 +218,7 @@ def test_a_damaged_pack_that_does_not_say_its_oldest_event_may_have_held_a_whole
     stage = started(ONE)
     send(stage, event(90, "a", "1", n=1))
     damage(stage, 90, oldest="no time")
-    document = answered(stage).document()
+    document = run_on(stage).document()
     assert (document["events"], document["gaps"]) == (
         [],
         [{"from": "2026-03-15T12:00:30.000000Z", "to": "2026-03-15T12:01:30.000001Z", "reason": "damaged pack"}],
@@ -231,7 +231,7 @@ def test_the_newest_event_takes_two_queries_and_the_oldest_few_though_its_span_h
     for request in range(60):
         send(stage, event(request / 2, "a", str(request), n=request))
     send(stage, event(100, "a", "last", n=1))
-    newest, oldest = (answered(stage, limit=1, order=order, **{"from": NOON}) for order in ("desc", "asc"))
+    newest, oldest = (run_on(stage, limit=1, order=order, **{"from": NOON}) for order in ("desc", "asc"))
     assert (newest.document()["events"][0]["id"], oldest.document()["events"][0]["id"]) == ("last", "0")
     assert (newest.cost.requests, oldest.cost.requests) == (2, 5)
 

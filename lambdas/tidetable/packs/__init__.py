@@ -1,31 +1,32 @@
-"""Packs: many events in one item. How they are made, what they hold, and what several copies of one event mean."""
+"""Packs: many events in one item. How they are made, what they hold, and what several copies of one event mean.
 
-from tidetable.packs.body import Columns, DamagedPack, decode_body, encode_body
-from tidetable.packs.items import Opened, is_pack, open_item, opened_event, pack_item
-from tidetable.packs.making import Made, PackedItem, make_packs
-from tidetable.packs.names import PackName, address, is_address, key_range, parse_address
+Ingest and query import this package when they meet the first pack: most cold starts need none of it. The keys of packs are
+in ``keys/pack.py``.
+"""
+
+from tidetable.packs.body import Columns, DamagedPack, decode_body, derive_ids, encode_body
+from tidetable.packs.items import Opened, open_item, opened_event, pack_item, places_of
+from tidetable.packs.making import Made, PackedItem, Rows, make_packs, pack_rows
 from tidetable.packs.walk import Run, Settled, Walk, walk
 
 __all__ = [
     "Columns",
     "DamagedPack",
     "Made",
+    "Rows",
     "Opened",
-    "PackName",
     "PackedItem",
     "Run",
     "Settled",
     "Walk",
-    "address",
     "decode_body",
+    "derive_ids",
     "encode_body",
-    "is_address",
-    "is_pack",
-    "key_range",
     "make_packs",
     "open_item",
     "opened_event",
     "pack_item",
-    "parse_address",
+    "pack_rows",
+    "places_of",
     "walk",
 ]

@@ -15,7 +15,7 @@ from tidetable.conditions import ANY, Condition, Names
 from tidetable.events import Item
 from tidetable.keys import Index, escape, unescape
 from tidetable.keys.layout import NEWEST
-from tidetable.packs import key_range
+from tidetable.keys.pack import key_range
 from tidetable.ports import ArchiveRange, KeyRange
 from tidetable.query.model import Position, Query
 from tidetable.times import from_text
