@@ -62,11 +62,8 @@ class Emulator:
         self.engine = engine
         self._clock = self.folder / "clock" if clock else None
         # -P: Python must not look for modules in the program's folder.
-        self._command = (
-            [str(Path(sys.executable).parent / "ministack")]
-            if program is None
-            else [sys.executable, "-P", str(program)]
-        )
+        self._command = [sys.executable, "-P", str(Path(__file__).with_name("bundles.py"))]
+        self._command += [] if program is None else [str(program)]
         self._variables = dict(variables or {})
         self._process: subprocess.Popen[bytes] | None = None
         self._tables: DynamoDBLocal | None = None
@@ -178,7 +175,7 @@ class Emulator:
             "IOT_MTLS_ENABLED": "0",
             "NODE_PATH": str(ROOT / "node_modules"),
             "TMPDIR": str(self.folder),
-            # A bundle's folder is unpacked once; compiling it again in each worker would only cost time.
+            # The processes of functions share an unpacked bundle, and must not write to it.
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         if self._dynamodb:

@@ -1,4 +1,7 @@
-"""Which tests share a process: those of a folder, as they share what is expensive to start. The longest begin first."""
+"""Which tests share a process: those of a folder, as they share what is expensive to start. The longest begin first.
+
+A file that deploys a stack of its own shares nothing with its folder, so it is a scope of its own.
+"""
 
 import os
 from typing import Any
@@ -14,7 +17,8 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 SEED = int(os.environ.get("TIDETABLE_SEED", "1"))
 DAYS = int(os.environ.get("TIDETABLE_DAYS", "34"))
-LONGEST = ("e2e", "timelapse", "iam", "infra", "strict", "contract")
+ALONE = ("tests/e2e/test_4_first_deploy.py", "tests/e2e/test_4_own.py")
+LONGEST = ("e2e", "timelapse", "iam", "infra", *ALONE, "query", "crash", "contract", "strict", "archive")
 
 
 def pytest_report_header() -> str:
@@ -28,7 +32,7 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     order = {folder: place for place, folder in enumerate(LONGEST)}
-    items.sort(key=lambda item: order.get(_folder(item.nodeid), len(LONGEST)))
+    items.sort(key=lambda item: order.get(_scope(item.nodeid), len(LONGEST)))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
@@ -39,9 +43,10 @@ class ByFolder(LoadScopeScheduling):  # type: ignore[misc]
     """A folder's tests go to one process. xdist's own groups are written into names that pytest no longer reads."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return _folder(nodeid)
+        return _scope(nodeid)
 
 
-def _folder(nodeid: str) -> str:
-    """The folder in tests/, or the file if it is in none."""
-    return nodeid.partition("::")[0].removeprefix("tests/").partition("/")[0]
+def _scope(nodeid: str) -> str:
+    """The folder in tests/, or the file if it is in none or stands alone."""
+    file = nodeid.partition("::")[0]
+    return file if file in ALONE else file.removeprefix("tests/").partition("/")[0]

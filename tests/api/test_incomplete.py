@@ -5,8 +5,7 @@ import pytest
 import wiring
 from tests.fakes.stage import Stage
 from tests.worlds.functions import environment
-from tests.worlds.large import DAY
-from tests.worlds.sent import SENT, built, send
+from tests.worlds.large import DAY, SENT, built, send
 
 __all__ = ["environment"]
 

@@ -6,11 +6,13 @@ and all that differs is here. Each denial is a line of its log: ``DENIED action 
 
 import json
 import sys
+from itertools import count
 from typing import Any
+from uuid import UUID
 
 from ministack import app
 from ministack.core import iam_actions, iam_evaluator, router, sigv4
-from ministack.services import dynamodb
+from ministack.services import dynamodb, kms
 
 SCALING = "application-autoscaling"
 SCALING_LINK = "dynamodb.application-autoscaling.amazonaws.com"
@@ -32,6 +34,7 @@ _serve, _enforce = app.app, iam_evaluator.enforce
 _resources, _context = iam_actions.dynamodb_resource_arns, iam_actions.dynamodb_service_context
 _action, _resource = iam_actions.extract_iam_action, iam_actions.extract_resource_arn
 _targets: set[str] = set()
+_keys = count(1)
 
 
 async def serve(scope: Any, receive: Any, send: Any) -> None:
@@ -157,6 +160,8 @@ def main() -> None:
     iam_actions.extract_iam_action = name_action
     iam_actions.extract_resource_arn = name_resource
     iam_evaluator.enforce = check
+    # Keys have the same names in each run, so that the configurations with them, and their bundles, are the same, too.
+    kms.new_uuid = lambda: str(UUID(int=next(_keys)))
     # Its clock is moved, and those of its callers outside are not: AWS refuses a request whose time differs by 5 or 15 minutes.
     sigv4.request_time_failure = lambda *_, **__: None
     router.SERVICE_PATTERNS[SCALING] = {"target_prefixes": ["AnyScaleFrontendService."]}

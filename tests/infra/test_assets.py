@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from importlib.util import cache_from_source
 from pathlib import Path
 
@@ -52,6 +53,23 @@ def test_the_configuration_travels_under_the_name_that_settings_read(small: Asse
     folder = small.build("requirements.txt")
     assert (folder / "tidetable.toml").read_text() == "a = 1"
     assert {path.name for path in folder.iterdir()} - {"__pycache__"} == {"settings.py", "tidetable.toml"}
+
+
+def test_the_emulators_zip_file_holds_the_asset_whole_and_the_same_asset_is_packed_once() -> None:
+    assets = Assets(ROOT, CONFIG, "local")
+    folder = assets.build("requirements.txt")
+    file = assets.pack(folder, "requirements.txt")
+    with zipfile.ZipFile(file) as packed:
+        assert packed.testzip() is None
+        names = [name for name in packed.namelist() if not name.endswith("/")]
+        assert sorted(names) == sorted(
+            path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
+        )
+        for name in ("tidetable.toml", "handlers/ingest.py", "msgspec/__init__.py"):
+            assert packed.read(name) == (folder / name).read_bytes()
+    before = file.stat().st_mtime_ns
+    assert assets.pack(folder, "requirements.txt") == file
+    assert file.stat().st_mtime_ns == before
 
 
 def test_pip_fetches_for_the_machine_that_runs_it(tmp_path: Path) -> None:

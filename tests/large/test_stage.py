@@ -8,8 +8,7 @@ import pytest
 from tests.fakes.noise import noise
 from tests.fakes.stage import Stage
 from tests.worlds.killed import killed_after_every_call
-from tests.worlds.large import CONFIG, DAY, NOON
-from tests.worlds.sent import SENT, STREAMS, age, ask, built, entry_of, event, ready, send
+from tests.worlds.large import CONFIG, DAY, NOON, SENT, STREAMS, age, ask, built, entry_of, event, ready, send
 from tidetable.catalog import State
 from tidetable.config import parse
 from tidetable.errors import ArchiveFailed

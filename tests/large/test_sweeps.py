@@ -6,8 +6,7 @@ import pytest
 
 from tests.fakes.noise import noise
 from tests.fakes.stage import Stage
-from tests.worlds.large import CONFIG, DAY, orphan
-from tests.worlds.sent import SENT, STREAMS, age, ask, built, entry_of, event, ready, send
+from tests.worlds.large import CONFIG, DAY, SENT, STREAMS, age, ask, built, entry_of, event, orphan, ready, send
 from tidetable.catalog import State
 from tidetable.config import parse
 from tidetable.errors import StoreUnavailable

@@ -9,8 +9,7 @@ import pytest
 
 from tests.fakes.noise import noise
 from tests.fakes.stage import Stage
-from tests.worlds.large import DAY, NOON
-from tests.worlds.sent import age, ask, built, event, send
+from tests.worlds.large import DAY, NOON, age, ask, built, event, send
 from tidetable.catalog import State
 from tidetable.problems import ProblemError
 from tidetable.query import get_event, parse_query, run_query

@@ -8,6 +8,7 @@ import json
 import math
 from collections import Counter
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from tests.fakes.noise import noise
@@ -109,7 +110,7 @@ class Traffic:
         oldest = to_text(now - policy.late + 2 * SLACK)
         known: list[list[Sending]] = [
             sendings
-            for name, sendings in list(self.sent.sendings.items())[-200:]
+            for name, sendings in reversed([*islice(reversed(self.sent.sendings.items()), 200)])
             if name[0] == stream and sendings[0].event["time"] > oldest and sendings[-1].at < now - SLACK
         ]
         if not known:
