@@ -1,11 +1,13 @@
 """The catalog entries that a process keeps: they save reads, and never let a write reach a table that is being archived."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.intake import LABEL, MINUTE, Process, event
 from tidetable.catalog import Backfill, Entry, Opened, State
 from tidetable.ingest.known import KEPT
+from tidetable.ingest.overflow import encode_message
 from tidetable.periods import Kind, containing
 from tidetable.times import to_text
 
@@ -125,14 +127,28 @@ def test_events_of_a_backfill_always_read_the_catalog() -> None:
     assert process.count(entry.period.label) == held
 
 
-def test_a_table_that_is_closed_is_never_kept_so_that_none_is_written_while_it_is_archived() -> None:
-    """A closed table can be back in the window, where a new configuration has a longer ``late``; and it can be archived."""
+def test_the_events_of_a_closed_table_are_queued_so_that_none_is_written_behind_an_archive() -> None:
+    """A closed table is in the window again where `late` was raised; an archiver that does not know it may scan the table.
+
+    The drain writes such events, each on condition that the table is not archived.
+    """
     process = Process()
     process.move(LABEL, State.CLOSED)
-    assert process.serve(MINUTE).accepted == 1
-    assert process.serve(2 * MINUTE).accepted == 1
+    for number in (1, 2):
+        outcome = process.serve(number * MINUTE)
+        assert (outcome.accepted, outcome.queued, process.count(LABEL)) == (0, 1, 0)
     assert len(process.reads()) == 3, "one is the test's own"
+    transacted = process.store.transact
+    conditions: list[Any] = []
+
+    def transact(puts: Any, entry: Any = None) -> Any:
+        conditions.append(entry.table)
+        return transacted(puts, entry)
+
+    process.store.transact = transact  # type: ignore[method-assign]
+    for queued in process.overflow.queued:
+        assert process.drain(encode_message("quakes", [queued], 1), 100.0) == 1
+    assert (process.count(LABEL), conditions) == (2, [f"tidetable-t.quakes.{LABEL}"] * 2)
     process.move(LABEL, State.ARCHIVING)
-    held = process.count(LABEL)
     assert process.serve(3 * MINUTE, DAY).rejections[0].code == "too_old"
-    assert process.count(LABEL) == held
+    assert process.count(LABEL) == 2

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec import Raw
 
-from tidetable.catalog import Entry, entry_at
+from tidetable.catalog import Entry, State, entry_at
 from tidetable.errors import InvalidTime
 from tidetable.events import Event
 from tidetable.exact import decode_json, encode_json
@@ -29,6 +29,7 @@ from tidetable.values import MAX_ITEM_BYTES
 
 # An item has at most four times as many bytes as its JSON: a list of digits takes four bytes for every two.
 _EXPANSION = 4
+_OPEN = frozenset({State.CREATING, State.OPEN})
 
 
 class Batch(NamedTuple):
@@ -96,7 +97,7 @@ def route_batch(
     left: Sequence[int] = range(len(places))
     while left:
         entry = entry_at(entries, from_text(batch.times[left[0]]))
-        if entry is None or not entry.writable or entry.layout.pack is None or not is_same(entry.layout, layout):
+        if entry is None or entry.state not in _OPEN or entry.layout.pack is None or not is_same(entry.layout, layout):
             return None
         start, end = to_text(entry.period.start), to_text(entry.period.end)
         rows = Rows(places, owners, batch.datas, at)

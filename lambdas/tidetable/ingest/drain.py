@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from tidetable.catalog import Entry, entry_at
+from tidetable.catalog import Entry, State, entry_at
 from tidetable.config import Config
 from tidetable.errors import NotDrained, StoreUnavailable, TableMissing, Undrainable
 from tidetable.events import Event, Item
@@ -29,6 +29,8 @@ _LEAST, _UNKNOWN = 2.0, 200.0
 # A table that is still throttled after so long is left to the live traffic; the message comes again.
 _PATIENCE = timedelta(seconds=3)
 _AT_ONCE = 10
+# The states of a table that nobody archives: it must be closed first, and its period is over for a while then.
+_UNFENCED = frozenset({State.CREATING, State.OPEN})
 
 
 @dataclass(slots=True)
@@ -100,7 +102,7 @@ def write_message(body: str, ports: Drain, remaining: Remaining, *, repeated: bo
         entry = entry_at(entries, event.time)
         if entry is None:
             raise NotDrained(f"no period table of {message.stream} is recorded for {event.time.isoformat()} yet")
-        is_direct = entry.writable and _is_in_window(message.stream, event, ports)
+        is_direct = entry.state in _UNFENCED and _is_in_window(message.stream, event, ports)
         groups.setdefault((entry.table, is_direct), (entry, []))[1].append(event)
     direct: list[tuple[Entry, list[Put]]] = []
     for (_, is_direct), (entry, events) in groups.items():

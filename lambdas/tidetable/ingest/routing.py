@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from tidetable.catalog import Entry, entry_at
+from tidetable.catalog import Entry, State, entry_at
 from tidetable.events import Item
 from tidetable.ingest.packing import is_same, pack_events, unspread
 from tidetable.ingest.submission import Durable, Slot, Submission, slot_of
@@ -77,9 +77,7 @@ def route(
             if entry.table not in targets:
                 targets[entry.table] = PeriodTarget(stream, entry, layout, packer, now)
             period = targets[entry.table]
-        if not (period.writable and (time >= oldest or period.open)):
-            detail = f"the period of {to_text(time)} in {stream} is archived, or not open yet"
-            submission.reject("too_old", detail)
+        if not period.admit(submission, oldest):
             continue
         item = submission.item if period.same else period.item_layout.item_of(submission.event, at=at)
         pk, sk = item["pk"], item["sk"]
@@ -151,6 +149,9 @@ class PeriodTarget:
         self.start, self.end = entry.period.start, entry.period.end
         self.label, self.table, self.layout = entry.period.label, entry.table, entry.layout
         self.writable, self.open = entry.writable, entry.is_open(now)
+        # A closed table takes events again if `late` was raised, while an archive that began before may scan it: the drain writes
+        # them, each on condition that the table is not archived.
+        self.fenced = entry.state is State.CLOSED
         self.same = is_same(entry.layout, layout)
         self.item_layout = entry.layout if self.same else unspread(entry.layout)
         # An event was measured without the copies that other indexes hold of it.
@@ -161,6 +162,16 @@ class PeriodTarget:
         self.items: list[Item] = []
         self._packer = packer
         self._place = Place(stream, entry.period.label, entry.table, entry.layout)
+
+    def admit(self, submission: Submission, oldest: datetime) -> bool:
+        """Tell whether the event may be written at once; otherwise decide its fate."""
+        time = submission.event.time
+        if not (self.writable and (time >= oldest or self.open)):
+            detail = f"the period of {to_text(time)} in {self._place.stream} is archived, or not open yet"
+            submission.reject("too_old", detail)
+        elif self.fenced:
+            submission.fate = Durable.QUEUED
+        return submission.fate is None
 
     def bind(self, submission: Submission, item: Item) -> bool:
         """Give a submission its put and its slot; False if the item fits in no form, and the submission is refused."""
