@@ -24,6 +24,7 @@ StorageClass = Literal["standard", "infrequent-access", "intelligent-tiering", "
 ChangeStream = Literal["none", "keys-only", "new-image", "old-image", "new-and-old-images"]
 # Whole periods since a table closed, or the step between the period's end and the closing.
 Age = int | Literal["late"]
+RollupStat = Literal["count", "sum", "min", "max", "first", "last", "percentiles"]
 LATE: Literal["late"] = "late"
 
 
@@ -221,6 +222,30 @@ class PackPolicy(_Group, frozen=True, kw_only=True):
         return Packing(int(self.span.total_seconds()), self.max_bytes)
 
 
+class RollupPolicy(_Group, frozen=True, kw_only=True):
+    """``[[streams.NAME.rollup]]``: aggregates of the stream, which are the stream NAME-``name`` (``tidetable.config.derive``).
+
+    Each bucket of ``every`` has, for each group of ``by`` (``series`` and fields of ``data``), the ``stats`` of the numbers of
+    ``fields``. The tables of ``period`` are kept for ``retention`` after their period's end. A bucket with more than
+    ``max_groups`` groups is not sealed.
+    """
+
+    name: str
+    every: Duration
+    by: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+    stats: tuple[RollupStat, ...] = ("count", "sum", "min", "max")
+    retention: Duration
+    period: Kind | None = None
+    max_groups: int = 10_000
+    on_expiry: OnExpiry = "archive"
+
+    @property
+    def kind(self) -> Kind:
+        """The period of the rollup's tables."""
+        return self.period or (Kind.DAY if self.every < Duration(hours=1) else Kind.MONTH)
+
+
 class Units(_Group, frozen=True, kw_only=True):
     """Write and read units per second."""
 
@@ -308,9 +333,13 @@ class Capacity(_Group, frozen=True, kw_only=True):
 
 
 class Stream(_Group, frozen=True, kw_only=True):
-    """``[streams.NAME]``: one stream's policy. ``retention`` and ``premake`` count whole periods."""
+    """``[streams.NAME]``: one stream's policy. ``retention`` and ``premake`` count whole periods.
+
+    ``source`` is the stream whose rollup this stream is; a file cannot have this key (``KEYLESS``).
+    """
 
     name: str = ""
+    source: str = ""
     period: Kind
     late: Duration
     ahead: Duration = Duration(minutes=5)
@@ -327,6 +356,7 @@ class Stream(_Group, frozen=True, kw_only=True):
     capacity: Capacity = Capacity()
     table: TablePolicy = TablePolicy()
     archive: ArchivePolicy = ArchivePolicy()
+    rollup: tuple[RollupPolicy, ...] = ()
 
     @property
     def layout(self) -> Layout:
@@ -343,6 +373,10 @@ class Stream(_Group, frozen=True, kw_only=True):
             parts=self.large.beyond == "chunks" or bool(self.cold),
             pack=self.pack.packing if self.pack is not None else None,
         )
+
+
+# Fields of a stream that are no keys of a file.
+KEYLESS = frozenset({"name", "source"})
 
 
 class Config(_Group, frozen=True, kw_only=True):
@@ -365,6 +399,11 @@ class Config(_Group, frozen=True, kw_only=True):
     def storage_keys(self) -> list[str]:
         """The KMS keys with which objects and messages may be encrypted, in order: the present one, and the former keys."""
         return sorted({self.storage.encryption, *self.storage.former_keys} - {"service-managed"})
+
+    @property
+    def rolled_up(self) -> list[Stream]:
+        """The streams that have rollups."""
+        return [stream for stream in self.streams.values() if stream.rollup]
 
     @property
     def keeps_tables(self) -> bool:
