@@ -22,6 +22,7 @@ from tidetable.ports.data import (
 )
 from tidetable.ports.pools import Pools
 from tidetable.ports.records import Catalog, CatalogReader, Clock
+from tidetable.ports.rollups import Edge, Mark, Rollups, RollupState
 from tidetable.ports.tables import Scaling, Table, Tables, TableSpec
 
 __all__ = [
@@ -36,16 +37,20 @@ __all__ = [
     "Clock",
     "Compressor",
     "DeadLetters",
+    "Edge",
     "EventStore",
     "Guard",
     "Guarded",
     "KeyRange",
+    "Mark",
     "Overflow",
     "Page",
     "Pools",
     "Put",
     "RangeRead",
     "Rank",
+    "RollupState",
+    "Rollups",
     "Scaling",
     "Sketch",
     "Sketches",
