@@ -22,6 +22,8 @@ CLOCKS = timedelta(seconds=10)
 # A request that DynamoDB has accepted may take effect after its function has died.
 UNDER_WAY = timedelta(seconds=15)
 WRITER_LIFE = FUNCTION_LIFE + MARK_KEPT + CLOCKS + UNDER_WAY
+# The query function's time-out: a query that read the state before a mark may read the bucket's cells so much later.
+READER_LIFE = timedelta(seconds=30)
 # A new definition begins so much later, when no process runs with the configuration of before.
 DEFINED_AHEAD = timedelta(minutes=10)
 LEASE = "rollups"
@@ -38,8 +40,8 @@ def can_seal(end: datetime, now: datetime) -> bool:
 
 
 def can_reseal(marked_at: int, now: datetime) -> bool:
-    """True if no writer lives that put a mark at ``marked_at`` (epoch milliseconds)."""
-    return to_millis(now) - marked_at > to_millis_of(WRITER_LIFE)
+    """True if no writer lives that put a mark at ``marked_at`` (epoch milliseconds), and no query that began before the mark."""
+    return to_millis(now) - marked_at > to_millis_of(WRITER_LIFE + READER_LIFE)
 
 
 def lease_length(timeout: timedelta) -> timedelta:

@@ -66,7 +66,9 @@ class Definition:
     @cached_property
     def text(self) -> str:
         """What of the definition decides the content of cells, as JSON; equal definitions have equal texts."""
-        parts = _Text(self.every // timedelta(seconds=1), self.by, tuple(sorted(self.fields)), tuple(sorted(self.stats)))
+        parts = _Text(
+            self.every // timedelta(seconds=1), self.by, tuple(sorted(self.fields)), tuple(sorted(self.stats))
+        )
         return msgspec.json.encode(parts, order="sorted").decode()
 
     @cached_property
