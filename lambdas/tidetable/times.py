@@ -6,7 +6,10 @@ Every instant inside is an aware ``datetime`` in UTC with microseconds; naive on
 from __future__ import annotations
 
 import re
+from collections import deque
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import repeat
 
 from tidetable.durations import parse_length
 from tidetable.errors import InvalidTime
@@ -15,6 +18,10 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The last year is left out, so that a period's end and a window's edge never leave what datetime can hold.
 LATEST = datetime(9998, 12, 31, tzinfo=UTC)
 
+_EPOCH_TEXT, _LATEST_TEXT = "1970-01-01T00:00:00.000000Z", "9998-12-31T00:00:00.000000Z"
+# Usual forms of a time by their length: how they end, how many characters stay, and what fills them up.
+_FORMS = {20: ("Z", 19, ".000000Z"), 24: ("Z", 23, "000Z"), 27: ("Z", 26, "Z"), 32: ("+00:00", 26, "Z")}
+_SIGNS = ((4, "-"), (7, "-"), (10, "T"), (13, ":"), (16, ":"), (19, "."))
 _MOST_DIGITS = 32
 _MICROSECOND = timedelta(microseconds=1)
 _DAYS = {"today": timedelta(0), "yesterday": timedelta(days=1)}
@@ -72,6 +79,34 @@ def parse_stamp(value: object) -> tuple[datetime, str]:
             return instant, value[:26] + "Z"
     instant = parse_instant(value)
     return instant, to_text(instant)
+
+
+def parse_stamps(values: Sequence[object]) -> list[str]:
+    """Parse instants; return their canonical texts. InvalidTime for the first value that is no instant.
+
+    Texts of one usual form, which most senders use, are checked all at once.
+    """
+    return _parse_alike(values) or [parse_stamp(value)[1] for value in values]
+
+
+def _parse_alike(values: Sequence[object]) -> list[str]:
+    """The canonical texts of instants in one usual form; none if the forms differ, or any is no instant."""
+    if {*map(type, values)} != {str}:
+        return []
+    texts: list[str] = [*map(str, values)]
+    end, cut, filled = _FORMS.get(len(texts[0]), ("", 0, ""))
+    if not end or len({*map(len, texts)}) > 1 or not all(map(str.endswith, texts, repeat(end))):
+        return []
+    whole, length = "".join(texts), len(texts[0])
+    signs = _SIGNS if length > len("2026-01-31T12:00:00Z") else _SIGNS[:-1]
+    if any(whole[place::length] != sign * len(texts) for place, sign in signs):
+        return []
+    try:
+        deque(map(datetime.fromisoformat, texts), maxlen=0)
+    except ValueError:
+        return []
+    stamps = [text[:cut] + filled for text in texts]
+    return stamps if min(stamps) >= _EPOCH_TEXT and max(stamps) < _LATEST_TEXT else []
 
 
 def from_text(text: str) -> datetime:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidetable.exact import decode_json
-from tidetable.ingest.bodies import Sent, Unreadable, decode_body
+from tidetable.ingest.bodies import Sent, Unreadable, decode_body, read_body
 from tidetable.problems import ProblemError
 
 E = b'{"series": "a"}'
@@ -28,7 +28,7 @@ FORMS = [
 
 def decode(body: bytes, content_type: str = "application/json") -> list[object]:
     """What a body holds, those that were recognised as events as they were sent."""
-    found = decode_body(body, content_type, max_body=1000, max_events=10)
+    found = decode_body(read_body(body, content_type, max_body=1000), max_events=10)
     return [plain(one) if isinstance(one, Sent) else one for one in found]
 
 
@@ -64,10 +64,10 @@ def test_a_gzip_file_is_read_whole_wherever_its_pieces_end(size: int) -> None:
     """Stored without compression, so that the ends of members fall around the end of a piece."""
     text = b'{"series": "' + b"x" * size + b'"}\n'
     member = gzip.compress(text, compresslevel=0, mtime=0)
-    found = decode_body(member + member, "application/x-ndjson", max_body=10**6, max_events=10)
+    found = decode_body(read_body(member + member, "application/x-ndjson", max_body=10**6), max_events=10)
     assert [len(one.series) for one in found] == [size, size]
     with pytest.raises(ProblemError, match="cut short"):
-        decode_body((member + member)[:-1], "application/x-ndjson", max_body=10**6, max_events=10)
+        decode_body(read_body((member + member)[:-1], "application/x-ndjson", max_body=10**6), max_events=10)
 
 
 REFUSED = [
@@ -121,7 +121,7 @@ def test_what_is_refused_whole_says_why(name: str, body: bytes, content_type: st
 
 def test_nesting_beyond_the_decoders_own_limit_is_unparseable_not_a_crash() -> None:
     with pytest.raises(ProblemError, match="unparseable"):
-        decode_body(b"[" * 100_000, "application/json", max_body=1_000_000, max_events=10)
+        decode_body(read_body(b"[" * 100_000, "application/json", max_body=1_000_000), max_events=10)
 
 
 def test_a_broken_line_of_ndjson_costs_only_itself() -> None:
@@ -260,7 +260,7 @@ def test_a_body_of_too_many_values_is_refused_before_they_are_decoded(
     tracemalloc.start()
     try:
         with pytest.raises(ProblemError) as caught:
-            decode_body(body, kind, max_body=FOUR_MB, max_events=1000)
+            decode_body(read_body(body, kind, max_body=FOUR_MB), max_events=1000)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -273,7 +273,7 @@ def test_a_body_of_too_many_values_is_refused_before_they_are_decoded(
 def outcome_of(body: bytes, kind: str) -> str | list[bool]:
     """The code of a refusal, or which values are unreadable."""
     try:
-        values = decode_body(body, kind, max_body=FOUR_MB, max_events=1000)
+        values = decode_body(read_body(body, kind, max_body=FOUR_MB), max_events=1000)
     except ProblemError as error:
         return error.problem.code
     return [isinstance(one, Unreadable) for one in values]
@@ -297,7 +297,7 @@ def test_a_bomb_is_given_up_at_the_limit_and_not_unpacked_whole() -> None:
     tracemalloc.start()
     try:
         with pytest.raises(ProblemError) as caught:
-            decode_body(body, JSON, max_body=100_000, max_events=10)
+            decode_body(read_body(body, JSON, max_body=100_000), max_events=10)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.ingest.streams import NOW, QUAKES
 from tidetable.events import Event
 from tidetable.exact import decode_json
-from tidetable.ingest.bodies import decode_body
+from tidetable.ingest.bodies import decode_body, read_body
 from tidetable.ingest.submission import Rejection, Submission
 from tidetable.ingest.verdicts import Judge, Window
 from tidetable.times import to_text
@@ -169,7 +169,7 @@ sent = st.fixed_dictionaries(
 def test_what_is_recognised_at_a_glance_is_judged_as_what_is_looked_at_closely(events: list[dict[str, Any]]) -> None:
     """The typed decoder, the time that is its own text and the glance at values against the plain way."""
     body = json.dumps(events).encode()
-    candidates = decode_body(body, "application/json", max_body=10**6, max_events=10)
+    candidates = decode_body(read_body(body, "application/json", max_body=10**6), max_events=10)
     glance = Judge(QUAKES, QUAKES.layout, WINDOW, NOW, small=True)
     closely = Judge(QUAKES, QUAKES.layout, WINDOW, NOW)
     for found, wanted in zip(glance.judge_all(candidates), closely.judge_all(decode_json(body)), strict=True):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
 from json import JSONDecoder, dumps
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
@@ -41,11 +41,26 @@ class Unreadable:
     reason: str
 
 
-def decode_body(body: bytes, content_type: str, *, max_body: int, max_events: int) -> list[Any]:
-    """The values that should be events, in order; ProblemError for a body that is refused whole.
+class SentRaw(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """The same with the values of its fields as they were sent: their syntax is right, and nothing more is known."""
+
+    series: str
+    time: str | int | None = None
+    id: str | None = None
+    data: dict[str, msgspec.Raw] = {}
+
+
+class Body(NamedTuple):
+    """A request's body after decompression, and its type without parameters."""
+
+    text: bytes
+    kind: str
+
+
+def read_body(body: bytes, content_type: str, *, max_body: int) -> Body:
+    """The text of a body; ProblemError for a body that cannot be read.
 
     ``max_body`` bounds the bytes after decompression and is enforced while decompressing, so a small bomb stays small.
-    ``max_events`` is enforced before and while values are decoded, so a body of a million small values stays small, too.
     """
     kind = content_type.partition(";")[0].strip().lower()
     if kind not in _NDJSON_TYPES | _JSON_TYPES | _OPAQUE_TYPES:
@@ -58,10 +73,36 @@ def decode_body(body: bytes, content_type: str, *, max_body: int, max_events: in
     text = _plain(body, max_body).removeprefix(BOM_UTF8)
     if not text or text.isspace():
         raise refuse(400, "unparseable", "the body is empty: send one event, an array of events or NDJSON")
+    return Body(text, kind)
+
+
+def decode_body(body: Body, *, max_events: int) -> list[Any]:
+    """The values that should be events, in order; ProblemError for a body that is refused whole.
+
+    ``max_events`` is enforced before and while values are decoded, so a body of a million small values stays small.
+    """
+    text, kind = body
     values = _lines(text, max_events) if kind in _NDJSON_TYPES else _json(text, kind, max_events)
     if not values:
         raise refuse(400, "unparseable", "the body holds no event")
     return values
+
+
+def decode_raw(body: Body, *, max_events: int) -> list[SentRaw]:
+    """The events of a batch, if all have the usual types; none otherwise, and for a single event."""
+    text, kind = body
+    if text.count(_SERIES) > max_events:
+        return []
+    try:
+        text.decode()  # the decoder does not look into values that it leaves as they are
+        if kind in _NDJSON_TYPES:
+            events = _RAW_LINES(text)
+            return events if len(events) == sum(1 for _ in _LINE.finditer(text)) <= max_events else []
+        begin, whole = _EVENTS.match(text), text.rstrip(_SPACE)
+        events = _RAW_ARRAY(whole if begin is None else whole[begin.end() : -1] if whole.endswith(b"}") else b"")
+        return events if len(events) <= max_events else []
+    except (ValueError, RecursionError):
+        return []
 
 
 def _json(text: bytes, kind: str, max_events: int) -> list[Any]:
@@ -287,5 +328,7 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 # Python's own decoder takes lone surrogates, and decodes a value where it stands. Its numbers are not looked at.
 _SCANNER = JSONDecoder(parse_float=str, parse_int=str, parse_constant=_no_constant)
 _SENT = msgspec.json.Decoder(Sent, float_hook=_usual_number).decode
+_RAW_ARRAY = msgspec.json.Decoder(list[SentRaw]).decode
+_RAW_LINES = msgspec.json.Decoder(SentRaw).decode_lines
 _SENT_ARRAY = msgspec.json.Decoder(list[Sent], float_hook=_usual_number).decode
 _SENT_LINES = msgspec.json.Decoder(Sent, float_hook=_usual_number).decode_lines

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from tidetable.catalog import Backfill, Entry
-from tidetable.config import Config
-from tidetable.ingest.bodies import decode_body
+from tidetable.config import Config, Stream
+from tidetable.events import Event
+from tidetable.ingest.bodies import Body, decode_body, decode_raw, read_body
 from tidetable.ingest.circuit import Circuit
+from tidetable.ingest.columns import read_batch, route_batch
 from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.packing import unspread
 from tidetable.ingest.routing import LargeValueServices, Routed, route
-from tidetable.ingest.submission import Durable, Rejection, Submission, rejections_of, slot_of
+from tidetable.ingest.submission import Durable, Rejection, Slot, Submission, rejections_of, slot_of
 from tidetable.ingest.verdicts import Judge, Window
 from tidetable.ingest.versions import write_packed
 from tidetable.ingest.writing import Jitter, Remaining, retry_writes
@@ -25,7 +27,7 @@ from tidetable.late import lowered_tables
 from tidetable.packs import is_pack
 from tidetable.ports import CatalogReader, Clock, EventStore, Overflow, Written
 from tidetable.problems import Problem, ProblemError, refuse, unknown_stream
-from tidetable.times import to_micros, to_text
+from tidetable.times import from_text, to_micros, to_text
 from tidetable.values import MAX_ITEM_BYTES
 
 RETRY_AFTER_SECONDS = 5
@@ -55,11 +57,11 @@ class Outcome:
     older than the window. ``packs`` counts the packs that were written.
     """
 
-    accepted: int
-    queued: int
-    rejections: list[Rejection]
     refs: list[str | None]
     window: Window
+    accepted: int = 0
+    queued: int = 0
+    rejections: Sequence[Rejection] = ()
     write_units: float = 0.0
     throttled: int = 0
     throttled_late: int = 0
@@ -119,12 +121,17 @@ def ingest(request: IngestRequest, ports: Ingest, remaining: Remaining) -> Outco
     if stream is None:
         raise unknown_stream(request.stream, ports.config.streams)
     api, large = ports.config.api, ports.large
-    values = decode_body(request.body, request.content_type, max_body=api.max_body, max_events=api.max_events)
+    body = read_body(request.body, request.content_type, max_body=api.max_body)
     now = ports.clock.now()
     window, layout, at = Window.of(stream, now), unspread(stream.layout), to_micros(now) // 1000
+    if stream.layout.pack is not None:
+        outcome = _ingest_batch(stream, body, window, now, ports, remaining)
+        if outcome is not None:
+            return outcome
+    values = decode_body(body, max_events=api.max_events)
     imports = _Imports(stream.name, ports.catalog, now)
     packer = Packer.of(stream, large.compressor, large.unique)
-    small = packer.compress_above is None and _is_small(request.body, layout)
+    small = packer.compress_above is None and _is_small(body, layout)
     judge = Judge(stream, layout, window, now, imports, small=small, packs=packer.packs, at=at)
     verdicts = judge.judge_all(values)
     _refuse_whole(rejections_of(verdicts), len(values), request)
@@ -135,24 +142,58 @@ def ingest(request: IngestRequest, ports: Ingest, remaining: Remaining) -> Outco
     rejections = rejections_of(verdicts)
     _refuse_whole(rejections, len(values), request)
     lowered = lowered_tables(stream, entries, now)
-    written = _store(routed, lowered, ports, remaining)
+    written, unwritten = _store(routed, lowered, ports, remaining)
+    for submission in submissions:
+        if submission.fate is None:
+            submission.fate = Durable.QUEUED if unwritten and submission.slot in unwritten else Durable.STORED
     _queue(stream.name, submissions, at, ports.overflow, packed=layout.pack is not None)
-    refs: list[str | None] = [None] * len(values)
-    for submission, ref in zip(routed.submissions, routed.refs, strict=True):
-        refs[submission.index] = ref
+    outcome = _report(routed, written, lowered, window, len(values), max(times))
     fates = [submission.fate for submission in submissions]
+    outcome.accepted, outcome.queued = fates.count(Durable.STORED), fates.count(Durable.QUEUED)
+    outcome.rejections, outcome.backfills = rejections, imports.running
+    return outcome
+
+
+def _ingest_batch(
+    stream: Stream, body: Body, window: Window, now: datetime, ports: Ingest, remaining: Remaining
+) -> Outcome | None:
+    """Take the events of a stream with packs by columns; None, with nothing written, if any of them needs a closer look."""
+    layout, at = unspread(stream.layout), to_micros(now) // 1000
+    sent = decode_raw(body, max_events=ports.config.api.max_events)
+    batch = read_batch(sent, window, to_text(now), small=_is_small(body, layout))
+    if batch is None:
+        return None
+    oldest, newest = from_text(min(batch.times)), from_text(max(batch.times))
+    entries = _read_entries(stream.name, oldest, newest, window, now, ports)
+    bound = route_batch(stream.name, batch, entries, layout, ports.large.compressor, at)
+    if bound is None:
+        return None
+    routed, members = bound
+    lowered = lowered_tables(stream, entries, now)
+    written, unwritten = _store(routed, lowered, ports, remaining)
+    # What was to be one pack stays together, as it can be packed again.
+    waiting = [batch.event(number) for slot, numbers in members.items() if slot in unwritten for number in numbers]
+    _send(stream.name, waiting, at, ports.overflow)
+    outcome = _report(routed, written, lowered, window, len(sent), newest)
+    outcome.accepted, outcome.queued = len(sent) - len(waiting), len(waiting)
+    return outcome
+
+
+def _report(
+    routed: Routed, written: Written, lowered: frozenset[str], window: Window, count: int, newest: datetime
+) -> Outcome:
+    """The outcome of a request of ``count`` events as far as its puts say it."""
+    refs: list[str | None] = [None] * count
+    for index, ref in zip(routed.indexes, routed.refs, strict=True):
+        refs[index] = ref
     return Outcome(
-        accepted=fates.count(Durable.STORED),
-        queued=fates.count(Durable.QUEUED),
-        rejections=rejections,
         refs=refs,
         window=window,
         write_units=written.units,
         throttled=sum(count for table, count in written.throttles.items() if table not in lowered),
         throttled_late=sum(count for table, count in written.throttles.items() if table in lowered),
         reasons=written.reasons,
-        newest=max(times),
-        backfills=imports.running,
+        newest=newest,
         packs=len(routed.packs),
     )
 
@@ -166,14 +207,13 @@ def _read_entries(
     return ports.known.covering(ports.catalog, stream, oldest, newest, now)
 
 
-def _is_small(body: bytes, layout: Layout) -> bool:
+def _is_small(body: Body, layout: Layout) -> bool:
     """Whether no plain event of the body can be beyond DynamoDB's limit: its fields take no more than their JSON does.
 
-    The keys of the table and of twenty indexes take 80 KB at the most, and an index may hold fields once more. What is
-    compressed says nothing of its size.
+    The keys of the table and of twenty indexes take 80 KB at the most, and an index may hold fields once more.
     """
     copies = 1 + sum(bool(index.project) for index in layout.indexes)
-    return len(body) * copies < MAX_ITEM_BYTES - _MOST_KEY_BYTES and not body.startswith(b"\x1f\x8b")
+    return len(body.text) * copies < MAX_ITEM_BYTES - _MOST_KEY_BYTES
 
 
 class _Imports:
@@ -204,13 +244,14 @@ def _refuse_whole(rejections: Sequence[Rejection], count: int, request: IngestRe
     raise refuse(422, "all_refused", f"every event was refused; nothing was written{more}", **listed)
 
 
-def _store(routed: Routed, lowered: frozenset[str], ports: Ingest, remaining: Remaining) -> Written:
-    """Write as many submissions as their tables take within the budget, and decide the fates of all.
+def _store(
+    routed: Routed, lowered: frozenset[str], ports: Ingest, remaining: Remaining
+) -> tuple[Written, Collection[Slot]]:
+    """Write as many puts as their tables take within the budget; answer also the slots that are not written.
 
-    The last event of a slot is written for all of its slot, as it would win if each had come in a request of its own. Of equal
-    versions one is enough. A table whose circuit is open is not tried. ``routed`` keeps the packs that were written.
+    Of equal versions one is enough. A table whose circuit is open is not tried. ``routed`` keeps the packs that were written.
     """
-    puts = {submission.slot: submission.put for submission in routed.submissions if submission.put is not None}
+    puts = routed.puts
     shut = {table for table in routed.tables if not ports.circuit.admits(table)}
     tried = [put for put in puts.values() if put.table not in shut]
     budget = _limit(remaining, ports.clock.now() + WRITE_BUDGET, ports.clock)
@@ -225,23 +266,26 @@ def _store(routed: Routed, lowered: frozenset[str], ports: Ingest, remaining: Re
     ports.circuit.tripped(throttled)
     ports.circuit.closed(routed.tables - shut - throttled)
     unwritten = {slot_of(put) for put in written.unwritten} | {slot for slot, put in puts.items() if put.table in shut}
-    for submission in routed.submissions:
-        submission.fate = Durable.QUEUED if unwritten and submission.slot in unwritten else Durable.STORED
     routed.packs -= unwritten
-    return written
+    return written, unwritten
 
 
 def _queue(stream: str, submissions: Sequence[Submission], at: int, overflow: Overflow, *, packed: bool) -> None:
-    """Queue the events that no table took, of each slot the last, but all of a pack; ProblemError if that fails for any.
-
-    Then nothing of the request is acknowledged, although some of it may be stored.
-    """
+    """Queue the events that no table took, of each slot the last, but all of a pack."""
     left = [submission for submission in submissions if submission.fate is Durable.QUEUED]
     if packed:
         # What was to be one pack stays together, as it can be packed again.
         left.sort(key=lambda submission: submission.slot)
     waiting = {_one_of(submission, packed=packed): submission.event for submission in left}
-    lost = overflow.send(stream, list(waiting.values()), at) if waiting else ()
+    _send(stream, list(waiting.values()), at, overflow)
+
+
+def _send(stream: str, events: Sequence[Event], at: int, overflow: Overflow) -> None:
+    """Queue events; ProblemError if that fails for any.
+
+    Then nothing of the request is acknowledged, although some of it may be stored.
+    """
+    lost = overflow.send(stream, events, at) if events else ()
     if lost:
         detail = (
             f"{len(lost)} events could be neither stored nor queued; send the whole request again, which is harmless"

@@ -29,7 +29,7 @@ class LargeValueServices:
 
 @dataclass(slots=True)
 class Routed:
-    """The submissions that go to tables, those of one slot in the order of the request, and the ref of each.
+    """The puts of events that go to tables, by their slots; the index of each such event in the request, and its ref.
 
     ``plain`` says that no put is a version or refers to anything, ``tables`` which period tables the puts go to, ``packs`` which
     slots are packs.
@@ -38,7 +38,8 @@ class Routed:
     plain: bool = True
     tables: set[str] = field(default_factory=set)
     packs: set[Slot] = field(default_factory=set)
-    submissions: list[Submission] = field(default_factory=list)
+    puts: dict[Slot, Put] = field(default_factory=dict)
+    indexes: list[int] = field(default_factory=list)
     refs: Sequence[str] = ()
 
 
@@ -60,10 +61,11 @@ def route(
     item. Before ``oldest`` only a table that is open for a backfill takes events: any other may be archived at any moment.
     """
     routed = Routed()
-    bound, always_plain = routed.submissions, packer.plain
+    always_plain = packer.plain
     targets: dict[str, PeriodTarget] = {}
     period: PeriodTarget | None = None
-    columns = labels, pks, sks = _Columns([], [], [])
+    columns = _Bound([], [], [], [])
+    bound, labels, pks, sks = columns
     for submission in submissions:
         time = submission.event.time
         # Events of one period mostly come together.
@@ -99,21 +101,25 @@ def route(
         sks.append(sk)
     for target in targets.values():
         _bind_packs(target, packer.compressor, routed, columns, at)
+    # The last event of a slot is written for all of its slot, as it would win if each had come in a request of its own.
+    routed.puts = {submission.slot: submission.put for submission in bound if submission.put is not None}
+    routed.indexes = [submission.index for submission in bound]
     routed.tables = {target.table for target in targets.values() if target.writable}
     # All refs at once cost a fifth of what they cost one by one.
     routed.refs = ref_texts(stream, labels, pks, sks)
     return routed
 
 
-class _Columns(NamedTuple):
-    """What the refs of the submissions say."""
+class _Bound(NamedTuple):
+    """The submissions that have a put, those of one slot in the order of the request, and what their refs say."""
 
+    submissions: list[Submission]
     labels: list[str]
     pks: list[str]
     sks: list[str]
 
 
-def _bind_packs(period: PeriodTarget, compressor: Compressor, routed: Routed, columns: _Columns, at: int) -> None:
+def _bind_packs(period: PeriodTarget, compressor: Compressor, routed: Routed, bound: _Bound, at: int) -> None:
     """Give the submissions of a period with packs the puts of their packs; those too large for a pack, puts of their own."""
     submissions, items = period.submissions, period.items
     if not items:
@@ -125,17 +131,17 @@ def _bind_packs(period: PeriodTarget, compressor: Compressor, routed: Routed, co
         for number in numbers:
             submission = submissions[number]
             submission.put, submission.slot = put, slot
-        routed.submissions += [submissions[number] for number in numbers]
-        columns.pks.extend([address] * len(numbers))
-        columns.sks.extend([items[number]["sk"] for number in numbers])
+        bound.submissions.extend([submissions[number] for number in numbers])
+        bound.pks.extend([address] * len(numbers))
+        bound.sks.extend([items[number]["sk"] for number in numbers])
     for number, last in packed.alone:
         item = period.layout.item_of(submissions[last].event, at=at)
         routed.plain = False
         if period.bind(submissions[number], item):
-            routed.submissions.append(submissions[number])
-            columns.pks.append(item["pk"])
-            columns.sks.append(item["sk"])
-    columns.labels.extend([period.label] * (len(routed.submissions) - len(columns.labels)))
+            bound.submissions.append(submissions[number])
+            bound.pks.append(item["pk"])
+            bound.sks.append(item["sk"])
+    bound.labels.extend([period.label] * (len(bound.submissions) - len(bound.labels)))
 
 
 class PeriodTarget:

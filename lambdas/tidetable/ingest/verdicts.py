@@ -19,7 +19,7 @@ from tidetable.times import parse_stamp, to_text
 from tidetable.values import MAX_ITEM_BYTES, is_plain, item_bytes
 
 # Escaped and in UTF-8 a character takes four bytes at the most.
-_SURELY_SHORT = MAX_NAME_BYTES // 4
+SURELY_SHORT = MAX_NAME_BYTES // 4
 _FIELDS = frozenset({"series", "time", "id", "data"})
 
 
@@ -98,7 +98,7 @@ def _read_event(value: Any, now: datetime) -> tuple[Event, str]:
     if type(value) is not Sent:
         value = _read_fields(value)
     series, sent, own, data = value.series, value.time, value.id, value.data
-    if not (type(series) is str and 0 < len(series) <= _SURELY_SHORT):
+    if not (type(series) is str and 0 < len(series) <= SURELY_SHORT):
         series = _check_name(series, "series")
     try:
         time, stamp = (now, to_text(now)) if sent is None else parse_stamp(sent)
@@ -107,7 +107,7 @@ def _read_event(value: Any, now: datetime) -> tuple[Event, str]:
     if own is None:
         id = _hash_content(series, None if sent is None else time, data)
     else:
-        id = own if type(own) is str and 0 < len(own) <= _SURELY_SHORT else _check_name(own, "id")
+        id = own if type(own) is str and 0 < len(own) <= SURELY_SHORT else _check_name(own, "id")
     return Event(series, time, id, data), stamp
 
 
@@ -133,7 +133,7 @@ def _read_fields(value: Any) -> Sent:
 def _check_name(value: Any, field: str) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError(f"{field} must be a text of at least one character")
-    if len(value) <= _SURELY_SHORT:
+    if len(value) <= SURELY_SHORT:
         return value
     if len(value) > MAX_NAME_BYTES or len(escape(value).encode()) > MAX_NAME_BYTES:
         raise ValueError(f"{field} is too long: at most {MAX_NAME_BYTES} bytes of UTF-8, # and % counting three each")

@@ -1,8 +1,8 @@
 """Packs: many events in one item. How they are made, what they hold, and what several copies of one event mean."""
 
-from tidetable.packs.body import Columns, DamagedPack, decode_body, encode_body
-from tidetable.packs.items import Opened, is_pack, open_item, opened_event, pack_item
-from tidetable.packs.making import Made, PackedItem, make_packs
+from tidetable.packs.body import Columns, DamagedPack, decode_body, derive_ids, encode_body
+from tidetable.packs.items import Opened, is_pack, open_item, opened_event, pack_item, places_of
+from tidetable.packs.making import Made, PackedItem, Rows, make_packs, pack_rows
 from tidetable.packs.names import PackName, address, is_address, key_range, parse_address
 from tidetable.packs.walk import Run, Settled, Walk, walk
 
@@ -10,6 +10,7 @@ __all__ = [
     "Columns",
     "DamagedPack",
     "Made",
+    "Rows",
     "Opened",
     "PackName",
     "PackedItem",
@@ -18,6 +19,7 @@ __all__ = [
     "Walk",
     "address",
     "decode_body",
+    "derive_ids",
     "encode_body",
     "is_address",
     "is_pack",
@@ -26,6 +28,8 @@ __all__ = [
     "open_item",
     "opened_event",
     "pack_item",
+    "pack_rows",
     "parse_address",
+    "places_of",
     "walk",
 ]

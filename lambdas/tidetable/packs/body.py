@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from itertools import repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from tidetable.errors import TidetableError
 from tidetable.events import JsonObject
-from tidetable.packs.numbers import encode_lines
+from tidetable.packs.numbers import encode_lines, sent_lines
 
 FORMAT = 1
 # Events of more kinds than these are kept as rows.
@@ -84,13 +84,7 @@ def encode_body(
     after = next(end for end in _ENDS if all(map(str.endswith, times, repeat(end))))
     before = _common_start(times[0][: _TIME - len(after)], times[-1])
     shapes, which = _shapes_of(datas)
-    columns: list[bytes] = []
-    for number, shape in enumerate(shapes):
-        rows = datas if len(shapes) == 1 else [data for data, one in zip(datas, which, strict=True) if one == number]
-        if shape is None:
-            columns.append(encode_lines(rows)[:-1])
-        else:
-            columns += [encode_lines([row[name] for row in rows])[:-1] for name in shape]
+    columns = _columns_of(shapes, which, datas, encode_lines)
     kind, id_bytes, id_texts, others = _pack_ids(times, series, ids, lambda: _texts(shapes, which, columns, count))
     return _ENCODE(
         _Body(
@@ -130,6 +124,33 @@ def decode_body(body: bytes, format: int = FORMAT) -> Columns:
     columns = Columns(times, series, ids, texts, found.ats or None)
     if any(len(column) != count for column in columns if column is not None):
         raise DamagedPack("its columns differ in length")
+    return columns
+
+
+def derive_ids(times: Sequence[str | None], series: Sequence[str], datas: Sequence[JsonObject]) -> list[str]:
+    """The ids of events that were sent without an id; a time is None if it was not sent, either."""
+    shapes, which = _shapes_of(datas)
+    texts = _texts(shapes, which, _columns_of(shapes, which, datas, sent_lines), len(datas))
+    rows = zip(series, times, texts, strict=True)
+    return [_derived(name, time, text) if time else _derived_timeless(name, "", text) for name, time, text in rows]
+
+
+def _columns_of(
+    shapes: Sequence[Sequence[str] | None],
+    which: Sequence[int],
+    datas: Sequence[JsonObject],
+    encode: Callable[[Sequence[Any]], bytes],
+) -> list[bytes]:
+    """The columns of each shape's fields, or its rows, as lines of JSON without the end of the last."""
+    columns: list[bytes] = []
+    for number, shape in enumerate(shapes):
+        rows = [data for data, own in zip(datas, which, strict=True) if own == number] if which else datas
+        if shape is None:
+            columns.append(encode(rows)[:-1])
+        elif "" in shape:
+            raise ValueError("data has a field without a name")
+        else:
+            columns += [encode([row[name] for row in rows])[:-1] for name in shape]
     return columns
 
 

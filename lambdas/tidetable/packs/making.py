@@ -5,17 +5,20 @@ The same events make the same packs: a pack is a function of its events, and whe
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple
 
-from tidetable.events import Item
-from tidetable.exact import encode_json
+from tidetable.events import Item, JsonObject
+from tidetable.exact import decode_json, encode_json
 from tidetable.keys import Layout, unescape
 from tidetable.packs.body import encode_body
 from tidetable.packs.items import pack_item
 from tidetable.packs.names import PackName, address, hash_of, pack_key, shifted
 from tidetable.ports import Compressor
+from tidetable.times import from_text, to_text
 
 _TIME = 27
 
@@ -39,38 +42,72 @@ class Made:
     alone: list[int] = field(default_factory=list)
 
 
+class Rows(NamedTuple):
+    """The events of one period, by columns: their sort keys as plain items, data, and when they were accepted.
+
+    ``ats`` are epoch milliseconds, for each event or for all. ``owners`` are the logical partitions of a layout by series; a
+    bucket follows from the sort key. Fields of data may be JSON that is not decoded (``msgspec.Raw``).
+    """
+
+    places: Sequence[str]
+    owners: Sequence[str]
+    datas: Sequence[JsonObject]
+    ats: Sequence[int] | int
+
+
 def make_packs(items: Sequence[Item], layout: Layout, compressor: Compressor) -> Made:
     """Make packs of events that are given as the plain items of the layout, all of one period.
 
     ``at`` may differ from item to item, as it does in an archive. Of items with one key the last counts.
     """
+    owners = [item["pk"].rpartition("#")[0] for item in items] if layout.partition_by == "series" else ()
+    ats = [int(item.get("at", 0)) for item in items]
+    return pack_rows(
+        Rows([item["sk"] for item in items], owners, [item["data"] for item in items], ats), layout, compressor
+    )
+
+
+def pack_rows(rows: Rows, layout: Layout, compressor: Compressor) -> Made:
+    """Make packs of events that are given by columns; ValueError if DynamoDB would refuse a value that was not decoded."""
     if layout.pack is None:
         raise ValueError("the layout has no packs")
-    logicals = {pk: pk.rpartition("#")[0] for pk in {item["pk"] for item in items}}
-    groups: dict[str, dict[str, int]] = {logical: {} for logical in logicals.values()}
-    for number, item in enumerate(items):
-        groups[logicals[item["pk"]]][item["sk"]] = number
     made = Made()
-    for logical, held in groups.items():
-        for places in _runs(sorted(held), layout.pack.span):
-            _Packer(items, layout, compressor, logical, held, made).pack(places)
+    for logical, numbers, places in _partition(rows, layout):
+        packer = _Packer(rows, layout, compressor, logical, numbers, made)
+        for run in _runs(places, layout.pack.span):
+            packer.pack(run)
     return made
+
+
+def _partition(rows: Rows, layout: Layout) -> Iterator[tuple[str, Mapping[str, int], Sequence[str]]]:
+    """Each logical partition with the numbers of the events by their places, and its places in order."""
+    if layout.partition_by == "series":
+        groups: dict[str, dict[str, int]] = {}
+        for number, (owner, place) in enumerate(zip(rows.owners, rows.places, strict=True)):
+            groups.setdefault(owner, {})[place] = number
+        yield from ((owner, numbers, sorted(numbers)) for owner, numbers in groups.items())
+        return
+    numbers = dict(zip(rows.places, range(len(rows.places)), strict=True))
+    places = sorted(numbers)
+    while places:
+        bucket = to_text(layout.bucket_start(from_text(places[0][:_TIME])))
+        end = bisect_left(places, shifted(bucket, layout.bucket))
+        yield bucket, numbers, places[:end]
+        places = places[end:]
 
 
 def _runs(places: Sequence[str], span: int) -> Iterator[Sequence[str]]:
     """Places in order, cut where they are as much as ``span`` seconds apart from the first."""
     start = 0
     while start < len(places):
-        # "$" sorts after "#", which follows the time: the edge is after no place of its own time.
-        edge = shifted(places[start][:_TIME], span)
-        end = len(places) if places[-1] < edge else next(n for n in range(start, len(places)) if places[n] >= edge)
+        end = bisect_left(places, shifted(places[start][:_TIME], span), start)
         yield places[start:end]
         start = end
 
 
-def _parted(places: Sequence[str], items: Sequence[Item], parts: int, most: int) -> Iterator[Sequence[str]]:
+def _parted(places: Sequence[str], datas: Sequence[JsonObject], parts: int, most: int) -> Iterator[Sequence[str]]:
     """Events that are too much for one pack: each large one alone, if there are any, or so many parts."""
-    large = [len(encode_json(item["data"])) > most for item in items]
+    large = [len(encode_json(decode_json(encode_json(data)))) > most for data in datas]
     if any(large):
         yield from ([place] for place, is_large in zip(places, large, strict=True) if is_large)
         rest = [place for place, is_large in zip(places, large, strict=True) if not is_large]
@@ -84,49 +121,51 @@ def _parted(places: Sequence[str], items: Sequence[Item], parts: int, most: int)
 
 @dataclass(slots=True)
 class _Packer:
-    """Packs some events of one logical partition; ``held`` says the number of each place."""
+    """Packs some events of one logical partition; ``numbers`` says the number of each place."""
 
-    items: Sequence[Item]
+    rows: Rows
     layout: Layout
     compressor: Compressor
     logical: str
-    held: Mapping[str, int]
+    numbers: Mapping[str, int]
     made: Made
 
     def pack(self, places: Sequence[str]) -> None:
         """Pack events into as many packs as ``max_bytes`` makes it."""
-        assert self.layout.pack is not None  # noqa: S101 - make_packs saw to it
+        assert self.layout.pack is not None  # noqa: S101 - pack_rows saw to it
         most = self.layout.pack.max_bytes
-        numbers = [self.held[place] for place in places]
-        items = [self.items[number] for number in numbers]
-        body = self._body(places, items)
+        members = _pick(self.numbers, places)
+        datas, ats = _pick(self.rows.datas, members), self.rows.ats
+        each = [ats] if isinstance(ats, int) else _pick(ats, members)
+        body = self._body(places, datas, each if len(set(each)) > 1 else None)
         payload = self.compressor.compress(body)
         if len(payload) > most:
             if len(places) == 1:
-                self.made.alone += numbers
+                self.made.alone += members
                 return
-            for some in _parted(places, items, -(-len(payload) // most), most):
+            for some in _parted(places, datas, -(-len(payload) // most), most):
                 self.pack(some)
             return
         name = PackName(places[-1][:_TIME], hash_of(body))
         key = pack_key(self.logical, name, self.layout.shards)
-        at = max([int(item.get("at", 0)) for item in items])
-        item = pack_item(key, at, len(places), places[0][:_TIME], payload)
-        self.made.packs.append(PackedItem(item, address(key.pk, name), numbers))
+        item = pack_item(key, max(each), len(places), places[0][:_TIME], payload)
+        self.made.packs.append(PackedItem(item, address(key.pk, name), members))
 
-    def _body(self, places: Sequence[str], items: Sequence[Item]) -> bytes:
+    def _body(self, places: Sequence[str], datas: Sequence[JsonObject], ats: Sequence[int] | None) -> bytes:
         whole = "#".join(places)
+        names = whole.split("#")
         if self.layout.partition_by == "time":
-            names = whole.split("#")
             times, series, ids = names[0::3], names[1::3], names[2::3]
             if "%" in whole:
                 series = list(map(unescape, series))
         else:
-            names = whole.split("#")
             times, ids = names[0::2], names[1::2]
             series = [unescape(self.logical)] * len(places)
         if "%" in whole:
             ids = list(map(unescape, ids))
-        ats = [int(item.get("at", 0)) for item in items]
-        differing = ats if len(set(ats)) > 1 else None
-        return encode_body(times, series, ids, [item["data"] for item in items], differing)
+        return encode_body(times, series, ids, datas, ats)
+
+
+def _pick(values: Any, keys: Sequence[Any]) -> list[Any]:
+    """The values of several keys, in a third of the time of a comprehension."""
+    return list(itemgetter(*keys)(values)) if len(keys) > 1 else [values[keys[0]]]

@@ -5,31 +5,82 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 import msgspec
+from msgspec import Raw
 
-from tidetable.exact import canonical_json
+from tidetable.exact import canonical_json, decode_json, encode_json
 from tidetable.keys.index import number_text
+from tidetable.values import item_bytes
 
 # An exponent, a zero at the end of a fraction, or a zero with a sign. Texts may look so, too: that costs time, and no more.
 _UNUSUAL = re.compile(rb"[0-9][eE][+-]?[0-9]|\.[0-9]*0(?![0-9])|-0(?![0-9.])").search
 _ENCODE_LINES = msgspec.json.Encoder(decimal_format="number", order="sorted").encode_lines
+# The zeros at the end of a fraction, where a line is a number.
+_ZEROS = re.compile(rb"(\.[0-9]*?)0+$", re.MULTILINE).sub
+# Numbers of so many characters, without an exponent, are within what DynamoDB takes: 38 digits.
+_SHORT = 30
 _FLAT = frozenset({str, int, bool, type(None)})
+_PLAIN = frozenset({int, bool, type(None), Decimal, Raw})
 
 
 def encode_lines(values: Sequence[Any]) -> bytes:
     """JSON values as canonical text, a line each, with numbers as DynamoDB answers them.
 
-    DynamoDB answers a number without exponent and without needless zeros: ``1.50`` as 1.5 and ``1E+3`` as 1000.
+    DynamoDB answers a number without exponent and without needless zeros: ``1.50`` as 1.5 and ``1E+3`` as 1000. Values may be
+    ``Raw``, or objects of these; ValueError if DynamoDB would refuse such a value.
     """
-    text = _ENCODE_LINES(values)
+    values, text = _sent_lines(values)
     kinds = set(map(type, values))
-    if kinds <= _FLAT:
+    if kinds <= _FLAT or _are_texts(text, len(values)):
         return text
-    if kinds <= _FLAT | {Decimal} and b"E" not in text and not (b"0\n" in text and b"." in text):
-        return text
+    if kinds <= _PLAIN and not (b"E" in text or b'"' in text):
+        trimmed = _ZEROS(rb"\1", text).replace(b".\n", b"\n") if b"." in text and b"0\n" in text else text
+        if b"-0\n" not in trimmed:
+            return trimmed
     return _ENCODE_LINES([_settled(value) for value in values]) if _UNUSUAL(text) else text
+
+
+def sent_lines(values: Sequence[Any]) -> bytes:
+    """JSON values as canonical text, a line each, with numbers as they were sent."""
+    return _sent_lines(values)[1]
+
+
+def _sent_lines(values: Sequence[Any]) -> tuple[Sequence[Any], bytes]:
+    """Values and their canonical text; values that are ``Raw`` are decoded unless they are canonical as they are."""
+    text = _ENCODE_LINES(values)
+    if type(values[0]) is Raw:
+        if _is_canonical(text, len(values)):
+            return values, text
+        values = [decode_json(value) for value in values]
+        checked: Sequence[Any] = [{"value": value} for value in values]
+    elif any(type(value) is Raw for row in values if type(row) is dict for value in islice(row.values(), 1)):
+        values = checked = [decode_json(encode_json(row)) for row in values]
+    else:
+        return values, text
+    for data in checked:
+        item_bytes({"data": data})
+    return values, _ENCODE_LINES(values)
+
+
+def _is_canonical(text: bytes, count: int) -> bool:
+    """True if lines of JSON are surely canonical, and hold nothing that DynamoDB refuses."""
+    if b"\\" in text or b"{" in text or b"[" in text:
+        return False
+    if _are_texts(text, count):
+        return True
+    # Short numbers without exponent, of which none has so many zeros that Decimal writes it with an exponent.
+    rest = text.translate(None, b"0123456789.-\n")
+    for word in (b"true", b"false", b"null"):
+        rest = rest.replace(word, b"")
+    return not rest and b"-0\n" not in text and b"0.00000" not in text and max(map(len, text.split(b"\n"))) <= _SHORT
+
+
+def _are_texts(text: bytes, count: int) -> bool:
+    """True if each of the lines of JSON is a text."""
+    return text[:1] == b'"' and text.count(b'\n"') == count - 1
 
 
 def settled_text(data: Any) -> str:
@@ -42,6 +93,8 @@ def _settled(value: Any) -> Any:
     if kind is Decimal:
         # A Decimal of less than 1E-6 would be written with an exponent.
         return msgspec.Raw(number_text(value).encode())
+    if kind is Raw:
+        return _settled(decode_json(value))
     if kind is dict:
         return {name: _settled(inner) for name, inner in value.items()}
     if kind is list:

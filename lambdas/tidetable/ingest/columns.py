@@ -1,0 +1,123 @@
+"""A request to a stream with packs, by columns: an event is neither decoded nor given a key and an item of its own.
+
+A request takes this way if nothing in it is unusual. Otherwise it takes the way of every request, which has a verdict on each
+event; both ways make the same packs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import repeat
+from typing import NamedTuple
+
+from msgspec import Raw
+
+from tidetable.catalog import Entry, entry_at
+from tidetable.errors import InvalidTime
+from tidetable.events import Event
+from tidetable.exact import decode_json, encode_json
+from tidetable.ingest.bodies import SentRaw
+from tidetable.ingest.packing import is_same
+from tidetable.ingest.routing import Routed
+from tidetable.ingest.submission import Slot
+from tidetable.ingest.verdicts import SURELY_SHORT, Window
+from tidetable.keys import Layout, escape, ref_texts
+from tidetable.packs import Columns, Rows, derive_ids, pack_rows, places_of
+from tidetable.ports import Compressor, Put
+from tidetable.times import from_text, parse_stamps, to_text
+from tidetable.values import MAX_ITEM_BYTES
+
+# An item has at most four times as many bytes as its JSON: a list of digits takes four bytes for every two.
+_EXPANSION = 4
+
+
+class Batch(NamedTuple):
+    """The events of a request by columns: texts of times, series, ids and, as they were sent, data."""
+
+    times: Sequence[str]
+    series: Sequence[str]
+    ids: Sequence[str]
+    datas: Sequence[dict[str, Raw]]
+
+    def event(self, number: int) -> Event:
+        """An event, decoded."""
+        data = decode_json(encode_json(self.datas[number]))
+        return Event(self.series[number], from_text(self.times[number]), self.ids[number], data)
+
+
+class RoutedBatch(NamedTuple):
+    """The packs of a batch, and the numbers of the events in each."""
+
+    routed: Routed
+    members: dict[Slot, Sequence[int]]
+
+
+def read_batch(sent: Sequence[SentRaw], window: Window, now: str, *, small: bool) -> Batch | None:
+    """Events by columns; None if there are none, or if any needs a closer look.
+
+    ``now`` is the text of the time of arrival; ``small`` says that no event can be beyond DynamoDB's limit.
+    """
+    if not sent:
+        return None
+    series, datas = [event.series for event in sent], [event.data for event in sent]
+    stamps, ids = [event.time for event in sent], [event.id for event in sent]
+    if not small and max(len(encode_json(data)) for data in datas) * _EXPANSION > MAX_ITEM_BYTES:
+        return None
+    try:
+        times = parse_stamps([now if stamp is None else stamp for stamp in stamps] if None in stamps else stamps)
+        if not (to_text(window.oldest) <= min(times) and max(times) <= to_text(window.newest)):
+            return None
+        if None in ids:
+            absent = [number for number, id in enumerate(ids) if id is None]
+            known = [None if stamps[number] is None else times[number] for number in absent]
+            derived = derive_ids(known, [series[number] for number in absent], [datas[number] for number in absent])
+            for number, id in zip(absent, derived, strict=True):
+                ids[number] = id
+    except (ValueError, InvalidTime):
+        return None
+    names = [id for id in ids if id is not None]
+    if all(min(lengths) > 0 and max(lengths) <= SURELY_SHORT for lengths in ({*map(len, series)}, {*map(len, names)})):
+        return Batch(times, series, names, datas)
+    return None
+
+
+def route_batch(
+    stream: str, batch: Batch, entries: Sequence[Entry], layout: Layout, compressor: Compressor, at: int
+) -> RoutedBatch | None:
+    """Make the packs of a batch, accepted ``at`` (epoch milliseconds); None if any event is not to be packed.
+
+    Each event is of the window. ``layout`` is the layout of the stream's events before they are packed.
+    """
+    places = places_of(Columns(batch.times, batch.series, batch.ids, ()), layout)
+    owners = list(map(escape, batch.series)) if layout.partition_by == "series" else batch.series
+    routed, members = Routed(), dict[Slot, Sequence[int]]()
+    labels, pks = list[str](), list[str]()
+    left: Sequence[int] = range(len(places))
+    while left:
+        entry = entry_at(entries, from_text(batch.times[left[0]]))
+        if entry is None or not entry.writable or entry.layout.pack is None or not is_same(entry.layout, layout):
+            return None
+        start, end = to_text(entry.period.start), to_text(entry.period.end)
+        numbers = [number for number in left if start <= batch.times[number] < end]
+        left = [number for number in left if not start <= batch.times[number] < end] if len(numbers) < len(left) else ()
+        rows = Rows(places, owners, batch.datas, at)
+        if len(numbers) < len(places):
+            rows = Rows(*[[column[number] for number in numbers] for column in rows[:3]], at)
+        try:
+            made = pack_rows(rows, entry.layout, compressor)
+        except ValueError:
+            return None
+        for item, address, own in made.packs:
+            put = Put(entry.table, item)
+            routed.puts[put.place] = put
+            members[put.place] = own if len(numbers) == len(places) else [numbers[number] for number in own]
+            routed.indexes += members[put.place]
+            pks += repeat(address, len(own))
+            labels += repeat(entry.period.label, len(own))
+        routed.tables.add(entry.table)
+    if len(routed.indexes) < len(places):
+        # Some are too large for a pack, or repeat others.
+        return None
+    routed.packs = set(members)
+    routed.refs = ref_texts(stream, labels, pks, [places[index] for index in routed.indexes])
+    return RoutedBatch(routed, members)
