@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tidetable.ingest.circuit import Circuit
     from tidetable.ingest.drain import Drain
     from tidetable.ingest.known import KnownPeriods
+    from tidetable.ingest.marks import Marks
     from tidetable.ingest.request import Ingest
     from tidetable.ingest.routing import LargeValueServices
     from tidetable.ingest.writing import Jitter
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         EventStore,
         Overflow,
         Pools,
+        Rollups,
         Scaling,
         Tables,
         Values,
@@ -148,18 +150,33 @@ class Pipeline:
         return KnownPeriods()
 
     @cached_property
+    def rollups(self) -> Rollups:
+        from aws.lean.rollups import LeanRollups
+
+        return LeanRollups(self.dynamodb, settings.settings().rollups_table)
+
+    @cached_property
+    def marks(self) -> Marks | None:
+        """None if no stream has rollups."""
+        if not self.config.rolled_up:
+            return None
+        from tidetable.ingest.marks import Marks
+
+        return Marks(self.rollups)
+
+    @cached_property
     def ingest(self) -> Ingest:
         from tidetable.ingest.request import Ingest
 
         written = self.catalog_reader, self.store, self.overflow
-        return Ingest(self.config, *written, self.clock, self.jitter, self.circuit, self.large, self.known)
+        return Ingest(self.config, *written, self.clock, self.jitter, self.circuit, self.large, self.known, self.marks)
 
     @cached_property
     def drain(self) -> Drain:
         from tidetable.ingest.drain import Drain, Pace
 
         ports = self.catalog_reader, self.store, self.dead_letters, self.clock, self.jitter, self.large
-        return Drain(self.config, *ports, Pace(self.clock))
+        return Drain(self.config, *ports, Pace(self.clock), self.marks)
 
     # Reading events.
 
