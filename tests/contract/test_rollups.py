@@ -69,7 +69,7 @@ def test_everything_of_a_stream_is_answered_at_once_and_nothing_of_another(rollu
 def test_a_mark_keeps_the_greatest_instant_whatever_the_order(rollups: Rollups) -> None:
     rollups.put_marks("s", [NOON, NOON + HOUR], 10)
     rollups.put_marks("s", [NOON, NOON + HOUR, NOON + 2 * HOUR], 9)
-    rollups.put_marks("s", [NOON, NOON], 11)
+    rollups.put_marks("s", [NOON], 11)
     rollups.put_marks("s", [], 99)
     assert list(rollups.read_state("s").marks) == [
         Mark(NOON, 11),
@@ -132,6 +132,20 @@ def test_an_overfull_bucket_is_noted_and_forgotten_as_often_as_it_comes(rollups:
     rollups.clear_over("s", "hours", NOON)
     rollups.clear_over("s", "hours", NOON)
     assert list(rollups.read_state("s").over) == [("days", NOON)]
+
+
+def test_a_rollup_is_forgotten_and_nothing_else(rollups: Rollups) -> None:
+    first, second, other = edge(NOON - HOUR, NOON), edge(), edge(rollup="days")
+    for one in (first, second, other):
+        rollups.put_edge("s", one, None)
+    rollups.put_edge("s2", first, None)
+    rollups.put_marks("s", [NOON], 7)
+    rollups.put_over("s", "hours", NOON, 10_001)
+    rollups.put_over("s", "days", NOON, 10_001)
+    rollups.forget("s", "hours")
+    rollups.forget("s", "hours")
+    assert rollups.read_state("s") == RollupState([other], [Mark(NOON, 7)], [("days", NOON)])
+    assert list(rollups.read_state("s2").edges) == [first]
 
 
 @pytest.mark.parametrize("server", ["emulator", "strict_local"])

@@ -12,13 +12,15 @@ from typing import Any
 
 import msgspec
 
-from aws.codes import CONDITION_FAILED, TRANSACTION_CANCELED
+from aws.codes import CONDITION_FAILED, THROTTLED, TRANSACTION_CANCELED
 from aws.lean.answers import why_of
 from aws.lean.client import LeanClient, Refused, Reply, Request
 from aws.lean.reads import answered, read, read_all
 from tidetable.ports import Edge, Mark, RollupState
 from tidetable.times import from_text, to_text
 
+_ROUNDS = 3
+_FIRST_PAUSE = 0.05
 _EDGE, _MARK, _OVER = "edge#", "mark#", "over#"
 
 
@@ -72,11 +74,22 @@ class LeanRollups:
         requests = []
         for bucket in dict.fromkeys(buckets):
             item = {"at": {"N": str(at)}}
-            # A put that had no answer is sent again: the same mark twice is one mark.
             body = self._put(stream, _mark_key(bucket), item, "attribute_not_exists(pk) OR #at < :at", {"#at": "at"})
             requests.append(_request("PutItem", body | {"ExpressionAttributeValues": {":at": {"N": str(at)}}}))
-        for reply in read_all(self._client, requests):
-            self._holds(reply)
+        self._mark(requests)
+
+    def _mark(self, requests: Sequence[Request]) -> None:
+        """Send marks, and again what is throttled. Without an answer nothing is sent again: a caller waits, and can queue."""
+        for turn in range(_ROUNDS):
+            replies = self._client.call_all(requests)
+            throttled = [_is_throttled(reply) for reply in replies]
+            for reply, again in zip(replies, throttled, strict=True):
+                if not again or turn + 1 == _ROUNDS:
+                    self._holds(reply)
+            requests = [request for request, again in zip(requests, throttled, strict=True) if again]
+            if not requests:
+                return
+            self._client.pause(_FIRST_PAUSE * 2**turn)
 
     def clear_mark(self, stream: str, mark: Mark) -> bool:
         """A conditional DeleteItem."""
@@ -118,6 +131,14 @@ class LeanRollups:
         """A DeleteItem, which may be repeated."""
         self._again("DeleteItem", self._at(stream, _over_key(rollup, bucket)))
 
+    def forget(self, stream: str, rollup: str) -> None:
+        """A DeleteItem for each, several under way at once; each may be repeated."""
+        state = self.read_state(stream)
+        keys = [_edge_key(edge) for edge in state.edges if edge.rollup == rollup]
+        keys += [_over_key(name, bucket) for name, bucket in state.over if name == rollup]
+        for reply in read_all(self._client, [_request("DeleteItem", self._at(stream, key)) for key in keys]):
+            self._holds(reply)
+
     def _put(
         self,
         stream: str,
@@ -156,6 +177,10 @@ class LeanRollups:
                     return False
         answered(reply, self._table)
         return True
+
+
+def _is_throttled(reply: Reply) -> bool:
+    return isinstance(reply, Refused) and reply.code in THROTTLED
 
 
 def _request(operation: str, body: dict[str, Any]) -> Request:

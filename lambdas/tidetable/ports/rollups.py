@@ -66,3 +66,6 @@ class Rollups(Protocol):
 
     def clear_over(self, stream: str, rollup: str, bucket: datetime) -> None:
         """Forget such a note."""
+
+    def forget(self, stream: str, rollup: str) -> None:
+        """Remove every edge of a rollup and every note about it, so that none of its buckets counts as sealed."""

@@ -1,8 +1,8 @@
 """The bounds in time that keep rollups exact: who marks a bucket, and when a bucket can be sealed.
 
-A writer looks at the clock once. It marks the buckets of events that are older than ``MARKED_AFTER`` before it writes them, and it
-has written everything ``WRITER_LIFE`` later at the latest. So every event without a mark is there ``MARKED_AFTER + WRITER_LIFE``
-after the end of its bucket, and every event with a mark ``WRITER_LIFE`` after its mark.
+A writer looks at the clock once. It marks the buckets of events that are older than ``MARKED_AFTER`` before it writes them,
+and it has written everything ``WRITER_LIFE`` later at the latest. So every event without a mark is there ``MARKED_AFTER +
+WRITER_LIFE`` after the end of its bucket, and every event with a mark ``WRITER_LIFE`` after its mark.
 """
 
 from __future__ import annotations

@@ -16,10 +16,10 @@ from hashlib import sha256
 from typing import Any
 
 from tidetable.events import Event, JsonObject
+from tidetable.exact import EXACT
 from tidetable.keys import number_at, value_at
 from tidetable.packs.numbers import settled_text
 from tidetable.ports import Sketch, Sketches
-from tidetable.query.aggregates.stats import EXACT
 from tidetable.rollups.definition import PERCENTILES, SERIES, Definition
 
 ALL_SERIES, FIELDS_ID = "*", "fields"

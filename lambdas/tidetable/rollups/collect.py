@@ -1,4 +1,4 @@
-"""Collecting buckets: the cells of a range, from the events or from the cells of finer rollups. Every read is strongly consistent."""
+"""Collecting buckets: the cells of a range, from the events or from finer cells. Every read is strongly consistent."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from tidetable.leases import leased
 from tidetable.ports.rollups import RollupState
 from tidetable.query.model import RESERVE
-from tidetable.rollups.bounds import LEASE, to_millis
+from tidetable.rollups.bounds import LEASE, can_seal, to_millis
 from tidetable.rollups.cover import Version, list_versions
 from tidetable.rollups.definition import Definition
 from tidetable.rollups.refresh import Report, compute_bucket
@@ -64,7 +64,8 @@ def rebuild(
         if not versions or versions[0].edge.definition != definition.text:
             return Progress(end, 0, 1, problem="the rollup has not begun: wait for the refresher's next run")
         newest = versions[0]
-        if any(one.edge.sealed >= newest.edge.sealed for one in versions[1:]):
+        early = not can_seal(newest.start, services.clock.now())
+        if early or any(one.edge.sealed >= newest.edge.sealed for one in versions[1:]):
             problem = f"the rollup begins at {to_text(newest.start)}: rebuild it when its first bucket is sealed"
             return Progress(newest.start, 0, 1, problem=problem)
         marked = _mark_sealed(newest, start, end, services)

@@ -27,7 +27,7 @@ from tidetable.query.where import is_condition, parse_path
 from tidetable.times import EPOCH
 
 _RANGE = ("from", "to", "series", "series:prefix", "id", "id:prefix", "consistent", "priority", "explain")
-_OWN = ("step", "stat", "field", "by", "top", "order", "fill", "limit", "format", "flat", "escape", "cursor")
+_OWN = ("step", "stat", "field", "by", "top", "order", "fill", "limit", "format", "flat", "escape", "cursor", "rollups")
 KNOWN = (*_RANGE, *_OWN)
 Fill = Literal["none", "null", "zero", "previous"]
 FILLS: tuple[Fill, ...] = ("none", "null", "zero", "previous")
@@ -57,6 +57,7 @@ class Aggregation(msgspec.Struct, frozen=True, array_like=True, tag="aggregate")
     ascending: bool = False
     fill: Fill = "none"
     limit: int = MAX_ROWS
+    rollups: bool = True
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -138,7 +139,7 @@ def parse_aggregation(
             400, "bad_parameter", "order is that of top groups: add top=, or leave it out; steps come oldest first"
         )
     ascending = top is not None and parse_order(values)
-    aggregation = Aggregation(query, stats, field, step, by, top, ascending, _fill(values), limit)
+    aggregation = Aggregation(query, stats, field, step, by, top, ascending, _fill(values), limit, _rollups(values))
     refuse_scan(stream, query)
     refuse_long(aggregation.cursor(query.start))
     return aggregation.projected()
@@ -181,3 +182,10 @@ def _fill(values: Mapping[str, str]) -> Fill:
     if fill != "none" and "step" not in values:
         raise refuse(400, "bad_parameter", "fill is for steps without events: add step=, such as step=5m")
     return fill
+
+
+def _rollups(values: Mapping[str, str]) -> bool:
+    """Whether rollups may answer."""
+    if values.get("rollups", "true") not in ("true", "false"):
+        raise refuse(400, "bad_parameter", "rollups is true or false: false reads the events themselves")
+    return values.get("rollups") != "false"
