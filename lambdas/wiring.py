@@ -5,7 +5,7 @@ So a function imports only what it needs: boto3's import alone takes as long as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
@@ -51,6 +51,8 @@ if TYPE_CHECKING:
         Values,
     )
     from tidetable.query import Reader, Seal
+    from tidetable.rollups.definition import Definition, Rolled
+    from tidetable.rollups.services import Services
 
 
 class Pipeline:
@@ -150,12 +152,6 @@ class Pipeline:
         return KnownPeriods()
 
     @cached_property
-    def rollups(self) -> Rollups:
-        from aws.lean.rollups import LeanRollups
-
-        return LeanRollups(self.dynamodb, settings.settings().rollups_table)
-
-    @cached_property
     def marks(self) -> Marks | None:
         """None if no stream has rollups."""
         if not self.config.rolled_up:
@@ -177,6 +173,37 @@ class Pipeline:
 
         ports = self.catalog_reader, self.store, self.dead_letters, self.clock, self.jitter, self.large
         return Drain(self.config, *ports, Pace(self.clock), self.marks)
+
+    # Rollups.
+
+    @cached_property
+    def rollups(self) -> Rollups:
+        from aws.lean.rollups import LeanRollups
+
+        return LeanRollups(self.dynamodb, settings.settings().rollups_table)
+
+    @cached_property
+    def definitions(self) -> Mapping[str, Sequence[Definition]]:
+        """The rollups of each stream that has any."""
+        from tidetable.rollups.definition import definition_of
+
+        streams = self.config.rolled_up
+        return {stream.name: [definition_of(stream.name, rollup) for rollup in stream.rollup] for stream in streams}
+
+    @cached_property
+    def rolled(self) -> Rolled | None:
+        """What aggregates are read from besides events; None if no stream has rollups."""
+        if not self.config.rolled_up:
+            return None
+        from tidetable.rollups.definition import Rolled
+
+        return Rolled(self.rollups, self.definitions)
+
+    def refresher(self, remaining: Callable[[], float]) -> Services:
+        """What a run of the refresher works with, which has so many seconds."""
+        from tidetable.rollups.services import Services
+
+        return Services(self.catalog, self.reader, self.rollups, self.clock, remaining)
 
     # Reading events.
 
@@ -206,7 +233,8 @@ class Pipeline:
         from tidetable.query import Reader
 
         present = PresentCatalog(self.catalog_reader, self.config, self.clock)
-        return Reader(present, self.store, self.archive_reader, self.unpacker, self.seal, DDSketches(), self.pools)
+        ports = self.store, self.archive_reader, self.unpacker, self.seal, DDSketches(), self.pools
+        return Reader(present, *ports, self.rolled)
 
     # The life of tables.
 
