@@ -11,6 +11,7 @@ from infra.function import own_metric
 from infra.ingest import Ingest
 from infra.lifecycle import Lifecycle
 from infra.query import Query
+from infra.rollups import Rollups
 
 
 class Dashboard(Construct):
@@ -26,6 +27,7 @@ class Dashboard(Construct):
         query: Query,
         lifecycle: Lifecycle,
         api: Api,
+        rollups: Rollups | None,
     ) -> None:
         super().__init__(scope, id)
         gateway = api.rest.deployment_stage
@@ -34,6 +36,19 @@ class Dashboard(Construct):
         def own(handler: str, *names: str, statistic: str = "Sum") -> list[cloudwatch.IMetric]:
             return [own_metric(stage, handler, name, statistic).with_(period=five, label=name) for name in names]
 
+        of_rollups = [
+            [
+                _graph("Rollups: lag, s", own("refresher", "RollupLag", statistic="Maximum")),
+                _graph(
+                    "Rollups: buckets",
+                    own("refresher", "RollupBucketsSealed", "RollupBucketsResealed", "RollupBucketsBlocked"),
+                ),
+                _graph(
+                    "Rollups: marks, and steps with too many groups",
+                    own("refresher", "RollupMarks", "RollupGroupsExceeded", statistic="Maximum"),
+                ),
+            ]
+        ]
         cloudwatch.Dashboard(
             self,
             "Board",
@@ -88,6 +103,7 @@ class Dashboard(Construct):
                         "Dead letters", [ingest.dead_letters.metric_approximate_number_of_messages_visible(period=five)]
                     ),
                 ],
+                *(of_rollups if rollups is not None else []),
             ],
         )
 

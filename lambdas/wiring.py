@@ -273,7 +273,7 @@ class Pipeline:
         from tidetable.lifecycle import Reconciler
 
         ports = self.catalog, self.tables, self.scaling, self.archiver, self.clock, self.pools
-        return Reconciler(self.config, self.stage, *ports)
+        return Reconciler(self.config, self.stage, *ports, lambda: self.rollups)
 
     # Archives, and the bucket.
 

@@ -1,7 +1,7 @@
 """The scheduled run of the lifecycle, and the same by hand: {}, {"dry_run": true} or {"at": "2026-12-01T00:00:00Z"}.
 
 {"backfill": {"stream": "quakes", "from": "2026-01-01", "to": "2026-02-01", "hours": 24}} opens past periods first, with
-"write" and "read" units or else on demand; {"end_backfill": "quakes"} closes all of them again, and {"end_backfill": {"stream":
+"write" and "read" units or else on demand, and for a rollup that is rebuilt with "rebuild": true; {"end_backfill": "quakes"} closes all of them again, and {"end_backfill": {"stream":
 "quakes", "from": "2026-01-01", "to": "2026-02-01"}} the backfill of that span. Both are runs for their stream alone.
 """
 
@@ -37,6 +37,7 @@ class _BackfillPayload(msgspec.Struct, forbid_unknown_fields=True):
     hours: int = 24
     write: int | None = None
     read: int | None = None
+    rebuild: bool = False
 
 
 class _EndPayload(msgspec.Struct, forbid_unknown_fields=True):
@@ -62,7 +63,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     remaining = seconds_left(context, _RESERVE_SECONDS)
     reconciler, owner = wiring.pipeline().reconciler, context.aws_request_id
     if "backfill" in event:
-        report = open_backfill(_read_backfill(event["backfill"]), reconciler, owner, remaining, dry_run=dry_run)
+        backfill, rebuilt = _read_backfill(event["backfill"])
+        report = open_backfill(backfill, reconciler, owner, remaining, dry_run=dry_run, rebuilt=rebuilt)
     elif "end_backfill" in event:
         stream, span = _read_end(event["end_backfill"])
         ended = end_backfills(stream, reconciler, owner, remaining, span=span, dry_run=dry_run)
@@ -80,7 +82,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     return document
 
 
-def _read_backfill(payload: Any) -> Backfill:
+def _read_backfill(payload: Any) -> tuple[Backfill, bool]:
+    """The request, and whether it is for a rebuild of a rollup."""
     try:
         wanted = msgspec.convert(payload, _BackfillPayload)
         start, end = _read_instant(wanted.start), _read_instant(wanted.end)
@@ -89,7 +92,7 @@ def _read_backfill(payload: Any) -> Backfill:
     if not 1 <= wanted.hours <= _MOST_HOURS:
         raise BadInvocation(f"backfill: hours must be within 1 to {_MOST_HOURS}; the same request again prolongs it")
     until = wiring.pipeline().clock.now() + timedelta(hours=wanted.hours)
-    return Backfill(wanted.stream, start, end, Opened(until, wanted.write, wanted.read))
+    return Backfill(wanted.stream, start, end, Opened(until, wanted.write, wanted.read)), wanted.rebuild
 
 
 def _read_end(payload: Any) -> tuple[str, tuple[datetime, datetime] | None]:

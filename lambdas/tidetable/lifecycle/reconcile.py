@@ -19,7 +19,7 @@ from tidetable.lifecycle.observe import CONCURRENCY, describe_error, observe, re
 from tidetable.lifecycle.outlook import Outlook, outlook
 from tidetable.lifecycle.plan import plan
 from tidetable.period_tables import at_most
-from tidetable.ports import Archiver, Catalog, Clock, Pools, Scaling, Tables
+from tidetable.ports import Archiver, Catalog, Clock, Pools, Rollups, Scaling, Tables
 from tidetable.times import to_text
 
 LEASE = "lifecycle"
@@ -113,6 +113,8 @@ class Reconciler:
     archiver: Archiver
     clock: Clock
     pools: Pools
+    # The table of the rollups' state, which few runs need.
+    find_rollups: Callable[[], Rollups] | None = None
 
     def world(self, remaining: Callable[[], float]) -> World:
         """The ports of a run, which may take ``remaining`` seconds."""
@@ -172,7 +174,7 @@ def _run(
     if report.dry_run:
         report.done = [_report_finding(action) or Done(action, "planned") for action in actions]
         return
-    remember_policies(parts.catalog, observation.known)
+    remember_policies(parts.catalog, observation.known, parts.find_rollups)
     world = parts.world(remaining)
     for _, ranked in groupby(actions, key=lambda action: action.rank):
         world.patience = at_most(RANK_SECONDS, parts.clock, remaining)
