@@ -29,8 +29,8 @@ class AccountError(Exception):
 class Account:
     """A deployed stage: its name, its catalog and its tables are those of ``pipeline``.
 
-    ``lifecycle``, ``archiver``, ``restorer`` and ``sweeper`` are function names, ``overflow`` and ``dead_letters`` addresses of
-    queues; ``functions``, ``queues`` and ``metrics`` are boto3's clients.
+    ``lifecycle``, ``archiver``, ``restorer``, ``sweeper`` and ``refresher`` are function names, ``overflow`` and
+    ``dead_letters`` addresses of queues; ``functions``, ``queues`` and ``metrics`` are boto3's clients.
     """
 
     pipeline: Pipeline
@@ -43,6 +43,7 @@ class Account:
     dead_letters: str = ""
     sweeper: str = ""
     metrics: Any = None
+    refresher: str = ""
 
     def run_lifecycle(self, **payload: Any) -> dict[str, Any]:
         """Invoke the lifecycle and return its report."""
@@ -60,6 +61,12 @@ class Account:
     def sweep(self, *, dry_run: bool) -> dict[str, Any]:
         """Invoke the sweeper and return its report."""
         return self._invoke("the sweep", self.sweeper, {"dry_run": dry_run})
+
+    def refresh(self, **payload: Any) -> dict[str, Any]:
+        """Invoke the refresher of rollups and return its answer."""
+        if not self.refresher:
+            raise AccountError("no stream of this stage has rollups: add [[streams.NAME.rollup]] and deploy")
+        return self._invoke("the refresher", self.refresher, payload)
 
     def _invoke(self, task: str, function: str, payload: dict[str, Any]) -> dict[str, Any]:
         """Call a function; AccountError names its ``task``, because users do not know its generated name."""
@@ -113,6 +120,7 @@ def connect(
         outputs["DeadLetterQueueUrl"],
         outputs.get("SweeperFunction", ""),
         metrics,
+        outputs.get("RefresherFunction", ""),
     )
 
 

@@ -85,7 +85,11 @@ def simulate(
     streams = read_config(config).streams
     lives = {}
     for name, stream in streams.items():
-        workload = None if rate is None else Workload(by_hour(rate, night), size, reads, read_bytes, 0.0, stream)
+        # A rollup takes no events of callers; its tables are shown, and its cells are not priced.
+        sent = rate is not None and not stream.source
+        workload = (
+            None if rate is None or not sent else Workload(by_hour(rate, night), size, reads, read_bytes, 0.0, stream)
+        )
         lives[name] = list(simulated(stream, start, days, workload))
     if svg is not None:
         svg.mkdir(parents=True, exist_ok=True)

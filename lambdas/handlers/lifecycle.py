@@ -1,8 +1,9 @@
 """The scheduled run of the lifecycle, and the same by hand: {}, {"dry_run": true} or {"at": "2026-12-01T00:00:00Z"}.
 
 {"backfill": {"stream": "quakes", "from": "2026-01-01", "to": "2026-02-01", "hours": 24}} opens past periods first, with
-"write" and "read" units or else on demand, and for a rollup that is rebuilt with "rebuild": true; {"end_backfill": "quakes"} closes all of them again, and {"end_backfill": {"stream":
-"quakes", "from": "2026-01-01", "to": "2026-02-01"}} the backfill of that span. Both are runs for their stream alone.
+"write" and "read" units or else on demand, and of a rollup that is to be rebuilt with "rebuild": true; {"end_backfill":
+"quakes"} closes all of them again, and {"end_backfill": {"stream": "quakes", "from": "2026-01-01", "to": "2026-02-01"}} the
+backfill of that span. Both are runs for their stream alone.
 """
 
 from __future__ import annotations

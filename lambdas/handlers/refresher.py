@@ -1,8 +1,8 @@
 """The scheduled run of the refresher, which seals and reseals the buckets of rollups, and the same by hand: {}.
 
-{"status": "quakes"} answers how far the rollups of a stream are sealed. {"rebuild": {"stream": "quakes", "rollup": "hours", "from":
-"2026-01-01", "to": "2026-02-01"}} computes past buckets; with "dry_run": true it only answers how many. As long as the answer's
-``left`` is not 0 and its ``problem`` is null, call again.
+{"status": "quakes"} answers how far the rollups of a stream are sealed. {"rebuild": {"stream": "quakes", "rollup": "hours",
+"from": "2026-01-01", "to": "2026-02-01"}} computes past buckets; with "dry_run": true it only answers how many. As long as
+the answer's ``left`` is not 0 and its ``problem`` is null, call again.
 """
 
 from __future__ import annotations

@@ -203,8 +203,10 @@ def test_a_cold_field_is_neither_grouped_by_nor_aggregated() -> None:
 def test_a_stream_that_is_partitioned_by_series_has_no_rollups_and_the_message_says_what_to_do() -> None:
     serial = QUAKES.replace('{ partition_by = "time", bucket = "6h", shards = 4 }', '{ partition_by = "series" }')
     assert problems(serial + RICH) == [
-        'streams.quakes.rollup: a stream partitioned by "series" cannot be read by time, as a rollup must be; partition it'
-        ' by "time", or send the events to a second stream that is partitioned so, and roll that up'
+        (
+            'streams.quakes.rollup: a stream partitioned by "series" cannot be read by time, as a rollup must be; partition it'
+            ' by "time", or send the events to a second stream that is partitioned so, and roll that up'
+        )
     ]
 
 
@@ -212,8 +214,10 @@ def test_a_stream_that_is_partitioned_by_series_has_no_rollups_and_the_message_s
 def test_no_other_stream_may_have_the_name_of_a_rollup(order: int) -> None:
     other = QUAKES.replace("streams.quakes", "streams.quakes-hours")
     assert problems("".join([QUAKES + RICH, other][:: 1 - 2 * order])) == [
-        "streams.quakes.rollup.hours.name: the rollup is the stream quakes-hours, and there is another stream of that name;"
-        " rename one of them"
+        (
+            "streams.quakes.rollup.hours.name: the rollup is the stream quakes-hours, and there is another stream of that name;"
+            " rename one of them"
+        )
     ]
 
 
@@ -221,8 +225,10 @@ def test_rollups_of_two_streams_may_not_meet_in_a_name() -> None:
     other = (QUAKES + HOURS).replace("streams.quakes", "streams.quakes-all")
     found = problems(QUAKES + HOURS.replace('"hours"', '"all-hours"') + other)
     assert found == [
-        "streams.quakes.rollup.all-hours.name: the rollup is the stream quakes-all-hours, and there is another stream of that"
-        " name; rename one of them"
+        (
+            "streams.quakes.rollup.all-hours.name: the rollup is the stream quakes-all-hours, and there is another stream of that"
+            " name; rename one of them"
+        )
     ]
 
 

@@ -185,7 +185,7 @@ def test_an_on_time_event_waits_with_the_late_event_of_its_pack() -> None:
 def test_what_can_be_neither_marked_nor_queued_is_not_acknowledged() -> None:
     stage = Rolled(HOURS)
     stage.rollups.fails = FAILURES[0]
-    stage.overflow.send = lambda stream, events, at: list(events)  # type: ignore[method-assign, assignment]
+    stage.overflow.send = lambda _, events, __: list(events)  # type: ignore[method-assign, assignment]
     with pytest.raises(ProblemError) as error:
         stage.send(late(1, hours=30))
     assert (error.value.problem.status, error.value.problem.code, stage.stored()) == (503, "not_durable", 0)
@@ -194,7 +194,7 @@ def test_what_can_be_neither_marked_nor_queued_is_not_acknowledged() -> None:
 def test_a_process_that_dies_after_the_mark_leaves_a_mark_and_no_event() -> None:
     stage = Rolled(HOURS)
     write = stage.store.write
-    stage.store.write = lambda puts: (_ for _ in ()).throw(Stopped)  # type: ignore[method-assign]
+    stage.store.write = lambda _: (_ for _ in ()).throw(Stopped)  # type: ignore[method-assign]
     with pytest.raises(Stopped):
         stage.send(late(1, hours=1))
     assert (len(stage.rollups.marks), stage.stored()) == (1, 0)

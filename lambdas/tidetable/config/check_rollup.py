@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from itertools import pairwise
 
 from tidetable.config.derive import derived_late, derived_name
 from tidetable.config.model import RollupPolicy, Stream
@@ -68,7 +69,7 @@ def _check_every(rollup: RollupPolicy) -> Iterator[str]:
 def _check_multiples(rollups: tuple[RollupPolicy, ...]) -> Iterator[str]:
     """Marks are buckets of the finest rollup, and a coarser rollup is made of a finer one: their steps must fit."""
     ordered = sorted((rollup for rollup in rollups if rollup.every > timedelta(0)), key=lambda rollup: rollup.every)
-    for finer, coarser in zip(ordered, ordered[1:], strict=False):
+    for finer, coarser in pairwise(ordered):
         if coarser.every % finer.every:
             yield (
                 f".rollup.{coarser.name}.every: {coarser.every} is not a multiple of the {finer.every} of {finer.name}; choose"
@@ -77,26 +78,28 @@ def _check_multiples(rollups: tuple[RollupPolicy, ...]) -> Iterator[str]:
 
 
 def _check_groups(stream: Stream, rollup: RollupPolicy) -> Iterator[str]:
-    for key, most, what in (("by", MAX_BY, '"series" and fields'), ("fields", MAX_FIELDS, "fields")):
-        paths: tuple[str, ...] = getattr(rollup, key)
-        if len(paths) > most or len(set(paths)) < len(paths):
-            yield f".{key}: name at most {most} {what} of data, each once"
-        for path in paths:
-            if "," in path or not all(path.split(".")):
-                yield f'.{key}: "{path}" cannot be asked for; name a field of data without commas, such as "mag" or "place.depth"'
-            elif path.partition(".")[0] in stream.cold:
-                yield f'.{key}: "{path}" is a cold field, which is shown and not searched; remove it here or from cold'
+    yield from _check_paths(".by", rollup.by, MAX_BY, '"series" and fields', stream)
+    yield from _check_paths(".fields", rollup.fields, MAX_FIELDS, "fields", stream)
     if "series" in rollup.fields:
         yield '.fields: "series" is what events are grouped by; name it in by'
     if not rollup.stats or len(set(rollup.stats)) < len(rollup.stats):
         yield '.stats: name each statistic once, such as ["count", "sum"]'
-    for stat in rollup.stats:
-        if stat in _OF_FIELDS and not rollup.fields:
-            yield f'.fields: missing; "{stat}" is of the numbers of a field of data, such as ["mag"]'
-            break
+    of_fields = [stat for stat in rollup.stats if stat in _OF_FIELDS]
+    if of_fields and not rollup.fields:
+        yield f'.fields: missing; "{of_fields[0]}" is of the numbers of a field of data, such as ["mag"]'
     most = MAX_CELLS // max(len(rollup.fields), 1)
     if not 1 <= rollup.max_groups <= most:
         yield f".max_groups: {rollup.max_groups} is not within 1 to {most}, {MAX_CELLS} over the number of fields"
+
+
+def _check_paths(at: str, paths: tuple[str, ...], most: int, what: str, stream: Stream) -> Iterator[str]:
+    if len(paths) > most or len(set(paths)) < len(paths):
+        yield f"{at}: name at most {most} {what} of data, each once"
+    for path in paths:
+        if "," in path or not all(path.split(".")):
+            yield f'{at}: "{path}" cannot be asked for; name a field of data without commas, such as "mag" or "place.depth"'
+        elif path.partition(".")[0] in stream.cold:
+            yield f'{at}: "{path}" is a cold field, which is shown and not searched; remove it here or from cold'
 
 
 def _check_tables(stream: Stream, rollup: RollupPolicy) -> Iterator[str]:
