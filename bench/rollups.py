@@ -110,7 +110,7 @@ def built(definition: Definition, count: int, series: int, length: timedelta) ->
     # The edge is put before the first event, and the refresher comes when all events are there.
     world.time = START - timedelta(minutes=10)
     world.refresh()
-    world.time = START + length + timedelta(minutes=5)
+    world.time = START + length + timedelta(seconds=211)
     return world, store
 
 
