@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -304,7 +305,8 @@ def test_pages_of_an_aggregate_go_on_across_rollups_and_events() -> None:
     world.sleep(5_000)
     world.refresh()
     whole = world.ask(**QUERIES[0]).rows
-    found, parameters = [], {**QUERIES[0], "limit": "3"}
+    found: list[Any] = []
+    parameters = {**QUERIES[0], "limit": "3"}
     for _ in range(100):
         page = world.ask(**parameters)
         found += page.rows
@@ -321,7 +323,8 @@ def test_a_page_ends_where_the_time_is_up_and_the_next_goes_on() -> None:
     world.sleep(5_000)
     world.refresh()
     whole = world.ask(**QUERIES[0]).rows
-    found, parameters, pages = [], dict(QUERIES[0]), 0
+    found: list[Any] = []
+    parameters, pages = dict(QUERIES[0]), 0
     while True:
         page = world.ask(_running_out(), **parameters)
         found, pages = found + page.rows, pages + 1
