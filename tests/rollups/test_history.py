@@ -168,16 +168,41 @@ def test_a_refresher_may_be_killed_at_any_request(layout: Any) -> None:
         assert world.check(QUERIES) == len(QUERIES)
 
 
-def interleavings(first: int, second: int) -> list[list[int]]:
-    """All orders of the steps of two, each in its own order."""
-    if not first or not second:
-        return [[0] * first + [1] * second]
-    return [[0, *rest] for rest in interleavings(first - 1, second)] + [
-        [1, *rest] for rest in interleavings(first, second - 1)
-    ]
+def test_a_mark_that_is_renewed_while_its_bucket_is_computed_stays() -> None:
+    """At each request of the refresher another writer marks the bucket; its event comes after the run."""
+    total = 0
+
+    def prepare() -> World:
+        world = World(layout=PLAIN)
+        world.refresh()
+        world.sleep(10_000)
+        world.refresh()
+        world.write(reading(65, 5, kind="y"))
+        world.sleep(200)
+        return world
+
+    def count() -> None:
+        nonlocal total
+        total += 1
+
+    prepare().refresh(0.0, count)
+    for number in range(1, total + 1):
+        world, calls = prepare(), 0
+        writer = world.begin([reading(66, 7, kind="x")])
+
+        def strike() -> None:
+            nonlocal calls
+            calls += 1
+            if calls == number:  # noqa: B023
+                writer.step()  # noqa: B023
+
+        world.refresh(0.0, strike)
+        writer.step()
+        assert world.check(QUERIES) == len(QUERIES)
+        assert world.rollups.marks
 
 
-@pytest.mark.parametrize("age", [60, 119, 121, 1_000], ids=str)
+@pytest.mark.parametrize("age", [60, 119, 121, 300, 1_000], ids=str)
 @pytest.mark.parametrize("errors", [(0, 0), (5, -5), (-5, 5)], ids=str)
 def test_a_writer_and_a_refresher_meet_in_every_order(age: int, errors: tuple[int, int]) -> None:
     """The writer's mark and event, each at any moment of its life, against every request of refreshers before and after."""

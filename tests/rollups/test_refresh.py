@@ -163,6 +163,21 @@ def test_later_cells_win_though_the_clock_went_back() -> None:
     assert world.check(QUERIES) > 0
 
 
+def test_a_group_that_has_no_events_any_more_is_gone() -> None:
+    """An event is overwritten with data of another group."""
+    world = started()
+    world.write(reading(62, 1, kind="x", id="p"))
+    world.sleep(10_000)
+    world.refresh()
+    world.write(reading(62, 1, kind="y", id="p"))
+    world.sleep(200)
+    world.refresh()
+    assert not world.rollups.marks
+    for step in ("10m", "1h"):
+        rows = world.ask(step=step, by="kind", **{"from": to_text(START + timedelta(hours=1))}).rows
+        assert [(row["group"]["kind"], row["count"]) for row in rows] == [("y", 1)]
+
+
 def test_an_unchanged_bucket_is_not_written_again() -> None:
     world = started((MINUTES,))
     world.write(reading(45, 1, place={"lon": 1}))
