@@ -64,7 +64,7 @@ def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascendin
     """
     if keys.rank is not None:
         return _read_ranked(keys, keys.rank, reader, limit=limit, ascending=ascending)
-    ordered = _read_parts(keys, reader, ascending=ascending)
+    ordered = _read_range(keys, reader, ascending=ascending)
     read = 0
     page: list[_SortedEvent] = []
     size = 0
@@ -72,8 +72,6 @@ def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascendin
     reached = ""
     for candidate in _sort_versions(ordered) if keys.versions else ordered:
         sort_key = candidate.sort_key
-        if not _is_within(sort_key, keys, ascending=ascending):
-            continue
         if read >= MAX_READ and sort_key != reached:
             return _page(page, keys, more=True, reached=reached)
         read += 1
@@ -111,15 +109,12 @@ def _read_ranked(keys: ArchiveRange, rank: Rank, reader: PartReader, *, limit: i
     reached: list[str] = []
 
     def rank_events() -> Iterator[tuple[tuple[Any, ...], Event]]:
-        read, last = 0, ""
-        for candidate in _read_parts(keys, reader, ascending=True):
+        last = ""
+        for read, candidate in enumerate(_read_range(keys, reader, ascending=True)):
             sort_key = candidate.sort_key
-            if not _is_within(sort_key, keys, ascending=True):
-                continue
             if read >= MAX_READ and sort_key != last:
                 reached.append(last)
                 return
-            read += 1
             last = sort_key
             number = number_at(candidate.event.data, rank.field)
             if number is not None and _is_of_series(candidate, keys) and _meets_range(candidate, keys):
@@ -139,6 +134,13 @@ def _read_ranked(keys: ArchiveRange, rank: Rank, reader: PartReader, *, limit: i
 def _size(event: Event) -> int:
     """Estimate the bytes of an event in a page."""
     return len(encode_json(event.data)) + len(event.series) + len(event.id) + 100
+
+
+def _read_range(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> Iterator[_SortedEvent]:
+    """Read the events between a range's keys and after those of earlier pages, of every series, in their order."""
+    for row in _read_parts(keys, reader, ascending=ascending):
+        if _is_within(row.sort_key, keys, ascending=ascending):
+            yield row
 
 
 def _read_parts(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> Iterable[_SortedEvent]:
