@@ -356,6 +356,17 @@ def _running_out() -> Callable[[], float]:
     return lambda: 100.0 if next(looks) < 7 else 0.0
 
 
+def test_the_periods_of_a_rollup_are_looked_up_once_however_many_marks_there_are() -> None:
+    world = started((MINUTES,))
+    world.refresh()
+    for minutes in (20, 40):
+        world.rollups.marks["s", START + timedelta(minutes=minutes)] = 0
+    world.catalog.reads.clear()
+    answer = world.ask(step="10m")
+    assert len({scan.start for scan in answer.sources if scan.entry.stream == "s-m"}) >= 3
+    assert len(world.catalog.reads) == 2
+
+
 # Rebuilding
 
 
