@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from tidetable.errors import StoreUnavailable, TableThrottled
 from tidetable.leases import leased
 from tidetable.ports.rollups import RollupState
 from tidetable.query.model import RESERVE
@@ -13,7 +14,7 @@ from tidetable.rollups.bounds import LEASE, can_seal, to_millis
 from tidetable.rollups.cover import Version, list_versions
 from tidetable.rollups.definition import Definition
 from tidetable.rollups.refresh import Report, compute_bucket
-from tidetable.rollups.services import BucketBlocked, Services
+from tidetable.rollups.services import BucketBlocked, Services, Unfinished
 from tidetable.times import to_text
 
 # Marks that are put at once.
@@ -101,7 +102,9 @@ def _extend(
         bucket = edge.start - definition.every
         try:
             compute_bucket(version, bucket, definitions, state, services, report)
-        except BucketBlocked as error:
+        except Unfinished:
+            break
+        except (BucketBlocked, StoreUnavailable, TableThrottled) as error:
             return Progress(edge.start, count, (edge.start - start) // definition.every, marked, str(error))
         moved = edge._replace(start=bucket)
         if not services.rollups.put_edge(definition.source, moved, edge):

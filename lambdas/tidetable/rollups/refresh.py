@@ -6,6 +6,7 @@ Each step can be repeated, and a run may end after any request: what it began th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -67,7 +68,15 @@ def refresh(
                 report.finished = False
             except (StoreUnavailable, TableThrottled, Superseded) as error:
                 report.failed.append(f"{source}: {error}")
+            with suppress(StoreUnavailable, TableThrottled):
+                _measure(services.rollups.read_state(source), some, services.clock.now(), report)
         return report
+
+
+def _measure(state: RollupState, definitions: Sequence[Definition], now: datetime, report: Report) -> None:
+    """Note what is left to do of one stream, also of one that failed."""
+    report.marks += len(state.marks)
+    report.lag = max([report.lag, *(lag_of(definition, state, now) for definition in definitions)])
 
 
 def refresh_stream(source: str, definitions: Sequence[Definition], services: Services, report: Report) -> None:
@@ -82,8 +91,6 @@ def refresh_stream(source: str, definitions: Sequence[Definition], services: Ser
         state = services.rollups.read_state(source)
         for version in reversed(list_versions(definition, state)):
             state = _seal(version, ordered, state, services, report)
-        report.lag = max(report.lag, lag_of(definition, state, services.clock.now()))
-    report.marks += len(state.marks)
 
 
 def lag_of(definition: Definition, state: RollupState, now: datetime) -> timedelta:

@@ -12,7 +12,7 @@ from tidetable.catalog import Entry
 from tidetable.conditions import Names
 from tidetable.errors import StoreUnavailable, TableThrottled
 from tidetable.events import Event
-from tidetable.ports import CatalogReader, RollupState, Sketches
+from tidetable.ports import RollupState, Sketches
 from tidetable.query.aggregates.parse import SERIES, Aggregation
 from tidetable.query.aggregates.stats import Cell, percentile_of
 from tidetable.query.model import Gap, Plan, Query, Reader, Scan
@@ -21,7 +21,7 @@ from tidetable.query.scan import ArchiveBatch, LiveBatch
 from tidetable.rollups.cells import Cell as RolledCell
 from tidetable.rollups.cells import Numbers, parse_cell
 from tidetable.rollups.collect import batch_events, make_query
-from tidetable.rollups.cover import Usable, cover, list_versions, readable_spans, usable_spans
+from tidetable.rollups.cover import Segment, Usable, Version, cover, list_versions, readable_spans, usable_spans
 from tidetable.rollups.definition import PERCENTILES, Definition
 from tidetable.times import from_text
 
@@ -78,9 +78,16 @@ def choose_parts(aggregation: Aggregation, reader: Reader, entries: Sequence[Ent
         return Choice([whole], {one.stream: f"its state cannot be read: {error}" for one in definitions})
     reasons: dict[str, str | None] = {}
     usable: list[Usable] = []
+    entries_of = {query.stream: entries}
     for definition in definitions:
         reasons[definition.stream] = find_misfit(definition, aggregation)
-        usable += _usable(definition, aggregation, state, reader.catalog, consistent=consistent)
+        versions = _fitting(definition, aggregation, state)
+        if versions:
+            entries_of[definition.stream] = reader.catalog.entries(
+                definition.stream, query.start, query.end, consistent=consistent
+            )
+            readable = readable_spans(entries_of[definition.stream])
+            usable += [Usable(one.definition, usable_spans(one, state, readable)) for one in versions]
     segments = cover(begin, query.end, usable)
     used = {one.definition.stream for one in segments if one.definition is not None}
     for name, reason in reasons.items():
@@ -90,9 +97,7 @@ def choose_parts(aggregation: Aggregation, reader: Reader, entries: Sequence[Ent
             reasons[name] = "no sealed bucket of it without a mark lies in the range, or a coarser rollup has them"
     if not used:
         return Choice([whole], reasons)
-    return Choice(
-        [_part(query, one.start, one.end, one.definition, reader, entries, consistent) for one in segments], reasons
-    )
+    return Choice([_part(query, segment, entries_of) for segment in segments], reasons)
 
 
 def find_misfit(definition: Definition, aggregation: Aggregation) -> str | None:
@@ -123,34 +128,24 @@ def _needed(aggregation: Aggregation) -> set[str]:
     return needed
 
 
-def _usable(
-    definition: Definition, aggregation: Aggregation, state: RollupState, catalog: CatalogReader, *, consistent: bool
-) -> Iterator[Usable]:
-    """The versions of a rollup that fit, each with what it has sealed and can be read."""
+def _fitting(definition: Definition, aggregation: Aggregation, state: RollupState) -> list[Version]:
+    """The versions of a rollup that fit, and have sealed something of the range."""
     query = aggregation.query
-    fitting = [one for one in list_versions(definition, state) if find_misfit(one.definition, aggregation) is None]
-    fitting = [one for one in fitting if one.start < query.end and query.start < one.end]
-    if fitting:
-        readable = readable_spans(catalog.entries(definition.stream, query.start, query.end, consistent=consistent))
-        yield from (Usable(one.definition, usable_spans(one, state, readable)) for one in fitting)
+    return [
+        one
+        for one in list_versions(definition, state)
+        if one.start < query.end and query.start < one.end and find_misfit(one.definition, aggregation) is None
+    ]
 
 
-def _part(
-    query: Query,
-    start: datetime,
-    end: datetime,
-    definition: Definition | None,
-    reader: Reader,
-    entries: Sequence[Entry],
-    consistent: bool,
-) -> Part:
+def _part(query: Query, segment: Segment, entries_of: Mapping[str, Sequence[Entry]]) -> Part:
+    start, end, definition = segment
     if definition is None:
         own = msgspec.structs.replace(query, start=start, end=end, after=None)
-        return Part(start, own, plan_query(own, entries), None)
-    names = Names(series=query.names.series, series_prefix=query.names.series_prefix)
-    own = make_query(definition.stream, start, end, names)
-    periods = reader.catalog.entries(definition.stream, start, end, consistent=consistent)
-    return Part(start, own, plan_query(own, periods), definition)
+    else:
+        names = Names(series=query.names.series, series_prefix=query.names.series_prefix)
+        own = make_query(definition.stream, start, end, names)
+    return Part(start, own, plan_query(own, entries_of[own.stream]), definition)
 
 
 def read_cells(

@@ -14,6 +14,7 @@ from typing import Any
 
 from tidetable.catalog import Entry
 from tidetable.config import Stream
+from tidetable.errors import ArchiveBusy
 from tidetable.keys import number_at, value_at
 from tidetable.ports import Tables
 from tidetable.problems import refuse
@@ -155,7 +156,7 @@ class _Run:
         for part in parts:
             if self.scanners and self._remaining() < RESERVE:
                 return self._stop(Position(part.start))
-            for batch in self._scan(part):
+            for batch in self._read(part):
                 if isinstance(batch, TimeUp):
                     return self._stop(batch.reached)
                 if part.definition is None:
@@ -170,8 +171,17 @@ class _Run:
             self._show_top()
         return self
 
+    def _read(self, part: Part) -> Iterator[Batch]:
+        """What is read of a part. An archive that is slow ends the page, unless nothing was read before it."""
+        first = not self.scanners
+        try:
+            yield from self._scan(part)
+        except ArchiveBusy:
+            if first:
+                raise
+            yield TimeUp(Position(part.start))
+
     def _scan(self, part: Part) -> Iterator[Batch]:
-        """What is read of a part."""
         fields = (self._aggregation.needed or (SERIES,)) if part.definition is None else ()
         scanner = Scanner(
             part.query, self._reader, self._remaining, wanted=_AT_ONCE, fields=fields, forgiving=self._forgiving
