@@ -71,6 +71,7 @@ def simulate(
     rate: Rate = None,
     night: Night = None,
     size: Size = 1000,
+    batch: Batch = 100,
     reads: Reads = 1.0,
     read_bytes: ReadSize = 8192,
     as_json: AsJson = False,
@@ -78,18 +79,18 @@ def simulate(
     """Show what the configuration does over time, from an empty start: tables, units of tables and indexes, and the
     price.
 
-    With --rate each stream gets that workload, and its events, queries and storage are priced, too. The column "late" counts
+    With --rate each stream gets that workload, and its events, queries and storage are priced, too. The price of a stream with
+    packs depends on --batch, as the events of a request share packs. The column "late" counts
     the open tables that are lowered for late events, by the ladder's step for them.
     """
     start = clock.read_clock().replace(hour=12, minute=0, second=0, microsecond=0)
     streams = read_config(config).streams
     lives = {}
     for name, stream in streams.items():
-        # A rollup takes no events of callers; its tables are shown, and its cells are not priced.
-        sent = rate is not None and not stream.source
-        workload = (
-            None if rate is None or not sent else Workload(by_hour(rate, night), size, reads, read_bytes, 0.0, stream)
-        )
+        # A rollup takes no events of callers: its tables are shown, and its cells are not priced.
+        workload = None
+        if rate is not None and not stream.source:
+            workload = Workload(by_hour(rate, night), size, reads, read_bytes, 0.0, stream, batch)
         lives[name] = list(simulated(stream, start, days, workload))
     if svg is not None:
         svg.mkdir(parents=True, exist_ok=True)

@@ -29,6 +29,20 @@ def test_simulate_counts_the_units_of_indexes(file: Path, monkeypatch: pytest.Mo
     assert life[0]["dollars"] == pytest.approx(24 * (10_014 * 0.00065 + 15 * 0.00013))
 
 
+def test_simulate_prices_packs_by_the_events_of_a_request(file: Path) -> None:
+    """Of 10 events of 1,000 bytes per second a pack takes 250 bytes each, and 130 bytes of its own."""
+    file.write_text(
+        '[streams.s]\nperiod = "day"\nlate = "1d"\nretention = 9\nkey = { partition_by = "time", bucket = "1h" }\n'
+    )
+    with file.open("a") as more:
+        more.write('capacity = { mode = "on-demand" }\npack = { span = "1m" }\n')
+    words = ("simulate", "--config", str(file), "--days", "1", "--rate", "10", "--reads", "0", "--json")
+    prices = [json.loads(run(*words, *batch).stdout)["s"][0]["dollars"] for batch in (["--batch", "1"], [])]
+    # A write unit per event, or 25 of the pack per 100 events: 864,000 events a day at $0.625 per million units.
+    assert prices[0] == pytest.approx(0.54, rel=0.005)
+    assert prices[1] == pytest.approx(0.135, rel=0.01)
+
+
 def test_simulate_prices_on_demand_tables_once_it_knows_the_events(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at_noon(monkeypatch)
     plain = run("simulate", "--config", str(file), "--days", "1")

@@ -1,17 +1,23 @@
 """A configuration of one's own on DynamoDB Local: what `make local CONFIG=... ENGINE=dynamodb-local` brings up."""
 
 import json
+import random
 import subprocess
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from math import ceil
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
+import duckdb
 import pytest
 
 from examples.python.send import send_events
 from local import Deployed, Emulator, deploy
 from local.emulator import ROOT, clean_environment
 from local.http import Api, invoke_lifecycle
+from strict.units import item_size
 
 CONFIG = """
 [lifecycle]
@@ -30,6 +36,24 @@ tags = { team = "shop" }
 [[streams.access.index]]
 name = "by_error"
 partition_by = "error"
+# The same events three times: an item each, in packs by time, and in packs by series.
+[streams.plain]
+period = "day"
+late = "2d"
+retention = 14
+key = { partition_by = "time", bucket = "6h", shards = 2 }
+[streams.packed]
+period = "day"
+late = "2d"
+retention = 14
+key = { partition_by = "time", bucket = "6h", shards = 2 }
+pack = { span = "10m" }
+[streams.by_series]
+period = "day"
+late = "2d"
+retention = 14
+key = { partition_by = "series" }
+pack = { span = "10m" }
 """
 EVENTS = 1200
 
@@ -77,7 +101,151 @@ def test_the_command_line_reaches_it_with_the_printed_variables(own: Deployed, f
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert {row["stream"] for row in json.loads(done.stdout)} == {"access"}
+    assert {row["stream"] for row in json.loads(done.stdout)} == {"access", "plain", "packed", "by_series"}
+
+
+SETTLED = """
+SELECT series, time, id, data, v, state FROM sent
+QUALIFY row_number() OVER (PARTITION BY series, time, id ORDER BY number DESC) = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def requests() -> list[list[dict[str, Any]]]:
+    """Two hours of metrics, orders that are sent again as they were and with other data, and pulses of 100 per second."""
+    chance = random.Random(15)
+    begun = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=3)
+
+    def made(series: str, seconds: float, id: str | None, **data: Any) -> dict[str, Any]:
+        time = (begun + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return {"series": series, "time": time, "id": id or f"{series}-{seconds:.2f}", "data": data}
+
+    states = ["idle", "busy", "off"]
+    events = [
+        made(f"host-{n % 7}", 5 * n, None, v=chance.randrange(1000) / 10, state=chance.choice(states), up=n % 9 > 0)
+        for n in range(1400)
+    ]
+    orders = [
+        made("orders", chance.randrange(7000), f"o{n}", v=chance.randrange(9000), lines=[n, {"q": 1.5}])
+        for n in range(300)
+    ]
+    changed = [order | {"data": {"v": chance.randrange(9000), "state": "paid"}} for order in chance.sample(orders, 90)]
+    pulses = [made("pulse#1", 3000 + n / 100, None, v=(n * 37) % 500) for n in range(1200)]
+    again = chance.sample(orders, 40)
+    chance.shuffle(orders)
+    parts = [events, pulses, orders, again, changed]
+    return [part[start : start + 400] for part in parts for start in range(0, len(part), 400)]
+
+
+@pytest.fixture(scope="module")
+def held(requests: list[list[dict[str, Any]]]) -> duckdb.DuckDBPyConnection:
+    """What was sent, in DuckDB."""
+    base = duckdb.connect()
+    base.execute("CREATE TABLE sent (number INT, series TEXT, time TEXT, id TEXT, data TEXT, v DOUBLE, state TEXT)")
+    events = [event for request in requests for event in request]
+    rows = [
+        [n, one["series"], one["time"], one["id"], json.dumps(one["data"]), one["data"]["v"], one["data"].get("state")]
+        for n, one in enumerate(events)
+    ]
+    base.executemany("INSERT INTO sent VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+    base.execute(f"CREATE VIEW events AS {SETTLED}")
+    return base
+
+
+def test_a_packed_stream_answers_as_a_plain_stream_and_duckdb(
+    own: Deployed, requests: list[list[dict[str, Any]]], held: duckdb.DuckDBPyConnection
+) -> None:
+    api, units = Api(own), {"plain": 0.0, "packed": 0.0, "by_series": 0.0}
+    refs: dict[str, dict[tuple[str, str, str], str]] = {}
+    for stream in units:
+        for request in requests:
+            answer = api.send(stream, json.dumps(request).encode())
+            assert (answer.status, answer.body["accepted"]) == (200, len(request)), answer
+            units[stream] += float(answer.headers["tidetable-write-units"])
+            names = [(one["series"], one["time"], one["id"]) for one in request]
+            refs.setdefault(stream, {}).update(zip(names, answer.body["refs"], strict=True))
+    count = sum(map(len, requests))
+    assert units["plain"] >= count
+    assert units["packed"] < 0.05 * count
+    assert items_of(own, "plain") == held.execute("SELECT count(*) FROM events").fetchone()
+    assert units["packed"] == size_units(own, "packed")
+
+    first, middle, last = held.execute(
+        "SELECT min(time), max(time) FILTER (series = 'pulse#1'), max(time) FROM events"
+    ).fetchall()[0]
+    end = last[:20] + "999999Z"
+    questions: list[tuple[str, dict[str, Any]]] = [
+        ("true", {}),
+        (f"time >= '{middle}'", {"start": middle}),
+        ("series = 'pulse#1'", {"series": "pulse#1"}),
+        ("series = 'orders'", {"series": "orders"}),
+        ("state = 'paid'", {"where.state": "paid"}),
+        ("v >= 90 AND state = 'busy'", {"where.v:ge": 90, "where.state": "busy"}),
+    ]
+    for stream in units:
+        for condition, parameters in questions[2:4] if stream == "by_series" else questions:
+            for order in ("desc", "asc"):
+                span = {"start": first, "to": end, "limit": 700 if condition == "true" else 150, "order": order}
+                found = [
+                    (one["series"], one["time"], one["id"], one["data"])
+                    for one in api.walk(stream, **span | parameters)
+                ]
+                places = f"time {order}, series {order}, id {order}"
+                rows = held.execute(
+                    f"SELECT series, time, id, data FROM events WHERE {condition} ORDER BY {places}"  # noqa: S608 - ours
+                ).fetchall()
+                assert found == [(*row[:3], json.loads(row[3])) for row in rows], (stream, parameters, order)
+        if stream == "by_series":
+            for series in ("orders", "pulse#1", "host-3"):
+                answer = api.call(f"/v1/streams/{stream}/latest?series={quote(series)}")
+                newest = held.execute(
+                    "SELECT time, id, data FROM events WHERE series = ? ORDER BY time DESC, id DESC LIMIT 1", [series]
+                ).fetchall()
+                assert [
+                    (row["event"]["time"], row["event"]["id"], row["event"]["data"]) for row in answer.body["latest"]
+                ] == [(time, id, json.loads(data)) for time, id, data in newest]
+        else:
+            stats = {
+                "start": first,
+                "to": end,
+                "step": "30m",
+                "stat": "count,sum,min,max",
+                "field": "v",
+                "by": "series",
+                "limit": 1000,
+            }
+            answer = api.query(stream, "aggregate", **stats)
+            assert answer.status == 200, answer
+            assert [
+                (one["group"]["series"], one["start"][:16], *[one[stat] for stat in ("count", "sum", "min", "max")])
+                for one in sorted(answer.body["aggregates"], key=lambda one: (one["group"]["series"], one["start"]))
+            ] == held.execute(
+                "SELECT series, strftime(time_bucket(INTERVAL 30 MINUTE, time::TIMESTAMP), '%Y-%m-%dT%H:%M') AS step, count(*),"
+                " round(sum(v), 1), min(v), max(v) FROM events GROUP BY ALL ORDER BY series, step"
+            ).fetchall(), stream
+        chosen = random.Random(16).sample(sorted(refs[stream]), 8)
+        for key in chosen:
+            row = held.execute("SELECT data FROM events WHERE series = ? AND time = ? AND id = ?", key).fetchone()
+            assert row is not None
+            assert api.get(stream, refs[stream][key]).body["data"] == json.loads(row[0])
+
+
+def scanned(own: Deployed, stream: str) -> list[dict[str, Any]]:
+    """The items of a stream's tables, as DynamoDB has them."""
+    client = own.client("dynamodb")
+    tables = [name for name in client.list_tables()["TableNames"] if name.startswith(f"tidetable-local.{stream}.")]
+    pages = [page for name in tables for page in client.get_paginator("scan").paginate(TableName=name)]
+    return [item for page in pages for item in page["Items"]]
+
+
+def items_of(own: Deployed, stream: str) -> tuple[int]:
+    """How many items the stream has, as a row of DuckDB."""
+    return (len(scanned(own, stream)),)
+
+
+def size_units(own: Deployed, stream: str) -> int:
+    """The write units of the stream's items: each 1,024 bytes that begin."""
+    return sum(ceil(item_size(item) / 1024) for item in scanned(own, stream))
 
 
 def test_an_expired_table_is_archived_and_deleted_as_its_tags_and_protection_are_kept(own: Deployed) -> None:

@@ -22,8 +22,9 @@ from tidetable.events import Event, Item
 from tidetable.exact import decode_json
 from tidetable.ingest.overflow import encode_message
 from tidetable.keys import Key, Layout
+from tidetable.keys.pack import is_pack, parse_address
 from tidetable.keys.ref import Ref
-from tidetable.packs import is_pack, open_item, parse_address, walk
+from tidetable.packs import open_item, walk
 from tidetable.periods import Kind, containing
 from tidetable.ports import Put, Written
 from tidetable.times import from_text

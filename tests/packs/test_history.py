@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.packs.table import NOON, PackTable
 from tidetable.events import Event
 from tidetable.keys import Layout, Packing
-from tidetable.packs import key_range
+from tidetable.keys.pack import key_range
 from tidetable.times import to_text
 
 SPAN = 60

@@ -11,7 +11,8 @@ from strict.units import item_size
 from tests.packs.table import NOON, SERIAL, SPREAD, TIMELY, ZSTD, PackTable, event
 from tidetable.events import Event
 from tidetable.keys import Layout, Packing
-from tidetable.packs import Made, make_packs, open_item, parse_address
+from tidetable.keys.pack import parse_address
+from tidetable.packs import Made, make_packs, open_item
 
 
 def made(*events: Event, layout: Layout = TIMELY, at: int = 5) -> Made:

@@ -5,8 +5,7 @@ import pytest
 from tests.packs.table import SERIAL, event
 from tidetable.errors import InvalidRef
 from tidetable.keys import Key, Ref
-from tidetable.packs import PackName, address, key_range, parse_address
-from tidetable.packs.names import is_address, parse_sort_key
+from tidetable.keys.pack import PackName, address, is_address, key_range, parse_address, parse_sort_key
 from tidetable.periods import from_label
 
 NAME = PackName("2026-03-05T12:00:01.000000Z", "mJqdp3QXtYHhRcVcTbjB8g")

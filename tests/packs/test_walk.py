@@ -5,7 +5,8 @@ from itertools import islice
 import pytest
 
 from tests.packs.table import NOON, SERIAL, TIMELY, ZSTD, PackTable, event, rows
-from tidetable.packs import key_range, make_packs, open_item, walk
+from tidetable.keys.pack import key_range
+from tidetable.packs import make_packs, open_item, walk
 from tidetable.times import to_text
 
 BUCKET = "2026-03-05T12:00:00.000000Z"

@@ -92,17 +92,22 @@ def route_batch(
     owners = list(map(escape, batch.series)) if layout.partition_by == "series" else batch.series
     routed, members = Routed(), dict[Slot, Sequence[int]]()
     labels, pks = list[str](), list[str]()
+    oldest, newest = min(batch.times), max(batch.times)
     left: Sequence[int] = range(len(places))
     while left:
         entry = entry_at(entries, from_text(batch.times[left[0]]))
         if entry is None or not entry.writable or entry.layout.pack is None or not is_same(entry.layout, layout):
             return None
         start, end = to_text(entry.period.start), to_text(entry.period.end)
-        numbers = [number for number in left if start <= batch.times[number] < end]
-        left = [number for number in left if not start <= batch.times[number] < end] if len(numbers) < len(left) else ()
         rows = Rows(places, owners, batch.datas, at)
-        if len(numbers) < len(places):
-            rows = Rows(*[[column[number] for number in numbers] for column in rows[:3]], at)
+        if start <= oldest and newest < end:
+            numbers, left = left, ()
+        else:
+            numbers = [number for number in left if start <= batch.times[number] < end]
+            left = [number for number in left if not start <= batch.times[number] < end]
+            rows = Rows(
+                [places[n] for n in numbers], [owners[n] for n in numbers], [batch.datas[n] for n in numbers], at
+            )
         try:
             made = pack_rows(rows, entry.layout, compressor)
         except ValueError:

@@ -19,7 +19,6 @@ from tidetable.ingest.routing import LargeValueServices, PeriodTarget
 from tidetable.ingest.versions import add_fenced, is_repeat, write_packed
 from tidetable.ingest.writing import Jitter, Remaining, write_outside
 from tidetable.large.pack import Packer
-from tidetable.packs import make_packs
 from tidetable.ports import CatalogReader, Clock, DeadLetters, EventStore, Guarded, Put, Transacted, Written
 
 if TYPE_CHECKING:
@@ -174,6 +173,8 @@ def _make_puts(message: Message, entry: Entry, events: Sequence[Event], ports: D
     items = [entry.layout.item_of(event, at=message.at) for event in events]
     packs: list[Put] = []
     if entry.layout.pack is not None:
+        from tidetable.packs import make_packs
+
         made = make_packs(items, entry.layout, ports.large.compressor)
         packs = [Put(entry.table, pack.item) for pack in made.packs]
         items = [items[number] for number in made.alone]

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from tidetable.events import Item
 from tidetable.keys import Layout
-from tidetable.packs import make_packs
 from tidetable.ports import Compressor, Put
 
 
@@ -45,6 +44,8 @@ def is_same(layout: Layout, other: Layout) -> bool:
 
 def pack_events(items: Sequence[Item], table: str, layout: Layout, compressor: Compressor) -> Packed:
     """Pack events of one period. Of events with one key the last counts, and the others share what becomes of it."""
+    from tidetable.packs import make_packs
+
     made = make_packs(items, layout, compressor)
     packs = [Members(Put(table, pack.item), pack.address, pack.members) for pack in made.packs]
     alone = [(number, number) for number in made.alone]

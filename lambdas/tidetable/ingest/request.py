@@ -13,7 +13,6 @@ from tidetable.config import Config, Stream
 from tidetable.events import Event
 from tidetable.ingest.bodies import Body, decode_body, decode_raw, read_body
 from tidetable.ingest.circuit import Circuit
-from tidetable.ingest.columns import read_batch, route_batch
 from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.packing import unspread
 from tidetable.ingest.routing import LargeValueServices, Routed, route
@@ -22,9 +21,9 @@ from tidetable.ingest.verdicts import Judge, Window
 from tidetable.ingest.versions import write_packed
 from tidetable.ingest.writing import Jitter, Remaining, retry_writes
 from tidetable.keys import Layout
+from tidetable.keys.pack import is_pack
 from tidetable.large.pack import Packer
 from tidetable.late import lowered_tables
-from tidetable.packs import is_pack
 from tidetable.ports import CatalogReader, Clock, EventStore, Overflow, Written
 from tidetable.problems import Problem, ProblemError, refuse, unknown_stream
 from tidetable.times import from_text, to_micros, to_text
@@ -173,6 +172,8 @@ def _ingest_batch(
     stream: Stream, body: Body, window: Window, now: datetime, ports: Ingest, remaining: Remaining
 ) -> Outcome | None:
     """Take the events of a stream with packs by columns; None, with nothing written, if any of them needs a closer look."""
+    from tidetable.ingest.columns import read_batch, route_batch
+
     layout, at = unspread(stream.layout), to_micros(now) // 1000
     sent = decode_raw(body, max_events=ports.config.api.max_events)
     batch = read_batch(sent, window, to_text(now), small=_is_small(body, layout))

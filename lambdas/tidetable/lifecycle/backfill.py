@@ -34,8 +34,8 @@ def open_backfill(
     """Record the request and make the tables that it needs, in a run for its stream alone; BadBackfill says why not.
 
     It stands beside the stream's other backfills. The same request again, with a later end, prolongs it. What one run cannot
-    finish the next ones do. The rollups of the stream are opened with it; their tables are made by the next run. A rollup is opened
-    by itself only to be ``rebuilt``.
+    finish the next ones do. The rollups of the stream are opened with it; their tables are made by the next run. A rollup is
+    opened by itself only to be ``rebuilt``.
     """
     policy = parts.config.streams.get(backfill.stream)
     if policy is not None and policy.source and not rebuilt:
@@ -169,7 +169,8 @@ def _problems(backfill: Backfill, parts: Reconciler) -> Iterator[str]:
         if not entry.writable and entry.period.start < backfill.end
     ]
     if gone:
-        yield f"{', '.join(gone[:5])}{' and others' if len(gone) > 5 else ''} of {backfill.stream} are archived or gone: restore them first"
+        names = f"{', '.join(gone[:5])}{' and others' if len(gone) > 5 else ''} of {backfill.stream}"
+        yield f"{names} are archived or gone: restore them first"
 
     yield from _beyond_quota(backfill, parts)
 

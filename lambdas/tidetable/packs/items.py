@@ -1,6 +1,6 @@
 """A pack as an item, and the events of an item that may be a pack or one event.
 
-``pk``, ``sk``   its key (see ``names``)
+``pk``, ``sk``   its key (see ``keys/pack``)
 ``at``           when its events were accepted, in epoch milliseconds; the latest, if its body says it for each
 ``n``            how many events it holds
 ``oldest``       the time of its oldest event
@@ -16,8 +16,8 @@ from typing import NamedTuple
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json
 from tidetable.keys import Key, Layout, escape
+from tidetable.keys.pack import address, is_pack, parse_sort_key
 from tidetable.packs.body import FORMAT, Columns, DamagedPack, decode_body
-from tidetable.packs.names import address, parse_sort_key
 from tidetable.packs.numbers import settled_text
 from tidetable.ports import Compressor
 from tidetable.times import from_text
@@ -43,11 +43,6 @@ class Opened(NamedTuple):
     problem: str | None = None
 
 
-def is_pack(item: Item) -> bool:
-    """Whether an item holds several events."""
-    return "pack" in item
-
-
 def pack_item(key: Key, columns_at: int, count: int, oldest: str, body: bytes) -> Item:
     """A pack as an item; ``body`` is compressed."""
     return {"pk": key.pk, "sk": key.sk, "at": columns_at, "n": count, "oldest": oldest, "format": FORMAT, "pack": body}
@@ -56,7 +51,7 @@ def pack_item(key: Key, columns_at: int, count: int, oldest: str, body: bytes) -
 def open_item(item: Item, layout: Layout, compressor: Compressor) -> Opened:
     """The events of an item. A damaged pack has none, and says its problem: it must not take others along."""
     pk, sk, at = item["pk"], item["sk"], int(item.get("at", 0))
-    if "pack" not in item:
+    if not is_pack(item):
         plain = "data" in item and not ({"z", "out", "cold"} & item.keys())
         value = settled_text(item["data"]) if plain else item
         return Opened(pk, sk[:27], sk[:27], "", at, [sk], [value])

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from tidetable.events import Item, JsonObject
 from tidetable.exact import decode_json, encode_json
 from tidetable.keys import Layout, unescape
+from tidetable.keys.pack import PackName, address, hash_of, pack_key, shifted
 from tidetable.packs.body import encode_body
 from tidetable.packs.items import pack_item
-from tidetable.packs.names import PackName, address, hash_of, pack_key, shifted
 from tidetable.ports import Compressor
 from tidetable.times import from_text, to_text
 

@@ -13,8 +13,8 @@ from itertools import repeat
 from typing import NamedTuple
 
 from tidetable.events import Item
+from tidetable.keys.pack import shifted
 from tidetable.packs.items import Opened
-from tidetable.packs.names import shifted
 
 # Sorts after the "#" that follows the time in a place, and before every later time.
 _AFTER = "$"
@@ -86,11 +86,11 @@ class Walk:
         """The place between what is settled and what is not, where items have come to a newest time."""
         return (shifted(newest, -self._span) if self._ascending else newest) + _AFTER
 
-    def take(self, one: Opened) -> None:
+    def take(self, item: Opened) -> None:
         """Take an item's events in."""
-        if one.problem is not None:
-            self._problems.append(one.problem)
-        self._order = _take(one, self._held, self._order, self._low, self._high)
+        if item.problem is not None:
+            self._problems.append(item.problem)
+        self._order = _take(item, self._held, self._order, self._low, self._high)
 
     def end(self) -> None:
         """Settle everything, as no item is still to come."""
@@ -112,29 +112,29 @@ class Walk:
 def walk(opened: Iterable[Opened], *, span: int, ascending: bool, low: str = "", high: str = "~") -> Iterator[Run]:
     """The runs of a ``Walk`` over items, which hold everything of ``key_range``; no item is read before it is needed."""
     walked = Walk(span=span, ascending=ascending, low=low, high=high)
-    for one in opened:
-        edge = walked.pass_to(one.newest)
+    for item in opened:
+        edge = walked.pass_to(item.newest)
         if walked.count:
             yield walked.give()
         if not ascending and edge <= low:
             # Neither this pack nor any after it holds anything that is wanted.
             break
-        walked.take(one)
+        walked.take(item)
     walked.end()
     run = walked.give()
     if run.places or run.problems:
         yield run
 
 
-def _take(one: Opened, held: dict[str, Settled], order: list[str], low: str, high: str) -> list[str]:
+def _take(item: Opened, held: dict[str, Settled], order: list[str], low: str, high: str) -> list[str]:
     """Take an item's events in; answers all places that are held, in order."""
-    start, end = bisect_left(one.places, low), bisect_left(one.places, high)
+    start, end = bisect_left(item.places, low), bisect_left(item.places, high)
     if start >= end:
         return order
-    places = one.places[start:end]
-    ats = one.ats[start:end] if one.ats is not None else repeat(one.at, end - start)
-    values = one.values[start:end]
-    copies = dict(zip(places, map(Settled, ats, repeat(one.hash), repeat(one.address), values), strict=False))
+    places = item.places[start:end]
+    ats = item.ats[start:end] if item.ats is not None else repeat(item.at, end - start)
+    values = item.values[start:end]
+    copies = dict(zip(places, map(Settled, ats, repeat(item.hash), repeat(item.address), values), strict=False))
     if held and (both := held.keys() & copies.keys()):
         for place in both:
             if held[place][:2] > copies[place][:2]:

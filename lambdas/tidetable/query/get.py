@@ -11,8 +11,8 @@ from tidetable.config import Stream
 from tidetable.errors import InvalidRef, TableMissing
 from tidetable.events import Item
 from tidetable.keys import Key, Packing, Ref
+from tidetable.keys.pack import is_address, key_range, parse_address
 from tidetable.large.forms import earlier_keys
-from tidetable.packs import is_address, key_range, parse_address
 from tidetable.ports import ArchiveRange, KeyRange, Page, RangeRead
 from tidetable.problems import refuse
 from tidetable.query.hydrate import complete_rows, take_earlier

@@ -12,7 +12,7 @@ from tidetable.config import Stream
 from tidetable.errors import TableMissing
 from tidetable.events import Item
 from tidetable.keys import MAX_NAME_BYTES
-from tidetable.packs import key_range
+from tidetable.keys.pack import key_range
 from tidetable.periods import containing
 from tidetable.ports import Columns, KeyRange, Page, RangeRead
 from tidetable.problems import refuse

@@ -11,7 +11,7 @@ from tidetable.catalog import Entry
 from tidetable.conditions import Condition
 from tidetable.errors import TableMissing
 from tidetable.keys import Index, Layout, Packing, escape
-from tidetable.packs import key_range
+from tidetable.keys.pack import key_range
 from tidetable.ports import ArchiveRange, CatalogReader, KeyRange
 from tidetable.query.access import Access, access_to
 from tidetable.query.model import (

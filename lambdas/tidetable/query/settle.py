@@ -9,15 +9,18 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from math import ceil
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidetable.events import Item
 from tidetable.keys import Layout
-from tidetable.packs import Opened, Walk, is_pack, open_item
+from tidetable.keys.pack import is_pack
 from tidetable.ports import Columns, Compressor, Page, RangeRead
 from tidetable.query.merge import Fetch, Wanted, merge_ranges, share
 from tidetable.query.model import Gap, PackScan, Position
 from tidetable.times import from_text, to_text
+
+if TYPE_CHECKING:
+    from tidetable.packs import Opened
 
 DAMAGED = "damaged pack"
 # Before the first page nobody knows how many events a pack holds. A request has 1,000 at the most unless it is configured
@@ -71,7 +74,10 @@ class PackWalk:
         *,
         ascending: bool,
     ) -> None:
+        from tidetable.packs import Walk, open_item
+
         self._scan = scan
+        self._open_item = open_item
         self._compressor = compressor
         self._wanted = wanted
         self._tell_damaged = tell_damaged
@@ -140,7 +146,7 @@ class PackWalk:
         scan = self._scan
         if is_pack(item) and (str(item.get("oldest", "")) + "#" >= scan.high or newest + "$" <= scan.low):
             return
-        opened = open_item(item, self._layout, self._compressor)
+        opened = self._open_item(item, self._layout, self._compressor)
         if opened.problem is not None:
             self._tell_damaged(item)
         elif self._of_series and not opened.hash:
@@ -187,6 +193,8 @@ def find_first(
 
 def find_in(item: Item, place: str, layout: Layout, compressor: Compressor) -> Found:
     """An event of the pack that its ref names, as an item; ``place`` is its sort key."""
+    from tidetable.packs import open_item
+
     opened = open_item(item, layout, compressor)
     number = bisect_left(opened.places, place)
     if opened.places[number : number + 1] != [place]:

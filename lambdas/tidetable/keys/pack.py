@@ -1,4 +1,4 @@
-"""Names: the key of a pack, the address of an event in it, and the keys between which packs may hold a time.
+"""The keys of packs: of a pack itself, the address of an event in it, and the keys between which packs may hold a time.
 
 A pack's sort key is ``<time of its newest event>##<hash>``. A plain item's has a name between the first two separators, or
 none between two at all, so the two never meet, and both are in the order of time in one partition.
@@ -12,7 +12,8 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from tidetable.errors import InvalidRef
-from tidetable.keys import Key
+from tidetable.events import Item
+from tidetable.keys.layout import Key
 from tidetable.keys.suffix import suffix_of
 from tidetable.times import EPOCH, LATEST, from_micros, from_text, to_micros, to_text
 
@@ -34,6 +35,11 @@ class PackName(NamedTuple):
     def sk(self) -> str:
         """The sort key."""
         return f"{self.newest}{_BETWEEN}{self.hash}"
+
+
+def is_pack(item: Item) -> bool:
+    """True if an item holds several events."""
+    return "pack" in item
 
 
 def hash_of(body: bytes) -> str:
