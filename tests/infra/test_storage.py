@@ -57,7 +57,7 @@ def test_old_versions_and_broken_uploads_do_not_pile_up(dev: Template) -> None:
 
 def test_the_catalog_is_keyed_protected_and_restorable(dev: Template) -> None:
     assert len(dev.all(TABLE)) == 2
-    catalog = _one(dev, TABLE, "StorageCatalog")["Properties"]
+    catalog: Any = _one(dev, TABLE, "StorageCatalog")["Properties"]
     assert catalog["TableName"] == "tidetable-dev-catalog"
     assert [(key["AttributeName"], key["KeyType"]) for key in catalog["KeySchema"]] == [("pk", "HASH"), ("sk", "RANGE")]
     assert catalog["BillingMode"] == "PAY_PER_REQUEST"
@@ -69,7 +69,8 @@ def test_the_state_of_rollups_is_kept_as_the_catalog_is_whether_there_are_rollup
     dev: Template, rolled: Template
 ) -> None:
     """A kept table cannot be created again under its name, so it does not come and go with the configuration."""
-    catalog, state = (_one(dev, TABLE, f"Storage{name}") for name in ("Catalog", "Rollups"))
+    catalog: Any = _one(dev, TABLE, "StorageCatalog")
+    state = _one(dev, TABLE, "StorageRollups")
     assert state["Properties"] == {**catalog["Properties"], "TableName": "tidetable-dev-rollups"}
     assert _one(rolled, TABLE, "StorageRollups") == state
 

@@ -65,7 +65,7 @@ class Rolled(World):
         self.marks = Marks(self.rollups) if rollups else None
         write, write_each = self.store.write, self.store.write_each
         self.store.write = lambda puts: self._written(write(puts))  # type: ignore[method-assign]
-        self.store.write_each = self._each(write_each)  # type: ignore[method-assign, assignment]
+        self.store.write_each = self._each(write_each)  # type: ignore[method-assign]
         send = self.overflow.send
         self.overflow.send = self._queued(send)  # type: ignore[method-assign]
 
@@ -194,7 +194,7 @@ def test_what_can_be_neither_marked_nor_queued_is_not_acknowledged() -> None:
 def test_a_process_that_dies_after_the_mark_leaves_a_mark_and_no_event() -> None:
     stage = Rolled(HOURS)
     write = stage.store.write
-    stage.store.write = lambda _: (_ for _ in ()).throw(Stopped)  # type: ignore[method-assign]
+    stage.store.write = lambda _: (_ for _ in ()).throw(Stopped)  # type: ignore[method-assign, assignment]
     with pytest.raises(Stopped):
         stage.send(late(1, hours=1))
     assert (len(stage.rollups.marks), stage.stored()) == (1, 0)

@@ -12,7 +12,8 @@ from tidetable.events import Event, Item
 from tidetable.exact import decode_json
 from tidetable.ingest.packing import pack_events, unspread
 from tidetable.keys import Layout
-from tidetable.packs import key_range, open_item, walk
+from tidetable.keys.pack import key_range
+from tidetable.packs import open_item, walk
 from tidetable.packs.numbers import settled_text
 from tidetable.ports import EventStore, Guarded, KeyRange, Put, RangeRead, Transacted
 from tidetable.rollups.bounds import to_millis
