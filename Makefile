@@ -87,6 +87,7 @@ check: setup ## lint, format, types, direction of imports, the templates
 bench: setup $(JAR) ## hot paths, suffixes and the bill, each against a named baseline
 	$(PY) -m bench.ingest
 	$(PY) -m bench.packs
+	$(PY) -m bench.rollups
 	$(PY) -m bench.cold
 	$(PY) -m bench.query
 	$(PY) -m bench.large

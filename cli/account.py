@@ -29,8 +29,8 @@ class AccountError(Exception):
 class Account:
     """A deployed stage: its name, its catalog and its tables are those of ``pipeline``.
 
-    ``lifecycle``, ``archiver``, ``restorer``, ``sweeper`` and ``feed`` are function names, ``overflow``, ``dead_letters`` and
-    ``feed_letters`` addresses of queues; ``functions``, ``queues`` and ``metrics`` are boto3's clients.
+    ``lifecycle``, ``archiver``, ``restorer``, ``sweeper``, ``feed`` and ``refresher`` are function names, ``overflow``,
+    ``dead_letters`` and ``feed_letters`` addresses of queues; ``functions``, ``queues`` and ``metrics`` are boto3's clients.
     """
 
     pipeline: Pipeline
@@ -45,6 +45,7 @@ class Account:
     metrics: Any = None
     feed: str = ""
     feed_letters: str = ""
+    refresher: str = ""
 
     def run_lifecycle(self, **payload: Any) -> dict[str, Any]:
         """Invoke the lifecycle and return its report."""
@@ -68,6 +69,12 @@ class Account:
         self._invoke(
             f"sending changes of {stream} again", self.feed, {"feed": stream, "target": target, "changes": changes}
         )
+
+    def refresh(self, **payload: Any) -> dict[str, Any]:
+        """Invoke the refresher of rollups and return its answer."""
+        if not self.refresher:
+            raise AccountError("no stream of this stage has rollups: add [[streams.NAME.rollup]] and deploy")
+        return self._invoke("the refresher", self.refresher, payload)
 
     def _invoke(self, task: str, function: str, payload: dict[str, Any]) -> dict[str, Any]:
         """Call a function; AccountError names its ``task``, because users do not know its generated name."""
@@ -128,6 +135,7 @@ def connect(
         metrics,
         outputs.get("FeedFunction", ""),
         outputs.get("FeedDeadLetterQueueUrl", ""),
+        outputs.get("RefresherFunction", ""),
     )
 
 

@@ -87,7 +87,10 @@ def simulate(
     streams = read_config(config).streams
     lives = {}
     for name, stream in streams.items():
-        workload = None if rate is None else Workload(by_hour(rate, night), size, reads, read_bytes, 0.0, stream, batch)
+        # A rollup takes no events of callers: its tables are shown, and its cells are not priced.
+        workload = None
+        if rate is not None and not stream.source:
+            workload = Workload(by_hour(rate, night), size, reads, read_bytes, 0.0, stream, batch)
         lives[name] = list(simulated(stream, start, days, workload))
     if svg is not None:
         svg.mkdir(parents=True, exist_ok=True)

@@ -141,10 +141,12 @@ def read(folder: Path) -> Workload:
 
 def choose_stream(config: Config, name: str | None) -> Stream:
     """The named stream, or the only stream; ValueError names the existing streams."""
-    names = ", ".join(config.streams)
-    if name is None and len(config.streams) > 1:
+    # Nobody sends events to a rollup.
+    streams = {stream.name: stream for stream in config.streams.values() if not stream.source}
+    names = ", ".join(streams)
+    if name is None and len(streams) > 1:
         raise ValueError(f"the configuration has several streams: add --stream with one of {names}")
-    stream = config.streams.get(name) if name is not None else next(iter(config.streams.values()))
+    stream = streams.get(name) if name is not None else next(iter(streams.values()))
     if stream is None:
         raise ValueError(f"there is no stream {name!r}; there are: {names}")
     return stream

@@ -11,6 +11,7 @@ from infra.feed import Feed
 from infra.function import own_metric
 from infra.ingest import Ingest
 from infra.lifecycle import EVERY_MINUTES, Lifecycle
+from infra.rollups import Rollups
 from infra.targets import Targets
 from tidetable.config.demand import NEAR
 
@@ -28,6 +29,7 @@ class Alarms(Construct):
         lifecycle: Lifecycle,
         feed: Feed,
         api: Api,
+        rollups: Rollups | None,
         targets: Targets,
         quota: int,
     ) -> None:
@@ -138,6 +140,33 @@ class Alarms(Construct):
             api.rest.deployment_stage.metric_server_error(period=minute, statistic="Sum"),
             "The API answers 5xx: events are refused, or queries fail. The functions answer so themselves, without an error.",
             periods=3,
+        )
+
+        if rollups is not None:
+            self._watch_rollups(stage, rollups)
+
+    def _watch_rollups(self, stage: str, rollups: Rollups) -> None:
+        five = Duration.minutes(5)
+        lagging = self._alarm(
+            "RollupLagging",
+            own_metric(stage, "refresher", "RollupLag", "Maximum").with_(period=five),
+            "Rollups are sealed ten minutes later than they could be, or not at all: aggregates read more events than they need.",
+            threshold=600,
+            periods=3,
+            missing_is_bad=True,
+        )
+        # As with LifecycleNotRunning: without a run there is no metric.
+        lagging.node.add_dependency(rollups.schedule)
+        self._alarm(
+            "RollupsFailing",
+            rollups.function.metric_errors(period=five),
+            "The refresher fails: rollups are not sealed, and aggregates read events instead.",
+            periods=3,
+        )
+        self._alarm(
+            "RollupGroupsExceeded",
+            own_metric(stage, "refresher", "RollupGroupsExceeded", "Maximum").with_(period=five),
+            "A step of a rollup has more groups than max_groups: it is not kept, and aggregates read its events.",
         )
 
     def _alarm(

@@ -12,6 +12,7 @@ from infra.function import own_metric
 from infra.ingest import Ingest
 from infra.lifecycle import Lifecycle
 from infra.query import Query
+from infra.rollups import Rollups
 
 
 class Dashboard(Construct):
@@ -28,6 +29,7 @@ class Dashboard(Construct):
         lifecycle: Lifecycle,
         feed: Feed,
         api: Api,
+        rollups: Rollups | None,
     ) -> None:
         super().__init__(scope, id)
         gateway = api.rest.deployment_stage
@@ -36,6 +38,19 @@ class Dashboard(Construct):
         def own(handler: str, *names: str, statistic: str = "Sum") -> list[cloudwatch.IMetric]:
             return [own_metric(stage, handler, name, statistic).with_(period=five, label=name) for name in names]
 
+        of_rollups = [
+            [
+                _graph("Rollups: lag, s", own("refresher", "RollupLag", statistic="Maximum")),
+                _graph(
+                    "Rollups: buckets",
+                    own("refresher", "RollupBucketsSealed", "RollupBucketsResealed", "RollupBucketsBlocked"),
+                ),
+                _graph(
+                    "Rollups: marks, and steps with too many groups",
+                    own("refresher", "RollupMarks", "RollupGroupsExceeded", statistic="Maximum"),
+                ),
+            ]
+        ]
         cloudwatch.Dashboard(
             self,
             "Board",
@@ -98,6 +113,7 @@ class Dashboard(Construct):
                         [feed.dead_letters.metric_approximate_number_of_messages_visible(period=five)],
                     ),
                 ],
+                *(of_rollups if rollups is not None else []),
             ],
         )
 

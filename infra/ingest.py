@@ -49,6 +49,7 @@ class Ingest(Construct):
                 **allocator.ENVIRONMENT,
                 "TIDETABLE_OVERFLOW_QUEUE_URL": self.overflow.queue_url,
                 "TIDETABLE_ARCHIVE_BUCKET": storage.bucket.bucket_name,
+                "TIDETABLE_ROLLUPS_TABLE": storage.rollups.table_name,
             },
             snap_start=common.config.api.snap_start,
         )
@@ -57,6 +58,8 @@ class Ingest(Construct):
         reach(self.function, common, ["BatchWriteItem", "PutItem", "BatchGetItem"])
         storage.allow_objects(self.function, ["PutObject"], LARGE, OVERFLOW)
         self.function.allow(["dynamodb:Query"], storage.catalog.table_arn)
+        # Marks of rollups. The rights do not follow the configuration, so that adding a rollup changes no role.
+        self.function.allow(["dynamodb:PutItem"], storage.rollups.table_arn)
         self.function.allow(["sqs:SendMessage"], self.overflow.queue_arn)
         storage.allow_messages(self.function)
         self.drain = Function(
@@ -70,6 +73,7 @@ class Ingest(Construct):
             environment={
                 "TIDETABLE_DEAD_LETTER_QUEUE_URL": self.dead_letters.queue_url,
                 "TIDETABLE_ARCHIVE_BUCKET": storage.bucket.bucket_name,
+                "TIDETABLE_ROLLUPS_TABLE": storage.rollups.table_name,
             },
         )
         self.drain.allow(["sqs:SendMessage"], self.dead_letters.queue_arn)
@@ -79,6 +83,7 @@ class Ingest(Construct):
         storage.allow_objects(self.drain, ["GetObject"], OVERFLOW)
         storage.allow_listing(self.drain, OVERFLOW)
         self.drain.allow(["dynamodb:Query", "dynamodb:ConditionCheckItem"], storage.catalog.table_arn)
+        self.drain.allow(["dynamodb:PutItem"], storage.rollups.table_arn)
         self.drain.add_event_source(
             sources.SqsEventSource(
                 self.overflow,

@@ -146,6 +146,7 @@ class Lifecycle(Construct):
             environment={
                 "TIDETABLE_ARCHIVER_FUNCTION": self.archiver.function_name,
                 "TIDETABLE_FEED_FUNCTION": self._feed.function.function_name,
+                "TIDETABLE_ROLLUPS_TABLE": self._storage.rollups.table_name,
                 **self._time_travel(),
             },
             dead_letters=dead_letters,
@@ -156,6 +157,9 @@ class Lifecycle(Construct):
         allow_scaling(function, self._common)
         entries = ["Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem"]
         function.allow([f"dynamodb:{action}" for action in entries], self._storage.catalog.table_arn)
+        # A rollup that has left the configuration is forgotten.
+        state = ["dynamodb:Query", "dynamodb:DeleteItem"]
+        function.allow(state, self._storage.rollups.table_arn)
         function.allow(["lambda:InvokeFunction"], self.archiver.function_arn)
         self._feed.allow_mappings(function)
         bus = Stack.of(self).format_arn(service="events", resource="event-bus", resource_name="default")

@@ -13,6 +13,11 @@ def catalog_table(stage: str) -> str:
     return f"tidetable-{stage}-catalog"
 
 
+def rollups_table(stage: str) -> str:
+    """The name of the table of the rollups' edges and marks."""
+    return f"tidetable-{stage}-rollups"
+
+
 def service_name(stage: str, handler: str) -> str:
     """The service name of a function's logs, traces and metrics."""
     return f"tidetable-{stage}-{handler}"

@@ -42,11 +42,12 @@ class Query(Construct):
                 **allocator.ENVIRONMENT,
                 "TIDETABLE_ARCHIVE_READER_FUNCTION": self.reader.function_name,
                 "TIDETABLE_ARCHIVE_BUCKET": storage.bucket.bucket_name,
+                "TIDETABLE_ROLLUPS_TABLE": storage.rollups.table_name,
             },
             snap_start=common.config.api.snap_start,
         )
         reach(self.function, common, ["Query", "GetItem", "BatchGetItem", "DescribeTable"])
         storage.allow_objects(self.function, ["GetObject"], LARGE)
         storage.allow_listing(self.function, LARGE)
-        self.function.allow(["dynamodb:Query"], storage.catalog.table_arn)
+        self.function.allow(["dynamodb:Query"], storage.catalog.table_arn, storage.rollups.table_arn)
         self.function.allow(["lambda:InvokeFunction"], self.reader.function_arn)

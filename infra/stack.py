@@ -16,6 +16,7 @@ from infra.ingest import Ingest
 from infra.lake import Lake
 from infra.lifecycle import Lifecycle
 from infra.query import Query
+from infra.rollups import Rollups
 from infra.standing import Standing
 from infra.storage import Storage
 from infra.targets import Targets
@@ -49,6 +50,9 @@ class TidetableStack(Stack):
         query = Query(self, "Query", common, slim=slim, archive=archive, storage=storage)
         feed = Feed(self, "Feed", common, code=slim, storage=storage)
         lifecycle = Lifecycle(self, "Lifecycle", common, slim=slim, archive=archive, storage=storage, feed=feed)
+        rollups = None
+        if config.rolled_up:
+            rollups = Rollups(self, "Rollups", common, slim=slim, storage=storage, query=query, after=lifecycle.tables)
         lake = Lake(self, "Lake", stage=stage, config=config, bucket=storage.bucket)
         api = Api(self, "Api", common, ingest=ingest.function.entry, query=query.function.entry)
         # The API is created after the tables and deleted before them, so that every accepted event has its table.
@@ -62,10 +66,21 @@ class TidetableStack(Stack):
             lifecycle=lifecycle,
             feed=feed,
             api=api,
+            rollups=rollups,
             targets=targets,
             quota=config.lifecycle.table_quota,
         )
-        Dashboard(self, "Dashboard", stage=stage, ingest=ingest, query=query, lifecycle=lifecycle, feed=feed, api=api)
+        Dashboard(
+            self,
+            "Dashboard",
+            stage=stage,
+            ingest=ingest,
+            query=query,
+            lifecycle=lifecycle,
+            feed=feed,
+            api=api,
+            rollups=rollups,
+        )
         Standing(self, "Standing", common, lifecycle=lifecycle, after=self.node.children)
         Tags.of(self).add("project", "tidetable")
         Tags.of(self).add("stage", stage)
@@ -74,7 +89,10 @@ class TidetableStack(Stack):
             stage=stage,
             tracing=config.observability.tracing,
             bucket=storage.bucket,
-            invoked=[lifecycle.function, lifecycle.deployment, lifecycle.sweeper],
+            invoked=[
+                *(lifecycle.function, lifecycle.deployment, lifecycle.sweeper),
+                *([rollups.function] if rollups is not None else []),
+            ],
             mapping=[feed.function, lifecycle.function, lifecycle.deployment],
         )
         outputs = {
@@ -91,6 +109,8 @@ class TidetableStack(Stack):
             "FeedFunction": feed.function.function_name,
             "FeedDeadLetterQueueUrl": feed.dead_letters.queue_url,
         }
+        if rollups is not None:
+            outputs["RefresherFunction"] = rollups.function.function_name
         if api.key is not None:
             outputs["ApiKeyId"] = api.key.key_id
         if targets.topic is not None:

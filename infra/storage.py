@@ -1,4 +1,4 @@
-"""The storage that outlives a deployment: the catalog and the archive."""
+"""The storage that outlives a deployment: the catalog, the state of rollups, and the archive."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from constructs import Construct
 
 from infra.function import Function
 from infra.keys import READS, WRITES, customer_key, key_statements
-from infra.naming import archive_bucket, catalog_table, log_bucket
+from infra.naming import archive_bucket, catalog_table, log_bucket, rollups_table
 from tidetable.config import Config, Keeping
 
 # Prefixes of the bucket: archives, large values, and messages that were too large for their queue.
@@ -51,7 +51,7 @@ def _rule(prefix: str, policy: Keeping) -> s3.LifecycleRule:
 
 
 class Storage(Construct):
-    """The catalog table, the archive bucket, and the bucket of its access logs.
+    """The catalog, the table of the rollups' state, the archive bucket, and the bucket of its access logs.
 
     They are kept when the stack is destroyed, unless the configuration says otherwise. Their names are fixed, so that
     ``cdk deploy --import-existing-resources`` imports them again. If the first deployment fails, its rollback deletes
@@ -66,19 +66,10 @@ class Storage(Construct):
         self.key = customer_key(self, "Key", config.storage.encryption)
         keep = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
         kept = config.storage.removal == "keep"
-        self.catalog = dynamodb.Table(
-            self,
-            "Catalog",
-            table_name=catalog_table(stage),
-            partition_key=dynamodb.Attribute(name="pk", type=dynamodb.AttributeType.STRING),
-            sort_key=dynamodb.Attribute(name="sk", type=dynamodb.AttributeType.STRING),
-            billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
-            encryption=dynamodb.TableEncryption.AWS_MANAGED,
-            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
-                point_in_time_recovery_enabled=True
-            ),
-            removal_policy=keep if config.keeps_catalog else RemovalPolicy.DESTROY,
-        )
+        removal = keep if config.keeps_catalog else RemovalPolicy.DESTROY
+        self.catalog = self._table("Catalog", catalog_table(stage), removal)
+        # It is there without rollups, too: a table that was kept could not be created again under its name.
+        self.rollups = self._table("Rollups", rollups_table(stage), removal)
         logs = s3.Bucket(
             self,
             "AccessLogs",
@@ -118,6 +109,22 @@ class Storage(Construct):
             ],
             removal_policy=keep if kept else RemovalPolicy.DESTROY,
             auto_delete_objects=not kept,
+        )
+
+    def _table(self, id: str, name: str, removal: RemovalPolicy) -> dynamodb.Table:
+        """A table with a partition key and a sort key, on demand, which can be restored to any second."""
+        return dynamodb.Table(
+            self,
+            id,
+            table_name=name,
+            partition_key=dynamodb.Attribute(name="pk", type=dynamodb.AttributeType.STRING),
+            sort_key=dynamodb.Attribute(name="sk", type=dynamodb.AttributeType.STRING),
+            billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+            encryption=dynamodb.TableEncryption.AWS_MANAGED,
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=True
+            ),
+            removal_policy=removal,
         )
 
     def allow_objects(self, function: Function, actions: Sequence[str], *prefixes: str) -> None:

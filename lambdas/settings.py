@@ -19,6 +19,7 @@ class Settings:
 
     stage: str
     catalog_table: str
+    rollups_table: str
     overflow_queue_url: str
     dead_letter_queue_url: str
     archive_bucket: str
@@ -36,6 +37,7 @@ class Settings:
         return cls(
             stage=env["TIDETABLE_STAGE"],
             catalog_table=env.get("TIDETABLE_CATALOG_TABLE", ""),
+            rollups_table=env.get("TIDETABLE_ROLLUPS_TABLE", ""),
             overflow_queue_url=env.get("TIDETABLE_OVERFLOW_QUEUE_URL", ""),
             dead_letter_queue_url=env.get("TIDETABLE_DEAD_LETTER_QUEUE_URL", ""),
             archive_bucket=env.get("TIDETABLE_ARCHIVE_BUCKET", ""),

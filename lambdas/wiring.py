@@ -5,7 +5,7 @@ So a function imports only what it needs: boto3's import alone takes as long as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tidetable.ingest.circuit import Circuit
     from tidetable.ingest.drain import Drain
     from tidetable.ingest.known import KnownPeriods
+    from tidetable.ingest.marks import Marks
     from tidetable.ingest.request import Ingest
     from tidetable.ingest.routing import LargeValueServices
     from tidetable.ingest.writing import Jitter
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from tidetable.lifecycle import Reconciler
     from tidetable.ports.feeds import Mappings
     from tidetable.query import Reader, Seal
+    from tidetable.rollups.definition import Definition, Rolled
+    from tidetable.rollups.services import Services
 
 
 class Pipeline:
@@ -141,18 +144,27 @@ class Pipeline:
         return KnownPeriods()
 
     @cached_property
+    def marks(self) -> Marks | None:
+        """None if no stream has rollups."""
+        if not self.config.rolled_up:
+            return None
+        from tidetable.ingest.marks import Marks
+
+        return Marks(self.rollups)
+
+    @cached_property
     def ingest(self) -> Ingest:
         from tidetable.ingest.request import Ingest
 
         services = self.catalog_reader, self.store, self.overflow, self.clock
-        return Ingest(self.config, *services, self.jitter, self.circuit, self.large, self.known)
+        return Ingest(self.config, *services, self.jitter, self.circuit, self.large, self.known, self.marks)
 
     @cached_property
     def drain(self) -> Drain:
         from tidetable.ingest.drain import Drain, Pace
 
         services = self.catalog_reader, self.store, self.dead_letters, self.clock, self.jitter, self.large
-        return Drain(self.config, *services, Pace(self.clock))
+        return Drain(self.config, *services, Pace(self.clock), self.marks)
 
     # Passing changes on.
 
@@ -180,6 +192,37 @@ class Pipeline:
 
         function = settings.settings().feed_function
         return LambdaMappings(clients.mappings, function) if function else None
+
+    # Rollups.
+
+    @cached_property
+    def rollups(self) -> ports.Rollups:
+        from aws.lean.rollups import LeanRollups
+
+        return LeanRollups(self.dynamodb, settings.settings().rollups_table)
+
+    @cached_property
+    def definitions(self) -> Mapping[str, Sequence[Definition]]:
+        """The rollups of each stream that has any."""
+        from tidetable.rollups.definition import definition_of
+
+        streams = self.config.rolled_up
+        return {stream.name: [definition_of(stream.name, rollup) for rollup in stream.rollup] for stream in streams}
+
+    @cached_property
+    def rolled(self) -> Rolled | None:
+        """What aggregates are read from besides events; None if no stream has rollups."""
+        if not self.config.rolled_up:
+            return None
+        from tidetable.rollups.definition import Rolled
+
+        return Rolled(self.rollups, self.definitions)
+
+    def refresher(self, remaining: Callable[[], float]) -> Services:
+        """What a run of the refresher works with, which has so many seconds."""
+        from tidetable.rollups.services import Services
+
+        return Services(self.catalog, self.reader, self.rollups, self.clock, remaining)
 
     # Reading events.
 
@@ -209,7 +252,8 @@ class Pipeline:
         from tidetable.query import Reader
 
         present = PresentCatalog(self.catalog_reader, self.config, self.clock)
-        return Reader(present, self.store, self.archive_reader, self.unpacker, self.seal, DDSketches(), self.pools)
+        ports = self.store, self.archive_reader, self.unpacker, self.seal, DDSketches(), self.pools
+        return Reader(present, *ports, self.rolled)
 
     # The life of tables.
 
@@ -248,7 +292,7 @@ class Pipeline:
         from tidetable.lifecycle import Reconciler
 
         services = self.catalog, self.tables, self.scaling, self.archiver, self.clock, self.pools
-        return Reconciler(self.config, self.stage, *services, self.mappings)
+        return Reconciler(self.config, self.stage, *services, lambda: self.rollups, self.mappings)
 
     # Archives, and the bucket.
 

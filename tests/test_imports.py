@@ -113,6 +113,7 @@ import wiring
 pipeline = wiring.pipeline()
 pipeline.ingest, pipeline.reader, pipeline.drain
 heavy = ("boto3", "botocore.session", "pydantic", "aws_xray_sdk", "pyarrow", "ddsketch", "zstandard")
+heavy += ("tidetable.query.aggregates", "tidetable.query.rankings", "tidetable.ingest.marks", "aws.lean.rollups")
 heavy += ("tidetable.query.aggregates", "tidetable.query.rankings", "tidetable.packs", "tidetable.ingest.columns")
 print([name for name in heavy if name in sys.modules])
 """

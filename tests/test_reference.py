@@ -81,7 +81,7 @@ _WORDS = {bool: "`true` or `false`", int: "whole number", float: "number", str: 
 _OWN_SECTIONS = (
     *(model.ApiPolicy, model.Observability, model.LifecyclePolicy, model.StoragePolicy, model.Keeping, model.Stream),
     *(model.KeyPolicy, model.IndexPolicy, model.LargePolicy, model.TablePolicy, model.Capacity, model.ArchivePolicy),
-    *(model.Step, model.PackPolicy),
+    *(model.Step, model.PackPolicy, model.RollupPolicy),
 )
 
 
@@ -94,8 +94,8 @@ def _walk(struct: type[msgspec.Struct], section: str, prefix: str) -> Iterator[t
     hints = get_type_hints(struct)
     nested = []
     for field in msgspec.structs.fields(struct):
-        if (struct, field.name) == (model.Stream, "name"):
-            continue  # The stream's own name is the name of its table.
+        if struct is model.Stream and field.name in model.KEYLESS:
+            continue  # The name is that of the table, and no file has a derived stream.
         kind, key = hints[field.name], f"{prefix}{field.encode_name}"
         inner, many = _table_in(kind)
         if inner is None:
@@ -133,6 +133,8 @@ def type_text(kind: Any) -> str:
         return ", ".join(f'`"{element}"`' for element in inner)
     if origin in (Union, types.UnionType):
         return ", or ".join(type_text(element) for element in inner if element is not type(None))
+    if origin is tuple and get_origin(inner[0]) is Literal:
+        return f"list of {type_text(inner[0])}"
     return {tuple: "list of texts", Mapping: "table of texts"}[origin]
 
 
@@ -152,6 +154,8 @@ def default_text(field: msgspec.structs.FieldInfo) -> str:
         return f"`{str(default).lower()}`"
     if isinstance(default, str | Duration):
         return f'`"{default}"`'
+    if default and isinstance(default, tuple):
+        return f"`[{', '.join(as_text(word) for word in default)}]`"
     return "`[]`" if default == () else f"`{default}`"
 
 

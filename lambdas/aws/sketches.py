@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from tidetable.ports import Sketch
 
 if TYPE_CHECKING:
@@ -27,6 +29,24 @@ class DDSketches:
 
         return _DDSketch(DDSketch(_RELATIVE_ERROR))
 
+    def load(self, dumped: bytes) -> Sketch:
+        """A sketch that was dumped; ValueError if it is of another accuracy or is no sketch."""
+        from ddsketch import DDSketch
+
+        held = _DECODE(dumped)
+        if held.error != _RELATIVE_ERROR:
+            raise ValueError(f"a sketch has the relative error {held.error}, this reads {_RELATIVE_ERROR}")
+        inner = DDSketch(_RELATIVE_ERROR)
+        for store, bins in ((inner._store, held.positive), (inner._negative_store, held.negative)):  # noqa: SLF001
+            key = 0
+            for step, count in zip(bins[::2], bins[1::2], strict=True):
+                key += step
+                store.add(key, float(count))
+        # The library keeps what percentiles need in these; its own sum and extremes are for statistics that we keep exactly.
+        inner._zero_count = float(held.zeros)  # noqa: SLF001
+        inner._count = inner._store.count + inner._negative_store.count + held.zeros  # noqa: SLF001
+        return _DDSketch(inner)
+
 
 class _DDSketch:
     def __init__(self, inner: DDSketch) -> None:
@@ -38,3 +58,32 @@ class _DDSketch:
 
     def quantile(self, share: float) -> float:
         return float(self._inner.get_quantile_value(share) or 0.0)
+
+    def dump(self) -> bytes:
+        inner = self._inner
+        positive, negative = _bins(inner._store), _bins(inner._negative_store)  # noqa: SLF001
+        return _ENCODE(_Dump(_RELATIVE_ERROR, int(inner._zero_count), positive, negative))  # noqa: SLF001
+
+
+class _Dump(msgspec.Struct, array_like=True, frozen=True):
+    """Bins as pairs of a step from the key of the bin before, and a count."""
+
+    error: float
+    zeros: int
+    positive: list[int]
+    negative: list[int]
+
+
+_ENCODE = msgspec.msgpack.Encoder().encode
+_DECODE = msgspec.msgpack.Decoder(_Dump).decode
+
+
+def _bins(store: Any) -> list[int]:
+    found: list[int] = []
+    before = 0
+    for index, count in enumerate(store.bins):
+        if count:
+            key = index + store.offset
+            found += [key - before, int(count)]
+            before = key
+    return found

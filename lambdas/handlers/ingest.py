@@ -64,6 +64,8 @@ def _measure(outcome: Outcome) -> None:
     metrics.add_metric("EventsQueued", MetricUnit.Count, outcome.queued)
     if outcome.packs:
         metrics.add_metric("PacksWritten", MetricUnit.Count, outcome.packs)
+    if outcome.unmarked:
+        metrics.add_metric("RollupMarksFailed", MetricUnit.Count, outcome.unmarked)
     metrics.add_metric("WriteUnits", MetricUnit.Count, outcome.write_units)
     metrics.add_metric("ThrottledWrites", MetricUnit.Count, outcome.throttled)
     if outcome.throttled_late:

@@ -1,8 +1,9 @@
 """The scheduled run of the lifecycle, and the same by hand: {}, {"dry_run": true} or {"at": "2026-12-01T00:00:00Z"}.
 
 {"backfill": {"stream": "quakes", "from": "2026-01-01", "to": "2026-02-01", "hours": 24}} opens past periods first, with
-"write" and "read" units or else on demand; {"end_backfill": "quakes"} closes all of them again, and {"end_backfill": {"stream":
-"quakes", "from": "2026-01-01", "to": "2026-02-01"}} the backfill of that span. Both are runs for their stream alone.
+"write" and "read" units or else on demand, and of a rollup that is to be rebuilt with "rebuild": true; {"end_backfill":
+"quakes"} closes all of them again, and {"end_backfill": {"stream": "quakes", "from": "2026-01-01", "to": "2026-02-01"}} the
+backfill of that span. Both are runs for their stream alone.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class _BackfillPayload(msgspec.Struct, forbid_unknown_fields=True):
     hours: int = 24
     write: int | None = None
     read: int | None = None
+    rebuild: bool = False
 
 
 class _EndPayload(msgspec.Struct, forbid_unknown_fields=True):
@@ -61,7 +63,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     remaining = seconds_left(context, _RESERVE_SECONDS)
     reconciler, owner = wiring.pipeline().reconciler, context.aws_request_id
     if "backfill" in event:
-        report = open_backfill(_read_backfill(event["backfill"]), reconciler, owner, remaining, dry_run=dry_run)
+        backfill, rebuilt = _read_backfill(event["backfill"])
+        report = open_backfill(backfill, reconciler, owner, remaining, dry_run=dry_run, rebuilt=rebuilt)
     elif "end_backfill" in event:
         stream, span = _read_end(event["end_backfill"])
         ended = end_backfills(stream, reconciler, owner, remaining, span=span, dry_run=dry_run)
@@ -78,7 +81,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     return document
 
 
-def _read_backfill(payload: Any) -> Backfill:
+def _read_backfill(payload: Any) -> tuple[Backfill, bool]:
+    """The request, and whether it is for a rebuild of a rollup."""
     try:
         request = msgspec.convert(payload, _BackfillPayload)
         start, end = _read_instant(request.start), _read_instant(request.end)
@@ -87,7 +91,7 @@ def _read_backfill(payload: Any) -> Backfill:
     if not 1 <= request.hours <= _MOST_HOURS:
         raise BadInvocation(f"backfill: hours must be within 1 to {_MOST_HOURS}; the same request again prolongs it")
     until = wiring.pipeline().clock.now() + timedelta(hours=request.hours)
-    return Backfill(request.stream, start, end, Opened(until, request.write, request.read))
+    return Backfill(request.stream, start, end, Opened(until, request.write, request.read)), request.rebuild
 
 
 def _read_end(payload: Any) -> tuple[str, tuple[datetime, datetime] | None]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 import msgspec
+
+# AWS: numbers have 38 digits; a sum of as many as there may be loses none of them to rounding.
+EXACT = Context(prec=420)
 
 
 def exact_number(text: str) -> Decimal:

@@ -21,7 +21,8 @@ from tests.iam.conftest import PROBE, Stage
 ACCOUNT = "000000000000"
 OWN, FOREIGN = "tidetable-local.probe.2020-01-01", "tidetable-prod.quakes.2020-01-01"
 ALIKE, CATALOG, OTHER_CATALOG = "tidetable-local2.probe.2020-01-01", "tidetable-local-catalog", "tidetable-prod-catalog"
-TABLES = (OWN, FOREIGN, ALIKE, CATALOG, OTHER_CATALOG)
+STATE, OTHER_STATE = "tidetable-local-rollups", "tidetable-prod-rollups"
+TABLES = (OWN, FOREIGN, ALIKE, CATALOG, OTHER_CATALOG, STATE, OTHER_STATE)
 PREFIXES = ("stream=probe/", "large/stream=probe/", "overflow/", "elsewhere/", "streams/")
 # Not the code: "denied" is also what the tags of a table are that is not there.
 DENIED = "no identity-based policy allows"
@@ -75,15 +76,34 @@ MAY: dict[str, tuple[set[str], set[str], dict[str, set[str]]]] = {
         {"large/stream=probe/": {"GetObject", "ListBucket"}},
     ),
     "archive_reader": (set(), set(), {"stream=probe/": {"GetObject"}}),
+    "refresher": (
+        {"Query", "GetItem", "BatchGetItem", "BatchWriteItem", "PutItem"},
+        {"Query", "PutItem", "DeleteItem", "ConditionCheckItem"},
+        {"large/stream=probe/": {"GetObject", "ListBucket"}},
+    ),
     "sweeper": (
         {"BatchGetItem"},
         {"Query", "UpdateItem"},
         {"stream=probe/": {"ListBucket"}, "large/stream=probe/": {"GetObject", "DeleteObject", "ListBucket"}},
     ),
 }
+# Per function: operations on the table of the rollups' state.
+MAY_STATE = {
+    "ingest": {"PutItem"},
+    "drain": {"PutItem"},
+    "query": {"Query"},
+    "lifecycle": {"Query", "DeleteItem"},
+    "deployment": {"Query", "DeleteItem"},
+    "refresher": {"Query", "PutItem", "DeleteItem"},
+}
 # Per function: which queues it may send to, and which functions it may call.
 SENDS = {"ingest": {"OverflowQueueUrl"}, "drain": {"DeadLetterQueueUrl"}, "feed": {"FeedDeadLetterQueueUrl"}}
-CALLS = {"query": {"archive_reader"}, "lifecycle": {"archiver"}, "deployment": {"archiver"}}
+CALLS = {
+    "query": {"archive_reader"},
+    "lifecycle": {"archiver"},
+    "deployment": {"archiver"},
+    "refresher": {"archive_reader"},
+}
 
 Caller = Callable[[str], Any]
 
@@ -158,6 +178,7 @@ def test_a_role_reaches_its_own_tables_by_its_own_operations_only(stage: Stage, 
         if let_through(on_table(dynamodb, operation, table))
     }
     expected = {(operation, OWN) for operation in tables} | {(operation, CATALOG) for operation in catalog}
+    expected |= {(operation, STATE) for operation in MAY_STATE.get(name, ())}
     assert passed == expected
     assert not let_through(dynamodb.list_tables)
     assert stage.deployed.client("dynamodb").describe_table(TableName=CATALOG)

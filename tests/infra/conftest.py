@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.infra import synth
-from tests.infra.synth import SIGNED, TRACED, Template
+from tests.infra.synth import ROLLED_UP, SIGNED, TRACED, Template
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +24,9 @@ def local() -> Template:
 def signed() -> Template:
     """The API behind IAM, with tracing."""
     return synth.template("dev", SIGNED, TRACED)
+
+
+@pytest.fixture(scope="session")
+def rolled() -> Template:
+    """The example configuration with its rollup."""
+    return synth.template("dev", *ROLLED_UP)

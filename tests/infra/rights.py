@@ -56,9 +56,24 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
         {"s3:GetObject", "s3:ListBucket"},
     ),
     "archive_reader": (set(), set(), {"s3:GetObject"}),
+    "refresher": (
+        {f"dynamodb:{action}" for action in ("Query", "GetItem", "BatchGetItem", "BatchWriteItem", "PutItem")},
+        {f"dynamodb:{action}" for action in ("Query", "PutItem", "DeleteItem", "ConditionCheckItem")},
+        {"s3:GetObject", "s3:ListBucket"},
+    ),
     "sweeper": (
         {"dynamodb:BatchGetItem"},
         {"dynamodb:Query", "dynamodb:UpdateItem"},
         {"s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:ListBucket"},
     ),
+}
+
+# Per function: what it may do on the table of the rollups' state; the other functions have no rights on it.
+ROLLUPS: dict[str, set[str]] = {
+    "ingest": {"dynamodb:PutItem"},
+    "drain": {"dynamodb:PutItem"},
+    "query": {"dynamodb:Query"},
+    "lifecycle": {"dynamodb:Query", "dynamodb:DeleteItem"},
+    "deployment": {"dynamodb:Query", "dynamodb:DeleteItem"},
+    "refresher": {"dynamodb:Query", "dynamodb:PutItem", "dynamodb:DeleteItem"},
 }

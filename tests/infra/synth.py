@@ -45,6 +45,16 @@ STORAGE_KEY = "arn:aws:kms:us-east-1:000000000000:key/5678abcd-12ab-34cd-56ef-12
 FORMER_KEY = "arn:aws:kms:us-east-1:000000000000:key/9999abcd-12ab-34cd-56ef-1234567890ab"
 STORED_BY_KEY = ('encryption = "service-managed"', f'encryption = "{STORAGE_KEY}"')
 FORMER = ("former_keys = []", f'former_keys = ["{FORMER_KEY}"]')
+# The commented example of a rollup, in force.
+ROLLUP = tuple(
+    (line, line.removeprefix("# "))
+    for line in CONFIG.read_text(encoding="utf-8")
+    .partition("# [[streams.quakes.rollup]]")[2]
+    .partition("\n\n")[0]
+    .splitlines()
+    if line.startswith("# ")
+)
+ROLLED_UP = (("# [[streams.quakes.rollup]]", "[[streams.quakes.rollup]]"), *ROLLUP)
 PROTECTED = ("termination_protection = false", "termination_protection = true")
 
 

@@ -38,6 +38,15 @@ ALARMS: dict[str, tuple[str, str, str, str, int, int, str, str]] = {
     # The metrics per API and stage are free. Metrics per route and method must be switched on and paid for.
     "ApiFailing": (GATEWAY, "5XXError", "tidetable-dev api", "Sum", 60, 3, ">= 1", "fine"),
 }
+OF_ROLLUPS = {
+    "RollupLagging": (OWN, "RollupLag", "tidetable-dev-refresher", "Maximum", 300, 3, ">= 600", "bad"),
+    "RollupsFailing": (LAMBDA, "Errors", "refresher", "Sum", 300, 3, ">= 1", "fine"),
+    "RollupGroupsExceeded": (
+        *(OWN, "RollupGroupsExceeded", "tidetable-dev-refresher"),
+        *("Maximum", 300, 1, ">= 1", "fine"),
+    ),
+}
+ALARMS |= OF_ROLLUPS
 OPERATORS = {"GreaterThanOrEqualToThreshold": ">=", "LessThanThreshold": "<"}
 WITHOUT_DATA = {"notBreaching": "fine", "breaching": "bad"}
 ONLY_TOPIC = ("notify = []", f'notify = ["{PAGER}"]')
@@ -75,7 +84,8 @@ def watched(made: Template, alarm: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("name", ALARMS)
-def test_an_alarm_watches_this_and_begins_then(dev: Template, name: str) -> None:
+def test_an_alarm_watches_this_and_begins_then(rolled: Template, name: str) -> None:
+    dev = rolled
     alarm = alarms(dev)[name.lower()]
     assert (
         alarm["Namespace"],
@@ -91,8 +101,20 @@ def test_an_alarm_watches_this_and_begins_then(dev: Template, name: str) -> None
 
 
 def test_there_is_no_other_alarm(dev: Template) -> None:
-    assert alarms(dev).keys() == {name.lower() for name in ALARMS}
-    assert len(dev.all("AWS::CloudWatch::Alarm")) == len(ALARMS)
+    assert alarms(dev).keys() == {name.lower() for name in ALARMS.keys() - OF_ROLLUPS.keys()}
+    assert len(dev.all("AWS::CloudWatch::Alarm")) == len(ALARMS) - len(OF_ROLLUPS)
+
+
+def test_an_alarm_on_the_lag_of_rollups_is_made_when_runs_are_due(rolled: Template) -> None:
+    (alarm,) = (one for id, one in rolled.resources.items() if id.startswith("AlarmsRollupLagging"))
+    (schedule,) = (id for id in rolled.all("AWS::Scheduler::Schedule") if id.startswith("RollupsSchedule"))
+    assert schedule in alarm["DependsOn"]
+
+
+def test_the_dashboard_shows_rollups_where_there_are_any(dev: Template, rolled: Template) -> None:
+    shown = [json.dumps(next(iter(made.all("AWS::CloudWatch::Dashboard").values()))) for made in (dev, rolled)]
+    metrics = ["Lag", "BucketsSealed", "BucketsResealed", "BucketsBlocked", "Marks", "GroupsExceeded"]
+    assert [sum(f"Rollup{name}" in text for name in metrics) for text in shown] == [0, 6]
 
 
 def test_alarms_are_simple_ones_that_the_emulator_takes(dev: Template) -> None:

@@ -8,7 +8,19 @@ import pytest
 from cfnlint.api import lint
 from cfnlint.config import ManualArgs
 
-from tests.infra.synth import DELETE_ALL, ENCRYPTED, NOTIFYING, PAGES, ROOT, SCALED, SIGNED, TRACED, Template, template
+from tests.infra.synth import (
+    DELETE_ALL,
+    ENCRYPTED,
+    NOTIFYING,
+    PAGES,
+    ROLLED_UP,
+    ROOT,
+    SCALED,
+    SIGNED,
+    TRACED,
+    Template,
+    template,
+)
 
 EVERYTHING = (
     SIGNED,
@@ -24,6 +36,7 @@ EVERYTHING = (
     ('stream = "none"', 'stream = "new-and-old-images"'),
     ('versions = "overwrite"', 'versions = "keep"'),
     ("cold = []", 'cold = ["raw"]'),
+    *ROLLED_UP,
 )
 EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/tidetable.toml"))
 # The ignored rules, each with its reason.

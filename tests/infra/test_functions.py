@@ -23,11 +23,13 @@ ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "13
 # A reference is shown as its target: a queue, a bucket, or a function.
 BUCKET = {"TIDETABLE_ARCHIVE_BUCKET": "-> StorageArchive"}
 TIME = {"TIDETABLE_ALLOW_TIME_TRAVEL": "off"}
-CONTROL = {"TIDETABLE_ARCHIVER_FUNCTION": "-> archiver", "TIDETABLE_FEED_FUNCTION": "-> feed", **TIME}
+STATE = {"TIDETABLE_ROLLUPS_TABLE": "-> StorageRollups"}
+CONTROL = {"TIDETABLE_ARCHIVER_FUNCTION": "-> archiver", "TIDETABLE_FEED_FUNCTION": "-> feed", **TIME, **STATE}
+READER = {"TIDETABLE_ARCHIVE_READER_FUNCTION": "-> archive_reader"}
 MORE = {
-    "ingest": {"TIDETABLE_OVERFLOW_QUEUE_URL": "-> IngestOverflow", **BUCKET, **ALLOCATOR},
-    "drain": {"TIDETABLE_DEAD_LETTER_QUEUE_URL": "-> IngestDeadLetters", **BUCKET},
-    "query": {"TIDETABLE_ARCHIVE_READER_FUNCTION": "-> archive_reader", **BUCKET, **ALLOCATOR},
+    "ingest": {"TIDETABLE_OVERFLOW_QUEUE_URL": "-> IngestOverflow", **BUCKET, **STATE, **ALLOCATOR},
+    "drain": {"TIDETABLE_DEAD_LETTER_QUEUE_URL": "-> IngestDeadLetters", **BUCKET, **STATE},
+    "query": {**READER, **BUCKET, **STATE, **ALLOCATOR},
     "lifecycle": CONTROL,
     "deployment": CONTROL,
     "archiver": {**BUCKET, **TIME},
@@ -35,6 +37,7 @@ MORE = {
     "feed": {"TIDETABLE_FEED_DEAD_LETTER_QUEUE_URL": "-> FeedDeadLetters", **BUCKET},
     "archive_reader": BUCKET,
     "sweeper": BUCKET,
+    "refresher": {**READER, **BUCKET, **STATE},
 }
 
 
@@ -46,9 +49,13 @@ def _value(template: Template, value: object) -> object:
     return f"-> {handlers.get(value['Ref'], re.sub(r'[0-9A-F]{8}$', '', value['Ref']))}"
 
 
-def test_every_handler_is_a_function_and_no_other(dev: Template) -> None:
+def test_every_handler_is_a_function_and_no_other(rolled: Template) -> None:
     modules = {path.stem for path in (ROOT / "lambdas" / "handlers").glob("[!_]*.py")}
-    assert dev.functions().keys() == modules == MORE.keys()
+    assert rolled.functions().keys() == modules == MORE.keys()
+
+
+def test_a_stage_without_rollups_has_no_refresher(dev: Template) -> None:
+    assert dev.functions().keys() == MORE.keys() - {"refresher"}
 
 
 @pytest.mark.parametrize("name", MORE)
@@ -58,7 +65,8 @@ def test_a_handler_is_defined_in_its_module(name: str) -> None:
 
 
 @pytest.mark.parametrize("name, more", MORE.items())
-def test_a_function_is_told_what_it_needs_and_nothing_else(dev: Template, name: str, more: dict[str, str]) -> None:
+def test_a_function_is_told_what_it_needs_and_nothing_else(rolled: Template, name: str, more: dict[str, str]) -> None:
+    dev = rolled
     found = dev.functions()[name]["Environment"]["Variables"]
     expected = {key: value.replace("{name}", name) for key, value in EVERYWHERE.items()} | more
     assert {key: _value(dev, value) for key, value in found.items()} == expected

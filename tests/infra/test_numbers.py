@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from tests.infra.synth import Properties, Template, actions, resources, template
+from tidetable.rollups.bounds import FUNCTION_LIFE
 
 # Seconds and megabytes. API Gateway gives up after 29 seconds, so the functions behind the API end earlier; the archive
 # reader ends before the query function that waits for it.
@@ -22,11 +24,36 @@ FUNCTIONS = {
     "restorer": (900, 3008),
     "sweeper": (900, 512),
     "feed": (300, 512),
+    "refresher": (300, 1769),
 }
 
 
-def test_a_function_has_this_time_and_this_memory(dev: Template) -> None:
-    assert {name: (one["Timeout"], one["MemorySize"]) for name, one in dev.functions().items()} == FUNCTIONS
+def test_a_function_has_this_time_and_this_memory(rolled: Template) -> None:
+    assert {name: (one["Timeout"], one["MemorySize"]) for name, one in rolled.functions().items()} == FUNCTIONS
+
+
+@pytest.mark.parametrize("name", ["ingest", "drain"])
+def test_a_function_that_writes_events_lives_no_longer_than_the_bound_by_which_buckets_are_sealed(
+    dev: Template, name: str
+) -> None:
+    """A bucket is sealed when every writer is dead that put no mark: a longer time-out would make rollups miss events."""
+    assert timedelta(seconds=dev.functions()[name]["Timeout"]) <= FUNCTION_LIFE == timedelta(seconds=60)
+
+
+def test_the_refresher_runs_each_minute_is_not_repeated_and_begins_after_the_tables_are_made(rolled: Template) -> None:
+    ((id, schedule),) = (
+        item for item in rolled.all("AWS::Scheduler::Schedule").items() if item[0].startswith("Rollups")
+    )
+    assert schedule["ScheduleExpression"] == "rate(1 minute)"
+    assert schedule["Target"]["Arn"] == {"Fn::GetAtt": [rolled.id_of("refresher"), "Arn"]}
+    assert json.loads(schedule["Target"]["Input"]) == {"source": "schedule"}
+    policy = schedule["Target"]["RetryPolicy"]
+    assert (policy["MaximumRetryAttempts"], policy["MaximumEventAgeInSeconds"]) == (0, 60)
+    (tables,) = rolled.all("Custom::TidetableTables")
+    assert tables in rolled.resources[id]["DependsOn"]
+    configs = rolled.all("AWS::Lambda::EventInvokeConfig").values()
+    (config,) = (one for one in configs if one["FunctionName"] == {"Ref": rolled.id_of("refresher")})
+    assert config["MaximumRetryAttempts"] == 0
 
 
 def test_the_drain_takes_a_few_messages_at_a_time_and_two_runs_of_it_at_once(dev: Template) -> None:

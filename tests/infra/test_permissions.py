@@ -7,10 +7,16 @@ import re
 
 import pytest
 
-from tests.infra.rights import RIGHTS
+from tests.infra.rights import RIGHTS, ROLLUPS
 from tests.infra.synth import Template, actions, resources, template
 
 TABLES = ":table/tidetable-dev.*"
+
+
+@pytest.fixture
+def dev(rolled: Template) -> Template:
+    """A stage that has every function."""
+    return rolled
 
 
 # Per function: its actions on the bucket's objects, by prefix. Listing is an action on the bucket itself.
@@ -25,6 +31,7 @@ OBJECTS: dict[str, dict[str, set[str]]] = {
     "feed": {"large/": {"GetObject"}},
     "lifecycle": {},
     "deployment": {},
+    "refresher": {"large/": {"GetObject"}},
 }
 
 
@@ -37,7 +44,7 @@ WILDCARDS = {
     r"/overflow/\*": "messages too large for their queue",
     r":scalable-target/\*": "the names of scalable targets are AWS's own",
     r":alarm:TargetTracking-table/tidetable-dev\.\*": "alarms of Application Auto Scaling carry the tables' names",
-    r"Lifecycle(Function|Deployment|Sweeper)\w+\", \"Arn\"\]}, \":\*": "any version of the one function that is called",
+    r"(Lifecycle(Function|Deployment|Sweeper)|Rollups)\w+\", \"Arn\"\]}, \":\*": "any version of the one function that is called",
 }
 
 
@@ -52,6 +59,7 @@ def test_a_function_may_do_exactly_its_own(dev: Template, name: str) -> None:
     assert _on(dev, name, TABLES) == tables
     assert _on(dev, name, '"StorageCatalog') == catalog
     assert _on(dev, name, '"StorageArchive') == archive
+    assert _on(dev, name, '"StorageRollups') == ROLLUPS.get(name, set())
 
 
 @pytest.mark.parametrize("name", OBJECTS)
@@ -85,7 +93,13 @@ def test_the_drain_alone_takes_from_the_overflow_queue_and_fills_the_dead_letter
 
 
 @pytest.mark.parametrize(
-    "name, called", [("query", "archive_reader"), ("lifecycle", "archiver"), ("deployment", "archiver")]
+    "name, called",
+    [
+        ("query", "archive_reader"),
+        ("lifecycle", "archiver"),
+        ("deployment", "archiver"),
+        ("refresher", "archive_reader"),
+    ],
 )
 def test_a_function_may_call_one_other(dev: Template, name: str, called: str) -> None:
     invoking = [one for one in dev.statements(name) if "lambda:InvokeFunction" in actions(one)]

@@ -58,7 +58,8 @@ def test_old_versions_and_broken_uploads_do_not_pile_up(dev: Template) -> None:
 
 
 def test_the_catalog_is_keyed_protected_and_restorable(dev: Template) -> None:
-    (catalog,) = dev.all(TABLE).values()
+    assert len(dev.all(TABLE)) == 2
+    catalog: Any = _one(dev, TABLE, "StorageCatalog")["Properties"]
     assert catalog["TableName"] == "tidetable-dev-catalog"
     assert [(key["AttributeName"], key["KeyType"]) for key in catalog["KeySchema"]] == [("pk", "HASH"), ("sk", "RANGE")]
     assert catalog["BillingMode"] == "PAY_PER_REQUEST"
@@ -66,8 +67,18 @@ def test_the_catalog_is_keyed_protected_and_restorable(dev: Template) -> None:
     assert catalog["SSESpecification"]["SSEEnabled"] is True
 
 
+def test_the_state_of_rollups_is_kept_as_the_catalog_is_whether_there_are_rollups_or_not(
+    dev: Template, rolled: Template
+) -> None:
+    """A kept table cannot be created again under its name, so it does not come and go with the configuration."""
+    catalog: Any = _one(dev, TABLE, "StorageCatalog")
+    state = _one(dev, TABLE, "StorageRollups")
+    assert state["Properties"] == {**catalog["Properties"], "TableName": "tidetable-dev-rollups"}
+    assert _one(rolled, TABLE, "StorageRollups") == state
+
+
 KEPT = [
-    *((TABLE, "StorageCatalog"), (BUCKET, "StorageArchive"), (BUCKET, "StorageAccessLogs")),
+    *((TABLE, "StorageCatalog"), (TABLE, "StorageRollups"), (BUCKET, "StorageArchive"), (BUCKET, "StorageAccessLogs")),
     *((QUEUE, "IngestOverflow"), (QUEUE, "IngestDeadLetters")),
 ]
 
@@ -102,19 +113,22 @@ def test_one_stream_that_is_kept_keeps_the_catalog() -> None:
 
 def test_nothing_is_protected_before_the_stage_stands(dev: Template) -> None:
     for one in (dev, template("dev", *ALL_GOES)):
-        (catalog,) = one.all(TABLE).values()
-        assert "DeletionProtectionEnabled" not in catalog
+        for table in one.all(TABLE).values():
+            assert "DeletionProtectionEnabled" not in table
 
 
 def test_what_is_taken_back_has_a_literal_name_where_the_account_is_known() -> None:
     made = located()
     names = {
-        next(iter(id for id in ("Catalog", "Archive", "AccessLogs") if f"Storage{id}" in name)): one.get("TableName")
+        next(iter(id for id in ("Catalog", "Rollups", "Archive", "AccessLogs") if f"Storage{id}" in name)): one.get(
+            "TableName"
+        )
         or one.get("BucketName")
         for name, one in {**made.all(TABLE), **made.all(BUCKET)}.items()
     }
     assert names == {
         "Catalog": "tidetable-dev-catalog",
+        "Rollups": "tidetable-dev-rollups",
         "Archive": "tidetable-dev-archive-123456789012-eu-west-1",
         "AccessLogs": "tidetable-dev-logs-123456789012-eu-west-1",
     }

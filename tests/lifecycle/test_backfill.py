@@ -164,7 +164,7 @@ def test_an_archived_period_must_be_restored_first(stage: Stage) -> None:
         for _ in range(2):
             stage.run_lifecycle()
             stage.clock.sleep(300)
-    with pytest.raises(BadBackfill, match="2026-03-15 are archived or gone: restore them first"):
+    with pytest.raises(BadBackfill, match="2026-03-15 of s are archived or gone: restore them first"):
         start_backfill(
             stage, make_backfill(stage, from_text("2026-03-15T00:00:00Z"), from_text("2026-03-16T00:00:00Z"))
         )

@@ -62,11 +62,19 @@ class World:
     def send(self, *events: Any, seconds: float = 5, **request: Any) -> Outcome:
         return self.post(json.dumps(events).encode(), seconds=seconds, **request)
 
-    def post(self, body: bytes, *, seconds: float = 5, known: KnownPeriods | None = None, **request: Any) -> Outcome:
+    def post(
+        self,
+        body: bytes,
+        *,
+        seconds: float = 5,
+        known: KnownPeriods | None = None,
+        stream: str = "quakes",
+        **request: Any,
+    ) -> Outcome:
         """Handle a request in a process; ``known`` is the state of a process that has served requests before."""
         deadline = self.clock.now() + timedelta(seconds=seconds)
         return ingest(
-            IngestRequest("quakes", body, "application/json", **request),
+            IngestRequest(stream, body, "application/json", **request),
             self.serving(known),
             lambda: (deadline - self.clock.now()).total_seconds(),
         )

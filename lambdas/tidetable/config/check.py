@@ -13,6 +13,7 @@ from tidetable.config.check_feed import check_feed
 from tidetable.config.check_index import check_index
 from tidetable.config.check_keeping import check_keeping
 from tidetable.config.check_pack import check_pack
+from tidetable.config.check_rollup import check_rollups
 from tidetable.config.demand import SHORTEST, demand, tables_line
 from tidetable.config.model import RESERVED_COLUMNS, ArchivePolicy, Config, Stream
 from tidetable.durations import Duration
@@ -56,6 +57,9 @@ def check(config: Config) -> list[str]:
     problems += _check_lake_names(config)
     problems += check_keeping(config)
     for stream in config.streams.values():
+        if stream.source:
+            # It follows from its rollup, whose keys are what a user can change.
+            continue
         path = f"streams.{stream.name}"
         stream_problems = (
             *_check_window(stream),
@@ -65,6 +69,7 @@ def check(config: Config) -> list[str]:
             *_check_large(stream),
             *check_pack(stream),
             *check_feed(stream),
+            *check_rollups(stream, config.streams),
             *check_capacity(stream),
             *_check_archive(stream.archive),
             *check_keeping(config, stream.name),

@@ -9,6 +9,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
+from tidetable.config.model import KEYLESS
+
 # What a whole number counts, where a duration could be expected.
 _COUNTS = {
     "retention": "it counts whole periods, such as retention = 14",
@@ -47,7 +49,9 @@ def explain_table(value: Any, kind: Any, path: str, hook: DecHook) -> Iterator[s
 
 def _explain_group(table: Mapping[str, Any], group: Any, path: str, hook: DecHook) -> Iterator[str]:
     fields = {
-        field.encode_name: field for field in msgspec.structs.fields(group) if field.name != "name" or field.required
+        field.encode_name: field
+        for field in msgspec.structs.fields(group)
+        if field.name not in KEYLESS or field.required
     }
     for key in table:
         if key not in fields:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from tidetable.config.derive import derive_streams
 from tidetable.config.model import ApiPolicy, Config, Keeping, LifecyclePolicy, Observability, StoragePolicy, Stream
 from tidetable.durations import Duration
 from tidetable.errors import ConfigError
@@ -62,7 +63,10 @@ def parse(text: str, *, checked: bool = False) -> Config:
     streams = {name: _stream(name, table, problems) for name, table in tables.items()}
     if problems:
         raise ConfigError(problems)
-    config = Config(streams=streams, **groups)  # type: ignore[arg-type]
+    written: dict[str, Stream] = streams  # type: ignore[assignment]
+    # A derived stream never takes the place of a written stream; ``check`` reports the collision.
+    derived = {name: stream for name, stream in derive_streams(written).items() if name not in written}
+    config = Config(streams=written | derived, **groups)  # type: ignore[arg-type]
     if not checked:
         from tidetable.config.check import check
 
@@ -82,6 +86,9 @@ def _stream(name: str, table: Any, problems: list[str]) -> Stream | None:
     path = f"streams.{name}"
     if isinstance(table, dict) and "name" in table:
         problems.append(f"{path}.name: unknown key; the stream is called by its table, [{path}]")
+        return None
+    if isinstance(table, dict) and "source" in table:
+        problems.append(f"{path}.source: unknown key; add [[{path}.rollup]] to the stream that is to be rolled up")
         return None
     stream = _convert(table, Stream, path, problems)
     return msgspec.structs.replace(stream, name=name) if stream is not None else None

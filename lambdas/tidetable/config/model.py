@@ -25,6 +25,7 @@ ChangeKind = Literal["insert", "replace"]
 ChangeStream = Literal["none", "keys-only", "new-image", "old-image", "new-and-old-images"]
 # Whole periods since a table closed, or the step between the period's end and the closing.
 Age = int | Literal["late"]
+RollupStat = Literal["count", "sum", "min", "max", "first", "last", "percentiles"]
 LATE: Literal["late"] = "late"
 
 
@@ -237,6 +238,30 @@ class FeedPolicy(_Group, frozen=True, kw_only=True):
     max_age: Duration = Duration(hours=1)
 
 
+class RollupPolicy(_Group, frozen=True, kw_only=True):
+    """``[[streams.NAME.rollup]]``: aggregates of the stream, which are the stream NAME-``name`` (``tidetable.config.derive``).
+
+    Each bucket of ``every`` has, for each group of ``by`` (``series`` and fields of ``data``), the ``stats`` of the numbers of
+    ``fields``. The tables of ``period`` are kept for ``retention`` after their period's end. A bucket with more than
+    ``max_groups`` groups is not sealed.
+    """
+
+    name: str
+    every: Duration
+    by: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+    stats: tuple[RollupStat, ...] = ("count", "sum", "min", "max")
+    retention: Duration
+    period: Kind | None = None
+    max_groups: int = 10_000
+    on_expiry: OnExpiry = "archive"
+
+    @property
+    def kind(self) -> Kind:
+        """The period of the rollup's tables."""
+        return self.period or (Kind.DAY if self.every < Duration(hours=1) else Kind.MONTH)
+
+
 class Units(_Group, frozen=True, kw_only=True):
     """Write and read units per second."""
 
@@ -324,9 +349,13 @@ class Capacity(_Group, frozen=True, kw_only=True):
 
 
 class Stream(_Group, frozen=True, kw_only=True):
-    """``[streams.NAME]``: one stream's policy. ``retention`` and ``premake`` count whole periods."""
+    """``[streams.NAME]``: one stream's policy. ``retention`` and ``premake`` count whole periods.
+
+    ``source`` is the stream whose rollup this stream is; a file cannot have this key (``KEYLESS``).
+    """
 
     name: str = ""
+    source: str = ""
     period: Kind
     late: Duration
     ahead: Duration = Duration(minutes=5)
@@ -344,6 +373,7 @@ class Stream(_Group, frozen=True, kw_only=True):
     table: TablePolicy = TablePolicy()
     archive: ArchivePolicy = ArchivePolicy()
     feed: FeedPolicy | None = None
+    rollup: tuple[RollupPolicy, ...] = ()
 
     @property
     def shown(self) -> ChangeStream:
@@ -367,6 +397,10 @@ class Stream(_Group, frozen=True, kw_only=True):
         )
 
 
+# Fields of a stream that are no keys of a file.
+KEYLESS = frozenset({"name", "source"})
+
+
 class Config(_Group, frozen=True, kw_only=True):
     """The whole of ``tidetable.toml``."""
 
@@ -387,6 +421,11 @@ class Config(_Group, frozen=True, kw_only=True):
     def storage_keys(self) -> list[str]:
         """The KMS keys with which objects and messages may be encrypted, in order: the present one, and the former keys."""
         return sorted({self.storage.encryption, *self.storage.former_keys} - {"service-managed"})
+
+    @property
+    def rolled_up(self) -> list[Stream]:
+        """The streams that have rollups."""
+        return [stream for stream in self.streams.values() if stream.rollup]
 
     @property
     def keeps_tables(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidetable.catalog import Entry, State, entry_at
 from tidetable.config import Config
@@ -20,6 +20,9 @@ from tidetable.ingest.versions import add_fenced, is_repeat, write_packed
 from tidetable.ingest.writing import Jitter, Remaining, write_outside
 from tidetable.large.pack import Packer
 from tidetable.ports import CatalogReader, Clock, DeadLetters, EventStore, Guarded, Put, Transacted, Written
+
+if TYPE_CHECKING:
+    from tidetable.ingest.marks import Marks
 
 # Of a table's write units, for all consumers together: the others are the live traffic's.
 SHARE = 0.25
@@ -66,6 +69,8 @@ class Drain:
     jitter: Jitter
     large: LargeValueServices
     pace: Pace
+    # None if no stream has rollups.
+    marks: Marks | None = None
 
 
 class Drained(NamedTuple):
@@ -104,6 +109,7 @@ def write_message(body: str, ports: Drain, remaining: Remaining, *, repeated: bo
             raise NotDrained(f"no period table of {message.stream} is recorded for {event.time.isoformat()} yet")
         is_direct = entry.state in _UNFENCED and _is_in_window(message.stream, event, ports)
         groups.setdefault((entry.table, is_direct), (entry, []))[1].append(event)
+    _mark_late(message, ports)
     direct: list[tuple[Entry, list[Put]]] = []
     for (_, is_direct), (entry, events) in groups.items():
         puts = _make_puts(message, entry, events, ports)
@@ -117,6 +123,15 @@ def write_message(body: str, ports: Drain, remaining: Remaining, *, repeated: bo
     for entry, puts in direct:
         _write_direct(message.stream, entry, puts, ports, remaining)
     return len(message.events)
+
+
+def _mark_late(message: Message, ports: Drain) -> None:
+    """Mark the buckets of rollups that late events change, before any of the message is written."""
+    stream = ports.config.streams.get(message.stream)
+    if stream is None or not stream.rollup or ports.marks is None:
+        return
+    if not ports.marks.mark(stream, [event.time for event in message.events], ports.clock.now()):
+        raise NotDrained(f"the rollups of {stream.name} could not be marked, so nothing of the message was written")
 
 
 def _find_missing(puts: list[Put], entry: Entry, ports: Drain) -> list[Put]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidetable.catalog import Backfill, Entry
 from tidetable.config import Config, Stream
@@ -29,10 +29,14 @@ from tidetable.problems import Problem, ProblemError, refuse, unknown_stream
 from tidetable.times import from_text, to_micros, to_text
 from tidetable.values import MAX_ITEM_BYTES
 
+if TYPE_CHECKING:
+    from tidetable.ingest.marks import Marks
+
 RETRY_AFTER_SECONDS = 5
 # So long a request waits for a table that is throttled; what is not written by then is queued.
 WRITE_BUDGET = timedelta(seconds=15)
 _MOST_KEY_BYTES = 80_000
+NO_SLOTS: frozenset[Slot] = frozenset()
 # Of a request that is refused whole, so many errors are listed: nothing of it was written, so none needs to be sorted out.
 LISTED = 100
 
@@ -53,7 +57,8 @@ class Outcome:
 
     ``throttled`` counts throttled writes, ``throttled_late`` those of tables that are lowered for late events; ``reasons``
     counts why, in DynamoDB's words. ``backfills`` are those under way, None if they were not looked up, as no event was
-    older than the window. ``packs`` counts the packs that were written.
+    older than the window. ``packs`` counts the packs that were written, ``unmarked`` the writes that were queued because their
+    buckets of rollups could not be marked.
     """
 
     refs: list[str | None]
@@ -68,6 +73,7 @@ class Outcome:
     newest: datetime | None = None
     backfills: Sequence[Backfill] | None = None
     packs: int = 0
+    unmarked: int = 0
 
     @property
     def status(self) -> int:
@@ -112,6 +118,8 @@ class Ingest:
     circuit: Circuit
     large: LargeValueServices
     known: KnownPeriods = field(default_factory=KnownPeriods)
+    # None if no stream has rollups.
+    marks: Marks | None = None
 
 
 def ingest(request: IngestRequest, ports: Ingest, remaining: Remaining) -> Outcome:
@@ -119,6 +127,9 @@ def ingest(request: IngestRequest, ports: Ingest, remaining: Remaining) -> Outco
     stream = ports.config.streams.get(request.stream)
     if stream is None:
         raise unknown_stream(request.stream, ports.config.streams)
+    if stream.source:
+        detail = f"{stream.name} is a rollup of {stream.source}, which the pipeline itself writes: send events to {stream.source}"
+        raise refuse(403, "derived_stream", detail)
     api, large = ports.config.api, ports.large
     body = read_body(request.body, request.content_type, max_body=api.max_body)
     now = ports.clock.now()
@@ -140,13 +151,17 @@ def ingest(request: IngestRequest, ports: Ingest, remaining: Remaining) -> Outco
     routed = route(stream.name, submissions, entries, packer, layout=layout, oldest=window.oldest, now=now, at=at)
     rejections = rejections_of(verdicts)
     _refuse_whole(rejections, len(values), request)
-    lowered = lowered_tables(stream, entries, now)
-    written, unwritten = _store(routed, lowered, ports, remaining)
+    lowered, unmarked = lowered_tables(stream, entries, now), NO_SLOTS
+    if stream.rollup and ports.marks is not None:
+        events = ((submission.slot, submission.event.time) for submission in submissions if submission.put is not None)
+        unmarked = ports.marks.find_unmarked(stream, min(times), events, now)
+    written, unwritten = _store(routed, lowered, unmarked, ports, remaining)
     for submission in submissions:
         if submission.fate is None:
             submission.fate = Durable.QUEUED if unwritten and submission.slot in unwritten else Durable.STORED
     _queue(stream.name, submissions, at, ports.overflow, packed=layout.pack is not None)
     outcome = _report(routed, written, lowered, window, len(values), max(times))
+    outcome.unmarked = len(unmarked)
     fates = [submission.fate for submission in submissions]
     outcome.accepted, outcome.queued = fates.count(Durable.STORED), fates.count(Durable.QUEUED)
     outcome.rejections, outcome.backfills = rejections, imports.running
@@ -170,13 +185,16 @@ def _ingest_batch(
     if bound is None:
         return None
     routed, members = bound
-    lowered = lowered_tables(stream, entries, now)
-    written, unwritten = _store(routed, lowered, ports, remaining)
+    lowered, unmarked = lowered_tables(stream, entries, now), NO_SLOTS
+    if stream.rollup and ports.marks is not None:
+        events = ((slot, from_text(batch.times[number])) for slot, numbers in members.items() for number in numbers)
+        unmarked = ports.marks.find_unmarked(stream, oldest, events, now)
+    written, unwritten = _store(routed, lowered, unmarked, ports, remaining)
     # What was to be one pack stays together, as it can be packed again.
     waiting = [batch.event(number) for slot, numbers in members.items() if slot in unwritten for number in numbers]
     _send(stream.name, waiting, at, ports.overflow)
     outcome = _report(routed, written, lowered, window, len(sent), newest)
-    outcome.accepted, outcome.queued = len(sent) - len(waiting), len(waiting)
+    outcome.accepted, outcome.queued, outcome.unmarked = len(sent) - len(waiting), len(waiting), len(unmarked)
     return outcome
 
 
@@ -246,13 +264,17 @@ def _refuse_whole(rejections: Sequence[Rejection], count: int, request: IngestRe
 
 
 def _store(
-    routed: Routed, lowered: frozenset[str], ports: Ingest, remaining: Remaining
+    routed: Routed, lowered: frozenset[str], unmarked: frozenset[Slot], ports: Ingest, remaining: Remaining
 ) -> tuple[Written, Collection[Slot]]:
     """Write as many puts as their tables take within the budget; answer also the slots that are not written.
 
-    Of equal versions one is enough. A table whose circuit is open is not tried. ``routed`` keeps the packs that were written.
+    Of equal versions one is enough. A table whose circuit is open is not tried, nor are the slots that are ``unmarked``.
+    ``routed`` keeps the packs that were written.
     """
     puts = routed.puts
+    if unmarked:
+        puts = {slot: put for slot, put in puts.items() if slot not in unmarked}
+        routed.tables = {put.table for put in puts.values()}
     shut = {table for table in routed.tables if not ports.circuit.admits(table)}
     tried = [put for put in puts.values() if put.table not in shut]
     budget = _limit(remaining, ports.clock.now() + WRITE_BUDGET, ports.clock)
@@ -267,6 +289,7 @@ def _store(
     ports.circuit.tripped(throttled)
     ports.circuit.closed(routed.tables - shut - throttled)
     unwritten = {slot_of(put) for put in written.unwritten} | {slot for slot, put in puts.items() if put.table in shut}
+    unwritten |= unmarked
     routed.packs -= unwritten
     return written, unwritten
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from tidetable.catalog import Backfill
@@ -22,14 +23,28 @@ LONGEST_OPEN = timedelta(days=30)
 
 
 def open_backfill(
-    backfill: Backfill, reconciler: Reconciler, owner: str, remaining: Callable[[], float], *, dry_run: bool = False
+    backfill: Backfill,
+    reconciler: Reconciler,
+    owner: str,
+    remaining: Callable[[], float],
+    *,
+    dry_run: bool = False,
+    rebuilt: bool = False,
 ) -> Report:
     """Record the request and make the tables that it needs, in a run for its stream alone; BadBackfill says why not.
 
     It stands beside the stream's other backfills. The same request again, with a later end, prolongs it. What one run cannot
-    finish the next ones do.
+    finish the next ones do. The rollups of the stream are opened with it; their tables are made by the next run. A rollup is
+    opened by itself only to be ``rebuilt``.
     """
-    problems = list(_problems(backfill, reconciler))
+    policy = reconciler.config.streams.get(backfill.stream)
+    if policy is not None and policy.source and not rebuilt:
+        raise BadBackfill(
+            f"{policy.name} is a rollup of {policy.source} and takes no events: open a backfill of {policy.source}, which opens"
+            f" its rollups, too; or compute it anew: tidetable rollup {policy.source} --rebuild"
+        )
+    requests = [replace(backfill, stream=name) for name in _with_rollups(backfill.stream, reconciler.config)]
+    problems = [problem for request in requests for problem in _problems(request, reconciler)]
     if problems:
         raise BadBackfill("; ".join(problems))
     if dry_run:
@@ -39,10 +54,13 @@ def open_backfill(
         if not free:
             raise BadBackfill("the lifecycle is at work; try again in a moment")
         # The horizon first: a run makes the tables of a recorded request, and must still look at them when the request has ended.
-        horizon = reconciler.catalog.horizon(backfill.stream)
-        if horizon is not None and horizon > backfill.start:
-            reconciler.catalog.set_horizon(backfill.stream, backfill.start)
-        reconciler.catalog.put_backfill(backfill)
+        for request in requests:
+            horizon = reconciler.catalog.horizon(request.stream)
+            if horizon is not None and horizon > request.start:
+                reconciler.catalog.set_horizon(request.stream, request.start)
+        # The rollups first: once the stream takes events, their marks can be cleared.
+        for request in reversed(requests):
+            reconciler.catalog.put_backfill(request)
     return reconcile(reconciler, owner, remaining, only=backfill.stream)
 
 
@@ -56,6 +74,8 @@ def end_backfills(
     dry_run: bool = False,
 ) -> list[Backfill]:
     """Take back the backfill of a ``span`` of time, or every backfill of a stream, and return the backfills that were open.
+
+    Those of the stream's rollups are taken back with them.
 
     Their periods close now, unless another backfill holds them open. BadBackfill if no backfill of that span is open.
     """
@@ -71,17 +91,34 @@ def end_backfills(
         ending = _ending(stream, reconciler.catalog, span, now)
         if not ending:
             return []
-        others = [backfill for backfill in _open(stream, reconciler.catalog, now) if backfill not in ending]
-        start, end = min(backfill.start for backfill in ending), max(backfill.end for backfill in ending)
-        # The requests last: if this stops in between, doing it again finishes it.
-        for entry in reconciler.catalog.entries(stream, start, end, consistent=True):
-            if entry.is_open(now) and entry.opened is not None:
-                opened = opening(entry.period, others) or entry.opened._replace(until=now)
-                if opened != entry.opened:
-                    reconciler.catalog.move(entry, entry.state, expected=(entry.state,), opened=opened)
-        for backfill in ending:
-            reconciler.catalog.drop_backfill(backfill)
+        spans = {(backfill.start, backfill.end) for backfill in ending}
+        # The stream's own last: if this stops in between, doing it again finishes it.
+        for name in reversed(_with_rollups(stream, reconciler.config)):
+            requests = reconciler.catalog.backfills(name)
+            _take_back(
+                name, [backfill for backfill in requests if (backfill.start, backfill.end) in spans], reconciler, now
+            )
     return [backfill for backfill in ending if now < backfill.opened.until]
+
+
+def _take_back(stream: str, ending: Sequence[Backfill], reconciler: Reconciler, now: datetime) -> None:
+    if not ending:
+        return
+    others = [backfill for backfill in _open(stream, reconciler.catalog, now) if backfill not in ending]
+    start, end = min(backfill.start for backfill in ending), max(backfill.end for backfill in ending)
+    # The requests last: if this stops in between, doing it again finishes it.
+    for entry in reconciler.catalog.entries(stream, start, end, consistent=True):
+        if entry.is_open(now) and entry.opened is not None:
+            opened = opening(entry.period, others) or entry.opened._replace(until=now)
+            if opened != entry.opened:
+                reconciler.catalog.move(entry, entry.state, expected=(entry.state,), opened=opened)
+    for backfill in ending:
+        reconciler.catalog.drop_backfill(backfill)
+
+
+def _with_rollups(stream: str, config: Config) -> list[str]:
+    """A stream and its rollups."""
+    return [stream, *(name for name, policy in config.streams.items() if policy.source == stream)]
 
 
 def _ending(stream: str, catalog: Catalog, span: tuple[datetime, datetime] | None, now: datetime) -> list[Backfill]:
@@ -130,7 +167,8 @@ def _problems(backfill: Backfill, reconciler: Reconciler) -> Iterator[str]:
         if not entry.writable and entry.period.start < backfill.end
     ]
     if gone:
-        yield f"{', '.join(gone[:5])}{' and others' if len(gone) > 5 else ''} are archived or gone: restore them first"
+        names = f"{', '.join(gone[:5])}{' and others' if len(gone) > 5 else ''} of {backfill.stream}"
+        yield f"{names} are archived or gone: restore them first"
 
     yield from _beyond_quota(backfill, reconciler)
 

@@ -6,6 +6,7 @@ age, are archived and are deleted as its last policy says, under the switches of
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -16,7 +17,7 @@ from tidetable.catalog import RecordedPolicy
 from tidetable.config import Capacity, Config, Stream
 from tidetable.config.record import policy_of, policy_text
 from tidetable.errors import ConfigError
-from tidetable.ports import Catalog
+from tidetable.ports import Catalog, Rollups
 
 # The drain tries a message for about half a day: until then a removed stream's tables need their units.
 DRAINED = timedelta(days=1)
@@ -73,10 +74,16 @@ def recorded_policy(stream: str, catalog: Catalog) -> Stream | None:
     return None
 
 
-def remember_policies(catalog: Catalog, known: Known) -> None:
-    """Record what is new. Before tables are made: a table must not outlive the only record of its policy."""
+def remember_policies(catalog: Catalog, known: Known, find_rollups: Callable[[], Rollups] | None = None) -> None:
+    """Record what is new. Before tables are made: a table must not outlive the only record of its policy.
+
+    A rollup that has left the configuration is forgotten before that is recorded. Nobody marks its buckets any more, so what was
+    sealed may become wrong, and must not count if the rollup comes back.
+    """
     for record in known.news:
         try:
+            if record.removed is not None and find_rollups is not None:
+                _forget_rollup(record, find_rollups)
             catalog.put_policy(record)
         except Exception as error:  # the next run records it
             known.troubles.append(f"the policy of {record.stream} could not be recorded: {describe_error(error)}")
@@ -85,6 +92,15 @@ def remember_policies(catalog: Catalog, known: Known) -> None:
 def describe_error(error: Exception) -> str:
     """An unexpected error as a report names it: its type and its message."""
     return f"{type(error).__name__}: {error}"
+
+
+def _forget_rollup(record: RecordedPolicy, find_rollups: Callable[[], Rollups]) -> None:
+    try:
+        source = policy_of(record.stream, record.policy).source
+    except ConfigError:
+        return
+    if source:
+        find_rollups().forget(source, record.stream.removeprefix(f"{source}-"))
 
 
 def at_lowest(stream: Stream) -> Stream:

@@ -20,7 +20,7 @@ from tidetable.lifecycle.observe import CONCURRENCY, Observation, observe, remem
 from tidetable.lifecycle.outlook import Outlook, outlook
 from tidetable.lifecycle.plan import plan
 from tidetable.period_tables import at_most
-from tidetable.ports import Archiver, Catalog, Clock, Pools, Scaling, Tables
+from tidetable.ports import Archiver, Catalog, Clock, Pools, Rollups, Scaling, Tables
 from tidetable.ports.feeds import Mappings
 from tidetable.times import to_text
 
@@ -118,6 +118,8 @@ class Reconciler:
     archiver: Archiver
     clock: Clock
     pools: Pools
+    # The table of the rollups' state, which few runs need.
+    find_rollups: Callable[[], Rollups] | None = None
     # None where no feed's function is known, such as in the command line.
     mappings: Mappings | None = None
 
@@ -187,7 +189,7 @@ def _run(
         report.done = [_report_finding(action) or Done(action, "planned") for action in actions]
         _follow_feeds(reconciler, observation, report)
         return
-    remember_policies(reconciler.catalog, observation.known)
+    remember_policies(reconciler.catalog, observation.known, reconciler.find_rollups)
     world = reconciler.world(remaining)
     for _, ranked in groupby(actions, key=lambda action: action.rank):
         world.patience = at_most(RANK_SECONDS, reconciler.clock, remaining)

@@ -246,6 +246,10 @@ class Sketch(Protocol):
     def quantile(self, share: float) -> float:
         """About the number below which a share of them lie."""
 
+    def dump(self) -> bytes:
+        """The sketch as bytes, the same for the same numbers in any order."""
+        ...
+
 
 class Sketches(Protocol):
     """Makes sketches, whose answers lie within ``relative_error`` of the exact ones."""
@@ -253,6 +257,9 @@ class Sketches(Protocol):
     @property
     def relative_error(self) -> float: ...
     def new(self) -> Sketch: ...
+    def load(self, dumped: bytes) -> Sketch:
+        """The sketch of which ``dump`` made these bytes; merging it is as exact as adding its numbers."""
+        ...
 
 
 class Overflow(Protocol):

@@ -27,10 +27,20 @@ _EVERYTHING = 10**9
 
 
 def explain_query(
-    query: Query, stream: Stream, reader: Reader, tables: Tables, now: datetime, *, whole: bool = False
+    query: Query,
+    stream: Stream,
+    reader: Reader,
+    tables: Tables,
+    now: datetime,
+    *,
+    whole: bool = False,
+    plan: Plan | None = None,
 ) -> dict[str, Any]:
-    """What a query would read, and about how much; with ``whole``, of a query that reads its range to the end."""
-    plan = plan_query(query, reader.catalog.entries(stream.name, query.start, query.end))
+    """What a query would read, and about how much; with ``whole``, of a query that reads its range to the end.
+
+    ``plan`` is another plan than that of its events.
+    """
+    plan = plan or plan_query(query, reader.catalog.entries(stream.name, query.start, query.end))
     if whole:
         query = msgspec.structs.replace(query, limit=_EVERYTHING)
     shown = {

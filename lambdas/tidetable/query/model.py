@@ -19,6 +19,7 @@ from tidetable.events import Item, JsonObject
 from tidetable.large.whole import Unpacker
 from tidetable.ports import ArchiveReader, CatalogReader, EventStore, Page, Pools, Sketches
 from tidetable.query.cursor import Seal
+from tidetable.rollups.definition import Rolled
 from tidetable.values import item_bytes
 
 ALL = "*"
@@ -146,6 +147,12 @@ class Cost:
             self.units += page.units
             self.read += page.read
 
+    def add(self, other: Cost) -> None:
+        """Count what other reads took."""
+        self.units += other.units
+        self.requests += other.requests
+        self.read += other.read
+
     def add_items(self, items: Sequence[Item]) -> None:
         """Count the read units of items that were fetched by their keys."""
         # AWS: half a unit for each 4 KB of each item.
@@ -163,3 +170,4 @@ class Reader:
     seal: Seal
     sketches: Sketches
     pools: Pools
+    rolled: Rolled | None = None

@@ -103,13 +103,20 @@ class Answer(ABC):
 
     def about(self) -> dict[str, Any]:
         """The rest of the answer."""
-        sources: dict[tuple[str, str], dict[str, Any]] = {}
+        sources: dict[tuple[str, str, str | None], dict[str, Any]] = {}
         for scan in self.sources:
             source: dict[str, Any] = {"period": scan.entry.period.label, "from": scan.source}
             if scan.index_name is not None:
                 source["index"] = scan.index_name
-            sources[scan.entry.period.label, scan.source] = source
+            rollup = self.rollup_of(scan)
+            if rollup is not None:
+                source["rollup"] = rollup
+            sources[scan.entry.period.label, scan.source, rollup] = source
         return {"next": self.next, **self.own(), "gaps": list_gaps(self.gaps), "sources": list(sources.values())}
+
+    def rollup_of(self, scan: Scan) -> str | None:  # noqa: ARG002 - aggregates need it
+        """The rollup that a scan reads; None for the stream's own events."""
+        return None
 
     def own(self) -> dict[str, Any]:
         """What this kind of answer says besides."""

@@ -27,7 +27,7 @@ from tidetable.query.where import parse_path, refuse_cold
 from tidetable.times import EPOCH
 
 _RANGE = ("from", "to", "series", "series:prefix", "id", "id:prefix", "consistent", "priority", "explain")
-_OWN = ("step", "stat", "field", "by", "top", "order", "fill", "limit", "format", "flat", "escape", "cursor")
+_OWN = ("step", "stat", "field", "by", "top", "order", "fill", "limit", "format", "flat", "escape", "cursor", "rollups")
 KNOWN = (*_RANGE, *_OWN)
 Fill = Literal["none", "null", "zero", "previous"]
 FILLS: tuple[Fill, ...] = ("none", "null", "zero", "previous")
@@ -57,6 +57,7 @@ class Aggregation(msgspec.Struct, frozen=True, array_like=True, tag="aggregate")
     ascending: bool = False
     fill: Fill = "none"
     limit: int = MAX_ROWS
+    rollups: bool = True
 
     @property
     def stream(self) -> str:
@@ -133,7 +134,7 @@ def parse_aggregation(
     if fill != "none" and step is None:
         raise bad_parameter("fill is for steps without events: add step=, such as step=5m")
     ascending = top is not None and parse_order(values)
-    aggregation = Aggregation(query, stats, field, step, by, top, ascending, fill, limit)
+    aggregation = Aggregation(query, stats, field, step, by, top, ascending, fill, limit, _rollups(values))
     refuse_scan(stream, query)
     refuse_long(aggregation.cursor(query.start))
     return aggregation.projected()
@@ -154,6 +155,7 @@ def _list_repeats(
         "step": _step(values, cursor.query) == cursor.step,
         "order": cursor.top is not None and parse_order(values) == cursor.ascending,
         "fill": _fill(values) == cursor.fill,
+        "rollups": _rollups(values) == cursor.rollups,
     }
 
 
@@ -199,3 +201,10 @@ def _fill(values: Mapping[str, str]) -> Fill:
     if fill is None:
         raise bad_parameter(f"fill must be one of {', '.join(FILLS)}")
     return fill
+
+
+def _rollups(values: Mapping[str, str]) -> bool:
+    """Whether rollups may answer."""
+    if values.get("rollups", "true") not in ("true", "false"):
+        raise bad_parameter("rollups is true or false: false reads the events themselves")
+    return values.get("rollups") != "false"

@@ -14,17 +14,21 @@ from typing import Any
 
 from tidetable.catalog import Entry
 from tidetable.config import Stream
+from tidetable.errors import ArchiveBusy
 from tidetable.keys import number_at, value_at
-from tidetable.ports import Sketches, Tables
+from tidetable.ports import Tables
 from tidetable.problems import refuse
 from tidetable.query.aggregates.parse import MAX_ROWS, SERIES, Aggregation
+from tidetable.query.aggregates.rolled import Part, choose_parts, join_numbers, read_cells, rollup_of
 from tidetable.query.aggregates.stats import EXACT, Cell, adder
 from tidetable.query.explain import explain_query
-from tidetable.query.model import RESERVE, Position, Reader, Remaining
+from tidetable.query.model import RESERVE, Cost, Position, Reader, Remaining
 from tidetable.query.page import Table
-from tidetable.query.plan import plan_query, read_planned
-from tidetable.query.read import ArchiveBatch, LiveBatch, Scanner, TimeUp
-from tidetable.query.scans import Plan, visible_gaps
+from tidetable.query.plan import read_planned
+from tidetable.query.read import ArchiveBatch, Batch, LiveBatch, Scanner, TimeUp
+from tidetable.query.scans import Scan, visible_gaps
+from tidetable.rollups.cells import Cell as RolledCell
+from tidetable.rollups.cells import Group, plain
 from tidetable.times import from_text, to_text
 
 # Events read at a time.
@@ -32,7 +36,6 @@ _AT_ONCE = 5_000
 # Groups times steps that may be in memory at once; some KB each, if they have sketches.
 MAX_CELLS, MAX_SKETCHES = 20_000, 5_000
 
-Group = tuple[Any, ...]
 # A series, a time as text, and the data of an event.
 _Event = tuple[str, str, Any]
 
@@ -56,6 +59,10 @@ class Aggregate(Table):
         """The statistics that are estimates, with the relative error that they lie within."""
         bounds = {"relative_error": self.reader.sketches.relative_error}
         return dict.fromkeys(self.aggregation.approximate, bounds)
+
+    def rollup_of(self, scan: Scan) -> str | None:
+        """The rollup that a scan reads."""
+        return rollup_of(scan, self.aggregation)
 
     def own(self) -> dict[str, Any]:
         return {"approximate": self.approximate}
@@ -84,16 +91,15 @@ def find_aggregate(
     query = aggregation.query
 
     def read(entries: Sequence[Entry], forgiving: bool) -> Aggregate:
-        plan, fields = plan_query(query, entries), aggregation.needed or (SERIES,)
-        scanner = Scanner(query, reader, remaining, count=_AT_ONCE, fields=fields, forgiving=forgiving)
+        choice = choose_parts(aggregation, reader, entries, consistent=forgiving or query.consistent)
         with localcontext(EXACT):
-            run = _Run(aggregation, scanner, reader.sketches, remaining).rows(plan)
+            run = _Run(aggregation, reader, remaining, forgiving=forgiving).rows(choice.parts)
         return Aggregate(
             rows=run.result,
             next=None if run.stopped is None else reader.seal.seal(aggregation.cursor(run.stopped)),
-            gaps=visible_gaps([*plan.gaps, *scanner.gaps], now),
-            cost=scanner.cost,
-            sources=scanner.sources,
+            gaps=visible_gaps([*choice.gaps, *(gap for scanner in run.scanners for gap in scanner.gaps)], now),
+            cost=run.cost,
+            sources=[scan for scanner in run.scanners for scan in scanner.sources],
             aggregation=aggregation,
             reader=reader,
         )
@@ -105,18 +111,24 @@ def explain_aggregate(
     aggregation: Aggregation, stream: Stream, reader: Reader, tables: Tables, now: datetime
 ) -> dict[str, Any]:
     """What ``find_aggregate`` would read to the end of its range, and about how much."""
-    return explain_query(aggregation.query, stream, reader, tables, now, whole=True)
+    query = aggregation.query
+    entries = reader.catalog.entries(stream.name, query.start, query.end)
+    choice = choose_parts(aggregation, reader, entries, consistent=False)
+    explained = explain_query(query, stream, reader, tables, now, whole=True, plan=choice.plan)
+    return explained | ({"rollups": choice.document()} if choice.reasons else {})
 
 
 class _Run:
-    """One pass over a plan. ``stopped`` is the start of the first step that is not among the ``result``."""
+    """One pass over the parts of a range. ``stopped`` is the start of the first step that is not among the ``result``."""
 
-    def __init__(self, aggregation: Aggregation, scanner: Scanner, sketches: Sketches, remaining: Remaining) -> None:
+    def __init__(self, aggregation: Aggregation, reader: Reader, remaining: Remaining, *, forgiving: bool) -> None:
         self._aggregation = aggregation
-        self._scanner = scanner
+        self._reader = reader
         self._remaining = remaining
-        self._sketches = sketches
-        self._add = adder(aggregation.stats, sketches)
+        self._forgiving = forgiving
+        self._sketches = reader.sketches
+        self._add = adder(aggregation.stats, reader.sketches)
+        self.scanners: list[Scanner] = []
         after = aggregation.query.after
         self._window = aggregation.window(aggregation.query.start if after is None else after.time)
         self._cells: dict[Group, Cell] = {}
@@ -126,18 +138,51 @@ class _Run:
         self.result: list[dict[str, Any]] = []
         self.stopped: datetime | None = None
 
-    def rows(self, plan: Plan) -> _Run:
+    @property
+    def cost(self) -> Cost:
+        """What reading took."""
+        found = Cost()
+        for one in self.scanners:
+            found.add(one.cost)
+        return found
+
+    def rows(self, parts: Iterable[Part]) -> _Run:
         """Read until the range ends, the page is full or the time is up."""
-        for batch in self._scanner.read(plan.scans):
-            if isinstance(batch, TimeUp):
-                return self._stop(batch.reached)
-            if not self._take(self._events(batch)):
-                return self
-            if self._remaining() < RESERVE and batch.reached is not None:
-                return self._stop(batch.reached)
+        for part in parts:
+            if self.scanners and self._remaining() < RESERVE:
+                return self._stop(Position(part.start))
+            for batch in self._read(part):
+                if isinstance(batch, TimeUp):
+                    return self._stop(batch.reached)
+                if part.definition is None:
+                    taken = self._take(self._events(batch))
+                else:
+                    taken = self._take_cells(read_cells(batch, part.definition, self._aggregation, self._reader))
+                if not taken:
+                    return self
+                if self._remaining() < RESERVE and batch.reached is not None:
+                    return self._stop(batch.reached)
         if self._pass_to(self._aggregation.query.end) and self._aggregation.top is not None:
             self._show_top()
         return self
+
+    def _read(self, part: Part) -> Iterator[Batch]:
+        """What is read of a part. An archive that is slow ends the page, unless nothing was read before it."""
+        first = not self.scanners
+        try:
+            yield from self._scan(part)
+        except ArchiveBusy:
+            if first:
+                raise
+            yield TimeUp(Position(part.start))
+
+    def _scan(self, part: Part) -> Iterator[Batch]:
+        fields = (self._aggregation.needed or (SERIES,)) if part.definition is None else ()
+        scanner = Scanner(
+            part.query, self._reader, self._remaining, count=_AT_ONCE, fields=fields, forgiving=self._forgiving
+        )
+        self.scanners.append(scanner)
+        return scanner.read(part.plan.scans)
 
     def _stop(self, reached: Position | None) -> _Run:
         """The time is up: what is complete is the answer, if there is anything."""
@@ -178,7 +223,7 @@ class _Run:
                 number = number_at(data, field)
                 if number is None:
                     continue
-            group = tuple([_plain(series if name == SERIES else value_at(data, name)) for name in by]) if by else ()
+            group = tuple([plain(series if name == SERIES else value_at(data, name)) for name in by]) if by else ()
             cell = cells.get(group)
             if cell is None:
                 cell = cells[group] = self._new_cell(group)
@@ -186,6 +231,28 @@ class _Run:
                 cell.count += 1
             else:
                 add(cell, number)
+        return True
+
+    def _take_cells(self, cells: Iterable[tuple[str, RolledCell]]) -> bool:
+        """Take cells of a rollup into account; tells whether to go on."""
+        aggregation, field = self._aggregation, self._aggregation.field
+        end = to_text(self._window[1])
+        for time, rolled in cells:
+            if time >= end:
+                if not self._pass_to(rolled.time):
+                    return False
+                end = to_text(self._window[1])
+            numbers = None if field is None else rolled.state.fields.get(field)
+            if field is not None and numbers is None:
+                continue
+            group = rolled.group(aggregation.by)
+            cell = self._cells.get(group)
+            if cell is None:
+                cell = self._cells[group] = self._new_cell(group)
+            if numbers is None:
+                cell.count += rolled.state.count
+            else:
+                join_numbers(cell, numbers, self._sketches)
         return True
 
     def _new_cell(self, group: Group) -> Cell:
@@ -270,15 +337,6 @@ class _Run:
             detail = f"{len(shown)} rows, more than {aggregation.limit}; ask for fewer groups or longer steps"
             raise refuse(422, "too_much", detail)
         self.result = [self._row(*row) for row in shown]
-
-
-def _plain(value: Any) -> tuple[str, Any]:
-    """A value to group by. Truth is no number, though Python takes it for one; what is no plain value is none."""
-    if isinstance(value, bool):
-        return "truth", value
-    if isinstance(value, int | Decimal):
-        return "number", value
-    return ("text", value) if isinstance(value, str) else ("nothing", None)
 
 
 def _order(group: Group) -> list[tuple[str, Any]]:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 
+from tidetable.exact import EXACT
 from tidetable.ports import Sketch, Sketches
 
 PLAIN = ("count", "sum", "min", "max", "avg", "first", "last")
 _PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d{1,3})?|100)")
-# AWS: numbers have 38 digits; a sum of as many as there may be loses none of them to rounding.
-EXACT = Context(prec=420)
+__all__ = ["EXACT", "PLAIN", "Cell", "adder", "is_stat", "percentile_of"]
 _AVERAGE = Context(prec=17)
 
 
@@ -38,6 +38,9 @@ class Cell:
     first: int | Decimal | None = None
     last: int | Decimal | None = None
     sketch: Sketch | None = None
+    # Of numbers out of rollups, which come in the order of their buckets alone: the places of the first and the last.
+    first_place: str = ""
+    last_place: str = ""
 
     def add(self, number: int | Decimal) -> None:
         """Take one number into account, but for the percentiles."""
@@ -68,7 +71,7 @@ class Cell:
         """A statistic; None where there is nothing that it could be of."""
         if name == "count":
             return self.count
-        if not self.count or self.first is None:
+        if not self.count:
             return None
         if name == "sum":
             return self.sum

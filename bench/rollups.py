@@ -1,0 +1,161 @@
+"""What rollups save and cost: a day of a million events by the hour, with them and without, and the units of keeping them.
+
+Units are counted as DynamoDB charges them: a page of a query by the bytes of its items, a written item by its own. The same code
+answers and refreshes as in the functions. The wall time is that of the function's own work, side by side in one process: without
+the network, which would add its 200 requests to the side of the events.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from datetime import timedelta
+from decimal import Decimal
+from math import ceil
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "lambdas")]
+
+from dataclasses import replace
+
+from aws.codec import to_wire
+from bench.results import note
+from strict.units import WRITE_BYTES, item_size
+from tests.fakes import FakeStore, FakeValues, unpacker
+from tests.worlds.rolled import START, World
+from tidetable.keys import Layout
+from tidetable.keys.suffix import suffix_of
+from tidetable.ports import Columns, Guard, Page, Put, RangeRead, Written
+from tidetable.query.aggregates.run import Aggregate
+from tidetable.rollups.definition import Definition
+from tidetable.times import to_text
+
+_PAGE, _UNIT = 1_048_576, 4_096
+_DEFAULT = ("count", "sum", "min", "max")
+RAW = Layout("time", 4, "id", 3_600)
+HOURS = Definition("h", timedelta(hours=1), ("series",), ("mag",), _DEFAULT, 10_000, "s", "s-h")
+MINUTES = Definition("m", timedelta(minutes=1), ("series",), ("mag",), _DEFAULT, 10_000, "s", "s-m")
+EVENTS, SERIES = 1_000_000, 100
+
+
+class Counted(FakeStore):
+    """The tests' store, which counts units. The events are in columns, as a million items have no room in memory."""
+
+    def hold(self, table: str, count: int, series: int, length: timedelta) -> None:
+        """Have so many events of so many series in a table, evenly over a time from the start on."""
+        chance = random.Random(7)  # noqa: S311 - made-up data
+        self.raw = table
+        self.partitions: dict[str, tuple[list[str], list[str]]] = {}
+        for number in range(count):
+            at = START + number * length / count
+            id = f"{number:08x}"
+            pk = f"{to_text(RAW.bucket_start(at))}#{suffix_of(id, RAW.shards)}"
+            sks, datas = self.partitions.setdefault(pk, ([], []))
+            sks.append(f"{to_text(at)}#device-{chance.randrange(series) if series < count else number:04d}#{id}")
+            datas.append(f'{{"mag":{20 + chance.gauss(0, 2):.2f},"state":"running"}}')
+        sample = {
+            "pk": next(iter(self.partitions)),
+            "sk": sks[0],
+            "at": 1_772_409_600_000,
+            "data": {"mag": Decimal("20.51"), "state": "running"},
+        }
+        self.each = item_size(to_wire(sample))
+        self.written = 0.0
+
+    def query_many(
+        self,
+        reads: Sequence[RangeRead],
+        *,
+        ascending: bool,  # noqa: ARG002 - everything is read oldest first
+        consistent: bool = False,
+        texts: bool = False,  # noqa: ARG002 - events are text
+        fields: Sequence[str] = (),  # noqa: ARG002 - they are few
+    ) -> Sequence[Page | None]:
+        share = 1 if consistent else 2
+        return [
+            self._raw_page(one, share) if one.keys.table == self.raw else self._cell_page(one, share) for one in reads
+        ]
+
+    def _raw_page(self, read: RangeRead, share: int) -> Page:
+        sks, datas = self.partitions.get(read.keys.pk, ([], []))
+        start = bisect_left(sks, str(read.keys.low)) if read.keys.after is None else bisect_right(sks, read.keys.after)
+        stop = min(bisect_right(sks, str(read.keys.high)), start + read.limit, start + _PAGE // self.each)
+        count = stop - start
+        columns = Columns([read.keys.pk] * count, sks[start:stop], datas[start:stop])
+        more = stop < bisect_right(sks, str(read.keys.high))
+        last = {"pk": read.keys.pk, "sk": sks[stop - 1]} if more else None
+        return Page(columns, more, ceil(count * self.each / _UNIT) / share, last, count)
+
+    def _cell_page(self, read: RangeRead, share: int) -> Page:
+        page = self._query(read.keys, limit=read.limit, ascending=True)
+        held = sum(item_size(to_wire(item)) for item in page.items)
+        return replace(page, units=max(ceil(held / _UNIT), 1) / share)
+
+    def write_each(self, puts: Sequence[Put], guard: Guard) -> Written:
+        self.written += sum(ceil(item_size(to_wire(put.item)) / WRITE_BYTES) for put in puts)
+        return super().write_each(puts, guard)
+
+
+def built(definition: Definition, count: int, series: int, length: timedelta) -> tuple[World, Counted]:
+    """A world with so many events, and a rollup from its first bucket on."""
+    world = World((definition,), RAW)
+    store = Counted(world.catalog)
+    store.tables = world.store.tables
+    store.hold(world.entry("s", START).table, count, series, length)
+    world.store = store
+    world.reader = replace(world.reader, store=store, unpacker=unpacker(store, FakeValues()))
+    # The edge is put before the first event, and the refresher comes when all events are there.
+    world.time = START - timedelta(minutes=10)
+    world.refresh()
+    world.time = START + length + timedelta(seconds=211)
+    return world, store
+
+
+def measure(world: World, **parameters: str) -> tuple[Aggregate, float]:
+    """An answer, and the seconds that it took."""
+    begun = time.perf_counter()
+    answer = world.ask(
+        **{
+            "from": to_text(START),
+            "to": to_text(START + timedelta(days=1)),
+            "step": "1h",
+            "stat": "avg,max",
+            "field": "mag",
+        },
+        **parameters,
+    )
+    return answer, time.perf_counter() - begun
+
+
+def main() -> None:
+    """Measure all, and keep the bars."""
+    world, store = built(HOURS, EVENTS, SERIES, timedelta(days=1))
+    report = world.refresh()
+    assert report is not None
+    assert report.sealed == 24
+    print(f"a day by hour: {store.written} write units for {EVENTS} events")
+    raw, raw_seconds = measure(world, rollups="false")
+    ours, seconds = min((measure(world) for _ in range(3)), key=lambda one: one[1])
+    assert ours.rows == raw.rows
+    assert {scan.entry.stream for scan in ours.sources} == {"s-h"}
+    print(f"read units: events {raw.cost.units}, rollup {ours.cost.units}; seconds {raw_seconds:.2f}, {seconds:.4f}")
+    minutes = 3
+    world, store = built(MINUTES, minutes * 60_000, 1_000, timedelta(minutes=minutes))
+    report = world.refresh()
+    assert report is not None
+    assert report.sealed == minutes
+    # The edge is an item of one unit, written once for each bucket.
+    per_event = (store.written + report.sealed) / (minutes * 60_000)
+    print(f"a minute of 1,000 series: {store.written / minutes} write units and 1 for the edge, for 60,000 events")
+    note(
+        rollup_read_units_raw_over_ours=raw.cost.units / ours.cost.units,
+        rollup_query_wall_raw_over_ours=raw_seconds / seconds,
+    )
+    note(rollup_write_units_per_raw_event=per_event, digits=4)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""The command that shows how far rollups are sealed, and that computes past buckets of a rollup."""
+
+from __future__ import annotations
+
+from time import sleep
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table as Grid
+
+from cli.account import Account
+from cli.common import (
+    AsJson,
+    Endpoint,
+    Profile,
+    Region,
+    Stage,
+    app,
+    attempt,
+    fail,
+    find_account,
+    out,
+    print_json,
+    run_task,
+)
+
+# A run of the refresher, or its lease, is over by then.
+_BUSY_SECONDS = 10.0
+_BUSY_TRIES = 60
+# Hours for which the tables of a rollup that is rebuilt stay open.
+_OPEN_HOURS = 24
+
+
+@app.command()
+def rollup(
+    stream: Annotated[str, typer.Argument(help="The stream that is rolled up.")],
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Compute past buckets, from tables or from archives.")
+    ] = False,
+    start: Annotated[str | None, typer.Option("--from", help="The first time to compute, such as 2026-01-01.")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="The time at which to end; it is not part of it.")] = None,
+    name: Annotated[str | None, typer.Option(help="One rollup only, such as hours.")] = None,
+    stage: Stage = "dev",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be computed.")] = False,
+    as_json: AsJson = False,
+    endpoint: Endpoint = None,
+    profile: Profile = None,
+    region: Region = None,
+) -> None:
+    """Show how far the rollups of a stream are sealed or, with --rebuild, compute past buckets anew.
+
+    A rebuild can be interrupted, and goes on where it ended when it is called again. Exit code 1 if a rebuild cannot go on.
+    """
+    if rebuild is not (start is not None and end is not None) or (start is None) is not (end is None):
+        fail("a rebuild needs all of --rebuild, --from and --to, such as --rebuild --from 2026-01-01 --to 2026-02-01")
+    account = find_account(stage, endpoint, profile, region)
+    rollups = run_task("looking", lambda: account.refresh(status=stream))["rollups"]
+    if name is not None and name not in [one["rollup"] for one in rollups]:
+        fail(f"{stream} has no rollup {name!r}; it has {', '.join(one['rollup'] for one in rollups)}")
+    chosen = [one for one in rollups if name in (None, one["rollup"])]
+    if not rebuild:
+        print_json(chosen) if as_json else _draw(chosen, stream)
+        return
+    answers = [_rebuild(account, stream, one, start, end, dry_run=dry_run, quiet=as_json) for one in chosen]
+    if as_json:
+        print_json(answers)
+    if any(answer["problem"] for answer in answers):
+        raise typer.Exit(1)
+
+
+def _draw(rollups: list[dict[str, Any]], stream: str) -> None:
+    grid = Grid(title=f"rollups of {stream}")
+    for heading in ("rollup", "every", "by", "fields", "from", "sealed until", "lag", "marks", "overfull"):
+        grid.add_column(heading, overflow="fold")
+    for one in rollups:
+        begun = one["start"] is not None
+        grid.add_row(
+            *(one["stream"], one["every"], ", ".join(one["by"]), ", ".join(one["fields"])),
+            *(_minute(one["start"]), _minute(one["sealed"]), f"{one['lag_seconds']} s" if begun else ""),
+            *(f"{one['marks']:,}", f"{one['overfull_count']:,}"),
+        )
+    out.print(grid)
+    for one in rollups:
+        if one["overfull"]:
+            buckets = ", ".join(map(_minute, one["overfull"]))
+            out.print(f"{one['stream']} has too many groups and is read from events in: {buckets}", soft_wrap=True)
+
+
+def _minute(text: str | None) -> str:
+    return "not begun" if text is None else f"{text[:16]}Z"
+
+
+def _rebuild(
+    account: Account, stream: str, rollup: dict[str, Any], start: Any, end: Any, *, dry_run: bool, quiet: bool
+) -> dict[str, Any]:
+    """Rebuild a rollup by as many runs of the refresher as it needs."""
+    wanted = {"stream": stream, "rollup": rollup["rollup"], "from": start, "to": end}
+    name = rollup["stream"]
+    if dry_run:
+        plan: dict[str, Any] = run_task("looking", lambda: account.refresh(rebuild=wanted, dry_run=True))
+        if not quiet:
+            out.print(
+                plan["problem"] or f"{name}: {plan['buckets']:,} buckets to compute, {plan['marked']:,} to compute anew"
+            )
+        return {"rollup": name, **plan}
+    # The tables of past buckets are made, or opened, as for an import.
+    opened = {"stream": name, "from": start, "to": end, "hours": _OPEN_HOURS, "rebuild": True}
+    run_task(f"opening the tables of {name}", lambda: account.run_lifecycle(backfill=opened))
+    computed, busy = 0, 0
+    answer: dict[str, Any] = {}
+    while answer.get("left") != 0 and not answer.get("problem"):
+        left = answer.get("left")
+        so_far = f"rebuilding {name}: {computed:,} buckets computed{'' if left is None else f', {left:,} left'}"
+        answer = run_task(so_far, lambda: account.refresh(rebuild=wanted))
+        computed += answer["buckets"]
+        if answer["left"] is None:
+            busy += 1
+            if busy == _BUSY_TRIES:
+                answer["problem"] = "the refresher is at work all the time; try again later"
+            else:
+                attempt(f"{so_far}; waiting for the refresher", lambda: sleep(_BUSY_SECONDS))
+    if not quiet:
+        out.print(f"{name}: {computed:,} buckets computed; {answer['marked']:,} will be computed anew by the next runs")
+        if answer["problem"]:
+            out.print(f"{name}: {answer['problem']}", style="red", markup=False, soft_wrap=True)
+    return {"rollup": name, **answer, "buckets": computed}

@@ -1,0 +1,204 @@
+"""The table of the rollups' edges and marks, over the lean client.
+
+All of a stream is one partition: ``pk`` is the stream, and ``sk`` one of ``edge#NAME#START``, ``mark#BUCKET`` and
+``over#NAME#BUCKET``. So one Query answers the whole state of a stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from aws.codes import CONDITION_FAILED, THROTTLED, TRANSACTION_CANCELED
+from aws.lean.answers import why_of
+from aws.lean.client import LeanClient, Refused, Reply, Request
+from aws.lean.reads import answered, read_all
+from tidetable.ports import Edge, Mark, RollupState
+from tidetable.times import from_text, to_text
+
+_ROUNDS = 3
+_FIRST_PAUSE = 0.05
+_EDGE, _MARK, _OVER = "edge#", "mark#", "over#"
+
+
+class _Attribute(msgspec.Struct):
+    S: str = ""
+    N: str = "0"
+
+
+class _Found(msgspec.Struct):
+    Items: list[dict[str, _Attribute]]
+    LastEvaluatedKey: dict[str, Any] | None = None
+
+
+_DECODE = msgspec.json.Decoder(_Found).decode
+
+
+class LeanRollups:
+    """The edges, marks and overfull buckets of every stream, in one table."""
+
+    def __init__(self, client: LeanClient, table: str) -> None:
+        self._client = client
+        self._table = table
+
+    def read_state(self, stream: str) -> RollupState:
+        """A Query, strongly consistent; 128 bytes per mark or so: 4,000 marks take 64 read units."""
+        body: dict[str, Any] = {
+            "TableName": self._table,
+            "KeyConditionExpression": "pk = :pk",
+            "ExpressionAttributeValues": {":pk": {"S": stream}},
+            "ConsistentRead": True,
+        }
+        edges, marks, over = list[Edge](), list[Mark](), list[tuple[str, datetime]]()
+        while True:
+            (reply,) = read_all(self._client, [Request("Query", msgspec.json.encode(body), _DECODE)])
+            page: _Found = answered(reply, self._table)
+            for item in page.Items:
+                kind, *rest = item["sk"].S.split("#")
+                if kind == "mark":
+                    marks.append(Mark(from_text(rest[0]), int(item["at"].N)))
+                elif kind == "edge":
+                    sealed = from_text(item["sealed"].S)
+                    edges.append(Edge(rest[0], from_text(rest[1]), sealed, item["definition"].S))
+                elif kind == "over":
+                    over.append((rest[0], from_text(rest[1])))
+            if page.LastEvaluatedKey is None:
+                break
+            body["ExclusiveStartKey"] = page.LastEvaluatedKey
+        return RollupState(sorted(edges, key=lambda edge: (edge.start, edge.rollup)), marks, over)
+
+    def put_marks(self, stream: str, buckets: Sequence[datetime], at: int) -> None:
+        """A PutItem for each, several under way at once. What was refused by its condition is marked by a later writer."""
+        requests = []
+        for bucket in dict.fromkeys(buckets):
+            item = {"at": {"N": str(at)}}
+            body = self._put(stream, _mark_key(bucket), item, "attribute_not_exists(pk) OR #at < :at", {"#at": "at"})
+            requests.append(_request("PutItem", body | {"ExpressionAttributeValues": {":at": {"N": str(at)}}}))
+        self._mark(requests)
+
+    def _mark(self, requests: Sequence[Request]) -> None:
+        """Send marks, and again what is throttled. Without an answer nothing is sent again: a caller waits, and can queue."""
+        for turn in range(_ROUNDS):
+            replies = self._client.call_all(requests)
+            throttled = [_is_throttled(reply) for reply in replies]
+            for reply, again in zip(replies, throttled, strict=True):
+                if not again or turn + 1 == _ROUNDS:
+                    self._holds(reply)
+            requests = [request for request, again in zip(requests, throttled, strict=True) if again]
+            if not requests:
+                return
+            self._client.pause(_FIRST_PAUSE * 2**turn)
+
+    def clear_mark(self, stream: str, mark: Mark) -> bool:
+        """A conditional DeleteItem."""
+        body = {
+            **self._at(stream, _mark_key(mark.bucket)),
+            "ConditionExpression": "#at = :at",
+            "ExpressionAttributeNames": {"#at": "at"},
+            "ExpressionAttributeValues": {":at": {"N": str(mark.at)}},
+        }
+        return self._once("DeleteItem", body)
+
+    def put_edge(self, stream: str, edge: Edge, expected: Edge | None) -> bool:
+        """A conditional PutItem or, if the start moves, a transaction of that and a DeleteItem."""
+        names = {"#sealed": "sealed", "#definition": "definition"}
+        item = {"sealed": {"S": to_text(edge.sealed)}, "definition": {"S": edge.definition}}
+        key = _edge_key(edge)
+        if expected is None:
+            return self._once("PutItem", self._put(stream, key, item, "attribute_not_exists(pk)"))
+        condition = "#sealed = :sealed AND #definition = :definition"
+        values = {":sealed": {"S": to_text(expected.sealed)}, ":definition": {"S": expected.definition}}
+        if _edge_key(expected) == key:
+            body = self._put(stream, key, item, condition, names)
+            return self._once("PutItem", body | {"ExpressionAttributeValues": values})
+        delete = {
+            **self._at(stream, _edge_key(expected)),
+            "ConditionExpression": condition,
+            "ExpressionAttributeNames": names,
+            "ExpressionAttributeValues": values,
+        }
+        put = self._put(stream, key, item, "attribute_not_exists(pk)")
+        return self._once("TransactWriteItems", {"TransactItems": [{"Delete": delete}, {"Put": put}]})
+
+    def put_over(self, stream: str, rollup: str, bucket: datetime, groups: int) -> None:
+        """A PutItem, which may be repeated."""
+        body = self._put(stream, _over_key(rollup, bucket), {"groups": {"N": str(groups)}})
+        self._again("PutItem", body)
+
+    def clear_over(self, stream: str, rollup: str, bucket: datetime) -> None:
+        """A DeleteItem, which may be repeated."""
+        self._again("DeleteItem", self._at(stream, _over_key(rollup, bucket)))
+
+    def forget(self, stream: str, rollup: str) -> None:
+        """A DeleteItem for each, several under way at once; each may be repeated."""
+        state = self.read_state(stream)
+        keys = [_edge_key(edge) for edge in state.edges if edge.rollup == rollup]
+        keys += [_over_key(name, bucket) for name, bucket in state.over if name == rollup]
+        for reply in read_all(self._client, [_request("DeleteItem", self._at(stream, key)) for key in keys]):
+            self._holds(reply)
+
+    def _put(
+        self,
+        stream: str,
+        key: str,
+        item: dict[str, Any],
+        condition: str | None = None,
+        names: dict[str, str] | None = None,
+    ) -> dict[str, Any]:
+        body: dict[str, Any] = {"TableName": self._table, "Item": {**_key(stream, key), **item}}
+        if condition is not None:
+            body["ConditionExpression"] = condition
+        if names is not None:
+            body["ExpressionAttributeNames"] = names
+        return body
+
+    def _at(self, stream: str, key: str) -> dict[str, Any]:
+        return {"TableName": self._table, "Key": _key(stream, key)}
+
+    def _once(self, operation: str, body: dict[str, Any]) -> bool:
+        """Send a change whose condition holds only once. Sent again, it would be refused by its own effect."""
+        (reply,) = self._client.call_all([_request(operation, body)])
+        return self._holds(reply)
+
+    def _again(self, operation: str, body: dict[str, Any]) -> None:
+        (reply,) = read_all(self._client, [_request(operation, body)])
+        self._holds(reply)
+
+    def _holds(self, reply: Reply) -> bool:
+        """Whether a change was made; False if its condition did not hold."""
+        if isinstance(reply, Refused):
+            if reply.code == CONDITION_FAILED:
+                return False
+            if reply.code == TRANSACTION_CANCELED:
+                codes = [reason.Code for reason in why_of(reply).CancellationReasons]
+                if CONDITION_FAILED.removesuffix("Exception") in codes:
+                    return False
+        answered(reply, self._table)
+        return True
+
+
+def _is_throttled(reply: Reply) -> bool:
+    return isinstance(reply, Refused) and reply.code in THROTTLED
+
+
+def _request(operation: str, body: dict[str, Any]) -> Request:
+    return Request(operation, msgspec.json.encode(body))
+
+
+def _key(stream: str, key: str) -> dict[str, Any]:
+    return {"pk": {"S": stream}, "sk": {"S": key}}
+
+
+def _edge_key(edge: Edge) -> str:
+    return f"{_EDGE}{edge.rollup}#{to_text(edge.start)}"
+
+
+def _mark_key(bucket: datetime) -> str:
+    return f"{_MARK}{to_text(bucket)}"
+
+
+def _over_key(rollup: str, bucket: datetime) -> str:
+    return f"{_OVER}{rollup}#{to_text(bucket)}"

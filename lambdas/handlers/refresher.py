@@ -1,0 +1,136 @@
+"""The scheduled run of the refresher, which seals and reseals the buckets of rollups, and the same by hand: {}.
+
+{"status": "quakes"} answers how far the rollups of a stream are sealed. {"rebuild": {"stream": "quakes", "rollup": "hours",
+"from": "2026-01-01", "to": "2026-02-01"}} computes past buckets; with "dry_run": true it only answers how many. As long as
+the answer's ``left`` is not 0 and its ``problem`` is null, call again.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+import wiring
+from handlers._observe import logger, metrics, observed, seconds_left
+from tidetable.errors import BadInvocation, InvalidTime, TidetableError
+from tidetable.rollups.bounds import lease_length
+from tidetable.rollups.definition import Definition
+from tidetable.rollups.rebuild import rebuild
+from tidetable.rollups.refresh import Report, refresh
+from tidetable.rollups.services import Services
+from tidetable.rollups.status import describe_rollups, plan_rebuild
+from tidetable.times import parse_instant, to_text
+
+# Kept back for the report and for giving the lease back.
+_RESERVE_SECONDS = 5.0
+_KEYS = frozenset({"source", "status", "rebuild", "dry_run"})
+
+
+class RefreshFailed(TidetableError):
+    """The rollups of some streams could not be refreshed; those of the others were."""
+
+
+class _RebuildPayload(msgspec.Struct, forbid_unknown_fields=True):
+    stream: str
+    rollup: str
+    start: str = msgspec.field(name="from")
+    end: str = msgspec.field(name="to")
+
+
+@observed
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Refresh once and answer the report, or answer a status or the progress of a rebuild."""
+    unknown = event.keys() - _KEYS
+    if unknown:
+        raise BadInvocation(f"unknown key {min(unknown)!r}: the payload may have status, rebuild and dry_run")
+    # The lease outlives this run, whatever its time-out is.
+    length = lease_length(timedelta(seconds=seconds_left(context)()))
+    services = wiring.pipeline().refresher(seconds_left(context, _RESERVE_SECONDS))
+    if "status" in event:
+        return _status(event["status"], services)
+    if "rebuild" in event:
+        return _rebuild(event["rebuild"], services, context.aws_request_id, length, dry_run=event.get("dry_run", False))
+    report = refresh(wiring.pipeline().definitions, services, context.aws_request_id, length)
+    if report is None:
+        logger.info("another run refreshes the rollups")
+        return {"skipped": "another run refreshes the rollups"}
+    return _answer(report)
+
+
+def _answer(report: Report) -> dict[str, Any]:
+    _measure(report)
+    document = {
+        "sealed": report.sealed,
+        "resealed": report.resealed,
+        "marks": report.marks,
+        "lag_seconds": int(report.lag.total_seconds()),
+        "blocked": report.blocked,
+        "overfull": report.over,
+        "failed": report.failed,
+        "finished": report.finished,
+    }
+    logger.info("rollups refreshed", report=document)
+    if report.failed:
+        raise RefreshFailed("; ".join(report.failed))
+    return document
+
+
+def _measure(report: Report) -> None:
+    metrics.add_metric("RollupLag", MetricUnit.Seconds, int(report.lag.total_seconds()))
+    metrics.add_metric("RollupBucketsSealed", MetricUnit.Count, report.sealed)
+    metrics.add_metric("RollupBucketsResealed", MetricUnit.Count, report.resealed)
+    metrics.add_metric("RollupBucketsBlocked", MetricUnit.Count, len(report.blocked))
+    metrics.add_metric("RollupGroupsExceeded", MetricUnit.Count, len(report.over))
+    metrics.add_metric("RollupMarks", MetricUnit.Count, report.marks)
+
+
+def _status(stream: Any, services: Services) -> dict[str, Any]:
+    definitions = _definitions_of(stream)
+    state = services.rollups.read_state(stream)
+    return {"stream": stream, "rollups": describe_rollups(definitions, state, services.clock.now())}
+
+
+def _rebuild(payload: Any, services: Services, owner: str, length: timedelta, *, dry_run: Any) -> dict[str, Any]:
+    try:
+        wanted = msgspec.convert(payload, _RebuildPayload)
+        start, end = _read_instant(wanted.start), _read_instant(wanted.end)
+    except (msgspec.ValidationError, InvalidTime) as error:
+        raise BadInvocation(f"rebuild: {error}") from error
+    if not isinstance(dry_run, bool):
+        raise BadInvocation("dry_run must be true or false")
+    if start >= end:
+        raise BadInvocation(f"rebuild: from {to_text(start)} is not before to {to_text(end)}")
+    definitions = _definitions_of(wanted.stream)
+    definition = next((one for one in definitions if one.name == wanted.rollup), None)
+    if definition is None:
+        names = ", ".join(one.name for one in definitions)
+        raise BadInvocation(f"rebuild: {wanted.stream} has no rollup {wanted.rollup!r}; it has {names}")
+    if dry_run:
+        return plan_rebuild(definition, services.rollups.read_state(wanted.stream), start, end)
+    progress = rebuild(definition, start, end, definitions, services, owner, length)
+    if progress is None:
+        return {"reached": None, "buckets": 0, "left": None, "marked": 0, "problem": None}
+    logger.info("rollup rebuilt", stream=definition.stream, buckets=progress.buckets, left=progress.left)
+    return {
+        "reached": to_text(progress.reached),
+        "buckets": progress.buckets,
+        "left": progress.left,
+        "marked": progress.marked,
+        "problem": progress.problem,
+    }
+
+
+def _definitions_of(stream: Any) -> list[Definition]:
+    definitions = wiring.pipeline().definitions
+    if stream not in definitions:
+        raise BadInvocation(f"{stream!r} is no stream with rollups; there are: {', '.join(definitions)}")
+    return list(definitions[stream])
+
+
+def _read_instant(text: str) -> datetime:
+    """A time; a date alone is its midnight."""
+    return parse_instant(f"{text}T00:00:00Z" if len(text) == 10 else text)

@@ -1,0 +1,115 @@
+"""Checks of a stream's rollups."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from itertools import pairwise
+
+from tidetable.config.derive import derived_late, derived_name
+from tidetable.config.model import RollupPolicy, Stream
+from tidetable.durations import Duration
+from tidetable.names import STREAM
+from tidetable.periods import LONGEST
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}", re.ASCII)
+_DAY = timedelta(days=1)
+# Each step is read and written by itself: more of them than minutes would cost more than the events.
+_LEAST = timedelta(minutes=1)
+_LONGEST_RETENTION = timedelta(days=36_525)
+MAX_ROLLUPS = 5
+MAX_BY = 4
+MAX_FIELDS = 20
+# Groups times fields of a bucket: a sketch takes 9 KB of the refresher's memory while its bucket is read.
+MAX_CELLS = 100_000
+# As check.py: tables that one stream may hold open at once.
+_MOST_OPEN = 200
+# What needs a number of an event.
+_OF_FIELDS = frozenset({"first", "last", "percentiles"})
+
+
+def check_rollups(stream: Stream, streams: Mapping[str, Stream]) -> Iterator[str]:
+    """The problems of ``[[streams.NAME.rollup]]``, each with what to do instead."""
+    rollups = stream.rollup
+    if not rollups:
+        return
+    if stream.key.partition_by == "series":
+        yield (
+            '.rollup: a stream partitioned by "series" cannot be read by time, as a rollup must be; partition it by "time",'
+            " or send the events to a second stream that is partitioned so, and roll that up"
+        )
+    if len(rollups) > MAX_ROLLUPS:
+        yield f".rollup: {len(rollups)} rollups; choose at most {MAX_ROLLUPS}, as each reads the stream or a finer rollup"
+    names = [rollup.name for rollup in rollups]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f'.rollup: two are named "{name}"; a rollup\'s name is its own'
+    for rollup in rollups:
+        problems = [*_check_name(stream, rollup, streams), *_check_every(rollup), *_check_groups(stream, rollup)]
+        problems += _check_tables(stream, rollup)
+        yield from (f".rollup.{rollup.name}{problem}" for problem in problems)
+    yield from _check_multiples(rollups)
+
+
+def _check_name(stream: Stream, rollup: RollupPolicy, streams: Mapping[str, Stream]) -> Iterator[str]:
+    name = derived_name(stream.name, rollup)
+    if not _NAME.fullmatch(rollup.name):
+        yield ".name: 1 to 31 of a-z, 0-9, _ and -, beginning with a letter; rename it"
+    elif not STREAM.fullmatch(name):
+        yield f".name: the rollup is the stream {name}, and a stream's name has 63 characters at the most; shorten it"
+    elif name in streams and streams[name].source != stream.name:
+        yield f".name: the rollup is the stream {name}, and there is another stream of that name; rename one of them"
+
+
+def _check_every(rollup: RollupPolicy) -> Iterator[str]:
+    if rollup.every < _LEAST or _DAY % rollup.every:
+        yield f'.every: {rollup.every} is not within 1m to 1d, or does not divide a day; choose such as "1m", "1h" or "1d"'
+
+
+def _check_multiples(rollups: tuple[RollupPolicy, ...]) -> Iterator[str]:
+    """Marks are buckets of the finest rollup, and a coarser rollup is made of a finer one: their steps must fit."""
+    ordered = sorted((rollup for rollup in rollups if rollup.every > timedelta(0)), key=lambda rollup: rollup.every)
+    for finer, coarser in pairwise(ordered):
+        if coarser.every % finer.every:
+            yield (
+                f".rollup.{coarser.name}.every: {coarser.every} is not a multiple of the {finer.every} of {finer.name}; choose"
+                ' such as "1m", "1h" and "1d"'
+            )
+
+
+def _check_groups(stream: Stream, rollup: RollupPolicy) -> Iterator[str]:
+    yield from _check_paths(".by", rollup.by, MAX_BY, '"series" and fields', stream)
+    yield from _check_paths(".fields", rollup.fields, MAX_FIELDS, "fields", stream)
+    if "series" in rollup.fields:
+        yield '.fields: "series" is what events are grouped by; name it in by'
+    if not rollup.stats or len(set(rollup.stats)) < len(rollup.stats):
+        yield '.stats: name each statistic once, such as ["count", "sum"]'
+    of_fields = [stat for stat in rollup.stats if stat in _OF_FIELDS]
+    if of_fields and not rollup.fields:
+        yield f'.fields: missing; "{of_fields[0]}" is of the numbers of a field of data, such as ["mag"]'
+    most = MAX_CELLS // max(len(rollup.fields), 1)
+    if not 1 <= rollup.max_groups <= most:
+        yield f".max_groups: {rollup.max_groups} is not within 1 to {most}, {MAX_CELLS} over the number of fields"
+
+
+def _check_paths(at: str, paths: tuple[str, ...], most: int, what: str, stream: Stream) -> Iterator[str]:
+    if len(paths) > most or len(set(paths)) < len(paths):
+        yield f"{at}: name at most {most} {what} of data, each once"
+    for path in paths:
+        if "," in path or not all(path.split(".")):
+            yield f'{at}: "{path}" cannot be asked for; name a field of data without commas, such as "mag" or "place.depth"'
+        elif path.partition(".")[0] in stream.cold:
+            yield f'{at}: "{path}" is a cold field, which is shown and not searched; remove it here or from cold'
+
+
+def _check_tables(stream: Stream, rollup: RollupPolicy) -> Iterator[str]:
+    length, late = LONGEST[rollup.kind], derived_late(stream)
+    if rollup.every > length:
+        yield f'.period: a table of an {rollup.kind} does not hold a step of {rollup.every}; choose "day" or longer'
+    if not late <= rollup.retention <= _LONGEST_RETENTION:
+        yield (
+            f".retention: {rollup.retention} is not within {late}, in which late events change it, to"
+            f' {Duration(days=_LONGEST_RETENTION.days)}; choose such as "730d"'
+        )
+    if late // length + 4 > _MOST_OPEN:
+        yield f".period: with late = {stream.late} more than {_MOST_OPEN} tables would be open; choose a longer period"

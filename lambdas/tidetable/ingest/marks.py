@@ -1,0 +1,68 @@
+"""Marks: whoever writes late events of a stream with rollups first marks the buckets of the rollups that the events change.
+
+A marked bucket is read from the events, so an aggregate shows an event as soon as it is acknowledged. The order is: the mark, the
+event, the acknowledgement. A writer that dies between them leaves a mark that is not needed, and never an event without a mark.
+On-time events need no mark, because their bucket is not sealed before every writer of it is dead (``tidetable.rollups.bounds``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from tidetable.config.model import Stream
+from tidetable.errors import StoreUnavailable, TableMissing, TableThrottled
+from tidetable.ingest.submission import Slot
+from tidetable.ports.rollups import Rollups
+from tidetable.rollups.bounds import MARK_KEPT, needs_mark, to_millis
+from tidetable.times import EPOCH
+
+# Buckets that a process remembers: beyond that, those that it must mark again anyway are forgotten.
+_MOST = 10_000
+
+
+class Marks:
+    """Puts the marks of a process. A bucket that it marked within ``MARK_KEPT`` is not marked again."""
+
+    def __init__(self, rollups: Rollups) -> None:
+        self._rollups = rollups
+        self._put: dict[tuple[str, datetime], datetime] = {}
+
+    def mark(self, stream: Stream, times: Iterable[datetime], now: datetime) -> bool:
+        """Mark the buckets of those of some events that are late; False if any mark may not be written.
+
+        ``now`` is when the writer looked at the clock, before it decided to write.
+        """
+        step = min(rollup.every for rollup in stream.rollup)
+        late = {time for time in times if needs_mark(time, now)}
+        buckets = {EPOCH + (time - EPOCH) // step * step for time in late}
+        unmarked = sorted(bucket for bucket in buckets if not self._is_kept(stream.name, bucket, now))
+        if not unmarked:
+            return True
+        try:
+            self._rollups.put_marks(stream.name, unmarked, to_millis(now))
+        except (StoreUnavailable, TableMissing, TableThrottled):
+            return False
+        if len(self._put) + len(unmarked) > _MOST:
+            self._put = {key: at for key, at in self._put.items() if timedelta(0) <= now - at < MARK_KEPT}
+        self._put |= {(stream.name, bucket): now for bucket in unmarked}
+        return True
+
+    def find_unmarked(
+        self, stream: Stream, oldest: datetime, events: Iterable[tuple[Slot, datetime]], now: datetime
+    ) -> frozenset[Slot]:
+        """Mark the buckets of late events; the slots that must not be written, as their marks may not be there.
+
+        ``events`` are the slots and times of events, which are looked at only if the ``oldest`` of them is late.
+        """
+        if not needs_mark(oldest, now):
+            return frozenset()
+        late = [(slot, time) for slot, time in events if needs_mark(time, now)]
+        if self.mark(stream, (time for _, time in late), now):
+            return frozenset()
+        return frozenset(slot for slot, _ in late)
+
+    def _is_kept(self, stream: str, bucket: datetime, now: datetime) -> bool:
+        at = self._put.get((stream, bucket))
+        # A clock that was set back makes nothing young again.
+        return at is not None and timedelta(0) <= now - at < MARK_KEPT

@@ -1,0 +1,71 @@
+"""The state of rollups: how far each is sealed, and which of its buckets must be read from the events.
+
+docs/design/rollups.md says how edges and marks make what is acknowledged visible in aggregates at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+
+class Mark(NamedTuple):
+    """A bucket whose events changed, or are about to, and when (epoch milliseconds) the last writer of it put the mark.
+
+    The bucket is one of the finest ``every`` of the stream's rollups.
+    """
+
+    bucket: datetime
+    at: int
+
+
+class Edge(NamedTuple):
+    """The buckets of ``[start, sealed)`` of a rollup are sealed under a definition, which is its JSON text.
+
+    A rollup has an edge for each definition that it ever had. Their ranges do not meet.
+    """
+
+    rollup: str
+    start: datetime
+    sealed: datetime
+    definition: str
+
+
+class RollupState(NamedTuple):
+    """All edges and marks of a stream, and the buckets of rollups that have too many groups to be sealed."""
+
+    edges: Sequence[Edge]
+    marks: Sequence[Mark]
+    over: Sequence[tuple[str, datetime]]
+
+
+class Rollups(Protocol):
+    """The table of edges and marks. Every read is strongly consistent, and every change is conditional or idempotent.
+
+    Any of these may raise ``StoreUnavailable``, or ``TableThrottled``: then nobody knows whether the change was made.
+    """
+
+    def read_state(self, stream: str) -> RollupState:
+        """The whole state of a stream, edges and marks in the order of time."""
+
+    def put_marks(self, stream: str, buckets: Sequence[datetime], at: int) -> None:
+        """Mark buckets; a mark that is there keeps the greater ``at``. It raises if any mark may not be written."""
+
+    def clear_mark(self, stream: str, mark: Mark) -> bool:
+        """Remove a mark if its ``at`` is unchanged; says whether it was removed."""
+
+    def put_edge(self, stream: str, edge: Edge, expected: Edge | None) -> bool:
+        """Put an edge where ``expected`` is, or where there is none; says whether that was so.
+
+        An edge is found by its rollup and its start. If ``expected`` has another start it is replaced in the same transaction.
+        """
+
+    def put_over(self, stream: str, rollup: str, bucket: datetime, groups: int) -> None:
+        """Note that a bucket of a rollup has so many groups that it is not sealed."""
+
+    def clear_over(self, stream: str, rollup: str, bucket: datetime) -> None:
+        """Forget such a note."""
+
+    def forget(self, stream: str, rollup: str) -> None:
+        """Remove every edge of a rollup and every note about it, so that none of its buckets counts as sealed."""

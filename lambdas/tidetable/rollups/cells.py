@@ -1,0 +1,275 @@
+"""Cells: the state of each group of a bucket, as events of the rollup's own stream.
+
+A cell's time is the start of its bucket. Its series is that of its events if they are grouped by series, and else "*". Its id has
+the definition's key and the other values of its group. States can be merged, and what is made of merged states is exactly what
+is made of the events.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode, urlsafe_b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from hashlib import sha256
+from typing import Any
+
+from tidetable.events import Event, JsonObject
+from tidetable.exact import EXACT
+from tidetable.keys import number_at, value_at
+from tidetable.packs.numbers import settled_text
+from tidetable.ports import Sketch, Sketches
+from tidetable.rollups.definition import PERCENTILES, SERIES, Definition
+
+ALL_SERIES, FIELDS_ID = "*", "fields"
+# Of one bucket the names of so many fields are kept.
+MAX_NAMES = 1_000
+# A cell's id is a part of a sort key, which has 1,024 bytes.
+_MAX_ID_BYTES, _HASH_BYTES = 200, 16
+_KINDS: Mapping[type, str] = {
+    str: "string", bool: "boolean", int: "number", Decimal: "number", dict: "object", list: "array",
+}  # fmt: skip
+
+Number = int | Decimal
+# Of each name of ``by`` the kind of its value (text, number, truth, nothing), and the value.
+Group = tuple[tuple[str, Any], ...]
+
+
+def plain(value: Any) -> tuple[str, Any]:
+    """A value to group by. Truth is no number, though Python takes it for one; what is no plain value is none."""
+    if isinstance(value, bool):
+        return "truth", value
+    if isinstance(value, int | Decimal):
+        return "number", value
+    return ("text", value) if isinstance(value, str) else ("nothing", None)
+
+
+@dataclass(slots=True)
+class Numbers:
+    """The numbers of one field in one group. ``first`` and ``last`` have the places of their events in the order of events."""
+
+    count: int = 0
+    sum: Decimal = Decimal(0)
+    min: Number | None = None
+    max: Number | None = None
+    first: tuple[str, Number] | None = None
+    last: tuple[str, Number] | None = None
+    sketch: Sketch | None = None
+
+    def add(self, number: Number, place: str) -> None:
+        """Take one number into account, but for the percentiles. Numbers may come in any order."""
+        self.count += 1
+        self.sum = EXACT.add(self.sum, number)
+        self.min = number if self.min is None else min(self.min, number)
+        self.max = number if self.max is None else max(self.max, number)
+        self._place((place, number), (place, number))
+
+    def merge(self, other: Numbers, sketches: Sketches) -> None:
+        """Take another state into account."""
+        self.count += other.count
+        self.sum = EXACT.add(self.sum, other.sum)
+        if other.min is not None:
+            self.min = other.min if self.min is None else min(self.min, other.min)
+        if other.max is not None:
+            self.max = other.max if self.max is None else max(self.max, other.max)
+        self._place(other.first, other.last)
+        if other.sketch is not None:
+            if self.sketch is None:
+                self.sketch = sketches.new()
+            self.sketch.merge(other.sketch)
+
+    def _place(self, first: tuple[str, Number] | None, last: tuple[str, Number] | None) -> None:
+        if first is not None and (self.first is None or first[0] < self.first[0]):
+            self.first = first
+        if last is not None and (self.last is None or last[0] >= self.last[0]):
+            self.last = last
+
+    def document(self, kept: frozenset[str]) -> JsonObject:
+        """The state as JSON, as far as a rollup keeps it."""
+        found: JsonObject = {"count": self.count}
+        if "sum" in kept:
+            found["sum"] = settled_text(self.sum)
+        found |= {name: getattr(self, name) for name in ("min", "max") if name in kept}
+        for name in ("first", "last"):
+            if name in kept and (placed := getattr(self, name)) is not None:
+                found[name] = [placed[1], placed[0]]
+        if PERCENTILES in kept and self.sketch is not None:
+            found["sketch"] = b64encode(self.sketch.dump()).decode()
+        return found
+
+
+@dataclass(slots=True)
+class State:
+    """What is known of one group: how many events, and the numbers of each field that any of them has."""
+
+    count: int = 0
+    fields: dict[str, Numbers] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Cell:
+    """A cell that was read: its bucket, its group by names, and its state."""
+
+    time: datetime
+    by: JsonObject
+    state: State
+
+    def group(self, names: Iterable[str]) -> Group:
+        """Its group by some of the names that it has."""
+        return tuple([plain(self.by.get(name)) for name in names])
+
+    @property
+    def data(self) -> JsonObject:
+        """Data that has the values that its events were grouped by, at their paths."""
+        found: JsonObject = {}
+        for path, value in self.by.items():
+            if path == SERIES or value is None:
+                continue
+            *tops, name = path.split(".")
+            inner = found
+            for top in tops:
+                if not isinstance(inner.get(top), dict):
+                    inner[top] = {}
+                inner = inner[top]
+            inner.setdefault(name, value)
+        return found
+
+
+class Bucket:
+    """The groups of one bucket of a rollup, and the names and kinds of the fields that its events have."""
+
+    def __init__(self, definition: Definition, sketches: Sketches) -> None:
+        self._definition = definition
+        self._sketches = sketches
+        self._sketched = PERCENTILES in definition.kept
+        self.groups: dict[Group, State] = {}
+        self.names: dict[str, set[str]] = {}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there are more groups than the rollup may have."""
+        return len(self.groups) > self._definition.max_groups
+
+    def add(self, series: str, place: str, data: JsonObject) -> None:
+        """Take an event into account; ``place`` is its place in the order of all events."""
+        definition = self._definition
+        state = self._state(tuple([plain(series if n == SERIES else value_at(data, n)) for n in definition.by]))
+        state.count += 1
+        for path in definition.fields:
+            number = number_at(data, path)
+            if number is None:
+                continue
+            numbers = state.fields.setdefault(path, Numbers())
+            numbers.add(number, place)
+            if self._sketched:
+                if numbers.sketch is None:
+                    numbers.sketch = self._sketches.new()
+                numbers.sketch.add(float(number))
+        for name, value in data.items():
+            self.names.setdefault(name, set()).add(_KINDS.get(type(value), "null"))
+        self._limit_names()
+
+    def merge(self, cell: Cell) -> None:
+        """Take a cell of a finer rollup into account."""
+        state = self._state(cell.group(self._definition.by))
+        state.count += cell.state.count
+        for path in self._definition.fields:
+            if path in cell.state.fields:
+                state.fields.setdefault(path, Numbers()).merge(cell.state.fields[path], self._sketches)
+
+    def merge_names(self, names: Mapping[str, Iterable[str]]) -> None:
+        """Take the fields of a finer bucket into account."""
+        for name, kinds in names.items():
+            self.names.setdefault(name, set()).update(kinds)
+        self._limit_names()
+
+    def _state(self, group: Group) -> State:
+        state = self.groups.get(group)
+        if state is None:
+            state = self.groups[group] = State()
+        return state
+
+    def _limit_names(self) -> None:
+        """Keep the first names in their order, so that the same events always give the same names."""
+        if len(self.names) > 2 * MAX_NAMES:
+            self.names = {name: self.names[name] for name in sorted(self.names)[:MAX_NAMES]}
+
+    def events(self, start: datetime) -> list[Event]:
+        """The cells of the bucket, and the names of its fields."""
+        definition = self._definition
+        found = []
+        for group, state in self.groups.items():
+            by = {name: value for name, (_, value) in zip(definition.by, group, strict=True) if name != SERIES}
+            fields = {path: numbers.document(definition.kept) for path, numbers in state.fields.items()}
+            series = next(
+                (value for name, (_, value) in zip(definition.by, group, strict=True) if name == SERIES), ALL_SERIES
+            )
+            id = id_of(definition, list(by.values()))
+            found.append(Event(series, start, id, {"by": by, "count": state.count, "fields": fields}))
+        if self.names:
+            names = {name: sorted(self.names[name]) for name in sorted(self.names)[:MAX_NAMES]}
+            found.append(Event(ALL_SERIES, start, FIELDS_ID, {"names": names}))
+        return found
+
+
+def id_of(definition: Definition, values: Sequence[Any]) -> str:
+    """The id of a group's cell: the key of its definition, and its values as JSON, or a hash of that where it is long."""
+    text = f"[{','.join(map(settled_text, values))}]"
+    if len(text.encode()) > _MAX_ID_BYTES:
+        text = f"~{urlsafe_b64encode(sha256(text.encode()).digest()[:_HASH_BYTES]).decode().rstrip('=')}"
+    return definition.key + text
+
+
+def removed(event: Event) -> Event:
+    """What takes the place of a cell whose group, or of a list of names whose bucket, has no events any more."""
+    if event.id == FIELDS_ID:
+        return Event(event.series, event.time, event.id, {"names": {}})
+    return Event(event.series, event.time, event.id, {"by": event.data.get("by", {}), "count": 0, "fields": {}})
+
+
+def is_removed(event: Event) -> bool:
+    """Whether an event is such a one."""
+    return not event.data.get("names", event.data.get("count"))
+
+
+def parse_cell(definition: Definition, event: Event, sketches: Sketches, fields: Iterable[str]) -> Cell | None:
+    """The cell that an event of the rollup's stream is, with the numbers of some fields; None if it is none, or is empty."""
+    data = event.data
+    if not event.id.startswith(definition.key) or not data.get("count"):
+        return None
+    by = dict(data["by"])
+    if SERIES in definition.by:
+        by[SERIES] = event.series
+    held = data["fields"]
+    numbers = {path: _numbers(held[path], sketches) for path in fields if path in held}
+    return Cell(event.time, by, State(data["count"], numbers))
+
+
+def parse_names(event: Event) -> Mapping[str, Sequence[str]]:
+    """The names and kinds of fields that an event of the rollup's stream tells."""
+    names: Mapping[str, Sequence[str]] = event.data.get("names", {}) if event.id == FIELDS_ID else {}
+    return names
+
+
+def _numbers(held: JsonObject, sketches: Sketches) -> Numbers:
+    first, last = (held.get(name) for name in ("first", "last"))
+    return Numbers(
+        held["count"],
+        Decimal(held.get("sum", "0")),
+        held.get("min"),
+        held.get("max"),
+        None if first is None else (first[1], first[0]),
+        None if last is None else (last[1], last[0]),
+        sketches.load(b64decode(held["sketch"])) if "sketch" in held else None,
+    )
+
+
+def iterate_cells(
+    definition: Definition, events: Iterable[Event], sketches: Sketches, fields: Sequence[str]
+) -> Iterator[Cell]:
+    """The cells among events of the rollup's stream."""
+    for event in events:
+        cell = parse_cell(definition, event, sketches, fields)
+        if cell is not None:
+            yield cell

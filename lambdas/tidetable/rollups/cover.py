@@ -1,0 +1,148 @@
+"""Which parts of a range rollups answer: the coarsest that fits, and the events where no rollup may be used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from tidetable.catalog import Entry
+from tidetable.ports.rollups import Edge, Mark, RollupState
+from tidetable.rollups.definition import Definition
+
+Span = tuple[datetime, datetime]
+
+
+class Version(NamedTuple):
+    """A definition that a rollup has or had, and the buckets ``[start, end)`` that are sealed under it.
+
+    ``limit`` is where the next version begins, None for the present one. A mark of a bucket covers all buckets of the version in
+    ``reach`` from its start on: later versions may mark coarser buckets.
+    """
+
+    edge: Edge
+    definition: Definition
+    start: datetime
+    end: datetime
+    limit: datetime | None
+    reach: timedelta
+
+
+class Usable(NamedTuple):
+    """A version of a rollup, and the spans of whole buckets that it answers."""
+
+    definition: Definition
+    spans: Sequence[Span]
+
+
+class Segment(NamedTuple):
+    """A part of a range, and the rollup that answers it; None: the events do."""
+
+    start: datetime
+    end: datetime
+    definition: Definition | None
+
+
+def list_versions(definition: Definition, state: RollupState) -> list[Version]:
+    """The versions of a rollup, the newest first. Where the ranges of two meet, the newer one counts.
+
+    The newest is sealed farthest. A version that has sealed nothing yet is as far as the version before it, and starts later.
+    """
+    edges = [edge for edge in state.edges if edge.rollup == definition.name]
+    found: list[Version] = []
+    limit: datetime | None = None
+    reach = timedelta(0)
+    for edge in sorted(edges, key=lambda edge: (edge.sealed, edge.start), reverse=True):
+        own = definition.as_of(edge.definition)
+        reach = max(reach, own.every)
+        end = edge.sealed if limit is None else min(edge.sealed, limit)
+        found.append(Version(edge, own, edge.start, max(edge.start, end), limit, reach))
+        limit = edge.start if limit is None else min(limit, edge.start)
+    return found
+
+
+def marked_buckets(version: Version, marks: Iterable[Mark]) -> set[datetime]:
+    """The buckets of a version that marks cover, sealed or not.
+
+    A mark is of a bucket of the finest rollup that its writer knew, which lies within a bucket of every rollup that it knew.
+    """
+    every = version.definition.every
+    found = set()
+    for mark in marks:
+        bucket = version.definition.floor(mark.bucket)
+        end = mark.bucket + version.reach if version.reach > every else bucket + every
+        while bucket < end:
+            found.add(bucket)
+            bucket += every
+    return found
+
+
+def unusable_buckets(version: Version, state: RollupState) -> list[Span]:
+    """The buckets of a version that must be read from the events: those with a mark, and those with too many groups."""
+    every, name = version.definition.every, version.definition.name
+    buckets = marked_buckets(version, state.marks) | {bucket for rollup, bucket in state.over if rollup == name}
+    return join([(bucket, bucket + every) for bucket in sorted(buckets)])
+
+
+def readable_spans(entries: Iterable[Entry]) -> list[Span]:
+    """The periods whose tables or archives can be read."""
+    return [(one.period.start, one.period.end) for one in entries if one.live or one.archived is not None]
+
+
+def usable_spans(version: Version, state: RollupState, readable: Sequence[Span]) -> list[Span]:
+    """The spans of a version's buckets that answer for their events."""
+    spans = intersect([(version.start, version.end)], join(readable))
+    return subtract(spans, unusable_buckets(version, state))
+
+
+def cover(start: datetime, end: datetime, usable: Iterable[Usable]) -> list[Segment]:
+    """The segments of a range in the order of time: the coarsest rollups that answer whole buckets of it, events elsewhere."""
+    left: list[Span] = [(start, end)]
+    found: list[Segment] = []
+    for definition, spans in sorted(usable, key=lambda one: one.definition.every, reverse=True):
+        taken = list(_whole(definition, intersect(left, spans)))
+        found += [Segment(first, last, definition) for first, last in taken]
+        left = subtract(left, taken)
+    found += [Segment(first, last, None) for first, last in left]
+    return sorted(found, key=lambda one: one.start)
+
+
+def _whole(definition: Definition, spans: Iterable[Span]) -> Iterator[Span]:
+    """The whole buckets within spans."""
+    for start, end in spans:
+        first, last = definition.ceil(start), definition.floor(end)
+        if first < last:
+            yield first, last
+
+
+def join(spans: Iterable[Span]) -> list[Span]:
+    """Spans in order, with those made one that touch."""
+    found: list[Span] = []
+    for start, end in sorted(spans):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((start, end))
+    return found
+
+
+def intersect(spans: Iterable[Span], others: Sequence[Span]) -> list[Span]:
+    """What spans share with others."""
+    pairs = ((max(start, first), min(end, last)) for start, end in spans for first, last in others)
+    return sorted((start, end) for start, end in pairs if start < end)
+
+
+def subtract(spans: Iterable[Span], holes: Sequence[Span]) -> list[Span]:
+    """What spans have beside holes, which are in order and do not meet."""
+    found: list[Span] = []
+    for start, end in spans:
+        at = start
+        for first, last in holes:
+            if last <= at or first >= end:
+                continue
+            if at < first:
+                found.append((at, first))
+            at = max(at, last)
+        if at < end:
+            found.append((at, end))
+    return found

@@ -1,0 +1,114 @@
+"""Rebuilding a rollup: its present definition is extended to earlier buckets, and sealed buckets are computed anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tidetable.errors import StoreUnavailable, TableThrottled
+from tidetable.leases import leased
+from tidetable.ports.rollups import RollupState
+from tidetable.query.model import RESERVE
+from tidetable.rollups.bounds import LEASE, can_seal, to_millis
+from tidetable.rollups.cover import Version, list_versions
+from tidetable.rollups.definition import Definition
+from tidetable.rollups.refresh import Report, compute_bucket
+from tidetable.rollups.services import BucketBlocked, Services, Unfinished
+from tidetable.times import to_text
+
+# Marks that are put at once.
+_MARKS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a rebuild came: the rollup is sealed from ``reached`` on, and ``buckets`` were computed by this run.
+
+    ``left`` are the buckets still to compute, ``marked`` the sealed buckets that the refresher computes anew in its next runs.
+    ``problem`` says why the rebuild cannot go on; without it and with buckets left, call it again.
+    """
+
+    reached: datetime
+    buckets: int
+    left: int
+    marked: int = 0
+    problem: str | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to compute."""
+        return self.left == 0
+
+
+def rebuild(
+    definition: Definition,
+    start: datetime,
+    end: datetime,
+    definitions: Sequence[Definition],
+    services: Services,
+    owner: str,
+    length: timedelta,
+) -> Progress | None:
+    """Seal the buckets of ``[start, end)`` under a rollup's present definition; None while the refresher runs.
+
+    Buckets before the rollup's beginning are computed here, the newest first, each before the beginning moves to it, so that a
+    rebuild can stop anywhere and be called again. Nothing between them and the beginning may be left out: an earlier ``end``
+    makes no difference to them. Buckets that are sealed already are marked, so they are read from the events until the refresher
+    has computed them anew. ``definitions`` are those of all rollups of the stream.
+    """
+    with leased(services.catalog, LEASE, owner, services.clock.now(), length) as free:
+        if not free:
+            return None
+        state = services.rollups.read_state(definition.source)
+        versions = list_versions(definition, state)
+        if not versions or versions[0].edge.definition != definition.text:
+            return Progress(end, 0, 1, problem="the rollup has not begun: wait for the refresher's next run")
+        newest = versions[0]
+        early = not can_seal(newest.start, services.clock.now())
+        if early or any(one.edge.sealed >= newest.edge.sealed for one in versions[1:]):
+            problem = f"the rollup begins at {to_text(newest.start)}: rebuild it when its first bucket is sealed"
+            return Progress(newest.start, 0, 1, problem=problem)
+        marked = _mark_sealed(newest, start, end, services)
+        return _extend(newest, definition.floor(start), definitions, state, services, marked)
+
+
+def _mark_sealed(version: Version, start: datetime, end: datetime, services: Services) -> int:
+    """Mark the sealed buckets of a range; returns how many there are."""
+    definition = version.definition
+    at, last = max(definition.floor(start), version.start), min(end, version.end)
+    buckets = []
+    while at < last:
+        buckets.append(at)
+        at += definition.every
+    now = to_millis(services.clock.now())
+    for number in range(0, len(buckets), _MARKS):
+        services.rollups.put_marks(definition.source, buckets[number : number + _MARKS], now)
+    return len(buckets)
+
+
+def _extend(
+    version: Version,
+    start: datetime,
+    definitions: Sequence[Definition],
+    state: RollupState,
+    services: Services,
+    marked: int,
+) -> Progress:
+    """Move the beginning of a version back to an instant, a bucket at a time."""
+    definition, edge = version.definition, version.edge
+    report, count = Report(), 0
+    while edge.start > start and services.remaining() > RESERVE:
+        bucket = edge.start - definition.every
+        try:
+            compute_bucket(version, bucket, definitions, state, services, report)
+        except Unfinished:
+            break
+        except (BucketBlocked, StoreUnavailable, TableThrottled) as error:
+            return Progress(edge.start, count, (edge.start - start) // definition.every, marked, str(error))
+        moved = edge._replace(start=bucket)
+        if not services.rollups.put_edge(definition.source, moved, edge):
+            problem = f"the edge of {definition.stream} was moved by another run"
+            return Progress(edge.start, count, (edge.start - start) // definition.every, marked, problem)
+        edge, count = moved, count + 1
+    return Progress(edge.start, count, max((edge.start - start) // definition.every, 0), marked)

@@ -1,0 +1,157 @@
+"""Writing the cells of a bucket: as packs of the rollup's own stream, of which the copy with the greatest ``at`` counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from tidetable.catalog import Entry, State, entry_at
+from tidetable.errors import TableThrottled
+from tidetable.events import Event, Item
+from tidetable.exact import decode_json
+from tidetable.ingest.packing import pack_events, unspread
+from tidetable.keys import Layout
+from tidetable.keys.pack import key_range
+from tidetable.packs import open_item, walk
+from tidetable.packs.numbers import settled_text
+from tidetable.ports import EventStore, Guarded, KeyRange, Put, RangeRead, Transacted
+from tidetable.rollups.bounds import to_millis
+from tidetable.rollups.cells import FIELDS_ID, is_removed, removed
+from tidetable.rollups.definition import Definition
+from tidetable.rollups.services import BucketBlocked, Services, Superseded
+from tidetable.times import from_text, to_text
+
+_MOMENT = timedelta(microseconds=1)
+_PAGE = 100
+# AWS: a transaction has 100 actions, of 4 MB together; a pack has 64 KB.
+_TRANSACTED = 25
+
+
+class Present(NamedTuple):
+    """The cells of a bucket as its table has them: by their places the event and its data as canonical text.
+
+    ``at`` is the greatest instant (epoch milliseconds) at which any of their copies was made.
+    """
+
+    events: dict[str, tuple[Event, str]]
+    at: int
+
+
+def find_table(definition: Definition, bucket: datetime, services: Services) -> Entry:
+    """The period of a bucket's cells; BucketBlocked if nothing can be written to it."""
+    entries = services.catalog.entries(definition.stream, bucket, bucket, consistent=True)
+    entry = entry_at(entries, bucket)
+    if entry is None:
+        raise BucketBlocked(f"{definition.stream} has no table for {to_text(bucket)}: backfill {definition.stream}")
+    if not entry.writable:
+        reason = f"period {entry.period.label} of {definition.stream} is {entry.state}: backfill {definition.stream}"
+        raise BucketBlocked(reason)
+    return entry
+
+
+def read_present(entry: Entry, bucket: datetime, services: Services) -> Present:
+    """The cells of a bucket that are in its table, strongly consistent."""
+    layout, reader = entry.layout, services.reader
+    low, high = layout.edge(bucket), layout.edge(bucket + _MOMENT)
+    span = 0 if layout.pack is None else layout.pack.span
+    items = list(_read_items(entry, bucket, span, reader.store))
+    opened = sorted((open_item(item, layout, reader.unpacker.compressor) for item in items), key=lambda one: one.newest)
+    events = {}
+    for run in walk(opened, span=max(span, 1), ascending=True, low=low, high=high):
+        for place, copy in zip(run.places, run.copies, strict=True):
+            text = copy.value
+            if not isinstance(text, str):
+                text = settled_text(reader.unpacker.whole([text], entry.table, cold=False).items[0]["data"])
+            time, series, id = layout.names("", place)
+            events[place] = Event(series, from_text(time), id, decode_json(text)), text
+    return Present(events, max((int(item.get("at", 0)) for item in items), default=0))
+
+
+def _read_items(entry: Entry, bucket: datetime, span: int, store: EventStore) -> Iterator[Item]:
+    layout = entry.layout
+    low, high = key_range(bucket, bucket + _MOMENT, span)
+    logical = layout.logical(bucket, "")
+    reads = [RangeRead(KeyRange(entry.table, f"{logical}#{n}", low, high), _PAGE) for n in range(layout.shards)]
+    while reads:
+        pages = store.query_many(reads, ascending=True, consistent=True)
+        following = []
+        for read, page in zip(reads, pages, strict=True):
+            if page is None:
+                raise BucketBlocked(f"table {entry.table} does not exist")
+            yield from page.items
+            if page.more and page.last is not None:
+                keys = KeyRange(entry.table, read.keys.pk, low, high, after=page.last["sk"])
+                following.append(RangeRead(keys, _PAGE))
+        reads = following
+
+
+def write_cells(
+    definition: Definition,
+    entry: Entry,
+    cells: Sequence[Event],
+    present: Present,
+    read_at: datetime,
+    services: Services,
+) -> None:
+    """Make the cells of a bucket those that were computed from what was read at an instant.
+
+    Only what differs is written, and groups that are there no more are written as removed. TableThrottled if some of it may not
+    be written, BucketBlocked if the table takes nothing any more, Superseded if another run wrote later cells.
+    """
+    layout = entry.layout
+    now = {layout.sort_key(cell.time, cell.series, cell.id): cell for cell in cells}
+    changed = [
+        cell for place, cell in now.items() if place not in present.events or present.events[place][1] != _text(cell)
+    ]
+    gone = [
+        removed(event)
+        for place, (event, _) in present.events.items()
+        if place not in now and not is_removed(event) and _is_of(definition, event)
+    ]
+    at = max(to_millis(read_at), present.at + 1)
+    puts = _puts([*changed, *gone], entry, at, services)
+    if entry.state is State.CLOSED:
+        _transact(puts, entry, services)
+    elif puts:
+        written = services.reader.store.write_each(puts, "newer")
+        if written.held:
+            raise Superseded(f"cells of {definition.stream} were written by another run")
+        if written.missing_tables:
+            raise BucketBlocked(f"table {entry.table} does not exist")
+        if written.unwritten:
+            raise TableThrottled(entry.table)
+
+
+def _transact(puts: Sequence[Put], entry: Entry, services: Services) -> None:
+    """Write to a table that closed: it may be archived at any time, and no cell may be written after that."""
+    for start in range(0, len(puts), _TRANSACTED):
+        some = [Guarded(put, "newer") for put in puts[start : start + _TRANSACTED]]
+        outcome = services.reader.store.transact(some, entry)
+        if outcome is Transacted.FENCED:
+            raise BucketBlocked(f"period {entry.period.label} of {entry.stream} is being archived")
+        if outcome is Transacted.HELD:
+            raise Superseded(f"cells of {entry.stream} were written by another run")
+
+
+def _puts(events: Sequence[Event], entry: Entry, at: int, services: Services) -> list[Put]:
+    layout = entry.layout
+    if layout.pack is None:
+        return [_plain_put(event, entry, layout, at) for event in events]
+    items = [unspread(layout).item_of(event, at=at) for event in events]
+    packed = pack_events(items, entry.table, layout, services.reader.unpacker.compressor)
+    alone = {last for _, last in packed.alone}
+    return [pack.put for pack in packed.packs] + [_plain_put(events[n], entry, layout, at) for n in sorted(alone)]
+
+
+def _plain_put(event: Event, entry: Entry, layout: Layout, at: int) -> Put:
+    return Put(entry.table, layout.item_of(event, at=at))
+
+
+def _text(cell: Event) -> str:
+    return settled_text(cell.data)
+
+
+def _is_of(definition: Definition, event: Event) -> bool:
+    """Whether a cell is of this definition; the names of fields are of every definition."""
+    return event.id == FIELDS_ID or event.id.startswith(definition.key)

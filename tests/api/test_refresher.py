@@ -1,0 +1,181 @@
+"""The refresher's function: its payloads, its answers and its metrics."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+import wiring
+from tests.api.gateway import Context
+from tests.fakes import FakeArchive, FakeCatalog, FakeClock, FakeStore, FakeValues, unpacker
+from tests.fakes.rollups import FakeRollups
+from tests.fakes.serial import Serial
+from tests.worlds.functions import environment
+from tidetable.config import parse
+from tidetable.errors import BadInvocation, TidetableError
+from tidetable.leases import leased
+from tidetable.ports import Edge
+from tidetable.rollups.definition import definition_of
+
+__all__ = ["environment"]
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+CONFIG = parse(
+    """
+    [streams.s]
+    period = "day"
+    late = "1d"
+    retention = 5
+    key = { partition_by = "time", bucket = "6h" }
+    [[streams.s.rollup]]
+    name = "hours"
+    every = "1h"
+    retention = "30d"
+    """
+)
+TEXT = definition_of("s", CONFIG.streams["s"].rollup[0]).text
+EDGE = Edge("hours", NOON - 5 * HOUR, NOON - 2 * HOUR, TEXT)
+
+
+@pytest.fixture
+def rollups(environment: Any) -> Any:
+    catalog, state = FakeCatalog(), FakeRollups()
+    store = FakeStore(catalog)
+    pipeline = wiring.Pipeline(
+        config=CONFIG,
+        catalog=catalog,
+        catalog_reader=catalog,
+        store=store,
+        rollups=state,
+        clock=FakeClock(NOON),
+        archive_reader=FakeArchive(),
+        unpacker=unpacker(store, FakeValues()),
+        pools=Serial,
+    )
+    with wiring.serving(pipeline):
+        yield state
+
+
+def call(event: dict[str, Any]) -> dict[str, Any]:
+    # Imported late: its metrics look at the environment when they are made.
+    from handlers import refresher
+
+    return refresher.handler(event, Context())  # type: ignore[arg-type, no-any-return]
+
+
+def test_a_run_begins_a_rollup_ten_minutes_later_and_reports(
+    rollups: FakeRollups, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call({"source": "schedule"}) == {
+        "sealed": 0,
+        "resealed": 0,
+        "marks": 0,
+        "lag_seconds": 0,
+        "blocked": [],
+        "overfull": [],
+        "failed": [],
+        "finished": True,
+    }
+    assert list(rollups.read_state("s").edges) == [Edge("hours", NOON + HOUR, NOON + HOUR, TEXT)]
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if "_aws" in line]
+    names = {metric["Name"] for one in lines[-1]["_aws"]["CloudWatchMetrics"] for metric in one["Metrics"]}
+    assert names == {
+        *("RollupLag", "RollupBucketsSealed", "RollupBucketsResealed"),
+        *("RollupBucketsBlocked", "RollupGroupsExceeded", "RollupMarks"),
+    }
+
+
+def test_a_stream_that_fails_fails_the_run_so_that_its_alarm_rings(rollups: FakeRollups) -> None:
+    rollups.refuses = True
+    with pytest.raises(TidetableError, match="s: table rollups is throttled"):
+        call({})
+
+
+def test_a_second_run_leaves_the_first_alone(rollups: FakeRollups) -> None:
+    catalog = wiring.pipeline().catalog
+    with leased(catalog, "rollups", "another", NOON, timedelta(minutes=6)):
+        assert call({}) == {"skipped": "another run refreshes the rollups"}
+        wanted = {"stream": "s", "rollup": "hours", "from": "2026-02-01", "to": "2026-02-02"}
+        assert call({"rebuild": wanted})["left"] is None
+    assert rollups.read_state("s").edges == []
+
+
+def test_the_lease_outlives_the_run(rollups: FakeRollups, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[timedelta] = []
+    catalog = wiring.pipeline().catalog
+    monkeypatch.setattr(catalog, "acquire", lambda *given: taken.append(given[3]))
+    call({})
+    left = timedelta(milliseconds=Context().get_remaining_time_in_millis())
+    assert taken[0] >= left + timedelta(seconds=20)
+
+
+def test_a_status_says_how_far_a_rollup_is_sealed(rollups: FakeRollups) -> None:
+    rollups.put_edge("s", EDGE, None)
+    rollups.put_marks("s", [NOON - 4 * HOUR], 7)
+    rollups.put_over("s", "hours", NOON - 3 * HOUR, 10_001)
+    assert call({"status": "s"}) == {
+        "stream": "s",
+        "rollups": [
+            {
+                "rollup": "hours",
+                "stream": "s-hours",
+                "every": "1h",
+                "by": [],
+                "fields": [],
+                "stats": ["count", "sum", "min", "max"],
+                "start": "2026-03-01T07:00:00.000000Z",
+                "sealed": "2026-03-01T10:00:00.000000Z",
+                # An hour, less the 210 seconds in which writers may still come.
+                "lag_seconds": 3_390,
+                "marks": 1,
+                "overfull": ["2026-03-01T09:00:00.000000Z"],
+                "overfull_count": 1,
+                "versions": [
+                    {
+                        "start": "2026-03-01T07:00:00.000000Z",
+                        "sealed": "2026-03-01T10:00:00.000000Z",
+                        "present": True,
+                    }
+                ],
+            }
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "plan"),
+    [
+        ("2026-03-01", "2026-03-01T08:30:00Z", (7, 2)),
+        ("2026-03-01T06:30:00Z", "2026-03-01T07:00:00Z", (1, 0)),
+        ("2026-03-01T08:00:00Z", "2026-03-02", (0, 2)),
+    ],
+)
+def test_a_dry_run_counts_the_buckets_of_a_rebuild(
+    rollups: FakeRollups, start: str, end: str, plan: tuple[int, int]
+) -> None:
+    rollups.put_edge("s", EDGE, None)
+    wanted = {"stream": "s", "rollup": "hours", "from": start, "to": end}
+    answer = call({"rebuild": wanted, "dry_run": True})
+    assert answer == {"buckets": plan[0], "marked": plan[1], "problem": None}
+    assert list(rollups.read_state("s").edges) == [EDGE]
+
+
+SPAN = {"stream": "s", "rollup": "hours", "from": "2026-01-01", "to": "2026-02-01"}
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"rebuil": SPAN}, "unknown key 'rebuil': the payload may have status, rebuild and dry_run"),
+    ({"status": "other"}, "'other' is no stream with rollups; there are: s"),
+    ({"rebuild": SPAN | {"rollup": "days"}}, "rebuild: s has no rollup 'days'; it has hours"),
+    ({"rebuild": SPAN | {"to": "2026-01-01"}}, "is not before to"),
+    ({"rebuild": SPAN | {"from": "soon"}}, "rebuild: "),
+    ({"rebuild": {"stream": "s"}}, "rebuild: "),
+    ({"rebuild": SPAN, "dry_run": "yes"}, "dry_run must be true or false"),
+]
+
+
+@pytest.mark.parametrize(("payload", "why"), WRONG)
+def test_a_payload_that_is_wrong_says_why(rollups: FakeRollups, payload: dict[str, Any], why: str) -> None:
+    with pytest.raises(BadInvocation) as error:
+        call(payload)
+    assert why in str(error.value)

@@ -1,0 +1,133 @@
+"""``tidetable rollup``: what it asks of the refresher and of the lifecycle, and what it prints."""
+
+import json
+from typing import Any
+
+import pytest
+
+from cli import common
+from cli import rollup as command
+from cli.account import Account
+from cli.workload import choose_stream
+from tests.worlds.commands import run
+from tidetable.config import parse
+
+HOURS = {
+    "rollup": "hours",
+    "stream": "quakes-hours",
+    "every": "1h",
+    "by": ["series"],
+    "fields": ["mag"],
+    "stats": ["count"],
+    "start": "2026-03-01T00:00:00.000000Z",
+    "sealed": "2026-03-02T03:00:00.000000Z",
+    "lag_seconds": 30,
+    "marks": 12,
+    "overfull": ["2026-03-01T05:00:00.000000Z"],
+    "overfull_count": 1,
+    "versions": [],
+}
+DAYS = HOURS | {"rollup": "days", "stream": "quakes-days", "start": None, "sealed": None, "overfull": []}
+STATUS = {"stream": "quakes", "rollups": [HOURS, DAYS]}
+SPAN = ("--rebuild", "--from", "2026-01-01", "--to", "2026-02-01")
+WANTED = {"stream": "quakes", "rollup": "hours", "from": "2026-01-01", "to": "2026-02-01"}
+
+
+class Functions:
+    """The stage's functions, which answer what is written down."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.answers: list[Any] = []
+
+    def invoke(self, FunctionName: str, Payload: bytes) -> Any:  # noqa: N803 - boto3's names
+        self.asked.append((FunctionName, json.loads(Payload)))
+        answer = json.dumps(self.answers.pop(0)).encode()
+
+        class Body:
+            def read(self) -> bytes:
+                return answer
+
+        return {"Payload": Body()}
+
+
+@pytest.fixture
+def scripted(stage: Any, monkeypatch: pytest.MonkeyPatch) -> Functions:
+    found = Functions()
+    account = Account(stage.pipeline, "lifecycle", "archiver", "restorer", found, refresher="refresher")
+    monkeypatch.setattr(common, "connect", lambda *_, **__: account)
+    monkeypatch.setattr(command, "sleep", lambda _: None)
+    return found
+
+
+def step(left: int | None, buckets: int = 0, problem: str | None = None) -> dict[str, Any]:
+    return {"reached": None, "buckets": buckets, "left": left, "marked": 3, "problem": problem}
+
+
+def test_it_shows_how_far_each_rollup_is_sealed(scripted: Functions) -> None:
+    scripted.answers = [STATUS]
+    shown = run("rollup", "quakes")
+    assert scripted.asked == [("refresher", {"status": "quakes"})]
+    for part in ("quakes-hours", "2026-03-01T00:00Z", "2026-03-02T03:00Z", "30 s", "not begun"):
+        assert part in shown.output
+    assert "quakes-hours has too many groups and is read from events in: 2026-03-01T05:00Z" in shown.output
+
+
+def test_it_shows_one_rollup_as_json(scripted: Functions) -> None:
+    scripted.answers = [STATUS]
+    assert json.loads(run("rollup", "quakes", "--name", "hours", "--json").output) == [HOURS]
+
+
+def test_a_rebuild_opens_tables_and_calls_the_refresher_until_nothing_is_left(scripted: Functions) -> None:
+    scripted.answers = [STATUS, {"healthy": True}, step(500, 244), step(None), step(0, 500)]
+    shown = run("rollup", "quakes", "--name", "hours", *SPAN)
+    opened = {"stream": "quakes-hours", "from": "2026-01-01", "to": "2026-02-01", "hours": 24, "rebuild": True}
+    assert scripted.asked[1:] == [("lifecycle", {"backfill": opened})] + 3 * [("refresher", {"rebuild": WANTED})]
+    assert "quakes-hours: 744 buckets computed; 3 will be computed anew by the next runs" in shown.output
+    assert shown.exit_code == 0
+
+
+def test_a_rebuild_that_cannot_go_on_says_why_and_ends_with_1(scripted: Functions) -> None:
+    scripted.answers = [STATUS, {"healthy": True}, step(500, 244, "quakes 2026-01-05 is gone")]
+    shown = run("rollup", "quakes", "--name", "hours", *SPAN)
+    assert (shown.exit_code, "quakes-hours: quakes 2026-01-05 is gone" in shown.output) == (1, True)
+
+
+def test_a_rebuild_does_not_wait_for_ever_for_the_refresher(scripted: Functions) -> None:
+    scripted.answers = [STATUS, {"healthy": True}, *(60 * [step(None)])]
+    shown = run("rollup", "quakes", "--name", "hours", *SPAN)
+    assert (shown.exit_code, "the refresher is at work all the time; try again later" in shown.output) == (1, True)
+
+
+def test_a_dry_run_computes_nothing(scripted: Functions) -> None:
+    scripted.answers = [STATUS, {"buckets": 744, "marked": 3, "problem": None}]
+    shown = run("rollup", "quakes", "--name", "hours", *SPAN, "--dry-run")
+    assert scripted.asked[1:] == [("refresher", {"rebuild": WANTED, "dry_run": True})]
+    assert "quakes-hours: 744 buckets to compute, 3 to compute anew" in shown.output
+
+
+@pytest.mark.parametrize("options", [("--rebuild",), ("--from", "2026-01-01"), SPAN[1:], SPAN[:3]])
+def test_a_rebuild_needs_its_range_and_a_range_a_rebuild(scripted: Functions, options: tuple[str, ...]) -> None:
+    shown = run("rollup", "quakes", *options)
+    assert (shown.exit_code, scripted.asked) == (1, [])
+    assert "a rebuild needs all of --rebuild, --from and --to" in shown.output
+
+
+def test_an_unknown_rollup_is_named_with_those_that_there_are(scripted: Functions) -> None:
+    scripted.answers = [STATUS]
+    assert "quakes has no rollup 'weeks'; it has hours, days" in run("rollup", "quakes", "--name", "weeks").output
+
+
+def test_a_stage_without_rollups_says_what_to_do(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    account = Account(stage.pipeline, "lifecycle", "archiver", "restorer", Functions())
+    monkeypatch.setattr(common, "connect", lambda *_, **__: account)
+    shown = run("rollup", "quakes")
+    assert "no stream of this stage has rollups: add [[streams.NAME.rollup]] and deploy" in shown.output
+
+
+def test_a_workload_is_of_a_stream_that_takes_events() -> None:
+    text = '[streams.s]\nperiod = "day"\nlate = "1d"\nretention = 5\nkey = { partition_by = "time", bucket = "6h" }\n'
+    config = parse(text + '[[streams.s.rollup]]\nname = "h"\nevery = "1h"\nretention = "30d"\n')
+    assert choose_stream(config, None).name == "s"
+    with pytest.raises(ValueError, match="there is no stream 's-h'; there are: s"):
+        choose_stream(config, "s-h")

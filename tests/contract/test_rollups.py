@@ -1,0 +1,174 @@
+"""The contract of the rollups' table, on the fake and on every engine that speaks HTTP."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from aws.lean.client import LeanClient
+from aws.lean.credentials import Provider
+from aws.lean.rollups import LeanRollups
+from local.emulator import REGION
+from local.stack import aws_client
+from strict import SystemClock
+from tests.contract.conftest import CLOCK, KEYS, LEAN
+from tests.contract.engines import TAGS, Racing, _numbers, real
+from tests.fakes.rollups import FakeRollups
+from tidetable.config import TableClass
+from tidetable.errors import StoreUnavailable, TableMissing
+from tidetable.ports import Edge, Mark, Rollups, RollupState, TableSpec
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+NOTHING = RollupState([], [], [])
+
+
+def lean_of(endpoint: str) -> LeanClient:
+    return LeanClient(endpoint, REGION, Provider(KEYS, SystemClock().now, lambda *_: b""))
+
+
+@pytest.fixture(params=["fake", *LEAN])
+def rollups(request: pytest.FixtureRequest) -> Rollups:
+    if request.param == "fake":
+        return FakeRollups()
+    endpoint = request.getfixturevalue(request.param.removeprefix("lean ").replace(" ", "_"))
+    client: Any = Racing(aws_client(endpoint, "dynamodb"))
+    engine = real(client, CLOCK, lean=lean_of(endpoint))
+    # As the stack's table: a partition key and a sort key, both texts.
+    name = f"rollups-{next(_numbers)}"
+    assert engine.tables.create(TableSpec(name, None, None, TableClass.STANDARD, TAGS))
+    engine.settled(name)
+    return LeanRollups(lean_of(endpoint), name)
+
+
+def edge(
+    start: datetime = NOON, sealed: datetime = NOON, rollup: str = "hours", definition: str = '{"every":60}'
+) -> Edge:
+    return Edge(rollup, start, sealed, definition)
+
+
+def test_a_stream_without_rollups_has_no_state(rollups: Rollups) -> None:
+    assert rollups.read_state("s") == NOTHING
+
+
+def test_everything_of_a_stream_is_answered_at_once_and_nothing_of_another(rollups: Rollups) -> None:
+    late = edge(NOON, NOON + HOUR, "a-name_1")
+    early = edge(NOON - HOUR, NOON, "hours", '{"by":["place.state","série#"]}')
+    for one in (late, early):
+        assert rollups.put_edge("s", one, None)
+    rollups.put_marks("s", [NOON + HOUR, NOON], 7)
+    rollups.put_over("s", "hours", NOON, 10_001)
+    rollups.put_marks("s2", [NOON], 9)
+    assert rollups.put_edge("s2", edge(), None)
+    state = rollups.read_state("s")
+    assert list(state.edges) == [early, late]
+    assert list(state.marks) == [Mark(NOON, 7), Mark(NOON + HOUR, 7)]
+    assert list(state.over) == [("hours", NOON)]
+
+
+def test_a_mark_keeps_the_greatest_instant_whatever_the_order(rollups: Rollups) -> None:
+    rollups.put_marks("s", [NOON, NOON + HOUR], 10)
+    rollups.put_marks("s", [NOON, NOON + HOUR, NOON + 2 * HOUR], 9)
+    rollups.put_marks("s", [NOON], 11)
+    rollups.put_marks("s", [], 99)
+    assert list(rollups.read_state("s").marks) == [
+        Mark(NOON, 11),
+        Mark(NOON + HOUR, 10),
+        Mark(NOON + 2 * HOUR, 9),
+    ]
+
+
+def test_a_mark_is_cleared_only_if_nobody_has_put_it_again(rollups: Rollups) -> None:
+    rollups.put_marks("s", [NOON], 10)
+    seen = rollups.read_state("s").marks[0]
+    rollups.put_marks("s", [NOON], 11)
+    assert not rollups.clear_mark("s", seen)
+    assert list(rollups.read_state("s").marks) == [Mark(NOON, 11)]
+    assert rollups.clear_mark("s", Mark(NOON, 11))
+    assert not rollups.clear_mark("s", Mark(NOON, 11))
+    assert rollups.read_state("s") == NOTHING
+
+
+def test_many_marks_are_all_put_and_all_read(rollups: Rollups) -> None:
+    buckets = [NOON + number * HOUR for number in range(300)]
+    rollups.put_marks("s", buckets, 1_772_366_400_000)
+    assert [mark.bucket for mark in rollups.read_state("s").marks] == buckets
+
+
+def test_an_edge_is_put_once_and_moves_only_from_where_it_is_thought_to_be(rollups: Rollups) -> None:
+    first, moved, further = edge(), edge(sealed=NOON + HOUR), edge(sealed=NOON + 2 * HOUR)
+    assert not rollups.put_edge("s", moved, first)
+    assert rollups.put_edge("s", first, None)
+    assert not rollups.put_edge("s", first, None)
+    assert rollups.put_edge("s", moved, first)
+    assert not rollups.put_edge("s", further, first)
+    assert not rollups.put_edge("s", further, edge(sealed=NOON + HOUR, definition="another"))
+    assert list(rollups.read_state("s").edges) == [moved]
+
+
+def test_the_start_of_an_edge_moves_backwards_in_one_step(rollups: Rollups) -> None:
+    first, earlier = edge(sealed=NOON + HOUR), edge(NOON - HOUR, NOON + HOUR)
+    rollups.put_edge("s", first, None)
+    assert not rollups.put_edge("s", earlier, edge(sealed=NOON + 2 * HOUR))
+    assert list(rollups.read_state("s").edges) == [first]
+    assert rollups.put_edge("s", earlier, first)
+    assert not rollups.put_edge("s", earlier, first)
+    assert list(rollups.read_state("s").edges) == [earlier]
+
+
+def test_the_start_of_an_edge_does_not_move_onto_another_edge(rollups: Rollups) -> None:
+    old, new = edge(NOON - HOUR, NOON, definition="old"), edge(sealed=NOON + HOUR)
+    rollups.put_edge("s", old, None)
+    rollups.put_edge("s", new, None)
+    assert not rollups.put_edge("s", edge(NOON - HOUR, NOON + HOUR), new)
+    assert list(rollups.read_state("s").edges) == [old, new]
+
+
+def test_an_overfull_bucket_is_noted_and_forgotten_as_often_as_it_comes(rollups: Rollups) -> None:
+    rollups.put_over("s", "hours", NOON, 10_001)
+    rollups.put_over("s", "hours", NOON, 10_002)
+    rollups.put_over("s", "days", NOON, 10_003)
+    assert sorted(rollups.read_state("s").over) == [("days", NOON), ("hours", NOON)]
+    rollups.clear_over("s", "hours", NOON)
+    rollups.clear_over("s", "hours", NOON)
+    assert list(rollups.read_state("s").over) == [("days", NOON)]
+
+
+def test_a_rollup_is_forgotten_and_nothing_else(rollups: Rollups) -> None:
+    first, second, other = edge(NOON - HOUR, NOON), edge(), edge(rollup="days")
+    for one in (first, second, other):
+        rollups.put_edge("s", one, None)
+    rollups.put_edge("s2", first, None)
+    rollups.put_marks("s", [NOON], 7)
+    rollups.put_over("s", "hours", NOON, 10_001)
+    rollups.put_over("s", "days", NOON, 10_001)
+    rollups.forget("s", "hours")
+    rollups.forget("s", "hours")
+    assert rollups.read_state("s") == RollupState([other], [Mark(NOON, 7)], [("days", NOON)])
+    assert list(rollups.read_state("s2").edges) == [first]
+
+
+@pytest.mark.parametrize("server", ["emulator", "strict_local"])
+def test_a_table_that_is_missing_raises(server: str, request: pytest.FixtureRequest) -> None:
+    missing = LeanRollups(lean_of(request.getfixturevalue(server)), "no-such-table")
+    for call in (
+        lambda: missing.read_state("s"),
+        lambda: missing.put_marks("s", [NOON], 1),
+        lambda: missing.clear_mark("s", Mark(NOON, 1)),
+        lambda: missing.put_edge("s", edge(), None),
+        lambda: missing.put_over("s", "hours", NOON, 1),
+    ):
+        with pytest.raises(TableMissing):
+            call()
+
+
+def test_a_change_without_an_answer_raises() -> None:
+    silent = LeanRollups(lean_of("http://127.0.0.1:9"), "rollups")
+    for call in (
+        lambda: silent.read_state("s"),
+        lambda: silent.put_marks("s", [NOON], 1),
+        lambda: silent.put_edge("s", edge(), None),
+        lambda: silent.clear_over("s", "hours", NOON),
+    ):
+        with pytest.raises(StoreUnavailable):
+            call()

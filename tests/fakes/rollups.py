@@ -1,0 +1,74 @@
+"""The state of rollups in memory. Its reads are strong, as those of the table are."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from tidetable.errors import TableThrottled
+from tidetable.ports import Edge, Mark, RollupState
+
+
+class FakeRollups:
+    """``refuses`` makes every request fail; ``reads`` counts the reads of a state."""
+
+    def __init__(self) -> None:
+        self.edges: dict[tuple[str, str, datetime], Edge] = {}
+        self.marks: dict[tuple[str, datetime], int] = {}
+        self.over: dict[tuple[str, str, datetime], int] = {}
+        self.refuses = False
+        self.reads = 0
+
+    def read_state(self, stream: str) -> RollupState:
+        self._ask()
+        self.reads += 1
+        return RollupState(
+            sorted(
+                [edge for (name, _, _), edge in self.edges.items() if name == stream],
+                key=lambda one: (one.start, one.rollup),
+            ),
+            [Mark(bucket, at) for (name, bucket), at in sorted(self.marks.items()) if name == stream],
+            [(rollup, bucket) for name, rollup, bucket in sorted(self.over) if name == stream],
+        )
+
+    def put_marks(self, stream: str, buckets: Sequence[datetime], at: int) -> None:
+        self._ask()
+        assert len(set(buckets)) == len(buckets), "BatchWriteItem refuses a repeated key"
+        for bucket in buckets:
+            self.marks[stream, bucket] = max(self.marks.get((stream, bucket), 0), at)
+
+    def clear_mark(self, stream: str, mark: Mark) -> bool:
+        self._ask()
+        if self.marks.get((stream, mark.bucket)) != mark.at:
+            return False
+        del self.marks[stream, mark.bucket]
+        return True
+
+    def put_edge(self, stream: str, edge: Edge, expected: Edge | None) -> bool:
+        self._ask()
+        place = stream, edge.rollup, edge.start
+        if expected is None:
+            if place in self.edges:
+                return False
+        else:
+            before = stream, expected.rollup, expected.start
+            if self.edges.get(before) != expected or (before != place and place in self.edges):
+                return False
+            del self.edges[before]
+        self.edges[place] = edge
+        return True
+
+    def put_over(self, stream: str, rollup: str, bucket: datetime, groups: int) -> None:
+        self._ask()
+        self.over[stream, rollup, bucket] = groups
+
+    def clear_over(self, stream: str, rollup: str, bucket: datetime) -> None:
+        self._ask()
+        self.over.pop((stream, rollup, bucket), None)
+
+    def forget(self, stream: str, rollup: str) -> None:
+        self._ask()
+        self.edges = {key: edge for key, edge in self.edges.items() if key[:2] != (stream, rollup)}
+        self.over = {key: groups for key, groups in self.over.items() if key[:2] != (stream, rollup)}
+
+    def _ask(self) -> None:
+        if self.refuses:
+            raise TableThrottled("rollups")

@@ -1,0 +1,268 @@
+"""Marks before late events: the order of mark, event and acknowledgement, and what becomes of events that cannot be marked."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.fakes.rollups import FakeRollups
+from tests.ingest.streams import CONFIG, NOW
+from tests.worlds.intake import World, event
+from tidetable.config import RollupPolicy
+from tidetable.config.derive import derive_streams
+from tidetable.config.model import PackPolicy
+from tidetable.durations import Duration
+from tidetable.errors import NotDrained, StoreUnavailable, TableMissing, TableThrottled
+from tidetable.events import Event
+from tidetable.ingest.drain import drain_message
+from tidetable.ingest.known import KnownPeriods
+from tidetable.ingest.marks import Marks
+from tidetable.ingest.overflow import encode_message
+from tidetable.ports import Guard, Mark, Put, Written
+from tidetable.problems import ProblemError
+from wiring import Pipeline
+
+HOURS = RollupPolicy(name="hours", every=Duration(hours=1), retention=Duration(days=30))
+MINUTES = RollupPolicy(name="minutes", every=Duration(minutes=1), retention=Duration(days=30))
+# Now is 00:05:00 of 1 March; half an hour ago is 23:35 of 28 February.
+HALF_HOUR_AGO = datetime(2026, 2, 28, 23, 35, tzinfo=UTC)
+AT = 1_772_323_500_000
+PACKED = PackPolicy(span=Duration(hours=1))
+
+
+class Stopped(Exception):
+    """The process dies here."""
+
+
+class Recorder(FakeRollups):
+    """Marks that are written down beside the writes of the store, and that may fail or stop the process."""
+
+    def __init__(self, log: list[str]) -> None:
+        super().__init__()
+        self.log = log
+        self.fails: Exception | None = None
+        self.calls: list[tuple[str, list[datetime], int]] = []
+
+    def put_marks(self, stream: str, buckets: Sequence[datetime], at: int) -> None:
+        self.calls.append((stream, list(buckets), at))
+        self.log.append("mark")
+        if self.fails is not None:
+            raise self.fails
+        super().put_marks(stream, buckets, at)
+
+
+class Rolled(World):
+    """A stream with rollups, and one process that serves it."""
+
+    def __init__(self, *rollups: RollupPolicy, **policy: Any) -> None:
+        quakes = replace(CONFIG.streams["quakes"], rollup=rollups, **policy)
+        streams = {"quakes": quakes}
+        super().__init__(replace(CONFIG, streams=streams | derive_streams(streams)))
+        self.log: list[str] = []
+        self.rollups = Recorder(self.log)
+        self.marks = Marks(self.rollups) if rollups else None
+        write, write_each = self.store.write, self.store.write_each
+        self.store.write = lambda puts: self._written(write(puts))  # type: ignore[method-assign]
+        self.store.write_each = self._each(write_each)  # type: ignore[method-assign]
+        send = self.overflow.send
+        self.overflow.send = self._queued(send)  # type: ignore[method-assign]
+
+    def _written(self, written: Written) -> Written:
+        self.log.append("write")
+        return written
+
+    def _each(self, write_each: Any) -> Any:
+        def write(puts: Sequence[Put], guard: Guard) -> Written:
+            return self._written(write_each(puts, guard))
+
+        return write
+
+    def _queued(self, send: Any) -> Any:
+        def queue(stream: str, events: Sequence[Event], at: int) -> Any:
+            self.log.append("queue")
+            return send(stream, events, at)
+
+        return queue
+
+    def pipeline(self, **ports: Any) -> Pipeline:
+        return super().pipeline(rollups=self.rollups, marks=self.marks, **ports)
+
+
+def late(number: int, **ago: float) -> dict[str, Any]:
+    return event(number, **ago)
+
+
+def message(*events: dict[str, Any]) -> str:
+    listed = [Event("a", datetime.fromisoformat(one["time"]), one["id"], one["data"]) for one in events]
+    (encoded,) = (encode_message("quakes", listed, AT),)
+    return encoded
+
+
+@pytest.mark.parametrize("pack", [None, PACKED], ids=["plain", "packed"])
+def test_a_late_event_is_marked_then_written_then_acknowledged(pack: PackPolicy | None) -> None:
+    stage = Rolled(HOURS, MINUTES, pack=pack)
+    outcome = stage.send(late(1, minutes=30))
+    assert (outcome.status, outcome.accepted, stage.log) == (200, 1, ["mark", "write"])
+    # Of the finest rollup, with the clock of the request.
+    assert list(stage.rollups.read_state("quakes").marks) == [Mark(HALF_HOUR_AGO, AT)]
+    assert stage.rollups.read_state("quakes-hours").marks == []
+
+
+@pytest.mark.parametrize("pack", [None, PACKED], ids=["plain", "packed"])
+def test_on_time_events_put_no_mark_and_the_bound_is_two_minutes(pack: PackPolicy | None) -> None:
+    stage = Rolled(MINUTES, pack=pack)
+    stage.send(late(1, seconds=120), late(2, seconds=0), late(3, seconds=-100))
+    assert (stage.log, stage.rollups.calls) == (["write"], [])
+    stage.send(late(4, seconds=120, microseconds=1), late(5, seconds=1))
+    assert stage.rollups.calls == [("quakes", [datetime(2026, 3, 1, 0, 2, tzinfo=UTC)], AT)]
+
+
+def test_each_bucket_is_marked_once_for_all_of_its_events() -> None:
+    stage = Rolled(HOURS)
+    stage.send(late(1, hours=1), late(2, hours=1.01), late(3, hours=30), late(4, hours=1))
+    (call,) = stage.rollups.calls
+    assert call[1] == [datetime(2026, 2, 27, 18, tzinfo=UTC), datetime(2026, 2, 28, 23, tzinfo=UTC)]
+
+
+def test_a_stream_without_rollups_marks_nothing() -> None:
+    stage = Rolled()
+    stage.send(late(1, hours=30))
+    assert (stage.log, stage.rollups.calls) == (["write"], [])
+    assert stage.drain(message(late(2, hours=30))) == 1
+    assert stage.rollups.calls == []
+
+
+def test_a_process_marks_a_bucket_again_after_five_seconds() -> None:
+    stage = Rolled(HOURS)
+    stage.send(late(1, hours=1), known=KnownPeriods())
+    stage.clock.sleep(4.999)
+    stage.send(late(2, hours=1))
+    assert len(stage.rollups.calls) == 1
+    stage.clock.sleep(0.001)
+    stage.send(late(3, hours=1))
+    assert [at for _, _, at in stage.rollups.calls] == [AT, AT + 5_000]
+    # A clock that was set back says nothing of when the mark was put.
+    stage.clock.sleep(-2)
+    stage.send(late(4, hours=1))
+    assert len(stage.rollups.calls) == 3
+
+
+def test_a_mark_that_failed_is_not_remembered() -> None:
+    stage = Rolled(HOURS)
+    stage.rollups.fails = StoreUnavailable("no answer", "time-out")
+    stage.send(late(1, hours=1))
+    stage.rollups.fails = None
+    assert stage.send(late(2, hours=1)).status == 200
+    assert len(stage.rollups.calls) == 2
+
+
+FAILURES = [StoreUnavailable("no answer", "time-out"), TableMissing("rollups"), TableThrottled("rollups")]
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("pack", [None, PACKED], ids=["plain", "packed"])
+def test_events_that_cannot_be_marked_are_queued_and_the_others_stored(
+    failure: Exception, pack: PackPolicy | None
+) -> None:
+    stage = Rolled(HOURS, pack=pack)
+    stage.rollups.fails = failure
+    outcome = stage.send(late(1, hours=30), late(2), late(3, hours=3))
+    assert (outcome.status, outcome.accepted, outcome.queued, outcome.unmarked) == (202, 1, 2, 2)
+    assert sorted(one.id for one in stage.overflow.queued) == ["1", "3"]
+    assert (stage.count("2026-02-27"), stage.count("2026-02-28"), stage.count("2026-03-01")) == (0, 0, 1)
+    assert all(outcome.refs), "a queued event has its ref too"
+
+
+def test_an_on_time_event_waits_with_the_late_event_of_its_pack() -> None:
+    stage = Rolled(MINUTES, pack=PACKED)
+    stage.rollups.fails = FAILURES[0]
+    outcome = stage.send(late(1, minutes=3), late(2, minutes=1))
+    assert (outcome.queued, stage.stored()) == (2, 0)
+
+
+def test_what_can_be_neither_marked_nor_queued_is_not_acknowledged() -> None:
+    stage = Rolled(HOURS)
+    stage.rollups.fails = FAILURES[0]
+    stage.overflow.send = lambda _, events, __: list(events)  # type: ignore[method-assign, assignment]
+    with pytest.raises(ProblemError) as error:
+        stage.send(late(1, hours=30))
+    assert (error.value.problem.status, error.value.problem.code, stage.stored()) == (503, "not_durable", 0)
+
+
+def test_a_process_that_dies_after_the_mark_leaves_a_mark_and_no_event() -> None:
+    stage = Rolled(HOURS)
+    write = stage.store.write
+    stage.store.write = lambda _: (_ for _ in ()).throw(Stopped)  # type: ignore[method-assign, assignment]
+    with pytest.raises(Stopped):
+        stage.send(late(1, hours=1))
+    assert (len(stage.rollups.marks), stage.stored()) == (1, 0)
+    stage.store.write = write  # type: ignore[method-assign]
+    assert stage.send(late(1, hours=1)).accepted == 1
+
+
+def test_a_process_that_dies_before_the_mark_has_written_nothing() -> None:
+    stage = Rolled(HOURS)
+    stage.rollups.fails = Stopped()
+    with pytest.raises(Stopped):
+        stage.send(late(1, hours=1))
+    assert (stage.rollups.marks, stage.stored(), stage.log) == ({}, 0, ["mark"])
+
+
+def test_the_drain_marks_before_it_writes_whatever_it_writes() -> None:
+    stage = Rolled(HOURS)
+    assert stage.drain(message(late(1, minutes=1), late(2, hours=3), late(3, hours=4)), seconds=5) == 3
+    assert (stage.log[0], set(stage.log[1:])) == ("mark", {"write"})
+    (call,) = stage.rollups.calls
+    assert call[1] == [datetime(2026, 2, 28, 20, tzinfo=UTC), datetime(2026, 2, 28, 21, tzinfo=UTC)]
+
+
+def test_events_that_waited_in_the_queue_are_marked_although_they_came_in_time() -> None:
+    stage = Rolled(MINUTES)
+    body = message(late(1))
+    assert stage.drain(body, seconds=5) == 1
+    assert stage.rollups.calls == []
+    stage.clock.sleep(600)
+    assert stage.drain(body, seconds=5) == 1
+    assert stage.rollups.calls == [("quakes", [NOW], AT + 600_000)]
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=lambda error: type(error).__name__)
+def test_a_message_that_cannot_be_marked_stays_in_the_queue_whole(failure: Exception) -> None:
+    stage = Rolled(HOURS)
+    stage.rollups.fails = failure
+    stage.letters.takes = True
+    with pytest.raises(NotDrained, match="rollups of quakes could not be marked"):
+        drain_message(message(late(1), late(2, hours=30)), stage.drainer(), lambda: 5.0)
+    assert (stage.stored(), stage.letters.kept) == (0, [])
+    stage.rollups.fails = None
+    assert stage.drain(message(late(1), late(2, hours=30)), seconds=5) == 2
+
+
+def test_a_message_without_late_events_is_drained_without_marks() -> None:
+    stage = Rolled(HOURS)
+    stage.rollups.fails = FAILURES[0]
+    assert stage.drain(message(late(1)), seconds=5) == 1
+
+
+def test_callers_send_no_events_to_a_rollup() -> None:
+    stage = Rolled(HOURS)
+    with pytest.raises(ProblemError) as error:
+        stage.post(b"[]", known=None, stream="quakes-hours")
+    assert error.value.problem.document() == {
+        "type": "about:blank",
+        "title": "Forbidden",
+        "status": 403,
+        "code": "derived_stream",
+        "detail": "quakes-hours is a rollup of quakes, which the pipeline itself writes: send events to quakes",
+    }
+
+
+def test_a_process_remembers_no_more_marks_than_it_needs() -> None:
+    marks = Marks(FakeRollups())
+    stream = Rolled(MINUTES).config.streams["quakes"]
+    for start in range(0, 40_000, 5_000):
+        times = [NOW - timedelta(minutes=10 + start + number) for number in range(5_000)]
+        assert marks.mark(stream, times, NOW + timedelta(seconds=start))
+    assert len(marks._put) <= 10_000

@@ -1,0 +1,102 @@
+"""The rollups' table against scripted replies: what is sent again, and what a refusal means."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from aws.lean.client import NoAnswer, Refused
+from aws.lean.rollups import LeanRollups
+from tests.fakes.script import PAUSES, Script
+from tidetable.errors import StoreUnavailable
+from tidetable.ports import Edge, Mark
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+THROTTLED = Refused("ThrottlingException", "slow down", b"{}")
+FAILED = Refused("ConditionalCheckFailedException", "no", b"{}")
+RESET = NoAnswer("connection reset")
+FIRST, MOVED = Edge("hours", NOON, NOON, "{}"), Edge("hours", NOON, NOON + HOUR, "{}")
+
+
+@pytest.fixture(autouse=True)
+def pauses() -> list[float]:
+    PAUSES.clear()
+    return PAUSES
+
+
+def scripted(*replies: Any) -> tuple[LeanRollups, Script]:
+    script = Script(lambda number, _: replies[min(number, len(replies)) - 1])
+    return LeanRollups(script.client, "rollups"), script
+
+
+def test_only_throttled_marks_are_put_again(pauses: list[float]) -> None:
+    rollups, script = scripted({}, THROTTLED, FAILED, THROTTLED, {})
+    rollups.put_marks("s", [NOON, NOON + HOUR, NOON + 2 * HOUR], 7)
+    keys = [body["Item"]["sk"]["S"][5:18] for _, body in script.sent]
+    assert keys == ["2026-03-01T12", "2026-03-01T13", "2026-03-01T14", "2026-03-01T13", "2026-03-01T13"]
+    assert len(pauses) == 2
+    assert script.sent[0][1] == {
+        "TableName": "rollups",
+        "Item": {"pk": {"S": "s"}, "sk": {"S": "mark#2026-03-01T12:00:00.000000Z"}, "at": {"N": "7"}},
+        "ConditionExpression": "attribute_not_exists(pk) OR #at < :at",
+        "ExpressionAttributeNames": {"#at": "at"},
+        "ExpressionAttributeValues": {":at": {"N": "7"}},
+    }
+
+
+def test_marks_that_stay_throttled_are_no_marks() -> None:
+    rollups, script = scripted(THROTTLED)
+    with pytest.raises(StoreUnavailable, match="ThrottlingException"):
+        rollups.put_marks("s", [NOON], 7)
+    assert len(script.sent) == 3
+
+
+@pytest.mark.parametrize("reply", [RESET, Refused("AccessDeniedException", "no right", b"{}")])
+def test_a_mark_without_an_answer_is_not_waited_for_and_is_no_mark(reply: Any) -> None:
+    rollups, script = scripted(reply)
+    with pytest.raises(StoreUnavailable):
+        rollups.put_marks("s", [NOON], 7)
+    assert len(script.sent) == 1
+
+
+CONDITIONAL: list[Callable[[LeanRollups], bool]] = [
+    lambda rollups: rollups.put_edge("s", FIRST, None),
+    lambda rollups: rollups.put_edge("s", MOVED, FIRST),
+    lambda rollups: rollups.put_edge("s", FIRST._replace(start=NOON - HOUR), FIRST),
+    lambda rollups: rollups.clear_mark("s", Mark(NOON, 7)),
+]
+
+
+@pytest.mark.parametrize("change", CONDITIONAL)
+def test_a_conditional_change_without_an_answer_is_not_sent_again(change: Callable[[LeanRollups], bool]) -> None:
+    """It may be done: sent again it would be refused by its own effect, and nobody would know that it was made."""
+    rollups, script = scripted(RESET)
+    with pytest.raises(StoreUnavailable):
+        change(rollups)
+    assert len(script.sent) == 1
+
+
+def test_a_transaction_that_meets_another_one_raises_and_one_whose_condition_fails_does_not() -> None:
+    def canceled(*codes: str) -> Refused:
+        reasons = ",".join(f'{{"Code":"{code}"}}' for code in codes)
+        body = f'{{"CancellationReasons":[{reasons}]}}'.encode()
+        return Refused("TransactionCanceledException", "canceled", body)
+
+    earlier = FIRST._replace(start=NOON - HOUR)
+    assert not scripted(canceled("ConditionalCheckFailed", "None"))[0].put_edge("s", earlier, FIRST)
+    with pytest.raises(StoreUnavailable, match="TransactionCanceled"):
+        scripted(canceled("None", "TransactionConflict"))[0].put_edge("s", earlier, FIRST)
+
+
+def test_a_state_of_several_pages_is_read_to_its_end_and_strongly() -> None:
+    def mark(hour: int) -> dict[str, Any]:
+        text = f"mark#2026-03-01T{hour}:00:00.000000Z"
+        return {"pk": {"S": "s"}, "sk": {"S": text}, "at": {"N": str(hour)}}
+
+    last = {"pk": {"S": "s"}, "sk": {"S": "mark#2026-03-01T12:00:00.000000Z"}}
+    rollups, script = scripted({"Items": [mark(12)], "LastEvaluatedKey": last}, RESET, {"Items": [mark(13)]})
+    assert list(rollups.read_state("s").marks) == [Mark(NOON, 12), Mark(NOON + HOUR, 13)]
+    assert [body["ConsistentRead"] for _, body in script.sent] == [True, True, True]
+    assert [body.get("ExclusiveStartKey") for _, body in script.sent] == [None, last, last]

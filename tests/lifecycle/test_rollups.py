@@ -1,0 +1,138 @@
+"""Streams that are rollups: their tables, their backfills, and what is left of them when they leave the configuration."""
+
+from datetime import timedelta
+
+import pytest
+
+from tests.fakes.rollups import FakeRollups
+from tests.fakes.serial import Serial
+from tests.lifecycle.world import NOON, World
+from tidetable.catalog import Backfill, Opened
+from tidetable.config import Config, parse
+from tidetable.errors import BadBackfill
+from tidetable.lifecycle.backfill import end_backfills, open_backfill
+from tidetable.lifecycle.reconcile import Reconciler, reconcile
+from tidetable.ports import Edge, Mark
+
+TEXT = """
+[streams.s]
+period = "day"
+late = "1d"
+retention = 5
+[streams.s.key]
+partition_by = "time"
+bucket = "6h"
+"""
+ROLLUP = """
+[[streams.s.rollup]]
+name = "hours"
+every = "1h"
+retention = "730d"
+"""
+DAY = timedelta(days=1)
+START, END = NOON.replace(hour=0) - 4 * DAY, NOON.replace(hour=0) - 2 * DAY
+EDGE = Edge("hours", START, END, "{}")
+
+
+class Rolled:
+    """A stage whose configuration may change, on fakes."""
+
+    def __init__(self, text: str = TEXT + ROLLUP) -> None:
+        self.world = World()
+        self.rollups = FakeRollups()
+        self.config: Config = parse(text)
+
+    @property
+    def parts(self) -> Reconciler:
+        world = self.world
+        ports = world.catalog, world.tables, world.scaling, world.archiver, world.clock, Serial
+        return Reconciler(self.config, "t", *ports, lambda: self.rollups)
+
+    def run(self) -> None:
+        assert reconcile(self.parts, "a run", lambda: 300.0).healthy
+
+    def spans(self, stream: str) -> list[tuple[object, object]]:
+        return [(backfill.start, backfill.end) for backfill in self.world.catalog.backfills(stream)]
+
+
+def backfill(stream: str = "s") -> Backfill:
+    return Backfill(stream, START, END, Opened(NOON + DAY, None, None))
+
+
+def test_a_rollup_has_tables_of_its_own() -> None:
+    stage = Rolled()
+    stage.run()
+    labels = [entry.period.label for entry in stage.world.catalog.entries("s-hours")]
+    assert labels
+    assert all(len(label) == len("2026-03") for label in labels)
+
+
+def test_a_backfill_of_a_stream_opens_its_rollups_and_its_end_closes_them() -> None:
+    stage = Rolled()
+    stage.run()
+    open_backfill(backfill(), stage.parts, "me", lambda: 300.0)
+    assert stage.spans("s") == stage.spans("s-hours") == [(START, END)]
+    stage.run()
+    assert end_backfills("s", stage.parts, "me", lambda: 300.0) == [backfill()]
+    assert stage.spans("s") == stage.spans("s-hours") == []
+
+
+def test_the_end_of_one_span_leaves_the_other_spans_of_the_rollup() -> None:
+    stage = Rolled()
+    stage.run()
+    open_backfill(backfill(), stage.parts, "me", lambda: 300.0)
+    earlier = Backfill("s", START - 2 * DAY, START - DAY, Opened(NOON + DAY, None, None))
+    open_backfill(earlier, stage.parts, "me", lambda: 300.0)
+    end_backfills("s", stage.parts, "me", lambda: 300.0, span=(START, END))
+    assert stage.spans("s") == stage.spans("s-hours") == [(START - 2 * DAY, START - DAY)]
+
+
+def test_a_rollup_is_opened_by_itself_only_to_be_rebuilt() -> None:
+    stage = Rolled()
+    stage.run()
+    with pytest.raises(BadBackfill) as error:
+        open_backfill(backfill("s-hours"), stage.parts, "me", lambda: 300.0)
+    assert str(error.value) == (
+        "s-hours is a rollup of s and takes no events: open a backfill of s, which opens its rollups, too; or compute it anew:"
+        " tidetable rollup s --rebuild"
+    )
+    assert stage.spans("s-hours") == []
+    open_backfill(backfill("s-hours"), stage.parts, "me", lambda: 300.0, rebuilt=True)
+    assert (stage.spans("s"), stage.spans("s-hours")) == ([], [(START, END)])
+    assert end_backfills("s-hours", stage.parts, "me", lambda: 300.0) == [backfill("s-hours")]
+
+
+def test_a_rollup_that_leaves_the_configuration_is_forgotten_and_its_marks_and_tables_stay() -> None:
+    """While it is away nobody marks late events: what was sealed must not count when it comes back."""
+    stage = Rolled()
+    stage.run()
+    stage.rollups.put_edge("s", EDGE, None)
+    stage.rollups.put_marks("s", [START], 7)
+    stage.run()
+    assert list(stage.rollups.read_state("s").edges) == [EDGE]
+    tables = [entry.table for entry in stage.world.catalog.entries("s-hours")]
+    stage.config = parse(TEXT)
+    stage.run()
+    state = stage.rollups.read_state("s")
+    assert (list(state.edges), list(state.marks)) == ([], [Mark(START, 7)])
+    assert [entry.table for entry in stage.world.catalog.entries("s-hours")] == tables
+    # Once is enough: it may come back, and begin anew.
+    stage.config = parse(TEXT + ROLLUP)
+    stage.run()
+    stage.rollups.put_edge("s", EDGE, None)
+    stage.run()
+    assert list(stage.rollups.read_state("s").edges) == [EDGE]
+
+
+def test_a_rollup_that_could_not_be_forgotten_is_not_recorded_as_removed_so_the_next_run_tries_again() -> None:
+    stage = Rolled()
+    stage.run()
+    stage.rollups.put_edge("s", EDGE, None)
+    stage.config = parse(TEXT)
+    stage.rollups.refuses = True
+    report = reconcile(stage.parts, "a run", lambda: 300.0)
+    (trouble,) = report.document()["troubles"]
+    assert trouble.startswith("the policy of s-hours could not be recorded: TableThrottled")
+    stage.rollups.refuses = False
+    stage.run()
+    assert stage.rollups.read_state("s").edges == []

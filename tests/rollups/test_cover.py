@@ -1,0 +1,142 @@
+"""Which parts of a range rollups answer."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.worlds.rolled import HOURS, MINUTES
+from tidetable.ports import Edge, Mark, RollupState
+from tidetable.rollups.cover import Usable, cover, list_versions, marked_buckets, usable_spans
+from tidetable.rollups.definition import Definition
+
+DAY = replace(HOURS, name="d", every=timedelta(days=1), stream="s-d")
+
+
+def at(text: str) -> datetime:
+    """An instant of March: the day, the hour and the minute, such as 02T13:30."""
+    return datetime.strptime(f"2026-03-{text}+0000", "%Y-%m-%dT%H:%M%z").astimezone(UTC)
+
+
+def show(time: datetime) -> str:
+    return f"{time:%dT%H:%M}"
+
+
+def spans(text: str) -> list[tuple[datetime, datetime]]:
+    """Spans such as 02T00:00-03T00:00 02T..."""
+    return [(at(start), at(end)) for start, _, end in (one.partition("-") for one in text.split())]
+
+
+CASES = [
+    ("nothing is sealed", [], "02T00:00", "02T02:00", "02T00:00-02T02:00 raw"),
+    ("whole buckets", [(HOURS, "02T00:00-02T05:00")], "02T01:00", "02T03:00", "02T01:00-02T03:00 h"),
+    (
+        "cut edges are read from the events",
+        [(HOURS, "02T00:00-02T05:00")],
+        "02T00:20",
+        "02T03:40",
+        "02T00:20-02T01:00 raw, 02T01:00-02T03:00 h, 02T03:00-02T03:40 raw",
+    ),
+    (
+        "a finer rollup has the edges of a coarser one",
+        [(MINUTES, "02T00:00-02T05:00"), (HOURS, "02T00:00-02T05:00")],
+        "02T00:25",
+        "02T02:10",
+        "02T00:25-02T00:30 raw, 02T00:30-02T01:00 m, 02T01:00-02T02:00 h, 02T02:00-02T02:10 m",
+    ),
+    ("less than a bucket", [(HOURS, "02T00:00-02T05:00")], "02T01:10", "02T01:50", "02T01:10-02T01:50 raw"),
+    (
+        "a hole in a coarser rollup is filled by a finer one",
+        [(HOURS, "02T00:00-02T01:00 02T02:00-02T03:00"), (MINUTES, "02T01:10-02T03:00")],
+        "02T00:00",
+        "02T03:00",
+        "02T00:00-02T01:00 h, 02T01:00-02T01:10 raw, 02T01:10-02T02:00 m, 02T02:00-02T03:00 h",
+    ),
+    (
+        "three rollups, beyond what is sealed",
+        [(DAY, "01T00:00-03T00:00"), (HOURS, "01T00:00-03T02:00"), (MINUTES, "01T00:00-03T02:40")],
+        "01T23:50",
+        "03T03:00",
+        "01T23:50-02T00:00 m, 02T00:00-03T00:00 d, 03T00:00-03T02:00 h, 03T02:00-03T02:40 m, 03T02:40-03T03:00 raw",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "usable", "start", "end", "wanted"), CASES, ids=[case[0] for case in CASES])
+def test_the_coarsest_rollup_answers_whole_buckets(
+    name: str, usable: list[tuple[Definition, str]], start: str, end: str, wanted: str
+) -> None:
+    found = cover(at(start), at(end), [Usable(one, spans(text)) for one, text in usable])
+    shown = [
+        f"{show(one.start)}-{show(one.end)} {'raw' if one.definition is None else one.definition.name}" for one in found
+    ]
+    assert ", ".join(shown) == wanted
+
+
+def edge(definition: Definition, start: str, sealed: str) -> Edge:
+    return Edge(definition.name, at(start), at(sealed), definition.text)
+
+
+def test_marks_and_buckets_with_too_many_groups_are_read_from_the_events() -> None:
+    state = RollupState(
+        [edge(HOURS, "02T00:00", "02T06:00")], [Mark(at("02T01:20"), 5)], [("h", at("02T04:00")), ("m", at("02T00:00"))]
+    )
+    (version,) = list_versions(HOURS, state)
+    found = usable_spans(version, state, spans("01T00:00-03T00:00"))
+    assert found == spans("02T00:00-02T01:00 02T02:00-02T04:00 02T05:00-02T06:00")
+
+
+def test_a_rollup_whose_tables_are_gone_answers_nothing_of_them() -> None:
+    state = RollupState([edge(HOURS, "02T00:00", "04T00:00")], [], [])
+    (version,) = list_versions(HOURS, state)
+    assert usable_spans(version, state, spans("01T00:00-02T00:00 03T00:00-04T00:00")) == spans("03T00:00-04T00:00")
+
+
+def test_a_newer_definition_counts_where_it_is_sealed_or_will_be() -> None:
+    """The newer one was rebuilt to before the older one's end."""
+    newer = replace(HOURS, by=())
+    state = RollupState([edge(HOURS, "02T00:00", "02T06:00"), edge(newer, "02T04:00", "02T09:00")], [], [])
+    first, second = list_versions(newer, state)
+    assert (first.definition.by, show(first.start), show(first.end), first.limit) == ((), "02T04:00", "02T09:00", None)
+    assert (second.definition.by, show(second.start), show(second.end)) == (("kind",), "02T00:00", "02T04:00")
+
+
+def test_a_newer_definition_that_was_rebuilt_to_the_beginning_hides_the_older_one() -> None:
+    newer = replace(HOURS, by=())
+    state = RollupState([edge(HOURS, "02T02:00", "02T06:00"), edge(newer, "02T00:00", "02T09:00")], [], [])
+    first, second = list_versions(newer, state)
+    assert first.definition.by == ()
+    assert second.start == second.end
+
+
+def test_a_definition_that_has_sealed_nothing_is_newer_than_the_one_that_reaches_it() -> None:
+    newer = replace(HOURS, by=())
+    state = RollupState([edge(HOURS, "02T00:00", "02T06:00"), edge(newer, "02T06:00", "02T06:00")], [], [])
+    assert [one.definition.by for one in list_versions(newer, state)] == [(), ("kind",)]
+
+
+MARKS = [
+    ("a mark is of the bucket that holds it", [(HOURS, "02T00:00")], "02T03:20", ["03:00"]),
+    ("a mark of a finer rollup is of its own bucket", [(MINUTES, "02T00:00")], "02T03:20", ["03:20"]),
+    (
+        "a mark may be of a coarser bucket that a later definition has",
+        [(replace(HOURS, every=timedelta(minutes=20)), "02T00:00"), (HOURS, "02T06:00")],
+        "02T03:00",
+        ["03:00", "03:20", "03:40"],
+    ),
+    (
+        "a mark of an older definition is of the bucket that holds it",
+        [(replace(HOURS, every=timedelta(hours=2)), "02T00:00"), (HOURS, "02T06:00")],
+        "02T03:20",
+        ["02:00"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "edges", "mark", "wanted"), MARKS, ids=[case[0] for case in MARKS])
+def test_a_mark_covers_every_bucket_that_its_writer_may_mean(
+    name: str, edges: list[tuple[Definition, str]], mark: str, wanted: list[str]
+) -> None:
+    state = RollupState([edge(one, start, start) for one, start in edges], [], [])
+    oldest = list_versions(edges[0][0], state)[-1]
+    assert [f"{one:%H:%M}" for one in sorted(marked_buckets(oldest, [Mark(at(mark), 1)]))] == wanted

@@ -1,0 +1,273 @@
+"""A stream with rollups on fakes: writers that mark and write in steps, refreshers that may be killed, and queries both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from aws.sketches import DDSketches
+from aws.zstd import Zstd
+from tests.fakes import SEAL, FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
+from tests.fakes.archive import FakeArchiver
+from tests.fakes.rollups import FakeRollups
+from tests.fakes.serial import Serial
+from tidetable.catalog import ArchiveFacts, Entry, State
+from tidetable.config import Stream, parse
+from tidetable.events import Event
+from tidetable.keys import Key, Layout, Packing
+from tidetable.packs import make_packs
+from tidetable.periods import Kind, containing
+from tidetable.query import Reader
+from tidetable.query.aggregates import explain_aggregate, find_aggregate, parse_aggregation
+from tidetable.query.aggregates.run import Aggregate
+from tidetable.rollups import bounds
+from tidetable.rollups.definition import Definition, Rolled
+from tidetable.rollups.refresh import Report, refresh
+from tidetable.rollups.services import Services
+from tidetable.times import to_text
+
+START = datetime(2026, 3, 2, tzinfo=UTC)
+STREAM: Stream = parse(
+    """
+    [streams.s]
+    period = "day"
+    late = "5d"
+    retention = 9
+    key = { partition_by = "time", bucket = "6h", shards = 2 }
+    """
+).streams["s"]
+PLAIN = Layout("time", 2, "id", 21_600)
+PACKED = Layout("time", 2, "id", 21_600, pack=Packing(3_600, 65_536))
+EVERYTHING = ("count", "sum", "min", "max", "first", "last", "percentiles")
+MINUTES = Definition("m", timedelta(minutes=10), ("series", "kind"), ("mag",), EVERYTHING, 1_000, "s", "s-m")
+HOURS = Definition("h", timedelta(hours=1), ("kind",), ("mag",), EVERYTHING, 1_000, "s", "s-h")
+DAYS = 4
+LENGTH = bounds.lease_length(timedelta(seconds=300))
+# A writer's function and its last request.
+_LIFE = bounds.FUNCTION_LIFE + bounds.UNDER_WAY
+
+
+class Killed(BaseException):
+    """A function is stopped."""
+
+
+class World:
+    """Four days of the stream ``s`` and of its rollups. Time passes only by ``sleep``."""
+
+    def __init__(self, definitions: Sequence[Definition] = (MINUTES, HOURS), layout: Layout = PLAIN) -> None:
+        self.time = START
+        self.layout = layout
+        self.catalog, self.archive, self.rollups = FakeCatalog(), FakeArchive(), FakeRollups()
+        self.store = FakeStore(self.catalog)
+        self.archiver = FakeArchiver(self.catalog, self.store, self.archive, self)
+        self.definitions: dict[str, Sequence[Definition]] = {"s": list(definitions)}
+        whole = unpacker(self.store, FakeValues())
+        rolled = Rolled(self.rollups, self.definitions)
+        self.reader = Reader(self.catalog, self.store, self.archive, whole, SEAL, DDSketches(), Serial, rolled)
+        self.writers: list[Writer] = []
+        for day in range(DAYS):
+            self.add_period("s", Kind.DAY, START + timedelta(days=day), layout)
+            self.add_period(
+                "s-m", Kind.DAY, START + timedelta(days=day), Layout("time", 1, "id", 3_600, pack=Packing(600, 65_536))
+            )
+        self.add_period("s-h", Kind.MONTH, START, Layout("time", 1, "id", 86_400, pack=Packing(3_600, 65_536)))
+
+    def now(self) -> datetime:
+        """The true time."""
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass. A writer whose life ends meanwhile does the rest of its steps at the last moment."""
+        end = self.time + timedelta(seconds=seconds)
+        for writer in sorted(self.writers, key=lambda one: one.end):
+            if writer.end <= end:
+                self.time = max(self.time, writer.end)
+                while writer.steps:
+                    writer.step()
+        self.writers = [one for one in self.writers if one.steps]
+        self.time = end
+
+    def add_period(self, stream: str, kind: Kind, at: datetime, layout: Layout) -> Entry:
+        period = containing(at, kind)
+        entry = Entry(stream, period, f"tidetable-t.{stream}.{period.label}", layout, State.OPEN, START)
+        self.catalog.add(entry)
+        self.store.tables[entry.table] = {}
+        return entry
+
+    def entry(self, stream: str, at: datetime) -> Entry:
+        (found,) = [one for one in self.catalog.entries(stream, consistent=True) if at in one.period]
+        return found
+
+    def set_state(self, stream: str, at: datetime, state: State) -> None:
+        entry = self.entry(stream, at)
+        self.catalog.items[stream, entry.period] = replace(entry, state=state)
+
+    def move_to_archive(self, stream: str, at: datetime) -> None:
+        """Archive a period and delete its table."""
+        entry = self.entry(stream, at)
+        self.set_state(stream, at, State.CLOSED)
+        self.archiver.archive(stream, entry.period.label, within=100)
+        self.set_state(stream, at, State.DELETED)
+        del self.store.tables[entry.table]
+
+    def restore(self, stream: str, at: datetime) -> None:
+        """Write a period's archive back to its table."""
+        entry = self.entry(stream, at)
+        events = self.archive.periods[entry.table]
+        self.store.tables[entry.table] = {}
+        self.put(entry, events, 1)
+        self.set_state(stream, at, State.CLOSED)
+
+    def forget(self, stream: str, at: datetime) -> None:
+        """Delete a period without an archive, as the end of its retention does."""
+        entry = self.entry(stream, at)
+        self.store.tables.pop(entry.table, None)
+        self.catalog.items[stream, entry.period] = replace(entry, state=State.DELETED, archive=None)
+
+    def put(self, entry: Entry, events: Sequence[Event], at: int) -> None:
+        """Write events to a table."""
+        layout = entry.layout
+        items = [layout.item_of(event, at=at) for event in events]
+        if layout.pack is not None:
+            made = make_packs(items, layout, Zstd())
+            items = [one.item for one in made.packs] + [items[number] for number in made.alone]
+        for item in items:
+            self.store.tables[entry.table][Key(item["pk"], item["sk"])] = item
+
+    # Writers
+
+    def begin(self, events: Sequence[Event], error: float = 0.0) -> Writer:
+        """A writer that looks at its clock, which is wrong by some seconds, and has done nothing yet."""
+        writer = Writer(self, events, self.time + timedelta(seconds=error), self.time + _LIFE)
+        self.writers.append(writer)
+        return writer
+
+    def write(self, *events: Event) -> None:
+        """A writer that does everything at once."""
+        writer = self.begin(events)
+        while writer.steps:
+            writer.step()
+
+    # The refresher
+
+    def services(self, error: float = 0.0, strike: Callable[[], None] = lambda: None) -> Services:
+        struck: Any = {name: Struck(getattr(self, name), strike) for name in ("catalog", "store", "rollups")}
+        reader = replace(self.reader, catalog=struck["catalog"], store=struck["store"])
+        return Services(struck["catalog"], reader, struck["rollups"], _Wrong(self, error), lambda: 100.0)
+
+    def refresh(
+        self, error: float = 0.0, strike: Callable[[], None] = lambda: None, owner: str = "run"
+    ) -> Report | None:
+        return refresh(self.definitions, self.services(error, strike), owner, LENGTH)
+
+    # Queries
+
+    def ask(self, remaining: Callable[[], float] = lambda: 100.0, /, **parameters: str) -> Aggregate:
+        now = max(self.time, START + timedelta(hours=1))
+        given = (
+            {"from": to_text(START), "to": to_text(START + timedelta(hours=8))} if "cursor" not in parameters else {}
+        )
+        query = parse_aggregation(STREAM, {name: [value] for name, value in (given | parameters).items()}, now, SEAL)
+        return find_aggregate(query, STREAM, self.reader, now, remaining)
+
+    def explain(self, **parameters: str) -> dict[str, Any]:
+        given = {"from": to_text(START), "to": to_text(START + timedelta(hours=8))} | parameters
+        query = parse_aggregation(STREAM, {name: [value] for name, value in given.items()}, self.time, SEAL)
+        return explain_aggregate(query, STREAM, self.reader, _NoTables(), self.time)  # type: ignore[arg-type]
+
+    def check(self, queries: Sequence[Mapping[str, str]]) -> int:
+        """Each query answers with rollups as it does without; returns how many used a rollup."""
+        used = 0
+        for query in queries:
+            rolled, raw = self.ask(**query), self.ask(**query, rollups="false")
+            assert rolled.rows == raw.rows, (query, to_text(self.time))
+            assert {(one.start, one.end) for one in rolled.gaps} <= {(one.start, one.end) for one in raw.gaps}
+            used += any(scan.entry.stream != "s" for scan in rolled.sources)
+        return used
+
+
+class _NoTables:
+    def describe(self, table: str) -> None:
+        """Nobody knows a table."""
+
+
+class Struck:
+    """A port that calls ``strike`` before and after each of its requests. Once that raises Killed, every request does."""
+
+    def __init__(self, inner: Any, strike: Callable[[], None]) -> None:
+        self._inner = inner
+        self._strike = strike
+
+    def __getattr__(self, name: str) -> Any:
+        inner = getattr(self._inner, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._strike()
+            answer = inner(*args, **kwargs)
+            self._strike()
+            return answer
+
+        return call
+
+
+@dataclass
+class _Wrong:
+    """A clock that is wrong by some seconds."""
+
+    world: World
+    error: float
+
+    def now(self) -> datetime:
+        return self.world.time + timedelta(seconds=self.error)
+
+    def sleep(self, seconds: float) -> None:
+        self.world.sleep(seconds)
+
+
+@dataclass
+class Writer:
+    """What ingest and the drain do with events: mark, then write. ``end`` is when the last of it takes effect, at the latest."""
+
+    world: World
+    events: Sequence[Event]
+    clock: datetime
+    end: datetime
+    steps: list[str] = field(default_factory=lambda: ["mark", "write"])
+
+    def step(self) -> None:
+        """Do the next step."""
+        getattr(self, f"_{self.steps.pop(0)}")()
+
+    def _mark(self) -> None:
+        finest = min(self.world.definitions["s"], key=lambda one: one.every)
+        late = [event for event in self.events if bounds.needs_mark(event.time, self.clock)]
+        buckets = sorted({finest.floor(event.time) for event in late})
+        self.world.rollups.put_marks("s", buckets, bounds.to_millis(self.clock))
+
+    def _write(self) -> None:
+        for event in self.events:
+            entry = self.world.entry("s", event.time)
+            if entry.state is not State.OPEN:
+                return
+            self.world.put(entry, [event], bounds.to_millis(self.clock))
+
+
+def reading(minutes: float, mag: Any, series: str = "a", id: str = "", **more: Any) -> Event:
+    """An event so many minutes after the start."""
+    data = {name: value for name, value in {"mag": mag, **more}.items() if value is not None}
+    return Event(series, START + timedelta(minutes=minutes), id or f"{minutes}", data)
+
+
+QUERIES: list[Mapping[str, str]] = [
+    {"step": "10m", "stat": "count,sum,min,max,avg,first,last,p50,p99", "field": "mag", "by": "series,kind"},
+    {"step": "1h", "stat": "count,sum,min,max,avg,first,last,p50", "field": "mag"},
+    {"step": "1h", "by": "kind"},
+    {"stat": "avg,first,last", "field": "mag", "by": "kind", "where.kind": "x"},
+    {"step": "20m", "by": "series", "series": "a", "stat": "count,last", "field": "mag"},
+    {"step": "1h", "by": "kind", "top": "1", "stat": "sum", "field": "mag"},
+    {"step": "2h", "stat": "count,sum", "field": "mag", "from": to_text(START + timedelta(minutes=17)), "fill": "zero"},
+    {"step": "1h", "stat": "first,last", "field": "mag", "where.kind:prefix": "x"},
+]
+FACTS = ArchiveFacts
