@@ -113,7 +113,7 @@ def test_the_lease_outlives_the_run(rollups: FakeRollups, monkeypatch: pytest.Mo
 
 def test_a_status_says_how_far_a_rollup_is_sealed(rollups: FakeRollups) -> None:
     rollups.put_edge("s", EDGE, None)
-    rollups.put_marks("s", [NOON - 4 * HOUR], 7)
+    rollups.put_marks("s", [NOON - 4 * HOUR], 7, HOUR)
     rollups.put_over("s", "hours", NOON - 3 * HOUR, 10_001)
     assert call({"status": "s"}) == {
         "stream": "s",

@@ -56,42 +56,42 @@ def test_everything_of_a_stream_is_answered_at_once_and_nothing_of_another(rollu
     early = edge(NOON - HOUR, NOON, "hours", '{"by":["place.state","série#"]}')
     for one in (late, early):
         assert rollups.put_edge("s", one, None)
-    rollups.put_marks("s", [NOON + HOUR, NOON], 7)
+    rollups.put_marks("s", [NOON + HOUR, NOON], 7, HOUR)
     rollups.put_over("s", "hours", NOON, 10_001)
-    rollups.put_marks("s2", [NOON], 9)
+    rollups.put_marks("s2", [NOON], 9, HOUR)
     assert rollups.put_edge("s2", edge(), None)
     state = rollups.read_state("s")
     assert list(state.edges) == [early, late]
-    assert list(state.marks) == [Mark(NOON, 7), Mark(NOON + HOUR, 7)]
+    assert list(state.marks) == [Mark(NOON, 7, HOUR), Mark(NOON + HOUR, 7, HOUR)]
     assert list(state.over) == [("hours", NOON)]
 
 
 def test_a_mark_keeps_the_greatest_instant_whatever_the_order(rollups: Rollups) -> None:
-    rollups.put_marks("s", [NOON, NOON + HOUR], 10)
-    rollups.put_marks("s", [NOON, NOON + HOUR, NOON + 2 * HOUR], 9)
-    rollups.put_marks("s", [NOON], 11)
-    rollups.put_marks("s", [], 99)
+    rollups.put_marks("s", [NOON, NOON + HOUR], 10, HOUR)
+    rollups.put_marks("s", [NOON, NOON + HOUR, NOON + 2 * HOUR], 9, HOUR)
+    rollups.put_marks("s", [NOON], 11, HOUR)
+    rollups.put_marks("s", [], 99, HOUR)
     assert list(rollups.read_state("s").marks) == [
-        Mark(NOON, 11),
-        Mark(NOON + HOUR, 10),
-        Mark(NOON + 2 * HOUR, 9),
+        Mark(NOON, 11, HOUR),
+        Mark(NOON + HOUR, 10, HOUR),
+        Mark(NOON + 2 * HOUR, 9, HOUR),
     ]
 
 
 def test_a_mark_is_cleared_only_if_nobody_has_put_it_again(rollups: Rollups) -> None:
-    rollups.put_marks("s", [NOON], 10)
+    rollups.put_marks("s", [NOON], 10, HOUR)
     seen = rollups.read_state("s").marks[0]
-    rollups.put_marks("s", [NOON], 11)
+    rollups.put_marks("s", [NOON], 11, HOUR)
     assert not rollups.clear_mark("s", seen)
-    assert list(rollups.read_state("s").marks) == [Mark(NOON, 11)]
-    assert rollups.clear_mark("s", Mark(NOON, 11))
-    assert not rollups.clear_mark("s", Mark(NOON, 11))
+    assert list(rollups.read_state("s").marks) == [Mark(NOON, 11, HOUR)]
+    assert rollups.clear_mark("s", Mark(NOON, 11, HOUR))
+    assert not rollups.clear_mark("s", Mark(NOON, 11, HOUR))
     assert rollups.read_state("s") == NOTHING
 
 
 def test_many_marks_are_all_put_and_all_read(rollups: Rollups) -> None:
     buckets = [NOON + number * HOUR for number in range(300)]
-    rollups.put_marks("s", buckets, 1_772_366_400_000)
+    rollups.put_marks("s", buckets, 1_772_366_400_000, HOUR)
     assert [mark.bucket for mark in rollups.read_state("s").marks] == buckets
 
 
@@ -139,12 +139,12 @@ def test_a_rollup_is_forgotten_and_nothing_else(rollups: Rollups) -> None:
     for one in (first, second, other):
         rollups.put_edge("s", one, None)
     rollups.put_edge("s2", first, None)
-    rollups.put_marks("s", [NOON], 7)
+    rollups.put_marks("s", [NOON], 7, HOUR)
     rollups.put_over("s", "hours", NOON, 10_001)
     rollups.put_over("s", "days", NOON, 10_001)
     rollups.forget("s", "hours")
     rollups.forget("s", "hours")
-    assert rollups.read_state("s") == RollupState([other], [Mark(NOON, 7)], [("days", NOON)])
+    assert rollups.read_state("s") == RollupState([other], [Mark(NOON, 7, HOUR)], [("days", NOON)])
     assert list(rollups.read_state("s2").edges) == [first]
 
 
@@ -153,8 +153,8 @@ def test_a_table_that_is_missing_raises(server: str, request: pytest.FixtureRequ
     missing = LeanRollups(lean_of(request.getfixturevalue(server)), "no-such-table")
     for call in (
         lambda: missing.read_state("s"),
-        lambda: missing.put_marks("s", [NOON], 1),
-        lambda: missing.clear_mark("s", Mark(NOON, 1)),
+        lambda: missing.put_marks("s", [NOON], 1, HOUR),
+        lambda: missing.clear_mark("s", Mark(NOON, 1, HOUR)),
         lambda: missing.put_edge("s", edge(), None),
         lambda: missing.put_over("s", "hours", NOON, 1),
     ):
@@ -166,7 +166,7 @@ def test_a_change_without_an_answer_raises() -> None:
     silent = LeanRollups(lean_of("http://127.0.0.1:9"), "rollups")
     for call in (
         lambda: silent.read_state("s"),
-        lambda: silent.put_marks("s", [NOON], 1),
+        lambda: silent.put_marks("s", [NOON], 1, HOUR),
         lambda: silent.put_edge("s", edge(), None),
         lambda: silent.clear_over("s", "hours", NOON),
     ):

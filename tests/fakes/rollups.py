@@ -1,7 +1,7 @@
 """The state of rollups in memory. Its reads are strong, as those of the table are."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tidetable.errors import TableThrottled
 from tidetable.ports import Edge, Mark, RollupState
@@ -12,7 +12,7 @@ class FakeRollups:
 
     def __init__(self) -> None:
         self.edges: dict[tuple[str, str, datetime], Edge] = {}
-        self.marks: dict[tuple[str, datetime], int] = {}
+        self.marks: dict[tuple[str, datetime, timedelta], int] = {}
         self.over: dict[tuple[str, str, datetime], int] = {}
         self.refuses = False
         self.reads = 0
@@ -25,21 +25,23 @@ class FakeRollups:
                 [edge for (name, _, _), edge in self.edges.items() if name == stream],
                 key=lambda one: (one.start, one.rollup),
             ),
-            [Mark(bucket, at) for (name, bucket), at in sorted(self.marks.items()) if name == stream],
+            [Mark(bucket, at, length) for (name, bucket, length), at in sorted(self.marks.items()) if name == stream],
             [(rollup, bucket) for name, rollup, bucket in sorted(self.over) if name == stream],
         )
 
-    def put_marks(self, stream: str, buckets: Sequence[datetime], at: int) -> None:
+    def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:
         self._ask()
         assert len(set(buckets)) == len(buckets), "BatchWriteItem refuses a repeated key"
         for bucket in buckets:
-            self.marks[stream, bucket] = max(self.marks.get((stream, bucket), 0), at)
+            place = stream, bucket, length
+            self.marks[place] = max(self.marks.get(place, 0), at)
 
     def clear_mark(self, stream: str, mark: Mark) -> bool:
         self._ask()
-        if self.marks.get((stream, mark.bucket)) != mark.at:
+        place = stream, mark.bucket, mark.length
+        if self.marks.get(place) != mark.at:
             return False
-        del self.marks[stream, mark.bucket]
+        del self.marks[place]
         return True
 
     def put_edge(self, stream: str, edge: Edge, expected: Edge | None) -> bool:

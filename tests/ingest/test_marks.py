@@ -43,14 +43,14 @@ class Recorder(FakeRollups):
         super().__init__()
         self.log = log
         self.fails: Exception | None = None
-        self.calls: list[tuple[str, list[datetime], int]] = []
+        self.calls: list[tuple[str, list[datetime], int, timedelta]] = []
 
-    def put_marks(self, stream: str, buckets: Sequence[datetime], at: int) -> None:
-        self.calls.append((stream, list(buckets), at))
+    def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:
+        self.calls.append((stream, list(buckets), at, length))
         self.log.append("mark")
         if self.fails is not None:
             raise self.fails
-        super().put_marks(stream, buckets, at)
+        super().put_marks(stream, buckets, at, length)
 
 
 class Rolled(World):
@@ -106,7 +106,7 @@ def test_a_late_event_is_marked_then_written_then_acknowledged(pack: PackPolicy 
     outcome = stage.send(late(1, minutes=30))
     assert (outcome.status, outcome.accepted, stage.log) == (200, 1, ["mark", "write"])
     # Of the finest rollup, with the clock of the request.
-    assert list(stage.rollups.read_state("quakes").marks) == [Mark(HALF_HOUR_AGO, AT)]
+    assert list(stage.rollups.read_state("quakes").marks) == [Mark(HALF_HOUR_AGO, AT, timedelta(minutes=1))]
     assert stage.rollups.read_state("quakes-hours").marks == []
 
 
@@ -116,7 +116,7 @@ def test_on_time_events_put_no_mark_and_the_bound_is_two_minutes(pack: PackPolic
     stage.send(late(1, seconds=120), late(2, seconds=0), late(3, seconds=-100))
     assert (stage.log, stage.rollups.calls) == (["write"], [])
     stage.send(late(4, seconds=120, microseconds=1), late(5, seconds=1))
-    assert stage.rollups.calls == [("quakes", [datetime(2026, 3, 1, 0, 2, tzinfo=UTC)], AT)]
+    assert stage.rollups.calls == [("quakes", [datetime(2026, 3, 1, 0, 2, tzinfo=UTC)], AT, timedelta(minutes=1))]
 
 
 def test_each_bucket_is_marked_once_for_all_of_its_events() -> None:
@@ -142,7 +142,7 @@ def test_a_process_marks_a_bucket_again_after_five_seconds() -> None:
     assert len(stage.rollups.calls) == 1
     stage.clock.sleep(0.001)
     stage.send(late(3, hours=1))
-    assert [at for _, _, at in stage.rollups.calls] == [AT, AT + 5_000]
+    assert [at for _, _, at, _ in stage.rollups.calls] == [AT, AT + 5_000]
     # A clock that was set back says nothing of when the mark was put.
     stage.clock.sleep(-2)
     stage.send(late(4, hours=1))
@@ -225,7 +225,7 @@ def test_events_that_waited_in_the_queue_are_marked_although_they_came_in_time()
     assert stage.rollups.calls == []
     stage.clock.sleep(600)
     assert stage.drain(body, seconds=5) == 1
-    assert stage.rollups.calls == [("quakes", [NOW], AT + 600_000)]
+    assert stage.rollups.calls == [("quakes", [NOW], AT + 600_000, timedelta(minutes=1))]
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda error: type(error).__name__)

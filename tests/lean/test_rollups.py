@@ -33,13 +33,13 @@ def scripted(*replies: Any) -> tuple[LeanRollups, Script]:
 
 def test_only_throttled_marks_are_put_again(pauses: list[float]) -> None:
     rollups, script = scripted({}, THROTTLED, FAILED, THROTTLED, {})
-    rollups.put_marks("s", [NOON, NOON + HOUR, NOON + 2 * HOUR], 7)
+    rollups.put_marks("s", [NOON, NOON + HOUR, NOON + 2 * HOUR], 7, HOUR)
     keys = [body["Item"]["sk"]["S"][5:18] for _, body in script.sent]
     assert keys == ["2026-03-01T12", "2026-03-01T13", "2026-03-01T14", "2026-03-01T13", "2026-03-01T13"]
     assert len(pauses) == 2
     assert script.sent[0][1] == {
         "TableName": "rollups",
-        "Item": {"pk": {"S": "s"}, "sk": {"S": "mark#2026-03-01T12:00:00.000000Z"}, "at": {"N": "7"}},
+        "Item": {"pk": {"S": "s"}, "sk": {"S": "mark#2026-03-01T12:00:00.000000Z#3600"}, "at": {"N": "7"}},
         "ConditionExpression": "attribute_not_exists(pk) OR #at < :at",
         "ExpressionAttributeNames": {"#at": "at"},
         "ExpressionAttributeValues": {":at": {"N": "7"}},
@@ -49,7 +49,7 @@ def test_only_throttled_marks_are_put_again(pauses: list[float]) -> None:
 def test_marks_that_stay_throttled_are_no_marks() -> None:
     rollups, script = scripted(THROTTLED)
     with pytest.raises(StoreUnavailable, match="ThrottlingException"):
-        rollups.put_marks("s", [NOON], 7)
+        rollups.put_marks("s", [NOON], 7, HOUR)
     assert len(script.sent) == 3
 
 
@@ -57,7 +57,7 @@ def test_marks_that_stay_throttled_are_no_marks() -> None:
 def test_a_mark_without_an_answer_is_not_waited_for_and_is_no_mark(reply: Any) -> None:
     rollups, script = scripted(reply)
     with pytest.raises(StoreUnavailable):
-        rollups.put_marks("s", [NOON], 7)
+        rollups.put_marks("s", [NOON], 7, HOUR)
     assert len(script.sent) == 1
 
 
@@ -65,7 +65,7 @@ CONDITIONAL: list[Callable[[LeanRollups], bool]] = [
     lambda rollups: rollups.put_edge("s", FIRST, None),
     lambda rollups: rollups.put_edge("s", MOVED, FIRST),
     lambda rollups: rollups.put_edge("s", FIRST._replace(start=NOON - HOUR), FIRST),
-    lambda rollups: rollups.clear_mark("s", Mark(NOON, 7)),
+    lambda rollups: rollups.clear_mark("s", Mark(NOON, 7, HOUR)),
 ]
 
 
@@ -92,11 +92,11 @@ def test_a_transaction_that_meets_another_one_raises_and_one_whose_condition_fai
 
 def test_a_state_of_several_pages_is_read_to_its_end_and_strongly() -> None:
     def mark(hour: int) -> dict[str, Any]:
-        text = f"mark#2026-03-01T{hour}:00:00.000000Z"
+        text = f"mark#2026-03-01T{hour}:00:00.000000Z#3600"
         return {"pk": {"S": "s"}, "sk": {"S": text}, "at": {"N": str(hour)}}
 
-    last = {"pk": {"S": "s"}, "sk": {"S": "mark#2026-03-01T12:00:00.000000Z"}}
+    last = {"pk": {"S": "s"}, "sk": {"S": "mark#2026-03-01T12:00:00.000000Z#3600"}}
     rollups, script = scripted({"Items": [mark(12)], "LastEvaluatedKey": last}, RESET, {"Items": [mark(13)]})
-    assert list(rollups.read_state("s").marks) == [Mark(NOON, 12), Mark(NOON + HOUR, 13)]
+    assert list(rollups.read_state("s").marks) == [Mark(NOON, 12, HOUR), Mark(NOON + HOUR, 13, HOUR)]
     assert [body["ConsistentRead"] for _, body in script.sent] == [True, True, True]
     assert [body.get("ExclusiveStartKey") for _, body in script.sent] == [None, last, last]

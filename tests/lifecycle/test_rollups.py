@@ -107,14 +107,14 @@ def test_a_rollup_that_leaves_the_configuration_is_forgotten_and_its_marks_and_t
     stage = Rolled()
     stage.run()
     stage.rollups.put_edge("s", EDGE, None)
-    stage.rollups.put_marks("s", [START], 7)
+    stage.rollups.put_marks("s", [START], 7, timedelta(hours=1))
     stage.run()
     assert list(stage.rollups.read_state("s").edges) == [EDGE]
     tables = [entry.table for entry in stage.world.catalog.entries("s-hours")]
     stage.config = parse(TEXT)
     stage.run()
     state = stage.rollups.read_state("s")
-    assert (list(state.edges), list(state.marks)) == ([], [Mark(START, 7)])
+    assert (list(state.edges), list(state.marks)) == ([], [Mark(START, 7, timedelta(hours=1))])
     assert [entry.table for entry in stage.world.catalog.entries("s-hours")] == tables
     # Once is enough: it may come back, and begin anew.
     stage.config = parse(TEXT + ROLLUP)

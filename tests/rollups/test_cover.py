@@ -79,7 +79,9 @@ def edge(definition: Definition, start: str, sealed: str) -> Edge:
 
 def test_marks_and_buckets_with_too_many_groups_are_read_from_the_events() -> None:
     state = RollupState(
-        [edge(HOURS, "02T00:00", "02T06:00")], [Mark(at("02T01:20"), 5)], [("h", at("02T04:00")), ("m", at("02T00:00"))]
+        [edge(HOURS, "02T00:00", "02T06:00")],
+        [Mark(at("02T01:20"), 5, timedelta(minutes=10))],
+        [("h", at("02T04:00")), ("m", at("02T00:00"))],
     )
     (version,) = list_versions(HOURS, state)
     found = usable_spans(version, state, spans("01T00:00-03T00:00"))
@@ -116,27 +118,17 @@ def test_a_definition_that_has_sealed_nothing_is_newer_than_the_one_that_reaches
 
 
 MARKS = [
-    ("a mark is of the bucket that holds it", [(HOURS, "02T00:00")], "02T03:20", ["03:00"]),
-    ("a mark of a finer rollup is of its own bucket", [(MINUTES, "02T00:00")], "02T03:20", ["03:20"]),
-    (
-        "a mark may be of a coarser bucket that a later definition has",
-        [(replace(HOURS, every=timedelta(minutes=20)), "02T00:00"), (HOURS, "02T06:00")],
-        "02T03:00",
-        ["03:00", "03:20", "03:40"],
-    ),
-    (
-        "a mark of an older definition is of the bucket that holds it",
-        [(replace(HOURS, every=timedelta(hours=2)), "02T00:00"), (HOURS, "02T06:00")],
-        "02T03:20",
-        ["02:00"],
-    ),
+    ("a mark of a finer rollup is of the bucket that holds it", HOURS, "02T03:20", 10, ["03:00"]),
+    ("a mark of its own rollup is of its own bucket", MINUTES, "02T03:20", 10, ["03:20"]),
+    ("a mark may be of a coarser bucket than any that is sealed", MINUTES, "02T03:00", 30, ["03:00", "03:10", "03:20"]),
+    ("a mark of a point is of the bucket that holds it", MINUTES, "02T03:10", 0.1, ["03:10"]),
 ]
 
 
-@pytest.mark.parametrize(("name", "edges", "mark", "wanted"), MARKS, ids=[case[0] for case in MARKS])
+@pytest.mark.parametrize(("name", "definition", "mark", "minutes", "expected"), MARKS, ids=[case[0] for case in MARKS])
 def test_a_mark_covers_every_bucket_that_its_writer_may_mean(
-    name: str, edges: list[tuple[Definition, str]], mark: str, wanted: list[str]
+    name: str, definition: Definition, mark: str, minutes: float, expected: list[str]
 ) -> None:
-    state = RollupState([edge(one, start, start) for one, start in edges], [], [])
-    oldest = list_versions(edges[0][0], state)[-1]
-    assert [f"{one:%H:%M}" for one in sorted(marked_buckets(oldest, [Mark(at(mark), 1)]))] == wanted
+    (version,) = list_versions(definition, RollupState([edge(definition, "02T00:00", "02T06:00")], [], []))
+    buckets = marked_buckets(version, [Mark(at(mark), 1, timedelta(minutes=minutes))])
+    assert [f"{bucket:%H:%M}" for bucket in sorted(buckets)] == expected

@@ -241,3 +241,16 @@ def _meet(age: int, errors: tuple[int, int], begin: int, mark_at: int, write_at:
         do()
         world.check(QUERIES[:2])
     assert not world.rollups.marks
+
+
+def test_a_late_event_is_seen_at_once_though_the_refresher_has_not_met_its_writers_configuration() -> None:
+    """A deploy has just made the step coarser: the mark is of a bucket that holds several of those that are sealed."""
+    world = World()
+    world.refresh()
+    world.sleep(5_000)
+    world.refresh()
+    world.definitions["s"] = [replace(MINUTES, every=timedelta(minutes=20)), HOURS]
+    world.write(reading(57, 3))
+    for definitions in (world.definitions["s"], [MINUTES, HOURS]):
+        world.definitions["s"] = definitions
+        world.check(QUERIES)

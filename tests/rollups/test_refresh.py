@@ -85,7 +85,7 @@ def test_a_bucket_with_too_many_groups_is_read_from_the_events() -> None:
     answer = world.ask(step="10m", by="series", **{"from": to_text(START + timedelta(hours=1))})
     assert [scan.entry.stream for scan in answer.sources if scan.start.hour == 1] == ["s"]
     # One of the three becomes another's; the bucket is sealed then.
-    world.rollups.marks = {("s", START + timedelta(hours=1)): 0}
+    world.rollups.marks = {("s", START + timedelta(hours=1), MINUTES.every): 0}
     table = world.store.tables[world.entry("s", START).table]
     for key in [key for key in table if "#2#" in key.sk]:
         del table[key]
@@ -154,7 +154,7 @@ def test_later_cells_win_though_the_clock_went_back() -> None:
     world.refresh(error=5)
     # The mark is old: the writer's clock does not matter here.
     world.put(world.entry("s", START), [reading(46, 5)], 1)
-    world.rollups.marks = {("s", START + timedelta(minutes=40)): 0}
+    world.rollups.marks = {("s", START + timedelta(minutes=40), MINUTES.every): 0}
     report = world.refresh(error=-5)
     assert report is not None
     assert report.resealed == 1
@@ -184,7 +184,7 @@ def test_an_unchanged_bucket_is_not_written_again() -> None:
     world.refresh()
     table = world.store.tables["tidetable-t.s-m.2026-03-02"]
     before = dict(table)
-    world.rollups.marks = {("s", START + timedelta(minutes=40)): 0}
+    world.rollups.marks = {("s", START + timedelta(minutes=40), MINUTES.every): 0}
     report = world.refresh()
     assert report is not None
     assert report.resealed == 1
@@ -360,7 +360,7 @@ def test_the_periods_of_a_rollup_are_looked_up_once_however_many_marks_there_are
     world = started((MINUTES,))
     world.refresh()
     for minutes in (20, 40):
-        world.rollups.marks["s", START + timedelta(minutes=minutes)] = 0
+        world.rollups.marks["s", START + timedelta(minutes=minutes), MINUTES.every] = 0
     world.catalog.reads.clear()
     answer = world.ask(step="10m")
     assert len({scan.start for scan in answer.sources if scan.entry.stream == "s-m"}) >= 3

@@ -244,7 +244,7 @@ class Writer:
         finest = min(self.world.definitions["s"], key=lambda one: one.every)
         late = [event for event in self.events if bounds.needs_mark(event.time, self.clock)]
         buckets = sorted({finest.floor(event.time) for event in late})
-        self.world.rollups.put_marks("s", buckets, bounds.to_millis(self.clock))
+        self.world.rollups.put_marks("s", buckets, bounds.to_millis(self.clock), finest.every)
 
     def _write(self) -> None:
         for event in self.events:

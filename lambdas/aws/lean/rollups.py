@@ -1,13 +1,13 @@
 """The table of the rollups' edges and marks, over the lean client.
 
-All of a stream is one partition: ``pk`` is the stream, and ``sk`` one of ``edge#NAME#START``, ``mark#BUCKET`` and
+All of a stream is one partition: ``pk`` is the stream, and ``sk`` one of ``edge#NAME#START``, ``mark#BUCKET#SECONDS`` and
 ``over#NAME#BUCKET``. So one Query answers the whole state of a stream.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -59,7 +59,7 @@ class LeanRollups:
             for item in page.Items:
                 kind, *rest = item["sk"].S.split("#")
                 if kind == "mark":
-                    marks.append(Mark(from_text(rest[0]), int(item["at"].N)))
+                    marks.append(Mark(from_text(rest[0]), int(item["at"].N), timedelta(seconds=int(rest[1]))))
                 elif kind == "edge":
                     sealed = from_text(item["sealed"].S)
                     edges.append(Edge(rest[0], from_text(rest[1]), sealed, item["definition"].S))
@@ -70,12 +70,14 @@ class LeanRollups:
             body["ExclusiveStartKey"] = page.LastEvaluatedKey
         return RollupState(sorted(edges, key=lambda edge: (edge.start, edge.rollup)), marks, over)
 
-    def put_marks(self, stream: str, buckets: Sequence[datetime], at: int) -> None:
+    def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:
         """A PutItem for each, several under way at once. What was refused by its condition is marked by a later writer."""
         requests = []
         for bucket in dict.fromkeys(buckets):
             item = {"at": {"N": str(at)}}
-            body = self._put(stream, _mark_key(bucket), item, "attribute_not_exists(pk) OR #at < :at", {"#at": "at"})
+            body = self._put(
+                stream, _mark_key(bucket, length), item, "attribute_not_exists(pk) OR #at < :at", {"#at": "at"}
+            )
             requests.append(_request("PutItem", body | {"ExpressionAttributeValues": {":at": {"N": str(at)}}}))
         self._mark(requests)
 
@@ -95,7 +97,7 @@ class LeanRollups:
     def clear_mark(self, stream: str, mark: Mark) -> bool:
         """A conditional DeleteItem."""
         body = {
-            **self._at(stream, _mark_key(mark.bucket)),
+            **self._at(stream, _mark_key(mark.bucket, mark.length)),
             "ConditionExpression": "#at = :at",
             "ExpressionAttributeNames": {"#at": "at"},
             "ExpressionAttributeValues": {":at": {"N": str(mark.at)}},
@@ -196,8 +198,8 @@ def _edge_key(edge: Edge) -> str:
     return f"{_EDGE}{edge.rollup}#{to_text(edge.start)}"
 
 
-def _mark_key(bucket: datetime) -> str:
-    return f"{_MARK}{to_text(bucket)}"
+def _mark_key(bucket: datetime, length: timedelta) -> str:
+    return f"{_MARK}{to_text(bucket)}#{int(length.total_seconds())}"
 
 
 def _over_key(rollup: str, bucket: datetime) -> str:

@@ -40,7 +40,7 @@ class Marks:
         if not unmarked:
             return True
         try:
-            self._rollups.put_marks(stream.name, unmarked, to_millis(now))
+            self._rollups.put_marks(stream.name, unmarked, to_millis(now), step)
         except (StoreUnavailable, TableMissing, TableThrottled):
             return False
         if len(self._put) + len(unmarked) > _MOST:

@@ -6,18 +6,20 @@ docs/design/rollups.md says how edges and marks make what is acknowledged visibl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 
 class Mark(NamedTuple):
     """A bucket whose events changed, or are about to, and when (epoch milliseconds) the last writer of it put the mark.
 
-    The bucket is one of the finest ``every`` of the stream's rollups.
+    ``length`` is that of the bucket: the finest ``every`` of the stream's rollups, as the writer's configuration has them. In the
+    moments of a deploy that may differ from what other functions know.
     """
 
     bucket: datetime
     at: int
+    length: timedelta
 
 
 class Edge(NamedTuple):
@@ -49,8 +51,8 @@ class Rollups(Protocol):
     def read_state(self, stream: str) -> RollupState:
         """The whole state of a stream, edges and marks in the order of time."""
 
-    def put_marks(self, stream: str, buckets: Sequence[datetime], at: int) -> None:
-        """Mark buckets; a mark that is there keeps the greater ``at``. It raises if any mark may not be written."""
+    def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:
+        """Mark buckets of a length; a mark that is there keeps the greater ``at``. It raises if any mark may not be written."""
 
     def clear_mark(self, stream: str, mark: Mark) -> bool:
         """Remove a mark if its ``at`` is unchanged; says whether it was removed."""

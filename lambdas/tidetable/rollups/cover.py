@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 from tidetable.catalog import Entry
@@ -16,8 +16,7 @@ Span = tuple[datetime, datetime]
 class Version(NamedTuple):
     """A definition that a rollup has or had, and the buckets ``[start, end)`` that are sealed under it.
 
-    ``limit`` is where the next version begins, None for the present one. A mark of a bucket covers all buckets of the version in
-    ``reach`` from its start on: later versions may mark coarser buckets.
+    ``limit`` is where the next version begins, None for the present one.
     """
 
     edge: Edge
@@ -25,7 +24,6 @@ class Version(NamedTuple):
     start: datetime
     end: datetime
     limit: datetime | None
-    reach: timedelta
 
 
 class Usable(NamedTuple):
@@ -51,12 +49,10 @@ def list_versions(definition: Definition, state: RollupState) -> list[Version]:
     edges = [edge for edge in state.edges if edge.rollup == definition.name]
     found: list[Version] = []
     limit: datetime | None = None
-    reach = timedelta(0)
     for edge in sorted(edges, key=lambda edge: (edge.sealed, edge.start), reverse=True):
         own = definition.as_of(edge.definition)
-        reach = max(reach, own.every)
         end = edge.sealed if limit is None else min(edge.sealed, limit)
-        found.append(Version(edge, own, edge.start, max(edge.start, end), limit, reach))
+        found.append(Version(edge, own, edge.start, max(edge.start, end), limit))
         limit = edge.start if limit is None else min(limit, edge.start)
     return found
 
@@ -64,14 +60,14 @@ def list_versions(definition: Definition, state: RollupState) -> list[Version]:
 def marked_buckets(version: Version, marks: Iterable[Mark]) -> set[datetime]:
     """The buckets of a version that marks cover, sealed or not.
 
-    A mark is of a bucket of the finest rollup that its writer knew, which lies within a bucket of every rollup that it knew.
+    A mark's bucket is that of the finest rollup that its writer knew. It may hold several buckets of a version that the writer
+    did not know, or did not know any more.
     """
     every = version.definition.every
     found = set()
     for mark in marks:
         bucket = version.definition.floor(mark.bucket)
-        end = mark.bucket + version.reach if version.reach > every else bucket + every
-        while bucket < end:
+        while bucket < mark.bucket + mark.length:
             found.add(bucket)
             bucket += every
     return found

@@ -19,6 +19,8 @@ from tidetable.times import to_text
 
 # Marks that are put at once.
 _MARKS = 100
+# A mark so short is within one bucket of every rollup: finer buckets of a rebuilt one stay sealed.
+_POINT = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ def _mark_sealed(version: Version, start: datetime, end: datetime, services: Ser
         at += definition.every
     now = to_millis(services.clock.now())
     for number in range(0, len(buckets), _MARKS):
-        services.rollups.put_marks(definition.source, buckets[number : number + _MARKS], now)
+        services.rollups.put_marks(definition.source, buckets[number : number + _MARKS], now, _POINT)
     return len(buckets)
 
 
