@@ -56,7 +56,8 @@ def test_a_month_later_every_event_still_answers_by_range_and_by_ref(
     answer = eventually(lambda: api.call("/v1/streams/quakes/periods"), lambda answer: answer.status == 200)
     periods = answer.body["periods"]
     states = {entry["period"]: entry["state"] for entry in periods}
-    assert states[now.strftime("%Y-%m-%d")] == "deleted"
+    mine = [entry for entry in periods if entry["period"] == now.strftime("%Y-%m-%d")]
+    assert states[now.strftime("%Y-%m-%d")] == "deleted", (mine, invoke_lifecycle(deployed, dry_run=True, **payload))
     assert states[later.strftime("%Y-%m-%d")] == "open"
     assert all(entry["archive"] for entry in periods if entry["state"] == "deleted")
     tables = deployed.client("dynamodb").list_tables()["TableNames"]

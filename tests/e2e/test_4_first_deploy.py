@@ -171,23 +171,23 @@ def test_a_stage_that_was_destroyed_takes_its_catalog_its_buckets_and_its_tables
     made = {name: account.dynamodb.describe_table(TableName=name)["Table"]["CreationDateTime"] for name in tables}
 
     account.delete()
-    # The tables, the buckets, and the two queues of acknowledged events.
-    assert account.left() == (tables, buckets, 2)
+    # The tables, the buckets, the two queues of acknowledged events, and the queue of changes that a target did not take.
+    assert account.left() == (tables, buckets, 3)
     assert account.protected()
 
     assert account.create(account.template) == "ROLLBACK_COMPLETE"
-    assert account.left() == (tables, buckets, 2)
+    assert account.left() == (tables, buckets, 3)
     account.delete()
 
     # A deployment that takes everything back and then fails leaves it unchanged.
     last = next(id for id in account.template["Resources"] if id.startswith("LifecycleTables"))
     assert account.create(account.broken_after(last), importing=True) == "ROLLBACK_COMPLETE", account.events()
-    assert account.left() == (tables, buckets, 2)
+    assert account.left() == (tables, buckets, 3)
     account.delete()
 
     assert account.create(account.template, importing=True) == "CREATE_COMPLETE", account.events()
     assert {id[:16] for id in account.imported} == {"StorageCatalogBA"[:16], "StorageArchiveEF", "StorageAccessLog"}
     # The queues are new; events that wait in the old ones are sent on by hand.
-    assert account.left() == (tables, buckets, queues + 2)
+    assert account.left() == (tables, buckets, queues + 3)
     now = {name: account.dynamodb.describe_table(TableName=name)["Table"]["CreationDateTime"] for name in tables}
     assert now == made
