@@ -1,5 +1,6 @@
 """The example configuration and the reference page have every key with its type and its default."""
 
+import json
 import re
 import tomllib
 import types
@@ -81,7 +82,7 @@ _WORDS = {bool: "`true` or `false`", int: "whole number", float: "number", str: 
 _OWN_SECTIONS = (
     *(model.ApiPolicy, model.Observability, model.LifecyclePolicy, model.StoragePolicy, model.Keeping, model.Stream),
     *(model.KeyPolicy, model.IndexPolicy, model.LargePolicy, model.TablePolicy, model.Capacity, model.ArchivePolicy),
-    *(model.Step, model.PackPolicy),
+    *(model.Step, model.PackPolicy, model.FeedPolicy),
 )
 
 
@@ -152,6 +153,8 @@ def default_text(field: msgspec.structs.FieldInfo) -> str:
         return f"`{str(default).lower()}`"
     if isinstance(default, str | Duration):
         return f'`"{default}"`'
+    if isinstance(default, tuple) and default:
+        return f"`{json.dumps(default)}`"
     return "`[]`" if default == () else f"`{default}`"
 
 
