@@ -159,6 +159,7 @@ def test_a_key_of_ones_own_encrypts_the_bucket_and_the_queues_of_events() -> Non
     }
     keys = {id: one.get("KmsMasterKeyId") for id, one in made.all(QUEUE).items()}
     assert {id[:12]: key for id, key in keys.items()} == {
+        "FeedDeadLett": STORAGE_KEY,
         "IngestDeadLe": STORAGE_KEY,
         "IngestOverfl": STORAGE_KEY,
         "LifecycleDea": None,
