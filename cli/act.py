@@ -23,6 +23,7 @@ from cli.common import (
     choose,
     fail,
     find_account,
+    is_pending,
     out,
     print_json,
     run_task,
@@ -55,7 +56,7 @@ def plan(
     payload = {"dry_run": True, **({"at": at} if at is not None else {})}
     report = run_task("asking", lambda: find_account(stage, endpoint, profile, region).run_lifecycle(**payload))
     show_report(report, as_json=as_json)
-    if report["actions"] or report.get("troubles"):
+    if is_pending(report) or report.get("troubles"):
         raise typer.Exit(PENDING)
 
 
@@ -73,7 +74,7 @@ def apply(
     if not yes:
         pending = run_task("planning", lambda: account.run_lifecycle(dry_run=True))
         show_report(pending, as_json=False)
-        if not pending["actions"]:
+        if not is_pending(pending):
             return
         typer.confirm("Do this?", abort=True)
     report = run_task("running", lambda: account.run_lifecycle())

@@ -118,21 +118,34 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
     for removed in report.get("removed_streams", []):
         line = f"{removed['stream']} left the configuration: its {removed['tables']} tables go as its last policy says"
         out.print(line, markup=False, soft_wrap=True)
+    steps = [*report["actions"], *map(_action_of_feed, report.get("feeds", []))]
     if report["skipped"]:
         out.print(f"nothing was done: {report['skipped']}")
-    elif not report["actions"]:
+    elif not steps:
         out.print(f"nothing to do: {report['tables']} tables are as they should be")
     else:
         grid = Grid()
         for heading in ("action", "stream", "period", "outcome", "why"):
             grid.add_column(heading, overflow="fold")
         colours = {"failed": "red", "lost": "bold red", "deferred": "yellow", "done": "green"}
-        for action in report["actions"]:
-            reason, detail = action["reason"], action["detail"]
-            why = f"{reason}: {detail}" if detail not in ("", reason) else reason
-            cells = action["action"], action["stream"], action["period"], action["outcome"], why
-            grid.add_row(*cells, style=colours.get(action["outcome"]))
+        for step in steps:
+            reason, detail = step["reason"], step["detail"]
+            why = ": ".join(text for text in dict.fromkeys((reason, detail)) if text)
+            cells = step["action"], step["stream"], step["period"], step["outcome"], why
+            grid.add_row(*cells, style=colours.get(step["outcome"]))
         out.print(grid)
+
+
+def is_pending(report: dict[str, Any]) -> bool:
+    """Whether a dry run found something that a run would do; a feed's step that waits for a later table is nothing to do."""
+    return bool(report["actions"]) or any(step["outcome"] == "planned" for step in report.get("feeds", []))
+
+
+def _action_of_feed(step: dict[str, Any]) -> dict[str, Any]:
+    """A step of a feed in the form of an action: the name of a table holds its stream and its period."""
+    _, _, name = step["table"].partition(".")
+    stream, _, period = name.rpartition(".")
+    return {**step, "action": f"feed: {step['action']}", "stream": stream, "period": period}
 
 
 def format_number(number: int | None, absent: str = "") -> str:

@@ -30,8 +30,10 @@ from cli.common import (
     print_json,
     read_config,
 )
+from cli.feed_status import describe_feeds
 from cli.metrics import ConsumedUnits, read_consumed_units
 from cli.status import ObservedPeriod, Row, mark_period, observe_periods, row_of
+from tidetable.config import Config
 from tidetable.lifecycle.known import Known, known_streams
 from tidetable.times import to_text
 
@@ -65,6 +67,7 @@ def status(
         if tables:
             why = "deployed, but not in" if name in new else f"since {to_text(since)[:16]}Z no longer in"
             out.print(f"{name} is {why} {config}: its {tables} tables go as its last policy says", soft_wrap=True)
+    _describe_feeds(account, configured, periods)
     out.print(f"{len(rows)} periods, ${sum(row.dollars for row in rows):,.2f} per month as they stand")
     if any(period.on_demand for period in periods):
         by = "their storage alone" if consumed is None else "their units of the last 30 days, and their storage"
@@ -138,6 +141,17 @@ def _draw(rows: Sequence[Row], title: str) -> None:
         "             oldest to newest: . ahead  # open  + late  = closed  > archiving or restoring  a archived  ! lost"
     )
     out.print(grid)
+
+
+def _describe_feeds(account: Account, config: Config, periods: Sequence[ObservedPeriod]) -> None:
+    """Print the state of the feeds; the reason instead if Lambda or SQS refuses it."""
+    try:
+        for line in describe_feeds(account, config, periods):
+            out.print(line, markup=False, soft_wrap=True)
+    except (ClientError, BotoCoreError) as error:
+        reason = f"the state of the feeds is not known: {error}"
+        remedy = "allow lambda:ListEventSourceMappings and sqs:GetQueueAttributes"
+        err.print(f"{reason}; {remedy}", style="yellow", markup=False, soft_wrap=True)
 
 
 def _read_consumed(

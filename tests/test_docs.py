@@ -41,11 +41,11 @@ def test_every_make_command_of_the_readme_exists() -> None:
     assert {"demo", "test", "deploy", "destroy", "stop"} <= named <= rules
 
 
-@pytest.mark.parametrize("example", ["orders", "scores", "jobs", "telemetry", "weblogs"])
+@pytest.mark.parametrize("example", ["orders", "scores", "jobs", "telemetry", "weblogs", "orders_sql", "alerts"])
 def test_an_example_is_deployed_by_the_command_of_its_readme(example: str) -> None:
     """As far as possible without AWS: the command that make would run, and a valid configuration."""
     readme = (ROOT / "examples" / example / "README.md").read_text()
-    (command,) = re.findall(r"^    make (deploy .*)$", readme, re.MULTILINE)
+    (command,) = re.findall(r"^ +make (deploy .*)$", readme, re.MULTILINE)
     done = subprocess.run(["make", "-n", *command.split()], cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S603, S607
     (file,) = re.findall(r"cdk deploy -c stage=dev -c config=(\S+)", done.stdout)
     assert load(ROOT / file).streams

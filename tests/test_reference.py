@@ -81,7 +81,7 @@ _WORDS = {bool: "`true` or `false`", int: "whole number", float: "number", str: 
 _OWN_SECTIONS = (
     *(model.ApiPolicy, model.Observability, model.LifecyclePolicy, model.StoragePolicy, model.Keeping, model.Stream),
     *(model.KeyPolicy, model.IndexPolicy, model.LargePolicy, model.TablePolicy, model.Capacity, model.ArchivePolicy),
-    *(model.Step, model.PackPolicy, model.RollupPolicy),
+    *(model.Step, model.PackPolicy, model.RollupPolicy, model.FeedPolicy),
 )
 
 

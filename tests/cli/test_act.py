@@ -16,6 +16,13 @@ from tidetable.ingest.overflow import encode_message
 from tidetable.times import EPOCH
 
 NOTHING: dict[str, Any] = {"healthy": True, "skipped": None, "tables": 7, "actions": []}
+MAPPED = {
+    "action": "map",
+    "table": "tidetable-t.s.2026-03-15T12",
+    "reason": "its stream has a feed",
+    "outcome": "planned",
+    "detail": "",
+}
 CREATED = {"action": "create", "stream": "s", "period": "p1", "outcome": "done", "reason": "due", "detail": ""}
 SWEPT = {"seen": 1500, "orphans": 4, "expired": 3, "unknown": 0, "failures": [], "finished": True}
 
@@ -80,6 +87,25 @@ def test_plan_ends_with_two_for_actions_and_for_troubles(scripted: Scripted, mor
     assert run("plan").exit_code == code
     result = run("plan", "--json")
     assert (result.exit_code, json.loads(result.stdout)) == (code, NOTHING | more)
+
+
+def test_plan_shows_what_a_feed_lacks_and_ends_with_two_only_if_the_next_run_mends_it(scripted: Scripted) -> None:
+    waiting = MAPPED | {"action": "look", "reason": "", "outcome": "deferred", "detail": "it shows no new images"}
+    scripted.answers = [NOTHING | {"feeds": [MAPPED]}, NOTHING | {"feeds": [waiting]}, NOTHING | {"feeds": [MAPPED]}]
+    due, later = run("plan"), run("plan")
+    assert (due.exit_code, later.exit_code) == (2, 0)
+    for cell in ("feed: map", " s ", "2026-03-15T12", "planned", "its stream has a feed"):
+        assert cell in due.output, due.output
+    assert "it shows no new images" in later.output
+    assert ": it shows" not in later.output
+    assert json.loads(run("plan", "--json").stdout) == NOTHING | {"feeds": [MAPPED]}
+
+
+def test_apply_runs_for_a_feed_alone(scripted: Scripted) -> None:
+    pending = NOTHING | {"feeds": [MAPPED]}
+    scripted.answers = [pending, pending]
+    assert run("apply", input="y\n").exit_code == 0
+    assert scripted.calls == [("lifecycle", {"dry_run": True}), ("lifecycle", {})]
 
 
 def test_apply_does_nothing_and_asks_nothing_where_nothing_is_to_be_done(scripted: Scripted) -> None:

@@ -239,7 +239,20 @@ def test_cost_prices_a_workload_and_refuses_what_is_none(tmp_path: Path) -> None
     assert "workload.toml" in refused.output or "tidetable.toml" in refused.output
 
 
-COMMANDS = {"status", "check", "plan", "apply", "archive", "restore", "backfill", "replay", "sweep", "simulate", "cost"}
+COMMANDS = {
+    "status",
+    "check",
+    "plan",
+    "apply",
+    "archive",
+    "restore",
+    "backfill",
+    "replay",
+    "sweep",
+    "simulate",
+    "cost",
+    "rollup",
+}
 
 
 def test_every_command_is_listed_with_what_it_does_and_explains_itself() -> None:

@@ -170,3 +170,44 @@ def test_a_table_that_changes_refuses_for_a_while(name: str, request: pytest.Fix
     described = engine.tables.describe(spec.name)
     assert described is not None
     assert (described.status, described.write) == ("UPDATING", 3), "the old figures, until the change is over"
+
+
+@pytest.mark.parametrize("shows", ["new-image", "new-and-old-images", "keys-only"])
+def test_a_change_stream_is_turned_on_and_described(engine: Engine, shows: str) -> None:
+    name = engine.create_table()
+    table = engine.settled(name)
+    assert (table.stream_arn, table.has_images) == ("", False)
+    engine.tables.set_stream(name, shows)
+    table = engine.settled(name)
+    assert f":table/{name}/stream/" in table.stream_arn
+    assert table.has_images is (shows != "keys-only")
+
+
+def test_a_table_may_begin_with_its_change_stream(engine: Engine) -> None:
+    spec = replace(engine.spec(), stream="new-image")
+    assert engine.tables.create(spec)
+    table = engine.settled(spec.name)
+    assert f":table/{spec.name}/stream/" in table.stream_arn
+    assert table.has_images
+
+
+@pytest.mark.parametrize("engine_name", [name for name in ENGINES if name != "emulator"])
+def test_a_change_stream_is_turned_on_once(engine_name: str, request: pytest.FixtureRequest) -> None:
+    """AWS: "You receive a ValidationException if you try to enable a stream on a table that already has a stream".
+
+    The emulator alone turns it on again.
+    """
+    engine = build(engine_name, request)
+    name = engine.create_table()
+    engine.tables.set_stream(name, "new-image")
+    arn = engine.settled(name).stream_arn
+    with pytest.raises(TableRefused, match="already has an enabled stream") as refused:
+        engine.tables.set_stream(name, "new-image")
+    assert not refused.value.transient
+    assert engine.settled(name).stream_arn == arn
+
+
+def test_a_missing_table_has_no_change_stream(engine: Engine) -> None:
+    missing = engine.no_table()
+    with pytest.raises(TableMissing, match=missing):
+        engine.tables.set_stream(missing, "new-image")

@@ -1,4 +1,4 @@
-"""The real stack, deployed once for all end-to-end tests."""
+"""The real stack, deployed once for all end-to-end tests: the example configuration, with a feed of the stations."""
 
 from collections.abc import Callable, Iterator
 from time import monotonic, sleep
@@ -7,17 +7,25 @@ from typing import TypeVar
 import pytest
 
 from local import Deployed, Emulator, deploy
-from local.emulator import clock_can_move
+from local.emulator import REGION, ROOT, clock_can_move
 from local.http import Api
+from local.stack import aws_client
 from tests.e2e.clock import OFFSET
 
 _T = TypeVar("_T")
+# The queue that receives the changes of the stations.
+CHANGES = "changes"
+_FEED = f'feed = {{ targets = ["arn:aws:sqs:{REGION}:000000000000:{CHANGES}"] }}'
 
 
 @pytest.fixture(scope="session")
 def stage() -> Iterator[tuple[Emulator, Deployed]]:
     with Emulator(clock=clock_can_move()) as emulator:
-        made = deploy(emulator)
+        file, text = emulator.folder / "tidetable.toml", (ROOT / "tidetable.toml").read_text()
+        assert "\n[streams.stations]\n" in text
+        file.write_text(text.replace("\n[streams.stations]\n", f"\n[streams.stations]\n{_FEED}\n"))
+        aws_client(emulator.endpoint, "sqs").create_queue(QueueName=CHANGES)
+        made = deploy(emulator, config=file)
         # The clock is moved only now, because the CDK's command line waits for the stack's events by this machine's time.
         if clock_can_move():
             emulator.move_clock(OFFSET)

@@ -17,7 +17,11 @@ def test_events_for_a_vanished_table_are_queued_and_drained_when_it_is_back(api:
     client.delete_table(TableName=name)
 
     mappings = deployed.client("lambda")
-    uuid = mappings.list_event_source_mappings()["EventSourceMappings"][0]["UUID"]
+    (uuid,) = (
+        mapping["UUID"]
+        for mapping in mappings.list_event_source_mappings()["EventSourceMappings"]
+        if ":sqs:" in mapping["EventSourceArn"]
+    )
     # After a failed try a message is delivered again in six minutes. That is too long for a test, so the drain is
     # switched off.
     mappings.update_event_source_mapping(UUID=uuid, Enabled=False)

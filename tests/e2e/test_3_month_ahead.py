@@ -9,6 +9,7 @@ from local.emulator import clock_can_move
 from local.http import Api, invoke_lifecycle
 from tests.e2e.clock import NOW, OFFSET
 from tests.e2e.conftest import eventually
+from tests.e2e.feeds import mapped_tables
 
 
 def test_a_month_later_every_event_still_answers_by_range_and_by_ref(
@@ -62,6 +63,12 @@ def test_a_month_later_every_event_still_answers_by_range_and_by_ref(
     assert all(entry["archive"] for entry in periods if entry["state"] == "deleted")
     tables = deployed.client("dynamodb").list_tables()["TableNames"]
     assert f"tidetable-local.quakes.{now.strftime('%Y-%m-%d')}" not in tables
+
+    # The mappings of the feed have followed the tables of its stream.
+    weeks = {entry["period"]: entry["state"] for entry in api.call("/v1/streams/stations/periods").body["periods"]}
+    there = {f"tidetable-local.stations.{week}" for week, state in weeks.items() if state != "deleted"}
+    mapped = mapped_tables(deployed)
+    assert {f"tidetable-local.stations.{week}" for week, state in weeks.items() if state == "open"} <= mapped <= there
 
     assert rows_in_athena(deployed, now.strftime("%Y-%m-%d")) == sum(
         str(event["time"])[:10] == now.strftime("%Y-%m-%d") for event in before

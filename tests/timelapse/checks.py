@@ -70,6 +70,8 @@ class Checks:
         self._aged: set[str] = set()
         self._expired: set[str] = set()
         self._cheap: set[str] = set()
+        # How often in succession a feed's table or mapping was wrong after a run without failures.
+        self._wrong: Counter[str] = Counter()
         self.call = stage.dynamo.call
         stage.dynamo.call = self._watched  # type: ignore[method-assign]
 
@@ -109,6 +111,31 @@ class Checks:
                 continue
             if now <= policy.expires(span) and not self._is_near_an_edge(policy, span, now):
                 self._check_level(policy, span, table, now)
+
+    def check_feeds(self) -> None:
+        """Compare the mappings with the tables, after a run without failures.
+
+        A change that is under way is left to the next run: three runs in succession may not find the same difference.
+        """
+        mapped = {mapping.source: mapping for mapping in self.stage.mappings.list() if mapping.state != "Deleting"}
+        wrong, streams = set(mapped), set[str]()
+        now = self.stage.clock.now()
+        for stream, label, table in self.tables():
+            policy, span = self.settings.get(stream), span_of(label)
+            if policy is None or not policy.feed:
+                continue
+            source = str(table.describe(now, frozenset()).get("LatestStreamArn", ""))
+            wrong.discard(source)
+            if now <= span.end + policy.late and (source not in mapped or mapped[source].state == "Disabled"):
+                wrong.add(table.name)
+            elif source in mapped:
+                streams.add(stream)
+        self._wrong = Counter({what: self._wrong[what] + 1 for what in wrong})
+        for what, times in self._wrong.items():
+            if times == 3:
+                self.complain(f"{what} is a table without its mapping, or a mapping without its table")
+        for stream in streams:
+            self.outcomes[f"feed of {stream} checked"] += 1
 
     def _is_open(self, stream: str, span: Span, now: datetime) -> bool:
         return any(

@@ -37,6 +37,7 @@ POLICIES = {
         versions=True,
         cold=True,
         beyond="chunks",
+        feed=True,
     ),
     "weekly": Policy(
         "week",
@@ -67,6 +68,7 @@ POLICIES = {
 # By day: the changed settings of each stream; None removes the stream.
 CHANGES: dict[int, dict[str, dict[str, Any] | None]] = {
     4: {"hourly": {"scaled": (2, 8), "protected": True}},
+    5: {"daily": {"feed": True}},
     6: {"leaving": None},
     8: {"hourly": {"shards": 16}, "texts": {"cold": False}},
     10: {"hourly": {"indexed": True}, "texts": {"versions": False, "cold": True}},
@@ -74,7 +76,7 @@ CHANGES: dict[int, dict[str, dict[str, Any] | None]] = {
     14: {"hourly": {"scaled": None, "protected": False}, "texts": {"protected": True}},
     15: {"daily": {"span": "1h"}},
     16: {"texts": {"versions": True, "beyond": "s3"}, "hourly": {"indexed": False}},
-    18: {"hourly": {"late": timedelta(hours=3)}},
+    18: {"hourly": {"late": timedelta(hours=3)}, "daily": {"feed": False}},
     20: {"daily": {"period": "day", "retention": 3}, "hourly": {"scaled": (2, 6), "indexed": True}},
     22: {"texts": {"beyond": "chunks"}, "weekly": {"protected": True, "retention": 2}},
     26: {"hourly": {"retention": 8}, "texts": {"protected": False}, "weekly": {"retention": 1}},

@@ -47,6 +47,7 @@ class Life:
         self.settings = course.policies_on(0)
         self.stage = Stage(START, configuration(self.settings, deletes=True), seed, stale_seconds=2.0)
         self.stage.scaling.strike = self._strike_scaling
+        self.stage.mappings.count = self._strike_mappings
         self.outcomes: Counter[str] = Counter()
         self.checks = Checks(self.stage, self.settings, self.outcomes)
         self.traffic = Traffic(self.stage, self.outcomes, self.checks.complaints)
@@ -102,6 +103,7 @@ class Life:
             if step >= 30 and not (stage.queue.messages or self._restores or self._pending):
                 break
         self.checks.check_expired()
+        self.checks.check_feeds()
         stage.clock.sleep(2 * 86_400)
         for _ in range(3):
             self._sweep()
@@ -113,6 +115,7 @@ class Life:
             return
         self._day = day
         self._pending.append("sweep")
+        self._meddle()
         if day in course.CHANGES or day in (course.KEPT_DAY, course.KEPT_DAY + 1):
             self.outcomes[f"change {day}"] = 1
             self.settings.clear()
@@ -123,6 +126,13 @@ class Life:
         if day in course.RESTORES:
             self._restores.append(Restore(*course.RESTORES[day]))
         self._pending += {course.IMPORT_DAY: ["import"], course.EARLY_DAY: ["early import"]}.get(day, [])
+
+    def _meddle(self) -> None:
+        """Each day somebody deletes the mapping of a table, and disables that of another."""
+        mapped = sorted(mapping.table for mapping in self.stage.mappings.list() if mapping.state == "Enabled")
+        if len(mapped) > 1:
+            self.stage.mappings.remove(mapped[-1])
+            self.stage.mappings.disable(mapped[-2])
 
     def _decide_faults(self) -> None:
         """Choose the faults: mostly a few requests fail, and sometimes a service is down for some time."""
@@ -150,6 +160,11 @@ class Life:
         self.stage.client.count()
         if self.stage.dynamo.faults.active and self.stage.chance.random() < 0.1:
             raise ConnectionError("Application Auto Scaling is out of reach")
+
+    def _strike_mappings(self) -> None:
+        self.stage.client.count()
+        if self.stage.dynamo.faults.active and self.stage.chance.random() < 0.1:
+            raise ConnectionError("AWS Lambda made the change, and its answer was lost")
 
     def _scale(self) -> None:
         """Application Auto Scaling follows the traffic: sometimes it raises a registered table."""
@@ -183,8 +198,13 @@ class Life:
             self.outcomes[f"{one.action.name} {one.outcome}"] += 1
             if one.outcome == "failed" and one.detail.startswith(BUGS):
                 self.complaints.append(one.detail)
+        for step in report.feeds:
+            self.outcomes[f"{step.action} {step.outcome}"] += 1
+            if step.detail.startswith(BUGS):
+                self.complaints.append(step.detail)
         if report.healthy and not report.count("deferred") and not stage.dynamo.faults.active:
             self.checks.check_ladder()
+            self.checks.check_feeds()
 
     def _work(self) -> None:
         """Do the work of operators and schedules; a failed task is repeated at the next step."""

@@ -78,6 +78,9 @@ def test_the_life_was_full_enough_to_prove_something(life: Life) -> None:
     storms = (DAYS + course.STORM_DAYS - 2) // course.STORM_DAYS
     least |= {"queued": 20 * storms, "throttled": 20 * storms, "refused 503": storms}
     least |= {f"change {day}": 1 for day in course.CHANGES if day < DAYS}
+    least |= {"map done": 3 * DAYS // 2, "unmap done": DAYS - 6, "remap done": DAYS // 2}
+    least |= {"feed of texts checked": 5 * DAYS, "feed of daily checked": 5 * max(0, min(DAYS, 18) - 6)}
+    least["stream done"] = 2 * (DAYS > 6)
     least["restored"] = sum(day + 1 < DAYS for day in course.RESTORES)
     least["restored events"] = least["restored"]
     least["imported"] = 60 * (course.IMPORT_DAY + 1 < DAYS) + 30 * (course.EARLY_DAY + 1 < DAYS)
@@ -193,6 +196,15 @@ def test_no_object_stays_that_no_event_needs(life: Life) -> None:
         and from_text(sent.sendings[name][0].event["time"]) > now - timedelta(days=24)
     ]
     assert len(weekly) <= len(large)
+
+
+def test_every_mapping_is_of_a_table_of_a_stream_with_a_feed(life: Life) -> None:
+    """The last check was before the two days without a run."""
+    mapped = {mapping.table for mapping in life.stage.mappings.list() if mapping.state != "Deleting"}
+    assert mapped <= set(life.stage.dynamo.account.tables)
+    fed = {name for name, policy in life.settings.items() if policy.feed}
+    assert {table.split(".")[1] for table in mapped} == fed
+    assert fed == ({"texts", "daily"} if 5 < DAYS <= 18 else {"texts"})
 
 
 def test_a_removed_stream_takes_no_events_and_has_no_tables(life: Life) -> None:

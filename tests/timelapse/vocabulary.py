@@ -96,6 +96,7 @@ class Policy:
     cold: bool = False
     beyond: str = "refuse"
     span: str = ""
+    feed: bool = False
 
     def toml(self, name: str) -> str:
         """The stream's part of the configuration."""
@@ -106,6 +107,7 @@ class Policy:
         versions, cold = "keep" if self.versions else "overwrite", '["raw"]' if self.cold else "[]"
         compressed = "compress_above = 1024, " if self.beyond != "refuse" else ""
         pack = f'pack = {{ span = "{self.span}" }}' if self.span else ""
+        feed = 'feed = { targets = ["arn:aws:sqs:us-east-1:000000000000:changes"] }' if self.feed else ""
         return f"""
         [streams.{name}]
         period = "{self.period}"
@@ -115,6 +117,7 @@ class Policy:
         cold = {cold}
         key = {{ {self.key} }}
         {pack}
+        {feed}
         large = {{ {compressed}beyond = "{self.beyond}" }}
         table = {{ deletion_protection = {str(self.protected).lower()} }}
         {index}

@@ -1,0 +1,43 @@
+"""The state of feeds, as ``status`` shows it: how many open tables are mapped to the feed's function, and what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from aws.mappings import LambdaMappings
+from cli.account import Account
+from cli.status import ObservedPeriod
+from tidetable.catalog import State
+from tidetable.config import Config
+
+_ENABLED = "Enabled"
+
+
+def describe_feeds(account: Account, config: Config, periods: Sequence[ObservedPeriod]) -> Iterator[str]:
+    """A line for each stream with a feed and open tables, then the dead letters of all feeds.
+
+    It costs one request to Lambda and one to SQS, and none where no stream has a feed.
+    """
+    feeds = [name for name, stream in config.streams.items() if stream.feed is not None]
+    tables = {
+        name: [
+            period.entry.table for period in periods if period.entry.stream == name and period.entry.state is State.OPEN
+        ]
+        for name in feeds
+    }
+    if not any(tables.values()) or not account.feed:
+        return
+    enabled = {
+        mapping.table
+        for mapping in LambdaMappings(lambda: account.functions, account.feed).list()
+        if mapping.state == _ENABLED
+    }
+    for name, open_tables in tables.items():
+        if open_tables:
+            yield f"feed of {name}: {len(enabled.intersection(open_tables))} of {len(open_tables)} open tables are read"
+    attributes = account.queues.get_queue_attributes(
+        QueueUrl=account.feed_letters, AttributeNames=["ApproximateNumberOfMessages"]
+    )
+    waiting = int(attributes["Attributes"]["ApproximateNumberOfMessages"])
+    if waiting:
+        yield f"about {waiting} messages of dead letters of feeds wait: tidetable replay --feed"
