@@ -1,10 +1,16 @@
 """A restored period is a table again, with everything in it, until its own date."""
 
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
 import pytest
 
-from tests.fakes.stage import CATALOG
+from tests.fakes.stage import CATALOG, Stage
 from tests.worlds.killed import EVENTS, IDS, ids, killed_after_every_call
 from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry, items
+from tidetable.archive import restore
+from tidetable.archive.restore import Position
 from tidetable.catalog import State
 from tidetable.errors import ArchiveFailed, ArchiveMismatch
 from tidetable.events import Event
@@ -109,3 +115,40 @@ def test_what_has_a_table_or_no_archive_says_so() -> None:
         stage.restore("s", today)
     with pytest.raises(ArchiveFailed, match="the catalog has no period 2020-01-01"):
         stage.restore("s", "2020-01-01")
+
+
+class SlowPages:
+    """Pages of two items, each of which takes 40 seconds; during each, a run of the lifecycle raises the horizon."""
+
+    def __init__(self, source: Any, stage: Stage) -> None:
+        self.source = source
+        self.stage = stage
+
+    def page(
+        self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
+    ) -> Any:
+        self.stage.clock.sleep(40)
+        self.stage.catalog.set_horizon("s", self.stage.clock.now())
+        return self.source.page(table, segment=segment, segments=segments, after=after, limit=2)
+
+
+def test_a_comparison_goes_on_in_a_later_run_and_the_horizon_is_lowered_at_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = delete_first_tables()
+    source_of = restore.source_of
+    monkeypatch.setattr(restore, "source_of", lambda entry, ports: SlowPages(source_of(entry, ports), stage))
+    starts: list[Position] = []
+    done = stage.restore("s", LABEL, within=200)
+    while done.next is not None and len(starts) < 100:
+        starts.append(done.next)
+        done = stage.restore("s", LABEL, start=done.next, within=200)
+    assert done.next is None, starts
+    assert max(start.items for start in starts) > 2, "no run began in the middle of the comparison"
+    assert len(items(stage)) == COUNT
+    horizon = stage.catalog.horizon("s")
+    assert horizon is not None
+    assert horizon == entry(stage).period.start
+    stage.clock.sleep(300)
+    assert stage.run_lifecycle().healthy
+    assert stage.clock.now() - horizon > timedelta(days=7)

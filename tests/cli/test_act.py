@@ -302,6 +302,29 @@ def test_a_replay_of_feeds_deletes_what_its_target_took_and_nothing_else(changes
     assert changes.hidden - {"0", "2"} == set(), "what was not taken can be received again"
 
 
+def test_a_replay_of_no_changes_does_not_ask(scripted: Scripted) -> None:
+    scripted.queues.messages["changes"] = {}
+    result = run("replay", "--feed")
+    assert (result.exit_code, result.stdout) == (0, "0 dead changes\n")
+
+
+def test_a_letter_that_comes_after_the_question_is_not_sent(
+    changes: Queues, scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = changes.change_message_visibility
+    late = {"MessageId": "9", "Body": '{"id":"z"}', "MessageAttributes": {}}
+
+    def release_and_receive(ReceiptHandle: str, **options: Any) -> None:  # noqa: N803 - boto3's names
+        release(ReceiptHandle, **options)
+        changes.messages["changes"]["9"] = late
+
+    monkeypatch.setattr(changes, "change_message_visibility", release_and_receive)
+    scripted.answers = [{"delivered": 2}, {"delivered": 1}, {"delivered": 1}]
+    result = run("replay", "--feed", "--yes")
+    assert (result.exit_code, len(scripted.calls)) == (0, 3), result.output
+    assert changes.messages["changes"] == {"9": late}
+
+
 def test_a_sweep_says_what_went_and_a_dry_sweep_what_would(scripted: Scripted) -> None:
     scripted.answers = [SWEPT, SWEPT, SWEPT]
     assert run("sweep").stdout.splitlines() == ["1,500 objects seen; removed: 4 of no event, 3 of periods gone"]

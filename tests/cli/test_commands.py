@@ -104,6 +104,14 @@ def test_open_backfills_are_listed_and_shown_in_plan_and_status(stage: Stage) ->
     assert row["backfill_until"] == to_text(until)
 
 
+def test_a_backfill_that_has_closed_is_not_listed(stage: Stage) -> None:
+    start = (stage.clock.now() - timedelta(hours=3)).replace(minute=0, second=0, microsecond=0)
+    closed = Backfill("s", start, start + timedelta(hours=1), Opened(stage.clock.now(), None, None))
+    stage.catalog.put_backfill(closed)
+    assert "s has no open backfill" in run("backfill", "s").output
+    assert json.loads(run("backfill", "s", "--json").output) == []
+
+
 ON_DEMAND = """
 [streams.d]
 period = "day"

@@ -32,6 +32,10 @@ def feed(text: str = "", targets: str = f'["{QUEUE}"]') -> str:
         "arn:aws:events:us-east-1:123456789012:event-bus/default",
         "arn:aws-cn:kinesis:cn-north-1:123456789012:stream/orders",
         "arn:aws:firehose:us-east-1:123456789012:deliverystream/orders",
+        # AWS: the names of functions have at most 64 characters, those of queues 80, with ".fifo".
+        "arn:aws:lambda:us-east-1:123456789012:function:" + "f" * 64,
+        "arn:aws:sqs:us-east-1:123456789012:" + "q" * 80,
+        "arn:aws:sqs:us-east-1:123456789012:" + "q" * 75 + ".fifo",
     ],
 )
 def test_targets_are_arns_of_five_services(target: str) -> None:
@@ -51,6 +55,9 @@ def test_targets_are_arns_of_five_services(target: str) -> None:
         "arn:aws:kinesis:us-east-1:123456789012:orders",
         "arn:aws:firehose:us-east-1:123456789012:stream/orders",
         "arn:aws:sqs:eu-central-1:123456789012:changes/*",
+        "arn:aws:lambda:us-east-1:123456789012:function:" + "f" * 65,
+        "arn:aws:sqs:us-east-1:123456789012:" + "q" * 81,
+        "arn:aws:sqs:us-east-1:123456789012:" + "q" * 76 + ".fifo",
     ],
 )
 def test_any_other_target_is_refused_with_what_there_is(target: str) -> None:
@@ -81,6 +88,7 @@ def test_no_target_is_named_twice() -> None:
         ('window = "301s"', "window"),
         ('max_age = "59s"', "max_age"),
         ('max_age = "24h"', "max_age"),
+        ('max_age = "1381m"', "max_age"),
         ('where = { "mag:above" = "5" }', "where"),
         ('where = { "mag..x" = "5" }', "where"),
     ],

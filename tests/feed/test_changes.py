@@ -159,3 +159,20 @@ def test_characters_that_a_queue_refuses_are_escaped() -> None:
     body = change.encode(10_000).decode()
     assert not {"\ufffe", "\uffff"} & set(body)
     assert json.loads(body)["data"] == {"text": "\ufffe\uffff"}
+
+
+def test_a_change_of_exactly_the_bytes_that_a_target_takes_keeps_its_data() -> None:
+    (change,) = reader().read(record(PLAIN.item_of(event(1), at=17)), entry(PLAIN))
+    whole = len(change.encode(10_000))
+    assert json.loads(change.encode(whole))["data"] == {"n": 1, "kind": "odd"}
+    assert json.loads(change.encode(whole - 1))["data"] is None
+
+
+def test_a_change_has_the_fields_that_are_kept_outside_of_the_item() -> None:
+    values = FakeValues()
+    body = b'{"text":"in the bucket"}'
+    values.put(Blob("large/cold", Zstd().compress(body), Key("a", "b")))
+    item = {**PLAIN.item_of(event(1), at=17), "cold": {"o": "large/cold", "b": len(body)}}
+    whole = ChangeReader(unpacker(FakeStore(FakeCatalog()), values))
+    (change,) = whole.read(record(item), entry(PLAIN))
+    assert change.data == {"n": 1, "kind": "odd", "text": "in the bucket"}

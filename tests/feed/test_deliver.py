@@ -19,7 +19,7 @@ from tests.fakes.clock import FakeClock
 from tidetable.catalog import Entry, State
 from tidetable.events import Event
 from tidetable.feed import ChangeReader, Feed, Record, deliver
-from tidetable.feed.deliver import Message
+from tidetable.feed.deliver import Message, Target, send_messages
 from tidetable.keys import Layout
 from tidetable.periods import Kind, containing
 
@@ -43,10 +43,11 @@ class FakeTarget:
     requests: list[int] = field(default_factory=list)
 
     def send(self, messages: Sequence[Message]) -> Sequence[int]:
-        assert len(messages) <= self.most_messages
-        assert len({message.identity for message in messages}) == len(messages), (
-            "a target may take the second of two alone"
-        )
+        # Delivery catches every Exception of a target; pytest.fail raises another.
+        if not 0 < len(messages) <= self.most_messages:
+            pytest.fail(f"a request of {len(messages)} messages")
+        if len({message.identity for message in messages}) < len(messages):
+            pytest.fail("a target may take the second of two alone")
         self.requests.append(len(messages))
         refused = [number for number in range(len(messages)) if self.random.random() < self.failing]
         for number, message in enumerate(messages):
@@ -56,6 +57,30 @@ class FakeTarget:
         if self.random.random() < self.failing:
             raise TimeoutError("no answer in time")
         return refused
+
+
+@dataclass
+class Refusing:
+    """A target that never takes the changes of the events ``ids``."""
+
+    arn: str
+    ids: frozenset[str]
+    most_bytes: int = 1_000
+    most_messages: int = 10
+    most_together: int = 2_000
+    sent: list[list[str]] = field(default_factory=list)
+
+    def send(self, messages: Sequence[Message]) -> Sequence[int]:
+        ids = [json.loads(message.body)["id"] for message in messages]
+        self.sent.append(ids)
+        return [number for number, id in enumerate(ids) if id in self.ids]
+
+
+class Still(FakeClock):
+    """A clock that stands still."""
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
 
 
 @dataclass
@@ -76,7 +101,7 @@ def record(number: int, id: str, *, kind: Any = "insert", created: datetime = NO
     return Record(str(number), kind, ENTRY.table, item, created)
 
 
-def feed_to(*targets: FakeTarget, letters: FakeLetters | None = None, clock: FakeClock | None = None) -> Feed:
+def feed_to(*targets: Target, letters: FakeLetters | None = None, clock: FakeClock | None = None) -> Feed:
     reader = ChangeReader(unpacker(FakeStore(FakeCatalog()), FakeValues()))
     entries = {ENTRY.table: ENTRY}
     letters, clock = letters or FakeLetters(), clock or FakeClock(NOW)
@@ -182,3 +207,66 @@ def test_without_time_a_failed_request_is_not_tried_again() -> None:
     assert gone.requests == [1]
     deliver([record(0, "a")], feed_to(gone), lambda: 5.0)
     assert gone.requests == [1, 1, 1, 1]
+
+
+def test_a_run_says_how_many_changes_it_sent_and_buried_and_why_the_first_is_left() -> None:
+    """Of two targets that fail, the one whose failed record is earlier says the reason."""
+    letters = FakeLetters()
+    refusing, gone = Refusing("late", ids=frozenset("cd")), FakeTarget("gone", Random(1), 1.0)
+    old = NOW - timedelta(hours=2)
+    unknown = record(9, "x", created=old)._replace(table="tidetable-t.s.2031-01-01")
+    records = [unknown, record(0, "a", created=old), record(1, "b"), record(2, "c"), record(3, "d")]
+    delivered = deliver(records, feed_to(refusing, gone, letters=letters), lambda: 100.0)
+    # To the first target a and b; to the second nothing: a is old and becomes a letter, as the unknown record did.
+    assert (delivered.sent, delivered.buried) == (2, 2)
+    assert (delivered.first_failure, delivered.reason) == ("1", "TimeoutError: no answer in time")
+    assert [json.loads(body)["id"] for body in letters.buried["gone"]] == ["a"]
+
+
+def test_only_the_refused_messages_of_a_request_are_sent_again_after_growing_pauses() -> None:
+    clock, target = FakeClock(NOW), Refusing("one", ids=frozenset("b"))
+    delivered = deliver([record(n, id) for n, id in enumerate("abc")], feed_to(target, clock=clock), lambda: 100.0)
+    assert target.sent == [["a", "b", "c"], ["b"], ["b"]]
+    assert clock.slept == [0.2, 0.4]
+    assert (delivered.sent, delivered.first_failure) == (2, "1")
+    assert delivered.reason == "the target did not take 1 of its messages"
+
+
+def test_a_record_of_exactly_the_greatest_age_is_tried_again() -> None:
+    letters, target = FakeLetters(), FakeTarget("gone", Random(1), 1.0)
+    clock = Still(NOW)
+    exact = record(0, "a", created=NOW - timedelta(hours=1))
+    assert deliver([exact], feed_to(target, letters=letters, clock=clock), lambda: 100.0).first_failure == "0"
+    assert letters.buried == {}
+
+
+def test_the_letter_of_a_record_that_cannot_be_read_names_its_item() -> None:
+    letters = FakeLetters()
+    strange = record(7, "b", created=NOW - timedelta(hours=2))._replace(table="tidetable-t.s.2031-01-01")
+    removed = strange._replace(item=None)
+    deliver([strange, removed], feed_to(letters=letters), lambda: 100.0)
+    table = "'table': 'tidetable-t.s.2031-01-01', 'sequence': '7'"
+    key = "'pk': '2026-03-01T12:00:00.000000Z#0', 'sk': '2026-03-01T12:00:00.000000Z#a#b'"
+    assert letters.buried[""] == [f"{{{table}, {key}}}".encode(), f"{{{table}}}".encode()]
+
+
+def test_a_request_may_have_exactly_the_bytes_that_the_target_takes_and_one_message_may_have_more() -> None:
+    def requests(most_together: int) -> list[int]:
+        target = FakeTarget("one", Random(1), most_messages=10, most_together=most_together)
+        messages = [Message(("", "", str(n)), b'{"id":"%d","data":{"n":0}}' % n) for n in range(4)]
+        assert {len(message.body) for message in messages} == {25}
+        assert send_messages(messages, target, FakeClock(NOW), lambda: 100.0) == ([], "")
+        return target.requests
+
+    assert requests(50) == [2, 2]
+    assert requests(49) == [1, 1, 1, 1]
+    assert requests(24) == [1, 1, 1, 1]
+
+
+def test_messages_after_a_refused_request_are_left_too() -> None:
+    target = Refusing("one", ids=frozenset("a"), most_messages=1)
+    messages = [Message(("", "", id), b'{"id":"%s"}' % id.encode()) for id in "xab"]
+    left, reason = send_messages(messages, target, FakeClock(NOW), lambda: 100.0)
+    assert [message.body for message in left] == [b'{"id":"a"}', b'{"id":"b"}']
+    assert reason == "the target did not take 1 of its messages"
+    assert target.sent == [["x"], ["a"], ["a"], ["a"]]

@@ -56,8 +56,10 @@ class Target:
         self.arn = arn
         self.shut = False
         self.bodies: list[bytes] = []
+        self.requests: list[int] = []
 
     def send(self, messages: Sequence[Message]) -> Sequence[int]:
+        self.requests.append(len(messages))
         if self.shut:
             return range(len(messages))
         self.bodies += [message.body for message in messages]
@@ -79,8 +81,13 @@ class Stage:
             self.catalog.add(entry)
         whole = unpacker(FakeStore(self.catalog), FakeValues())
         self.clock = FakeClock(NOW)
-        self.feeds = Feeds(CONFIG, "t", self.catalog, whole, Letters(), self.clock, lambda arn, _: self.targets[arn])
+        self.made: list[str] = []
+        self.feeds = Feeds(CONFIG, "t", self.catalog, whole, Letters(), self.clock, self.make_target)
         self.pipeline = wiring.Pipeline(feeds=self.feeds, read_records=read_records, clock=self.clock)
+
+    def make_target(self, arn: str, stream: str) -> Target:
+        self.made.append(f"{stream} {arn}")
+        return self.targets[arn]
 
     def taken(self, arn: str) -> list[Any]:
         return [json.loads(body)["id"] for body in self.targets[arn].bodies]
@@ -166,12 +173,21 @@ def test_a_table_is_looked_up_once() -> None:
     assert stage.taken(ONE) == ["a", "a"]
 
 
+def test_a_target_is_made_once() -> None:
+    """Its client, and the URL of a queue, serve every batch of the process."""
+    stage = Stage()
+    for _ in range(2):
+        call(stage, {"Records": [as_sent(LAYOUT.item_of(event("a"), at=1))]})
+    assert stage.made == [f"orders {ONE}", f"orders {TWO}"]
+
+
 def test_a_dead_letter_goes_to_its_target_alone() -> None:
     stage = Stage()
     changes = ['{"id":"a","n":1.50}', '{"id":"b"}']
     assert call(stage, {"feed": "orders", "target": TWO, "changes": changes}) == {"delivered": 2}
     assert stage.targets[TWO].bodies == [b'{"id":"a","n":1.50}', b'{"id":"b"}']
     assert stage.targets[ONE].bodies == []
+    assert stage.targets[TWO].requests == [2], "changes of different events go together"
 
 
 def test_a_dead_letter_that_is_not_taken_stays_one() -> None:
@@ -205,3 +221,23 @@ def test_a_record_says_kind_table_and_time() -> None:
     first, second = read_records({"Records": [as_sent(item), removal]})
     assert first == Record("1", "insert", TABLE, item, NOW)
     assert second == Record("2", None, TABLE, None, NOW)
+
+
+def test_binary_values_of_a_record_are_bytes_wherever_they_are() -> None:
+    image = {
+        "pk": {"S": "shop#0"},
+        "pack": {"B": "AAE="},
+        "list": {"L": [{"B": "/w=="}, {"N": "1.50"}]},
+        "map": {"M": {"inner": {"L": [{"B": "AAE="}]}}},
+        "set": {"BS": ["AAE=", "/w=="]},
+    }
+    change = {"NewImage": image, "SequenceNumber": "1", "ApproximateCreationDateTime": NOW.timestamp()}
+    arn = f"arn:aws:dynamodb:eu-central-1:123456789012:table/{TABLE}/stream/2026-03-01T00:00:00.000"
+    (record,) = read_records({"Records": [{"eventName": "INSERT", "dynamodb": change, "eventSourceARN": arn}]})
+    assert record.item == {
+        "pk": "shop#0",
+        "pack": b"\x00\x01",
+        "list": [b"\xff", Decimal("1.50")],
+        "map": {"inner": [b"\x00\x01"]},
+        "set": {b"\x00\x01", b"\xff"},
+    }

@@ -131,3 +131,5 @@ def test_refusals_that_pass_are_told_from_those_that_stay(change: str, code: str
 def test_any_other_error_rises() -> None:
     with pytest.raises(ClientError):
         mappings(Client("ResourceNotFoundException")).create(SOURCE, FeedSettings(1, 1))
+    with pytest.raises(ClientError):
+        mappings(Client("ResourceConflictException")).delete(MAPPING)

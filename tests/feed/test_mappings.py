@@ -13,6 +13,7 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.mappings import FakeMappings
 from tidetable.catalog import Entry, State
 from tidetable.config import Config, TableClass, parse
+from tidetable.errors import TableMissing
 from tidetable.feed.mappings import FeedTables
 from tidetable.periods import Kind, containing
 from tidetable.ports import TableSpec
@@ -144,6 +145,46 @@ def test_a_mapping_that_is_changing_is_left_alone() -> None:
     world.follow()
     assert {mapping.state for mapping in world.mapped.values()} == {"Creating"}
     assert world.follow() == []
+
+
+def test_new_settings_wait_for_a_mapping_that_is_changing() -> None:
+    world = World(days=1)
+    world.follow()
+    stream = world.config.streams["s"]
+    assert stream.feed is not None
+    feed = msgspec.structs.replace(stream.feed, batch=7)
+    world.config = msgspec.structs.replace(world.config, streams={"s": msgspec.structs.replace(stream, feed=feed)})
+    assert world.follow() == []
+    world.clock.sleep(60)
+    assert world.follow() == [("remap", "s.2026-03-05", "done")]
+
+
+def test_a_mapping_that_is_being_deleted_is_not_deleted_again() -> None:
+    world = World()
+    world.settle()
+    world.config = WITHOUT
+    assert [step[2] for step in world.follow()] == ["done", "done"]
+    assert world.follow() == []
+
+
+def test_a_mapping_of_a_source_that_is_no_table_of_the_stage_goes() -> None:
+    world = World(days=1)
+    world.settle()
+    strange = "arn:aws:dynamodb:eu-central-1:123456789012:table/someone-elses/stream/2026-03-01T00:00:00.000"
+    world.mappings.create(strange, FeedSettings(1, 1))
+    world.clock.sleep(60)
+    steps = world.feeds.follow(world.periods)
+    assert [(step.action, step.table, step.outcome) for step in steps] == [("unmap", "someone-elses", "done")]
+
+
+def test_a_table_that_goes_meanwhile_is_left_to_a_later_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(shows="none", days=1)
+
+    def refuse(name: str, shows: str) -> None:
+        raise TableMissing(name)
+
+    monkeypatch.setattr(world.tables, "set_stream", refuse)
+    assert world.follow() == [("stream", "s.2026-03-05", "deferred")]
 
 
 def test_a_new_mapping_that_cannot_be_listed_yet_is_not_made_twice() -> None:

@@ -63,6 +63,13 @@ def test_a_function_that_fails_took_nothing() -> None:
         target(FUNCTION, Client(invoke=failure)).send(MESSAGES)
 
 
+def test_of_a_functions_long_failure_the_beginning_is_the_reason() -> None:
+    failure = {"FunctionError": "Unhandled", "Payload": io.BytesIO(b"x" * 299 + b"yz")}
+    with pytest.raises(RuntimeError) as failed:
+        target(FUNCTION, Client(invoke=failure)).send(MESSAGES)
+    assert str(failed.value) == "x" * 299 + "y"
+
+
 def test_a_queue_says_which_messages_it_took() -> None:
     taken = {"Successful": [{"Id": "0"}, {"Id": "2"}], "Failed": [{"Id": "1"}]}
     client = Client(get_queue_url={"QueueUrl": "https://queue"}, send_message_batch=taken)
@@ -75,6 +82,11 @@ def test_a_queue_says_which_messages_it_took() -> None:
         "QueueUrl": "https://queue",
         "Entries": [{"Id": str(n), "MessageBody": json.dumps({"id": id})} for n, id in enumerate("abc")],
     }
+
+
+def test_a_message_that_a_queue_says_nothing_of_was_not_taken() -> None:
+    client = Client(get_queue_url={"QueueUrl": "u"}, send_message_batch={"Successful": [{"Id": "1"}]})
+    assert list(target(QUEUE, client).send(MESSAGES)) == [0, 2]
 
 
 def test_a_fifo_queue_keeps_the_changes_of_an_event_in_order_and_drops_a_change_that_comes_again() -> None:
@@ -157,6 +169,12 @@ def test_dead_letters_say_what_did_not_take_them_and_why() -> None:
             "reason": {"DataType": "String", "StringValue": "gone for ever"},
         },
     }
+
+
+def test_the_reason_of_a_dead_letter_is_cut_at_500_characters() -> None:
+    client = Client(send_message={})
+    FeedDeadLetters(lambda: client, "dead").bury("orders", QUEUE, "x" * 500 + "y", [b"{}"])
+    assert client.sent[0][1]["MessageAttributes"]["reason"]["StringValue"] == "x" * 500
 
 
 def test_a_record_that_could_not_be_read_has_no_target() -> None:

@@ -269,6 +269,27 @@ def test_events_of_a_period_that_is_archived_are_refused_and_the_others_packed()
     assert (world.count(LABEL), world.count("2026-02-28")) == (1, 0)
 
 
+def test_an_event_at_the_end_of_a_period_is_of_the_next() -> None:
+    world = packed()
+    outcome = world.send(
+        event(1) | {"time": "2026-02-28T23:59:59.999999Z"}, event(2) | {"time": "2026-03-01T00:00:00.000000Z"}
+    )
+    assert (outcome.accepted, outcome.packs) == (2, 2)
+    assert [item["oldest"] for item in world.table("2026-02-28")] == ["2026-02-28T23:59:59.999999Z"]
+    assert [item["oldest"] for item in world.table(LABEL)] == ["2026-03-01T00:00:00.000000Z"]
+
+
+def test_a_table_that_was_throttled_is_left_alone_and_tried_again_later() -> None:
+    world = packed()
+    world.store.throttled = 10**6
+    assert world.send(event(1)).queued == 1
+    world.store.throttled = 0
+    assert (world.send(event(2)).queued, world.count(LABEL)) == (1, 0)
+    world.clock.sleep(2)
+    assert (world.send(event(3)).accepted, world.count(LABEL)) == (1, 1)
+    assert world.send(event(4)).accepted == 1
+
+
 def change_layout(world: World, label: str, layout: Layout) -> None:
     key = next(key for key in world.catalog.items if key[1].label == label)
     world.catalog.items[key] = dataclasses.replace(world.catalog.items[key], layout=layout)

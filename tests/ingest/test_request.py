@@ -350,3 +350,13 @@ def test_a_table_that_stays_throttled_is_left_to_the_live_traffic() -> None:
 
 def decode_event(sent: dict[str, Any]) -> Event:
     return Event(sent["series"], from_text(sent["time"]), sent["id"], sent["data"])
+
+
+def test_a_refused_event_says_nothing_of_its_table() -> None:
+    """Only a table that took events is no longer left alone."""
+    throttled = World()
+    throttled.move("2026-02-28", State.ARCHIVING)
+    throttled.circuit.tripped(["tidetable-t.quakes.2026-02-28", "tidetable-t.quakes.2026-02-27"])
+    outcome = throttled.send(event(1), event(2, days=1))
+    assert (outcome.accepted, [one.code for one in outcome.rejections]) == (1, ["too_old"])
+    assert not throttled.circuit.admits("tidetable-t.quakes.2026-02-28")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tidetable.exact import canonical_json, decode_json
 from tidetable.ingest.verdicts import _hash_content
 from tidetable.packs import DamagedPack, decode_body, encode_body
+from tidetable.packs.numbers import encode_lines
 from tidetable.times import from_text
 
 T = "2026-03-05T12:00:00.000000Z"
@@ -165,3 +166,9 @@ def test_canonical_text_is_in_the_order_of_the_names() -> None:
     """The names of an event's fields must have the order of the canonical text, because ids are derived from it."""
     data = {"\U00010000": 1, "\uffff": 2, "é": 3, "a": 4, "Z": 5, "aa": 6}
     assert decode_body(body((T, "s", "a", data))).texts[0].encode() == canonical_json(data)
+
+
+@pytest.mark.parametrize("values", [[Decimal("-0")], [{"n": Decimal("-0")}], [{"n": [Decimal("-0"), "x"]}]])
+def test_a_zero_has_no_sign(values: list[Any]) -> None:
+    """DynamoDB answers a negative zero as 0."""
+    assert encode_lines(values) in (b"0\n", b'{"n":0}\n', b'{"n":[0,"x"]}\n')

@@ -12,7 +12,7 @@ from tests.packs.table import NOON, SERIAL, SPREAD, TIMELY, ZSTD, PackTable, eve
 from tidetable.events import Event
 from tidetable.keys import Layout, Packing
 from tidetable.keys.pack import parse_address
-from tidetable.packs import Made, make_packs, open_item
+from tidetable.packs import Made, decode_body, make_packs, open_item
 
 
 def made(*events: Event, layout: Layout = TIMELY, at: int = 5) -> Made:
@@ -171,3 +171,25 @@ def test_a_day_of_one_a_second_is_cut_at_every_span() -> None:
     layout = Layout("time", 1, "id", 86_400, pack=Packing(3600, 350_000))
     events = [Event("s", NOON.replace(hour=0) + timedelta(seconds=60 * n), "x", {}) for n in range(1440)]
     assert counts(made(*events, layout=layout)) == [60] * 24
+
+
+def test_two_events_that_are_too_much_together_are_two_packs() -> None:
+    layout = Layout("time", 1, "id", 3600, pack=Packing(60, 4_096))
+    found = made(event(0, id="a", v=noise(3_000, 1)), event(1, id="b", v=noise(3_000, 2)), layout=layout)
+    assert (counts(found), found.alone) == ([1, 1], [])
+
+
+@pytest.mark.parametrize(("events", "length", "expected"), [(5, 1_500, [3, 2]), (9, 1_400, [3, 3, 3])])
+def test_events_that_are_too_much_for_a_pack_are_as_few_packs_as_their_bytes_need(
+    events: int, length: int, expected: list[int]
+) -> None:
+    """Of 5,600 bytes and 9,500 bytes after compression."""
+    layout = Layout("time", 1, "id", 3600, pack=Packing(60, 4_096))
+    found = made(*[event(n, id=str(n), v=noise(length, n)) for n in range(events)], layout=layout)
+    assert counts(found) == expected
+
+
+def test_the_body_of_a_pack_by_series_has_the_series_as_it_was_sent() -> None:
+    (one,) = made(event(0, "a#1%", "x"), event(1, "a#1%", "y"), layout=SERIAL).packs
+    assert one.item["pk"].startswith("a%231%25#")
+    assert decode_body(ZSTD.expand(one.item["pack"])).series == ["a#1%", "a#1%"]
