@@ -14,6 +14,7 @@ from tidetable.config import parse
 from tidetable.errors import ArchiveFailed
 from tidetable.problems import ProblemError
 from tidetable.query import get_event, parse_query, run_query
+from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.times import to_text
 
 
@@ -225,3 +226,14 @@ def test_data_that_is_damaged_in_its_item_is_told_and_the_others_are_shown() -> 
     assert refs[1] is not None
     shown = get_event(stage.config.streams["chunked"], refs[1], stage.reader())
     assert (shown["incomplete"], shown["data"]) == (True, {})
+    # Nobody knows whether it meets a condition, or what it adds to a sum.
+    gap = {"from": "2026-03-15T11:59:00.000000Z", "to": "2026-03-15T11:59:00.000001Z", "reason": "damaged data"}
+    policy, now = stage.config.streams["chunked"], stage.clock.now()
+    span = {"from": ["2026-03-15T00:00:00Z"], "to": ["2026-03-16T00:00:00Z"], "series": ["a"]}
+    query = parse_query(policy, span | {"where.n": ["1"]}, now, stage.seal)
+    document: Any = run_query(query, policy, stage.reader(), now, lambda: 100.0).document()
+    assert ([one["id"] for one in document["events"]], document["gaps"]) == (["e0"], [gap])
+    aggregation = parse_aggregation(policy, span | {"field": ["n"], "stat": ["count,sum"]}, now, stage.seal)
+    answer: Any = find_aggregate(aggregation, policy, stage.reader(), now, lambda: 100.0).document()
+    assert [(row["count"], row["sum"]) for row in answer["aggregates"]] == [(1, 1)]
+    assert answer["gaps"] == [gap]

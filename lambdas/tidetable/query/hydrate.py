@@ -6,7 +6,7 @@ Every use case of the read side takes its items through here, and each of these 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tidetable.catalog import Entry
 from tidetable.events import Item
@@ -37,8 +37,16 @@ def read_base_items(items: Sequence[Item], scan: IndexScan, store: EventStore, c
     return [item for item, index_key in current if (item.get(index.pk), item.get(index.sk)) == index_key]
 
 
-def match_conditions(columns: Columns, scan: LiveScan, unpacker: Unpacker, fields: Sequence[str] = ()) -> Columns:
+def match_conditions(
+    columns: Columns,
+    scan: LiveScan,
+    unpacker: Unpacker,
+    fields: Sequence[str] = (),
+    note_lost: Callable[[Item], None] = lambda _: None,
+) -> Columns:
     """The events that meet the scan's conditions, with ``fields`` of their data, if any are named.
+
+    ``note_lost`` is called with the item of each event whose data is needed and is missing or damaged.
 
     DynamoDB has filtered plain events that are items of their own. It cannot filter by data that is compressed, kept elsewhere
     or in a pack. The contents of the answer are all text, or all items.
@@ -53,16 +61,26 @@ def match_conditions(columns: Columns, scan: LiveScan, unpacker: Unpacker, field
         return Columns.of([unpacker.inflate_or_keep(item) for item in items])
     if any("out" in item or "z" in item for item in items):
         groups = grouped(items, cold=False)
-        return Columns.of([item for group in groups for item in _match_packed(group, scan, unpacker, fields)])
+        return Columns.of(
+            [item for group in groups for item in _match_packed(group, scan, unpacker, fields, note_lost)]
+        )
     if filtered or fields:
         return Columns.of([item for item in items if _meets(scan, item)])
     # The events of packs stay text, as far as they are.
     return columns.where([_meets(scan, item) for item in items])
 
 
-def _match_packed(items: Sequence[Item], scan: LiveScan, unpacker: Unpacker, fields: Sequence[str]) -> Iterator[Item]:
+def _match_packed(
+    items: Sequence[Item],
+    scan: LiveScan,
+    unpacker: Unpacker,
+    fields: Sequence[str],
+    note_lost: Callable[[Item], None],
+) -> Iterator[Item]:
     """The items that meet the conditions; whole, if their fields are needed, and else as they came."""
-    wholes = unpacker.whole([unpacker.inflate_or_keep(item) for item in items], scan.entry.table, cold=False).items
+    wholes, missing = unpacker.whole([unpacker.inflate_or_keep(item) for item in items], scan.entry.table, cold=False)
+    for number in missing:
+        note_lost(items[number])
     tops = {field.partition(".")[0] for field in fields}
     for item, whole in zip(items, wholes, strict=True):
         if not _meets(scan, whole):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import replace
 from functools import partial
@@ -19,8 +19,9 @@ from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
 from tidetable.query.hydrate import match_conditions, read_base_items
 from tidetable.query.merge import Demand, Placed, columns_of, first_reads, merge_ranges
 from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remaining
-from tidetable.query.scans import ArchiveScan, Gap, IndexScan, LiveScan, PackScan, Scan, TableScan
+from tidetable.query.scans import LOST, ArchiveScan, Gap, IndexScan, LiveScan, PackScan, Scan, TableScan
 from tidetable.query.settle import PackWalk, count_events, first_pack_reads, gap_of_damaged
+from tidetable.times import MOMENT, from_text
 
 # So many scans are begun at once, at the most.
 AHEAD = 8
@@ -69,7 +70,7 @@ class Scanner:
 
     ``demand`` is how many events are still wanted, at first ``count``; ``fields`` what of their data is needed (all, if none are
     named). ``forgiving``: a table that is missing is a gap, noted in ``missing``, and no TableMissing. A damaged pack is a gap
-    in any case, noted in ``damaged``.
+    in any case, noted in ``damaged``; so is an event whose data is needed to read on, and is missing or damaged.
     """
 
     def __init__(
@@ -199,7 +200,7 @@ class Scanner:
         for columns, reached in walk.read(begun.reads, begun.pages, partial(self._fetch, packs=True)):
             if names != ANY:
                 columns = columns.where([names.hold(*names_of(*key)[1:]) for key in zip(*columns[:2], strict=True)])
-            columns = match_conditions(columns, scan, unpacker, self._fields)
+            columns = match_conditions(columns, scan, unpacker, self._fields, self._note_lost(scan))
             if not query.projection.as_stored:
                 columns = Columns.of(columns.items())
             yield LiveBatch(scan, columns, reached)
@@ -233,7 +234,17 @@ class Scanner:
         columns = columns_of(entries)
         if isinstance(scan, IndexScan) and scan.fetches:
             columns = Columns.of(read_base_items(columns.items(), scan, self._reader.store, self.cost))
-        return LiveBatch(scan, match_conditions(columns, scan, self._reader.unpacker, self._fields), reached)
+        columns = match_conditions(columns, scan, self._reader.unpacker, self._fields, self._note_lost(scan))
+        return LiveBatch(scan, columns, reached)
+
+    def _note_lost(self, scan: LiveScan) -> Callable[[Item], None]:
+        """Note an event whose data is needed and cannot be read, as a gap of its own time."""
+
+        def note(item: Item) -> None:
+            time = from_text(scan.entry.layout.names(item["pk"], item["sk"])[0])
+            self.damaged[scan.entry.table, item["pk"], item["sk"]] = Gap(time, time + MOMENT, LOST)
+
+        return note
 
     def _read_page(self, keys: ArchiveRange) -> ArchivePage:
         """A page of an archive: what its function answers."""

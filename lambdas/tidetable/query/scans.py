@@ -21,13 +21,13 @@ from tidetable.query.model import Position, Query
 from tidetable.times import from_text
 
 # The reasons of gaps that are faults: somebody deleted a table, or damaged an item. Other gaps follow from the configuration.
-MISSING, DAMAGED = "table missing", "damaged pack"
+MISSING, DAMAGED, LOST = "table missing", "damaged pack", "damaged data"
 Source = Literal["table", "index", "replica", "archive"]  # of an answer's events
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A part of the range for which there is no table, yet or any more, or in which a pack is damaged."""
+    """A part of the range for which there is no table, yet or any more, or in which a pack or the data of an event is damaged."""
 
     start: datetime
     end: datetime
@@ -36,7 +36,7 @@ class Gap:
     @property
     def losses(self) -> list[str]:
         """What the operator must look at, if the gap does not follow from the configuration."""
-        return [f"{self.reason} from {self.start} to {self.end}"] if self.reason in (MISSING, DAMAGED) else []
+        return [f"{self.reason} from {self.start} to {self.end}"] if self.reason in (MISSING, DAMAGED, LOST) else []
 
     @classmethod
     def of_missing(cls, entry: Entry, start: datetime, end: datetime) -> Gap:

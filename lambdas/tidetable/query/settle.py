@@ -48,7 +48,7 @@ def count_events(page: Page) -> int:
 
 
 def gap_of_damaged(scan: PackScan, item: Item) -> Gap | None:
-    """The part of a scan's time of which a damaged pack may have waiting events; None if it waiting none of it."""
+    """The part of a scan's time of which a damaged pack may have held events; None if it held none of it."""
     newest, text = from_text(item["sk"][:_TIME]), str(item.get("oldest"))
     try:
         oldest = from_text(text if text.endswith("Z") else "")
@@ -61,7 +61,7 @@ def gap_of_damaged(scan: PackScan, item: Item) -> Gap | None:
 class PackWalk:
     """One pass over a scan's packs. No pack is opened before it is needed, and no page is read while what was read suffices.
 
-    ``note_damaged`` is called with each damaged pack that may have waiting events of the scan.
+    ``note_damaged`` is called with each damaged pack that may have held events of the scan.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class PackWalk:
 
 
 class Lookup(NamedTuple):
-    """The first event of a scan, as an item, if there is one; ``damaged`` says that a damaged pack may have waiting another."""
+    """The first event of a scan, as an item, if there is one; ``damaged`` says that a damaged pack may have held another."""
 
     item: Item | None
     damaged: bool
