@@ -130,8 +130,9 @@ class Emulator:
             raise RuntimeError("this emulator's clock cannot be moved")
         self._clock.write_text(f"{offset.total_seconds() + _own_offset():+.0f}\n")
         if self._process is not None:
-            # After this time every process reads the file again.
-            time.sleep(_CLOCK_SECONDS + 0.1)
+            # After this time every process reads the file again: libfaketime compares whole seconds, so a process keeps a time
+            # for up to one second more.
+            time.sleep(_CLOCK_SECONDS + 1.1)
 
     @property
     def time_environment(self) -> dict[str, str]:
