@@ -13,14 +13,16 @@ from local.emulator import REGION, ROOT, clock_can_move
 from local.http import Api
 from local.stack import _cdk, aws_client
 from tests.e2e.clock import OFFSET
+from tests.worlds.configs import uncomment
 
 # Changes of the example configuration: every feature whose tables keep it for life, and a key for the tables of a stream.
 FEATURES = (
     ('delete_grace = "1d"', 'delete_grace = "0s"'),
     ('mode = "provisioned"', 'mode = "provisioned"\nautoscaling = {{ write = {{ min = 1, max = 40 }} }}'),
     ('encryption = "aws-owned"', 'encryption = "{first}"'),
+    *uncomment("[[streams.quakes.rollup]]"),
 )
-# The same stage later: nothing of that is on any more, and new tables have another key.
+# The same stage later: of that only the rollup is still on, and new tables have another key.
 PLAIN = (
     ('delete_grace = "1d"', 'delete_grace = "0s"'),
     ('encryption = "aws-owned"', 'encryption = "{second}"'),
@@ -29,6 +31,7 @@ PLAIN = (
     ('cold = ["raw"]', "cold = []"),
     ('beyond = "s3"', 'beyond = "refuse"'),
     ('beyond = "chunks"', 'beyond = "refuse"'),
+    *uncomment("[[streams.quakes.rollup]]"),
 )
 # The name of sessions of a role in which the tests try what it may not do.
 PROBE = "probe"

@@ -17,6 +17,7 @@ from cdk_nag import AwsSolutionsChecks
 
 from infra.assets import Assets
 from infra.stack import TidetableStack
+from tests.worlds.configs import uncomment
 from tidetable.config import load, parse
 
 ROOT = Path(__file__).parents[2]
@@ -45,16 +46,7 @@ STORAGE_KEY = "arn:aws:kms:us-east-1:000000000000:key/5678abcd-12ab-34cd-56ef-12
 FORMER_KEY = "arn:aws:kms:us-east-1:000000000000:key/9999abcd-12ab-34cd-56ef-1234567890ab"
 STORED_BY_KEY = ('encryption = "service-managed"', f'encryption = "{STORAGE_KEY}"')
 FORMER = ("former_keys = []", f'former_keys = ["{FORMER_KEY}"]')
-# The commented example of a rollup, in force.
-ROLLUP = tuple(
-    (line, line.removeprefix("# "))
-    for line in CONFIG.read_text(encoding="utf-8")
-    .partition("# [[streams.quakes.rollup]]")[2]
-    .partition("\n\n")[0]
-    .splitlines()
-    if line.startswith("# ")
-)
-ROLLED_UP = (("# [[streams.quakes.rollup]]", "[[streams.quakes.rollup]]"), *ROLLUP)
+ROLLED_UP = uncomment("[[streams.quakes.rollup]]")
 PROTECTED = ("termination_protection = false", "termination_protection = true")
 
 

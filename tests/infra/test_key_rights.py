@@ -13,7 +13,7 @@ from tests.fakes.noise import noise
 from tests.fakes.stage import Stage
 from tests.infra import synth
 from tests.infra.rights import RIGHTS
-from tests.infra.synth import ENCRYPTED, FORMER, FORMER_KEY, KEY, SCALED, Template, actions, resources
+from tests.infra.synth import ENCRYPTED, FORMER, FORMER_KEY, KEY, ROLLED_UP, SCALED, Template, actions, resources
 
 # A stream whose archives expire, with values in the bucket.
 SWEPT = """
@@ -42,7 +42,7 @@ def test_rights_do_not_follow_todays_configuration(name: str) -> None:
     def rights(made: Template) -> set[tuple[str, str]]:
         return {(action, text) for one in made.statements(name) for action in actions(one) for text in resources(one)}
 
-    assert rights(synth.template("dev", *PLAIN)) == rights(synth.template("dev", SCALED))
+    assert rights(synth.template("dev", *PLAIN, *ROLLED_UP)) == rights(synth.template("dev", SCALED, *ROLLED_UP))
 
 
 USES = {
@@ -72,7 +72,7 @@ def test_keys_of_tables_present_and_former_are_used_through_dynamodb_only(
 
 
 def test_only_who_makes_tables_may_let_dynamodb_keep_using_a_key() -> None:
-    made = synth.template("dev", ENCRYPTED, FORMER)
+    made = synth.template("dev", ENCRYPTED, FORMER, *ROLLED_UP)
     may = {}
     for name in RIGHTS:
         for one in made.statements(name):
@@ -137,13 +137,13 @@ def _note_prefixes(store: Any, name: str, listed: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", RIGHTS)
-def test_the_local_stages_rights_are_those_of_any_stage(dev: Template, local: Template, name: str) -> None:
+def test_the_local_stages_rights_are_those_of_any_stage(rolled: Template, name: str) -> None:
     """So the end-to-end tests under IAM test the rights that are deployed to AWS."""
 
     def without_stage(template: Template, stage: str) -> str:
         return json.dumps(template.statements(name), sort_keys=True).replace(f"tidetable-{stage}", "tidetable-STAGE")
 
-    assert without_stage(local, "local") == without_stage(dev, "dev")
+    assert without_stage(synth.template("local", *ROLLED_UP), "local") == without_stage(rolled, "dev")
 
 
 def _unlisted(condition: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
@@ -153,10 +153,10 @@ def _unlisted(condition: dict[str, dict[str, object]]) -> dict[str, dict[str, ob
     }
 
 
-def test_objects_are_those_of_the_accounts_own_bucket(dev: Template) -> None:
+def test_objects_are_those_of_the_accounts_own_bucket(rolled: Template) -> None:
     """The name of a deleted bucket may be taken by another account."""
     found = [
-        one for name in RIGHTS for one in dev.statements(name) if any("/large/*" in text for text in resources(one))
+        one for name in RIGHTS for one in rolled.statements(name) if any("/large/*" in text for text in resources(one))
     ]
     assert len(found) > 4
     assert all(one["Condition"]["StringEquals"] == {"aws:ResourceAccount": {"Ref": "AWS::AccountId"}} for one in found)

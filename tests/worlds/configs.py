@@ -1,5 +1,7 @@
 """Configurations that tests change."""
 
+from pathlib import Path
+
 GOOD = """
 [streams.s]
 period = "day"
@@ -38,3 +40,12 @@ TOPIC = "arn:aws:sns:us-east-1:123456789012:ops"
 def notify(*targets: str) -> str:
     """A configuration whose alarms notify these targets."""
     return f"[observability]\nnotify = {list(targets)}\n" + GOOD
+
+
+def uncomment(section: str) -> tuple[tuple[str, str], ...]:
+    """The changes that put a commented section of the example configuration, such as ``[[streams.quakes.rollup]]``, in force."""
+    text = Path(__file__).parents[2].joinpath("tidetable.toml").read_text(encoding="utf-8")
+    lines = text[text.index(f"# {section}") :].partition("\n\n")[0].splitlines()
+    # The first line has a comment behind the section's name.
+    first = (f"# {section}", section)
+    return (first, *((line, line.removeprefix("# ")) for line in lines[1:]))
