@@ -176,3 +176,13 @@ def test_a_change_has_the_fields_that_are_kept_outside_of_the_item() -> None:
     whole = ChangeReader(unpacker(FakeStore(FakeCatalog()), values))
     (change,) = whole.read(record(item), entry(PLAIN))
     assert change.data == {"n": 1, "kind": "odd", "text": "in the bucket"}
+
+
+def test_data_of_another_length_than_its_event_says_is_damaged() -> None:
+    values = FakeValues()
+    values.put(Blob("large/x", Zstd().compress(b'{"n":1}'), Key("a", "b")))
+    item = {**PLAIN.item_of(event(1), at=17), "out": {"o": "large/x", "b": 8}}
+    del item["data"]
+    whole = unpacker(FakeStore(FakeCatalog()), values).whole([item], TABLE, cold=True)
+    assert list(whole.missing) == [0]
+    assert whole.missing[0].endswith("is damaged: another length")

@@ -21,6 +21,7 @@ from tidetable.ingest.versions import first_version
 from tidetable.keys import Index, Layout
 from tidetable.large import Packer, Place
 from tidetable.large.forms import MAX_EVENT_BYTES, chunk_keys, version_of
+from tidetable.large.whole import grouped
 from tidetable.names import parts_table
 from tidetable.ports import Put
 from tidetable.values import MAX_ITEM_BYTES, item_bytes
@@ -226,3 +227,14 @@ def test_the_versions_of_payloads_are_told_apart_and_are_the_same_for_the_same_b
     """FIPS 180: SHA-256 of "abc"; its first 96 bits."""
     assert version_of(b"abc") == "ba7816bf8f01cfea414140de"
     assert len({version_of(str(number).encode()) for number in range(2_000)}) == 2_000
+
+
+def test_data_is_fetched_in_groups_of_16_megabytes() -> None:
+    sizes = (8_000_000, 8_000_000, 1, 20_000_000, 15_999_999)
+    items: list[Item] = [{"pk": "a#0", "sk": str(size), "out": {"o": "x", "b": size}} for size in sizes]
+    assert [[item["out"]["b"] for item in group] for group in grouped(items, cold=False)] == [
+        [8_000_000, 8_000_000],
+        [1],
+        [20_000_000],
+        [15_999_999],
+    ]

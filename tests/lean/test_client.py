@@ -300,6 +300,24 @@ def test_connections_that_the_other_end_closed_are_found_before_anything_is_sent
         assert client._take() is None
 
 
+def test_no_more_connections_are_kept_than_one_call_uses() -> None:
+    """Two calls at once, from two threads, have more."""
+
+    class Idle:
+        reusable = True
+        closed = False
+
+        def close(self) -> None:
+            self.closed = True
+
+    connections: list[Any] = [Idle() for _ in range(9)]
+    with served() as (_, client):
+        for connection in connections:
+            client._give_back(connection)
+        assert [connection.closed for connection in connections] == [False] * 8 + [True]
+        assert len(client._idle) == 8
+
+
 def partitions() -> list[tuple[str, str]]:
     """Every Region of botocore's own list, with its partition's domain."""
     listed = json.loads(files("botocore").joinpath("data/partitions.json").read_text())["partitions"]

@@ -1,5 +1,6 @@
 """Sizes and units, compared with the published rules (calculated by hand) and with the engines."""
 
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -8,8 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aws.codec import to_wire
+from strict import ManualClock
+from strict.buckets import TokenBucket
+from strict.memory import MemoryEngine
+from strict.replica import LaggingEngine
 from strict.units import index_units, item_size, number_size, read_units, value_size, write_units
-from tests.strict.console import KB, Console, index, item
+from tests.strict.console import KB, KEYS, NOON, Console, index, item, outcome
 from tidetable.values import item_bytes
 
 
@@ -186,3 +191,39 @@ def test_the_pipeline_never_thinks_an_item_smaller_than_it_is(data: dict[str, An
 @given(st.decimals(-(10**12), 10**12, places=6))
 def test_a_numbers_size_does_not_depend_on_how_it_is_written(number: Decimal) -> None:
     assert number_size(str(number)) == number_size(str(number.normalize())) == number_size(f"{number:f}")
+
+
+def test_a_bucket_has_what_it_saved_and_no_unit_more() -> None:
+    bucket = TokenBucket(10, 300, NOON)
+    assert (bucket.has(10, NOON), bucket.has(10.5, NOON)) == (True, False)
+    bucket.take(4)
+    assert (bucket.has(6, NOON), bucket.has(6.5, NOON)) == (True, False)
+    later = NOON + timedelta(seconds=1)
+    assert (bucket.has(16, later), bucket.has(16.5, later)) == (True, False)
+
+
+def test_a_batch_of_which_nothing_can_be_written_is_refused() -> None:
+    """AWS, BatchWriteItem: if none of the items can be processed, ProvisionedThroughputExceededException is returned."""
+    console = Console()
+    console.table(write=1, read=1)
+    assert outcome(lambda: console.batch([item(sk="0", size=400 * KB)])) == "ProvisionedThroughputExceededException"
+    console.wait(seconds=60)
+    left = console.batch([item(sk="1", size=KB), item(sk="2", size=400 * KB)])["UnprocessedItems"]["t"]
+    assert [request["PutRequest"]["Item"]["sk"]["S"] for request in left] == ["2"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_replica_never_shows_an_earlier_write_of_an_item_after_a_later(seed: int) -> None:
+    clock = ManualClock(NOON)
+    engine = LaggingEngine(MemoryEngine(), clock, seconds=2, seed=seed)
+    engine.call("CreateTable", {"TableName": "t", **KEYS, "BillingMode": "PAY_PER_REQUEST"})
+    key = {"pk": {"S": "a"}, "sk": {"S": "1"}}
+    for number in range(4):
+        engine.call("PutItem", {"TableName": "t", "Item": {**key, "n": {"N": str(number)}}})
+    seen = []
+    for _ in range(30):
+        clock.sleep(0.1)
+        found = engine.call("GetItem", {"TableName": "t", "Key": key}).get("Item")
+        seen.append(-1 if found is None else int(found["n"]["N"]))
+    assert seen == sorted(seen)
+    assert (seen[0], seen[-1]) == (-1, 3)
