@@ -265,7 +265,7 @@ def test_a_stream_without_a_rollup_that_serves_it_is_told_which_to_add() -> None
         in (problem(world, "place.state")[2])
     )
     assert names_of(ask(world, "kind", **{"from": at(60), "to": at(360)})) == []
-    world = rolled(definitions=[])
+    world = World(())
     assert (
         'fields: add [[streams.s.rollup]] with name = "fields", every = "1h", by = [] and'
         in problem(world, "fields")[2]
