@@ -1,7 +1,7 @@
-"""What a listing of 100,000 series costs: the read units and the time of a page, and the write units of the rollup that serves it.
+"""What listings cost: the read units and the time of a page, and the write units of the rollup that serves it.
 
-Units are counted as in bench/rollups.py: by the bytes of the items that a page reads or the refresher writes. The series are in
-one bucket: a range of more buckets costs so much for each.
+Units are counted as in bench/rollups.py: by the bytes of the items that a page reads or the refresher writes. The 100,000
+series are in one bucket: a range of more buckets costs so much for each.
 """
 
 from __future__ import annotations
@@ -24,6 +24,22 @@ from tidetable.times import to_text
 
 SERIES = 100_000
 HOURS = Definition("h", timedelta(hours=1), ("series",), (), ("count",), SERIES, "s", "s-h")
+
+
+def list_day() -> float:
+    """The read units of a page over a day of hourly buckets of 100 series."""
+    world, store = built(HOURS, 24_000, 100, timedelta(days=1))
+    report = world.refresh()
+    assert report is not None
+    assert report.sealed == 24
+    parameters = {"from": [to_text(START)], "to": [to_text(START + timedelta(days=1))]}
+    page = find_listing(
+        parse_series(STREAM, parameters, world.time, SEAL), STREAM, world.reader, world.time, lambda: 100.0
+    )
+    assert [row["series"] for row in page.rows] == [f"device-{n:04d}" for n in range(100)]
+    assert {scan.entry.stream for scan in page.sources} == {"s-h"}
+    print(f"a day of 100 series: {store.written} write units, {page.cost.requests} requests")
+    return page.cost.units
 
 
 def measure(*, random_names: bool) -> float:
@@ -54,6 +70,7 @@ def measure(*, random_names: bool) -> float:
 def main() -> None:
     """Measure both kinds of names."""
     measure(random_names=True)
+    note(listing_read_units_per_day_of_100_series=list_day())
     note(listing_read_units_per_bucket_of_100_000_series=measure(random_names=False))
 
 

@@ -42,12 +42,13 @@ class Place(NamedTuple):
 
 def place_of(value: Any) -> Place | None:
     """The place of a value; None if it is no plain value."""
+    if type(value) is str and len(value) <= _HEAD:
+        # Nearly all values are such, and there may be millions.
+        return Place("text", value)
     kind, value = plain(value)
     match kind:
-        case "text" if len(value) > _HEAD:
-            return Place(kind, value[:_HEAD], sha256(value.encode()).hexdigest()[:_HASH_DIGITS])
         case "text":
-            return Place(kind, value)
+            return Place(kind, value[:_HEAD], sha256(value.encode()).hexdigest()[:_HASH_DIGITS])
         case "number":
             return Place(kind, Decimal(value))
         case "truth":
