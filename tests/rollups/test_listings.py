@@ -48,8 +48,8 @@ def ask(
     world: World,
     what: str,
     remaining: Callable[[], float] = lambda: 100.0,
-    /,
     stream: Stream = STREAM,
+    /,
     **parameters: str,
 ) -> Listed:
     """A page of ``series``, of ``fields``, or of the values of a field."""
@@ -146,7 +146,7 @@ def test_cold_fields_are_not_listed() -> None:
     world = rolled(*EVENTS)
     cold = msgspec.structs.replace(STREAM, cold=("note",))
     for start in (at(60), at(61)):
-        assert "note" not in names_of(ask(world, "fields", stream=cold, **{"from": start, "to": at(360)}))
+        assert "note" not in names_of(ask(world, "fields", lambda: 100.0, cold, **{"from": start, "to": at(360)}))
 
 
 def test_values_are_listed_in_order_with_their_type() -> None:
@@ -245,9 +245,9 @@ def test_a_range_for_which_the_time_does_not_suffice_is_refused() -> None:
     assert (refused.value.problem.status, refused.value.problem.code) == (422, "too_much")
 
 
-def problem(world: World, what: str, stream: Stream = STREAM, **parameters: str) -> tuple[int, str, str]:
+def problem(world: World, what: str, stream: Stream = STREAM, /, **parameters: str) -> tuple[int, str, str]:
     with pytest.raises(ProblemError) as refused:
-        ask(world, what, stream=stream, **parameters)
+        ask(world, what, lambda: 100.0, stream, **parameters)
     found = refused.value.problem
     return found.status, found.code, found.detail
 
