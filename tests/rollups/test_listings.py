@@ -193,6 +193,25 @@ def test_a_group_whose_events_are_gone_is_not_listed() -> None:
     assert not world.rollups.marks
 
 
+def test_cells_of_an_earlier_definition_are_not_read() -> None:
+    """Its cells stay in the tables of a rebuilt range, and nobody changes them any more."""
+    world = rolled(reading(65, 1, "a", "i", kind="x"), reading(66, 1, "a", kind="y"), definitions=[MINUTES])
+    changed = replace(MINUTES, by=("kind",))
+    world.definitions["s"] = [changed]
+    world.refresh()
+    world.sleep(3_600)
+    world.refresh()
+    begin = START + timedelta(minutes=60)
+    rebuild(changed, begin, begin + timedelta(hours=7), [changed], world.services(), "rebuild", LENGTH)
+    world.write(reading(65, 1, "a", "i", kind="y"))
+    world.sleep(300)
+    world.refresh()
+    assert not world.rollups.marks
+    page = ask(world, "kind", **{"from": at(60), "to": at(120)})
+    assert {scan.entry.stream for scan in page.sources} == {"s-m"}
+    assert names_of(page) == ["y"]
+
+
 def test_a_field_called_count_hides_no_series() -> None:
     """In its cell, `"count":0` is also the value that it is grouped by."""
     by_count = replace(HOURS, by=("series", "count"))
