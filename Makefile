@@ -88,6 +88,7 @@ bench: setup $(JAR) ## hot paths, suffixes and the bill, each against a named ba
 	$(PY) -m bench.ingest
 	$(PY) -m bench.packs
 	$(PY) -m bench.rollups
+	$(PY) -m bench.listings
 	$(PY) -m bench.cold
 	$(PY) -m bench.query
 	$(PY) -m bench.large

@@ -163,6 +163,11 @@ class Api(Construct):
         events.add_method("POST", apigateway.LambdaIntegration(ingest, allow_test_invoke=False))
         event = events.add_resource("{ref}")
         event.add_method("GET", reads)
+        fields = stream.add_resource("fields")
+        values = fields.add_resource("{field}").add_resource("values")
+        for listing in (stream.add_resource("series"), fields, values):
+            listing.add_method("GET", reads)
+            routes.append(listing)
         if origins:
             allow_preflights([*routes, events, event], origins)
 

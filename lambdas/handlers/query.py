@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
@@ -96,6 +97,28 @@ def aggregate_events(request: Request) -> Response:
     return _answer_page(request, parse_aggregation, explain_aggregate, find_aggregate)
 
 
+def list_series(request: Request) -> Response:
+    """A page of a stream's series."""
+    from tidetable.query.listings import explain_listing, find_listing, parse_series
+
+    return _answer_page(request, parse_series, explain_listing, find_listing)
+
+
+def list_fields(request: Request) -> Response:
+    """A page of the fields of a stream's data."""
+    from tidetable.query.listings import explain_listing, find_listing, parse_fields
+
+    return _answer_page(request, parse_fields, explain_listing, find_listing)
+
+
+def list_values(request: Request) -> Response:
+    """A page of the values of a field."""
+    from tidetable.query.listings import explain_listing, find_listing, parse_values
+
+    parse = partial(parse_values, unquote(request.path["field"]))
+    return _answer_page(request, parse, explain_listing, find_listing)
+
+
 def list_latest(request: Request) -> Response:
     """The latest event of each of some series."""
     now = wiring.pipeline().clock.now()
@@ -122,6 +145,9 @@ ROUTES: Mapping[str, Callable[[Request], Response]] = {
     "/v1/streams/{stream}/latest": list_latest,
     "/v1/streams/{stream}/top": rank_events,
     "/v1/streams/{stream}/aggregate": aggregate_events,
+    "/v1/streams/{stream}/series": list_series,
+    "/v1/streams/{stream}/fields": list_fields,
+    "/v1/streams/{stream}/fields/{field}/values": list_values,
 }
 
 

@@ -25,6 +25,9 @@ ROUTES = [
     ("/v1/streams/{stream}/events/{ref}", {"stream": "quakes", "ref": "abc"}, 400),
     ("/v1/streams/{stream}/latest", QUAKES, 400),
     ("/v1/streams/{stream}/top", QUAKES, 400),
+    ("/v1/streams/{stream}/series", QUAKES, 400),
+    ("/v1/streams/{stream}/fields", QUAKES, 400),
+    ("/v1/streams/{stream}/fields/{field}/values", {"stream": "quakes", "field": "mag"}, 400),
 ]
 
 

@@ -137,7 +137,7 @@ def test_a_failure_inside_tells_neither_the_caller_nor_the_log_what_was_sent(
     assert SECRET not in text
 
 
-@pytest.mark.parametrize("path", ["events", "top", "aggregate", "latest", "periods"])
+@pytest.mark.parametrize("path", ["events", "top", "aggregate", "latest", "periods", "series", "fields"])
 @pytest.mark.parametrize(
     "parameters",
     [

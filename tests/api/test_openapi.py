@@ -20,6 +20,7 @@ from tidetable.periods import Kind
 from tidetable.query import parse
 from tidetable.query import periods as listing
 from tidetable.query.aggregates import parse as aggregation
+from tidetable.query.listings import parse as naming
 from tidetable.query.rankings import parse as ranking
 
 METHODS = ("get", "post")
@@ -88,9 +89,12 @@ def test_the_parameters_are_those_of_the_code() -> None:
         ("events", parse.KNOWN, parse.MAX_LIMIT),
         ("top", ranking.KNOWN, ranking.MAX_LIMIT),
         ("periods", listing.KNOWN, listing.MAX_LIMIT),
+        ("series", naming.KNOWN, naming.MAX_LIMIT),
+        ("fields", naming.KNOWN, naming.MAX_LIMIT),
+        ("fields/{field}/values", naming.KNOWN, naming.MAX_LIMIT),
         ("aggregate", aggregation.KNOWN, aggregation.MAX_ROWS),
     ):
-        described = _parameters(f"/v1/streams/{{stream}}/{path}")
+        described = _parameters("/v1/streams/{stream}/" + path)
         assert described.keys() == set(known)
         assert described["limit"]["maximum"] == most
     assert set(described["fill"]["enum"]) == set(aggregation.FILLS)

@@ -17,6 +17,9 @@ ROUTES = {
     ("GET", "/v1/streams/{stream}/latest"): "query",
     ("GET", "/v1/streams/{stream}/top"): "query",
     ("GET", "/v1/streams/{stream}/aggregate"): "query",
+    ("GET", "/v1/streams/{stream}/series"): "query",
+    ("GET", "/v1/streams/{stream}/fields"): "query",
+    ("GET", "/v1/streams/{stream}/fields/{field}/values"): "query",
     ("GET", "/v1/streams"): "query",
     ("GET", "/v1/health"): "query",
 }

@@ -14,6 +14,7 @@ from aws.sketches import DDSketches
 from tests.worlds.rolled import EVERYTHING, HOURS, MINUTES, START
 from tidetable.events import Event
 from tidetable.exact import canonical_json, decode_json
+from tidetable.packs.numbers import settled_text
 from tidetable.rollups import bounds
 from tidetable.rollups.cells import Bucket, id_of, is_removed, parse_cell, parse_names, plain, removed
 from tidetable.rollups.definition import Definition
@@ -94,7 +95,14 @@ def test_a_removed_group_is_no_cell() -> None:
     assert gone.data == {"by": {"kind": "x"}, "count": 0, "fields": {}}
     assert parse_cell(HOURS, gone, SKETCHES, ()) is None
     assert [is_removed(one) for one in (cell, names, gone, removed(names))] == [False, False, True, True]
-    assert parse_names(removed(names)) == {}
+    assert parse_names(HOURS, removed(names)) == {}
+
+
+def test_names_of_shorter_buckets_are_not_those_of_a_longer_one() -> None:
+    """A rollup of ten minutes became one of an hour: nobody keeps the names at 00:10 any more."""
+    (_, names) = bucket_of(MINUTES, ("a", "1", {"mag": 1})).events(START + timedelta(minutes=10))
+    assert parse_names(MINUTES, names) == {"mag": ["number"]}
+    assert parse_names(HOURS, names) == {}
 
 
 def test_the_first_thousand_names_are_kept() -> None:
@@ -129,15 +137,12 @@ def test_merged_cells_are_the_cells_of_all_events(drawn: list[tuple[str, Any, An
     for one in finer:
         for cell in one.events(START):
             held = Event(cell.series, cell.time, cell.id, decode_json(canonical_json(cell.data)))
-            merged.merge_names(parse_names(held))
+            merged.merge_names(parse_names(MINUTES, held))
             read = parse_cell(MINUTES, held, SKETCHES, HOURS.fields)
             if read is not None:
                 merged.merge(read)
-        # Numbers are compared, not their text: of 0 and 0.000 either may be the least.
-        texts = [
-            sorted(((cell.id, decode_json(canonical_json(cell.data))) for cell in some), key=lambda pair: pair[0])
-            for some in (whole, merged.events(START))
-        ]
+    # As tables hold them: of 0 and 0.000 either may be the least.
+    texts = [sorted((cell.id, settled_text(cell.data)) for cell in some) for some in (whole, merged.events(START))]
     assert texts[0] == texts[1]
 
 

@@ -167,7 +167,7 @@ class Bucket:
                     numbers.sketch = self._sketches.new()
                 numbers.sketch.add(float(number))
         for name, value in data.items():
-            self.names.setdefault(name, set()).add(_KINDS.get(type(value), "null"))
+            self.names.setdefault(name, set()).add(kind_of(value))
         self._limit_names()
 
     def merge(self, cell: Cell) -> None:
@@ -246,10 +246,20 @@ def parse_cell(definition: Definition, event: Event, sketches: Sketches, fields:
     return Cell(event.time, by, State(data["count"], numbers))
 
 
-def parse_names(event: Event) -> Mapping[str, Sequence[str]]:
-    """The names and kinds of fields that an event of the rollup's stream tells."""
-    names: Mapping[str, Sequence[str]] = event.data.get("names", {}) if event.id == FIELDS_ID else {}
+def parse_names(definition: Definition, event: Event) -> Mapping[str, Sequence[str]]:
+    """The names and kinds of fields that an event of the rollup's stream says of a bucket of the definition.
+
+    Names carry no key of a definition: an earlier one may have left names within a bucket that is longer than its own.
+    """
+    if event.id != FIELDS_ID or definition.floor(event.time) != event.time:
+        return {}
+    names: Mapping[str, Sequence[str]] = event.data.get("names", {})
     return names
+
+
+def kind_of(value: Any) -> str:
+    """The type of a value as JSON calls it."""
+    return _KINDS.get(type(value), "null")
 
 
 def _numbers(held: JsonObject, sketches: Sketches) -> Numbers:

@@ -92,7 +92,7 @@ def collect(definition: Definition, segments: Iterable[Segment], services: Servi
                 bucket.add(series, f"{time}#{escape(series)}#{escape(id)}", data)
             else:
                 event = Event(series, from_text(time), id, data)
-                bucket.merge_names(parse_names(event))
+                bucket.merge_names(parse_names(finer, event))
                 cell = parse_cell(finer, event, reader.sketches, definition.fields)
                 if cell is not None:
                     bucket.merge(cell)

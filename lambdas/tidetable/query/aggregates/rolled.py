@@ -2,59 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
-from typing import Any, NamedTuple
-
-import msgspec
+from collections.abc import Iterator, Sequence
 
 from tidetable.catalog import Entry
-from tidetable.conditions import Names
 from tidetable.errors import StoreUnavailable, TableThrottled
 from tidetable.events import Event
-from tidetable.ports import RollupState, Sketches
+from tidetable.ports import Sketches
 from tidetable.query.aggregates.parse import SERIES, Aggregation
 from tidetable.query.aggregates.stats import Cell, percentile_of
-from tidetable.query.model import Query, Reader
-from tidetable.query.plan import plan_query
+from tidetable.query.model import Reader
+from tidetable.query.parts import Choice, choose_by_state, list_definitions, read_events_alone
 from tidetable.query.read import ArchiveBatch, LiveBatch
-from tidetable.query.scans import Gap, Plan, Scan
+from tidetable.query.scans import Scan
 from tidetable.rollups.cells import Cell as RolledCell
 from tidetable.rollups.cells import Numbers, parse_cell
-from tidetable.rollups.collect import batch_events, make_query
-from tidetable.rollups.cover import Segment, Usable, Version, cover, list_versions, readable_spans, usable_spans
+from tidetable.rollups.collect import batch_events
 from tidetable.rollups.definition import PERCENTILES, Definition
 from tidetable.times import from_text
-
-
-class Part(NamedTuple):
-    """A part of an aggregate's range, and how it is read: from a rollup, or (None) from the events."""
-
-    start: datetime
-    query: Query
-    plan: Plan
-    definition: Definition | None
-
-
-class Choice(NamedTuple):
-    """The parts of an aggregate's range in the order of time; of each rollup why it is not used, None if it is."""
-
-    parts: Sequence[Part]
-    reasons: Mapping[str, str | None]
-
-    @property
-    def gaps(self) -> list[Gap]:
-        """The gaps of all parts."""
-        return [gap for part in self.parts for gap in part.plan.gaps]
-
-    @property
-    def plan(self) -> Plan:
-        """All parts as one plan, to be explained."""
-        return Plan([scan for part in self.parts for scan in part.plan.scans], self.gaps)
-
-    def document(self) -> list[dict[str, Any]]:
-        """The rollups as a plan shows them."""
-        return [{"rollup": name, "used": reason is None, "reason": reason} for name, reason in self.reasons.items()]
 
 
 def choose_parts(aggregation: Aggregation, reader: Reader, entries: Sequence[Entry], *, consistent: bool) -> Choice:
@@ -63,42 +27,23 @@ def choose_parts(aggregation: Aggregation, reader: Reader, entries: Sequence[Ent
     ``entries`` are the stream's own. With ``consistent`` the catalog is read so for the rollups, too.
     """
     query = aggregation.query
-    begin = query.start if query.after is None else query.after.time
-    whole = Part(begin, query, plan_query(query, entries), None)
-    rolled = reader.rolled
-    definitions = () if rolled is None else rolled.definitions.get(query.stream, ())
-    if rolled is None or not definitions:
-        return Choice([whole], {})
+    definitions = list_definitions(query.stream, reader)
+    if reader.rolled is None or not definitions:
+        return read_events_alone(query, entries, {})
     if not aggregation.rollups:
-        return Choice([whole], {one.stream: "rollups=false reads the events" for one in definitions})
+        return read_events_alone(query, entries, {one.stream: "rollups=false reads the events" for one in definitions})
     try:
         # Before anything else: what is marked later was acknowledged later.
-        state = rolled.rollups.read_state(query.stream)
+        state = reader.rolled.rollups.read_state(query.stream)
     except (StoreUnavailable, TableThrottled) as error:
         # The events say the same, and only cost more.
-        return Choice([whole], {one.stream: f"its state cannot be read: {error}" for one in definitions})
-    reasons: dict[str, str | None] = {}
-    usable: list[Usable] = []
-    entries_of = {query.stream: entries}
-    for definition in definitions:
-        reasons[definition.stream] = find_misfit(definition, aggregation)
-        versions = _fitting(definition, aggregation, state)
-        if versions:
-            entries_of[definition.stream] = reader.catalog.entries(
-                definition.stream, query.start, query.end, consistent=consistent
-            )
-            readable = readable_spans(entries_of[definition.stream])
-            usable += [Usable(one.definition, usable_spans(one, state, readable)) for one in versions]
-    segments = cover(begin, query.end, usable)
-    used = {one.definition.stream for one in segments if one.definition is not None}
-    for name, reason in reasons.items():
-        if name in used:
-            reasons[name] = None
-        elif reason is None:
-            reasons[name] = "no sealed bucket of it without a mark lies in the range, or a coarser rollup has them"
-    if not used:
-        return Choice([whole], reasons)
-    return Choice([_part(query, segment, entries_of) for segment in segments], reasons)
+        reasons = {one.stream: f"its state cannot be read: {error}" for one in definitions}
+        return read_events_alone(query, entries, reasons)
+
+    def misfit(definition: Definition) -> str | None:
+        return find_misfit(definition, aggregation)
+
+    return choose_by_state(query, state, reader, entries, misfit, consistent=consistent)
 
 
 def find_misfit(definition: Definition, aggregation: Aggregation) -> str | None:
@@ -127,26 +72,6 @@ def _needed(aggregation: Aggregation) -> set[str]:
         percentile = percentile_of(stat) is not None
         needed |= {"sum", "count"} if stat == "avg" else {PERCENTILES} if percentile else {stat}
     return needed
-
-
-def _fitting(definition: Definition, aggregation: Aggregation, state: RollupState) -> list[Version]:
-    """The versions of a rollup that fit, and have sealed something of the range."""
-    query = aggregation.query
-    return [
-        one
-        for one in list_versions(definition, state)
-        if one.start < query.end and query.start < one.end and find_misfit(one.definition, aggregation) is None
-    ]
-
-
-def _part(query: Query, segment: Segment, entries_of: Mapping[str, Sequence[Entry]]) -> Part:
-    start, end, definition = segment
-    if definition is None:
-        own = msgspec.structs.replace(query, start=start, end=end, after=None)
-    else:
-        names = Names(series=query.names.series, series_prefix=query.names.series_prefix)
-        own = make_query(definition.stream, start, end, names)
-    return Part(start, own, plan_query(own, entries_of[own.stream]), definition)
 
 
 def read_cells(

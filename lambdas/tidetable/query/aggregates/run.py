@@ -19,11 +19,12 @@ from tidetable.keys import number_at, value_at
 from tidetable.ports import Tables
 from tidetable.problems import refuse
 from tidetable.query.aggregates.parse import MAX_ROWS, SERIES, Aggregation
-from tidetable.query.aggregates.rolled import Part, choose_parts, join_numbers, read_cells, rollup_of
+from tidetable.query.aggregates.rolled import choose_parts, join_numbers, read_cells, rollup_of
 from tidetable.query.aggregates.stats import EXACT, Cell, adder
 from tidetable.query.explain import explain_query
 from tidetable.query.model import RESERVE, Cost, Position, Reader, Remaining
 from tidetable.query.page import Table
+from tidetable.query.parts import Part
 from tidetable.query.plan import read_planned
 from tidetable.query.read import ArchiveBatch, Batch, LiveBatch, Scanner, TimeUp
 from tidetable.query.scans import Scan, visible_gaps

@@ -1,0 +1,78 @@
+"""What listings cost: the read units and the time of a page, and the write units of the rollup that serves it.
+
+Units are counted as in bench/rollups.py: by the bytes of the items that a page reads or the refresher writes. The 100,000
+series are in one bucket: a range of more buckets costs so much for each.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import timedelta
+from hashlib import sha256
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "lambdas")]
+
+from bench.results import note
+from bench.rollups import built
+from tests.fakes import SEAL
+from tests.worlds.rolled import START, STREAM
+from tidetable.query.listings import find_listing, parse_series
+from tidetable.rollups.definition import Definition
+from tidetable.times import to_text
+
+SERIES = 100_000
+HOURS = Definition("h", timedelta(hours=1), ("series",), (), ("count",), SERIES, "s", "s-h")
+
+
+def list_day() -> float:
+    """The read units of a page over a day of hourly buckets of 100 series."""
+    world, store = built(HOURS, 24_000, 100, timedelta(days=1))
+    report = world.refresh()
+    assert report is not None
+    assert report.sealed == 24
+    parameters = {"from": [to_text(START)], "to": [to_text(START + timedelta(days=1))]}
+    page = find_listing(
+        parse_series(STREAM, parameters, world.time, SEAL), STREAM, world.reader, world.time, lambda: 100.0
+    )
+    assert [row["series"] for row in page.rows] == [f"device-{n:04d}" for n in range(100)]
+    assert {scan.entry.stream for scan in page.sources} == {"s-h"}
+    print(f"a day of 100 series: {store.written} write units, {page.cost.requests} requests")
+    return page.cost.units
+
+
+def measure(*, random_names: bool) -> float:
+    """The read units of a page of each length, and the bucket's own writes; random names compress to half of their length."""
+    world, store = built(HOURS, SERIES, SERIES, timedelta(hours=1))
+    names = {f"device-{n:04d}": f"device-{n:04d}" for n in range(SERIES)}
+    if random_names:
+        names = {name: sha256(name.encode()).hexdigest()[:32] for name in names}
+        for sks, _ in store.partitions.values():
+            sks[:] = ["#".join([time, names[name], id]) for time, name, id in (sk.split("#") for sk in sks)]
+    report = world.refresh()
+    assert report is not None
+    assert report.sealed == 1
+    kind = "32 random hex digits" if random_names else "numbered names"
+    print(f"{kind}: a bucket of {SERIES} series: {store.written} write units, and 1 for the edge")
+    for limit in (100, 1_000, 10_000):
+        begun = time.perf_counter()
+        parameters = {"from": [to_text(START)], "to": [to_text(START + timedelta(hours=1))], "limit": [str(limit)]}
+        listing = parse_series(STREAM, parameters, world.time, SEAL)
+        page = find_listing(listing, STREAM, world.reader, world.time, lambda: 100.0)
+        seconds = time.perf_counter() - begun
+        assert [row["series"] for row in page.rows] == sorted(names.values())[:limit]
+        assert {scan.entry.stream for scan in page.sources} == {"s-h"}
+        print(f"limit={limit}: {page.cost.units} read units, {page.cost.requests} requests, {seconds:.2f} s")
+    return page.cost.units
+
+
+def main() -> None:
+    """Measure both kinds of names."""
+    measure(random_names=True)
+    note(listing_read_units_per_day_of_100_series=list_day())
+    note(listing_read_units_per_bucket_of_100_000_series=measure(random_names=False))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,6 @@
+"""Listings: which series a stream has, which fields its data has, and which values a field has. Rollups answer them."""
+
+from tidetable.query.listings.parse import Listing, parse_fields, parse_series, parse_values
+from tidetable.query.listings.run import explain_listing, find_listing
+
+__all__ = ["Listing", "explain_listing", "find_listing", "parse_fields", "parse_series", "parse_values"]

@@ -1,0 +1,75 @@
+"""The names and values of one page, as they are met."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tidetable.query.listings.parse import Place
+
+# So many names beyond those of the page are held before the last ones are dropped.
+_SLACK = 5_000
+# How far apart the two times of an event are that was itself read.
+EXACT = "0s"
+
+
+class Seen(NamedTuple):
+    """When a name or value was seen: the texts of the earliest and the latest time that its event may have.
+
+    ``within`` is how far the two are apart; ``types`` are those of a field.
+    """
+
+    first: str
+    last: str
+    within: str
+    types: Iterable[str] = ()
+
+
+@dataclass(slots=True)
+class Held:
+    """What is known of a name or value. Times are texts; ``within`` is how far an event may be from a time."""
+
+    value: Any
+    first: str
+    first_within: str
+    last: str
+    last_within: str
+    types: set[str] = field(default_factory=set)
+
+
+class Names:
+    """The first ``limit + 1`` of all names and values behind a place, each with all that was seen of it.
+
+    What is dropped has more than ``limit`` others before it, and is never wanted again.
+    """
+
+    def __init__(self, limit: int, after: Place | None) -> None:
+        self._count = limit + 1
+        self._after = after
+        self._bound: Place | None = None
+        self._held: dict[Place, Held] = {}
+
+    def add(self, place: Place, value: Any, seen: Seen) -> None:
+        """Take something into account; what is seen comes in the order of time."""
+        if (self._after is not None and place <= self._after) or (self._bound is not None and place >= self._bound):
+            return
+        held = self._held.get(place)
+        if held is None:
+            self._held[place] = Held(value, seen.first, seen.within, seen.last, seen.within, set(seen.types))
+            if len(self._held) > self._count + _SLACK:
+                self._drop()
+            return
+        if seen.last > held.last:
+            held.last, held.last_within = seen.last, seen.within
+        held.types.update(seen.types)
+
+    def _drop(self) -> None:
+        """Keep the first ones."""
+        first = sorted(self._held)
+        self._bound = first[self._count]
+        self._held = {place: self._held[place] for place in first[: self._count]}
+
+    def sorted(self) -> list[tuple[Place, Held]]:
+        """What was found, in order."""
+        return sorted(self._held.items(), key=lambda pair: pair[0])

@@ -1,0 +1,89 @@
+"""The page of a listing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tidetable.query.listings.names import Held
+from tidetable.query.listings.parse import Listing, Place, place_of
+from tidetable.query.model import Reader
+from tidetable.query.page import Table
+from tidetable.query.scans import Scan
+from tidetable.times import to_text
+
+_TYPES = {"number": "number", "text": "string", "truth": "boolean"}
+
+
+@dataclass(slots=True, kw_only=True)
+class Listed(Table):
+    """A page of names or values; ``places`` are their places."""
+
+    listing: Listing
+    reader: Reader
+    places: Sequence[Place]
+
+    def rollup_of(self, scan: Scan) -> str | None:
+        """The rollup that a scan reads."""
+        return None if scan.entry.stream == self.listing.stream else scan.entry.stream
+
+    def own(self) -> dict[str, Any]:
+        """The range, whose beginning the request need not have said."""
+        return {"from": to_text(self.listing.query.start), "to": to_text(self.listing.query.end)}
+
+    def first(self, count: int) -> Listed | None:
+        """The first rows, with the cursor that goes on after them."""
+        if not count:
+            return None
+        places = self.places[:count]
+        following = self.reader.seal.seal(self.listing.cursor(places[-1]))
+        return replace(self, rows=self.rows[:count], places=places, next=following)
+
+
+_TIMES = ("first", "first_within", "last", "last_within")
+
+
+class SeriesPage(Listed):
+    """A page of series."""
+
+    __slots__ = ()
+    name = "series"
+    columns = ("series", *_TIMES)
+
+
+class FieldsPage(Listed):
+    """A page of fields."""
+
+    __slots__ = ()
+    name = "fields"
+    columns = ("field", "types", *_TIMES)
+
+
+class ValuesPage(Listed):
+    """A page of values."""
+
+    __slots__ = ()
+    name = "values"
+    columns = ("value", "type", *_TIMES)
+
+
+PAGES: dict[str, type[Listed]] = {"series": SeriesPage, "fields": FieldsPage, "values": ValuesPage}
+
+
+def show_row(listing: Listing, held: Held) -> dict[str, Any]:
+    """A name or value as a row."""
+    times = {
+        "first": held.first,
+        "first_within": held.first_within,
+        "last": held.last,
+        "last_within": held.last_within,
+    }
+    match listing.kind:
+        case "series":
+            return {"series": held.value, **times}
+        case "fields":
+            return {"field": held.value, "types": sorted(held.types), **times}
+        case "values":
+            place = place_of(held.value)
+            return {"value": held.value, "type": None if place is None else _TYPES[place.kind], **times}

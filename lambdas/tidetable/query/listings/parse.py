@@ -1,0 +1,171 @@
+"""Parsing a listing: what is listed, of which range, and from which name or value on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from hashlib import sha256
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from tidetable.conditions import ANY, Names
+from tidetable.config import Stream
+from tidetable.keys import MAX_NAME_BYTES
+from tidetable.problems import ProblemError, bad_parameter, refuse
+from tidetable.query.cursor import Seal, open_cursor, refuse_changes
+from tidetable.query.model import Query
+from tidetable.query.parse import parse_consistent, parse_count, parse_instant_of, parse_range, single
+from tidetable.query.where import parse_path, refuse_cold
+from tidetable.rollups.cells import plain
+from tidetable.rollups.definition import SERIES, Definition
+from tidetable.times import EPOCH
+
+KNOWN = ("from", "to", "prefix", "limit", "consistent", "format", "flat", "escape", "explain", "cursor")
+DEFAULT_LIMIT, MAX_LIMIT = 100, 10_000
+# A cursor has a text's beginning, and the hash of a longer text.
+_HEAD, _HASH_DIGITS = 256, 32
+Kind = Literal["series", "fields", "values"]
+
+
+class Place(NamedTuple):
+    """The place of a name or a value in a listing: numbers come first, then texts, then truth.
+
+    A text longer than 256 characters is placed by these, and then by a hash.
+    """
+
+    kind: str
+    head: Decimal | str
+    hash: str = ""
+
+
+def place_of(value: Any) -> Place | None:
+    """The place of a value; None if it is no plain value."""
+    if type(value) is str and len(value) <= _HEAD:
+        # Nearly all values are such, and there may be millions.
+        return Place("text", value)
+    kind, value = plain(value)
+    match kind:
+        case "text":
+            return Place(kind, value[:_HEAD], sha256(value.encode()).hexdigest()[:_HASH_DIGITS])
+        case "number":
+            return Place(kind, Decimal(value))
+        case "truth":
+            return Place(kind, "true" if value else "false")
+    return None
+
+
+class Listing(msgspec.Struct, frozen=True, array_like=True, tag="listing"):
+    """The series of a stream, the fields of its data or the values of a ``field``, as far as events of a range have them.
+
+    ``query`` has the range; its ``start`` follows from the rollups if the listing is ``whole``. Texts begin with ``prefix``.
+    ``after`` is the place (with a number as text) where an earlier page ended.
+    """
+
+    query: Query
+    kind: Kind
+    field: str | None = None
+    prefix: str = ""
+    whole: bool = False
+    after: tuple[str, str, str] | None = None
+    limit: int = DEFAULT_LIMIT
+
+    @property
+    def stream(self) -> str:
+        return self.query.stream
+
+    @property
+    def place(self) -> Place | None:
+        """Where an earlier page ended."""
+        if self.after is None:
+            return None
+        kind, head, hash = self.after
+        return Place(kind, Decimal(head) if kind == "number" else head, hash)
+
+    def cursor(self, place: Place) -> Listing:
+        """The listing as a cursor holds it, with the place where its page ended."""
+        return msgspec.structs.replace(self, limit=0, after=(place.kind, str(place.head), place.hash))
+
+    def find_misfit(self, definition: Definition) -> str | None:
+        """The reason why a rollup does not say what is listed; None if it does."""
+        needed = {"series": SERIES, "values": self.field, "fields": None}[self.kind]
+        return None if needed is None or needed in definition.by else f"its by lacks {needed}"
+
+
+def parse_series(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Listing:
+    """Read the query string of a listing of series; ProblemError says what to change."""
+    return _parse(stream, parameters, now, seal, "series", None)
+
+
+def parse_fields(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Listing:
+    """Read the query string of a listing of fields; ProblemError says what to change."""
+    return _parse(stream, parameters, now, seal, "fields", None)
+
+
+def parse_values(
+    field: str, stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal
+) -> Listing:
+    """Read the query string of a listing of the values of a field; ProblemError says what to change."""
+    path = parse_path(field)
+    if path == SERIES or not all(path.split(".")):
+        other = f"GET /v1/streams/{stream.name}/series lists series"
+        raise bad_parameter(f"{path[:64]!r} is no path of a field of data, such as mag or place.state; {other}")
+    refuse_cold(stream, [path])
+    return _parse(stream, parameters, now, seal, "values", path)
+
+
+def _parse(
+    stream: Stream,
+    parameters: Mapping[str, Sequence[str]],
+    now: datetime,
+    seal: Seal,
+    kind: Kind,
+    field: str | None,
+) -> Listing:
+    values = single(parameters, KNOWN, where=False)
+    limit, prefix = parse_count(values, "limit", MAX_LIMIT) or DEFAULT_LIMIT, _prefix(values)
+    consistent = parse_consistent(values)
+    if "cursor" in values:
+        listing = open_cursor(values["cursor"], Listing, stream.name, seal)
+        if (listing.kind, listing.field) != (kind, field):
+            raise refuse(400, "invalid_cursor", f"this cursor belongs to a listing of {listing.kind}: begin without it")
+        same = {
+            "from": parse_instant_of(values, "from", now) == listing.query.start,
+            "to": parse_instant_of(values, "to", now) == listing.query.end,
+            "prefix": prefix == listing.prefix,
+            "consistent": consistent == listing.query.consistent,
+        }
+        refuse_changes(values, same)
+        return msgspec.structs.replace(listing, limit=limit)
+    start, end = parse_range(stream, values, now, EPOCH)
+    names = Names(series_prefix=prefix) if kind == "series" else ANY
+    query = Query(stream.name, start, end, names, ascending=True, limit=0, consistent=consistent)
+    return Listing(query, kind, field, prefix, "from" not in values, limit=limit)
+
+
+def _prefix(values: Mapping[str, str]) -> str:
+    prefix = values.get("prefix", "")
+    if "prefix" in values and not 0 < len(prefix.encode()) <= MAX_NAME_BYTES:
+        raise bad_parameter(f"prefix must have 1 to {MAX_NAME_BYTES} bytes; leave it out to list everything")
+    return prefix
+
+
+def needs_rollup(listing: Listing, stream: Stream) -> ProblemError:
+    """400 for a listing that no rollup of the stream serves, with the rollup to add."""
+    what = f"{listing.kind} of {listing.field}" if listing.field is not None else listing.kind
+    if stream.source:
+        detail = f"{stream.name} is a rollup: list the {what} of its stream {stream.source}"
+    elif stream.key.partition_by == "series":
+        detail = (
+            f"a rollup would list the {what}, and {stream.name} has none, because it is partitioned by series: send the"
+            " events to a second stream that is partitioned by time, and add a rollup to it"
+        )
+    else:
+        by = {"series": SERIES, "values": listing.field, "fields": None}[listing.kind]
+        keys = f'name = "{listing.kind}", every = "1h", by = {msgspec.json.encode([by] if by else []).decode()}'
+        detail = (
+            f"no rollup of {stream.name} knows its {what}: add [[streams.{stream.name}.rollup]] with {keys} and"
+            ' retention = "365d"; docs/design/rollups.md says what it costs'
+        )
+    return refuse(400, "needs_rollup", detail)

@@ -1,0 +1,164 @@
+"""Listings from cells of rollups, and from the events where no rollup may be used.
+
+A page reads its whole range: cells are in the order of time. Memory holds the names of one page, whatever the range has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tidetable.catalog import Entry
+from tidetable.config import Stream
+from tidetable.durations import Duration
+from tidetable.ports import Tables
+from tidetable.problems import ProblemError, refuse
+from tidetable.query.explain import explain_query
+from tidetable.query.listings.names import Names, Seen
+from tidetable.query.listings.page import PAGES, Listed, show_row
+from tidetable.query.listings.parse import Listing, needs_rollup, place_of
+from tidetable.query.listings.sightings import list_of_cells, list_of_events
+from tidetable.query.model import RESERVE, Cost, Reader, Remaining
+from tidetable.query.parts import Choice, Part, choose_by_state, list_definitions
+from tidetable.query.plan import read_planned
+from tidetable.query.read import ArchiveBatch, LiveBatch, Scanner, TimeUp
+from tidetable.query.scans import visible_gaps
+from tidetable.rollups.cover import list_versions, readable_spans, usable_spans
+from tidetable.rollups.definition import SERIES, Definition
+
+# Events, or cells, that are read at a time.
+_AT_ONCE = 5_000
+
+
+def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime, remaining: Remaining) -> Listed:
+    """A page of a listing; ProblemError if no rollup serves it, or the time does not suffice to read its range."""
+    listing = _resolve(listing, stream, reader, now)
+    query = listing.query
+
+    def read(entries: Sequence[Entry], forgiving: bool) -> Listed:
+        choice = _choose(listing, reader, entries, consistent=forgiving or query.consistent)
+        run = _Run(listing, stream, reader, remaining, forgiving=forgiving)
+        run.read(choice.parts)
+        found = run.names.sorted()
+        shown = found[: listing.limit]
+        return PAGES[listing.kind](
+            rows=[show_row(listing, held) for _, held in shown],
+            next=reader.seal.seal(listing.cursor(shown[-1][0])) if len(found) > len(shown) else None,
+            gaps=visible_gaps([*choice.gaps, *(gap for scanner in run.scanners for gap in scanner.gaps)], now),
+            cost=run.cost,
+            sources=[scan for scanner in run.scanners for scan in scanner.sources],
+            listing=listing,
+            reader=reader,
+            places=[place for place, _ in shown],
+        )
+
+    return read_planned(reader.catalog, query.stream, query.start, query.end, read, consistent=query.consistent)
+
+
+def explain_listing(listing: Listing, stream: Stream, reader: Reader, tables: Tables, now: datetime) -> dict[str, Any]:
+    """What each page of a listing would read, and about how much."""
+    listing = _resolve(listing, stream, reader, now)
+    query = listing.query
+    entries = reader.catalog.entries(query.stream, query.start, query.end)
+    choice = _choose(listing, reader, entries, consistent=False)
+    explained = explain_query(query, stream, reader, tables, now, whole=True, plan=choice.plan)
+    return explained | {"rollups": choice.document()}
+
+
+def _resolve(listing: Listing, stream: Stream, reader: Reader, now: datetime) -> Listing:
+    """The listing with the beginning of its range: without ``from`` the first bucket that a rollup answers.
+
+    That is the last hour if no rollup that fits has sealed a bucket yet. ProblemError if there is no such rollup.
+    """
+    query = listing.query
+    fitting = [one for one in list_definitions(query.stream, reader) if listing.find_misfit(one) is None]
+    if reader.rolled is None or not fitting:
+        raise needs_rollup(listing, stream)
+    if not listing.whole or listing.after is not None:
+        return listing
+    state = reader.rolled.rollups.read_state(query.stream)
+    starts = []
+    for definition in fitting:
+        readable = readable_spans(reader.catalog.entries(definition.stream, None, query.end))
+        for version in list_versions(definition, state):
+            if listing.find_misfit(version.definition) is None:
+                starts += [start for start, _ in usable_spans(version, state, readable) if start < query.end]
+    start = max(min(starts, default=min(now, query.end) - Duration(hours=1)), query.start)
+    return msgspec.structs.replace(listing, query=msgspec.structs.replace(query, start=start))
+
+
+def _choose(listing: Listing, reader: Reader, entries: Sequence[Entry], *, consistent: bool) -> Choice:
+    assert reader.rolled is not None  # noqa: S101 - _resolve saw to it
+    state = reader.rolled.rollups.read_state(listing.stream)
+    return choose_by_state(listing.query, state, reader, entries, listing.find_misfit, consistent=consistent)
+
+
+class _Run:
+    """One pass over the parts of a range."""
+
+    def __init__(
+        self, listing: Listing, stream: Stream, reader: Reader, remaining: Remaining, *, forgiving: bool
+    ) -> None:
+        self._listing = listing
+        self._cold = stream.cold
+        self._reader = reader
+        self._remaining = remaining
+        self._forgiving = forgiving
+        self.names = Names(listing.limit, listing.place)
+        self.scanners: list[Scanner] = []
+
+    @property
+    def cost(self) -> Cost:
+        """What reading took."""
+        found = Cost()
+        for scanner in self.scanners:
+            found.add(scanner.cost)
+        return found
+
+    def read(self, parts: Iterable[Part]) -> None:
+        """Read all parts; ProblemError if the time does not suffice."""
+        for part in parts:
+            if self.scanners and self._remaining() < RESERVE:
+                raise _too_much()
+            for batch in self._scan(part):
+                if isinstance(batch, TimeUp):
+                    raise _too_much()
+                for value, seen in self._list(batch, part.definition):
+                    self._take(value, seen)
+                if batch.reached is not None and self._remaining() < RESERVE:
+                    raise _too_much()
+
+    def _scan(self, part: Part) -> Iterator[LiveBatch | ArchiveBatch | TimeUp]:
+        needed = {"series": (SERIES,), "values": (self._listing.field or "",), "fields": ()}[self._listing.kind]
+        fields = needed if part.definition is None else ()
+        scanner = Scanner(
+            part.query, self._reader, self._remaining, count=_AT_ONCE, fields=fields, forgiving=self._forgiving
+        )
+        self.scanners.append(scanner)
+        return scanner.read(part.plan.scans)
+
+    def _list(self, batch: LiveBatch | ArchiveBatch, definition: Definition | None) -> Iterator[tuple[Any, Seen]]:
+        if definition is None:
+            return list_of_events(self._listing, batch, self._reader)
+        return list_of_cells(self._listing, batch, definition, self._reader)
+
+    def _take(self, value: Any, seen: Seen) -> None:
+        listing = self._listing
+        if listing.prefix and not (isinstance(value, str) and value.startswith(listing.prefix)):
+            return
+        if listing.kind == "fields" and value in self._cold:
+            # A rollup does not know all of them.
+            return
+        place = place_of(value)
+        if place is not None:
+            self.names.add(place, value, seen)
+
+
+def _too_much() -> ProblemError:
+    detail = (
+        "the time does not suffice to read the whole range, which each page does: set from and to for a shorter one"
+    )
+    return refuse(422, "too_much", f"{detail}, or add a rollup with a longer every")

@@ -1,0 +1,101 @@
+"""What batches of events and of cells say of names and values, and when they saw them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from tidetable.durations import Duration
+from tidetable.events import Event, JsonObject
+from tidetable.exact import decode_json
+from tidetable.keys import value_at
+from tidetable.query.listings.names import EXACT, Seen
+from tidetable.query.listings.parse import Listing
+from tidetable.query.model import Reader
+from tidetable.query.read import ArchiveBatch, LiveBatch
+from tidetable.rollups.cells import FIELDS_ID, kind_of, parse_names
+from tidetable.rollups.collect import batch_events
+from tidetable.rollups.definition import Definition
+from tidetable.times import from_text, to_text
+
+_Batch = LiveBatch | ArchiveBatch
+# Text of a cell that may say that its group has no events any more. A name of `by` may also be `count`.
+_MAYBE_EMPTY = re.compile(r'"count":\s*0').search
+
+
+def list_of_events(listing: Listing, batch: _Batch, reader: Reader) -> Iterator[tuple[Any, Seen]]:
+    """What events say, at their own times."""
+    if listing.kind == "series":
+        for time, series in _list_series(batch):
+            yield series, Seen(time, time, EXACT)
+    elif listing.field is not None:
+        for time, data in _list_data(batch):
+            yield value_at(data, listing.field), Seen(time, time, EXACT)
+    else:
+        for time, _, _, data in batch_events(batch, reader):
+            for name, value in data.items():
+                yield name, Seen(time, time, EXACT, (kind_of(value),))
+
+
+def list_of_cells(
+    listing: Listing, batch: _Batch, definition: Definition, reader: Reader
+) -> Iterator[tuple[Any, Seen]]:
+    """What cells say, from the beginning of their buckets to the end."""
+    within = str(Duration(seconds=definition.every // Duration(seconds=1)))
+    start, seen = "", Seen("", "", within)
+    for time, series, id, content in _list_cells(batch, reader):
+        if time != start:
+            start, seen = time, Seen(time, to_text(from_text(time) + definition.every), within)
+        if listing.kind == "fields":
+            if id == FIELDS_ID:
+                names = parse_names(definition, Event(series, from_text(time), id, _decode(content)))
+                yield from ((name, seen._replace(types=types)) for name, types in names.items())
+        elif not id.startswith(definition.key):
+            continue
+        elif listing.field is not None:
+            data = _decode(content)
+            if data.get("count"):
+                yield data["by"].get(listing.field), seen
+        elif _has_events(content):
+            yield series, seen
+
+
+def _list_cells(batch: _Batch, reader: Reader) -> Iterator[tuple[str, str, str, str | JsonObject]]:
+    """The text of the time, the series, the id and the content of cells: what is text in packs stays so."""
+    if isinstance(batch, ArchiveBatch) or any(type(content) is not str for content in batch.columns.contents):
+        yield from batch_events(batch, reader)
+        return
+    names_of = batch.scan.entry.layout.names
+    for pk, sk, content in zip(*batch.columns, strict=True):
+        yield *names_of(pk, sk), content
+
+
+def _list_series(batch: _Batch) -> Iterator[tuple[str, str]]:
+    """The texts of the times and the series of events."""
+    if isinstance(batch, ArchiveBatch):
+        yield from ((to_text(event.time), event.series) for event in batch.page.events)
+        return
+    names_of = batch.scan.entry.layout.names
+    yield from (names_of(pk, sk)[:2] for pk, sk in zip(*batch.columns[:2], strict=True))
+
+
+def _list_data(batch: _Batch) -> Iterator[tuple[str, JsonObject]]:
+    """The texts of the times and the data of events, as far as it was read."""
+    if isinstance(batch, ArchiveBatch):
+        yield from ((to_text(event.time), event.data) for event in batch.page.events)
+        return
+    names_of = batch.scan.entry.layout.names
+    yield from ((names_of(item["pk"], item["sk"])[0], item.get("data", {})) for item in batch.columns.items())
+
+
+def _decode(content: str | JsonObject) -> JsonObject:
+    data: JsonObject = decode_json(content) if isinstance(content, str) else content
+    return data
+
+
+def _has_events(content: str | JsonObject) -> bool:
+    """Whether a cell's group has events. Decoding each cell would take ten times as long."""
+    if isinstance(content, str) and not _MAYBE_EMPTY(content):
+        return True
+    return bool(_decode(content).get("count"))
