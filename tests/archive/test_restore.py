@@ -10,6 +10,7 @@ from tests.fakes.stage import CATALOG, Stage
 from tests.worlds.killed import EVENTS, IDS, ids, killed_after_every_call
 from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry, items
 from tidetable.archive import restore
+from tidetable.archive.exporter import source_of
 from tidetable.archive.restore import Position
 from tidetable.catalog import State
 from tidetable.errors import ArchiveFailed, ArchiveMismatch
@@ -136,7 +137,6 @@ def test_a_comparison_goes_on_in_a_later_run_and_the_horizon_is_lowered_at_its_e
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stage = delete_first_tables()
-    source_of = restore.source_of
     monkeypatch.setattr(restore, "source_of", lambda entry, ports: SlowPages(source_of(entry, ports), stage))
     starts: list[Position] = []
     done = stage.restore("s", LABEL, within=200)
