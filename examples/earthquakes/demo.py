@@ -23,8 +23,10 @@ import pyarrow.parquet as pq
 
 from examples.earthquakes.data import earthquakes
 from local import ENGINES, Deployed, Emulator, deploy
+from local.emulator import REGION
 from local.http import Api, invoke_lifecycle
 from local.keep import remember, stop
+from local.stack import aws_client
 from local.up import describe_stage, read_config
 
 Event = dict[str, Any]
@@ -42,6 +44,10 @@ retention = 14
 key = { partition_by = "time", bucket = "24h" }
 pack = { span = "1d" }
 """
+# Where the changes of that stream go. DynamoDB Local under the stage has no way to the emulator's functions.
+CHANGES = "changes"
+FEED = f'feed = {{ targets = ["arn:aws:sqs:{REGION}:000000000000:{CHANGES}"] }}\n'
+_FEED_SECONDS = 120
 _BEGUN = time.monotonic()
 
 
@@ -71,7 +77,8 @@ def main() -> None:
             f"For a configuration of your own: make local CONFIG={options.config}"
         )
     folder = Path(tempfile.mkdtemp(prefix="tidetable-demo-"))
-    options.config = with_packs(options.config, folder)
+    feeds = options.engine == "emulator" and PACKED not in config.streams
+    options.config = with_packs(options.config, folder, FEED if feeds else "")
     config = read_config(options.config)
     stop()
     emulator = Emulator(engine=options.engine)
@@ -80,9 +87,11 @@ def main() -> None:
     try:
         say("starting the emulator")
         emulator.start()
+        if feeds:
+            make_queue(emulator.endpoint)
         deployed = deploy(emulator, say, config=options.config)
         say("deployed")
-        run(deployed, Api(deployed))
+        run(deployed, Api(deployed), feeds=feeds)
     except (RuntimeError, SystemExit) as error:
         failure = str(error).removeprefix("FAILED: ")
     except Exception as error:
@@ -107,16 +116,21 @@ def main() -> None:
     say("done")
 
 
-def with_packs(config: Path, folder: Path) -> Path:
-    """A configuration with a stream in packs: this file, or an extended copy in the folder."""
+def make_queue(endpoint: str) -> None:
+    """Make the queue that a feed delivers to, which must be there before the feed."""
+    aws_client(endpoint, "sqs").create_queue(QueueName=CHANGES)
+
+
+def with_packs(config: Path, folder: Path, feed: str = "") -> Path:
+    """A configuration with a stream in packs, and perhaps its feed: this file, or an extended copy in the folder."""
     if PACKED in read_config(config).streams:
         return config
     copy = folder / "tidetable.toml"
-    copy.write_text(config.read_text(encoding="utf-8") + PACKED_STREAM, encoding="utf-8")
+    copy.write_text(config.read_text(encoding="utf-8") + PACKED_STREAM + feed, encoding="utf-8")
     return copy
 
 
-def run(deployed: Deployed, api: Api) -> None:
+def run(deployed: Deployed, api: Api, *, feeds: bool) -> None:
     """Show everything, in order."""
     now = datetime.now(UTC)
     sent = earthquakes(now)
@@ -128,6 +142,8 @@ def run(deployed: Deployed, api: Api) -> None:
     check(
         each > _PACKS_SAVE, f"packs took a {each:.0f}th of the write units: {units[PACKED] / len(sent):.3f} per event"
     )
+    if feeds:
+        show_feed(deployed, sent)
     compare(api, sent, now)
     report = invoke_lifecycle(deployed)
     check(report["healthy"] and not report["actions"], "the lifecycle has nothing to do right after the deploy")
@@ -180,6 +196,25 @@ def same(answered: Sequence[Event], sent: Sequence[Event]) -> bool:
             print(f"  answered {actual}\n  sent     {event}")
             return False
     return len(plain) == len(expected)
+
+
+def show_feed(deployed: Deployed, sent: Sequence[Event]) -> None:
+    """Receive the changes of the packed stream from its queue, and compare them with the sent events."""
+    queues = deployed.client("sqs")
+    url = queues.get_queue_url(QueueName=CHANGES)["QueueUrl"]
+    changes: dict[str, Event] = {}
+    deadline = time.monotonic() + _FEED_SECONDS
+    while len(changes) < len(sent) and time.monotonic() < deadline:
+        for message in queues.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=1).get(
+            "Messages", []
+        ):
+            change = json.loads(message["Body"])
+            changes[change["id"]] = {name: change[name] for name in ("series", "time", "id", "data")}
+            queues.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+    expected = {event["id"]: event for event in sent}
+    check(
+        changes == expected, f"the feed delivered {len(changes)} changes of {PACKED} to a queue, equal to what was sent"
+    )
 
 
 def show_periods(api: Api) -> None:

@@ -44,7 +44,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     monkeypatch.setattr(demo, "remember", found.append)
     monkeypatch.setattr(demo, "stop", lambda: False)
     monkeypatch.setattr(demo, "deploy", lambda *_, **__: Deployed("http://127.0.0.1:1", "http://api", "key", {}))
-    monkeypatch.setattr(demo, "run", lambda *_: None)
+    monkeypatch.setattr(demo, "run", lambda *_, **__: None)
+    monkeypatch.setattr(demo, "make_queue", lambda _: None)
     return found
 
 
@@ -63,7 +64,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
 def test_keep_leaves_it_up_whatever_the_demo_says(
     made: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], failure: BaseException
 ) -> None:
-    def fail(*_: Any) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise failure
 
     monkeypatch.setattr(demo, "run", fail)
