@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -19,8 +19,10 @@ from tidetable.events import Item, JsonObject
 from tidetable.large.whole import Unpacker
 from tidetable.ports import ArchiveReader, CatalogReader, EventStore, Page, Pools, Sketches
 from tidetable.query.cursor import Seal
-from tidetable.rollups.definition import Rolled
 from tidetable.values import item_bytes
+
+if TYPE_CHECKING:
+    from tidetable.rollups.definition import Rolled
 
 ALL = "*"
 # Seconds kept for merging and encoding.
