@@ -16,6 +16,7 @@ from tests.fakes.serial import Serial
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, parse
 from tidetable.events import Event
+from tidetable.exact import encode_json
 from tidetable.keys import Key, Layout, Packing
 from tidetable.packs import make_packs
 from tidetable.periods import Kind, containing
@@ -182,7 +183,8 @@ class World:
         used = 0
         for query in queries:
             rolled, raw = self.ask(**query), self.ask(**query, rollups="false")
-            assert rolled.rows == raw.rows, (query, to_text(self.time))
+            # Also as JSON: 3 and 3.0 are equal numbers, and different answers.
+            assert encode_json(rolled.rows) == encode_json(raw.rows), (query, to_text(self.time))
             assert {(one.start, one.end) for one in rolled.gaps} <= {(one.start, one.end) for one in raw.gaps}
             used += any(scan.entry.stream != "s" for scan in rolled.sources)
         return used
