@@ -65,6 +65,11 @@ class Workload:
         return ceil(self._pack_bytes / 1024) * self._packs / self.batch
 
     @property
+    def items_per_event(self) -> float:
+        """Items that an event makes: of a pack, its share."""
+        return 1.0 if self.stream.pack is None else self._packs / self.batch
+
+    @property
     def read_units(self) -> float:
         """Read units of a query, eventually consistent. Of packs it reads a whole one more than it needs."""
         if self.stream.pack is None:
