@@ -103,7 +103,7 @@ def test_a_decimal_column_holds_every_number_of_its_digits_however_it_is_written
     st.sampled_from(["integer", "decimal(20,4)", "decimal(38,0)", "decimal(3,3)"]),
 )
 def test_a_column_has_the_value_or_nothing(numbers: list[Decimal], kind: str) -> None:
-    wire = pa.array([str(one) for one in numbers], pa.string())
+    wire = pa.array([str(number) for number in numbers], pa.string())
     column, _ = Column("x", kind).convert(wire)
     for number, held in zip(numbers, column.to_pylist(), strict=True):
         if kind == "integer":

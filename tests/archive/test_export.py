@@ -26,7 +26,7 @@ MINUTE = timedelta(minutes=1)
 
 
 def plain(events: list[Event]) -> list[Event]:
-    return sorted(events, key=lambda one: (one.time, one.series, one.id))
+    return sorted(events, key=lambda event: (event.time, event.series, event.id))
 
 
 def test_what_is_archived_is_what_the_table_held_value_by_value() -> None:

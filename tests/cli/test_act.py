@@ -154,8 +154,8 @@ def test_an_archive_that_takes_several_runs_waits_between_them_as_the_archiver_s
 def test_the_json_of_an_archive_is_a_document_for_a_period_and_a_list_for_a_range(scripted: Scripted) -> None:
     done = {"stream": "s", "period": "2026-03-15T09", "state": "archived", "events": 3}
     scripted.answers = [done, done]
-    one = run("archive", "s", "2026-03-15T09", "--json")
-    assert (one.exit_code, json.loads(one.stdout)) == (0, done)
+    result = run("archive", "s", "2026-03-15T09", "--json")
+    assert (result.exit_code, json.loads(result.stdout)) == (0, done)
     several = run("archive", "s", "2026-03-15T09", "2026-03-15T09", "--json")
     assert json.loads(several.stdout) == [done]
     still_open = run("archive", "s", "2026-03-15T12", "--json")

@@ -77,7 +77,7 @@ def test_a_range_is_archived_in_order_and_what_is_open_is_named(functions: FakeF
 def test_a_range_of_closed_periods_ends_well_and_is_listed_as_json(stage: Stage) -> None:
     result = run("archive", "s", "2026-03-15T09", "2026-03-15T10", "--json")
     assert result.exit_code == 0, result.output
-    assert [(one["period"], one["state"]) for one in json.loads(result.stdout)] == [
+    assert [(row["period"], row["state"]) for row in json.loads(result.stdout)] == [
         ("2026-03-15T09", "archived"),
         ("2026-03-15T10", "archived"),
     ]

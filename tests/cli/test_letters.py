@@ -36,7 +36,7 @@ def test_stopped_anywhere_none_is_lost(fails: str) -> None:
         assert replay(queues, "dead", "overflow", 2, moved.append) == 5
         assert moved == [3, 5]
         assert queues.messages["dead"] == {}
-    bodies = [one["Body"] for queue in queues.messages.values() for one in queue.values()]
+    bodies = [value["Body"] for queue in queues.messages.values() for value in queue.values()]
     assert {message(3), message(2)} <= set(bodies)
 
 

@@ -23,7 +23,9 @@ BILLION = 1_000_000_000
 
 def row(*tables: Table, taken: dict[tuple[str, str], ConsumedUnits] | None = None, **changes: Any) -> Row:
     entry = Entry("s", from_label("2026-03-15"), TABLE, LAYOUT, State.OPEN, NOON, **changes)
-    return row_of(ObservedPeriod(entry, configuration().streams["s"], {one.name: one for one in tables}), NOON, taken)
+    return row_of(
+        ObservedPeriod(entry, configuration().streams["s"], {table.name: table for table in tables}), NOON, taken
+    )
 
 
 def provisioned(table_class: TableClass = TableClass.STANDARD) -> Table:
@@ -102,7 +104,9 @@ class Metrics:
 
     def paginate(self, **given: Any) -> Any:
         self.calls.append(given)
-        return [{"MetricDataResults": [{"Id": one["Id"], "Values": [1.0] * 30} for one in given["MetricDataQueries"]]}]
+        return [
+            {"MetricDataResults": [{"Id": query["Id"], "Values": [1.0] * 30} for query in given["MetricDataQueries"]]}
+        ]
 
 
 def test_what_was_taken_is_asked_for_in_days_and_five_hundred_metrics_at_a_time() -> None:

@@ -81,7 +81,7 @@ def test_the_service_leaves_out_what_does_not_meet_a_condition(engine: Engine) -
         assert [item["sk"] for item in found] == wanted, condition
 
 
-@pytest.mark.parametrize("name", [one for one in (*ENGINES, *LEAN) if "emulator" not in one])
+@pytest.mark.parametrize("name", [engine for engine in (*ENGINES, *LEAN) if "emulator" not in engine])
 def test_other_values_than_text_have_no_prefix(name: str, request: pytest.FixtureRequest) -> None:
     """ministack refuses a query that meets one, but the official engine continues."""
     engine = build(name, request)
@@ -200,8 +200,8 @@ def test_numbers_of_few_digits_may_be_great(engine: Engine, number: str) -> None
     assert item["data"]["score"] == value
     assert item_bytes(item) > 0
     found = [
-        one
+        page
         for suffix in range(2)
-        for one in pages(engine, KeyRange(table, INDEXES[0].partition("chess", suffix), value, None, None, INDEXES[0]))
+        for page in pages(engine, KeyRange(table, INDEXES[0].partition("chess", suffix), value, None, None, INDEXES[0]))
     ]
-    assert [one[INDEXES[0].sk] for one in found] == [value]
+    assert [item[INDEXES[0].sk] for item in found] == [value]

@@ -29,7 +29,7 @@ DEMANDS = [
 def test_the_tables_that_a_configuration_needs_at_once(
     name: str, text: str, needed: list[tuple[str, int, int]]
 ) -> None:
-    assert [(one.stream, one.tables, one.yearly) for one in demand(parse(text))] == needed
+    assert [(need.stream, need.tables, need.yearly) for need in demand(parse(text))] == needed
 
 
 def test_a_raised_quota_lets_more_tables_be() -> None:

@@ -30,7 +30,7 @@ def lived(**changes: Any) -> World:
 
 
 def entry(world: World, label: str = TODAY) -> Entry:
-    return next(one for one in world.catalog.entries("s") if one.period.label == label)
+    return next(entry for entry in world.catalog.entries("s") if entry.period.label == label)
 
 
 def acting(world: World, seconds: float = 1000.0) -> Applied:

@@ -130,4 +130,4 @@ class World:
 
 def outcomes(report: Report) -> list[tuple[str, str, str]]:
     """The actions of a run: action, period, outcome."""
-    return [(one.action.name, one.action.entry.period.label, one.outcome) for one in report.done]
+    return [(result.action.name, result.action.entry.period.label, result.outcome) for result in report.done]

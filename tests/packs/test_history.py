@@ -61,10 +61,10 @@ def history(requests: Sequence[Request]) -> dict[tuple[datetime, str, str], tupl
     """The events by series, time and id: the copy that was accepted last; within one request, the last copy."""
     held: dict[tuple[datetime, str, str], tuple[int, object]] = {}
     for request in requests:
-        for one in request.events:
-            place = (one.time, one.series, one.id)
+        for event in request.events:
+            place = (event.time, event.series, event.id)
             if place not in held or held[place][0] <= request.at:
-                held[place] = (request.at, one.data["v"])
+                held[place] = (request.at, event.data["v"])
     return held
 
 

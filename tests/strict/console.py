@@ -58,7 +58,7 @@ class Console:
 
     def batch(self, items: Iterable[Any], name: str = "t") -> Any:
         """BatchWriteItem of puts."""
-        requests = [{"PutRequest": {"Item": one}} for one in items]
+        requests = [{"PutRequest": {"Item": item}} for item in items]
         return self("BatchWriteItem", RequestItems={name: requests}, ReturnConsumedCapacity="TOTAL")
 
     def get_batch(self, sks: Iterable[str], name: str = "t") -> Any:

@@ -168,7 +168,7 @@ def _array(text: bytes, max_events: int) -> list[Any]:
         elements = msgspec.json.Decoder(list[_Element], dec_hook=counted, float_hook=exact_number).decode(text)
     except (msgspec.DecodeError, RecursionError):
         return _one_by_one(text.decode(), max_events)
-    return [one.value for one in elements]
+    return [element.value for element in elements]
 
 
 def _one_by_one(text: str, max_events: int) -> list[Any]:

@@ -143,8 +143,8 @@ class _Run:
     def cost(self) -> Cost:
         """What reading took."""
         found = Cost()
-        for one in self.scanners:
-            found.add(one.cost)
+        for scanner in self.scanners:
+            found.add(scanner.cost)
         return found
 
     def rows(self, parts: Iterable[Part]) -> _Run:
