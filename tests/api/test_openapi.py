@@ -79,9 +79,9 @@ def test_every_route_is_described_and_no_other() -> None:
 
 def _parameters(path: str) -> dict[str, Any]:
     shared = DESCRIPTION["components"]["parameters"]
-    given = DESCRIPTION["paths"][path]["get"]["parameters"]
+    parameters = DESCRIPTION["paths"][path]["get"]["parameters"]
     resolved = [
-        shared[parameter["$ref"].rpartition("/")[2]] if "$ref" in parameter else parameter for parameter in given
+        shared[parameter["$ref"].rpartition("/")[2]] if "$ref" in parameter else parameter for parameter in parameters
     ]
     return {parameter["name"]: parameter["schema"] for parameter in resolved}
 

@@ -112,8 +112,8 @@ def test_the_documented_duckdb_line_reads_the_parquet_alone(tmp_path: Path) -> N
         (tmp_path / key).write_bytes(body)
     query = line[1].replace("s3://BUCKET", str(tmp_path)).replace("stream=quakes", "stream=s")
     with duckdb.connect() as connection:
-        found = connection.execute(query).fetchall()
-    assert {series: (count, most) for series, count, most in found} == {
+        rows = connection.execute(query).fetchall()
+    assert {series: (count, most) for series, count, most in rows} == {
         "s#0": (34, 99),
         "s#1": (33, 97),
         "s#2": (33, 98),

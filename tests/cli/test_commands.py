@@ -75,8 +75,8 @@ def test_backfill_asks_for_what_was_said(functions: FakeFunctions) -> None:
     assert (
         run("backfill", "s", "2026-01-01", "2026-02-01", "--hours", "3", "--write", "9", "--read", "8").exit_code == 0
     )
-    asked = {"stream": "s", "from": "2026-01-01", "to": "2026-02-01", "hours": 3, "write": 9, "read": 8}
-    assert functions.payloads[-1] == {"dry_run": False, "backfill": asked}
+    request = {"stream": "s", "from": "2026-01-01", "to": "2026-02-01", "hours": 3, "write": 9, "read": 8}
+    assert functions.payloads[-1] == {"dry_run": False, "backfill": request}
     assert run("backfill", "s", "--end").exit_code == 0
     assert functions.payloads[-1] == {"dry_run": False, "end_backfill": "s"}
     assert run("backfill", "s", "2026-01-01", "2026-02-01", "--end").exit_code == 0

@@ -175,8 +175,8 @@ class DynamoStore:
 
     def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
         """BatchGetItem, as many keys at a time as 16 MB may hold."""
-        found = self._get_all(table, [{"pk": {"S": key}} for key in dict.fromkeys(keys)], _GET_PARTS)
-        return {item["pk"]["S"]: bytes(item["b"]["B"]) for item in found}
+        chunks = self._get_all(table, [{"pk": {"S": key}} for key in dict.fromkeys(keys)], _GET_PARTS)
+        return {item["pk"]["S"]: bytes(item["b"]["B"]) for item in chunks}
 
     def _get_all(self, table: str, keys: list[Any], most: int, *, consistent: bool = True) -> Iterator[Any]:
         for at in range(0, len(keys), most):

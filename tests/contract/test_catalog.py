@@ -44,12 +44,12 @@ def test_entries_of_a_range_are_those_whose_periods_meet_it(engine: Engine) -> N
     day, hour = entry(engine), entry(engine, Kind.HOUR, NOW + timedelta(days=1))
     for added in (hour, day, month):
         engine.catalog.add(added)
-    found = engine.catalog.entries
-    assert list(found(engine.stream)) == [month, day, hour]
-    assert list(found(engine.stream, month.period.end - MICROSECOND, month.period.end - MICROSECOND)) == [month]
-    assert list(found(engine.stream, day.period.start, day.period.start)) == [day]
-    assert list(found(engine.stream, NOW, hour.period.start)) == [day, hour]
-    assert list(found(engine.stream, hour.period.end, hour.period.end + timedelta(days=9))) == []
+    read_entries = engine.catalog.entries
+    assert list(read_entries(engine.stream)) == [month, day, hour]
+    assert list(read_entries(engine.stream, month.period.end - MICROSECOND, month.period.end - MICROSECOND)) == [month]
+    assert list(read_entries(engine.stream, day.period.start, day.period.start)) == [day]
+    assert list(read_entries(engine.stream, NOW, hour.period.start)) == [day, hour]
+    assert list(read_entries(engine.stream, hour.period.end, hour.period.end + timedelta(days=9))) == []
 
 
 def test_entries_before_an_instant_come_newest_first_and_no_more_than_asked(engine: Engine) -> None:

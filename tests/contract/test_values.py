@@ -44,10 +44,10 @@ def test_what_is_there_is_listed_with_its_size_and_age_until_it_is_deleted(bucke
     for number in range(3):
         bucket.put(Blob(f"{KEY}{number}", b"x" * number, OWNER))
     bucket.put(Blob("large/stream=other/period=2026-03-01/abc/1", b"", OWNER))
-    found = list(bucket.stored("large/stream=s/"))
-    assert [(blob.key, blob.size) for blob in found] == [(f"{KEY}{number}", number) for number in range(3)]
-    assert all(abs(datetime.now(UTC) - blob.written) < timedelta(minutes=5) for blob in found)
-    bucket.delete([blob.key for blob in found[:2]])
+    blobs = list(bucket.stored("large/stream=s/"))
+    assert [(blob.key, blob.size) for blob in blobs] == [(f"{KEY}{number}", number) for number in range(3)]
+    assert all(abs(datetime.now(UTC) - blob.written) < timedelta(minutes=5) for blob in blobs)
+    bucket.delete([blob.key for blob in blobs[:2]])
     assert [blob.key for blob in bucket.stored("large/")] == ["large/stream=other/period=2026-03-01/abc/1", f"{KEY}2"]
 
 

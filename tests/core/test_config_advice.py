@@ -62,9 +62,9 @@ ADVICE = [
 
 @pytest.mark.parametrize(("name", "text", "message"), ADVICE)
 def test_what_is_hardly_meant_is_advised_against(name: str, text: str, message: str | None) -> None:
-    found = advice(parse(text))
-    assert (len(found), message or "") == (0 if message is None else 1, message or "")
-    assert message is None or message in found[0]
+    hints = advice(parse(text))
+    assert (len(hints), message or "") == (0 if message is None else 1, message or "")
+    assert message is None or message in hints[0]
 
 
 def test_synthesis_tells_the_tables_first_and_then_what_is_hardly_meant() -> None:

@@ -175,8 +175,8 @@ EDGES = [
 def test_the_last_value_within_a_bound_is_taken(text: str, value: str, key: str) -> None:
     # Of the others none depends on the quota.
     own = "table_quota" in text
-    found = parse(_filled(text, value) if own else _with_quota(_filled(text, value)))
-    assert list(found.streams) == ["s"], key
+    config = parse(_filled(text, value) if own else _with_quota(_filled(text, value)))
+    assert list(config.streams) == ["s"], key
 
 
 @pytest.mark.parametrize(

@@ -146,5 +146,7 @@ def test_an_auto_scaling_policy_that_differs_in_anything_has_another_text() -> N
     )
     ranges += ("write = { min = 1, max = 9, target = 71 }", "read = { min = 1, max = 9 }")
     ranges += ("write = { min = 1, max = 9 }, read = { min = 1, max = 9 }",)
-    found = [parse(PROVISIONED + f"autoscaling = {{ {text} }}\n").streams["s"].capacity.autoscaling for text in ranges]
-    assert len({scaling.text for scaling in found if scaling is not None}) == 6
+    scalings = [
+        parse(PROVISIONED + f"autoscaling = {{ {text} }}\n").streams["s"].capacity.autoscaling for text in ranges
+    ]
+    assert len({scaling.text for scaling in scalings if scaling is not None}) == 6

@@ -53,9 +53,9 @@ def served() -> Iterator[tuple[Server, str]]:
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    found: list[float] = []
-    monkeypatch.setattr(time, "sleep", found.append)
-    return found
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    return pauses
 
 
 def events(count: int, name: str) -> list[dict[str, Any]]:

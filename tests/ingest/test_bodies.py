@@ -28,8 +28,8 @@ FORMS = [
 
 def decode(body: bytes, content_type: str = "application/json") -> list[object]:
     """The values of a body; recognised events as they were sent."""
-    found = decode_body(read_body(body, content_type, max_body=1000), max_events=10)
-    return [plain(event) if isinstance(event, Sent) else event for event in found]
+    events = decode_body(read_body(body, content_type, max_body=1000), max_events=10)
+    return [plain(event) if isinstance(event, Sent) else event for event in events]
 
 
 def plain(sent: Sent) -> dict[str, object]:
@@ -64,8 +64,8 @@ def test_a_gzip_file_is_read_whole_wherever_its_pieces_end(size: int) -> None:
     """The members are stored without compression, so that their ends fall around the end of a piece."""
     text = b'{"series": "' + b"x" * size + b'"}\n'
     member = gzip.compress(text, compresslevel=0, mtime=0)
-    found = decode_body(read_body(member + member, "application/x-ndjson", max_body=10**6), max_events=10)
-    assert [len(event.series) for event in found] == [size, size]
+    events = decode_body(read_body(member + member, "application/x-ndjson", max_body=10**6), max_events=10)
+    assert [len(event.series) for event in events] == [size, size]
     with pytest.raises(ProblemError, match="cut short"):
         decode_body(read_body((member + member)[:-1], "application/x-ndjson", max_body=10**6), max_events=10)
 

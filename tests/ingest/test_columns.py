@@ -94,7 +94,7 @@ def sent_events(draw: st.DrawFn) -> list[str]:
     kinds = draw(st.lists(DATAS, min_size=1, max_size=3))
     alike = draw(st.booleans())
     time = draw(TIMES)
-    found = []
+    texts = []
     for number in range(draw(st.integers(1, 12))):
         data = draw(st.sampled_from(kinds)) if alike else draw(DATAS)
         fields = [f'"series":"{draw(st.sampled_from(["a", "b#1", "%"]))}"']
@@ -104,8 +104,8 @@ def sent_events(draw: st.DrawFn) -> list[str]:
         if stamp is not None:
             fields.append(f'"time":{stamp}')
         fields.append('"data" : {' + ", ".join(f"{name}: {value}" for name, value in data.items()) + "}")
-        found.append("{" + ",".join(fields) + "}")
-    return found
+        texts.append("{" + ",".join(fields) + "}")
+    return texts
 
 
 @settings(deadline=None, max_examples=150)
@@ -125,10 +125,10 @@ def test_both_ways_make_the_same_packs_refs_and_answers(sent: list[str], partiti
 
 
 def test_values_stay_as_they_were_sent_until_they_are_packed() -> None:
-    found = batch(b'[{"series":"a","id":"x","time":"2026-03-01T00:00:00Z","data":{"n": 1.50}}]')
-    assert found is not None
-    assert [bytes(data["n"]) for data in found.datas] == [b"1.50"]
-    assert found.times == ["2026-03-01T00:00:00.000000Z"]
+    columns = batch(b'[{"series":"a","id":"x","time":"2026-03-01T00:00:00Z","data":{"n": 1.50}}]')
+    assert columns is not None
+    assert [bytes(data["n"]) for data in columns.datas] == [b"1.50"]
+    assert columns.times == ["2026-03-01T00:00:00.000000Z"]
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,8 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def answer(body: bytes = b"{}", status: int = 200, *headers: str, crc: int | None = None) -> bytes:
-    said = f"x-amz-crc32: {zlib.crc32(body) if crc is None else crc}"
-    lines = [f"HTTP/1.1 {status} x", f"Content-Length: {len(body)}", said, *headers, "", ""]
+    checksum = f"x-amz-crc32: {zlib.crc32(body) if crc is None else crc}"
+    lines = [f"HTTP/1.1 {status} x", f"Content-Length: {len(body)}", checksum, *headers, "", ""]
     return "\r\n".join(lines).encode() + body
 
 

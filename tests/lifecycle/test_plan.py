@@ -197,8 +197,8 @@ def test_a_planned_backfill_is_looked_at_for_its_own_stream_only() -> None:
     both = msgspec.structs.replace(config, streams={**config.streams, "other": other})
     clock, catalog = FakeClock(START), FakeCatalog()
     tables = FakeTables(clock, FakeStore(catalog))
-    found = observe(both, catalog, tables, Serial, START, [backfill(CLOSES)])
-    assert {name: len(one.backfills) for name, one in found.streams.items()} == {"s": 1, "other": 0}
+    observed = observe(both, catalog, tables, Serial, START, [backfill(CLOSES)])
+    assert {name: len(stream.backfills) for name, stream in observed.streams.items()} == {"s": 1, "other": 0}
 
 
 # What a run reads and leaves

@@ -48,12 +48,12 @@ class PackTable:
 
     def range(self, logical: str, low: str, high: str, *, ascending: bool) -> Iterator[Opened]:
         """The items of a logical partition with ``low <= sk < high``, as merged pages of its suffixes give them."""
-        found = [
+        items_in_range = [
             (sk, pk, item)
             for (pk, sk), item in self.items.items()
             if pk.rpartition("#")[0] == logical and low <= sk < high
         ]
-        for _, _, item in sorted(found, key=lambda found_item: found_item[:2], reverse=not ascending):
+        for _, _, item in sorted(items_in_range, key=lambda found_item: found_item[:2], reverse=not ascending):
             self.opened += 1
             yield open_item(item, self.layout, ZSTD)
 

@@ -93,12 +93,12 @@ def test_every_page_of_every_range_is_what_was_sent(
         )
         if not ascending:
             expected.reverse()
-        found = _pages(table, logical, start, end, limit, ascending=ascending)
-        assert [(place, value) for place, _, value in found] == [(place, value) for place, _, value in expected]
-        assert [at for _, at, _ in found] == [at for _, at, _ in expected]
+        answer = _pages(table, logical, start, end, limit, ascending=ascending)
+        assert [(place, value) for place, _, value in answer] == [(place, value) for place, _, value in expected]
+        assert [at for _, at, _ in answer] == [at for _, at, _ in expected]
         # Pruned reads give the same events as a read of everything.
         whole = table.read(logical, ascending=ascending, low=to_text(start), high=to_text(end))
-        assert [(place, copy.at, copy.value) for place, copy in whole] == found
+        assert [(place, copy.at, copy.value) for place, copy in whole] == answer
 
 
 def _pages(
@@ -107,14 +107,14 @@ def _pages(
     """A range, page by page: each page continues after the last event of the page before, and reads no more than
     necessary.
     """
-    found: list[tuple[str, int, object]] = []
+    answer: list[tuple[str, int, object]] = []
     low, high = to_text(start), to_text(end)
     while True:
         keys = key_range(datetime.fromisoformat(low[:27]), datetime.fromisoformat(high[:27]) + _NEXT, SPAN)
         page = table.read(logical, ascending=ascending, low=low, high=high, keys=keys)[:limit]
-        found += [(place, copy.at, copy.value) for place, copy in page]
+        answer += [(place, copy.at, copy.value) for place, copy in page]
         if len(page) < limit:
-            return found
+            return answer
         if ascending:
             low = page[-1][0] + "\0"
         else:

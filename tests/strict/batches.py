@@ -102,9 +102,9 @@ def range_order(console: Console) -> list[str]:
 @shows(Rule.PROJECTED_ONLY, ["done", "ValidationException"])
 def projected_only(console: Console) -> list[str]:
     console.table(GlobalSecondaryIndexes=[index(ProjectionType="KEYS_ONLY")])
-    asked = {"IndexName": "i", "KeyConditionExpression": "g = :pk"}
+    request = {"IndexName": "i", "KeyConditionExpression": "g = :pk"}
     shown: list[dict[str, Any]] = [
         {"ProjectionExpression": "pk, sk"},
         {"ProjectionExpression": "pk, #f", "ExpressionAttributeNames": {"#f": "f"}},
     ]
-    return [outcome(lambda shown_value=shown_value: console.query(**asked, **shown_value)) for shown_value in shown]  # type: ignore[misc]
+    return [outcome(lambda shown_value=shown_value: console.query(**request, **shown_value)) for shown_value in shown]  # type: ignore[misc]

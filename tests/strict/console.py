@@ -68,8 +68,8 @@ class Console:
 
     def query(self, pk: str = "a", name: str = "t", **more: Any) -> Any:
         """Query of a partition."""
-        asked = {"KeyConditionExpression": "pk = :pk", "ExpressionAttributeValues": {":pk": {"S": pk}}}
-        return self("Query", TableName=name, ReturnConsumedCapacity="TOTAL", **{**asked, **more})
+        request = {"KeyConditionExpression": "pk = :pk", "ExpressionAttributeValues": {":pk": {"S": pk}}}
+        return self("Query", TableName=name, ReturnConsumedCapacity="TOTAL", **{**request, **more})
 
 
 KEYS: dict[str, Any] = {

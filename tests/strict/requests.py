@@ -168,8 +168,8 @@ def levels(console: Console) -> list[str]:
 
 def condition(console: Console, text: str, values: dict[str, Any], **more: Any) -> Any:
     """PutItem with a condition."""
-    asked = {"ConditionExpression": text, "ExpressionAttributeValues": values, **more}
-    return console("PutItem", TableName="t", Item=item(), **{name: one for name, one in asked.items() if one != {}})
+    members = {"ConditionExpression": text, "ExpressionAttributeValues": values, **more}
+    return console("PutItem", TableName="t", Item=item(), **{name: one for name, one in members.items() if one != {}})
 
 
 @shows(Rule.EXPRESSION_BYTES, ["done", REFUSED])
@@ -204,8 +204,8 @@ def placeholders(console: Console) -> list[str]:
 
     def put(case: tuple[str, Any, Any]) -> Any:
         text, given, more = case
-        asked = {"ConditionExpression": text, **more} | ({"ExpressionAttributeValues": given} if given else {})
-        return console("PutItem", TableName="t", Item=item(), **asked)
+        members = {"ConditionExpression": text, **more} | ({"ExpressionAttributeValues": given} if given else {})
+        return console("PutItem", TableName="t", Item=item(), **members)
 
     # Without the rule, the double's own parser fails at an undefined placeholder.
     missing = [("NOT #f = :f", values, {}), ("NOT #f = :f", {}, names)]

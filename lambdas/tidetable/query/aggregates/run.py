@@ -142,10 +142,10 @@ class _Run:
     @property
     def cost(self) -> Cost:
         """What reading took."""
-        found = Cost()
+        cost = Cost()
         for scanner in self.scanners:
-            found.add(scanner.cost)
-        return found
+            cost.add(scanner.cost)
+        return cost
 
     def rows(self, parts: Iterable[Part]) -> _Run:
         """Read until the range ends, the page is full or the time is up."""
