@@ -11,6 +11,7 @@ from aws.archive.parquet import Parquet
 from aws.zstd import Zstd
 from tests.fakes.stage import Stage
 from tests.worlds.killed import killed_after_every_call
+from tests.worlds.places import stored_place
 from tidetable.archive import Manifest, archive_period
 from tidetable.archive.manifest import manifest_key
 from tidetable.catalog import Entry, State
@@ -19,7 +20,7 @@ from tidetable.events import Event
 from tidetable.packs import make_packs
 from tidetable.ports import Put
 from tidetable.query import parse_query, run_query
-from tidetable.times import to_text
+from tidetable.times import from_text, to_text
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 LABEL = "2026-03-15"
@@ -102,11 +103,6 @@ def answered(stage: Stage) -> list[Any]:
     return rows
 
 
-def stored_place(key: str, time: str, series: str, id: str) -> str:
-    """An event's sort key, written anew from docs/inside/suffix.md; these names hold nothing to escape."""
-    return f"{time}#{id}" if key == "series" else f"{time}#{series}#{id}"
-
-
 def manifest(stage: Stage) -> Manifest:
     return Manifest.decode(stage.bucket.objects[manifest_key("s", LABEL)])
 
@@ -123,7 +119,7 @@ def test_an_archive_holds_every_event_once_as_it_was_accepted_last(key: str) -> 
     layout, form = entry(stage).layout, stage.exporter().format
     rows = [row for part in written.parts for row in form.items(stage.bucket.objects[part.key], layout)]
     assert sorted((row["sk"], row["at"]) for row in rows) == sorted(
-        (stored_place(key, time, series, id), at) for (time, series, id), (at, _) in held.items()
+        (stored_place(key, from_text(time), series, id), at) for (time, series, id), (at, _) in held.items()
     )
     expected = [(*place, data) for place, (_, data) in sorted(held.items())]
     assert sorted(answered(stage), key=lambda row: row[:3]) == expected
@@ -141,7 +137,8 @@ def test_the_real_format_holds_the_same(key: str) -> None:
         row for part in written.parts for row in Parquet().items(stage.bucket.objects[part.key], entry(stage).layout)
     ]
     assert {(row["sk"], int(row["at"]), row["data"]["n"]) for row in rows} == {
-        (stored_place(key, time, series, id), at, data["n"]) for (time, series, id), (at, data) in held.items()
+        (stored_place(key, from_text(time), series, id), at, data["n"])
+        for (time, series, id), (at, data) in held.items()
     }
 
 

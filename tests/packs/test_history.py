@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.packs.table import NOON, PackTable
+from tests.worlds.places import stored_partition, stored_place
 from tidetable.events import Event
 from tidetable.keys import Layout, Packing
 from tidetable.keys.pack import key_range
@@ -87,9 +88,9 @@ def test_every_page_of_every_range_is_what_was_sent(
     held = history(requests)
     for logical in table.logicals():
         expected = sorted(
-            (layout.sort_key(*place), at, f'{{"v":{v}}}')
+            (stored_place(layout.partition_by, *place), at, f'{{"v":{v}}}')
             for place, (at, v) in held.items()
-            if layout.logical(*place[:2]) == logical and start <= place[0] < end
+            if stored_partition(layout.partition_by, layout.bucket, *place[:2]) == logical and start <= place[0] < end
         )
         if not ascending:
             expected.reverse()
