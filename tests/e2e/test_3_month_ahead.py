@@ -81,8 +81,8 @@ def test_a_month_later_every_event_still_answers_by_range_and_by_ref(
         assert states[f"{hour.start:%Y-%m-%d}"] == "deleted"
         assert hour.aggregate(api) == rolled
         assert rolled[0] == hour.expected()
-        assert [source["source"] for source in rolled[1]] == ["table"]
-        assert {source["source"] for source in hour.aggregate(api, rollups="false")[1]} == {"archive"}
+        assert [source["from"] for source in rolled[1]] == ["table"]
+        assert {source["from"] for source in hour.aggregate(api, rollups="false")[1]} == {"archive"}
 
     restored = deployed.client("lambda").invoke(
         FunctionName=deployed.outputs["RestorerFunction"],
