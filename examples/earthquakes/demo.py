@@ -374,6 +374,7 @@ def print_commands(deployed: Deployed) -> None:
     print(f"  {curl} '{deployed.api}/v1/health'")
     print(f"  {curl} '{base}/quakes/events?from=-6h&limit=3'")
     print(f"  {curl} '{base}/stations/events?series=ci&from=-7d&order=asc&limit=3'")
+    print(f"  {curl} '{base}/quakes/aggregate?from=-6d&step=1d&by=series&stat=count,max&field=mag'")
     print(f"  {curl} '{base}/quakes/periods'")
 
 
