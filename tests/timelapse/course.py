@@ -14,9 +14,9 @@ BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 
 ALL = ("count", "sum", "min", "max", "first", "last", "percentiles")
 # The tables of these hours expire within the life, so cells are read from archives, too.
-HOURS = Rollup("hours", timedelta(hours=1), ("series",), ("n",), ALL, period="day", retention=4, periods=4)
+HOURS = Rollup("hours", timedelta(hours=1), ("series",), ("n",), ALL, period="day", retention=3, periods=3)
 DAYS = Rollup("days", timedelta(days=1), (), ("n",), ALL[:-1], period="month", retention=730, periods=24)
-KINDS = Rollup("kinds", timedelta(minutes=30), ("kind",), (), ("count",), period="day", retention=3, periods=3)
+KINDS = Rollup("kinds", timedelta(minutes=30), ("kind",), (), ("count",), period="month", retention=28, periods=1)
 
 POLICIES = {
     "hourly": Policy(
@@ -78,7 +78,7 @@ POLICIES = {
         key='partition_by = "time", bucket = "6h", shards = 1',
         ladder=(Step(0),),
         on_expiry="delete",
-        rollups=(replace(HOURS, retention=60, periods=60),),
+        rollups=(replace(HOURS, period="month", retention=59, periods=2),),
     ),
 }
 

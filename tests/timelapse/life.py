@@ -29,7 +29,7 @@ STEP = timedelta(minutes=10)
 BUGS = ("AssertionError", "AttributeError", "KeyError", "NotImplementedError", "TypeError", "ValueError")
 BACKFILL_SECONDS = 280.0
 # Of so many steps, after one all aggregates are compared.
-CHECKED = 60
+CHECKED = 150
 # Write and read units of an import; None: on demand.
 Units = tuple[int | None, int | None]
 
@@ -105,6 +105,7 @@ class Life:
         stage = self.stage
         stage.dynamo.faults.clear()
         stage.queue.refuses, stage.values.refuses, stage.bucket_fails = False, False, 0.0
+        self._refresher_asleep_until = stage.clock.now()
         for step in range(2 * 144):
             self._lifecycle()
             self._work()
@@ -115,6 +116,9 @@ class Life:
                 break
         self.checks.check_expired()
         self.checks.check_feeds()
+        # A run that was killed holds its lease for some minutes.
+        stage.clock.sleep(600)
+        assert stage.refresh()
         self.rolled.check(START)
         stage.clock.sleep(2 * 86_400)
         for _ in range(3):
@@ -230,9 +234,9 @@ class Life:
     def _refresh(self) -> None:
         """Run the refresher: mostly once, sometimes twice, and sometimes not for hours; some runs are killed."""
         stage, now = self.stage, self.stage.clock.now()
-        if now < self._refresher_asleep_until or stage.chance.random() < 0.3:
+        if now < self._refresher_asleep_until or stage.chance.random() < 0.5:
             return
-        if stage.chance.random() < 0.01:
+        if stage.chance.random() < 0.015:
             self._refresher_asleep_until = now + timedelta(minutes=stage.chance.randint(30, 400))
             return
         for _ in range(2 if stage.chance.random() < 0.05 else 1):
