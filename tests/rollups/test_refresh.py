@@ -207,6 +207,27 @@ def test_what_is_throttled_is_done_by_the_next_run() -> None:
     assert world.check(QUERIES) > 0
 
 
+def test_a_stream_that_fails_in_any_way_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The catalog's errors are those of boto3, which the refresher does not know."""
+    world = World((HOURS,))
+    world.definitions = {"a": [replace(HOURS, source="a", stream="a-h")], **world.definitions}
+    read = world.catalog.entries
+
+    def fail(stream: str, *args: Any, **kwargs: Any) -> Any:
+        if stream == "a-h":
+            raise ConnectionError("reset")
+        return read(stream, *args, **kwargs)
+
+    monkeypatch.setattr(world.catalog, "entries", fail)
+    world.refresh()
+    world.sleep(3 * 3_600)
+    report = world.refresh()
+    assert report is not None
+    assert report.sealed == 1
+    assert report.failed == ["a: ConnectionError: reset"]
+    assert edges(world, "h") == ["01:00-02:00"]
+
+
 def test_a_rollup_begins_anew_behind_events_that_were_deleted_before_they_were_sealed() -> None:
     world = World((HOURS,))
     world.refresh()

@@ -72,6 +72,8 @@ def refresh(
                 report.finished = False
             except (StoreUnavailable, TableThrottled, Superseded) as error:
                 report.failed.append(f"{source}: {error}")
+            except Exception as error:  # such as a damaged pack of this stream, which every run meets
+                report.failed.append(f"{source}: {type(error).__name__}: {error}")
             with suppress(StoreUnavailable, TableThrottled):
                 _measure(services.rollups.read_state(source), some, services.clock.now(), report)
         return report
