@@ -1,12 +1,15 @@
 """The refresher: what it seals, what it leaves alone, and what it says about it."""
 
+import random
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from tests.worlds.rolled import HOURS, LENGTH, MINUTES, QUERIES, START, World, begin_rollups, reading, show_edges
 from tidetable.catalog import State
+from tidetable.keys import Packing
 from tidetable.packs import open_item
 from tidetable.ports import Edge
 from tidetable.times import to_text
@@ -16,6 +19,22 @@ def test_a_rollup_begins_when_every_process_has_its_definition() -> None:
     world = World()
     world.refresh()
     assert (show_edges(world, "m"), show_edges(world, "h")) == (["00:10-00:10"], ["01:00-01:00"])
+    # Ten minutes: a bucket that begins a moment earlier is left out.
+    world = World()
+    world.sleep(1)
+    world.refresh()
+    assert show_edges(world, "m") == ["00:20-00:20"]
+
+
+def test_a_definition_that_changes_twice_within_minutes_begins_behind_both() -> None:
+    world = begin_rollups((MINUTES,))
+    world.sleep(60)
+    world.definitions["s"] = [replace(MINUTES, by=("kind",))]
+    world.refresh()
+    assert show_edges(world, "m") == ["00:10-01:10", "01:40-01:40"]
+    world.definitions["s"] = [replace(MINUTES, by=())]
+    world.refresh()
+    assert show_edges(world, "m") == ["00:10-01:10", "01:40-01:40", "01:50-01:50"]
 
 
 def test_a_bucket_is_sealed_when_its_last_event_without_a_mark_is_written() -> None:
@@ -157,6 +176,145 @@ def test_a_group_that_has_no_events_any_more_is_gone() -> None:
     for step in ("10m", "1h"):
         rows = world.ask(step=step, by="kind", **{"from": to_text(START + timedelta(hours=1))}).rows
         assert [(row["group"]["kind"], row["count"]) for row in rows] == [("y", 1)]
+
+
+def test_a_run_that_was_overtaken_stops_and_stops_no_other_stream() -> None:
+    """Its lease ran out, and another run moved the edge while this one computed the bucket."""
+    world = begin_rollups((MINUTES,))
+    edge = world.rollups.read_state("s").edges[0]
+    put_edge = world.rollups.put_edge
+
+    def overtaken(stream: str, moved: Edge, expected: Edge | None) -> bool:
+        if expected == edge:
+            put_edge(stream, edge._replace(sealed=START + timedelta(minutes=50)), edge)
+        return put_edge(stream, moved, expected)
+
+    world.rollups.put_edge = overtaken  # type: ignore[method-assign]
+    world.definitions["z"] = [replace(MINUTES, source="z", stream="z-m")]
+    report = world.refresh()
+    assert report is not None
+    assert report.failed == ["s: the edge of s-m was moved by another run"]
+    assert show_edges(world, "m") == ["00:10-00:50"]
+    assert len(world.rollups.read_state("z").edges) == 1
+    assert world.check(QUERIES) > 0
+
+
+@pytest.mark.parametrize("state", [State.OPEN, State.CLOSED])
+def test_cells_that_another_run_wrote_later_are_left_as_they_are(state: State) -> None:
+    """They were written between this run's look at the table and its write."""
+    world = begin_rollups((MINUTES,))
+    world.write(reading(45, 1, kind="x"))
+    world.refresh()
+    table = world.store.tables["tidetable-t.s-m.2026-03-02"]
+    world.write(reading(46, 5, kind="x"))
+    world.sleep(200)
+    world.set_state("s-m", START, state)
+
+    name = "write_each" if state is State.OPEN else "transact"
+    inner = getattr(world.store, name)
+
+    def write(puts: Any, other: Any) -> Any:
+        # The same group of the same bucket has the same key: the pack is of the other run's.
+        for put in [getattr(put, "put", put) for put in puts]:
+            table[put.key] = {**put.item, "at": put.item["at"] + 60_000, "n": 0}
+        return inner(puts, other)
+
+    setattr(world.store, name, write)
+    report = world.refresh()
+    assert report is not None
+    assert report.failed == ["s: cells of s-m were written by another run"]
+    assert (report.resealed, report.marks) == (0, 1)
+    assert [item["n"] for item in table.values()].count(0) == 1
+
+
+def test_cells_of_a_table_that_is_gone_are_not_sealed() -> None:
+    """It goes between the look at its cells and the write."""
+    world = begin_rollups((MINUTES,))
+    world.write(reading(45, 1, kind="x"))
+    write_each = world.store.write_each
+
+    def write(puts: Any, guard: Any) -> Any:
+        del world.store.tables["tidetable-t.s-m.2026-03-02"]
+        return write_each(puts, guard)
+
+    world.store.write_each = write  # type: ignore[method-assign]
+    report = world.refresh()
+    assert report is not None
+    assert report.blocked == ["s-m: table tidetable-t.s-m.2026-03-02 does not exist"]
+    assert show_edges(world, "m") == ["00:10-00:40"]
+
+
+@pytest.mark.parametrize("count", [25, 26, 130])
+def test_a_bucket_of_a_closed_table_is_written_in_transactions_that_aws_takes(count: int) -> None:
+    """AWS: 100 actions, of 4 MB together. Its cells are too long for a few packs."""
+    world = begin_rollups((MINUTES,))
+    layout = world.entry("s-m", START).layout
+    plain = replace(layout, pack=None)
+    entry = world.entry("s-m", START)
+    world.catalog.items["s-m", entry.period] = replace(entry, layout=plain, state=State.CLOSED)
+    world.write(*[reading(45, n, f"s{n}") for n in range(count)])
+    sizes: list[int] = []
+    transact = world.store.transact
+
+    def count_actions(puts: Any, entry: Any = None) -> Any:
+        sizes.append(len(puts))
+        return transact(puts, entry)
+
+    world.store.transact = count_actions  # type: ignore[method-assign]
+    report = world.refresh()
+    assert report is not None
+    assert (report.failed, report.blocked, max(sizes)) == ([], [], 25)
+    assert sum(sizes) == count + 1
+    assert world.check(QUERIES) > 0
+
+
+def test_a_cell_that_is_too_large_for_a_pack_is_an_item_of_its_own() -> None:
+    world = begin_rollups((MINUTES,))
+    entry = world.entry("s-m", START)
+    small = replace(entry.layout, pack=Packing(600, 1_024))
+    world.catalog.items["s-m", entry.period] = replace(entry, layout=small)
+    # A field's name is its text's length of noise: nothing compresses it.
+    chance = random.Random(7)
+    names = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=60)) for _ in range(60)]
+    world.write(reading(45, 1, kind="x", **dict.fromkeys(names, 1)))
+    world.refresh()
+    items = world.store.tables[entry.table].values()
+    assert sorted("pack" in item for item in items) == [False, True]
+    assert [sorted(item["data"]["names"]) for item in items if "data" in item] == [sorted([*names, "kind", "mag"])]
+
+
+def test_cells_that_fill_several_pages_are_all_seen() -> None:
+    """A bucket of 300 cells that are items of their own, of which one group changes."""
+    world = begin_rollups((MINUTES,))
+    entry = world.entry("s-m", START)
+    world.catalog.items["s-m", entry.period] = replace(entry, layout=replace(entry.layout, pack=None))
+    world.write(*[reading(45, n, f"s{n:03d}", id="p") for n in range(300)])
+    world.refresh()
+    table = world.store.tables[entry.table]
+    before = dict(table)
+    world.write(reading(45, 7, "s290", id="p"), reading(45, 8, "new"))
+    world.sleep(200)
+    report = world.refresh()
+    assert report is not None
+    assert report.resealed == 1
+    changed = sorted(key.sk.split("#")[1] for key, item in table.items() if before.get(key) != item)
+    assert changed == ["new", "s290"]
+
+
+def test_a_removed_group_is_written_as_removed_once() -> None:
+    world = begin_rollups((MINUTES,))
+    world.write(reading(45, 1, kind="x", id="p"))
+    world.refresh()
+    world.write(reading(45, 1, kind="y", id="p"))
+    world.sleep(200)
+    world.refresh()
+    table = world.store.tables["tidetable-t.s-m.2026-03-02"]
+    before = dict(table)
+    world.rollups.marks = {("s", START + timedelta(minutes=40), MINUTES.every): 0}
+    report = world.refresh()
+    assert report is not None
+    assert report.resealed == 1
+    assert table == before
 
 
 def test_an_unchanged_bucket_is_not_written_again() -> None:
