@@ -256,6 +256,20 @@ class Writer:
             self.world.put(entry, [event], bounds.to_millis(self.clock))
 
 
+def begin_rollups(definitions: Sequence[Definition] = (MINUTES, HOURS), layout: Layout = PLAIN) -> World:
+    """A world whose rollups begin at 00:10 and 01:00; it is 01:20."""
+    world = World(definitions, layout)
+    world.refresh()
+    world.sleep(4_800)
+    return world
+
+
+def show_edges(world: World, rollup: str) -> list[str]:
+    """The edges of a rollup, such as 00:10-01:10: its start and how far it is sealed."""
+    edges = [edge for edge in world.rollups.read_state("s").edges if edge.rollup == rollup]
+    return [f"{edge.start:%H:%M}-{edge.sealed:%H:%M}" for edge in edges]
+
+
 def reading(minutes: float, mag: Any, series: str = "a", id: str = "", **more: Any) -> Event:
     """An event so many minutes after the start."""
     data = {name: value for name, value in {"mag": mag, **more}.items() if value is not None}
