@@ -6,15 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from tidetable.access import Access, Scope
+from tidetable.access import Access, scopes_of
 from tidetable.credentials.presented import read_presented
 from tidetable.credentials.records import KeyRecord, refuse_unknown
 from tidetable.credentials.ring import KeyRing
 from tidetable.credentials.text import id_of
-
-STREAMS = "/v1/streams"
-PERIODS = "/v1/streams/{stream}/periods"
-_READING = frozenset({"GET", "HEAD"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +47,8 @@ class Decision:
 
     def context(self) -> dict[str, str]:
         """What the functions and the access log learn; every value is a text."""
-        shown = {} if self.record is None else {**self.record.access.context(), "key_name": self.record.name}
+        record = self.record
+        shown = {} if record is None else record.access.context() | {"key_id": record.id, "key_name": record.name}
         return shown | ({"refusal": self.refusal} if self.refusal else {})
 
 
@@ -87,15 +84,3 @@ def _refuse(call: Call, access: Access) -> str:
     if access.streams is not None and not access.streams:
         return "no stream"
     return ""
-
-
-def scopes_of(method: str, resource: str, access: Access) -> frozenset[Scope]:
-    """The scopes of which a key needs one for a route."""
-    if method not in _READING:
-        return frozenset({"write"})
-    if resource == STREAMS:
-        return frozenset({"write", "read", "operate"})
-    if resource == PERIODS:
-        # Sizes and states of whole tables: no business of a key for some of their series.
-        return frozenset({"operate"} if access.series_prefix else {"operate", "read"})
-    return frozenset({"read"})

@@ -42,7 +42,9 @@ class KeyRecord:
 
     ``access`` says what it may do, ``secrets`` what is kept of its text, the newest first. It is refused from ``expires`` on,
     and once it is ``revoked``. ``meter`` is the value of the API Gateway key by which the gateway counts and throttles it; an
-    empty one is the text of the key itself. ``rate`` (requests per second) and ``burst`` are its own, None if the stage's.
+    empty one is the text of the key itself. ``gateway_key`` and ``plan`` are the ids of that key and its usage plan, if the
+    command line made them. ``origin`` is the id of API Gateway's key that the text was taken from, if it was. ``rate`` (requests
+    per second) and ``burst`` are the key's own, None if they are the stage's.
     """
 
     id: str
@@ -56,6 +58,7 @@ class KeyRecord:
     meter: str = field(default="", repr=False)
     gateway_key: str = ""
     plan: str = ""
+    origin: str = ""
     rate: float | None = None
     burst: int | None = None
 
