@@ -1,6 +1,7 @@
 """The text of a key: ``tt_<id>_<secret>``. The id is public and names the key; the secret is random.
 
-A key that API Gateway made has another form: 20 to 128 characters without a prefix. Its id is calculated from its text.
+A key that API Gateway made has another form: 20 to 128 characters without a prefix. Its id is calculated from its text, and
+stays when the key is rotated.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ ID_LENGTH = 10
 # Of 62 characters 32 hold 190 bits.
 SECRET_LENGTH = 32
 SALT_BYTES = 16
-_OWN = re.compile(rf"tt_([0-9A-Za-z]{{{ID_LENGTH}}})_[0-9A-Za-z]{{{SECRET_LENGTH}}}", re.ASCII)
+_ID = rf"[0-9A-Za-z]{{{ID_LENGTH}}}|gw[0-9a-f]{{{ID_LENGTH}}}"
+_OWN = re.compile(rf"tt_({_ID})_[0-9A-Za-z]{{{SECRET_LENGTH}}}", re.ASCII)
 # AWS, CreateApiKey: a value has 20 to 128 characters; the values that API Gateway draws have 40 letters and digits.
 _OF_GATEWAY = re.compile(r"[!-~]{20,128}", re.ASCII)
-_ID = re.compile(rf"(?:[0-9A-Za-z]{{{ID_LENGTH}}}|gw[0-9a-f]{{{ID_LENGTH}}})", re.ASCII)
 
 
 def key_text(id: str, secret: str) -> str:
@@ -36,11 +37,6 @@ def id_of(text: str) -> str | None:
     if text.startswith("tt_") or not _OF_GATEWAY.fullmatch(text):
         return None
     return f"gw{sha256(b'tidetable gateway key ' + text.encode()).hexdigest()[:ID_LENGTH]}"
-
-
-def is_id(text: str) -> bool:
-    """True if a key may have this id."""
-    return _ID.fullmatch(text) is not None
 
 
 def hash_text(text: str, salt: bytes) -> bytes:
