@@ -89,9 +89,7 @@ def test_the_gateway_keeps_no_answer_of_the_authorizer(dev: Template) -> None:
 
 def test_the_authorizer_reads_the_keys_of_the_catalog_and_nothing_else(dev: Template) -> None:
     reading = [one for one in dev.statements("authorizer") if "dynamodb:GetItem" in json.dumps(one["Action"])]
-    assert [one["Condition"] for one in reading] == [
-        {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["keys"]}}
-    ]
+    assert [one["Condition"] for one in reading] == [{"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["keys"]}}]
 
 
 # Both were in templates of before: another id would replace the key, and the callers' key with it.
