@@ -151,7 +151,9 @@ def _requests(workload: Workload) -> list[Line]:
     seconds = INGEST_SECONDS + workload.batch * INGEST_EVENT_SECONDS
     duration = (requests * seconds * INGEST_GB + queries * QUERY_SECONDS * QUERY_GB) * GB_SECOND
     checked = (requests + queries) * (CALL_MILLION / 1e6 + KEYS_SECONDS * KEYS_GB * GB_SECOND)
-    keys = [Line("authorizer of keys", checked, f"a call per request; assumed: {KEYS_SECONDS * 1000:.0f} ms at 512 MB")]
+    keys = [
+        Line("functions, authorizer", checked, f"a call per request; assumed: {KEYS_SECONDS * 1000:.0f} ms at 512 MB")
+    ]
     return [
         Line(
             "API Gateway",

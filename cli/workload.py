@@ -31,7 +31,8 @@ class Workload:
     """Events and queries by the hour of the day, in UTC.
 
     ``event_bytes`` is the size of a plain item, ``packed_bytes`` the size in a pack, if the stream has packs: a quarter
-    by default. With ``by_key`` callers send keys, which the authorizer checks. The ``batch`` events of a request share packs. ``index_shares`` is the share of events in an index, 0 to 1.
+    by default. The ``batch`` events of a request share packs. ``index_shares`` is the share of events in an index, 0 to 1.
+    With ``by_key`` callers send keys, which the authorizer checks.
     """
 
     events_per_second: list[float]

@@ -289,6 +289,23 @@ def test_the_keys_of_a_stage_that_was_destroyed_are_attached_again(stage: Stage,
     assert run("keys", "attach").exit_code == 0, "again changes nothing"
 
 
+def test_a_gateway_key_of_an_earlier_version_is_adopted_before_the_deployment(
+    stage: Stage, gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The stack of before names no usage plan in its outputs.
+    account = Account(stage.pipeline, "lifecycle", "archiver", "restorer", None, gateway=gateway)
+    monkeypatch.setattr(common, "connect", lambda *_, **__: account)
+    gateway.keys["hand"] = {"id": "hand", "name": "billing", "value": FIRST}
+    words = "keys", "adopt", "hand", "--name", "billing", "--stream", "s", "--can", "read"
+    assert run(*words).exit_code == 0
+    decision = asked(stage, FIRST)
+    assert (decision.allowed, decision.meter) == (True, FIRST)
+    assert asked(stage, FIRST, "POST").refusal == "needs write"
+    assert "adopted before" in run(*words).output
+    assert run("keys", "adopt", "none", "--name", "x", "--all-streams").exit_code == 1
+    assert run("keys", "adopt", "hand", "--name", "x").exit_code == 64
+
+
 def test_the_overlap_ends_when_it_was_said(stage: Stage) -> None:
     made = created()
     run("keys", "rotate", made["id"], "--overlap", "1h")

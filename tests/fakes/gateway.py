@@ -38,11 +38,12 @@ class FakeGateway:
         self.keys[made["id"]] = made
         return made
 
-    def get_api_key(self, *, apiKey: str) -> dict[str, Any]:  # noqa: N803 - boto3's names
+    def get_api_key(self, *, apiKey: str, includeValue: bool = False) -> dict[str, Any]:  # noqa: N803 - boto3's names
         self._check("get_api_key")
         if apiKey not in self.keys:
             raise refused(NOT_FOUND, "Invalid API Key identifier specified")
-        return self.keys[apiKey]
+        key = self.keys[apiKey]
+        return key if includeValue else {name: value for name, value in key.items() if name != "value"}
 
     def delete_api_key(self, *, apiKey: str) -> None:  # noqa: N803
         self._check("delete_api_key")
