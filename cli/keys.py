@@ -189,7 +189,10 @@ def adopt(
     profile: Profile = None,
     region: Region = None,
 ) -> None:
-    """Let a key that was made by hand in API Gateway, for an earlier version, go on working. Works before that deployment, too."""
+    """Let a key that was made by hand in API Gateway, for an earlier version, go on working.
+
+    Adopt it before this version is deployed, and its callers notice nothing.
+    """
     access, problems = check_rights(name, None if every else stream or [], _split(can), "")
     if problems:
         fail("\n".join(problems), USAGE)

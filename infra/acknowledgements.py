@@ -8,7 +8,10 @@ from constructs import Construct
 
 from tidetable.names import table_prefix
 
-_BY_KEY_OR_SIGNATURE = 'A Lambda authorizer checks keys or, with auth = "iam", IAM checks signatures; callers are programs, which have no user pool'
+_BY_KEY_OR_SIGNATURE = (
+    'A Lambda authorizer checks keys or, with auth = "iam", IAM checks signatures; callers are programs, which have no'
+    " user pool"
+)
 _REASONS: dict[str, str] = {
     "APIG2": "Bodies are validated by the function, event by event: one bad event must not refuse the others",
     "APIG3": "A web ACL costs by the month and by the request, and its rules are the account's; attach one to the stage",
