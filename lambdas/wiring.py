@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from aws.archive.s3 import S3PartReader
+    from aws.gateway_keys import GatewayKeys
     from aws.notices import EventBus
     from aws.objects import S3Objects
     from tidetable import ports
     from tidetable.archive import Exporter, Restorer
     from tidetable.archive.ports import Completer, Format, TableSource
     from tidetable.config import Config
+    from tidetable.credentials import KeyRing, Keys
     from tidetable.feed.changes import Record
     from tidetable.feed.feeds import Feeds
     from tidetable.ingest.circuit import Circuit
@@ -165,6 +167,29 @@ class Pipeline:
 
         services = self.catalog_reader, self.store, self.dead_letters, self.clock, self.jitter, self.large
         return Drain(self.config, *services, Pace(self.clock), self.marks)
+
+    # The keys of callers.
+
+    @cached_property
+    def keys(self) -> Keys:
+        """As the command line and a deployment change them."""
+        from aws.keys import DynamoKeys
+
+        return DynamoKeys(clients.dynamodb(), settings.settings().catalog_table)
+
+    @cached_property
+    def key_ring(self) -> KeyRing:
+        """As the authorizer reads them."""
+        from aws.lean.keys import LeanKeys
+        from tidetable.credentials import KeyRing
+
+        return KeyRing(LeanKeys(self.dynamodb, settings.settings().catalog_table).find)
+
+    @cached_property
+    def gateway_keys(self) -> GatewayKeys:
+        from aws.gateway_keys import GatewayKeys
+
+        return GatewayKeys(clients.gateway, self.clock.sleep)
 
     # Passing changes on.
 

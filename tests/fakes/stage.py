@@ -9,7 +9,9 @@ from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedErro
 
 from aws.archive.scan import RawScan
 from aws.catalog import DynamoCatalog
+from aws.keys import DynamoKeys
 from aws.lean.catalog import LeanCatalog
+from aws.lean.keys import LeanKeys
 from aws.lean.rollups import LeanRollups
 from aws.lean.store import LeanStore
 from aws.tables import DynamoTables
@@ -26,6 +28,7 @@ from tests.fakes.transport import StrictTransport
 from tidetable.archive import Exporter, Restored, archive_period, restore_period
 from tidetable.archive.restore import Position
 from tidetable.config import Config, TableClass, parse
+from tidetable.credentials import KeyRing
 from tidetable.errors import ArchiveBusy, ArchiveFailed
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.drain import drain_message
@@ -123,6 +126,9 @@ class Stage:
         self.store = LeanStore(transport, CATALOG)
         self.reading = LeanCatalog(transport, CATALOG)
         self.rollups = LeanRollups(transport, ROLLUPS)
+        self.keys = DynamoKeys(client, CATALOG)
+        self.key_reader = LeanKeys(transport, CATALOG)
+        self.key_ring = KeyRing(self.key_reader.find)
         self.tables = DynamoTables(client)
         self.config: Config = parse(config)
         for name in [CATALOG, *([ROLLUPS] if self.config.rolled_up else [])]:
@@ -151,6 +157,7 @@ class Stage:
         self.circuit = Circuit(self.clock)
         self.known = KnownPeriods()
         self.marks = Marks(self.rollups)
+        self.key_ring = KeyRing(self.key_reader.find)
 
     @property
     def pipeline(self) -> Pipeline:
@@ -172,6 +179,8 @@ class Stage:
             known=self.known,
             marks=self.marks if self.config.rolled_up else None,
             rollups=self.rollups,
+            keys=self.keys,
+            key_ring=self.key_ring,
             archive_reader=FakeBucketReader(self.bucket),
             table_reader=self.tables,
             seal=self.seal,

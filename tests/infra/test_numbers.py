@@ -15,6 +15,7 @@ from tidetable.rollups.bounds import FUNCTION_LIFE
 # reader ends before the query function that waits for it.
 FUNCTIONS = {
     "ingest": (28, 512),
+    "authorizer": (25, 512),
     "query": (28, 1024),
     "archive_reader": (25, 1769),
     "drain": (60, 256),

@@ -49,6 +49,8 @@ class IngestRequest:
     body: bytes
     content_type: str = ""
     strict: bool = False
+    # Of the caller's key: events of other series are refused.
+    series_prefix: str = ""
 
 
 @dataclass(slots=True)
@@ -135,14 +137,15 @@ def ingest(request: IngestRequest, ports: Ingest, remaining: Remaining) -> Outco
     now = ports.clock.now()
     window, layout, at = Window.of(stream, now), unspread(stream.layout), to_micros(now) // 1000
     if stream.layout.pack is not None:
-        outcome = _ingest_batch(stream, body, window, now, ports, remaining)
+        outcome = _ingest_batch(stream, body, request.series_prefix, window, now, ports, remaining)
         if outcome is not None:
             return outcome
     values = decode_body(body, max_events=api.max_events)
     imports = _Imports(stream.name, ports.catalog, now)
     packer = Packer.of(stream, large.compressor, large.unique)
     small = packer.compress_above is None and _is_small(body, layout)
-    judge = Judge(stream, layout, window, now, imports, small=small, packs=packer.packs, at=at)
+    prefix = request.series_prefix
+    judge = Judge(stream, layout, window, now, imports, small=small, packs=packer.packs, at=at, series_prefix=prefix)
     verdicts = judge.judge_all(values)
     _refuse_whole(rejections_of(verdicts), len(values), request)
     submissions = [verdict for verdict in verdicts if type(verdict) is Submission]
@@ -169,7 +172,7 @@ def ingest(request: IngestRequest, ports: Ingest, remaining: Remaining) -> Outco
 
 
 def _ingest_batch(
-    stream: Stream, body: Body, window: Window, now: datetime, ports: Ingest, remaining: Remaining
+    stream: Stream, body: Body, prefix: str, window: Window, now: datetime, ports: Ingest, remaining: Remaining
 ) -> Outcome | None:
     """Take the events of a stream with packs by columns; None, with nothing written, if any of them needs a closer look."""
     from tidetable.ingest.columns import read_batch, route_batch
@@ -177,7 +180,7 @@ def _ingest_batch(
     layout, at = unspread(stream.layout), to_micros(now) // 1000
     sent = decode_raw(body, max_events=ports.config.api.max_events)
     batch = read_batch(sent, window, to_text(now), small=_is_small(body, layout))
-    if batch is None:
+    if batch is None or not all(series.startswith(prefix) for series in set(batch.series)):
         return None
     oldest, newest = from_text(min(batch.times)), from_text(max(batch.times))
     entries = _read_entries(stream.name, oldest, newest, window, now, ports)
