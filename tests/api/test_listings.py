@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from typing import Any
 from urllib.parse import urlencode
 
+import pyarrow as pa
 import pytest
 
 from tests.api.gateway import NOON, Gateway, serving
@@ -81,6 +82,11 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 
 def get(app: Gateway, path: str, **parameters: str) -> tuple[int, dict[str, str], str]:
+    status, headers, body = get_bytes(app, path, **parameters)
+    return status, headers, body.decode()
+
+
+def get_bytes(app: Gateway, path: str, **parameters: str) -> tuple[int, dict[str, str], bytes]:
     found: list[Any] = []
     environ = {
         "PATH_INFO": f"/v1/streams/{path}",
@@ -89,7 +95,7 @@ def get(app: Gateway, path: str, **parameters: str) -> tuple[int, dict[str, str]
         "wsgi.input": BytesIO(b""),
     }
     body = b"".join(app(environ, lambda status, headers: found.extend([int(status.split()[0]), dict(headers)])))
-    return found[0], found[1], body.decode()
+    return found[0], found[1], body
 
 
 def test_series_come_in_pages_with_their_cost_in_headers(app: Gateway) -> None:
@@ -125,6 +131,25 @@ def test_a_listing_may_be_a_table(app: Gateway) -> None:
     lines = body.splitlines()
     assert lines[0] == "series,first,first_within,last,last_within"
     assert [line.partition(",")[0] for line in lines[1:]] == ["'=c", "a", "a é/=", "b"]
+
+
+def test_a_listing_may_be_a_table_of_arrow(app: Gateway) -> None:
+    _, headers, body = get_bytes(app, "quakes/series", format="arrow", limit="2")
+    assert headers["Content-Type"] == "application/vnd.apache.arrow.stream"
+    table = pa.ipc.open_stream(body).read_all()
+    assert table.column_names == ["series", "first", "first_within", "last", "last_within"]
+    assert table["series"].to_pylist() == ["=c", "a"]
+    assert table["last"][1].as_py() == datetime(2026, 3, 15, 15, tzinfo=UTC)
+    _, _, body = get_bytes(app, "quakes/series", format="arrow", cursor=headers["Tidetable-Next"])
+    assert pa.ipc.open_stream(body).read_all()["series"].to_pylist() == ["a é/=", "b"]
+    _, _, body = get_bytes(app, "quakes/fields", format="arrow")
+    assert pa.ipc.open_stream(body).read_all()["types"].to_pylist() == ['["null","number","string"]', '["object"]']
+    _, _, body = get_bytes(app, "quakes/fields/place.state/values", format="arrow")
+    values = pa.ipc.open_stream(body).read_all()
+    assert (values["value"].to_pylist(), values["type"].to_pylist()) == (
+        ["7", "CA", "NV"],
+        ["number", "string", "string"],
+    )
 
 
 def test_a_plan_is_shown_instead(app: Gateway) -> None:
