@@ -83,7 +83,7 @@ def events_of(table: pa.Table) -> list[dict[str, Any]]:
         data = {name: exact(row.pop(name)) for name in TYPES if name in row and name != "data"}
         typed = {name: value for name, value in data.items() if value is not None}
         rest = decode_json(row.pop("data"))
-        assert not typed.keys() & rest.keys()
+        assert typed.keys() & rest.keys() <= {"mag"}, "a double may be rounded; the JSON has its digits"
         event = {name: value for name, value in row.items() if value is not None}
         for name in ("time", "accepted"):
             if name in event:
@@ -143,7 +143,7 @@ def test_a_page_without_events_is_its_schema() -> None:
     assert table.num_rows == 0
 
 
-# A value that its column cannot hold: the column is null, and the value stands in the JSON with all its digits.
+# Values that their column cannot hold exactly: the JSON has them with all their digits, the column null or the nearest double.
 MISFITS = [
     ("n", Decimal("1.5"), "1.5"),
     ("n", 2**63, "9223372036854775808"),
@@ -159,6 +159,7 @@ MISFITS = [
     ("status", 7, "7"),
     ("status", ["a"], '["a"]'),
 ]
+NEAREST = {"9007199254740993": 9007199254740992.0, "0.12345678901234567890123456789012345678": 0.12345678901234568}
 
 
 @pytest.mark.parametrize(("field", "value", "text"), MISFITS)
@@ -168,7 +169,7 @@ def test_a_value_that_does_not_fit_its_column_stays_in_the_json_and_is_counted(
 ) -> None:
     answer = ask(stored([sample(24 * day, **{field: value, "other": None})]))
     (row,) = table_of(answer).to_pylist()
-    assert row[field] is None
+    assert row[field] == NEAREST.get(text)
     assert row["data"] == f'{{"{field}":{text},"other":null}}'
     assert render(answer, ARROW, encode_stream).untyped == 1
 

@@ -1,7 +1,7 @@
 """Answers as typed columns, for Arrow: the same columns on every page of a query, whatever its rows hold.
 
 A column has a type that the configuration declares (``archive.columns``), or that the API's description says. A value that its
-column cannot hold exactly stays in a column of JSON, as in the archive's files: null in its own column, and complete there.
+column cannot hold exactly stays in a column of JSON, as in the archive's files; its own column has null or the nearest double.
 """
 
 from __future__ import annotations
@@ -130,17 +130,18 @@ def _split(objects: Iterable[bytes | msgspec.Raw], fields: Mapping[str, str]) ->
         return [], [bytes(data).decode() for data in objects], 0
     columns: list[list[Any]] = [[] for _ in fields]
     takers = [
-        (name, _fitting(kind), column.append) for (name, kind), column in zip(fields.items(), columns, strict=True)
+        (name, _fitting(kind), kind == "double", column.append)
+        for (name, kind), column in zip(fields.items(), columns, strict=True)
     ]
     rest: list[str] = []
     untyped = 0
     for json in objects:
         data = decode_json(bytes(json))
-        for name, fit, append in takers:
+        for name, fit, rounds, append in takers:
             value = data.get(name)
             fitted = None if value is None else fit(value)
             append(fitted)
-            if fitted is not None:
+            if fitted is not None and not (rounds and _is_rounded(value, fitted)):
                 del data[name]
             elif value is not None:
                 untyped += 1
@@ -149,7 +150,10 @@ def _split(objects: Iterable[bytes | msgspec.Raw], fields: Mapping[str, str]) ->
 
 
 def _fitting(kind: str) -> Callable[[Any], Any]:
-    """The function from a value to the value in a column of this type; None if the column cannot hold it exactly."""
+    """The function from a value to the value in a column of this type; None if the column cannot hold it.
+
+    Only doubles may be rounded.
+    """
     if match := _DECIMAL.fullmatch(kind):
         return _decimals(int(match[1]), int(match[2]))
     return {"string": _fit_text, "boolean": _fit_truth, "integer": _fit_whole, "double": _fit_double}[kind]
@@ -170,13 +174,14 @@ def _fit_whole(value: Any) -> int | None:
 
 
 def _fit_double(value: Any) -> float | None:
+    return float(value) if type(value) in (int, Decimal) else None
+
+
+def _is_rounded(value: int | Decimal, double: float) -> bool:
+    """Whether a double is another number than the value; its shortest text is the number that its reader sees."""
     if type(value) is int and -_WHOLE <= value <= _WHOLE:
-        return float(value)
-    if type(value) not in (int, Decimal):
-        return None
-    double = float(value)
-    # The shortest text of a double is the number that its reader sees.
-    return double if Decimal(repr(double)) == value else None
+        return False
+    return Decimal(repr(double)) != value
 
 
 def _decimals(precision: int, scale: int) -> Callable[[Any], int | None]:
