@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from io import BytesIO
 from typing import Any
 from urllib.parse import urlencode
@@ -13,11 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tests.api.gateway import NOON, Gateway, serving
-from tests.fakes.rollups import FakeRollups
-from tests.fakes.stage import Stage
-from tidetable.rollups.bounds import lease_length
-from tidetable.rollups.refresh import refresh
-from wiring import Pipeline
+from tests.worlds.rolled_stage import Rolled
 
 CONFIG = """
 [streams.quakes]
@@ -36,28 +32,6 @@ late = "1d"
 retention = 9
 key = { partition_by = "time", bucket = "6h" }
 """
-
-
-class Rolled(Stage):
-    """A stage whose state of rollups is in memory."""
-
-    def __init__(self, *args: Any) -> None:
-        self.state = FakeRollups()
-        super().__init__(*args)
-
-    @property
-    def pipeline(self) -> Pipeline:
-        pipeline = super().pipeline
-        pipeline.rollups = self.state
-        return pipeline
-
-    def refresh(self) -> None:
-        pipeline, remaining = self.pipeline, lambda: 100.0
-        report = refresh(
-            pipeline.definitions, pipeline.refresher(remaining), "run", lease_length(timedelta(seconds=300))
-        )
-        assert report is not None
-        assert not report.failed
 
 
 @pytest.fixture(scope="module")
