@@ -78,11 +78,14 @@ def render(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
     ProblemError if the first rows are too much and cannot be parted.
     """
     while True:
-        rendered = (
-            _write_arrow(answer, encode_table) if form.kind == "arrow" else Rendered(answer, *_write(answer, form))
-        )
-        if answer.bounded and form.kind == "json" and not form.flat:
-            return rendered
+        if form.kind == "json" and not form.flat:
+            rendered = Rendered(answer, _TYPES["json"], _json(answer, answer.joined()))
+            if answer.bounded:
+                return rendered
+        elif form.kind == "arrow":
+            rendered = _write_arrow(answer, encode_table)
+        else:
+            rendered = Rendered(answer, *_write(answer, form))
         rows = answer.count
         fitting = fitting_rows(rendered.body, rows)
         if fitting >= rows:
@@ -95,11 +98,12 @@ def render(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
 
 
 def _write(answer: Answer, form: Form) -> tuple[str, str]:
-    """Content type and body. CSV and NDJSON have no place for the cursor and the gaps, which are in the headers alone."""
+    """Content type and body in a form whose rows are written anew.
+
+    CSV and NDJSON have no place for the cursor and the gaps, which are in the headers alone.
+    """
     if form.kind == "csv":
         return _TYPES["csv"], _csv(answer, escape=form.escape)
-    if form.kind == "json" and not form.flat:
-        return _TYPES["json"], _json(answer, answer.joined())
     texts = answer.texts()
     if form.flat:
         texts = [encode_json(flatten(decode_json(text))).decode() for text in texts]
