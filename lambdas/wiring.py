@@ -271,6 +271,12 @@ class Pipeline:
         return Seal(cache(self.catalog_reader.secret))
 
     @cached_property
+    def encode_table(self) -> ports.TableEncoder:
+        from aws.arrow import encode_stream
+
+        return encode_stream
+
+    @cached_property
     def reader(self) -> Reader:
         from aws.sketches import DDSketches
         from tidetable.expired import PresentCatalog

@@ -74,7 +74,7 @@ def test_handlers_reach_aws_through_the_wiring_only(file: Path) -> None:
 @pytest.mark.parametrize("file", sorted((LAMBDAS / "aws").rglob("*.py")), ids=name)
 def test_adapters_know_the_core_and_their_own_libraries(file: Path) -> None:
     assert tops(file) - sys.stdlib_module_names <= {
-        "aws", "tidetable", "boto3", "botocore", "msgspec", "pyarrow", "ddsketch", "zstandard",
+        "aws", "tidetable", "boto3", "botocore", "msgspec", "pyarrow", "ddsketch", "zstandard", "nanoarrow",
         "mypy_boto3_dynamodb", "mypy_boto3_events", "mypy_boto3_lambda", "mypy_boto3_s3", "mypy_boto3_sqs",
     }  # fmt: skip
 
@@ -112,10 +112,10 @@ from handlers import {handler}
 import wiring
 pipeline = wiring.pipeline()
 pipeline.ingest, pipeline.reader, pipeline.drain
-heavy = ("boto3", "botocore.session", "pydantic", "aws_xray_sdk", "pyarrow", "ddsketch", "zstandard")
+heavy = ("boto3", "botocore.session", "pydantic", "aws_xray_sdk", "pyarrow", "ddsketch", "zstandard", "nanoarrow")
 heavy += ("tidetable.query.aggregates", "tidetable.query.rankings", "tidetable.ingest.marks", "aws.lean.rollups")
 heavy += ("tidetable.query.aggregates", "tidetable.query.rankings", "tidetable.packs", "tidetable.ingest.columns")
-heavy += ("tidetable.query.listings", "tidetable.query.parts")
+heavy += ("tidetable.query.listings", "tidetable.query.parts", "tidetable.query.typed", "aws.arrow")
 print([name for name in heavy if name in sys.modules])
 """
     environment = {"TIDETABLE_STAGE": "t", "PATH": os.environ["PATH"], "POWERTOOLS_METRICS_NAMESPACE": "t"}

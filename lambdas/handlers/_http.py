@@ -64,11 +64,13 @@ def problem_response(problem: Problem) -> Response:
     return text_response(problem.status, CONTENT_TYPE, encode_json(problem.document()).decode(), problem.headers)
 
 
-def text_response(status: int, content_type: str, body: str, headers: Mapping[str, str]) -> Response:
-    """An answer whose body is text already."""
+def text_response(
+    status: int, content_type: str, body: str, headers: Mapping[str, str], *, encoded: bool = False
+) -> Response:
+    """An answer whose body is text already, or (``encoded``) bytes in Base64, which the gateway decodes."""
     return {
         "statusCode": status,
         "headers": {"Content-Type": content_type, "Cache-Control": "no-store", **headers},
         "body": body,
-        "isBase64Encoded": False,
+        "isBase64Encoded": encoded,
     }

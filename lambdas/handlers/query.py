@@ -224,9 +224,14 @@ def _answer_page(
         # The control plane knows sizes, so this is slower than most of what it explains.
         return json_response(200, explain(query, policy, reader, pipeline.table_reader, now))
     form = form_of({name: values[0] for name, values in parameters.items() if name in FORMAT}, request.accept)
-    answer, content_type, body = render(run(query, policy, reader, now, request.remaining), form)
+    found = run(query, policy, reader, now, request.remaining)
+    # Looked up when it is called: only an answer in Arrow waits for its import.
+    rendered = render(found, form, lambda columns: pipeline.encode_table(columns))
+    answer = rendered.answer
     _report_losses(answer.losses)
     headers = _count_cost(answer.cost) | {"Tidetable-Gaps": str(len(answer.gaps))}
     if answer.next is not None:
         headers["Tidetable-Next"] = answer.next
-    return text_response(200, content_type, body, headers)
+    if rendered.untyped:
+        headers["Tidetable-Untyped"] = str(rendered.untyped)
+    return text_response(200, rendered.content_type, rendered.body, headers, encoded=rendered.encoded)
