@@ -143,7 +143,9 @@ class AsyncClient:
             await self.flush(timeout)
         except NotFlushed:
             self._abandon(f"the client was closed, and the API did not take it within {timeout:g} s; it may be stored")
-            raise WriteFailed(self._outbox.collect_failures()) from None
+            failures = self._outbox.collect_failures()  # none if on_refused took them
+            if failures:
+                raise WriteFailed(failures) from None
         except BaseException as error:
             if not isinstance(error, WriteFailed):  # such as a cancelled task
                 self._abandon(f"the client was closed by {type(error).__name__}; it may be stored")

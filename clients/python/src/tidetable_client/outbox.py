@@ -117,12 +117,14 @@ class Outbox:
 
     def take(self, now: float) -> Batch | None:
         """The next request to send; None while there is none, or while the API must be left alone."""
-        for stream, batch in list(self._open.items()):
-            if now >= batch.born + self.policy.linger:
-                self._close(stream, now)
-        # While the API is in trouble, one request at a time finds out whether it is over.
-        most = 1 if self._troubles else self.policy.in_flight
-        if not self._queue or len(self._flying) >= most or now < self._gate:
+        if len(self._flying) >= self._most_flying or now < self._gate:
+            return None
+        if not self._queue:
+            # Only what can be sent now: what must wait anyway waits for more events, so an outage ends with few requests.
+            for stream, batch in list(self._open.items()):
+                if now >= batch.born + self.policy.linger:
+                    self._close(stream, now)
+        if not self._queue:
             return None
         batch = self._queue.popleft()
         self._flying.append(batch)
@@ -130,11 +132,15 @@ class Outbox:
 
     def find_wait(self, now: float) -> float | None:
         """Seconds until ``take`` may find something, if nothing else happens; None if it will not."""
-        most = 1 if self._troubles else self.policy.in_flight
-        waits = [batch.born + self.policy.linger for batch in self._open.values()]
-        if self._queue and len(self._flying) < most:
-            waits.append(self._gate)
-        return max(min(waits) - now, 0.0) if waits else None
+        if len(self._flying) >= self._most_flying or not (self._queue or self._open):
+            return None
+        due = now if self._queue else min(batch.born + self.policy.linger for batch in self._open.values())
+        return max(due, self._gate) - now if max(due, self._gate) > now else 0.0
+
+    @property
+    def _most_flying(self) -> int:
+        """While the API is in trouble, one request at a time finds out whether it is over."""
+        return 1 if self._troubles else self.policy.in_flight
 
     def settle(self, batch: Batch, verdict: Verdict, now: float) -> list[Settled]:
         """Note what became of a request, and answer which events are settled by it.
