@@ -9,6 +9,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers._observe import logger
 from settings import config
+from tidetable.access import Access
 from tidetable.exact import encode_json
 from tidetable.problems import CONTENT_TYPE, Problem
 
@@ -46,6 +47,11 @@ def _permissions(headers: Mapping[str, str], origins: Sequence[str]) -> dict[str
     if origin is not None and origin in origins:
         headers |= {"Access-Control-Allow-Origin": origin, "Access-Control-Expose-Headers": "*"}
     return headers
+
+
+def read_access(event: Mapping[str, Any]) -> Access:
+    """What the caller may do, by the authorizer's context of the request; everything where IAM has decided."""
+    return Access.of((event.get("requestContext") or {}).get("authorizer"))
 
 
 def json_response(status: int, body: Any, headers: Mapping[str, str] | None = None) -> Response:
