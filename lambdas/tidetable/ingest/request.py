@@ -36,8 +36,9 @@ RETRY_AFTER_SECONDS = 5
 # So long a request waits for a table that is throttled; what is not written by then is queued.
 WRITE_BUDGET = timedelta(seconds=15)
 _MOST_KEY_BYTES = 80_000
-# When a request is refused whole: if any event is rejected, if all are, or never.
-Refusal = Literal["strict", "all", "none"]
+# What rejections mean for a request: an error if there is any, an error if all are rejected, nothing written if there is any, or
+# nothing for the others.
+Refusal = Literal["strict", "all", "whole", "none"]
 NO_SLOTS: frozenset[Slot] = frozenset()
 # Of a request that is refused whole, so many errors are listed: nothing of it was written, so none needs to be sorted out.
 LISTED = 100
@@ -146,11 +147,11 @@ def ingest_values(
 ) -> Outcome:
     """Take events that a dialect has decoded: ``Sent``, or ``Unreadable`` with the reason; the caller bounds their number.
 
-    The outcome lists every rejection, even if all events are rejected. ProblemError for a request that is refused whole, with
-    nothing written: an unknown stream, or with ``strict`` one rejection.
+    The outcome lists every rejection, even if all events are rejected; with ``strict`` and any rejection nothing is written.
+    ProblemError for a stream that takes no events.
     """
     policy, now = _find_stream(stream, ports), ports.clock.now()
-    return _take(policy, values, Window.of(policy, now), now, ports, remaining, refusal="strict" if strict else "none")
+    return _take(policy, values, Window.of(policy, now), now, ports, remaining, refusal="whole" if strict else "none")
 
 
 def _find_stream(name: str, ports: Ingest) -> Stream:
@@ -182,16 +183,18 @@ def _take(
     small = small and packer.compress_above is None
     judge = Judge(stream, layout, window, now, imports, small=small, packs=packer.packs, at=at)
     verdicts = judge.judge_all(values)
-    _refuse_whole(rejections_of(verdicts), len(values), refusal)
+    rejections = rejections_of(verdicts)
+    _refuse_whole(rejections, len(values), refusal)
     submissions = [verdict for verdict in verdicts if type(verdict) is Submission]
-    if not submissions:
-        refs: list[str | None] = [None] * len(values)
-        return Outcome(refs, window, rejections=rejections_of(verdicts), backfills=imports.running)
+    if not submissions or (rejections and refusal == "whole"):
+        return _reject_all(values, window, rejections, imports)
     times = [submission.event.time for submission in submissions]
     entries = _read_entries(stream.name, min(times), max(times), window, now, ports)
     routed = route(stream.name, submissions, entries, packer, layout=layout, oldest=window.oldest, now=now, at=at)
     rejections = rejections_of(verdicts)
     _refuse_whole(rejections, len(values), refusal)
+    if rejections and refusal == "whole":
+        return _reject_all(values, window, rejections, imports)
     lowered, unmarked = lowered_tables(stream, entries, now), NO_SLOTS
     if stream.rollup and ports.marks is not None:
         events = ((submission.slot, submission.event.time) for submission in submissions if submission.put is not None)
@@ -290,6 +293,11 @@ class _Imports:
             backfills = self._catalog.backfills(self._stream)
             self.running = [backfill for backfill in backfills if self._now < backfill.opened.until]
         return any(backfill.holds(time, self._now) for backfill in self.running)
+
+
+def _reject_all(values: Sequence[Any], window: Window, rejections: Sequence[Rejection], imports: _Imports) -> Outcome:
+    """The outcome of a request of which nothing is written."""
+    return Outcome([None] * len(values), window, rejections=rejections, backfills=imports.running)
 
 
 def _refuse_whole(rejections: Sequence[Rejection], count: int, refusal: Refusal) -> None:
