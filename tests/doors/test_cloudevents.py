@@ -56,6 +56,8 @@ def test_a_binary_event_is_stored_with_its_headers_decoded(doors: Doors) -> None
         ("application/vnd.x+json", b"[1]", {"value": [1]}),
         ("application/json", b"null", {"value": None}),
         ("", b"", {}),
+        ("", b'{"n": 1}', {"n": 1}),
+        ("", b"\xff", {"data_base64": "/w=="}),
     ],
 )
 def test_other_bodies_of_the_binary_mode_are_kept(doors: Doors, kind: str, body: bytes, data: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import zlib
 from decimal import Decimal
 from typing import Any
 
@@ -345,6 +346,17 @@ def test_gzip_is_inflated_and_a_bomb_is_not(doors: Doors) -> None:
     assert len(doors.events()) == 1
     bomb = doors.call("POST", METRICS, gzip.compress(b"\0" * 9_000_000), content_type=PROTOBUF)
     assert (bomb.status, Status.FromString(bomb.body).code) == (413, 8)
+
+
+def test_deflate_is_inflated_within_the_same_bounds(doors: Doors) -> None:
+    body = zlib.compress(json.dumps(metrics(gauge(point(1)))).encode())
+    more = {"content_type": JSON, "content_encoding": "deflate"}
+    assert doors.call("POST", METRICS, body, **more).status == 200
+    assert len(doors.events()) == 1
+    assert doors.call("POST", METRICS, body[:-9], **more).status == 400
+    assert doors.call("POST", METRICS, zlib.compress(b" " * 9_000_000), **more).status == 413
+    # The gateway inflates such a body itself.
+    assert doors.call("POST", METRICS, json.dumps(metrics(gauge(point(2, T + 1)))), **more).status == 200
 
 
 def test_the_path_names_the_stream_or_the_configuration_does(doors: Doors) -> None:

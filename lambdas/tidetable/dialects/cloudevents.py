@@ -91,6 +91,8 @@ def _read_binary(body: bytes, kind: str, content_type: str, headers: Mapping[str
         return event
     if kind == "application/json" or kind.endswith("+json"):
         event["data"] = _decode(body)
+    elif not kind and (value := _try_json(body)) is not None:
+        event["data"] = value
     elif kind.startswith("text/"):
         try:
             event["data"] = body.decode()
@@ -99,6 +101,14 @@ def _read_binary(body: bytes, kind: str, content_type: str, headers: Mapping[str
     else:
         event["data_base64"] = b64encode(body).decode()
     return event
+
+
+def _try_json(body: bytes) -> Any:
+    """The value of a body without a type, which usually is JSON; None if it is not."""
+    try:
+        return decode_json(body)
+    except ValueError:
+        return None
 
 
 def _read_event(event: Any, policy: CloudEventsPolicy) -> Sent | Unreadable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,7 +18,9 @@ from tidetable.ingest.request import Ingest
 from tidetable.ingest.writing import Remaining
 from tidetable.problems import Problem, refuse, unknown_stream
 
-_ENCODINGS = frozenset({"", "identity", "gzip", "x-gzip"})
+_ENCODINGS = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
+# The head of a zlib stream. A gateway that has decompressed a body may have left the header that named its encoding.
+_ZLIB = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,22 @@ def take(door: Door, request: Request, access: Access, ports: Ingest, remaining:
         raise refuse(
             415, "unsupported_media_type", f"Content-Encoding {encoding[:32]!r} is not understood: send gzip, or none"
         )
-    body = inflate(request.body, api.max_body)
+    sent = request.body
+    if encoding == "deflate" and sent.startswith(_ZLIB):
+        sent = _inflate_zlib(sent, api.max_body)
+    body = inflate(sent, api.max_body)
     reading = door.read(request, body, stream, Limits(BATCHES * api.max_events, api.max_body))
     outcome = ingest_values(name, reading.values, ports, remaining, strict=reading.strict)
     return door.answer(Taken(request, body, reading, outcome)), outcome
+
+
+def _inflate_zlib(body: bytes, max_body: int) -> bytes:
+    """The body after decompression, or one byte more than ``max_body`` of it, which the caller refuses."""
+    stream = zlib.decompressobj()
+    try:
+        plain = stream.decompress(body, max_body + 1)
+    except zlib.error as error:
+        raise refuse(400, "unparseable", f"the body is damaged: {error}") from error
+    if len(plain) <= max_body and not stream.eof:
+        raise refuse(400, "unparseable", "the body is cut short")
+    return plain
