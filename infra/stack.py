@@ -54,7 +54,8 @@ class TidetableStack(Stack):
         if config.rolled_up:
             rollups = Rollups(self, "Rollups", common, slim=slim, storage=storage, query=query, after=lifecycle.tables)
         lake = Lake(self, "Lake", stage=stage, config=config, bucket=storage.bucket)
-        api = Api(self, "Api", common, ingest=ingest.function.entry, query=query.function.entry)
+        functions = {"ingest": ingest.function.entry, "query": query.function.entry}
+        api = Api(self, "Api", common, **functions, slim=slim, storage=storage, lifecycle=lifecycle)
         # The API is created after the tables and deleted before them, so that every accepted event has its table.
         api.node.add_dependency(lifecycle.tables)
         targets = Targets(self, "Notify", common)
@@ -111,8 +112,14 @@ class TidetableStack(Stack):
         }
         if rollups is not None:
             outputs["RefresherFunction"] = rollups.function.function_name
-        if api.key is not None:
-            outputs["ApiKeyId"] = api.key.key_id
+        if api.key is not None and api.plan is not None:
+            outputs |= {
+                "ApiKeyId": api.key.key_id,
+                "ApiUsagePlan": api.plan.usage_plan_id,
+                "ApiId": api.rest.rest_api_id,
+            }
+        if api.signed is not None:
+            outputs["IamApiUrl"] = api.signed.url
         if targets.topic is not None:
             outputs["AlarmTopic"] = targets.topic.topic_arn
         for name, value in outputs.items():

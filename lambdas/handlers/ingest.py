@@ -11,7 +11,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
-from handlers._http import Response, complete_answers, json_response, problem_response
+from handlers._http import Response, complete_answers, json_response, problem_response, read_access
 from handlers._observe import logger, metrics, observed, seconds_left, uncollected
 from tidetable.ingest import IngestRequest, Outcome, ingest
 from tidetable.problems import ProblemError, problem_of, refuse
@@ -50,12 +50,16 @@ def _read_request(event: dict[str, Any]) -> IngestRequest:
         content = b64decode(body) if event.get("isBase64Encoded") else body.encode()
     except ValueError as error:
         raise refuse(400, "unparseable", "the body is neither UTF-8 nor whole: send JSON or NDJSON") from error
+    stream, access = unquote(event["pathParameters"]["stream"]), read_access(event)
+    # The authorizer has decided by the path as it reads it: the name that is used here is what counts.
+    access.require(stream, "write")
     preferences = headers.get("prefer", "").replace(" ", "").lower()
     return IngestRequest(
-        stream=unquote(event["pathParameters"]["stream"]),
+        stream=stream,
         body=content,
         content_type=headers.get("content-type", ""),
         strict="handling=strict" in preferences.split(","),
+        series_prefix=access.series_prefix,
     )
 
 

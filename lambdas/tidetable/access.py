@@ -16,6 +16,8 @@ from tidetable.problems import ProblemError, refuse
 Scope = Literal["write", "read", "operate"]
 SCOPES: tuple[Scope, ...] = ("write", "read", "operate")
 ALL_STREAMS = "*"
+_STREAMS, _PERIODS = "/v1/streams", "/v1/streams/{stream}/periods"
+_READING = frozenset({"GET", "HEAD"})
 FORBIDDEN_SERIES = "forbidden_series"
 
 
@@ -67,10 +69,15 @@ class Access:
         """True if the series is one that the key may write and read."""
         return series.startswith(self.series_prefix)
 
+    def require_one(self, stream: str, scopes: frozenset[Scope]) -> None:
+        """ProblemError, 403, unless the key may do one of these with the stream."""
+        if not self.sees(stream) or self.can.isdisjoint(scopes):
+            what = " or ".join(sorted(scopes))
+            raise refuse(403, "forbidden", f"this key may not {what} the stream {stream[:64]!r}: use a key that may")
+
     def require(self, stream: str, scope: Scope) -> None:
         """ProblemError, 403, unless the key may do this with the stream."""
-        if not self.allows(stream, scope):
-            raise refuse(403, "forbidden", f"this key may not {scope} the stream {stream[:64]!r}: use a key that may")
+        self.require_one(stream, frozenset({scope}))
 
 
 # Every right: of a signed request, about which IAM has decided.
@@ -81,3 +88,15 @@ def forbidden_series(access: Access, why: str) -> ProblemError:
     """403 for what a key with a series prefix cannot have; ``why`` says what was outside."""
     detail = f"{why}: this key is for series that begin with {access.series_prefix[:64]!r}"
     return refuse(403, FORBIDDEN_SERIES, detail)
+
+
+def scopes_of(method: str, resource: str, access: Access) -> frozenset[Scope]:
+    """The scopes of which a key needs one for a route."""
+    if method not in _READING:
+        return frozenset({"write"})
+    if resource == _STREAMS:
+        return frozenset({"write", "read", "operate"})
+    if resource == _PERIODS:
+        # Sizes and states of whole tables: no business of a key for some of their series.
+        return frozenset({"operate"} if access.series_prefix else {"operate", "read"})
+    return frozenset({"read"})

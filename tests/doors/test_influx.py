@@ -335,3 +335,11 @@ def test_answers_are_json_that_any_client_reads(doors: Doors) -> None:
     reply = write(doors, 'cpu v="\x01\n')
     assert json.loads(reply.body)["line"] == 1
     assert NOW.year == 2026
+
+
+def test_a_key_of_some_series_writes_no_other(doors: Doors) -> None:
+    doors.caller = {"key_id": "k1", "streams": "*", "can": "write", "series_prefix": "cpu%2Chost%3Da"}
+    reply = write(doors, f"cpu,host=a v=1 {T}\ncpu,host=b v=2 {T}", V3)
+    assert (reply.status, [line["line_number"] for line in reply.document["data"]]) == (400, [2])
+    assert "begin with 'cpu,host=a'" in reply.document["data"][0]["error_message"]
+    assert [event["data"]["v"] for event in doors.events()] == [1]

@@ -9,7 +9,9 @@ from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedErro
 
 from aws.archive.scan import RawScan
 from aws.catalog import DynamoCatalog
+from aws.keys import DynamoKeys
 from aws.lean.catalog import LeanCatalog
+from aws.lean.keys import LeanKeys
 from aws.lean.store import LeanStore
 from aws.tables import DynamoTables
 from strict import ManualClock, StrictDynamo
@@ -25,6 +27,7 @@ from tests.fakes.transport import StrictTransport
 from tidetable.archive import Exporter, Restored, archive_period, restore_period
 from tidetable.archive.restore import Position
 from tidetable.config import Config, TableClass, parse
+from tidetable.credentials import KeyRing
 from tidetable.errors import ArchiveBusy, ArchiveFailed
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.drain import drain_message
@@ -114,6 +117,9 @@ class Stage:
         transport: Any = StrictTransport(self.dynamo, self.client.count)
         self.store = LeanStore(transport, CATALOG)
         self.reading = LeanCatalog(transport, CATALOG)
+        self.keys = DynamoKeys(client, CATALOG)
+        self.key_reader = LeanKeys(transport, CATALOG)
+        self.key_ring = KeyRing(self.key_reader.find)
         self.tables = DynamoTables(client)
         self.tables.create(TableSpec(CATALOG, None, None, TableClass.STANDARD, {}))
         self.clock.sleep(60)
@@ -141,6 +147,7 @@ class Stage:
         """Start a new process: the state of the earlier one is lost."""
         self.circuit = Circuit(self.clock)
         self.known = KnownPeriods()
+        self.key_ring = KeyRing(self.key_reader.find)
 
     @property
     def pipeline(self) -> Pipeline:
@@ -160,6 +167,8 @@ class Stage:
             dead_letters=self.queue,
             circuit=self.circuit,
             known=self.known,
+            keys=self.keys,
+            key_ring=self.key_ring,
             archive_reader=FakeBucketReader(self.bucket),
             table_reader=self.tables,
             seal=self.seal,

@@ -43,12 +43,14 @@ class _Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class ApiPolicy(_Group, frozen=True, kw_only=True):
     """``[api]``: who may call, how often, and how much at once (``max_body`` in bytes, after decompression).
 
+    ``auth`` is a way to prove who calls, or a list of ways. With two there are two addresses, as a route has one of them alone.
+
     ``cors`` are the origins whose pages may call. With ``snap_start`` the functions that callers wait for start from a snapshot.
     ``logging_role`` says who sets the role with which API Gateway writes logs, of which an account has one per Region: this
     stage, or the account's owner.
     """
 
-    auth: Auth = "api-key"
+    auth: Auth | tuple[Auth, ...] = "api-key"
     rate: float = 200
     burst: int = 400
     snap_start: bool = False
@@ -56,6 +58,21 @@ class ApiPolicy(_Group, frozen=True, kw_only=True):
     max_body: int = 4_000_000
     cors: tuple[str, ...] = ()
     logging_role: LoggingRole = "stage"
+
+    @property
+    def by_key(self) -> bool:
+        """True if callers may send a key."""
+        return "api-key" in self.ways
+
+    @property
+    def by_signature(self) -> bool:
+        """True if callers may sign their requests."""
+        return "iam" in self.ways
+
+    @property
+    def ways(self) -> tuple[Auth, ...]:
+        """The ways to prove who calls."""
+        return (self.auth,) if isinstance(self.auth, str) else self.auth
 
 
 class DoorsPolicy(_Group, frozen=True, kw_only=True):

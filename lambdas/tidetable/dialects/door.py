@@ -123,7 +123,9 @@ def take(door: Door, request: Request, access: Access, ports: Ingest, remaining:
         sent = _inflate_zlib(sent, api.max_body)
     body = inflate(sent, api.max_body)
     reading = door.read(request, body, stream, Limits(BATCHES * api.max_events, api.max_body))
-    outcome = ingest_values(name, reading.values, ports, remaining, strict=reading.strict)
+    outcome = ingest_values(
+        name, reading.values, ports, remaining, strict=reading.strict, series_prefix=access.series_prefix
+    )
     return door.answer(Taken(request, body, reading, outcome)), outcome
 
 

@@ -52,6 +52,8 @@ class IngestRequest:
     body: bytes
     content_type: str = ""
     strict: bool = False
+    # Of the caller's key: events of other series are refused.
+    series_prefix: str = ""
 
 
 @dataclass(slots=True)
@@ -132,18 +134,23 @@ def ingest(request: IngestRequest, ports: Ingest, remaining: Remaining) -> Outco
     now = ports.clock.now()
     window = Window.of(stream, now)
     if stream.layout.pack is not None:
-        outcome = _ingest_batch(stream, body, window, now, ports, remaining)
+        outcome = _ingest_batch(stream, body, request.series_prefix, window, now, ports, remaining)
         if outcome is not None:
             return outcome
     values = decode_body(body, max_events=api.max_events)
     small = _is_small(body, unspread(stream.layout))
-    return _take(
-        stream, values, window, now, ports, remaining, small=small, refusal="strict" if request.strict else "all"
-    )
+    refusal: Refusal = "strict" if request.strict else "all"
+    return _take(stream, values, request.series_prefix, window, now, ports, remaining, refusal=refusal, small=small)
 
 
 def ingest_values(
-    stream: str, values: Sequence[Any], ports: Ingest, remaining: Remaining, *, strict: bool = False
+    stream: str,
+    values: Sequence[Any],
+    ports: Ingest,
+    remaining: Remaining,
+    *,
+    strict: bool = False,
+    series_prefix: str = "",
 ) -> Outcome:
     """Take events that a dialect has decoded: ``Sent``, or ``Unreadable`` with the reason; the caller bounds their number.
 
@@ -151,7 +158,9 @@ def ingest_values(
     ProblemError for a stream that takes no events.
     """
     policy, now = _find_stream(stream, ports), ports.clock.now()
-    return _take(policy, values, Window.of(policy, now), now, ports, remaining, refusal="whole" if strict else "none")
+    refusal: Refusal = "whole" if strict else "none"
+    window = Window.of(policy, now)
+    return _take(policy, values, series_prefix, window, now, ports, remaining, refusal=refusal)
 
 
 def _find_stream(name: str, ports: Ingest) -> Stream:
@@ -168,6 +177,7 @@ def _find_stream(name: str, ports: Ingest) -> Stream:
 def _take(
     stream: Stream,
     values: Sequence[Any],
+    prefix: str,
     window: Window,
     now: datetime,
     ports: Ingest,
@@ -181,7 +191,7 @@ def _take(
     imports = _Imports(stream.name, ports.catalog, now)
     packer = Packer.of(stream, ports.large.compressor, ports.large.unique)
     small = small and packer.compress_above is None
-    judge = Judge(stream, layout, window, now, imports, small=small, packs=packer.packs, at=at)
+    judge = Judge(stream, layout, window, now, imports, small=small, packs=packer.packs, at=at, series_prefix=prefix)
     verdicts = judge.judge_all(values)
     rejections = rejections_of(verdicts)
     _refuse_whole(rejections, len(values), refusal)
@@ -213,7 +223,7 @@ def _take(
 
 
 def _ingest_batch(
-    stream: Stream, body: Body, window: Window, now: datetime, ports: Ingest, remaining: Remaining
+    stream: Stream, body: Body, prefix: str, window: Window, now: datetime, ports: Ingest, remaining: Remaining
 ) -> Outcome | None:
     """Take the events of a stream with packs by columns; None, with nothing written, if any of them needs a closer look."""
     from tidetable.ingest.columns import read_batch, route_batch
@@ -221,7 +231,7 @@ def _ingest_batch(
     layout, at = unspread(stream.layout), to_micros(now) // 1000
     sent = decode_raw(body, max_events=ports.config.api.max_events)
     batch = read_batch(sent, window, to_text(now), small=_is_small(body, layout))
-    if batch is None:
+    if batch is None or not all(series.startswith(prefix) for series in set(batch.series)):
         return None
     oldest, newest = from_text(min(batch.times)), from_text(max(batch.times))
     entries = _read_entries(stream.name, oldest, newest, window, now, ports)
