@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
@@ -134,16 +135,11 @@ class _Converter:
             case "kvlist_value":
                 return types.AnyValue(kvlist_value=types.KeyValueList(self._attributes(value.kvlist_value.values)))
             case "bytes_value":
-                return types.AnyValue(bytes_value=self._base64(value.bytes_value))
+                return types.AnyValue(bytes_value=b64encode(value.bytes_value).decode())
             case "string_value" | "bool_value" | "int_value" | "double_value":
                 return types.AnyValue(**{kind: getattr(value, kind)})
         # A kind of value that a later version of the protocol knows: its presence is kept, as JSON's null.
         return None
-
-    def _base64(self, value: bytes) -> str:
-        from base64 import b64encode
-
-        return b64encode(value).decode()
 
     def _metric(self, metric: Any) -> types.Metric:
         kind = metric.WhichOneof("data")
@@ -170,7 +166,9 @@ class _Converter:
             point.start_time_unix_nano,
             point.time_unix_nano,
             point.count,
-            *self._optional(point, "sum", "min", "max"),
+            point.sum if point.HasField("sum") else None,
+            point.min if point.HasField("min") else None,
+            point.max if point.HasField("max") else None,
             list(point.bucket_counts),
             list(point.explicit_bounds),
             list(map(self._exemplar, self._count(point.exemplars))),
@@ -186,7 +184,9 @@ class _Converter:
             point.start_time_unix_nano,
             point.time_unix_nano,
             point.count,
-            *self._optional(point, "sum", "min", "max"),
+            point.sum if point.HasField("sum") else None,
+            point.min if point.HasField("min") else None,
+            point.max if point.HasField("max") else None,
             point.scale,
             point.zero_count,
             point.zero_threshold,
@@ -206,9 +206,6 @@ class _Converter:
             [types.Quantile(quantile.quantile, quantile.value) for quantile in self._count(point.quantile_values)],
             point.flags,
         )
-
-    def _optional(self, point: Any, *names: str) -> list[float | None]:
-        return [getattr(point, name) if point.HasField(name) else None for name in names]
 
     def _exemplar(self, exemplar: Any) -> types.Exemplar:
         kind = exemplar.WhichOneof("value")

@@ -44,7 +44,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 def fail_in_every_way(number: int) -> int | str | None:
     """The first tries are refused, then one is stored without an answer, then throttled; the fifth is served."""
-    return {1: 503, 2: 503, 3: "lost", 4: 429}.get(number)
+    fates: dict[int, int | str] = {1: 503, 2: 503, 3: "lost", 4: 429}
+    return fates.get(number)
 
 
 def lines(server: Server) -> list[str]:
@@ -134,7 +135,8 @@ def test_influxdb_1(server: Server) -> None:
 
 @pytest.mark.parametrize("compression", [Compression.NoCompression, Compression.Gzip, Compression.Deflate])
 def test_the_metrics_of_opentelemetry(server: Server, compression: Compression) -> None:
-    server.outage = lambda number: {1: 503, 2: "lost", 3: 429}.get(number)
+    fates: dict[int, int | str] = {1: 503, 2: "lost", 3: 429}
+    server.outage = fates.get
     exporter = OTLPMetricExporter(f"{server.url}/v1/metrics", compression=compression)
     reader = PeriodicExportingMetricReader(exporter, export_interval_millis=3_600_000)
     provider = MeterProvider([reader], resource=Resource({"service.name": "shop"}))
@@ -153,7 +155,8 @@ def test_the_metrics_of_opentelemetry(server: Server, compression: Compression) 
 
 
 def test_the_logs_of_opentelemetry(server: Server) -> None:
-    server.outage = lambda number: {1: 503, 2: "lost"}.get(number)
+    fates: dict[int, int | str] = {1: 503, 2: "lost"}
+    server.outage = fates.get
     provider = LoggerProvider(Resource({"service.name": "shop"}))
     provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter(f"{server.url}/v1/logs")))
     logger = logging.getLogger("tests.doors.otlp")

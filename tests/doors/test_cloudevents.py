@@ -17,7 +17,7 @@ def event(id: str = "1", **more: Any) -> dict[str, Any]:
     return {"specversion": "1.0", "id": id, "source": "/shop", "type": "order.paid", "time": TIME} | more
 
 
-def send(doors: Doors, document: Any, kind: str = ONE, **headers: str) -> Reply:
+def send(doors: Doors, document: Any, kind: str = ONE, **headers: Any) -> Reply:
     body = document if isinstance(document, bytes) else json.dumps(document)
     return doors.call("POST", ROUTE, body, stream="quakes", content_type=kind, **headers)
 
@@ -36,7 +36,13 @@ def test_a_structured_event_is_stored(doors: Doors) -> None:
 
 
 def test_a_binary_event_is_stored_with_its_headers_decoded(doors: Doors) -> None:
-    headers = {"ce_id": "2", "ce_specversion": "1.0", "ce_source": "/shop", "ce_type": "t", "ce_time": TIME}
+    headers: dict[str, Any] = {
+        "ce_id": "2",
+        "ce_specversion": "1.0",
+        "ce_source": "/shop",
+        "ce_type": "t",
+        "ce_time": TIME,
+    }
     reply = send(doors, b'{"n": 1}', "application/json", ce_subject="caf%C3%A9%20%25", **headers)
     assert reply.status == 204
     (stored,) = doors.events()
@@ -61,7 +67,13 @@ def test_a_binary_event_is_stored_with_its_headers_decoded(doors: Doors) -> None
     ],
 )
 def test_other_bodies_of_the_binary_mode_are_kept(doors: Doors, kind: str, body: bytes, data: dict[str, Any]) -> None:
-    headers = {"ce_id": "2", "ce_specversion": "1.0", "ce_source": "/shop", "ce_type": "t", "ce_time": TIME}
+    headers: dict[str, Any] = {
+        "ce_id": "2",
+        "ce_specversion": "1.0",
+        "ce_source": "/shop",
+        "ce_type": "t",
+        "ce_time": TIME,
+    }
     assert send(doors, body, kind, **headers).status == 204
     stored = doors.events()[0]["data"]
     del stored["ce"]

@@ -193,7 +193,9 @@ def test_both_encodings_of_a_request_make_the_same_events() -> None:
         if kind == PROTOBUF:
             # json_format takes the text of an id for base64, so the message gets its bytes by hand.
             message = json_format.ParseDict(logs({**record, "traceId": ""}), ExportLogsServiceRequest())
-            message.resource_logs[0].scope_logs[0].log_records[0].trace_id = bytes.fromhex(record["traceId"])
+            message.resource_logs[0].scope_logs[0].log_records[0].trace_id = bytes.fromhex(
+                "0af7651916cd43dd8448eb211c80319c"
+            )
             doors.call("POST", LOGS, message.SerializeToString(), content_type=PROTOBUF)
         else:
             send(doors, logs(record), kind, LOGS)
@@ -350,7 +352,7 @@ def test_gzip_is_inflated_and_a_bomb_is_not(doors: Doors) -> None:
 
 def test_deflate_is_inflated_within_the_same_bounds(doors: Doors) -> None:
     body = zlib.compress(json.dumps(metrics(gauge(point(1)))).encode())
-    more = {"content_type": JSON, "content_encoding": "deflate"}
+    more: dict[str, Any] = {"content_type": JSON, "content_encoding": "deflate"}
     assert doors.call("POST", METRICS, body, **more).status == 200
     assert len(doors.events()) == 1
     assert doors.call("POST", METRICS, body[:-9], **more).status == 400
@@ -392,7 +394,12 @@ def test_what_a_resource_has_in_common_may_not_grow_without_bound(doors: Doors) 
 
 def test_many_empty_scopes_do_not_each_read_their_resource(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
-    monkeypatch.setattr("tidetable.dialects.otlp.nest", lambda pairs: read.append(1) or dict(pairs))
+
+    def nest(pairs: Any) -> dict[str, Any]:
+        read.append(1)
+        return dict(pairs)
+
+    monkeypatch.setattr("tidetable.dialects.otlp.nest", nest)
     document = metrics(gauge(point(1)))
     document["resourceMetrics"][0]["scopeMetrics"] += [{}] * 1000
     assert send(doors, document).status == 200

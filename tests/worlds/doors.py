@@ -66,7 +66,7 @@ class Doors(World):
         query: str = "",
         stream: str = "",
         seconds: float = 28,
-        **headers: str,
+        **headers: Any,
     ) -> Reply:
         """Send a request; words of headers are joined by hyphens."""
         from handlers import doors
@@ -157,7 +157,7 @@ class Server:
             if route.startswith("/v1/streams/"):
                 stream, _, rest = route.removeprefix("/v1/streams/").partition("/")
                 route = _ROUTES[rest]
-            named = {name.lower().replace("-", "_"): value for name, value in headers.items()}
+            named: dict[str, Any] = {name.lower().replace("-", "_"): value for name, value in headers.items()}
             reply = self.world.call(method, route, body, query=parts.query, stream=stream, **named)
             return None if fate == "lost" else reply
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from tidetable.access import Access
 from tidetable.config import Stream
-from tidetable.dialects.reading import BATCHES, Reading, Refusal
+from tidetable.dialects.reading import BATCHES, MOST_POINTS, Reading, Refusal
 from tidetable.exact import encode_json
 from tidetable.ingest import Outcome, ingest_values
 from tidetable.ingest.bodies import inflate
@@ -122,7 +122,7 @@ def take(door: Door, request: Request, access: Access, ports: Ingest, remaining:
     if encoding == "deflate" and sent.startswith(_ZLIB):
         sent = _inflate_zlib(sent, api.max_body)
     body = inflate(sent, api.max_body)
-    reading = door.read(request, body, stream, Limits(BATCHES * api.max_events, api.max_body))
+    reading = door.read(request, body, stream, Limits(min(BATCHES * api.max_events, MOST_POINTS), api.max_body))
     outcome = ingest_values(
         name, reading.values, ports, remaining, strict=reading.strict, series_prefix=access.series_prefix
     )

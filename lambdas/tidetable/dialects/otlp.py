@@ -97,12 +97,14 @@ class _Source:
 
 def decode_metrics(body: bytes) -> types.MetricsRequest:
     """A request for metrics in JSON; ProblemError if it is not."""
-    return _decode(_METRICS, body)
+    request: types.MetricsRequest = _decode(_METRICS, body)
+    return request
 
 
 def decode_logs(body: bytes) -> types.LogsRequest:
     """A request for logs in JSON; ProblemError if it is not."""
-    return _decode(_LOGS, body)
+    request: types.LogsRequest = _decode(_LOGS, body)
+    return request
 
 
 def _decode(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:

@@ -17,8 +17,9 @@ from tidetable.keys import MAX_NAME_BYTES, escape
 from tidetable.problems import ProblemError, refuse
 from tidetable.times import EPOCH, LATEST, from_micros, to_micros, to_text
 
-# Collectors of OpenTelemetry send 8,192 points at their defaults, and do not split what is refused as too much.
-BATCHES = 10
+# Points per request: so many times `max_events`, but no more than these. Collectors of OpenTelemetry send 8,192 points at their
+# defaults, and do not split what is refused as too much.
+BATCHES, MOST_POINTS = 10, 10_000
 # What senders share between points is written into each event: so many times a body's limit is what all may grow to.
 GROWTH = 4
 _LATEST_MICROS = to_micros(LATEST)
