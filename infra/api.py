@@ -13,6 +13,7 @@ from constructs import Construct
 
 from infra.authorizer import Keys
 from infra.cors import allow_preflights, gateway_headers
+from infra.doors import Doors
 from infra.function import Common
 from infra.lifecycle import Lifecycle
 from infra.storage import Storage
@@ -20,8 +21,14 @@ from infra.storage import Storage
 STAGE = "api"
 # A smaller answer fits into one packet anyway, and compression may make it larger.
 _COMPRESSED_FROM = Size.kibibytes(1)
-# Requests per second and burst: anybody may call this route, and each call runs a function.
-_HEALTH_RATE, _HEALTH_BURST = 2, 10
+# Requests per second and burst of routes that anybody may call: each call runs a function.
+_OPEN = apigateway.MethodDeploymentOptions(
+    throttling_rate_limit=2,
+    throttling_burst_limit=10,
+    metrics_enabled=False,
+    logging_level=apigateway.MethodLoggingLevel.ERROR,
+    data_trace_enabled=False,
+)
 
 # The gateway's own answers as problem details: (kind of answer, status, code, remedy).
 _PROBLEMS: list[tuple[apigateway.ResponseType, int, str, str]] = [
@@ -112,6 +119,7 @@ class Api(Construct):
         *,
         ingest: lambda_.IFunction,
         query: lambda_.IFunction,
+        doors: Doors | None,
         slim: lambda_.Code,
         storage: Storage,
         lifecycle: Lifecycle,
@@ -120,6 +128,7 @@ class Api(Construct):
         policy = common.config.api
         self._common = common
         self._functions = ingest, query
+        self._doors = doors
         self._headers = {"X-Content-Type-Options": "'nosniff'", **gateway_headers(policy.cors)}
         access = logs.LogGroup(
             self, "Access", retention=logs.RetentionDays.ONE_MONTH, removal_policy=RemovalPolicy.DESTROY
@@ -170,15 +179,7 @@ class Api(Construct):
                 data_trace_enabled=False,
                 access_log_destination=apigateway.LogGroupLogDestination(access),
                 access_log_format=apigateway.AccessLogFormat.custom(json.dumps(_ACCESS)),
-                method_options={
-                    "/v1/health/GET": apigateway.MethodDeploymentOptions(
-                        throttling_rate_limit=_HEALTH_RATE,
-                        throttling_burst_limit=_HEALTH_BURST,
-                        metrics_enabled=False,
-                        logging_level=apigateway.MethodLoggingLevel.ERROR,
-                        data_trace_enabled=False,
-                    )
-                },
+                method_options={f"{path}/{method}": _OPEN for method, path in self._open_routes},
             ),
             default_method_options=keys.method_options
             if keys is not None
@@ -221,6 +222,13 @@ class Api(Construct):
             routes.append(listing)
         if origins:
             allow_preflights([*routes, events, event], origins)
+        if self._doors is not None:
+            self._doors.add_routes(rest, origins)
+
+    @property
+    def _open_routes(self) -> list[tuple[str, str]]:
+        """Method and path of the routes that anybody may call."""
+        return [("GET", "/v1/health"), *(self._doors.open_routes if self._doors is not None else ())]
 
     def _problem(
         self, rest: apigateway.RestApi, kind: apigateway.ResponseType, status: int, code: str, detail: str

@@ -10,6 +10,7 @@ from infra.alarms import Alarms
 from infra.api import Api
 from infra.assets import Assets
 from infra.dashboard import Dashboard
+from infra.doors import Doors
 from infra.feed import Feed
 from infra.function import Common
 from infra.ingest import Ingest
@@ -55,7 +56,10 @@ class TidetableStack(Stack):
             rollups = Rollups(self, "Rollups", common, slim=slim, storage=storage, query=query, after=lifecycle.tables)
         lake = Lake(self, "Lake", stage=stage, config=config, bucket=storage.bucket)
         functions = {"ingest": ingest.function.entry, "query": query.function.entry}
-        api = Api(self, "Api", common, **functions, slim=slim, storage=storage, lifecycle=lifecycle)
+        doors = None
+        if config.doors.any:
+            doors = Doors(self, "Doors", common, code=assets.doors(), ingest=ingest)
+        api = Api(self, "Api", common, **functions, doors=doors, slim=slim, storage=storage, lifecycle=lifecycle)
         # The API is created after the tables and deleted before them, so that every accepted event has its table.
         api.node.add_dependency(lifecycle.tables)
         targets = Targets(self, "Notify", common)
@@ -68,6 +72,7 @@ class TidetableStack(Stack):
             feed=feed,
             api=api,
             rollups=rollups,
+            doors=doors,
             targets=targets,
             quota=config.lifecycle.table_quota,
         )

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from tidetable.archive.ports import Completer, Format, TableSource
     from tidetable.config import Config
     from tidetable.credentials import KeyRing, Keys
+    from tidetable.dialects.influx_door import InfluxDoor
+    from tidetable.dialects.otlp_door import OtlpDoor
     from tidetable.feed.changes import Record
     from tidetable.feed.feeds import Feeds
     from tidetable.ingest.circuit import Circuit
@@ -167,6 +169,22 @@ class Pipeline:
 
         services = self.catalog_reader, self.store, self.dead_letters, self.clock, self.jitter, self.large
         return Drain(self.config, *services, Pace(self.clock), self.marks)
+
+    # Dialects.
+
+    @cached_property
+    def influx(self) -> InfluxDoor:
+        from parsers.lines import parse_line
+        from tidetable.dialects.influx_door import InfluxDoor
+
+        return InfluxDoor(parse_line)
+
+    @cached_property
+    def otlp(self) -> OtlpDoor:
+        from parsers import otlp  # its libraries take 50 ms to import
+        from tidetable.dialects.otlp_door import OtlpDoor
+
+        return OtlpDoor(otlp, self.config.doors.otlp_metrics, self.config.doors.otlp_logs)
 
     # The keys of callers.
 

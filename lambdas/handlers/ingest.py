@@ -17,7 +17,7 @@ from tidetable.ingest import IngestRequest, Outcome, ingest
 from tidetable.problems import ProblemError, problem_of, refuse
 
 # Kept back from the function's time for queueing what could not be written, and for the answer.
-_RESERVE_SECONDS = 10.0
+RESERVE_SECONDS = 10.0
 
 
 @uncollected
@@ -27,8 +27,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     """Take the events of one request."""
     try:
         try:
-            outcome = ingest(_read_request(event), wiring.pipeline().ingest, seconds_left(context, _RESERVE_SECONDS))
-            _measure(outcome)
+            outcome = ingest(_read_request(event), wiring.pipeline().ingest, seconds_left(context, RESERVE_SECONDS))
+            measure(outcome)
             headers = {"Tidetable-Write-Units": f"{outcome.write_units:g}"}
             if outcome.rejections:
                 headers["Tidetable-Rejected"] = str(len(outcome.rejections))
@@ -63,7 +63,8 @@ def _read_request(event: dict[str, Any]) -> IngestRequest:
     )
 
 
-def _measure(outcome: Outcome) -> None:
+def measure(outcome: Outcome) -> None:
+    """Publish the metrics of a request whose events are durable."""
     metrics.add_metric("EventsAccepted", MetricUnit.Count, outcome.accepted)
     metrics.add_metric("EventsQueued", MetricUnit.Count, outcome.queued)
     if outcome.packs:

@@ -39,6 +39,11 @@ MAY: dict[str, tuple[set[str], set[str], dict[str, set[str]]]] = {
         {"Query"},
         {"large/stream=probe/": {"PutObject"}, "overflow/": {"PutObject"}},
     ),
+    "doors": (
+        {"BatchWriteItem", "PutItem", "BatchGetItem"},
+        {"Query"},
+        {"large/stream=probe/": {"PutObject"}, "overflow/": {"PutObject"}},
+    ),
     "drain": (
         {"BatchWriteItem", "PutItem", "GetItem", "BatchGetItem"},
         {"Query", "ConditionCheckItem"},
@@ -90,6 +95,7 @@ MAY: dict[str, tuple[set[str], set[str], dict[str, set[str]]]] = {
 # Per function: operations on the table of the rollups' state.
 MAY_STATE = {
     "ingest": {"PutItem"},
+    "doors": {"PutItem"},
     "drain": {"PutItem"},
     "query": {"Query"},
     "lifecycle": {"Query", "DeleteItem"},
@@ -101,6 +107,7 @@ MAY_STATE = {
 ELSEWHERE = "elsewhere"
 SENDS = {
     "ingest": {"OverflowQueueUrl"},
+    "doors": {"OverflowQueueUrl"},
     "drain": {"DeadLetterQueueUrl"},
     "feed": {"FeedDeadLetterQueueUrl", CHANGES},
 }
@@ -210,7 +217,7 @@ def test_a_role_reaches_objects_of_its_own_prefixes_only(stage: Stage, role: tup
     assert passed == expected
     # Where the sweep is, it writes down; those who may write there, too, write large values.
     writes = let_through(lambda: s3.put_object(Bucket=own, Key="large/_sweep.json", Body=b""))
-    assert writes == (name in {"sweeper", "ingest", "drain", "restorer"})
+    assert writes == (name in {"sweeper", "ingest", "doors", "drain", "restorer"})
     assert not let_through(lambda: s3.list_objects_v2(Bucket=own))
     assert not let_through(lambda: s3.delete_bucket(Bucket=own))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.infra.synth import BOTH, LOCALHOST, ORIGIN, PAGES, SIGNED, Template, template
+from tests.infra.synth import BOTH, DOORS, LOCALHOST, ORIGIN, PAGES, SIGNED, TRACED, Template, template
 
 ROUTES = {
     ("POST", "/v1/streams/{stream}/events"): "ingest",
@@ -335,3 +335,74 @@ def test_what_can_be_tagged_is_tagged(dev: Template) -> None:
     assert all(
         {"Key": "project", "Value": "tidetable"} in one and {"Key": "stage", "Value": "dev"} in one for one in tags
     )
+
+
+DOOR_ROUTES = {
+    ("POST", "/write"),
+    ("POST", "/api/v2/write"),
+    ("POST", "/api/v3/write_lp"),
+    ("GET", "/ping"),
+    ("HEAD", "/ping"),
+    ("GET", "/health"),
+    ("POST", "/v1/metrics"),
+    ("POST", "/v1/logs"),
+    ("POST", "/v1/streams/{stream}/otlp/v1/metrics"),
+    ("POST", "/v1/streams/{stream}/otlp/v1/logs"),
+    ("POST", "/v1/streams/{stream}/cloudevents"),
+    ("OPTIONS", "/v1/streams/{stream}/cloudevents"),
+    ("POST", "/v1/streams/{stream}/firehose"),
+}
+# Clients look for a server without their key, and a webhook's handshake has none.
+OPEN_DOORS = {
+    ("GET", "/ping"),
+    ("HEAD", "/ping"),
+    ("GET", "/health"),
+    ("OPTIONS", "/v1/streams/{stream}/cloudevents"),
+}
+
+
+def _ask_for_nothing(methods: dict[tuple[str, str], dict[str, Any]]) -> set[tuple[str, str]]:
+    return {
+        route
+        for route, one in methods.items()
+        if one["AuthorizationType"] == "NONE" and not one.get("ApiKeyRequired", False)
+    }
+
+
+def test_open_doors_are_routes_of_a_function_of_their_own(dev: Template) -> None:
+    made = template("dev", *DOORS)
+    methods = _methods(made)
+    assert methods.keys() - _methods(dev).keys() == DOOR_ROUTES
+    for route in DOOR_ROUTES:
+        assert made.id_of("doors") in json.dumps(methods[route]["Integration"]["Uri"])
+    assert "doors" not in dev.functions()
+
+
+def test_a_door_that_is_closed_has_no_route(dev: Template) -> None:
+    influx, *_ = DOORS
+    made = _methods(template("dev", influx)).keys() - _methods(dev).keys()
+    assert {path for _, path in made} == {"/write", "/api/v2/write", "/api/v3/write_lp", "/ping", "/health"}
+
+
+@pytest.mark.parametrize("changes", [(), (SIGNED, TRACED)], ids=["key", "signature"])
+def test_a_door_asks_for_what_every_route_asks_for(changes: tuple[tuple[str, str], ...]) -> None:
+    made = template("dev", *changes, *DOORS)
+    methods = _methods(made)
+    assert _ask_for_nothing(methods) == {*OPEN, *OPEN_DOORS}
+    for route in DOOR_ROUTES - OPEN_DOORS:
+        like = methods["POST", "/v1/streams/{stream}/events"]
+        assert methods[route]["AuthorizationType"] == like["AuthorizationType"]
+        assert methods[route].get("AuthorizerId") == like.get("AuthorizerId")
+        assert methods[route].get("ApiKeyRequired") == like.get("ApiKeyRequired")
+    slow = {
+        one["ResourcePath"].replace("~1", "/")[1:] + " " + one["HttpMethod"]
+        for one in _settings(made)
+        if one["ThrottlingRateLimit"] == 2
+    }
+    assert slow == {f"{path} {method}" for method, path in {*OPEN, *OPEN_DOORS}}
+
+
+def test_pages_may_call_the_doors_that_pages_use() -> None:
+    preflights = {path for method, path in _methods(template("dev", PAGES, *DOORS)) if method == "OPTIONS"}
+    assert {"/v1/metrics", "/v1/streams/{stream}/otlp/v1/logs", "/api/v2/write"} <= preflights
+    assert "/v1/streams/{stream}/firehose" not in preflights

@@ -364,7 +364,7 @@ def test_a_stream_that_fails_in_any_way_does_not_stop_the_others(monkeypatch: py
     assert report is not None
     assert report.sealed == 1
     assert report.failed == ["a: ConnectionError: reset"]
-    assert edges(world, "h") == ["01:00-02:00"]
+    assert show_edges(world, "h") == ["01:00-02:00"]
 
 
 def test_a_rollup_begins_anew_behind_events_that_were_deleted_before_they_were_sealed() -> None:

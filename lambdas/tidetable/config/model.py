@@ -75,6 +75,25 @@ class ApiPolicy(_Group, frozen=True, kw_only=True):
         return (self.auth,) if isinstance(self.auth, str) else self.auth
 
 
+class DoorsPolicy(_Group, frozen=True, kw_only=True):
+    """``[doors]``: the protocols of other programs that the API speaks besides its own.
+
+    ``otlp_metrics`` and ``otlp_logs`` are the streams of OTLP requests whose path names no stream.
+    """
+
+    influx: bool = False
+    otlp: bool = False
+    cloudevents: bool = False
+    firehose: bool = False
+    otlp_metrics: str | None = None
+    otlp_logs: str | None = None
+
+    @property
+    def any(self) -> bool:
+        """True if any of these protocols is spoken."""
+        return self.influx or self.otlp or self.cloudevents or self.firehose
+
+
 class Observability(_Group, frozen=True, kw_only=True):
     """``[observability]``: logs, traces, and whom alarms notify: e-mail addresses and ARNs of SNS topics."""
 
@@ -279,6 +298,39 @@ class RollupPolicy(_Group, frozen=True, kw_only=True):
         return self.period or (Kind.DAY if self.every < Duration(hours=1) else Kind.MONTH)
 
 
+class InfluxPolicy(_Group, frozen=True, kw_only=True):
+    """``[streams.NAME.influx]``: a point's series as a template of its measurement and tags, such as "{measurement}/{host}".
+
+    Without a template the series has the measurement and all tags.
+    """
+
+    series: str = ""
+
+
+class OtlpPolicy(_Group, frozen=True, kw_only=True):
+    """``[streams.NAME.otlp]``: the attributes in the series of a metric or a log record.
+
+    Without any, the series of a metric has all attributes of its resource and its point, that of a log record all of its
+    resource. Names that begin with "telemetry." are left out.
+    """
+
+    series: tuple[str, ...] = ()
+
+
+class CloudEventsPolicy(_Group, frozen=True, kw_only=True):
+    """``[streams.NAME.cloudevents]``: which attribute of a CloudEvent is its series; source, if it has no subject."""
+
+    series: Literal["subject", "source", "type"] = "subject"
+
+
+class FirehosePolicy(_Group, frozen=True, kw_only=True):
+    """``[streams.NAME.firehose]``: the fields of a record, by their paths, that are its series, its time and its id."""
+
+    series: str = "series"
+    time: str = "time"
+    id: str = "id"
+
+
 class Units(_Group, frozen=True, kw_only=True):
     """Write and read units per second."""
 
@@ -391,6 +443,10 @@ class Stream(_Group, frozen=True, kw_only=True):
     archive: ArchivePolicy = ArchivePolicy()
     feed: FeedPolicy | None = None
     rollup: tuple[RollupPolicy, ...] = ()
+    influx: InfluxPolicy = InfluxPolicy()
+    otlp: OtlpPolicy = OtlpPolicy()
+    cloudevents: CloudEventsPolicy = CloudEventsPolicy()
+    firehose: FirehosePolicy = FirehosePolicy()
 
     @property
     def shown(self) -> ChangeStream:
@@ -426,6 +482,7 @@ class Config(_Group, frozen=True, kw_only=True):
     lifecycle: LifecyclePolicy = LifecyclePolicy()
     storage: StoragePolicy = StoragePolicy()
     archive: Keeping = Keeping()
+    doors: DoorsPolicy = DoorsPolicy()
     streams: Mapping[str, Stream]
 
     @property
