@@ -42,7 +42,7 @@ class World:
     def __init__(self, seconds: float = 0.0) -> None:
         self.clock, self.letters = FakeClock(NOW), FakeLetters()
         self.gone, self.well = Shut("gone", self.clock, seconds=seconds), Shut("well", self.clock, shut=False)
-        self.feed: Feed = feed_to(self.gone, self.well, letters=self.letters, clock=self.clock)  # type: ignore[arg-type]
+        self.feed: Feed = feed_to(self.gone, self.well, letters=self.letters, clock=self.clock)
 
     def send(self, *numbers: int, age: float = 0.0) -> Delivered:
         """A batch of records that are so many seconds old."""
