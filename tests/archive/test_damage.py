@@ -1,9 +1,11 @@
 """Archives that are damaged, or that lose or change an event: the comparison finds them."""
 
 from collections import Counter
+from io import BytesIO
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from aws.archive.parquet import ParquetWriter
@@ -18,6 +20,27 @@ def test_one_damaged_byte_is_seen_and_nothing_is_marked(monkeypatch: pytest.Monk
     get = world.get
     monkeypatch.setattr(world, "get", lambda key: get(key)[:-20] + b"?" + get(key)[-19:])
     with pytest.raises(ArchiveMismatch):
+        world.archive()
+    assert world.state is State.ARCHIVING
+
+
+def test_a_part_that_another_run_wrote_in_another_form_is_not_the_part_that_was_checked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has the same events: a manifest with the size and the hash of other bytes would be of no archive."""
+    world = World(some(100))
+    put = world.put
+
+    def put_otherwise(key: str, body: bytes) -> None:
+        if key.endswith(".parquet"):
+            other = BytesIO()
+            pq.write_table(pq.read_table(BytesIO(body)), other, compression="none")
+            assert other.getvalue() != body
+            body = other.getvalue()
+        put(key, body)
+
+    monkeypatch.setattr(world, "put", put_otherwise)
+    with pytest.raises(ArchiveMismatch, match="differs from the bytes that were written"):
         world.archive()
     assert world.state is State.ARCHIVING
 

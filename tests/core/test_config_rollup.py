@@ -189,6 +189,16 @@ def test_the_bounds_themselves_are_fine() -> None:
     text = RICH.replace('"net"', '"a", "b", "c.d"') + "max_groups = 100000\n"
     assert problems(QUAKES + text.replace("730d", "8d")) == []
     assert problems(QUAKES + RICH.replace('"hours"', f'"{"a" * 31}"')) == []
+    steps = ("1m", "5m", "1h", "6h", "1d")
+    assert problems(QUAKES + "".join(HOURS.replace("1h", step).replace("hours", f"r{step}") for step in steps)) == []
+
+
+@pytest.mark.parametrize(("late", "are_too_many"), [(196, False), (197, True)])
+def test_two_hundred_tables_may_be_open(late: int, are_too_many: bool) -> None:
+    """A day more than the stream takes events, and four tables that are made ahead or about to close."""
+    quakes = QUAKES.replace('"7d"', f'"{late - 24}h"')
+    found = problems(quakes + RICH + 'period = "hour"\n')
+    assert any("more than 200 tables would be open" in problem for problem in found) is are_too_many
 
 
 def test_a_cold_field_is_neither_grouped_by_nor_aggregated() -> None:

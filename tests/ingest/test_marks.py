@@ -149,6 +149,17 @@ def test_a_process_marks_a_bucket_again_after_five_seconds() -> None:
     assert len(stage.rollups.calls) == 3
 
 
+def test_a_mark_of_another_bucket_makes_none_forgotten() -> None:
+    stage = Rolled(HOURS)
+    stage.send(late(1, hours=1), known=KnownPeriods())
+    stage.send(late(2, hours=3))
+    stage.send(late(3, hours=1))
+    assert [call[1] for call in stage.rollups.calls] == [
+        [datetime(2026, 2, 28, 23, tzinfo=UTC)],
+        [datetime(2026, 2, 28, 21, tzinfo=UTC)],
+    ]
+
+
 def test_a_mark_that_failed_is_not_remembered() -> None:
     stage = Rolled(HOURS)
     stage.rollups.fails = StoreUnavailable("no answer", "time-out")

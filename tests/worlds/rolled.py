@@ -64,7 +64,8 @@ class World:
         self.store = FakeStore(self.catalog)
         self.archiver = FakeArchiver(self.catalog, self.store, self.archive, self)
         self.definitions: dict[str, Sequence[Definition]] = {"s": list(definitions)}
-        whole = unpacker(self.store, FakeValues())
+        self.values = FakeValues()
+        whole = unpacker(self.store, self.values)
         rolled = Rolled(self.rollups, self.definitions)
         self.reader = Reader(self.catalog, self.store, self.archive, whole, SEAL, DDSketches(), Serial, rolled)
         self.writers: list[Writer] = []
