@@ -81,7 +81,7 @@ def called(door: Door, route: tuple[str, str], key: str | None, **more: Any) -> 
 def test_every_route_of_the_description_is_thought_about() -> None:
     assert NEEDED.keys() == OPERATIONS.keys()
     open_routes = [route for route, needed in NEEDED.items() if needed is None]
-    assert [route for route, one in OPERATIONS.items() if one.get("security") == []] == open_routes
+    assert [route for route, described in OPERATIONS.items() if described.get("security") == []] == open_routes
     # Of a series prefix, too: what is in neither is refused.
     refused = {f"/v1/streams/{{stream}}/{name}" for name in ("top", "fields", "fields/{field}/values")}
     assert _ROUTES.keys() | _WHOLE | refused == {path for _, path in OPERATIONS}
@@ -106,7 +106,7 @@ def test_a_key_of_another_stream_calls_no_route_of_this_one(door: Door, route: t
 
 def test_a_key_sees_its_streams_alone(door: Door) -> None:
     def listed(key: str) -> list[str]:
-        return [one["stream"] for one in door.call("GET", "/v1/streams", key).body["streams"]]
+        return [stream["stream"] for stream in door.call("GET", "/v1/streams", key).body["streams"]]
 
     assert listed(f"tt_elsewhere0_{SECRET}") == ["packed"]
     assert listed(f"tt_everything_{SECRET}") == ["quakes", "packed", "devices"]
@@ -181,7 +181,7 @@ def test_a_tenant_writes_its_series_alone(door: Door, stream: str) -> None:
     detail = "this key is for series that begin with 'a/'"
     errors = answer.body["errors"]
     assert errors[0] == {"index": 1, "id": "t", "code": "forbidden_series", "detail": detail}
-    assert [(one["index"], one["code"]) for one in errors] == [(1, "forbidden_series"), (2, "forbidden_series")]
+    assert [(error["index"], error["code"]) for error in errors] == [(1, "forbidden_series"), (2, "forbidden_series")]
     assert door.call("POST", EVENTS, TENANT, good, stream=stream).status == 200
     alone = door.call("POST", EVENTS, TENANT, bad, stream=stream)
     assert (alone.status, alone.body["code"]) == (422, "all_refused")
@@ -243,7 +243,7 @@ def test_a_tenant_aggregates_its_series_alone(door: Door) -> None:
 
 def test_a_tenant_finds_the_latest_of_its_series(door: Door) -> None:
     answer = door.call("GET", "/v1/streams/{stream}/latest", TENANT, query={"series": "a/2"}, stream="devices")
-    assert [one["event"]["data"]["of"] for one in answer.body["latest"]] == ["OF-a/2"]
+    assert [entry["event"]["data"]["of"] for entry in answer.body["latest"]] == ["OF-a/2"]
 
 
 @pytest.mark.parametrize("stream", ["quakes", "packed", "devices"])
