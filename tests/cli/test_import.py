@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from click.testing import Result
 from pyarrow import parquet
+from typer.testing import Result
 
 from cli import clock, connection
 from cli.sources import Columns, open_source

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
 from pyarrow import parquet
+from typer.testing import Result
 
 from cli import connection
 from tests.api.gateway import NOON
