@@ -170,9 +170,10 @@ def cost(
         elif rate is None:
             fail(f"add --rate, the events per second, such as: cost {file} --rate 50 --bytes 500 --batch 100", USAGE)
         else:
-            policy = choose_stream(read_config(file), stream)
-            hours = by_hour(rate, night)
+            configured = read_config(file)
+            policy, hours = choose_stream(configured, stream), by_hour(rate, night)
             workload = Workload(hours, size, reads, read_bytes, old_reads, policy, batch, archive_days)
+            workload = replace(workload, by_key=configured.api.by_key)
         workload = replace(workload, index_shares=read_shares(workload.stream, in_index or []))
         if packed_bytes is not None:
             workload = replace(workload, packed_bytes=packed_bytes)

@@ -36,7 +36,7 @@ from tidetable.access import SCOPES
 from tidetable.credentials import KeyRecord, Secret
 from tidetable.credentials.rights import check_rights
 from tidetable.credentials.ring import LIFE
-from tidetable.credentials.text import ALPHABET, ID_LENGTH, SALT_BYTES, SECRET_LENGTH, key_text
+from tidetable.credentials.text import ALPHABET, ID_LENGTH, SALT_BYTES, SECRET_LENGTH, id_of, key_text
 from tidetable.durations import parse_length
 from tidetable.times import to_text
 
@@ -68,8 +68,7 @@ def create(
     """Make a key, and show it once: only a salted hash is kept."""
     if every is bool(stream):
         fail("add --stream NAME once for each stream, or --all-streams", USAGE)
-    scopes = [scope for scope in can.replace(" ", "").split(",") if scope]
-    access, problems = check_rights(name, None if every else stream or [], scopes, series_prefix)
+    access, problems = check_rights(name, None if every else stream or [], _split(can), series_prefix)
     problems += _check_limits(rate, burst)
     now = clock.read_clock()
     end = _read_end(expires, now, problems)
@@ -177,6 +176,39 @@ def revoke(
 
 
 @keys.command()
+def adopt(
+    gateway_key: Annotated[
+        str, typer.Argument(help="The id of a key in API Gateway, of `aws apigateway get-api-keys`.")
+    ],
+    name: Annotated[str, typer.Option(help="Who uses it, such as sensors: the access log shows it.")],
+    stream: Annotated[list[str] | None, typer.Option(help="A stream that the key may use; several times.")] = None,
+    every: Annotated[bool, typer.Option("--all-streams", help="Every stream, later ones too.")] = False,
+    can: Annotated[str, typer.Option(help="What it may do: write, read, operate, with commas.")] = "write,read",
+    stage: Stage = "dev",
+    endpoint: Endpoint = None,
+    profile: Profile = None,
+    region: Region = None,
+) -> None:
+    """Let a key that was made by hand in API Gateway, for an earlier version, go on working.
+
+    Adopt it before this version is deployed, and its callers notice nothing.
+    """
+    access, problems = check_rights(name, None if every else stream or [], _split(can), "")
+    if problems:
+        fail("\n".join(problems), USAGE)
+    account, now = find_account(stage, endpoint, profile, region), clock.read_clock()
+    text: str = _attempt(lambda: account.gateway.get_api_key(apiKey=gateway_key, includeValue=True)["value"])
+    id = id_of(text)
+    if id is None:
+        fail(f"the value of {gateway_key} has spaces or other characters that no header takes: make another key")
+    secret = Secret.of(text, secrets.token_bytes(SALT_BYTES))
+    record = KeyRecord(id, name, replace(access, key_id=id), now, (secret,), origin=gateway_key)
+    if not _attempt(lambda: account.pipeline.keys.add(record)):
+        fail(f"there is a key {id} already: it was adopted before")
+    out.print(f"key {id} ({name}) is adopted: its callers need no other", soft_wrap=True)
+
+
+@keys.command()
 def attach(
     stage: Stage = "dev",
     endpoint: Endpoint = None,
@@ -250,6 +282,10 @@ def _read(account: Account, id: str) -> KeyRecord:
 def _unknown(id: str) -> NoReturn:
     # Whoever pastes a whole key must not find it in a log.
     fail(f"there is no key {id[:12]!r}: `tidetable keys list` shows the ids")
+
+
+def _split(can: str) -> list[str]:
+    return [scope for scope in can.replace(" ", "").split(",") if scope]
 
 
 def _draw(length: int) -> str:

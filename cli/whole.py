@@ -22,6 +22,8 @@ from cli.prices import (
     INGEST_EVENT_SECONDS,
     INGEST_GB,
     INGEST_SECONDS,
+    KEYS_GB,
+    KEYS_SECONDS,
     ON_DEMAND,
     QUERY_GB,
     QUERY_SECONDS,
@@ -148,6 +150,10 @@ def _requests(workload: Workload) -> list[Line]:
     queries = (workload.reads_per_second + workload.old_reads_per_second) * _SECONDS
     seconds = INGEST_SECONDS + workload.batch * INGEST_EVENT_SECONDS
     duration = (requests * seconds * INGEST_GB + queries * QUERY_SECONDS * QUERY_GB) * GB_SECOND
+    checked = (requests + queries) * (CALL_MILLION / 1e6 + KEYS_SECONDS * KEYS_GB * GB_SECOND)
+    keys = [
+        Line("functions, authorizer", checked, f"a call per request; assumed: {KEYS_SECONDS * 1000:.0f} ms at 512 MB")
+    ]
     return [
         Line(
             "API Gateway",
@@ -160,6 +166,7 @@ def _requests(workload: Workload) -> list[Line]:
             duration,
             f"assumed: {seconds * 1000:.0f} ms at 512 MB per request, {QUERY_SECONDS * 1000:.0f} ms at 1,769 MB per query",
         ),
+        *(keys if workload.by_key else []),
     ]
 
 

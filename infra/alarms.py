@@ -151,6 +151,19 @@ class Alarms(Construct):
                 "The function of the doors crashes or times out; its answers ask senders to send again.",
                 periods=3,
             )
+        if api.keys is not None:
+            self._alarm(
+                "FormerKeyUsed",
+                own_metric(stage, "authorizer", "FormerKeysUsed").with_(period=five),
+                "A key that has expired, or a secret that was rotated, is still sent: its sender's requests are refused.",
+            )
+        if api.signed is not None:
+            self._alarm(
+                "SignedApiFailing",
+                api.signed.deployment_stage.metric_server_error(period=minute, statistic="Sum"),
+                "The API for signed requests answers 5xx: events are refused, or queries fail.",
+                periods=3,
+            )
         if rollups is not None:
             self._watch_rollups(stage, rollups)
 

@@ -18,7 +18,6 @@ SCOPES: tuple[Scope, ...] = ("write", "read", "operate")
 ALL_STREAMS = "*"
 _STREAMS, _PERIODS = "/v1/streams", "/v1/streams/{stream}/periods"
 _READING = frozenset({"GET", "HEAD"})
-FORBIDDEN_SERIES = "forbidden_series"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ FULL = Access()
 def forbidden_series(access: Access, why: str) -> ProblemError:
     """403 for what a key with a series prefix cannot have; ``why`` says what was outside."""
     detail = f"{why}: this key is for series that begin with {access.series_prefix[:64]!r}"
-    return refuse(403, FORBIDDEN_SERIES, detail)
+    return refuse(403, "forbidden_series", detail)
 
 
 def scopes_of(method: str, resource: str, access: Access) -> frozenset[Scope]:

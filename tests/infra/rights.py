@@ -66,6 +66,7 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
         {f"dynamodb:{action}" for action in ("Query", "PutItem", "DeleteItem", "ConditionCheckItem")},
         {"s3:GetObject", "s3:ListBucket"},
     ),
+    "authorizer": (set(), {"dynamodb:GetItem"}, set()),
     "sweeper": (
         {"dynamodb:BatchGetItem"},
         {"dynamodb:Query", "dynamodb:UpdateItem"},

@@ -26,6 +26,7 @@ Properties = dict[str, Any]
 
 # Changes of the example configuration.
 SIGNED = ('auth = "api-key"', 'auth = "iam"')
+BOTH = ('auth = "api-key"', 'auth = ["api-key", "iam"]')
 TRACED = ("tracing = false", "tracing = true")
 SCALED = ('mode = "provisioned"', 'mode = "provisioned"\nautoscaling = { write = { min = 1, max = 40 } }')
 KEY = "arn:aws:kms:us-east-1:000000000000:key/1234abcd-12ab-34cd-56ef-1234567890ab"

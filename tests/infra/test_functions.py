@@ -46,6 +46,7 @@ MORE = {
     "archive_reader": BUCKET,
     "sweeper": BUCKET,
     "refresher": {**READER, **BUCKET, **STATE},
+    "authorizer": {},
 }
 
 

@@ -16,6 +16,7 @@ from tidetable.rollups.bounds import FUNCTION_LIFE
 FUNCTIONS = {
     "ingest": (28, 512),
     "doors": (28, 1024),
+    "authorizer": (25, 512),
     "query": (28, 1024),
     "archive_reader": (25, 1769),
     "drain": (60, 256),

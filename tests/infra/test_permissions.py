@@ -33,6 +33,7 @@ OBJECTS: dict[str, dict[str, set[str]]] = {
     "lifecycle": {},
     "deployment": {},
     "refresher": {"large/": {"GetObject"}},
+    "authorizer": {},
 }
 
 
