@@ -58,8 +58,9 @@ class Ingest(Construct):
         reach(self.function, common, ["BatchWriteItem", "PutItem", "BatchGetItem"])
         storage.allow_objects(self.function, ["PutObject"], LARGE, OVERFLOW)
         self.function.allow(["dynamodb:Query"], storage.catalog.table_arn)
-        # Marks of rollups. The rights do not follow the configuration, so that adding a rollup changes no role.
-        self.function.allow(["dynamodb:PutItem"], storage.rollups.table_arn)
+        # Marks of rollups, and notes of series. The rights do not follow the configuration, so that adding a rollup changes no role.
+        state = ["dynamodb:PutItem", "dynamodb:BatchWriteItem"]
+        self.function.allow(state, storage.rollups.table_arn)
         self.function.allow(["sqs:SendMessage"], self.overflow.queue_arn)
         storage.allow_messages(self.function)
         self.drain = Function(
@@ -83,7 +84,7 @@ class Ingest(Construct):
         storage.allow_objects(self.drain, ["GetObject"], OVERFLOW)
         storage.allow_listing(self.drain, OVERFLOW)
         self.drain.allow(["dynamodb:Query", "dynamodb:ConditionCheckItem"], storage.catalog.table_arn)
-        self.drain.allow(["dynamodb:PutItem"], storage.rollups.table_arn)
+        self.drain.allow(state, storage.rollups.table_arn)
         self.drain.add_event_source(
             sources.SqsEventSource(
                 self.overflow,

@@ -1,7 +1,8 @@
 """The table of the rollups' edges and marks, over the lean client.
 
 All of a stream is one partition: ``pk`` is the stream, and ``sk`` one of ``edge#NAME#START``, ``mark#BUCKET#SECONDS`` and
-``over#NAME#BUCKET``. So one Query answers the whole state of a stream.
+``over#NAME#BUCKET``, or it is ``noting``. So one Query answers the whole state of a stream. The notes of series have partitions
+of their own (``aws.lean.notes``).
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ import msgspec
 
 from aws.codes import CONDITION_FAILED, THROTTLED, TRANSACTION_CANCELED
 from aws.lean.answers import why_of
-from aws.lean.client import LeanClient, Refused, Reply, Request
+from aws.lean.client import Refused, Reply, Request
+from aws.lean.notes import LeanNotes
 from aws.lean.reads import answered, read_all
-from tidetable.ports import Edge, Mark, RollupState
+from tidetable.ports import Edge, Mark, Noting, RollupState
 from tidetable.times import from_text, to_text
 
 _ROUNDS = 3
 _FIRST_PAUSE = 0.05
-_EDGE, _MARK, _OVER = "edge#", "mark#", "over#"
+_EDGE, _MARK, _OVER, _NOTING = "edge#", "mark#", "over#", "noting"
 
 
 class _Attribute(msgspec.Struct):
@@ -37,12 +39,8 @@ class _Found(msgspec.Struct):
 _DECODE = msgspec.json.Decoder(_Found).decode
 
 
-class LeanRollups:
-    """The edges, marks and overfull buckets of every stream, in one table."""
-
-    def __init__(self, client: LeanClient, table: str) -> None:
-        self._client = client
-        self._table = table
+class LeanRollups(LeanNotes):
+    """The edges, marks, overfull buckets and noted series of every stream, in one table."""
 
     def read_state(self, stream: str) -> RollupState:
         """A Query, strongly consistent; 128 bytes per mark or so: 4,000 marks take 64 read units."""
@@ -53,6 +51,7 @@ class LeanRollups:
             "ConsistentRead": True,
         }
         edges, marks, over = list[Edge](), list[Mark](), list[tuple[str, datetime]]()
+        noting: Noting | None = None
         while True:
             (reply,) = read_all(self._client, [Request("Query", msgspec.json.encode(body), _DECODE)])
             page: _Found = answered(reply, self._table)
@@ -65,10 +64,12 @@ class LeanRollups:
                     edges.append(Edge(rest[0], from_text(rest[1]), sealed, item["definition"].S))
                 elif kind == "over":
                     over.append((rest[0], from_text(rest[1])))
+                elif kind == _NOTING:
+                    noting = Noting(from_text(item["since"].S), from_text(item["swept"].S), item["stopped"].S == "yes")
             if page.LastEvaluatedKey is None:
                 break
             body["ExclusiveStartKey"] = page.LastEvaluatedKey
-        return RollupState(sorted(edges, key=lambda edge: (edge.start, edge.rollup)), marks, over)
+        return RollupState(sorted(edges, key=lambda edge: (edge.start, edge.rollup)), marks, over, noting)
 
     def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:
         """A PutItem for each, several under way at once. What was refused by its condition is marked by a later writer."""
@@ -142,6 +143,21 @@ class LeanRollups:
         for reply in read_all(self._client, [_request("DeleteItem", self._at(stream, key)) for key in keys]):
             self._holds(reply)
 
+    def put_noting(self, stream: str, noting: Noting, expected: Noting | None) -> bool:
+        """A conditional PutItem."""
+        item = _noting_item(noting)
+        if expected is None:
+            return self._once("PutItem", self._put(stream, _NOTING, item, "attribute_not_exists(pk)"))
+        names = {f"#{name}": name for name in item}
+        condition = " AND ".join(f"#{name} = :{name}" for name in item)
+        values = {f":{name}": value for name, value in _noting_item(expected).items()}
+        body = self._put(stream, _NOTING, item, condition, names)
+        return self._once("PutItem", body | {"ExpressionAttributeValues": values})
+
+    def stop_noting(self, stream: str, at: datetime) -> None:
+        """A PutItem, which may be repeated."""
+        self._again("PutItem", self._put(stream, _NOTING, _noting_item(Noting(at, at, stopped=True))))
+
     def _put(
         self,
         stream: str,
@@ -200,6 +216,11 @@ def _edge_key(edge: Edge) -> str:
 
 def _mark_key(bucket: datetime, length: timedelta) -> str:
     return f"{_MARK}{to_text(bucket)}#{int(length.total_seconds())}"
+
+
+def _noting_item(noting: Noting) -> dict[str, dict[str, str]]:
+    stopped = "yes" if noting.stopped else "no"
+    return {"since": {"S": to_text(noting.since)}, "swept": {"S": to_text(noting.swept)}, "stopped": {"S": stopped}}
 
 
 def _over_key(rollup: str, bucket: datetime) -> str:

@@ -21,12 +21,12 @@ from tidetable.ports.data import (
     Written,
 )
 from tidetable.ports.records import Catalog, CatalogReader, Clock, Pools
-from tidetable.ports.rollups import Edge, Mark, Rollups, RollupState
+from tidetable.ports.rollups import Edge, Mark, NotedSeries, Noting, Rollups, RollupState
 from tidetable.ports.tables import Scaling, Table, Tables, TableSpec
 
 __all__ = [
     "ArchivePage", "ArchiveRange", "ArchiveReader", "Archiver", "Blob", "Catalog", "CatalogReader", "Columns",
-    "Clock", "Compressor", "DeadLetters", "Edge", "EventStore", "Guard", "Guarded", "KeyRange", "Mark", "Overflow",
-    "Page", "Pools", "Put", "RangeRead", "Rank", "RollupState", "Rollups", "Scaling", "Sketch", "Sketches", "Table",
+    "Clock", "Compressor", "DeadLetters", "Edge", "EventStore", "Guard", "Guarded", "KeyRange", "Mark", "NotedSeries", "Noting",
+    "Overflow", "Page", "Pools", "Put", "RangeRead", "Rank", "RollupState", "Rollups", "Scaling", "Sketch", "Sketches", "Table",
     "TableSpec", "Tables", "Transacted", "Values", "Version", "Written",
 ]  # fmt: skip
