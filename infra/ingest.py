@@ -58,7 +58,7 @@ class Ingest(Construct):
         reach(self.function, common, ["BatchWriteItem", "PutItem", "BatchGetItem"])
         storage.allow_objects(self.function, ["PutObject"], LARGE, OVERFLOW)
         self.function.allow(["dynamodb:Query"], storage.catalog.table_arn)
-        # Marks of rollups, and notes of series. The rights do not follow the configuration, so that adding a rollup changes no role.
+        # Marks of rollups, and notes of series. The rights do not follow the configuration, so a new rollup changes no role.
         state = ["dynamodb:PutItem", "dynamodb:BatchWriteItem"]
         self.function.allow(state, storage.rollups.table_arn)
         self.function.allow(["sqs:SendMessage"], self.overflow.queue_arn)

@@ -94,9 +94,7 @@ def describe_error(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _forget_rollup(
-    record: RecordedPolicy, known: Known, now: datetime, find_rollups: Callable[[], Rollups]
-) -> None:
+def _forget_rollup(record: RecordedPolicy, known: Known, now: datetime, find_rollups: Callable[[], Rollups]) -> None:
     try:
         source = policy_of(record.stream, record.policy).source
     except ConfigError:
