@@ -9,13 +9,14 @@ from msgspec.structs import replace
 
 from tests.fakes.rollups import FakeRollups
 from tests.ingest.streams import CONFIG, NOW
-from tests.ingest.test_marks import AT, FAILURES, HOURS, PACKED, Recorder, Rolled, Stopped, message
 from tests.worlds.intake import event
+from tests.worlds.marked import AT, FAILURES, HOURS, PACKED, Recorder, Rolled, Stopped, message
 from tidetable.catalog import State
 from tidetable.config.model import KeyPolicy, PackPolicy
 from tidetable.errors import NotDrained, StoreUnavailable
 from tidetable.ingest.drain import drain_message
 from tidetable.ingest.known import KnownPeriods
+from tidetable.ingest.marks import Marks
 from tidetable.ingest.notes import Notes
 from tidetable.problems import ProblemError
 
@@ -47,7 +48,7 @@ class BySeries(Rolled):
         super().__init__(*(rollups or (HOURS,)), **{"key": SERIES, **policy})
         self.noted = Noted(self.log)
         self.rollups = self.noted
-        self.marks = type(self.marks)(self.noted)  # type: ignore[misc, call-arg, assignment]
+        self.marks = Marks(self.noted)
 
 
 def sent(series: str, number: int = 1, **ago: float) -> dict[str, Any]:
@@ -84,7 +85,7 @@ def test_a_process_notes_a_series_of_a_period_once() -> None:
 def test_nothing_is_noted_where_no_rollup_reads_by_series(rolled: bool) -> None:
     stage = Rolled(HOURS) if rolled else Rolled(key=SERIES)
     notes: list[str] = []
-    stage.rollups.put_notes = lambda *_: notes.append("note")  # type: ignore[method-assign, assignment]
+    stage.rollups.put_notes = lambda *_: notes.append("note")  # type: ignore[method-assign]
     stage.send(sent("a"))
     stage.drain(message(event(2)), seconds=5)
     assert notes == []

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
 
-from tests.rollups.test_listings import ask as list_names
+from tests.fakes import SEAL
 from tests.worlds.rolled import BY_SERIES, LENGTH, MINUTES, PLAIN, SERIES, START, World, reading
 from tidetable.catalog import Seen, State
 from tidetable.config import TableClass
@@ -16,6 +17,8 @@ from tidetable.errors import StoreUnavailable
 from tidetable.periods import Kind
 from tidetable.ports import Edge, Noting, RangeRead
 from tidetable.problems import ProblemError
+from tidetable.query.listings import find_listing, parse_fields, parse_series, parse_values
+from tidetable.query.listings.page import Listed
 from tidetable.rollups.bounds import NOTE_KEPT, to_millis
 from tidetable.rollups.noting import sweep_notes
 from tidetable.rollups.rebuild import rebuild
@@ -42,6 +45,13 @@ def begun() -> World:
     return world
 
 
+def list_names(world: World, what: str, **parameters: str) -> Listed:
+    """A page of ``series``, of ``fields``, or of the values of a field."""
+    given = {name: [value] for name, value in parameters.items()}
+    parse = {"series": parse_series, "fields": parse_fields}.get(what) or partial(parse_values, what)
+    return find_listing(parse(BY_SERIES, given, world.time, SEAL), BY_SERIES, world.reader, world.time, lambda: 100.0)
+
+
 class Counted:
     """A store that counts the ranges that it reads of a table."""
 
@@ -49,7 +59,7 @@ class Counted:
         self.count, self.strong = 0, True
         self._query = world.store.query_many
         self._table = table
-        world.store.query_many = self  # type: ignore[method-assign, assignment]
+        world.store.query_many = self  # type: ignore[method-assign]
 
     def __call__(self, reads: Sequence[RangeRead], **options: Any) -> Any:
         mine = [read for read in reads if read.keys.table == self._table]
@@ -315,16 +325,16 @@ def test_series_are_listed_from_cells_and_the_unsealed_ones_from_notes() -> None
     world.sleep(1_000)
     world.refresh()
     world.write(reading(116, 1, "new"))
-    page = list_names(world, "series", lambda: 100.0, BY_SERIES, **{"from": to_text(START), "limit": "10"})
+    page = list_names(world, "series", **{"from": to_text(START), "limit": "10"})
     counted = Counted(world, world.entry("s", START).table)
-    page = list_names(world, "series", lambda: 100.0, BY_SERIES, **{"from": to_text(START), "limit": "10"})
+    page = list_names(world, "series", **{"from": to_text(START), "limit": "10"})
     assert counted.count == 0, "a listing of series reads no events of a stream by series"
     assert [row["series"] for row in page.rows] == ["a", "b", "c", "d", "e", "new"]
     day = {"first": to_text(START), "first_within": "1d", "last": to_text(START + DAY), "last_within": "1d"}
     assert page.rows[-1] == {"series": "new", **day}
     assert page.rows[0]["first_within"] == page.rows[0]["last_within"] == "10m"
-    assert [row["series"] for row in list_names(world, "series", lambda: 1e2, BY_SERIES, limit="2").rows] == ["a", "b"]
-    only = list_names(world, "series", lambda: 100.0, BY_SERIES, **{"prefix": "n", "from": to_text(START)})
+    assert [row["series"] for row in list_names(world, "series", limit="2").rows] == ["a", "b"]
+    only = list_names(world, "series", **{"prefix": "n", "from": to_text(START)})
     assert [row["series"] for row in only.rows] == ["new"]
 
 
@@ -337,7 +347,7 @@ def test_fields_and_values_are_read_by_noted_series_where_no_rollup_has_sealed(w
     world.write(
         reading(112, 1, "b", kind="y"), reading(117, 1, "a", kind="x", wide=True), reading(113, 1, "z", kind="x")
     )
-    page = list_names(world, what, lambda: 100.0, BY_SERIES, **{"from": to_text(START), "limit": "10"})
+    page = list_names(world, what, **{"from": to_text(START), "limit": "10"})
     rows = {next(iter(row.values())): (row["first"][11:16], row["last"][11:16]) for row in page.rows}
     if what == "fields":
         assert rows == {"kind": ("01:52", "01:57"), "mag": ("00:10", "01:57"), "wide": ("01:57", "01:57")}
@@ -349,7 +359,7 @@ def test_values_before_series_were_noted_are_refused() -> None:
     world = begun()
     world.rollups.noting["s"] = Noting(START + DAY, START)
     with pytest.raises(ProblemError) as error:
-        list_names(world, "series", lambda: 100.0, BY_SERIES, **{"from": to_text(START)})
+        list_names(world, "series", **{"from": to_text(START)})
     assert error.value.problem.code == "needs_series"
 
 
