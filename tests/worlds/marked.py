@@ -86,6 +86,6 @@ class Rolled(World):
 
 
 def message(*events: dict[str, Any]) -> str:
-    listed = [Event("a", datetime.fromisoformat(one["time"]), one["id"], one["data"]) for one in events]
+    listed = [Event("a", datetime.fromisoformat(event["time"]), event["id"], event["data"]) for event in events]
     (encoded,) = (encode_message("quakes", listed, AT),)
     return encoded

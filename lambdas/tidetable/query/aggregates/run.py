@@ -144,10 +144,10 @@ class _Run:
     @property
     def cost(self) -> Cost:
         """What reading took."""
-        found = Cost()
-        for one in self.scanners:
-            found.add(one.cost)
-        return found
+        cost = Cost()
+        for scanner in self.scanners:
+            cost.add(scanner.cost)
+        return cost
 
     def rows(self, parts: Iterable[Part]) -> _Run:
         """Read until the range ends, the page is full or the time is up."""
@@ -162,7 +162,7 @@ class _Run:
 
     def _take_part(self, part: Part) -> bool:
         """Take a part of the range into account; tells whether to go on."""
-        unordered = None if part.stretch is None else Unordered(part, self._aggregation, self._sketches)
+        unordered = None if part.stretch is None else Unordered(self._aggregation, self._sketches)
         for batch in self._read(part):
             if isinstance(batch, TimeUp):
                 self._stop(batch.reached)

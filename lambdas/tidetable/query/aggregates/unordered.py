@@ -11,7 +11,6 @@ from tidetable.ports import Sketches
 from tidetable.problems import refuse
 from tidetable.query.aggregates.parse import Aggregation
 from tidetable.query.aggregates.stats import percentile_of
-from tidetable.query.parts import Part
 from tidetable.query.read import ArchiveBatch, LiveBatch
 from tidetable.rollups.cells import Bucket, Cell
 from tidetable.rollups.definition import PERCENTILES, STATS, Definition
@@ -24,14 +23,13 @@ MAX_CELLS, MAX_SKETCHES = 100_000, 10_000
 class Unordered:
     """The cells of a part of a range: of each step the state of each group."""
 
-    def __init__(self, part: Part, aggregation: Aggregation, sketches: Sketches) -> None:
+    def __init__(self, aggregation: Aggregation, sketches: Sketches) -> None:
         sketched = any(percentile_of(stat) is not None for stat in aggregation.stats)
         stats = tuple(stat for stat in STATS if sketched or stat != PERCENTILES)
         fields = () if aggregation.field is None else (aggregation.field,)
         self._most = MAX_SKETCHES if sketched else MAX_CELLS
         # No bucket is over by itself: all of them are limited together.
         self._definition = Definition("", timedelta(0), aggregation.by, fields, stats, self._most, "", "")
-        self._part = part
         self._aggregation = aggregation
         self._sketches = sketches
         self._buckets: dict[datetime, Bucket] = {}
@@ -61,12 +59,10 @@ class Unordered:
         """The cells in the order of time, each with the text of its time."""
         names = self._aggregation.by
         for start, bucket in sorted(self._buckets.items()):
-            # A step may have begun in an earlier part.
-            time = max(start, self._part.start)
-            text = to_text(time)
+            text = to_text(start)
             for group, state in bucket.groups.items():
                 by = {name: value for name, (_, value) in zip(names, group, strict=True)}
-                yield text, Cell(time, by, state)
+                yield text, Cell(start, by, state)
 
 
 def _events(batch: LiveBatch | ArchiveBatch) -> Iterable[tuple[str, str, str, Any]]:
