@@ -182,7 +182,7 @@ def test_a_restore_writes_nothing_whose_series_cannot_be_noted(stage: Rolled) ->
     def fail(*_: Any) -> None:
         raise TableThrottled(STATE)
 
-    stage.state.put_notes = fail  # type: ignore[method-assign]
+    stage.state.put_notes = fail  # type: ignore[method-assign, assignment]
     with pytest.raises(ArchiveBusy, match="series of s could not be noted for its rollups; restore again"):
         stage.restore("s", "2026-03-16")
     table = stage.entry("2026-03-16").table
