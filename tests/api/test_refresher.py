@@ -36,7 +36,7 @@ CONFIG = parse(
     retention = "30d"
     """
 )
-TEXT = definition_of("s", CONFIG.streams["s"].rollup[0]).text
+TEXT = definition_of(CONFIG.streams["s"], CONFIG.streams["s"].rollup[0]).text
 EDGE = Edge("hours", NOON - 5 * HOUR, NOON - 2 * HOUR, TEXT)
 
 

@@ -210,14 +210,9 @@ def test_a_cold_field_is_neither_grouped_by_nor_aggregated() -> None:
     ]
 
 
-def test_a_stream_that_is_partitioned_by_series_has_no_rollups_and_the_message_says_what_to_do() -> None:
+def test_a_stream_that_is_partitioned_by_series_may_have_rollups() -> None:
     serial = QUAKES.replace('{ partition_by = "time", bucket = "6h", shards = 4 }', '{ partition_by = "series" }')
-    assert problems(serial + RICH) == [
-        (
-            'streams.quakes.rollup: a stream partitioned by "series" cannot be read by time, as a rollup must be; partition it'
-            ' by "time", or send the events to a second stream that is partitioned so, and roll that up'
-        )
-    ]
+    assert problems(serial + RICH) == []
 
 
 @pytest.mark.parametrize("order", [0, 1])

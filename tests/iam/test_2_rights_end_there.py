@@ -96,12 +96,13 @@ MAY: dict[str, tuple[set[str], set[str], dict[str, set[str]]]] = {
 }
 # Per function: operations on the table of the rollups' state.
 MAY_STATE = {
-    "ingest": {"PutItem"},
-    "doors": {"PutItem"},
-    "drain": {"PutItem"},
+    "ingest": {"PutItem", "BatchWriteItem"},
+    "doors": {"PutItem", "BatchWriteItem"},
+    "drain": {"PutItem", "BatchWriteItem"},
     "query": {"Query"},
-    "lifecycle": {"Query", "DeleteItem"},
-    "deployment": {"Query", "DeleteItem"},
+    "lifecycle": {"Query", "DeleteItem", "PutItem"},
+    "deployment": {"Query", "DeleteItem", "PutItem"},
+    "restorer": {"BatchWriteItem"},
     "refresher": {"Query", "PutItem", "DeleteItem"},
 }
 # Per function: which queues it may send to, and which functions it may call.

@@ -12,7 +12,7 @@ from tidetable.config import Config, parse
 from tidetable.errors import BadBackfill, StoreUnavailable
 from tidetable.lifecycle.backfill import end_backfills, open_backfill
 from tidetable.lifecycle.reconcile import Reconciler, reconcile
-from tidetable.ports import Edge, Mark
+from tidetable.ports import Edge, Mark, Noting
 
 TEXT = """
 [streams.s]
@@ -157,3 +157,29 @@ def test_the_end_of_a_backfill_that_fails_midway_is_finished_by_the_next_call() 
     stage.world.catalog.drop_backfill = drop  # type: ignore[method-assign]
     assert end_backfills("s", stage.parts, "me", lambda: 300.0) == [backfill()]
     assert (stage.spans("s"), stage.spans("s-hours")) == ([], [])
+
+
+@pytest.mark.parametrize("gone", ["the rollup", "the stream"])
+def test_without_rollups_a_stream_says_that_its_series_are_noted_no_more(gone: str) -> None:
+    """What was noted before says nothing of the periods in which nobody notes: the rollup may come back."""
+    stage = Rolled()
+    stage.run()
+    noting = Noting(START, START)
+    assert stage.rollups.put_noting("s", noting, None)
+    stage.run()
+    assert stage.rollups.noting == {"s": noting}
+    stage.config = parse(TEXT if gone == "the rollup" else TEXT.replace("streams.s", "streams.t"))
+    begun = stage.world.clock.now()
+    stage.run()
+    said = stage.rollups.noting["s"]
+    assert said.stopped
+    assert begun <= said.since == said.swept <= stage.world.clock.now()
+
+
+def test_a_rollup_that_leaves_another_one_leaves_the_notes_as_they_are() -> None:
+    stage = Rolled(TEXT + ROLLUP + ROLLUP.replace("hours", "days").replace("1h", "1d"))
+    stage.run()
+    assert stage.rollups.put_noting("s", Noting(START, START), None)
+    stage.config = parse(TEXT + ROLLUP)
+    stage.run()
+    assert stage.rollups.noting == {"s": Noting(START, START)}

@@ -227,11 +227,6 @@ def test_a_stream_without_a_rollup_that_serves_it_is_told_which_to_add() -> None
     keys = 'name = "fields"\nevery = "1h"\nby = []\nretention = "365d"\n'
     text = '[streams.s]\nperiod = "day"\nlate = "1d"\nretention = 9\nkey = { partition_by = "time", bucket = "6h" }\n'
     assert list(parse(f"{text}[[streams.s.rollup]]\n{keys}").streams) == ["s", "s-fields"]
-    by_series = '[streams.s]\nperiod = "day"\nlate = "1d"\nretention = 9\nkey = { partition_by = "series" }\n'
-    assert problem(world, "series", parse(by_series).streams["s"])[2] == (
-        "a rollup would list the series, and s has none, because it is partitioned by series: send the events to a second"
-        " stream that is partitioned by time, and add a rollup to it"
-    )
     rollup = parse(f"{text}[[streams.s.rollup]]\n{keys}").streams["s-fields"]
     assert problem(world, "series", rollup)[2] == "s-fields is a rollup: list the series of its stream s"
 
