@@ -58,6 +58,16 @@ def test_a_part_that_went_away_before_the_manifest_is_seen_and_made_again(monkey
     assert world.state is State.ARCHIVED
 
 
+def test_a_part_of_another_size_is_seen_before_the_manifest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another run wrote it again after it was checked."""
+    world = World(some(100))
+    sizes = world.sizes
+    monkeypatch.setattr(world, "sizes", lambda prefix: {key: size + 1 for key, size in sizes(prefix).items()})
+    with pytest.raises(ArchiveMismatch, match="did not hold"):
+        world.archive()
+    assert world.state is State.ARCHIVING
+
+
 def test_a_format_that_loses_an_event_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(some(100))
     whole = ParquetWriter.finish
