@@ -119,7 +119,7 @@ def test_the_dashboard_shows_rollups_where_there_are_any(dev: Template, rolled: 
     assert [sum(f"Rollup{name}" in text for name in metrics) for text in shown] == [0, 6]
 
 
-OWN = {
+OWN_GRAPHS = {
     "Events": ("Sum", "EventsAccepted", "EventsQueued", "RequestsRefused", "PacksWritten"),
     "Write units and throttled writes": ("Sum", "WriteUnits", "ThrottledWrites", "ThrottledLateWrites"),
     "Lag of the newest event, s": ("Average", "NewestEventLag"),
@@ -133,7 +133,7 @@ OWN = {
     "Rollups: buckets": ("Sum", "RollupBucketsSealed", "RollupBucketsResealed", "RollupBucketsBlocked"),
     "Rollups: marks, and steps with too many groups": ("Maximum", "RollupMarks", "RollupGroupsExceeded"),
 }
-OTHERS = {
+OTHER_GRAPHS = {
     "API requests and errors": ["Count SampleCount", "4XXError Sum"],
     "Errors": ["5XXError Sum", "Errors Sum"],
     "API latency": ["Latency p50", "Latency p99"],
@@ -158,8 +158,8 @@ def test_the_dashboard_shows_these_graphs_of_the_last_six_hours(rolled: Template
         shown[widget["properties"]["title"]] = [
             f"{metric[1]} {metric[-1].get('stat', 'Average')}" for metric in widget["properties"]["metrics"]
         ]
-    own = {title: [f"{name} {statistic}" for name in names] for title, (statistic, *names) in OWN.items()}
-    assert shown == own | OTHERS
+    own = {title: [f"{name} {statistic}" for name in names] for title, (statistic, *names) in OWN_GRAPHS.items()}
+    assert shown == own | OTHER_GRAPHS
 
 
 def test_alarms_are_simple_ones_that_the_emulator_takes(dev: Template) -> None:

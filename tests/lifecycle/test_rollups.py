@@ -151,7 +151,7 @@ def test_the_end_of_a_backfill_that_fails_midway_is_finished_by_the_next_call() 
         dropped.append(request.stream)
         drop(request)
 
-    stage.world.catalog.drop_backfill = drop_one  # type: ignore[method-assign]
+    stage.world.catalog.drop_backfill = drop_one  # type: ignore[method-assign, assignment]
     with pytest.raises(StoreUnavailable):
         end_backfills("s", stage.parts, "me", lambda: 300.0)
     stage.world.catalog.drop_backfill = drop  # type: ignore[method-assign]

@@ -166,6 +166,7 @@ def test_a_rebuild_whose_time_is_up_within_a_bucket_goes_on_with_it() -> None:
         (edge,) = world.rollups.read_state("s").edges
         assert progress.reached == edge.start
         assert (progress.buckets, progress.left) in ((0, 1), (1, 0), (0, 0))
+    assert progress is not None
     assert progress.done
     day = {"from": to_text(START), "to": to_text(START + timedelta(days=1)), "step": "1d"}
     assert [row["sum"] for row in world.ask(stat="sum", field="mag", **day).rows] == [276]
