@@ -207,7 +207,7 @@ def test_a_state_that_does_not_answer_costs_read_units_only() -> None:
     world.refresh()
     for failure in (StoreUnavailable("no answer", "time-out"), TableThrottled("rollups")):
 
-        def fail(_: str, failure: Exception = failure) -> None:
+        def fail(*_: Any, failure: Exception = failure) -> None:
             raise failure
 
         world.rollups.read_state = fail  # type: ignore[method-assign, assignment]

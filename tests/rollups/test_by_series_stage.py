@@ -8,19 +8,15 @@ from typing import Any
 
 import pytest
 
-from aws.lean.rollups import LeanRollups
-from tests.fakes.stage import Stage
-from tests.fakes.transport import StrictTransport
+from tests.fakes.stage import ROLLUPS, Stage
 from tidetable.catalog import Entry, State
-from tidetable.config import TableClass
 from tidetable.errors import ArchiveBusy, TableThrottled
-from tidetable.ports import Noting, TableSpec
+from tidetable.ports import Noting
 from tidetable.problems import ProblemError
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.rollups.bounds import lease_length
 from tidetable.rollups.refresh import Report, refresh
 from tidetable.times import to_text
-from wiring import Pipeline
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 MIDNIGHT = NOON + timedelta(hours=12)
@@ -45,7 +41,6 @@ fields = ["n"]
 retention = "365d"
 """
 PACKS = CONFIG.replace("retention = 3", 'retention = 3\npack = { span = "1h" }')
-STATE = "tidetable-lapse-rollups"
 
 
 class Rolled(Stage):
@@ -53,17 +48,7 @@ class Rolled(Stage):
 
     def __init__(self, config: str) -> None:
         super().__init__(NOON, config)
-        transport: Any = StrictTransport(self.dynamo, self.client.count)
-        self.state = LeanRollups(transport, STATE)
-        self.tables.create(TableSpec(STATE, None, None, TableClass.STANDARD, {}))
-        self.clock.sleep(60)
         self.sent: list[dict[str, Any]] = []
-
-    @property
-    def pipeline(self) -> Pipeline:
-        pipeline = super().pipeline
-        pipeline.rollups = self.state
-        return pipeline
 
     def refresh(self) -> Report:
         pipeline = self.pipeline
@@ -104,7 +89,7 @@ class Rolled(Stage):
         return found
 
     def notes(self, label: str) -> list[str]:
-        return list(self.state.read_notes("s", label, consistent=True).series)
+        return list(self.rollups.read_notes("s", label, consistent=True).series)
 
 
 @pytest.fixture(params=[CONFIG, PACKS], ids=["items", "packs"])
@@ -127,10 +112,10 @@ def stage(request: pytest.FixtureRequest) -> Rolled:
 
 
 def test_all_series_are_aggregated_from_the_rollup_and_what_is_not_sealed_from_the_noted_series(stage: Rolled) -> None:
-    (edge,) = stage.state.read_state("s").edges
+    (edge,) = stage.rollups.read_state("s").edges
     assert (edge.start, edge.sealed) == (MIDNIGHT, NOON + DAY)
-    begun = NOON + timedelta(minutes=2, seconds=42)
-    assert stage.state.read_state("s").noting == Noting(begun + timedelta(minutes=15), begun)
+    begun = NOON + timedelta(minutes=1, seconds=42)
+    assert stage.rollups.read_state("s").noting == Noting(begun + timedelta(minutes=15), begun)
     assert stage.check() == {"s", "s-hours"}
     # A late event of a new series is in the answer at once, and after its bucket was computed anew.
     stage.write(("late", MIDNIGHT + HOUR, 1_000), ("e", stage.clock.now(), 2_000))
@@ -177,18 +162,18 @@ def test_archives_and_restores_change_no_answer_and_notes_go_two_days_after_thei
 
 def test_a_restore_writes_nothing_whose_series_cannot_be_noted(stage: Rolled) -> None:
     pass_days(stage, 4)
-    put: Callable[..., None] = stage.state.put_notes
+    put: Callable[..., None] = stage.rollups.put_notes
 
     def fail(*_: Any) -> None:
-        raise TableThrottled(STATE)
+        raise TableThrottled(ROLLUPS)
 
-    stage.state.put_notes = fail  # type: ignore[method-assign, assignment]
+    stage.rollups.put_notes = fail  # type: ignore[method-assign, assignment]
     with pytest.raises(ArchiveBusy, match="series of s could not be noted for its rollups; restore again"):
         stage.restore("s", "2026-03-16")
     table = stage.entry("2026-03-16").table
     rows: Any = stage.dynamo.account.engine.call("Scan", {"TableName": table, "ConsistentRead": True})["Items"]
     assert rows == []
     stage.clock.sleep(900)
-    stage.state.put_notes = put  # type: ignore[method-assign]
+    stage.rollups.put_notes = put  # type: ignore[method-assign]
     stage.restore("s", "2026-03-16")
     assert stage.check() == {"s-hours"}
