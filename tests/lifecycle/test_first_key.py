@@ -56,10 +56,11 @@ def test_another_failure_is_not_waited_for() -> None:
 
 
 def test_the_resource_admits_the_key_and_dismisses_it_with_the_stack(monkeypatch: pytest.MonkeyPatch) -> None:
-    from handlers import deployment
-
+    # Powertools reads the namespace when the handlers are imported.
     monkeypatch.setenv("TIDETABLE_STAGE", "lapse")
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
+    from handlers import deployment
+
     stage = Stage(NOON, CONFIG)
     pipeline = stage.pipeline
     pipeline.gateway_keys = GatewayKeys(lambda: Late(0), stage.clock.sleep)
