@@ -48,8 +48,8 @@ def test_a_cursor_with_another_byte_anywhere_is_no_cursor(change: int) -> None:
 def test_a_query_of_5000_bytes_is_taken_and_a_longer_query_says_by_how_much() -> None:
     refuse_long(Walk("x" * 4_996))
     with pytest.raises(ProblemError) as refused:
-        refuse_long(Walk("x" * 5_000))
+        refuse_long(Walk("x" * 4_997))
     assert refused.value.problem.status == 400
     assert refused.value.problem.detail == (
-        "names, conditions and fields are 4 bytes too long for one query: query less at once"
+        "names, conditions and fields are 1 bytes too long for one query: query less at once"
     )
