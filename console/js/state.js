@@ -31,3 +31,8 @@ export function go(view, values, replace = false) {
     window.dispatchEvent(new HashChangeEvent("hashchange"));
   } else location.hash = hash;
 }
+
+/** Show the address as it is once more. A field may have changed it a moment ago, which the view does not know yet. */
+export function goAgain() {
+  window.dispatchEvent(new HashChangeEvent("hashchange"));
+}

@@ -48,18 +48,23 @@ export async function fieldNames(stream) {
 export function conditionBuilder(fields, conditions, changed) {
   const rows = conditions.map((condition) => ({ ...condition }));
   const place = h("div.conditions");
-  const complete = () => rows.filter((row) => row.field && row.value !== "");
+  const before = JSON.stringify(conditions);
+  /** Tell the conditions that are complete, if that changes anything. */
+  const tell = () => {
+    const complete = rows.filter((row) => row.field && row.value !== "");
+    if (JSON.stringify(complete) !== before) changed(complete);
+  };
 
   function draw() {
     fill(place, rows.map((row, number) =>
       h("div.condition", {},
         h("input", { value: row.field, placeholder: "field", list: fields, "aria-label": "Field", spellcheck: "false",
-          onchange: (/** @type {any} */ event) => { row.field = event.target.value.trim(); changed(complete()); } }),
+          onchange: (/** @type {any} */ event) => { row.field = event.target.value.trim(); tell(); } }),
         select(row),
         h("input", { value: row.value, placeholder: "value", "aria-label": "Value", spellcheck: "false",
-          onchange: (/** @type {any} */ event) => { row.value = event.target.value; changed(complete()); } }),
+          onchange: (/** @type {any} */ event) => { row.value = event.target.value; tell(); } }),
         h("button.quiet", { type: "button", "aria-label": `Remove the condition on ${row.field || "nothing"}`,
-          onclick: () => { rows.splice(number, 1); draw(); changed(complete()); } }, "✕"))),
+          onclick: () => { rows.splice(number, 1); draw(); tell(); } }, "✕"))),
       h("button.quiet.add", { type: "button", disabled: rows.length >= 10,
         onclick: () => { rows.push({ field: "", operator: "eq", value: "" }); draw(); place.querySelector("input:placeholder-shown")?.dispatchEvent(new Event("focus")); } },
         "+ Condition"));
@@ -68,7 +73,7 @@ export function conditionBuilder(fields, conditions, changed) {
   /** @param {Condition} row */
   function select(row) {
     const element = h("select", { "aria-label": "Operator",
-      onchange: (/** @type {any} */ event) => { row.operator = event.target.value; changed(complete()); } },
+      onchange: (/** @type {any} */ event) => { row.operator = event.target.value; tell(); } },
       OPERATORS.map(([name, sign]) => h("option", { value: name }, sign)));
     /** @type {HTMLSelectElement} */ (element).value = row.operator;
     return element;

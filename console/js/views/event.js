@@ -4,7 +4,7 @@ import { showDialog, showFacts } from "../parts/dialog.js";
 import { showBusy, showProblem } from "../parts/problem.js";
 import { showTime } from "../times.js";
 
-/** Show one event, whole, with its versions. @param {string} stream @param {any} event */
+/** Show one event, whole, with its versions. @param {any} stream of /v1/streams @param {any} event */
 export function openEvent(stream, event) {
   const place = h("div", {}, show(event));
   showDialog(`${event.series}, ${showTime(event.time)}`, place);
@@ -14,12 +14,9 @@ export function openEvent(stream, event) {
     const busy = showBusy("Reading the whole event…");
     place.append(busy);
     try {
-      const { body, units } = await get(streamPath(stream, "events", event.ref), { fields: "*", versions: "all" }).catch((error) => {
-        // A stream without versions refuses the parameter.
-        if (error.status === 400) return get(streamPath(stream, "events", event.ref), { fields: "*" });
-        throw error;
-      });
-      fill(place, show(body), versions(body), units === null ? null : h("p.cost", {}, `${units} read units`));
+      const parameters = { fields: "*", versions: stream.versions === "keep" ? "all" : "" };
+      const { body } = await get(streamPath(stream.stream, "events", event.ref), parameters);
+      fill(place, show(body), versions(body), h("p.hint.whole", {}, "As it is stored now, with its cold fields."));
     } catch (error) {
       busy.replaceWith(showProblem(error, load));
     }

@@ -12,7 +12,7 @@ import { showBusy, showEmpty, showProblem } from "../parts/problem.js";
 import { rangePicker } from "../parts/range.js";
 import { seriesField } from "../parts/series.js";
 import { fieldColumn, showTable } from "../parts/table.js";
-import { go } from "../state.js";
+import { go, goAgain } from "../state.js";
 import { instantOf, lengthText, secondsOf, showTime, stepFor } from "../times.js";
 import { openEvent } from "./event.js";
 
@@ -61,6 +61,7 @@ export function requestOf(question) {
 /** @param {HTMLElement} place @param {URLSearchParams} values @param {any[]} streams @param {AbortSignal} signal */
 export function showExplore(place, values, streams, signal) {
   const question = readQuestion(values, streams);
+  const stream = streams.find((each) => each.stream === question.stream);
   const result = h("section.result", { "aria-label": "Answer" });
   /** @type {{ destroy?: () => void } | null} */
   let chart = null;
@@ -134,7 +135,7 @@ export function showExplore(place, values, streams, signal) {
     const more = next ? h("p.more", {}, `These are the first ${plural(rows.length, "event")}. `,
       Number(question.limit) < MOST_POINTS ? h("button", { type: "button", onclick: () => change({ limit: String(Math.min(Number(question.limit) * 10, MOST_POINTS)) }) },
         "Show more") : "Choose a shorter range for the others.") : null;
-    fill(content, showTable(columns, flat, { caption: `Events of ${question.stream}`, open: (row) => openEvent(question.stream, row.row) }), more);
+    fill(content, showTable(columns, flat, { caption: `Events of ${question.stream}`, open: (row) => openEvent(stream, row.row) }), more);
   }
 
   /** @param {HTMLElement} content @param {any[]} rows */
@@ -210,7 +211,7 @@ function questionForm(question, streams, change) {
   const stream = streams.find((each) => each.stream === question.stream);
   fieldNames(stream).then((names) => fill(list, names.map((name) => h("option", { value: name }))));
   const aggregate = question.ask === "aggregate";
-  return h("form.question", { onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); change({}); } },
+  return h("form.question", { onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); goAgain(); } },
     field("Stream", choice(streams.map((stream) => stream.stream), question.stream, (stream) => change({ stream }))),
     rangePicker(question.from, question.to, (from, to) => change({ from, to, step: "" })),
     seriesField(stream, question.series, (series) => change({ series }), { label: "Series" }),

@@ -9,11 +9,13 @@ import { openEvent } from "./event.js";
 
 /** The latest event of each of some series. @param {HTMLElement} place @param {URLSearchParams} values @param {any[]} streams @param {AbortSignal} signal */
 export function showLatest(place, values, streams, signal) {
-  const stream = streams.find((each) => each.stream === values.get("stream")) ?? streams[0];
-  if (!stream) return fill(place, showEmpty("No streams", "tidetable.toml names the streams of a stage."));
+  // Only a table by series finds the newest event of a series without a scan.
+  const fitting = streams.filter((each) => each.layout.partition_by === "series");
+  const stream = fitting.find((each) => each.stream === values.get("stream")) ?? fitting[0];
+  if (!stream) return fill(place, showEmpty("No stream is partitioned by series", "Explore shows the newest events of the others."));
   const series = values.get("series") ?? "";
   const result = h("section.result");
-  const select = h("select", { onchange: (/** @type {any} */ event) => go("latest", { stream: event.target.value }) }, streams.map((each) => h("option", { value: each.stream }, each.stream)));
+  const select = h("select", { onchange: (/** @type {any} */ event) => go("latest", { stream: event.target.value }) }, fitting.map((each) => h("option", { value: each.stream }, each.stream)));
   /** @type {HTMLSelectElement} */ (select).value = stream.stream;
   fill(place, h("form.question", { onsubmit: (/** @type {Event} */ event) => event.preventDefault() },
     h("label.field", {}, h("span.label", {}, "Stream"), select),
@@ -44,7 +46,7 @@ export function showLatest(place, values, streams, signal) {
   function card(row) {
     if (!row.event) return h("div.card", {}, h("strong", {}, row.series), h("span.hint", {}, "no event in any table"));
     const facts = Object.entries(flatten(row.event.data)).slice(0, 6);
-    return h("button.card", { type: "button", onclick: () => openEvent(stream.stream, row.event) },
+    return h("button.card", { type: "button", onclick: () => openEvent(stream, row.event) },
       h("strong", {}, row.series), h("time.hint", { datetime: row.event.time }, showTime(row.event.time)),
       h("dl.facts", {}, facts.map(([name, value]) => [h("dt", {}, name), h("dd", {}, showValue(value))]).flat()));
   }

@@ -5,7 +5,7 @@ import { copyMenu } from "../parts/copy.js";
 import { showBusy, showEmpty, showProblem } from "../parts/problem.js";
 import { rangePicker } from "../parts/range.js";
 import { showTable } from "../parts/table.js";
-import { go } from "../state.js";
+import { go, goAgain } from "../state.js";
 import { showTime } from "../times.js";
 import { openEvent } from "./event.js";
 
@@ -24,7 +24,7 @@ export function showRanking(place, values, streams, signal) {
   const result = h("section.result");
   /** @param {Record<string, string>} changes */
   const change = (changes) => go("rankings", "stream" in changes ? { stream: changes.stream } : { ...question, ...changes });
-  fill(place, h("form.question", { onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); change({}); } },
+  fill(place, h("form.question", { onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); goAgain(); } },
     pick("Stream", ranked.map((each) => each.stream), question.stream, (name) => change({ stream: name })),
     pick("Ranking", rankings.map((/** @type {any} */ each) => each.name), index.name, (name) => change({ index: name, value: "" })),
     index.partition_by === "*" ? null : h("label.field", {}, h("span.label", {}, index.partition_by),
@@ -53,7 +53,7 @@ export function showRanking(place, values, streams, signal) {
           { name: "series", cell: (row) => row.series },
           { name: "time", cell: (row) => showTime(row.time) },
           { name: "data", cell: (row) => Object.entries(flatten(row.data)).slice(0, 6).map(([name, value]) => `${name} ${showValue(value)}`).join(", ") },
-        ], body.top, { caption: `Ranking ${index.name}`, open: (row) => openEvent(question.stream, row) }) : showEmpty("Nobody is ranked in this range", "Choose a longer range."));
+        ], body.top, { caption: `Ranking ${index.name}`, open: (row) => openEvent(stream, row) }) : showEmpty("Nobody is ranked in this range", "Choose a longer range."));
     } catch (error) {
       if (!signal.aborted) fill(result, showProblem(error, ask));
     }

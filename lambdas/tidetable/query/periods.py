@@ -41,6 +41,7 @@ def _stream(stream: Stream, now: datetime) -> dict[str, Any]:
         "ahead": str(stream.ahead),
         "retention": stream.retention,
         "on_expiry": stream.on_expiry,
+        "versions": stream.versions,
         "layout": describe_layout(stream.layout),
         "indexes": [_index(index) for index in stream.index],
         "rollups": [{"stream": f"{stream.name}-{rollup.name}", "every": str(rollup.every), "by": rollup.by} for rollup in stream.rollup],
