@@ -1,8 +1,9 @@
 """A cold start: the time from a new process to the first answer, compared with bare boto3.
 
-Our process imports the ingest function with its logs and metrics, reads the configuration and the catalog, and writes. The
-other process makes a boto3 client and puts an item. Both call a server that answers at once. Prints milliseconds and the
-ratio of wall times.
+Our process imports the ingest function with its logs and metrics, reads the configuration and the catalog, and writes; the
+query function and the authorizer of keys have a process each. The other process makes a boto3 client and puts an item. All
+call a server that answers at once. Prints milliseconds, the ratio of wall times, and the time of a call of the authorizer that
+is warm and knows the key.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ from bench.function import ROOT
 
 # isort: split
 from aws.catalog_items import attributes, period_key
+from aws.key_items import item_of_record
 from aws.wire import item_text
 from bench.results import note
 from bench.stub import stub
+from tidetable.access import Access
 from tidetable.catalog import Entry, State
 from tidetable.config import load
+from tidetable.credentials import KeyRecord, Secret
 from tidetable.events import Event
 from tidetable.names import table_name
 from tidetable.periods import containing
@@ -58,6 +62,24 @@ event = {
 answer = query.handler(event, Context())
 assert answer["statusCode"] == 200, answer
 """
+KEY = "tt_0123456789_abcdefghijklmnopqrstuvwxyz012345"
+AUTHORIZER = f"""
+from handlers import authorizer
+event = {{
+    "type": "REQUEST", "httpMethod": "POST", "resource": "/v1/streams/{{stream}}/events", "methodArn": "arn:aws:execute-api:x",
+    "headers": {{"x-api-key": "{KEY}"}}, "multiValueHeaders": {{"x-api-key": ["{KEY}"]}},
+    "pathParameters": {{"stream": "quakes"}}, "queryStringParameters": None, "multiValueQueryStringParameters": None,
+}}
+answer = authorizer.handler(event, Context())
+assert answer["policyDocument"]["Statement"][0]["Effect"] == "Allow", answer
+"""
+WARM = """
+import time
+begun = time.process_time()
+for _ in range(2000):
+    authorizer.handler(event, Context())
+print((time.process_time() - begun) / 2000 * 1e6)
+"""
 BARE = """
 import boto3
 boto3.client("dynamodb").put_item(TableName="bench", Item={"pk": {"S": "a"}, "sk": {"S": "b"}, "mag": {"N": "4.2"}})
@@ -82,6 +104,14 @@ def events_answer() -> bytes:
     return f'{{"Items":[{item_text(item)}],"Count":1}}'.encode()
 
 
+def key_answer() -> bytes:
+    """GetItem's answer: a key of one stream."""
+    secret = Secret.of(KEY, bytes(16))
+    access = Access("0123456789", frozenset({"quakes"}), frozenset({"write"}))
+    record = KeyRecord("0123456789", "bench", access, datetime.now(UTC), (secret,), meter="m" * 20)
+    return f'{{"Item":{item_text(item_of_record(record))}}}'.encode()
+
+
 def seconds(program: str, environment: dict[str, str]) -> float:
     """Wall time of a program in its own process."""
     begun = time.perf_counter()
@@ -94,15 +124,29 @@ def seconds(program: str, environment: dict[str, str]) -> float:
 def main() -> None:
     """Measure both alternately, many times, with compiled modules, as in the assets and as boto3 is installed."""
     compile_dir(ROOT / "lambdas", quiet=2)
-    with stub({b"bench-catalog": catalog_answer(), b".query": events_answer()}) as endpoint:
+    answers = {b".getitem": key_answer(), b"bench-catalog": catalog_answer(), b".query": events_answer()}
+    with stub(answers) as endpoint:
         environment = os.environ | {"AWS_ENDPOINT_URL": endpoint}
-        programs = (FUNCTION + INGEST, FUNCTION + QUERY, BARE)
+        programs = (FUNCTION + INGEST, FUNCTION + QUERY, FUNCTION + AUTHORIZER, BARE)
         rounds = [[seconds(program, environment) for program in programs] for _ in range(ROUNDS)][1:]
-    ingest, query, bare = (1000 * median(side) for side in zip(*rounds, strict=True))
-    print(f"cold start to the first answer, ms: ingest {ingest:.0f}, query {query:.0f}, bare boto3 {bare:.0f}")
+        warm = subprocess.run(  # noqa: S603 - our own program
+            [sys.executable, "-c", FUNCTION + AUTHORIZER + WARM],
+            check=True,
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+    ingest, query, keys, bare = (1000 * median(side) for side in zip(*rounds, strict=True))
+    print(
+        f"cold start to the first answer, ms: ingest {ingest:.0f}, query {query:.0f}, authorizer {keys:.0f},"
+        f" bare boto3 {bare:.0f}"
+    )
+    print(f"a warm call of the authorizer: {float(warm.stdout.split()[-1]):.0f} us of CPU")
     note(
-        ingest_cold_ours_over_bare_boto3=median(ingest / bare for ingest, _, bare in rounds),
-        query_cold_ours_over_bare_boto3=median(query / bare for _, query, bare in rounds),
+        ingest_cold_ours_over_bare_boto3=median(ingest / bare for ingest, _, _, bare in rounds),
+        query_cold_ours_over_bare_boto3=median(query / bare for _, query, _, bare in rounds),
+        authorizer_cold_ours_over_bare_boto3=median(keys / bare for _, _, keys, bare in rounds),
     )
 
 

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "lambdas"))
+sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("lambdas", "clients/python/src")]
 
 from cli.app import app
 

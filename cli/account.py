@@ -13,6 +13,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
 from aws.catalog import DynamoCatalog
+from aws.keys import DynamoKeys
 from aws.tables import DynamoTables
 from wiring import Pipeline
 
@@ -30,7 +31,8 @@ class Account:
     """A deployed stage: its name, its catalog and its tables are those of ``pipeline``.
 
     ``lifecycle``, ``archiver``, ``restorer``, ``sweeper``, ``feed`` and ``refresher`` are function names, ``overflow``,
-    ``dead_letters`` and ``feed_letters`` addresses of queues; ``functions``, ``queues`` and ``metrics`` are boto3's clients.
+    ``dead_letters`` and ``feed_letters`` addresses of queues; ``functions``, ``queues``, ``metrics`` and ``gateway`` are boto3's
+    clients. ``api`` and ``usage_plan`` are ids of API Gateway, empty where callers have no keys.
     """
 
     pipeline: Pipeline
@@ -46,6 +48,9 @@ class Account:
     feed: str = ""
     feed_letters: str = ""
     refresher: str = ""
+    gateway: Any = None
+    api: str = ""
+    usage_plan: str = ""
 
     def run_lifecycle(self, **payload: Any) -> dict[str, Any]:
         """Invoke the lifecycle and return its report."""
@@ -100,6 +105,7 @@ def connect(
         functions = session.client("lambda", endpoint_url=endpoint, config=patient)
         queues = session.client("sqs", endpoint_url=endpoint)
         metrics = session.client("cloudwatch", endpoint_url=endpoint)
+        gateway = session.client("apigateway", endpoint_url=endpoint)
         # A local stage may keep its tables in another engine.
         tables = os.environ.get("AWS_ENDPOINT_URL_DYNAMODB") or endpoint
         dynamodb: Any = session.client("dynamodb", endpoint_url=tables)
@@ -122,6 +128,7 @@ def connect(
             stage=stage,
             catalog=DynamoCatalog(dynamodb, outputs["CatalogTable"]),
             tables=DynamoTables(dynamodb),
+            keys=DynamoKeys(dynamodb, outputs["CatalogTable"]),
             mappings=None,
         ),
         outputs["LifecycleFunction"],
@@ -136,6 +143,9 @@ def connect(
         outputs.get("FeedFunction", ""),
         outputs.get("FeedDeadLetterQueueUrl", ""),
         outputs.get("RefresherFunction", ""),
+        gateway,
+        outputs.get("ApiId", ""),
+        outputs.get("ApiUsagePlan", ""),
     )
 
 

@@ -13,6 +13,7 @@ from cli import clock
 from cli.advice import describe_stream, warn_about
 from cli.bill import Bill
 from cli.common import DEFAULT, USAGE, AsJson, ConfigFile, app, fail, out, print_json, read_config
+from cli.rolled import list_rollups
 from cli.timeline import Day
 from cli.timeline import simulate as simulated
 from cli.timeline import svg as timeline_svg
@@ -40,6 +41,9 @@ InIndex = Annotated[
     list[str] | None,
     typer.Option("--in-index", help="The share of events in an index, such as by_error=0.01; else all."),
 ]
+
+
+Groups = Annotated[int, typer.Option(help="Groups, such as series, in a bucket of a rollup.", min=1, max=100_000)]
 
 
 @app.command()
@@ -74,23 +78,26 @@ def simulate(
     batch: Batch = 100,
     reads: Reads = 1.0,
     read_bytes: ReadSize = 8192,
+    groups: Groups = 100,
     as_json: AsJson = False,
 ) -> None:
     """Show what the configuration does over time, from an empty start: tables, units of tables and indexes, and the
     price.
 
     With --rate each stream gets that workload, and its events, queries and storage are priced, too. The price of a stream with
-    packs depends on --batch, as the events of a request share packs. The column "late" counts
+    packs depends on --batch, as the events of a request share packs, that of a rollup on --groups. The column "late" counts
     the open tables that are lowered for late events, by the ladder's step for them.
     """
     start = clock.read_clock().replace(hour=12, minute=0, second=0, microsecond=0)
     streams = read_config(config).streams
     lives = {}
     for name, stream in streams.items():
-        # A rollup takes no events of callers: its tables are shown, and its cells are not priced.
         workload = None
-        if rate is not None and not stream.source:
-            workload = Workload(by_hour(rate, night), size, reads, read_bytes, 0.0, stream, batch)
+        if rate is not None:
+            source = streams[stream.source] if stream.source else stream
+            workload = Workload(by_hour(rate, night), size, reads, read_bytes, 0.0, source, batch)
+            if stream.source:
+                workload = next(one.workload for one in list_rollups(workload, groups) if one.name == name)
         lives[name] = list(simulated(stream, start, days, workload))
     if svg is not None:
         svg.mkdir(parents=True, exist_ok=True)
@@ -158,6 +165,7 @@ def cost(
     archive_days: ArchiveDays = 365,
     in_index: InIndex = None,
     packed_bytes: PackedSize = None,
+    groups: Groups = 100,
     as_json: AsJson = False,
 ) -> None:
     """Price a workload line by line, and against one provisioned and one on-demand table.
@@ -170,9 +178,10 @@ def cost(
         elif rate is None:
             fail(f"add --rate, the events per second, such as: cost {file} --rate 50 --bytes 500 --batch 100", USAGE)
         else:
-            policy = choose_stream(read_config(file), stream)
-            hours = by_hour(rate, night)
+            configured = read_config(file)
+            policy, hours = choose_stream(configured, stream), by_hour(rate, night)
             workload = Workload(hours, size, reads, read_bytes, old_reads, policy, batch, archive_days)
+            workload = replace(workload, by_key=configured.api.by_key)
         workload = replace(workload, index_shares=read_shares(workload.stream, in_index or []))
         if packed_bytes is not None:
             workload = replace(workload, packed_bytes=packed_bytes)
@@ -180,7 +189,7 @@ def cost(
         fail(f"{file}: {error}")
     except (OSError, TypeError, ValueError) as error:
         fail(f"{file}: {error}", USAGE if isinstance(error, ValueError) else 1)
-    lines, tables = whole_bill(workload)
+    lines, tables = whole_bill(workload, groups)
     unpriced, advice = name_unpriced(workload), advise(workload, tables)
     if as_json:
         print_json(_document(lines, tables, unpriced, advice))

@@ -23,8 +23,16 @@ S3_STORAGE = 0.023  # S3 Standard, per GB-month
 # 512 MB are 0.29 of one (AWS: 1,769 MB are one), so 30. The rest of a call is waiting for DynamoDB and Powertools'
 # share, which nobody can measure without an account: 20 ms is three round trips of 5 ms and a little.
 INGEST_GB, INGEST_SECONDS, INGEST_EVENT_SECONDS = 0.5, 0.020, 0.000030
+# A warm call of the authorizer takes 19 microseconds of a whole core (bench/cold.py), so 2 ms are mostly Lambda's own share.
+KEYS_GB, KEYS_SECONDS = 0.5, 0.002
 QUERY_GB, QUERY_SECONDS = 1769 / 1024, 0.030
 # The archiver: pages of 1 MB from four segments at once, compared and compressed by two cores.
 ARCHIVER_GB, ARCHIVER_BYTES_PER_SECOND = 3008 / 1024, 10e6
+# The refresher: a run that finds nothing to do waits for some answers. To compute cells takes 6 to 7 microseconds per event on a
+# whole core, which 1,769 MB are (the code of bench/rollups.py); to receive the events about as much.
+REFRESHER_GB, REFRESHER_SECONDS, REFRESHER_EVENT_SECONDS = 1769 / 1024, 0.100, 0.000015
+# The feed's function: a request or two to targets. A new on-demand table has four partitions (AWS: 4,000 write units per
+# second), and its change stream a shard for each. Lambda polls a shard four times per second.
+FEED_GB, FEED_SECONDS, FEED_SHARDS, LAMBDA_POLLS = 0.5, 0.050, 4, 4
 # The size of Parquet as a share of the bytes in the table: the examples of this project are between 0.1 and 0.3.
 ARCHIVE_SHARE = 0.25

@@ -22,12 +22,15 @@ from cli.prices import (
     INGEST_EVENT_SECONDS,
     INGEST_GB,
     INGEST_SECONDS,
+    KEYS_GB,
+    KEYS_SECONDS,
     ON_DEMAND,
     QUERY_GB,
     QUERY_SECONDS,
     READ_HOUR,
     S3_STORAGE,
 )
+from cli.rolled import price_feed, price_rollups
 from cli.workload import Workload
 from tidetable.config import TableClass, Units
 from tidetable.config.model import LATE, Step
@@ -44,9 +47,10 @@ class Line:
     how: str
 
 
-def price_lines(workload: Workload, tables: Bill) -> list[Line]:
-    """The lines of the rolling tables' bill, of the gateway, the functions and the archive."""
-    return [*_dynamodb(workload, tables), *_requests(workload), *_archive(workload)]
+def price_lines(workload: Workload, tables: Bill, groups: int) -> list[Line]:
+    """The lines of the rolling tables' bill, of the gateway, the functions, the archive, the rollups and the feed."""
+    derived = [Line(*line) for line in (*price_rollups(workload, groups), *price_feed(workload))]
+    return [*_dynamodb(workload, tables), *_requests(workload), *_archive(workload), *derived]
 
 
 def name_unpriced(workload: Workload) -> list[str]:
@@ -64,6 +68,12 @@ def name_unpriced(workload: Workload) -> list[str]:
         unpriced.append("warm throughput, which is charged once per table")
     if stream.capacity.autoscaling is not None:
         unpriced.append("auto scaling: the ladder's units are priced")
+    if stream.rollup:
+        unpriced.append(
+            "the rollups' archives (cents), and late events: a write unit per mark, and their bucket once more"
+        )
+    if stream.feed is not None:
+        unpriced.append("the targets of the feed: what their services charge per change")
     if stream.table.encryption != "aws-owned":
         unpriced.append("the requests to the KMS key")
     return unpriced
@@ -148,6 +158,10 @@ def _requests(workload: Workload) -> list[Line]:
     queries = (workload.reads_per_second + workload.old_reads_per_second) * _SECONDS
     seconds = INGEST_SECONDS + workload.batch * INGEST_EVENT_SECONDS
     duration = (requests * seconds * INGEST_GB + queries * QUERY_SECONDS * QUERY_GB) * GB_SECOND
+    checked = (requests + queries) * (CALL_MILLION / 1e6 + KEYS_SECONDS * KEYS_GB * GB_SECOND)
+    keys = [
+        Line("functions, authorizer", checked, f"a call per request; assumed: {KEYS_SECONDS * 1000:.0f} ms at 512 MB")
+    ]
     return [
         Line(
             "API Gateway",
@@ -160,6 +174,7 @@ def _requests(workload: Workload) -> list[Line]:
             duration,
             f"assumed: {seconds * 1000:.0f} ms at 512 MB per request, {QUERY_SECONDS * 1000:.0f} ms at 1,769 MB per query",
         ),
+        *(keys if workload.by_key else []),
     ]
 
 
@@ -203,7 +218,7 @@ def _step_at_export(workload: Workload) -> Step:
     return workload.stream.capacity.step_at(max(1, workload.stream.retention))
 
 
-def whole_bill(workload: Workload) -> tuple[list[Line], dict[str, Bill]]:
-    """All lines of the rolling tables' bill, and DynamoDB's bill of each plan."""
+def whole_bill(workload: Workload, groups: int) -> tuple[list[Line], dict[str, Bill]]:
+    """All lines of the rolling tables' bill, and DynamoDB's bill of each plan. A rollup's bucket has so many groups."""
     tables = bills(workload)
-    return price_lines(workload, next(iter(tables.values()))), tables
+    return price_lines(workload, next(iter(tables.values())), groups), tables

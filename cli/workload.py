@@ -32,6 +32,7 @@ class Workload:
 
     ``event_bytes`` is the size of a plain item, ``packed_bytes`` the size in a pack, if the stream has packs: a quarter
     by default. The ``batch`` events of a request share packs. ``index_shares`` is the share of events in an index, 0 to 1.
+    With ``by_key`` callers send keys, which the authorizer checks.
     """
 
     events_per_second: list[float]
@@ -44,6 +45,7 @@ class Workload:
     archive_days: int = 365
     index_shares: Mapping[str, float] = field(default_factory=dict)
     packed_bytes: float | None = None
+    by_key: bool = False
 
     @property
     def plain(self) -> Workload:
@@ -63,6 +65,11 @@ class Workload:
         if self.stream.pack is None:
             return ceil(self.event_bytes / 1024)
         return ceil(self._pack_bytes / 1024) * self._packs / self.batch
+
+    @property
+    def items_per_event(self) -> float:
+        """Items that an event makes: of a pack, its share."""
+        return 1.0 if self.stream.pack is None else self._packs / self.batch
 
     @property
     def read_units(self) -> float:

@@ -9,7 +9,8 @@ from constructs import Construct
 from tidetable.names import table_prefix
 
 _BY_KEY_OR_SIGNATURE = (
-    'Callers send an API key or, with auth = "iam", sign their requests; callers are programs, which have no user pool'
+    'A Lambda authorizer checks keys or, with auth = "iam", IAM checks signatures; callers are programs, which have no'
+    " user pool"
 )
 _REASONS: dict[str, str] = {
     "APIG2": "Bodies are validated by the function, event by event: one bad event must not refuse the others",

@@ -7,6 +7,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from infra.api import Api
+from infra.doors import Doors
 from infra.feed import Feed
 from infra.function import own_metric
 from infra.ingest import Ingest
@@ -30,6 +31,7 @@ class Alarms(Construct):
         feed: Feed,
         api: Api,
         rollups: Rollups | None,
+        doors: Doors | None,
         targets: Targets,
         quota: int,
     ) -> None:
@@ -142,6 +144,26 @@ class Alarms(Construct):
             periods=3,
         )
 
+        if api.keys is not None:
+            self._alarm(
+                "FormerKeyUsed",
+                own_metric(stage, "authorizer", "FormerKeysUsed").with_(period=five),
+                "A key that has expired, or a secret that was rotated, is still sent: its sender's requests are refused.",
+            )
+        if api.signed is not None:
+            self._alarm(
+                "SignedApiFailing",
+                api.signed.deployment_stage.metric_server_error(period=minute, statistic="Sum"),
+                "The API for signed requests answers 5xx: events are refused, or queries fail.",
+                periods=3,
+            )
+        if doors is not None:
+            self._alarm(
+                "DoorsFailing",
+                doors.function.metric_errors(period=minute),
+                "The function of the doors crashes or times out; its answers ask senders to send again.",
+                periods=3,
+            )
         if rollups is not None:
             self._watch_rollups(stage, rollups)
 

@@ -11,22 +11,37 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from infra.authorizer import Keys
 from infra.cors import allow_preflights, gateway_headers
+from infra.doors import Doors
 from infra.function import Common
+from infra.lifecycle import Lifecycle
+from infra.storage import Storage
 
-_STAGE = "api"
+STAGE = "api"
 # A smaller answer fits into one packet anyway, and compression may make it larger.
 _COMPRESSED_FROM = Size.kibibytes(1)
-# Requests per second and burst: anybody may call this route, and each call runs a function.
-_HEALTH_RATE, _HEALTH_BURST = 2, 10
+# Requests per second and burst of routes that anybody may call: each call runs a function.
+_OPEN = apigateway.MethodDeploymentOptions(
+    throttling_rate_limit=2,
+    throttling_burst_limit=10,
+    metrics_enabled=False,
+    logging_level=apigateway.MethodLoggingLevel.ERROR,
+    data_trace_enabled=False,
+)
 
 # The gateway's own answers as problem details: (kind of answer, status, code, remedy).
 _PROBLEMS: list[tuple[apigateway.ResponseType, int, str, str]] = [
     (apigateway.ResponseType.BAD_REQUEST_BODY, 400, "bad_request", "The body is not valid."),
     (apigateway.ResponseType.BAD_REQUEST_PARAMETERS, 400, "bad_request", "The parameters are not valid."),
     (apigateway.ResponseType.UNAUTHORIZED, 401, "unauthorized", "Sign the request, or send a valid key."),
-    (apigateway.ResponseType.ACCESS_DENIED, 403, "forbidden", "These credentials may not call this route."),
-    (apigateway.ResponseType.INVALID_API_KEY, 403, "forbidden", "Send a valid key in the header x-api-key."),
+    (
+        apigateway.ResponseType.ACCESS_DENIED,
+        403,
+        "forbidden",
+        "Send one valid key that may call this route: as x-api-key, or as Authorization: Bearer, Token or Basic.",
+    ),
+    (apigateway.ResponseType.INVALID_API_KEY, 403, "forbidden", "This key is new or was revoked: try in a minute."),
     (apigateway.ResponseType.INVALID_SIGNATURE, 403, "forbidden", "The request's signature is not valid."),
     (apigateway.ResponseType.EXPIRED_TOKEN, 403, "forbidden", "The request's credentials have expired."),
     (apigateway.ResponseType.MISSING_AUTHENTICATION_TOKEN, 403, "forbidden", "No such route, or no credentials."),
@@ -41,6 +56,7 @@ _PROBLEMS: list[tuple[apigateway.ResponseType, int, str, str]] = [
     ),
     (apigateway.ResponseType.THROTTLED, 429, "throttled", "Slow down and send the request again."),
     (apigateway.ResponseType.QUOTA_EXCEEDED, 429, "throttled", "The key's quota is used up."),
+    (apigateway.ResponseType.AUTHORIZER_FAILURE, 503, "unavailable", "Send the request again, which is harmless."),
     (apigateway.ResponseType.INTEGRATION_TIMEOUT, 504, "timeout", "Send the request again, which is harmless."),
     (apigateway.ResponseType.INTEGRATION_FAILURE, 503, "unavailable", "Send the request again, which is harmless."),
     (apigateway.ResponseType.DEFAULT_5_XX, 500, "internal", "Send the request again, which is harmless."),
@@ -69,6 +85,10 @@ _ACCESS = {
     "requestTime": _Field.context_request_time(),
     "ip": _Field.context_identity_source_ip(),
     "userAgent": _Field.context_identity_user_agent(),
+    # Of the caller's key, and why it was refused: "-" if the request was signed or let through.
+    "keyId": _Field.context_authorizer("key_id"),
+    "keyName": _Field.context_authorizer("key_name"),
+    "refusal": _Field.context_authorizer("refusal"),
     "apiKeyId": _Field.context_identity_api_key_id(),
     "callerArn": _Field.context_identity_user_arn(),
     "httpMethod": _Field.context_http_method(),
@@ -86,36 +106,72 @@ _ACCESS = {
 
 
 class Api(Construct):
-    """A REST API in front of the ingest and the query function."""
+    """REST APIs in front of the ingest and the query function: ``rest``, and ``signed`` if callers may use keys and signatures.
+
+    A method of a REST API has one type of authorization, so keys and signatures together need two APIs.
+    """
 
     def __init__(
-        self, scope: Construct, id: str, common: Common, *, ingest: lambda_.IFunction, query: lambda_.IFunction
+        self,
+        scope: Construct,
+        id: str,
+        common: Common,
+        *,
+        ingest: lambda_.IFunction,
+        query: lambda_.IFunction,
+        doors: Doors | None,
+        slim: lambda_.Code,
+        storage: Storage,
+        lifecycle: Lifecycle,
     ) -> None:
         super().__init__(scope, id)
         policy = common.config.api
-        by_key = policy.auth == "api-key"
+        self._common = common
+        self._functions = ingest, query
+        self._doors = doors
+        self._headers = {"X-Content-Type-Options": "'nosniff'", **gateway_headers(policy.cors)}
         access = logs.LogGroup(
             self, "Access", retention=logs.RetentionDays.ONE_MONTH, removal_policy=RemovalPolicy.DESTROY
         )
-        self.rest = apigateway.RestApi(
+        self.keys = Keys(self, "Keys", common, code=slim, storage=storage) if policy.by_key else None
+        self.rest = self._make("Rest", f"tidetable-{common.stage}", access, self.keys)
+        self.key: apigateway.IApiKey | None = None
+        self.plan: apigateway.UsagePlan | None = None
+        if self.keys is not None:
+            self.key, self.plan = self._first_key(policy.rate, policy.burst)
+            # The stage serves the methods that ask the authorizer, which must know the key by then.
+            self.rest.deployment_stage.node.add_dependency(self.keys.admit_first(self.key, lifecycle))
+        self.signed: apigateway.RestApi | None = None
+        if policy.by_key and policy.by_signature:
+            self.signed = self._make("Signed", f"tidetable-{common.stage}-signed", access, None)
+            # The first API sets the role of the account with which API Gateway writes logs.
+            self.signed.node.add_dependency(self.rest)
+
+    def _make(self, id: str, name: str, access: logs.LogGroup, keys: Keys | None) -> apigateway.RestApi:
+        """An API whose callers send keys or, without ``keys``, sign their requests."""
+        policy = self._common.config.api
+        own_role = policy.logging_role == "stage" and id == "Rest"
+        rest = apigateway.RestApi(
             self,
-            "Rest",
-            rest_api_name=f"tidetable-{common.stage}",
+            id,
+            rest_api_name=name,
             description="Tidetable: time-series events in and out",
             endpoint_types=[apigateway.EndpointType.REGIONAL],
             # The gateway passes every body as bytes, so that gzip arrives unchanged with any Content-Type.
             binary_media_types=["*/*"],
             min_compression_size=_COMPRESSED_FROM,
+            # Which of the gateway's keys counts a request says the authorizer, wherever the caller put its own key.
+            api_key_source_type=apigateway.ApiKeySourceType.AUTHORIZER if keys is not None else None,
             # The account has one role per Region for the logs of all its APIs, and a stage with logs needs it. The role
             # is kept when the stack is deleted, as other APIs may use it by then; its generated name collides with no
             # other role.
-            cloud_watch_role=policy.logging_role == "stage",
-            cloud_watch_role_removal_policy=RemovalPolicy.RETAIN if policy.logging_role == "stage" else None,
+            cloud_watch_role=own_role,
+            cloud_watch_role_removal_policy=RemovalPolicy.RETAIN if own_role else None,
             deploy_options=apigateway.StageOptions(
-                stage_name=_STAGE,
+                stage_name=STAGE,
                 throttling_rate_limit=policy.rate,
                 throttling_burst_limit=policy.burst,
-                tracing_enabled=common.config.observability.tracing,
+                tracing_enabled=self._common.config.observability.tracing,
                 # Metrics per route and method cost up to $13.50 per month; the alarms use the stage's metrics, which
                 # are free.
                 metrics_enabled=False,
@@ -123,31 +179,27 @@ class Api(Construct):
                 data_trace_enabled=False,
                 access_log_destination=apigateway.LogGroupLogDestination(access),
                 access_log_format=apigateway.AccessLogFormat.custom(json.dumps(_ACCESS)),
-                method_options={
-                    "/v1/health/GET": apigateway.MethodDeploymentOptions(
-                        throttling_rate_limit=_HEALTH_RATE,
-                        throttling_burst_limit=_HEALTH_BURST,
-                        metrics_enabled=False,
-                        logging_level=apigateway.MethodLoggingLevel.ERROR,
-                        data_trace_enabled=False,
-                    )
-                },
+                method_options={f"{path}/{method}": _OPEN for method, path in self._open_routes},
             ),
-            default_method_options=apigateway.MethodOptions(
-                api_key_required=by_key,
-                authorization_type=None if by_key else apigateway.AuthorizationType.IAM,
-            ),
+            default_method_options=keys.method_options
+            if keys is not None
+            else apigateway.MethodOptions(api_key_required=False, authorization_type=apigateway.AuthorizationType.IAM),
         )
-        self._headers = {"X-Content-Type-Options": "'nosniff'", **gateway_headers(policy.cors)}
-        self._routes(ingest, query, policy.cors)
+        self._routes(rest, *self._functions, policy.cors)
         for kind, status, code, detail in _PROBLEMS:
-            self._problem(kind, status, code, detail)
-        self._other_refusals()
-        self.key = self._key(policy.rate, policy.burst) if by_key else None
+            self._problem(rest, kind, status, code, detail)
+        self._other_refusals(rest)
+        return rest
 
-    def _routes(self, ingest: lambda_.IFunction, query: lambda_.IFunction, origins: Sequence[str]) -> None:
+    def _routes(
+        self,
+        rest: apigateway.RestApi,
+        ingest: lambda_.IFunction,
+        query: lambda_.IFunction,
+        origins: Sequence[str],
+    ) -> None:
         reads = apigateway.LambdaIntegration(query, allow_test_invoke=False)
-        version = self.rest.root.add_resource("v1")
+        version = rest.root.add_resource("v1")
         # Monitors and load balancers have no key, and the answer contains no data.
         health = version.add_resource("health")
         health.add_method("GET", reads, api_key_required=False, authorization_type=apigateway.AuthorizationType.NONE)
@@ -170,13 +222,22 @@ class Api(Construct):
             routes.append(listing)
         if origins:
             allow_preflights([*routes, events, event], origins)
+        if self._doors is not None:
+            self._doors.add_routes(rest, origins)
 
-    def _problem(self, kind: apigateway.ResponseType, status: int, code: str, detail: str) -> None:
+    @property
+    def _open_routes(self) -> list[tuple[str, str]]:
+        """Method and path of the routes that anybody may call."""
+        return [("GET", "/v1/health"), *(self._doors.open_routes if self._doors is not None else ())]
+
+    def _problem(
+        self, rest: apigateway.RestApi, kind: apigateway.ResponseType, status: int, code: str, detail: str
+    ) -> None:
         document = {"type": "about:blank", "title": _TITLES[status], "status": status, "code": code, "detail": detail}
         headers = self._headers | {"Content-Type": "'application/problem+json'"}
         if status in _RETRY_AFTER:
             headers["Retry-After"] = f"'{_RETRY_AFTER[status]}'"
-        self.rest.add_gateway_response(
+        rest.add_gateway_response(
             f"Problem{kind.response_type}",
             type=kind,
             status_code=str(status),
@@ -185,16 +246,19 @@ class Api(Construct):
             templates={"application/json": json.dumps(document | {"request_id": "$context.requestId"})},
         )
 
-    def _other_refusals(self) -> None:
+    def _other_refusals(self, rest: apigateway.RestApi) -> None:
         """Add the headers to the other refusals; they keep their status, which a template cannot name."""
-        self.rest.add_gateway_response(
+        rest.add_gateway_response(
             "ProblemOther", type=apigateway.ResponseType.DEFAULT_4_XX, response_headers=self._headers
         )
 
-    def _key(self, rate: float, burst: int) -> apigateway.IApiKey:
-        key = self.rest.add_api_key("Key", description="The first caller of Tidetable; add one for each further caller")
+    def _first_key(self, rate: float, burst: int) -> tuple[apigateway.IApiKey, apigateway.UsagePlan]:
+        """The first key, and the usage plan of every key that has no rate of its own."""
+        description = "The first caller of Tidetable; docs/operate/keys.md makes others"
+        # Not by add_api_key, whose key depends on the stage: the key must be there before the stage asks for it.
+        key = apigateway.ApiKey(self.rest, "Key", description=description)
         throttle = apigateway.ThrottleSettings(rate_limit=rate, burst_limit=burst)
         plan = self.rest.add_usage_plan("Plan", throttle=throttle)
         plan.add_api_key(key)
         plan.add_api_stage(stage=self.rest.deployment_stage)
-        return key
+        return key, plan

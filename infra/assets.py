@@ -25,7 +25,7 @@ _TARGET = [
 ]
 # Files that functions do not need; without them pyarrow fits into Lambda's 250 MB.
 _CLUTTER = ("__pycache__", "tests", "include", "bin", "libarrow_flight*")
-_OWN = ("handlers", "aws", "tidetable")
+_OWN = ("handlers", "aws", "parsers", "tidetable")
 # The modes of an asset's files and folders, whatever the umask of the machine: functions run as another user than the
 # files' owner, and the CDK packs files with their modes (aws/aws-cdk#8233).
 _FILE_MODE, _FOLDER_MODE = 0o644, 0o755
@@ -54,6 +54,10 @@ class Assets:
     def archive(self) -> lambda_.Code:
         """The asset of the functions that write and read Parquet, with pyarrow."""
         return self._code("requirements-archive.txt")
+
+    def doors(self) -> lambda_.Code:
+        """The asset of the doors' function, with the parsers of other programs' protocols."""
+        return self._code("requirements-doors.txt")
 
     def pip_command(self, requirements: str, target: Path) -> list[str]:
         """The pip command that fetches all dependencies of an asset, at the versions and hashes of the lock file."""

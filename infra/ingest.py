@@ -23,6 +23,7 @@ class Ingest(Construct):
 
     def __init__(self, scope: Construct, id: str, common: Common, *, code: lambda_.Code, storage: Storage) -> None:
         super().__init__(scope, id)
+        self._common, self._storage = common, storage
         # The messages of these queues are acknowledged events, so the queues are deleted with the stack only if its
         # data is.
         keep = common.config.keeps_catalog
@@ -37,6 +38,11 @@ class Ingest(Construct):
             # Many tries, six minutes apart: an event becomes a dead letter after half a day without its table.
             dead_letter_queue=sqs.DeadLetterQueue(queue=self.dead_letters, max_receive_count=120),
         )
+        self.environment = {
+            "TIDETABLE_OVERFLOW_QUEUE_URL": self.overflow.queue_url,
+            "TIDETABLE_ARCHIVE_BUCKET": storage.bucket.bucket_name,
+            "TIDETABLE_ROLLUPS_TABLE": storage.rollups.table_name,
+        }
         self.function = Function(
             self,
             "Function",
@@ -45,23 +51,10 @@ class Ingest(Construct):
             code=code,
             timeout=Duration.seconds(28),
             memory=512,
-            environment={
-                **allocator.ENVIRONMENT,
-                "TIDETABLE_OVERFLOW_QUEUE_URL": self.overflow.queue_url,
-                "TIDETABLE_ARCHIVE_BUCKET": storage.bucket.bucket_name,
-                "TIDETABLE_ROLLUPS_TABLE": storage.rollups.table_name,
-            },
+            environment={**allocator.ENVIRONMENT, **self.environment},
             snap_start=common.config.api.snap_start,
         )
-        # A stream that keeps versions writes each event by a conditional put, and reads the stored version. Its tables
-        # keep versions until they are deleted, even after the configuration changed.
-        reach(self.function, common, ["BatchWriteItem", "PutItem", "BatchGetItem"])
-        storage.allow_objects(self.function, ["PutObject"], LARGE, OVERFLOW)
-        self.function.allow(["dynamodb:Query"], storage.catalog.table_arn)
-        # Marks of rollups. The rights do not follow the configuration, so that adding a rollup changes no role.
-        self.function.allow(["dynamodb:PutItem"], storage.rollups.table_arn)
-        self.function.allow(["sqs:SendMessage"], self.overflow.queue_arn)
-        storage.allow_messages(self.function)
+        self.allow(self.function)
         self.drain = Function(
             self,
             "Drain",
@@ -92,3 +85,16 @@ class Ingest(Construct):
                 report_batch_item_failures=True,
             )
         )
+
+    def allow(self, function: Function) -> None:
+        """Let a function make events durable."""
+        storage = self._storage
+        # A stream that keeps versions writes each event by a conditional put, and reads the stored version. Its tables
+        # keep versions until they are deleted, even after the configuration changed.
+        reach(function, self._common, ["BatchWriteItem", "PutItem", "BatchGetItem"])
+        storage.allow_objects(function, ["PutObject"], LARGE, OVERFLOW)
+        function.allow(["dynamodb:Query"], storage.catalog.table_arn)
+        # Marks of rollups. The rights do not follow the configuration, so that adding a rollup changes no role.
+        function.allow(["dynamodb:PutItem"], storage.rollups.table_arn)
+        function.allow(["sqs:SendMessage"], self.overflow.queue_arn)
+        storage.allow_messages(function)

@@ -10,6 +10,7 @@ from infra.alarms import Alarms
 from infra.api import Api
 from infra.assets import Assets
 from infra.dashboard import Dashboard
+from infra.doors import Doors
 from infra.feed import Feed
 from infra.function import Common
 from infra.ingest import Ingest
@@ -54,7 +55,11 @@ class TidetableStack(Stack):
         if config.rolled_up:
             rollups = Rollups(self, "Rollups", common, slim=slim, storage=storage, query=query, after=lifecycle.tables)
         lake = Lake(self, "Lake", stage=stage, config=config, bucket=storage.bucket)
-        api = Api(self, "Api", common, ingest=ingest.function.entry, query=query.function.entry)
+        functions = {"ingest": ingest.function.entry, "query": query.function.entry}
+        doors = None
+        if config.doors.any:
+            doors = Doors(self, "Doors", common, code=assets.doors(), ingest=ingest)
+        api = Api(self, "Api", common, **functions, doors=doors, slim=slim, storage=storage, lifecycle=lifecycle)
         # The API is created after the tables and deleted before them, so that every accepted event has its table.
         api.node.add_dependency(lifecycle.tables)
         targets = Targets(self, "Notify", common)
@@ -67,6 +72,7 @@ class TidetableStack(Stack):
             feed=feed,
             api=api,
             rollups=rollups,
+            doors=doors,
             targets=targets,
             quota=config.lifecycle.table_quota,
         )
@@ -111,8 +117,14 @@ class TidetableStack(Stack):
         }
         if rollups is not None:
             outputs["RefresherFunction"] = rollups.function.function_name
-        if api.key is not None:
-            outputs["ApiKeyId"] = api.key.key_id
+        if api.key is not None and api.plan is not None:
+            outputs |= {
+                "ApiKeyId": api.key.key_id,
+                "ApiUsagePlan": api.plan.usage_plan_id,
+                "ApiId": api.rest.rest_api_id,
+            }
+        if api.signed is not None:
+            outputs["IamApiUrl"] = api.signed.url
         if targets.topic is not None:
             outputs["AlarmTopic"] = targets.topic.topic_arn
         for name, value in outputs.items():

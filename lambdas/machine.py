@@ -40,3 +40,8 @@ def make_pool(width: int) -> Executor:
 def draw_name() -> str:
     """128 random bits as 32 hexadecimal digits."""
     return os.urandom(16).hex()
+
+
+def draw_salt() -> bytes:
+    """128 random bits."""
+    return os.urandom(16)

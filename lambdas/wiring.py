@@ -22,12 +22,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from aws.archive.s3 import S3PartReader
+    from aws.gateway_keys import GatewayKeys
     from aws.notices import EventBus
     from aws.objects import S3Objects
     from tidetable import ports
     from tidetable.archive import Exporter, Restorer
     from tidetable.archive.ports import Completer, Format, TableSource
     from tidetable.config import Config
+    from tidetable.credentials import KeyRing, Keys
+    from tidetable.dialects.influx_door import InfluxDoor
+    from tidetable.dialects.otlp_door import OtlpDoor
     from tidetable.feed.changes import Record
     from tidetable.feed.feeds import Feeds
     from tidetable.ingest.circuit import Circuit
@@ -166,6 +170,45 @@ class Pipeline:
         services = self.catalog_reader, self.store, self.dead_letters, self.clock, self.jitter, self.large
         return Drain(self.config, *services, Pace(self.clock), self.marks)
 
+    # Dialects.
+
+    @cached_property
+    def influx(self) -> InfluxDoor:
+        from parsers.lines import parse_line
+        from tidetable.dialects.influx_door import InfluxDoor
+
+        return InfluxDoor(parse_line)
+
+    @cached_property
+    def otlp(self) -> OtlpDoor:
+        from parsers import otlp  # its libraries take 50 ms to import
+        from tidetable.dialects.otlp_door import OtlpDoor
+
+        return OtlpDoor(otlp, self.config.doors.otlp_metrics, self.config.doors.otlp_logs)
+
+    # The keys of callers.
+
+    @cached_property
+    def keys(self) -> Keys:
+        """As the command line and a deployment change them."""
+        from aws.keys import DynamoKeys
+
+        return DynamoKeys(clients.dynamodb(), settings.settings().catalog_table)
+
+    @cached_property
+    def key_ring(self) -> KeyRing:
+        """As the authorizer reads them."""
+        from aws.lean.keys import LeanKeys
+        from tidetable.credentials import KeyRing
+
+        return KeyRing(LeanKeys(self.dynamodb, settings.settings().catalog_table).find)
+
+    @cached_property
+    def gateway_keys(self) -> GatewayKeys:
+        from aws.gateway_keys import GatewayKeys
+
+        return GatewayKeys(clients.gateway, self.clock.sleep)
+
     # Passing changes on.
 
     @cached_property
@@ -244,6 +287,12 @@ class Pipeline:
         from tidetable.query import Seal
 
         return Seal(cache(self.catalog_reader.secret))
+
+    @cached_property
+    def encode_table(self) -> ports.TableEncoder:
+        from aws.arrow import encode_stream
+
+        return encode_stream
 
     @cached_property
     def reader(self) -> Reader:

@@ -91,10 +91,19 @@ def _answer(status: int, headers: Any, body: bytes) -> Answer:
 
 def invoke_lifecycle(deployed: Deployed, **payload: Any) -> dict[str, Any]:
     """Run the lifecycle; RuntimeError if the function fails."""
+    return _invoke(deployed, "LifecycleFunction", "the lifecycle", payload)
+
+
+def invoke_refresher(deployed: Deployed, **payload: Any) -> dict[str, Any]:
+    """Run the refresher of rollups, or have it answer a status; RuntimeError if the function fails."""
+    return _invoke(deployed, "RefresherFunction", "the refresher", payload)
+
+
+def _invoke(deployed: Deployed, output: str, what: str, payload: dict[str, Any]) -> dict[str, Any]:
     answer = deployed.client("lambda").invoke(
-        FunctionName=deployed.outputs["LifecycleFunction"], Payload=json.dumps(payload).encode()
+        FunctionName=deployed.outputs[output], Payload=json.dumps(payload).encode()
     )
     report: dict[str, Any] = json.loads(answer["Payload"].read())
     if "FunctionError" in answer:
-        raise RuntimeError(f"the lifecycle failed: {report}")
+        raise RuntimeError(f"{what} failed: {report}")
     return report

@@ -175,6 +175,9 @@ def test_a_command_of_the_documents_is_one_that_the_tool_takes(line: str) -> Non
     """Only its name, options and arguments are checked. Nothing is run."""
     name, *words = shlex.split(line.replace("…", "1"))
     command = get_command(app).commands[name]  # type: ignore[attr-defined]
+    while hasattr(command, "commands"):
+        name, *words = words
+        command = command.commands[name]
     assert command.make_context(name, words).params
 
 

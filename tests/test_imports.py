@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LAMBDAS = ROOT / "lambdas"
+PARSERS = {"google", "opentelemetry", "line_protocol_parser"}
 CORE = sorted((LAMBDAS / "tidetable").rglob("*.py"))
 
 
@@ -67,16 +68,28 @@ def test_the_core_works_side_by_side_in_pools_that_are_handed_in(file: Path) -> 
 
 
 @pytest.mark.parametrize("file", sorted((LAMBDAS / "handlers").glob("*.py")), ids=name)
-def test_handlers_reach_aws_through_the_wiring_only(file: Path) -> None:
-    assert not {"aws", "boto3", "botocore", "pyarrow"} & tops(file)
+def test_handlers_reach_aws_and_the_parsers_through_the_wiring_only(file: Path) -> None:
+    assert not {"aws", "boto3", "botocore", "pyarrow", "parsers", *PARSERS} & tops(file)
 
 
 @pytest.mark.parametrize("file", sorted((LAMBDAS / "aws").rglob("*.py")), ids=name)
 def test_adapters_know_the_core_and_their_own_libraries(file: Path) -> None:
     assert tops(file) - sys.stdlib_module_names <= {
-        "aws", "tidetable", "boto3", "botocore", "msgspec", "pyarrow", "ddsketch", "zstandard",
+        "aws", "tidetable", "boto3", "botocore", "msgspec", "pyarrow", "ddsketch", "zstandard", "nanoarrow",
         "mypy_boto3_dynamodb", "mypy_boto3_events", "mypy_boto3_lambda", "mypy_boto3_s3", "mypy_boto3_sqs",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("file", sorted((LAMBDAS / "parsers").rglob("*.py")), ids=name)
+def test_parsers_know_the_core_and_their_own_libraries(file: Path) -> None:
+    assert tops(file) - sys.stdlib_module_names <= {"tidetable", *PARSERS}
+
+
+def test_only_the_doors_function_imports_the_parsers_and_their_libraries() -> None:
+    """The wiring imports them inside of functions that only the doors' handler calls."""
+    importers = {name(file) for file in LAMBDAS.rglob("*.py") if {"parsers", *PARSERS} & tops(file)}
+    assert {file.rpartition("/")[0] for file in importers} == {"lambdas", "lambdas/parsers"}
+    assert not [module for module in imports_at_once(LAMBDAS / "wiring.py") if module.startswith("parsers")]
 
 
 def test_only_the_archives_own_functions_import_pyarrow() -> None:
@@ -112,10 +125,11 @@ from handlers import {handler}
 import wiring
 pipeline = wiring.pipeline()
 pipeline.ingest, pipeline.reader, pipeline.drain
-heavy = ("boto3", "botocore.session", "pydantic", "aws_xray_sdk", "pyarrow", "ddsketch", "zstandard")
+heavy = ("boto3", "botocore.session", "pydantic", "aws_xray_sdk", "pyarrow", "ddsketch", "zstandard", "nanoarrow")
 heavy += ("tidetable.query.aggregates", "tidetable.query.rankings", "tidetable.ingest.marks", "aws.lean.rollups")
 heavy += ("tidetable.query.aggregates", "tidetable.query.rankings", "tidetable.packs", "tidetable.ingest.columns")
-heavy += ("tidetable.query.listings", "tidetable.query.parts")
+heavy += ("tidetable.query.listings", "tidetable.query.parts", "tidetable.query.typed", "aws.arrow")
+heavy += ("tidetable.dialects", "parsers", "google.protobuf")
 print([name for name in heavy if name in sys.modules])
 """
     environment = {"TIDETABLE_STAGE": "t", "PATH": os.environ["PATH"], "POWERTOOLS_METRICS_NAMESPACE": "t"}

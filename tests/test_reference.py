@@ -21,6 +21,7 @@ TABLES: dict[str, type[msgspec.Struct]] = {
     "lifecycle": model.LifecyclePolicy,
     "storage": model.StoragePolicy,
     "archive": model.Keeping,
+    "doors": model.DoorsPolicy,
     "streams.quakes": model.Stream,
     "streams.quakes.key": model.KeyPolicy,
     "streams.quakes.large": model.LargePolicy,
@@ -80,8 +81,10 @@ _WORDS = {bool: "`true` or `false`", int: "whole number", float: "number", str: 
 # Nested tables that have a section of their own; the keys of all others are written with dots.
 _OWN_SECTIONS = (
     *(model.ApiPolicy, model.Observability, model.LifecyclePolicy, model.StoragePolicy, model.Keeping, model.Stream),
+    model.DoorsPolicy,
     *(model.KeyPolicy, model.IndexPolicy, model.LargePolicy, model.TablePolicy, model.Capacity, model.ArchivePolicy),
     *(model.Step, model.PackPolicy, model.RollupPolicy, model.FeedPolicy),
+    *(model.InfluxPolicy, model.OtlpPolicy, model.CloudEventsPolicy, model.FirehosePolicy),
 )
 
 

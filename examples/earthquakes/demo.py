@@ -9,6 +9,7 @@ import argparse
 import gzip
 import json
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -23,8 +24,8 @@ import pyarrow.parquet as pq
 
 from examples.earthquakes.data import earthquakes
 from local import ENGINES, Deployed, Emulator, deploy
-from local.emulator import REGION
-from local.http import Api, invoke_lifecycle
+from local.emulator import REGION, ROOT, clean_environment, clock_can_move
+from local.http import Api, invoke_lifecycle, invoke_refresher
 from local.keep import remember, stop
 from local.stack import aws_client
 from local.up import describe_stage, read_config
@@ -48,6 +49,19 @@ pack = { span = "1d" }
 CHANGES = "changes"
 FEED = f'feed = {{ targets = ["arn:aws:sqs:{REGION}:000000000000:{CHANGES}"] }}\n'
 _FEED_SECONDS = 120
+# Aggregates of the earthquakes, by hour and network, unless the configuration has rollups of its own.
+ROLLUP = "quakes-hours"
+ROLLUP_OF_QUAKES = """
+[[streams.quakes.rollup]]
+name = "hours"
+every = "1h"
+by = ["series"]
+fields = ["mag"]
+retention = "730d"
+"""
+# Past hours are computed when the rollup's first hour has begun, and no late event of before can be on its way.
+_BEGUN_FOR = timedelta(minutes=4)
+_SUMMED_DAYS = 6
 _BEGUN = time.monotonic()
 
 
@@ -78,10 +92,13 @@ def main() -> None:
         )
     folder = Path(tempfile.mkdtemp(prefix="tidetable-demo-"))
     feeds = options.engine == "emulator" and PACKED not in config.streams
-    options.config = with_packs(options.config, folder, FEED if feeds else "")
+    rolls = not config.streams["quakes"].rollup
+    options.config = add_streams(
+        options.config, folder, feed=FEED if feeds else "", rollup=ROLLUP_OF_QUAKES if rolls else ""
+    )
     config = read_config(options.config)
     stop()
-    emulator = Emulator(engine=options.engine)
+    emulator = Emulator(engine=options.engine, clock=clock_can_move())
     deployed: Deployed | None = None
     failure = ""
     try:
@@ -91,7 +108,7 @@ def main() -> None:
             make_queue(emulator.endpoint)
         deployed = deploy(emulator, say, config=options.config)
         say("deployed")
-        run(deployed, Api(deployed), feeds=feeds)
+        run(emulator, deployed, Api(deployed), feeds=feeds, rolls=rolls)
     except (RuntimeError, SystemExit) as error:
         failure = str(error).removeprefix("FAILED: ")
     except Exception as error:
@@ -121,19 +138,23 @@ def make_queue(endpoint: str) -> None:
     aws_client(endpoint, "sqs").create_queue(QueueName=CHANGES)
 
 
-def with_packs(config: Path, folder: Path, feed: str = "") -> Path:
-    """A configuration with a stream in packs, and perhaps its feed: this file, or an extended copy in the folder."""
-    if PACKED in read_config(config).streams:
+def add_streams(config: Path, folder: Path, *, feed: str = "", rollup: str = "") -> Path:
+    """A configuration with a stream in packs, and perhaps its feed and a rollup: this file, or an extended copy in the folder."""
+    more = ("" if PACKED in read_config(config).streams else PACKED_STREAM + feed) + rollup
+    if not more:
         return config
     copy = folder / "tidetable.toml"
-    copy.write_text(config.read_text(encoding="utf-8") + PACKED_STREAM + feed, encoding="utf-8")
+    copy.write_text(config.read_text(encoding="utf-8") + more, encoding="utf-8")
     return copy
 
 
-def run(deployed: Deployed, api: Api, *, feeds: bool) -> None:
+def run(emulator: Emulator, deployed: Deployed, api: Api, *, feeds: bool, rolls: bool) -> None:
     """Show everything, in order."""
     now = datetime.now(UTC)
     sent = earthquakes(now)
+    if rolls:
+        # The run of the schedule would come within a minute: this run decides when the rollup begins.
+        invoke_refresher(deployed)
     units = {}
     for stream in (*STREAMS, PACKED):
         stored, units[stream] = send(api, stream, sent)
@@ -149,6 +170,12 @@ def run(deployed: Deployed, api: Api, *, feeds: bool) -> None:
     check(report["healthy"] and not report["actions"], "the lifecycle has nothing to do right after the deploy")
     show_periods(api)
     show_newest(api, sent)
+    if rolls and clock_can_move():
+        show_rollup(emulator, deployed, api, sent)
+    elif rolls:
+        say(
+            f"no aggregates from {ROLLUP}: it begins with the next hour, and this machine cannot move the stage's clock"
+        )
     expire(deployed, api, sent, now)
 
 
@@ -241,6 +268,46 @@ def show_newest(api: Api, sent: Sequence[Event]) -> None:
     )
 
 
+def show_rollup(emulator: Emulator, deployed: Deployed, api: Api, sent: Sequence[Event]) -> None:
+    """Have the hours of the last days computed, and compare an aggregate of them with that of the events."""
+    begins = datetime.fromisoformat(invoke_refresher(deployed, status="quakes")["rollups"][0]["start"])
+    later = begins + _BEGUN_FOR
+    emulator.move_clock(later - datetime.now(UTC))
+    say(f"the stage's clock is set to {later:%H:%M} UTC: the rollup {ROLLUP} has begun")
+    # The earthquakes came late, so their hours are marked. A run removes marks that no writer can need any more.
+    while invoke_refresher(deployed).get("skipped"):
+        time.sleep(1)
+    end = begins - timedelta(hours=1)
+    start = (end - timedelta(days=_SUMMED_DAYS)).replace(hour=0)
+    words = ["rollup", "quakes", "--rebuild", "--from", to_text(start), "--to", to_text(end)]
+    print(f"  bin/tidetable {' '.join(words)}")
+    environment = clean_environment() | deployed.environment | emulator.time_environment
+    command = [str(ROOT / "bin" / "tidetable"), *words]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        raise RuntimeError(f"the rebuild failed: {done.stdout}{done.stderr}")
+    say(done.stdout.strip().splitlines()[-1])
+    asked = {"start": to_text(start), "to": to_text(end), "step": "1d", "by": "series", "stat": "count,avg,max"}
+    rolled, read = (
+        api.query("quakes", "aggregate", field="mag", rollups=rollups, **asked) for rollups in ("true", "false")
+    )
+    counted = sum(row["count"] for row in rolled.body["aggregates"])
+    mine = [event for event in sent if to_text(start) <= event["time"] < to_text(end)]
+    check(counted == len(mine), f"{counted} earthquakes by day and network, as many as were sent")
+    check(
+        rolled.body["aggregates"] == read.body["aggregates"],
+        "the rollup's counts, means and maxima are those of the events",
+    )
+    check({source.get("rollup") for source in rolled.body["sources"]} == {ROLLUP}, "no event was read for them")
+    units = [float(answer.headers["tidetable-read-units"]) for answer in (rolled, read)]
+    check(units[0] < units[1], f"the rollup took {units[0]:g} read units, the events {units[1]:g}")
+
+
+def to_text(instant: datetime) -> str:
+    """An instant as the API takes it."""
+    return instant.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def expire(deployed: Deployed, api: Api, sent: Sequence[Event], now: datetime) -> None:
     """Let the oldest period expire, and find its events again."""
     oldest = sent[0]["time"][:10]
@@ -307,6 +374,7 @@ def print_commands(deployed: Deployed) -> None:
     print(f"  {curl} '{deployed.api}/v1/health'")
     print(f"  {curl} '{base}/quakes/events?from=-6h&limit=3'")
     print(f"  {curl} '{base}/stations/events?series=ci&from=-7d&order=asc&limit=3'")
+    print(f"  {curl} '{base}/quakes/aggregate?from=-6d&step=1d&by=series&stat=count,max&field=mag'")
     print(f"  {curl} '{base}/quakes/periods'")
 
 

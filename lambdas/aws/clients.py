@@ -98,6 +98,12 @@ def mappings() -> Any:
 
 
 @cache
+def gateway() -> Any:
+    """For the keys of API Gateway."""
+    return _make_client("apigateway", read_timeout=10, retries=_try(5))
+
+
+@cache
 def of_target(service: str, region: str) -> Any:
     """For the target of a feed: a function may take a minute, and a second call would do its work twice."""
     seconds, attempts = (60, 1) if service == "lambda" else (10, 2)

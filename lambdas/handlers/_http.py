@@ -9,6 +9,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers._observe import logger
 from settings import config
+from tidetable.access import Access
 from tidetable.exact import encode_json
 from tidetable.problems import CONTENT_TYPE, Problem
 
@@ -48,6 +49,11 @@ def _permissions(headers: Mapping[str, str], origins: Sequence[str]) -> dict[str
     return headers
 
 
+def read_access(event: Mapping[str, Any]) -> Access:
+    """What the caller may do, by the authorizer's context of the request; everything where IAM has decided."""
+    return Access.of((event.get("requestContext") or {}).get("authorizer"))
+
+
 def json_response(status: int, body: Any, headers: Mapping[str, str] | None = None) -> Response:
     """A JSON answer; Decimals, dataclasses and aware datetimes are encoded as they are."""
     return text_response(status, "application/json", encode_json(body).decode(), headers or {})
@@ -58,11 +64,13 @@ def problem_response(problem: Problem) -> Response:
     return text_response(problem.status, CONTENT_TYPE, encode_json(problem.document()).decode(), problem.headers)
 
 
-def text_response(status: int, content_type: str, body: str, headers: Mapping[str, str]) -> Response:
-    """An answer whose body is text already."""
+def text_response(
+    status: int, content_type: str, body: str, headers: Mapping[str, str], *, encoded: bool = False
+) -> Response:
+    """An answer whose body is text already, or (``encoded``) bytes in Base64, which the gateway decodes."""
     return {
         "statusCode": status,
         "headers": {"Content-Type": content_type, "Cache-Control": "no-store", **headers},
         "body": body,
-        "isBase64Encoded": False,
+        "isBase64Encoded": encoded,
     }

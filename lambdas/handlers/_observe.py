@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,8 @@ from settings import settings
 # Service, namespace and level come from POWERTOOLS_* variables, which infra/ sets.
 logger = Logger()
 metrics = Metrics()
+# Most calls of the authorizer count nothing: Powertools would write a line about it into the log of each process.
+warnings.filterwarnings("ignore", message="No application metrics to publish")
 
 Handler = Callable[[Any, LambdaContext], Any]
 

@@ -12,7 +12,9 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 import wiring
 from handlers._observe import logger, observed, seconds_left
 from handlers.lifecycle import publish_notices
+from machine import draw_salt
 from settings import settings
+from tidetable.credentials.first import admit_first, dismiss_first
 from tidetable.errors import TidetableError
 from tidetable.lifecycle import Reconciler
 from tidetable.lifecycle.apply import World
@@ -24,6 +26,7 @@ _RESERVE_SECONDS = 15.0
 # To take back what a first deployment made that fails: with the catalog its tables would be nobody's.
 _TAKE_BACK_SECONDS = 240.0
 _STANDING = "Custom::TidetableStanding"
+_FIRST_KEY = "Custom::TidetableFirstKey"
 # CloudFormation takes 4,096 bytes of an answer.
 _NAMED = 10
 
@@ -35,6 +38,8 @@ class DeployFailed(TidetableError):
 @observed
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answer the CDK provider framework: make the tables on create and update, remove them on delete."""
+    if event.get("ResourceType") == _FIRST_KEY:
+        return _admit_first_key(event)
     remaining = seconds_left(context, _RESERVE_SECONDS)
     reconciler, owner = wiring.pipeline().reconciler, context.aws_request_id
     world = reconciler.world(remaining)
@@ -81,6 +86,20 @@ def _stand(event: dict[str, Any], world: World) -> dict[str, Any]:
     elif not protected:
         protect(world, settings().catalog_table, protected=False)
     return {"PhysicalResourceId": f"tidetable-{world.stage}-standing"}
+
+
+def _admit_first_key(event: dict[str, Any]) -> dict[str, Any]:
+    """Let API Gateway's key of the stack call the API. Another key is another resource, so that the former one is dismissed."""
+    pipeline = wiring.pipeline()
+    if event["RequestType"] == "Delete":
+        ids = dismiss_first(pipeline.keys, event["PhysicalResourceId"])
+        logger.info("first key dismissed", ids=ids)
+        return {"PhysicalResourceId": event["PhysicalResourceId"]}
+    gateway_key = event["ResourceProperties"]["gateway_key"]
+    now, read_value = pipeline.clock.now(), pipeline.gateway_keys.read_value
+    id = admit_first(pipeline.keys, gateway_key, read_value, draw_salt, now)
+    logger.info("first key admitted", id=id)
+    return {"PhysicalResourceId": gateway_key, "Data": {"KeyId": id}}
 
 
 def _unmap(reconciler: Reconciler) -> None:

@@ -11,13 +11,13 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
-from handlers._http import Response, complete_answers, json_response, problem_response
+from handlers._http import Response, complete_answers, json_response, problem_response, read_access
 from handlers._observe import logger, metrics, observed, seconds_left, uncollected
 from tidetable.ingest import IngestRequest, Outcome, ingest
 from tidetable.problems import ProblemError, problem_of, refuse
 
 # Kept back from the function's time for queueing what could not be written, and for the answer.
-_RESERVE_SECONDS = 10.0
+RESERVE_SECONDS = 10.0
 
 
 @uncollected
@@ -27,8 +27,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     """Take the events of one request."""
     try:
         try:
-            outcome = ingest(_read_request(event), wiring.pipeline().ingest, seconds_left(context, _RESERVE_SECONDS))
-            _measure(outcome)
+            outcome = ingest(_read_request(event), wiring.pipeline().ingest, seconds_left(context, RESERVE_SECONDS))
+            measure(outcome)
             headers = {"Tidetable-Write-Units": f"{outcome.write_units:g}"}
             if outcome.rejections:
                 headers["Tidetable-Rejected"] = str(len(outcome.rejections))
@@ -50,16 +50,21 @@ def _read_request(event: dict[str, Any]) -> IngestRequest:
         content = b64decode(body) if event.get("isBase64Encoded") else body.encode()
     except ValueError as error:
         raise refuse(400, "unparseable", "the body is neither UTF-8 nor whole: send JSON or NDJSON") from error
+    stream, access = unquote(event["pathParameters"]["stream"]), read_access(event)
+    # The authorizer has decided by the path as it reads it: the name that is used here is what counts.
+    access.require(stream, "write")
     preferences = headers.get("prefer", "").replace(" ", "").lower()
     return IngestRequest(
-        stream=unquote(event["pathParameters"]["stream"]),
+        stream=stream,
         body=content,
         content_type=headers.get("content-type", ""),
         strict="handling=strict" in preferences.split(","),
+        series_prefix=access.series_prefix,
     )
 
 
-def _measure(outcome: Outcome) -> None:
+def measure(outcome: Outcome) -> None:
+    """Publish the metrics of a request whose events are durable."""
     metrics.add_metric("EventsAccepted", MetricUnit.Count, outcome.accepted)
     metrics.add_metric("EventsQueued", MetricUnit.Count, outcome.queued)
     if outcome.packs:

@@ -12,9 +12,10 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
-from handlers._http import Response, complete_answers, json_response, problem_response, text_response
+from handlers._http import Response, complete_answers, json_response, problem_response, read_access, text_response
 from handlers._observe import logger, metrics, observed, seconds_left, uncollected
 from settings import config, settings
+from tidetable.access import FULL, Access, scopes_of
 from tidetable.config import Stream
 from tidetable.ports import Tables
 from tidetable.problems import Problem, ProblemError, problem_of, unknown_stream
@@ -24,6 +25,9 @@ from tidetable.query import (
     Cost,
     Reader,
     Seal,
+    confine_event,
+    confine_parameters,
+    confine_query,
     describe_periods,
     describe_streams,
     explain_query,
@@ -42,12 +46,15 @@ _Query = TypeVar("_Query")
 
 
 class Request(NamedTuple):
-    """A request: the parameters of its path and of its query, its Accept header, and the seconds that are left for it."""
+    """A request: the parameters of its path and of its query, its Accept header, the seconds that are left for it, and what its
+    caller may do.
+    """
 
     path: Mapping[str, str]
-    parameters: dict[str, list[str]]
+    parameters: Mapping[str, Sequence[str]]
     accept: str
     remaining: Callable[[], float]
+    access: Access = FULL
 
     @property
     def stream(self) -> Stream:
@@ -63,9 +70,10 @@ def get_health(_: Request) -> Response:
     return json_response(200, {"status": "ok", "stage": settings().stage, "streams": len(config().streams)})
 
 
-def list_streams(_: Request) -> Response:
-    """Every stream."""
-    return json_response(200, describe_streams(config(), wiring.pipeline().clock.now()))
+def list_streams(request: Request) -> Response:
+    """The streams that the caller may see."""
+    document = describe_streams(config(), wiring.pipeline().clock.now(), request.access.sees)
+    return json_response(200, document)
 
 
 def list_periods(request: Request) -> Response:
@@ -131,6 +139,7 @@ def show_event(request: Request) -> Response:
     """One event."""
     ref = unquote(request.path["ref"])
     event = get_event(request.stream, ref, wiring.pipeline().reader, request.parameters)
+    confine_event(event, request.access)
     if any(version.get("incomplete") for version in (event, *event.get("versions", ()))):
         _report_losses([f"the data of {ref} is damaged or gone"])
     return json_response(200, event)
@@ -169,11 +178,17 @@ def _route(event: dict[str, Any], context: LambdaContext) -> Response:
     route = ROUTES.get(event["resource"])
     if route is None:
         return problem_response(Problem(404, "not_found", "there is no such route; see docs/use/api.md"))
-    parameters: dict[str, list[str]] = event.get("multiValueQueryStringParameters") or {}
+    parameters: Mapping[str, Sequence[str]] = event.get("multiValueQueryStringParameters") or {}
     refuse_unwritable(parameters)
     headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
-    path = event.get("pathParameters") or {}
-    return route(Request(path, parameters, headers.get("accept", ""), seconds_left(context)))
+    path, access = event.get("pathParameters") or {}, read_access(event)
+    if "stream" in path:
+        # The authorizer has decided by the path as it reads it: the name that is used here is what counts.
+        access.require_one(
+            unquote(path["stream"]), scopes_of(event.get("httpMethod", "GET"), event["resource"], access)
+        )
+    parameters = confine_parameters(event["resource"], parameters, access)
+    return route(Request(path, parameters, headers.get("accept", ""), seconds_left(context), access))
 
 
 def _count_cost(cost: Cost) -> dict[str, str]:
@@ -204,13 +219,19 @@ def _answer_page(
     pipeline, policy, parameters = wiring.pipeline(), request.stream, request.parameters
     now, reader = pipeline.clock.now(), pipeline.reader
     query = parse(policy, parameters, now, reader.seal)
+    confine_query(query, request.access)
     if "explain" in parameters:
         # The control plane knows sizes, so this is slower than most of what it explains.
         return json_response(200, explain(query, policy, reader, pipeline.table_reader, now))
     form = form_of({name: values[0] for name, values in parameters.items() if name in FORMAT}, request.accept)
-    answer, content_type, body = render(run(query, policy, reader, now, request.remaining), form)
+    found = run(query, policy, reader, now, request.remaining)
+    # Looked up when it is called: only an answer in Arrow waits for its import.
+    rendered = render(found, form, lambda columns: pipeline.encode_table(columns))
+    answer = rendered.answer
     _report_losses(answer.losses)
     headers = _count_cost(answer.cost) | {"Tidetable-Gaps": str(len(answer.gaps))}
     if answer.next is not None:
         headers["Tidetable-Next"] = answer.next
-    return text_response(200, content_type, body, headers)
+    if rendered.untyped:
+        headers["Tidetable-Untyped"] = str(rendered.untyped)
+    return text_response(200, rendered.content_type, rendered.body, headers, encoded=rendered.encoded)

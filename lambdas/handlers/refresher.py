@@ -66,6 +66,7 @@ def _answer(report: Report) -> dict[str, Any]:
     document = {
         "sealed": report.sealed,
         "resealed": report.resealed,
+        "gone": report.gone,
         "marks": report.marks,
         "lag_seconds": int(report.lag.total_seconds()),
         "blocked": report.blocked,

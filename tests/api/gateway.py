@@ -64,7 +64,8 @@ class Gateway:
             # A client that sends and then reads finds its events a moment later.
             self.stage.settle()
         answer = self._handlers[method](self._event(environ, method, path, resource, found.groupdict()), Context())
-        return self._answer(start, answer["statusCode"], answer.get("headers") or _single(answer), answer["body"])
+        body = base64.b64decode(answer["body"], validate=True) if answer["isBase64Encoded"] else answer["body"]
+        return self._answer(start, answer["statusCode"], answer.get("headers") or _single(answer), body)
 
     @staticmethod
     def _event(
@@ -92,9 +93,9 @@ class Gateway:
         }
 
     @staticmethod
-    def _answer(start: Any, status: int, headers: dict[str, str], body: str) -> Iterable[bytes]:
+    def _answer(start: Any, status: int, headers: dict[str, str], body: str | bytes) -> Iterable[bytes]:
         start(f"{status} answer", list(headers.items()))
-        return [body.encode()]
+        return [body.encode() if isinstance(body, str) else body]
 
 
 def _single(answer: dict[str, Any]) -> dict[str, str]:

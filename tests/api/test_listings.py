@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime
 from io import BytesIO
 from typing import Any
 from urllib.parse import urlencode
 
+import pyarrow as pa
 import pytest
 
 from tests.api.gateway import NOON, Gateway, serving
-from tests.fakes.rollups import FakeRollups
-from tests.fakes.stage import Stage
-from tidetable.rollups.bounds import lease_length
-from tidetable.rollups.refresh import refresh
-from wiring import Pipeline
+from tests.worlds.rolled_stage import Rolled
 
 CONFIG = """
 [streams.quakes]
@@ -35,28 +32,6 @@ late = "1d"
 retention = 9
 key = { partition_by = "time", bucket = "6h" }
 """
-
-
-class Rolled(Stage):
-    """A stage whose state of rollups is in memory."""
-
-    def __init__(self, *args: Any) -> None:
-        self.state = FakeRollups()
-        super().__init__(*args)
-
-    @property
-    def pipeline(self) -> Pipeline:
-        pipeline = super().pipeline
-        pipeline.rollups = self.state
-        return pipeline
-
-    def refresh(self) -> None:
-        pipeline, remaining = self.pipeline, lambda: 100.0
-        report = refresh(
-            pipeline.definitions, pipeline.refresher(remaining), "run", lease_length(timedelta(seconds=300))
-        )
-        assert report is not None
-        assert not report.failed
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +56,11 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 
 def get(app: Gateway, path: str, **parameters: str) -> tuple[int, dict[str, str], str]:
+    status, headers, body = get_bytes(app, path, **parameters)
+    return status, headers, body.decode()
+
+
+def get_bytes(app: Gateway, path: str, **parameters: str) -> tuple[int, dict[str, str], bytes]:
     found: list[Any] = []
     environ = {
         "PATH_INFO": f"/v1/streams/{path}",
@@ -89,7 +69,7 @@ def get(app: Gateway, path: str, **parameters: str) -> tuple[int, dict[str, str]
         "wsgi.input": BytesIO(b""),
     }
     body = b"".join(app(environ, lambda status, headers: found.extend([int(status.split()[0]), dict(headers)])))
-    return found[0], found[1], body.decode()
+    return found[0], found[1], body
 
 
 def test_series_come_in_pages_with_their_cost_in_headers(app: Gateway) -> None:
@@ -125,6 +105,25 @@ def test_a_listing_may_be_a_table(app: Gateway) -> None:
     lines = body.splitlines()
     assert lines[0] == "series,first,first_within,last,last_within"
     assert [line.partition(",")[0] for line in lines[1:]] == ["'=c", "a", "a é/=", "b"]
+
+
+def test_a_listing_may_be_a_table_of_arrow(app: Gateway) -> None:
+    _, headers, body = get_bytes(app, "quakes/series", format="arrow", limit="2")
+    assert headers["Content-Type"] == "application/vnd.apache.arrow.stream"
+    table = pa.ipc.open_stream(body).read_all()
+    assert table.column_names == ["series", "first", "first_within", "last", "last_within"]
+    assert table["series"].to_pylist() == ["=c", "a"]
+    assert table["last"][1].as_py() == datetime(2026, 3, 15, 15, tzinfo=UTC)
+    _, _, body = get_bytes(app, "quakes/series", format="arrow", cursor=headers["Tidetable-Next"])
+    assert pa.ipc.open_stream(body).read_all()["series"].to_pylist() == ["a é/=", "b"]
+    _, _, body = get_bytes(app, "quakes/fields", format="arrow")
+    assert pa.ipc.open_stream(body).read_all()["types"].to_pylist() == ['["null","number","string"]', '["object"]']
+    _, _, body = get_bytes(app, "quakes/fields/place.state/values", format="arrow")
+    values = pa.ipc.open_stream(body).read_all()
+    assert (values["value"].to_pylist(), values["type"].to_pylist()) == (
+        ["7", "CA", "NV"],
+        ["number", "string", "string"],
+    )
 
 
 def test_a_plan_is_shown_instead(app: Gateway) -> None:

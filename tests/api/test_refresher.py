@@ -71,6 +71,7 @@ def test_a_run_begins_a_rollup_ten_minutes_later_and_reports(
     assert call({"source": "schedule"}) == {
         "sealed": 0,
         "resealed": 0,
+        "gone": 0,
         "marks": 0,
         "lag_seconds": 0,
         "blocked": [],

@@ -36,6 +36,8 @@ def test_every_line_of_an_on_demand_bill_is_what_the_price_list_says(file: Path)
     # 2.628 million requests at $3.50, and at $0.20.
     assert lines["API Gateway"] == pytest.approx(9.20, abs=0.01)
     assert lines["functions, calls"] == pytest.approx(0.53, abs=0.01)
+    # The same requests at $0.20, and 2 ms of half a GB each at $0.0000133334.
+    assert lines["functions, authorizer"] == pytest.approx(0.56, abs=0.01)
     # 23 ms of half a GB each at $0.0000133334: 30,222 GB-seconds.
     assert lines["functions, time"] == pytest.approx(0.40, abs=0.01)
     # 131.4 GB per month, a quarter of it as Parquet, for twelve months: 394.2 GB at $0.023.
@@ -44,6 +46,12 @@ def test_every_line_of_an_on_demand_bill_is_what_the_price_list_says(file: Path)
     assert lines["archive, reads"] == pytest.approx(4.01, abs=0.01)
     # 13,140 seconds of 2.94 GB.
     assert lines["archive, functions"] == pytest.approx(0.51, abs=0.01)
+
+
+def test_signed_requests_need_no_authorizer(file: Path) -> None:
+    file.write_text('[api]\nauth = "iam"\n' + file.read_text())
+    words = "--rate", "100", "--in-index", "by_error=0", "--in-index", "slowest=0"
+    assert "functions, authorizer" not in lines_of(str(file), *words)
 
 
 def test_one_event_per_request_makes_the_gateway_the_largest_line(file: Path) -> None:

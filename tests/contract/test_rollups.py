@@ -1,11 +1,13 @@
 """The contract of the rollups' table, on the fake and on every engine that speaks HTTP."""
 
+import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from aws.lean.client import LeanClient
+from aws.lean.client import LeanClient, Request
 from aws.lean.credentials import Provider
 from aws.lean.rollups import LeanRollups
 from local.emulator import REGION
@@ -93,6 +95,79 @@ def test_many_marks_are_all_put_and_all_read(rollups: Rollups) -> None:
     buckets = [NOON + number * HOUR for number in range(300)]
     rollups.put_marks("s", buckets, 1_772_366_400_000, HOUR)
     assert [mark.bucket for mark in rollups.read_state("s").marks] == buckets
+
+
+def test_a_span_has_the_marks_that_meet_it_the_notes_that_begin_in_it_and_every_edge(rollups: Rollups) -> None:
+    day, minute = timedelta(days=1), timedelta(minutes=1)
+    midnight = NOON - 12 * HOUR
+    rollups.put_marks("s", [NOON - HOUR, NOON, NOON + HOUR, NOON + 2 * HOUR], 7, HOUR)
+    rollups.put_marks("s", [midnight - day, midnight, midnight + day], 8, day)
+    rollups.put_marks("s", [NOON - minute, NOON + 2 * HOUR - minute, NOON + 2 * HOUR], 9, minute)
+    for hours in (-1, 0, 1, 2):
+        rollups.put_over("s", "hours", NOON + hours * HOUR, 10_001)
+    rollups.put_over("s", "a-first", NOON + HOUR, 10_001)
+    edges = [edge(NOON - 2 * day, NOON - day), edge(NOON + day, NOON + 2 * day)]
+    for one in edges:
+        rollups.put_edge("s", one, None)
+    state = rollups.read_state("s", (NOON, NOON + 2 * HOUR))
+    assert list(state.edges) == edges
+    assert list(state.marks) == [
+        Mark(midnight, 8, day),
+        Mark(NOON, 7, HOUR),
+        Mark(NOON + HOUR, 7, HOUR),
+        Mark(NOON + 2 * HOUR - minute, 9, minute),
+    ]
+    assert list(state.over) == [("a-first", NOON + HOUR), ("hours", NOON), ("hours", NOON + HOUR)]
+    assert [mark.bucket for mark in rollups.read_state("s", (midnight + day - minute, midnight + day)).marks] == [
+        midnight
+    ]
+    whole = rollups.read_state("s", (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)))
+    assert whole._replace(over=sorted(whole.over)) == rollups.read_state("s")._replace(over=sorted(whole.over))
+    assert (len(whole.marks), len(whole.over)) == (10, 5)
+
+
+def test_a_query_pays_for_the_marks_of_its_range_alone(local: str) -> None:
+    """10,000 marks of a backfill, each of a minute: a week. DynamoDB Local counts units as the service does."""
+    client: Any = aws_client(local, "dynamodb")
+    engine, lean = real(client, CLOCK, lean=lean_of(local)), Watched(lean_of(local))
+    name = f"rollups-{next(_numbers)}"
+    assert engine.tables.create(TableSpec(name, None, None, TableClass.STANDARD, TAGS))
+    engine.settled(name)
+    rollups = LeanRollups(lean, name)  # type: ignore[arg-type]
+    minute = timedelta(minutes=1)
+    rollups.put_marks("s", [NOON + number * minute for number in range(10_000)], 1_772_366_412_345, minute)
+    end = NOON + 10_000 * minute
+
+    rollups.put_edge("s", edge(), None)
+
+    def read(span: tuple[datetime, datetime] | None) -> tuple[int, float]:
+        lean.bodies.clear()
+        marks = len(rollups.read_state("s", span).marks)
+        answers = [client.query(**body, ReturnConsumedCapacity="TOTAL") for body in lean.bodies]
+        return marks, sum(answer["ConsumedCapacity"]["CapacityUnits"] for answer in answers)
+
+    # A mark has 3 + 37 + 10 = 50 bytes: pk and "s", sk and its text, at and its number. The edge is a unit more, as is a query
+    # that finds nothing.
+    assert read(None) == (10_000, 124.0)
+    assert read((end - HOUR, end)) == (60, 2.0)
+    assert read((end, end + HOUR)) == (0, 2.0)
+    # A past range also reads the marks of the day after it: 25 hours of 60.
+    assert read((NOON + HOUR, NOON + 2 * HOUR)) == (60, 20.0)
+
+
+class Watched:
+    """A client that keeps the bodies of its queries."""
+
+    def __init__(self, inner: LeanClient) -> None:
+        self._inner = inner
+        self.bodies: list[dict[str, Any]] = []
+
+    def call_all(self, requests: Sequence[Request]) -> Any:
+        self.bodies += [json.loads(one.body) for one in requests if one.operation == "Query"]
+        return self._inner.call_all(requests)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
 
 def test_an_edge_is_put_once_and_moves_only_from_where_it_is_thought_to_be(rollups: Rollups) -> None:

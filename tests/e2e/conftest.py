@@ -1,8 +1,10 @@
-"""The real stack, deployed once for all end-to-end tests: the example configuration, with a feed of the stations."""
+"""The real stack, deployed once for all end-to-end tests: the example configuration with a feed of the stations and a rollup of
+the quakes.
+"""
 
 from collections.abc import Callable, Iterator
 from time import monotonic, sleep
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -11,10 +13,12 @@ from local.emulator import REGION, ROOT, clock_can_move
 from local.http import Api
 from local.stack import aws_client
 from tests.e2e.clock import OFFSET
+from tests.worlds.configs import uncomment
 
 _T = TypeVar("_T")
 # The queue that receives the changes of the stations.
 CHANGES = "changes"
+_CHANGES = (*uncomment("[[streams.quakes.rollup]]"), ('by = ["net"]', 'by = ["series", "status"]'))
 _FEED = f'feed = {{ targets = ["arn:aws:sqs:{REGION}:000000000000:{CHANGES}"] }}'
 
 
@@ -23,7 +27,10 @@ def stage() -> Iterator[tuple[Emulator, Deployed]]:
     with Emulator(clock=clock_can_move()) as emulator:
         file, text = emulator.folder / "tidetable.toml", (ROOT / "tidetable.toml").read_text()
         assert "\n[streams.stations]\n" in text
-        file.write_text(text.replace("\n[streams.stations]\n", f"\n[streams.stations]\n{_FEED}\n"))
+        for before, after in (*_CHANGES, ("\n[streams.stations]\n", f"\n[streams.stations]\n{_FEED}\n")):
+            text = text.replace(before, after, 1)
+        assert '\nby = ["series", "status"]' in text
+        file.write_text(text)
         aws_client(emulator.endpoint, "sqs").create_queue(QueueName=CHANGES)
         made = deploy(emulator, config=file)
         # The clock is moved only now, because the CDK's command line waits for the stack's events by this machine's time.
@@ -40,6 +47,14 @@ def deployed(stage: tuple[Emulator, Deployed]) -> Deployed:
 @pytest.fixture(scope="session")
 def api(deployed: Deployed) -> Api:
     return Api(deployed)
+
+
+@pytest.fixture(scope="session")
+def hour(stage: tuple[Emulator, Deployed], api: Api) -> Any:
+    """An hour that the refresher has sealed, for which the clock is moved; None if it cannot be moved."""
+    from tests.e2e.rollups import seal_hour
+
+    return seal_hour(*stage, api) if clock_can_move() else None
 
 
 def eventually(probe: Callable[[], _T], holds: Callable[[_T], bool], seconds: float = 180) -> _T:

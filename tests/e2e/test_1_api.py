@@ -245,7 +245,8 @@ def test_a_query_is_told_what_to_change(api: Api) -> None:
 
 def test_streams_periods_and_health_are_there(api: Api) -> None:
     assert api.call("/v1/health").body["status"] == "ok"
-    assert [stream["stream"] for stream in api.call("/v1/streams").body["streams"]] == ["quakes", "stations", "reports"]
+    streams = [stream["stream"] for stream in api.call("/v1/streams").body["streams"]]
+    assert streams == ["quakes", "stations", "reports", "quakes-hours"]
     periods = api.call("/v1/streams/quakes/periods").body["periods"]
     assert {entry["state"] for entry in periods} == {"open"}
     assert all(period["capacity"]["mode"] == "provisioned" for period in periods)

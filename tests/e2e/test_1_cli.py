@@ -42,7 +42,7 @@ def test_plan_and_status_of_a_deployed_stage(tidetable: Any) -> None:
     assert plan.returncode == 0, plan.stdout + plan.stderr
     assert json.loads(plan.stdout)["actions"] == []
     status = json.loads(tidetable("status", "--json").stdout)
-    assert {row["stream"] for row in status} == {"quakes", "stations", "reports"}
+    assert {row["stream"] for row in status} == {"quakes", "quakes-hours", "stations", "reports"}
     assert {row["state"] for row in status} == {"open"}
     # Two hundred days later the plan has many actions.
     later = tidetable("plan", "--at", "2099-01-01T00:00:00Z", "--json")

@@ -10,13 +10,15 @@ from local.http import Api, invoke_lifecycle
 from tests.e2e.clock import NOW, OFFSET
 from tests.e2e.conftest import eventually
 from tests.e2e.feeds import mapped_tables
+from tests.e2e.rollups import Hour
 
 
 def test_a_month_later_every_event_still_answers_by_range_and_by_ref(
-    stage: tuple[Emulator, Deployed], api: Api
+    stage: tuple[Emulator, Deployed], api: Api, hour: Hour | None
 ) -> None:
     emulator, deployed = stage
     now = NOW
+    rolled = hour.aggregate(api) if hour is not None else None
     sent = earthquakes(now)[-400:]
     for event in sent:
         event["series"] = f"month-{event['series']}"
@@ -73,6 +75,14 @@ def test_a_month_later_every_event_still_answers_by_range_and_by_ref(
     assert rows_in_athena(deployed, now.strftime("%Y-%m-%d")) == sum(
         str(event["time"])[:10] == now.strftime("%Y-%m-%d") for event in before
     )
+
+    if hour is not None and rolled is not None:
+        # The events of the hour are archived. The cells are where they were, and say the same.
+        assert states[f"{hour.start:%Y-%m-%d}"] == "deleted"
+        assert hour.aggregate(api) == rolled
+        assert rolled[0] == hour.expected()
+        assert [source["from"] for source in rolled[1]] == ["table"]
+        assert {source["from"] for source in hour.aggregate(api, rollups="false")[1]} == {"archive"}
 
     restored = deployed.client("lambda").invoke(
         FunctionName=deployed.outputs["RestorerFunction"],

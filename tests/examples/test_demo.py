@@ -1,6 +1,7 @@
 """The demo's options, refusals and exit status. Nothing is deployed."""
 
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ class FakeEmulator:
     endpoint = "http://127.0.0.1:1"
     log = Path("emulator.log")
 
-    def __init__(self, engine: str) -> None:
+    def __init__(self, engine: str, clock: bool) -> None:
         self.engine = engine
+        self.clock = clock
         self.pids: list[int] = []
         self.stopped = False
 
@@ -35,8 +37,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The demo's emulator, and the remembered emulators."""
     found: list[Any] = []
 
-    def make(engine: str) -> FakeEmulator:
-        emulator = FakeEmulator(engine)
+    def make(engine: str, clock: bool) -> FakeEmulator:
+        emulator = FakeEmulator(engine, clock)
         found.append(emulator)
         return emulator
 
@@ -119,10 +121,34 @@ def test_a_configuration_without_the_demos_streams_is_refused_before_anything_is
 
 
 def test_the_demo_adds_a_stream_in_packs_unless_there_is_one(tmp_path: Path) -> None:
-    copy = demo.with_packs(CONFIG, tmp_path)
+    copy = demo.add_streams(CONFIG, tmp_path)
     assert copy != CONFIG
     streams = read_config(copy).streams
     assert set(streams) == {*read_config(CONFIG).streams, "packed"}
     assert streams["packed"].layout.pack == (86_400, 65_536)
     assert streams["packed"].retention == streams["quakes"].retention
-    assert demo.with_packs(copy, tmp_path / "another") == copy
+    assert demo.add_streams(copy, tmp_path / "another") == copy
+
+
+def test_the_demo_adds_a_rollup_of_the_quakes(tmp_path: Path) -> None:
+    streams = read_config(demo.add_streams(CONFIG, tmp_path, rollup=demo.ROLLUP_OF_QUAKES)).streams
+    (rollup,) = streams["quakes"].rollup
+    assert (rollup.every, rollup.by, rollup.fields) == (timedelta(hours=1), ("series",), ("mag",))
+    assert demo.ROLLUP in streams
+
+
+def test_the_demo_leaves_the_rollups_of_a_configuration_as_they_are(
+    made: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "own.toml"
+    own = demo.ROLLUP_OF_QUAKES.replace('"hours"', '"days"').replace('"1h"', '"1d"')
+    file.write_text(CONFIG.read_text() + own)
+    found: list[Any] = []
+
+    def run_nothing(*_: Any, **options: Any) -> None:
+        found.append(options)
+
+    monkeypatch.setattr(demo, "run", run_nothing)
+    monkeypatch.setattr(sys, "argv", ["demo", "--config", str(file)])
+    demo.main()
+    assert found == [{"feeds": True, "rolls": False}]

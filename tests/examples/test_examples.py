@@ -10,9 +10,10 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from importlib import import_module
 from itertools import groupby
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, NamedTuple
+from urllib.parse import urlencode, urlsplit
 
+import pyarrow as pa
 import pytest
 
 from tests.api.gateway import Gateway, serving
@@ -71,7 +72,19 @@ def served(request: pytest.FixtureRequest) -> Iterator[tuple[str, Example, Gatew
 
 
 def answer(gateway: Gateway, request: str) -> Any:
-    """The body of an answer at ``NOW``, decoded; CSV as its rows."""
+    """The body of an answer at ``NOW``, decoded; CSV and Arrow as their rows."""
+    _, body = fetch(gateway, request)
+    if "format=arrow" in request:
+        return pa.ipc.open_stream(body).read_all().to_pylist()
+    if "format=csv" in request:
+        return list(csv.DictReader(io.StringIO(body.decode())))
+    if "format=ndjson" in request:
+        return [decode_json(line) for line in body.splitlines()]
+    return decode_json(body)
+
+
+def fetch(gateway: Gateway, request: str) -> tuple[dict[str, str], bytes]:
+    """The headers and the body of an answer at ``NOW``."""
     # The gateway waits this long before it reads.
     gateway.stage.clock.time = NOW - timedelta(seconds=STALE_SECONDS)
     parts = urlsplit(request)
@@ -86,13 +99,9 @@ def answer(gateway: Gateway, request: str) -> Any:
         "REQUEST_METHOD": "GET",
         "wsgi.input": io.BytesIO(),
     }
-    body = b"".join(gateway(environ, start)).decode()
+    body = b"".join(gateway(environ, start))
     assert received["status"].startswith("200"), body
-    if "format=csv" in request:
-        return list(csv.DictReader(io.StringIO(body)))
-    if "format=ndjson" in request:
-        return [decode_json(line) for line in body.splitlines()]
-    return decode_json(body)
+    return received["headers"], body
 
 
 def ids(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -274,6 +283,34 @@ def test_every_request_of_the_cookbook_and_of_the_first_page_is_answered_with_so
         document = answer(gateway, request)
         rows = document if isinstance(document, list) else next(iter(document.values()))
         assert rows, request
+
+
+@pytest.mark.parametrize("limit", ["10000", "100"])
+def test_the_program_of_the_cookbook_reads_every_page_into_one_table(
+    served: tuple[str, Example, Gateway], monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    name, example, gateway = served
+    if name != "weblogs":
+        pytest.skip("the program reads the stream of another example")
+    (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "use" / "cookbook.md").read_text(), re.DOTALL)
+
+    class Response(NamedTuple):
+        headers: dict[str, str]
+        content: bytes
+
+        def raise_for_status(self) -> None: ...
+
+    def get(url: str, params: dict[str, str], headers: dict[str, str], timeout: float) -> Response:
+        assert (headers, timeout) == ({"x-api-key": "k"}, 30)
+        return Response(*fetch(gateway, f"{url}?{urlencode(params)}"))
+
+    monkeypatch.setattr("requests.get", get)
+    monkeypatch.setenv("URL", "")
+    monkeypatch.setenv("KEY", "k")
+    names: dict[str, Any] = {}
+    exec(program.replace("10000", limit), names)  # noqa: S102 - our own program
+    assert names["table"]["id"].to_pylist() == ids(example.since(days=1))
+    assert len(names["pages"]) == (1 if limit == "10000" else -(-names["table"].num_rows // 100))
 
 
 def test_no_request_of_the_cookbook_is_passed_over() -> None:

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from tidetable.errors import TableThrottled
 from tidetable.ports import Edge, Mark, RollupState
+from tidetable.ports.rollups import Span
 
 
 class FakeRollups:
@@ -17,7 +18,7 @@ class FakeRollups:
         self.refuses = False
         self.reads = 0
 
-    def read_state(self, stream: str) -> RollupState:
+    def read_state(self, stream: str, span: Span | None = None) -> RollupState:
         self._ask()
         self.reads += 1
         return RollupState(
@@ -25,8 +26,16 @@ class FakeRollups:
                 [edge for (name, _, _), edge in self.edges.items() if name == stream],
                 key=lambda one: (one.start, one.rollup),
             ),
-            [Mark(bucket, at, length) for (name, bucket, length), at in sorted(self.marks.items()) if name == stream],
-            [(rollup, bucket) for name, rollup, bucket in sorted(self.over) if name == stream],
+            [
+                Mark(bucket, at, length)
+                for (name, bucket, length), at in sorted(self.marks.items())
+                if name == stream and (span is None or (bucket < span[1] and span[0] < bucket + length))
+            ],
+            [
+                (rollup, bucket)
+                for name, rollup, bucket in sorted(self.over)
+                if name == stream and (span is None or span[0] <= bucket < span[1])
+            ],
         )
 
     def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:

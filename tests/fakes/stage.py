@@ -9,7 +9,10 @@ from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedErro
 
 from aws.archive.scan import RawScan
 from aws.catalog import DynamoCatalog
+from aws.keys import DynamoKeys
 from aws.lean.catalog import LeanCatalog
+from aws.lean.keys import LeanKeys
+from aws.lean.rollups import LeanRollups
 from aws.lean.store import LeanStore
 from aws.tables import DynamoTables
 from strict import ManualClock, StrictDynamo
@@ -25,23 +28,31 @@ from tests.fakes.transport import StrictTransport
 from tidetable.archive import Exporter, Restored, archive_period, restore_period
 from tidetable.archive.restore import Position
 from tidetable.config import Config, TableClass, parse
+from tidetable.credentials import KeyRing
 from tidetable.errors import ArchiveBusy, ArchiveFailed
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.drain import drain_message
 from tidetable.ingest.known import KnownPeriods
+from tidetable.ingest.marks import Marks
 from tidetable.ingest.request import IngestRequest, Outcome, ingest
 from tidetable.large.sweep import Swept, sweep
 from tidetable.lifecycle import Reconciler, Report, reconcile
 from tidetable.ports import Pools, TableSpec
 from tidetable.query import Reader, Seal
+from tidetable.rollups.bounds import lease_length
+from tidetable.rollups.refresh import Report as Refreshed
+from tidetable.rollups.refresh import refresh
 from wiring import Pipeline
 
 STAGE = "lapse"
 CATALOG = "tidetable-lapse-catalog"
+# The state of rollups. It is made for a configuration with rollups only, so that a stage without them has no table to spare.
+ROLLUPS = "tidetable-lapse-rollups"
 # Eventually consistent reads answer the state of up to this time ago, at least half of it; the seed decides.
 STALE_SECONDS = 2.0
 # The time limits of the deployed functions.
 INGEST_SECONDS, DRAIN_SECONDS, LIFECYCLE_SECONDS = 20.0, 50.0, 280.0
+REFRESHER_SECONDS = 300.0
 
 
 class Killed(BaseException):
@@ -114,8 +125,14 @@ class Stage:
         transport: Any = StrictTransport(self.dynamo, self.client.count)
         self.store = LeanStore(transport, CATALOG)
         self.reading = LeanCatalog(transport, CATALOG)
+        self.rollups = LeanRollups(transport, ROLLUPS)
+        self.keys = DynamoKeys(client, CATALOG)
+        self.key_reader = LeanKeys(transport, CATALOG)
+        self.key_ring = KeyRing(self.key_reader.find)
         self.tables = DynamoTables(client)
-        self.tables.create(TableSpec(CATALOG, None, None, TableClass.STANDARD, {}))
+        self.config: Config = parse(config)
+        for name in [CATALOG, *([ROLLUPS] if self.config.rolled_up else [])]:
+            self.tables.create(TableSpec(name, None, None, TableClass.STANDARD, {}))
         self.clock.sleep(60)
         self.scan = RawScan(client)
         self.bucket_fails = 0.0
@@ -124,9 +141,7 @@ class Stage:
         self.mappings = FakeMappings(self.clock, self.client.count)
         self.bus: Any = FakeBus()
         self.queue = FakeQueue(self.clock.now)
-        self.config: Config = parse(config)
-        self.circuit = Circuit(self.clock)
-        self.known = KnownPeriods()
+        self.restart()
         self.values = FakeValues(self.clock.now, self.client.count)
         self.large = large_values(self.values)
         self.runs = 0
@@ -141,6 +156,8 @@ class Stage:
         """Start a new process: the state of the earlier one is lost."""
         self.circuit = Circuit(self.clock)
         self.known = KnownPeriods()
+        self.marks = Marks(self.rollups)
+        self.key_ring = KeyRing(self.key_reader.find)
 
     @property
     def pipeline(self) -> Pipeline:
@@ -160,6 +177,10 @@ class Stage:
             dead_letters=self.queue,
             circuit=self.circuit,
             known=self.known,
+            marks=self.marks if self.config.rolled_up else None,
+            rollups=self.rollups,
+            keys=self.keys,
+            key_ring=self.key_ring,
             archive_reader=FakeBucketReader(self.bucket),
             table_reader=self.tables,
             seal=self.seal,
@@ -190,6 +211,14 @@ class Stage:
         """Run the lifecycle as its function does."""
         self.runs += 1
         return reconcile(self.reconciler(), f"run-{self.runs}", self._remaining(LIFECYCLE_SECONDS), dry_run=dry_run)
+
+    def refresh(self) -> Refreshed | None:
+        """Refresh the rollups as their function does; None while another run holds the lease."""
+        self.runs += 1
+        pipeline = self.pipeline
+        services = pipeline.refresher(self._remaining(REFRESHER_SECONDS - 5))
+        length = lease_length(timedelta(seconds=REFRESHER_SECONDS))
+        return refresh(pipeline.definitions, services, f"refresh-{self.runs}", length)
 
     def reconciler(self) -> Reconciler:
         """The ports of the lifecycle."""

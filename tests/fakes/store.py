@@ -36,12 +36,13 @@ class FakeStore:
     """``throttled`` is the number of puts that are refused next, as by a table without capacity.
 
     ``throttles`` are tables that refuse every put. ``between`` is called before each transaction, in place of another
-    writer.
+    writer. Eventually consistent reads answer ``stale``, or the present items if it is None.
     """
 
     def __init__(self, catalog: FakeCatalog) -> None:
         self._catalog = catalog
         self.tables: dict[str, dict[Key, Item]] = {}
+        self.stale: dict[str, dict[Key, Item]] | None = None
         self.throttled = 0
         self.throttles: set[str] = set()
         self.between: Callable[[], None] = lambda: None
@@ -89,21 +90,22 @@ class FakeStore:
         return Transacted.DONE
 
     def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:
-        items = self._table(table)
+        items = self._table(table, consistent=consistent)
         return {key: items[key] for key in keys if key in items}
 
     def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
         items = self._table(table)
         return {key: items[Key(key, "")]["b"] for key in keys if Key(key, "") in items}
 
-    def _query(self, keys: KeyRange, *, limit: int, ascending: bool) -> Page:
+    def _query(self, keys: KeyRange, *, limit: int, ascending: bool, consistent: bool) -> Page:
         pk, sk = (keys.index.pk, keys.index.sk) if keys.index is not None else ("pk", "sk")
         names = list(dict.fromkeys((sk, "pk", "sk")))
 
         def place(item: Item) -> tuple[Any, ...]:
             return tuple(item[name] for name in names)
 
-        items = [item for item in self._table(keys.table).values() if pk in item and item[pk] == keys.pk]
+        held = self._table(keys.table, consistent=consistent).values()
+        items = [item for item in held if pk in item and item[pk] == keys.pk]
         items = [item for item in items if keys.low is None or item[sk] >= keys.low]
         items = sorted((item for item in items if keys.high is None or item[sk] <= keys.high), key=place)
         if not ascending:
@@ -132,7 +134,7 @@ class FakeStore:
         def read_page(request: RangeRead) -> Page | None:
             if request.keys.table not in self.tables:
                 return None
-            page = self._query(request.keys, limit=request.limit, ascending=ascending)
+            page = self._query(request.keys, limit=request.limit, ascending=ascending, consistent=consistent)
             if fields:
                 return replace(
                     page, columns=Columns.of([keep_fields(item, fields, request.keys.index) for item in page.items])
@@ -148,10 +150,10 @@ class FakeStore:
     def get(self, table: str, key: Key) -> Item | None:
         return self._table(table).get(key)
 
-    def _table(self, name: str) -> dict[Key, Item]:
+    def _table(self, name: str, *, consistent: bool = True) -> dict[Key, Item]:
         if name not in self.tables:
             raise TableMissing(name)
-        return self.tables[name]
+        return self.tables[name] if consistent or self.stale is None else self.stale.get(name, {})
 
 
 def passes_filters(item: Item, keys: KeyRange) -> bool:

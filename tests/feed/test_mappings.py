@@ -11,7 +11,7 @@ from tests.fakes import FakeStore, FakeTables
 from tests.fakes.catalog import FakeCatalog
 from tests.fakes.clock import FakeClock
 from tests.fakes.mappings import FakeMappings
-from tidetable.catalog import Entry, State
+from tidetable.catalog import Entry, Opened, State
 from tidetable.config import Config, TableClass, parse
 from tidetable.errors import TableMissing
 from tidetable.feed.mappings import FeedTables
@@ -68,7 +68,7 @@ class World:
         return {name: [entry for entry in self.entries if entry.stream == name] for name in streams}
 
     def follow(self, **options: Any) -> list[tuple[str, str, str]]:
-        steps = self.feeds.follow(self.periods, **options)
+        steps = self.feeds.follow(self.periods, self.clock.now(), **options)
         return [(step.action, step.table.removeprefix("tidetable-t."), step.outcome) for step in steps]
 
     def settle(self) -> list[tuple[str, str, str]]:
@@ -173,7 +173,7 @@ def test_a_mapping_of_a_source_that_is_no_table_of_the_stage_goes() -> None:
     strange = "arn:aws:dynamodb:eu-central-1:123456789012:table/someone-elses/stream/2026-03-01T00:00:00.000"
     world.mappings.create(strange, FeedSettings(1, 1))
     world.clock.sleep(60)
-    steps = world.feeds.follow(world.periods)
+    steps = world.feeds.follow(world.periods, world.clock.now())
     assert [(step.action, step.table, step.outcome) for step in steps] == [("unmap", "someone-elses", "done")]
 
 
@@ -206,9 +206,43 @@ def test_the_mapping_of_a_closed_table_stays_as_long_as_the_table(state: State) 
     assert set(world.mapped) == {"s.2026-03-06"}
 
 
-@pytest.mark.parametrize("state", [State.CREATING, State.CLOSED, State.RESTORING, State.ARCHIVED, State.DELETED])
-def test_only_an_open_table_gets_a_mapping(state: State) -> None:
-    """Of a restored one the records are no changes: its events came back from the archive."""
+@pytest.mark.parametrize("state", [State.CLOSED, State.ARCHIVING, State.ARCHIVED])
+def test_the_mapping_of_a_closed_table_is_put_back_while_its_records_stay(state: State) -> None:
+    """The day 03-05 closes after its day of late events, settles within 15 minutes, and its records stay for 24 hours."""
+    world = World(days=1)
+    world.settle()
+    world.mappings.remove("tidetable-t.s.2026-03-05")
+    world.mappings.changes.clear()
+    world.entries[0] = replace(world.entries[0], state=state)
+    world.clock.time = datetime(2026, 3, 8, 0, 14, 59, tzinfo=UTC)
+    assert world.follow() == [("map", "s.2026-03-05", "done")]
+    assert world.mappings.changes == ["create tidetable-t.s.2026-03-05"]
+    world.clock.time = datetime(2026, 3, 8, 0, 15, 1, tzinfo=UTC)
+    world.mappings.remove("tidetable-t.s.2026-03-05")
+    assert world.follow() == []
+
+
+def test_a_closed_table_that_a_backfill_had_opened_counts_from_the_end_of_that() -> None:
+    world = World(days=1)
+    until = datetime(2026, 3, 20, tzinfo=UTC)
+    world.entries[0] = replace(world.entries[0], state=State.CLOSED, opened=Opened(until, None, None))
+    world.clock.time = until + timedelta(hours=24)
+    assert world.follow() == [("map", "s.2026-03-05", "done")]
+    world.clock.time = until + timedelta(hours=25)
+    world.mappings.remove("tidetable-t.s.2026-03-05")
+    assert world.follow() == []
+
+
+@pytest.mark.parametrize("shows", ["none", "keys-only"])
+def test_a_closed_table_gets_no_change_stream(shows: str) -> None:
+    """Of a restored table the records would be of events that came back from the archive."""
+    world = World(shows=shows, days=1)
+    world.entries[0] = replace(world.entries[0], state=State.CLOSED)
+    assert world.follow() == []
+
+
+@pytest.mark.parametrize("state", [State.CREATING, State.RESTORING, State.DELETED])
+def test_a_table_that_takes_no_events_yet_or_no_more_gets_no_mapping(state: State) -> None:
     world = World(days=1)
     world.entries[0] = replace(world.entries[0], state=state)
     assert world.follow() == []

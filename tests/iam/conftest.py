@@ -1,10 +1,13 @@
 """The stack that goes to AWS, deployed once into the emulator with IAM enforced (authority.py says what is mended in it)."""
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
+from io import BytesIO
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -15,17 +18,33 @@ from local.stack import _cdk, aws_client
 from tests.e2e.clock import OFFSET
 from tests.worlds.configs import uncomment
 
+# The targets of the feed of the stations: a queue, and a function that prints what it is called with.
+CHANGES = "changes"
+TARGETS = f"arn:aws:sqs:{REGION}:000000000000:{CHANGES}", f"arn:aws:lambda:{REGION}:000000000000:function:{CHANGES}"
+_PRINTER = """
+import json
+
+def handler(event, context):
+    for change in event["changes"]:
+        print("CHANGE " + change["series"] + " " + change["id"])
+"""
+_FEED = (
+    "\n[streams.stations]\n",
+    f'\n[streams.stations]\nfeed = {{{{ targets = ["{TARGETS[0]}", "{TARGETS[1]}"] }}}}\n',
+)
 # Changes of the example configuration: every feature whose tables keep it for life, and a key for the tables of a stream.
 FEATURES = (
     ('delete_grace = "1d"', 'delete_grace = "0s"'),
     ('mode = "provisioned"', 'mode = "provisioned"\nautoscaling = {{ write = {{ min = 1, max = 40 }} }}'),
     ('encryption = "aws-owned"', 'encryption = "{first}"'),
+    _FEED,
     *uncomment("[[streams.quakes.rollup]]"),
 )
-# The same stage later: of that only the rollup is still on, and new tables have another key.
+# The same stage later: of that only the rollup and the feed are still on, and new tables have another key.
 PLAIN = (
     ('delete_grace = "1d"', 'delete_grace = "0s"'),
     ('encryption = "aws-owned"', 'encryption = "{second}"'),
+    _FEED,
     ("former_keys = []", 'former_keys = ["{first}"]'),
     ('versions = "keep"', 'versions = "overwrite"'),
     ('cold = ["raw"]', "cold = []"),
@@ -79,6 +98,24 @@ def configuration(file: Path, changes: tuple[tuple[str, str], ...], keys: dict[s
     return file
 
 
+def make_targets(endpoint: str) -> None:
+    """The queue and the function of the feed, which are not the stage's."""
+    aws_client(endpoint, "sqs").create_queue(QueueName=CHANGES)
+    trust = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+    role = aws_client(endpoint, "iam").create_role(RoleName=CHANGES, AssumeRolePolicyDocument=document)["Role"]
+    code = BytesIO()
+    with ZipFile(code, "w") as archive:
+        archive.writestr("target.py", _PRINTER)
+    aws_client(endpoint, "lambda").create_function(
+        FunctionName=CHANGES,
+        Runtime="python3.13",
+        Role=role["Arn"],
+        Handler="target.handler",
+        Code={"ZipFile": code.getvalue()},
+    )
+
+
 @pytest.fixture(scope="session")
 def stage() -> Iterator[Stage]:
     program = Path(__file__).with_name("authority.py")
@@ -86,6 +123,7 @@ def stage() -> Iterator[Stage]:
         kms = aws_client(emulator.endpoint, "kms")
         keys = {name: kms.create_key()["KeyMetadata"]["Arn"] for name in ("first", "second")}
         assert all(f":kms:{REGION}:" in arn for arn in keys.values())
+        make_targets(emulator.endpoint)
         file = configuration(emulator.folder / "first.toml", FEATURES, keys)
         made = Stage(emulator, deploy(emulator, config=file), keys)
         if clock_can_move():

@@ -10,6 +10,7 @@ from local import Deployed
 from local.http import Api, invoke_lifecycle
 from tests.e2e.clock import NOW
 from tests.e2e.conftest import eventually
+from tests.iam.conftest import CHANGES
 
 DAY = timedelta(days=1)
 # Of an event beyond DynamoDB's 400 KB and a message's 1 MiB, in characters that do not compress to less.
@@ -106,7 +107,8 @@ def wait_without_a_table(api: Api, deployed: Deployed, series: str, *, large: bo
     tags = tables.list_tags_of_resource(ResourceArn=facts["TableArn"])["Tags"]
     items = tables.scan(TableName=name)["Items"]
     tables.delete_table(TableName=name)
-    (mapping,) = mappings.list_event_source_mappings()["EventSourceMappings"]
+    sources = mappings.list_event_source_mappings()["EventSourceMappings"]
+    (mapping,) = (one for one in sources if ":sqs:" in one["EventSourceArn"])
     # A message that was tried in vain comes again in six minutes, longer than a test waits: the drain sleeps meanwhile.
     mappings.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
     events = [{"series": series, "id": "small", "time": (NOW - DAY).isoformat(), "data": {"n": 1}}]
@@ -177,6 +179,23 @@ def live_through_a_past_day(
     answer = deployed.client("lambda").invoke(FunctionName=deployed.outputs["RestorerFunction"], Payload=payload)
     assert json.loads(answer["Payload"].read())["state"] == "closed"
     assert found(api, "quakes", **asked) == expected
+
+
+def deliver_changes(api: Api, deployed: Deployed, series: str, log: Callable[[], str]) -> None:
+    """A change on its way to both targets of the feed of the stations: a queue, and a function that prints it."""
+    send(api, "stations", {"series": series, "id": "changed", "time": NOW.isoformat(), "data": {"mag": 1.5}})
+    queues, received = deployed.client("sqs"), list[dict[str, Any]]()
+    url = queues.get_queue_url(QueueName=CHANGES)["QueueUrl"]
+
+    def receive() -> list[dict[str, Any]]:
+        for message in queues.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []):
+            received.append(json.loads(message["Body"]))
+            queues.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+        return [change for change in received if (change["series"], change["id"]) == (series, "changed")]
+
+    (change, *_) = eventually(receive, bool, 90)
+    assert (change["kind"], change["stream"], change["data"]) == ("insert", "stations", {"mag": 1.5})
+    eventually(log, lambda text: f"CHANGE {series} changed" in text, 90)
 
 
 def be_swept(deployed: Deployed) -> None:

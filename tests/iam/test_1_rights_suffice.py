@@ -41,6 +41,10 @@ def _nothing_is_denied(stage: Stage) -> Iterator[None]:
     assert stage.denials() == []
 
 
+def test_a_feed_delivers_to_its_targets(stage: Stage, api: Api) -> None:
+    flows.deliver_changes(api, stage.deployed, "fed", stage.log)
+
+
 def test_with_every_feature_on(stage: Stage, api: Api, tidetable: Any) -> None:
     flows.write_and_read(api, "on")
     flows.keep_in_the_bucket(api, "on-large")

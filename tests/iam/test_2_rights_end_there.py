@@ -16,7 +16,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from local.emulator import REGION
-from tests.iam.conftest import PROBE, Stage
+from tests.iam.conftest import CHANGES, PROBE, Stage
 
 ACCOUNT = "000000000000"
 OWN, FOREIGN = "tidetable-local.probe.2020-01-01", "tidetable-prod.quakes.2020-01-01"
@@ -35,6 +35,11 @@ ENTRIES = {"Query", "PutItem", "UpdateItem", "DeleteItem"}
 # Per function: operations on the stage's tables, on the catalog, and on objects by their prefix.
 MAY: dict[str, tuple[set[str], set[str], dict[str, set[str]]]] = {
     "ingest": (
+        {"BatchWriteItem", "PutItem", "BatchGetItem"},
+        {"Query"},
+        {"large/stream=probe/": {"PutObject"}, "overflow/": {"PutObject"}},
+    ),
+    "doors": (
         {"BatchWriteItem", "PutItem", "BatchGetItem"},
         {"Query"},
         {"large/stream=probe/": {"PutObject"}, "overflow/": {"PutObject"}},
@@ -90,6 +95,7 @@ MAY: dict[str, tuple[set[str], set[str], dict[str, set[str]]]] = {
 # Per function: operations on the table of the rollups' state.
 MAY_STATE = {
     "ingest": {"PutItem"},
+    "doors": {"PutItem"},
     "drain": {"PutItem"},
     "query": {"Query"},
     "lifecycle": {"Query", "DeleteItem"},
@@ -97,8 +103,16 @@ MAY_STATE = {
     "refresher": {"Query", "PutItem", "DeleteItem"},
 }
 # Per function: which queues it may send to, and which functions it may call.
-SENDS = {"ingest": {"OverflowQueueUrl"}, "drain": {"DeadLetterQueueUrl"}, "feed": {"FeedDeadLetterQueueUrl"}}
+# The target of the feed is a queue and a function of this name, which are not the stage's. Nothing has the name ELSEWHERE.
+ELSEWHERE = "elsewhere"
+SENDS = {
+    "ingest": {"OverflowQueueUrl"},
+    "doors": {"OverflowQueueUrl"},
+    "drain": {"DeadLetterQueueUrl"},
+    "feed": {"FeedDeadLetterQueueUrl", CHANGES},
+}
 CALLS = {
+    "feed": {CHANGES},
     "query": {"archive_reader"},
     "lifecycle": {"archiver"},
     "deployment": {"archiver"},
@@ -203,7 +217,7 @@ def test_a_role_reaches_objects_of_its_own_prefixes_only(stage: Stage, role: tup
     assert passed == expected
     # Where the sweep is, it writes down; those who may write there, too, write large values.
     writes = let_through(lambda: s3.put_object(Bucket=own, Key="large/_sweep.json", Body=b""))
-    assert writes == (name in {"sweeper", "ingest", "drain", "restorer"})
+    assert writes == (name in {"sweeper", "ingest", "doors", "drain", "restorer"})
     assert not let_through(lambda: s3.list_objects_v2(Bucket=own))
     assert not let_through(lambda: s3.delete_bucket(Bucket=own))
 
@@ -214,6 +228,8 @@ def test_a_role_reaches_its_own_queues_and_functions_only(
     name, client = role
     queues, outputs = client("sqs"), stage.deployed.outputs
     urls = {output: outputs[output] for output in ("OverflowQueueUrl", "DeadLetterQueueUrl", "FeedDeadLetterQueueUrl")}
+    own = stage.deployed.client("sqs").get_queue_url(QueueName=CHANGES)["QueueUrl"]
+    urls |= {CHANGES: own, ELSEWHERE: own.replace(CHANGES, ELSEWHERE)}
     sends = {output for output, url in urls.items() if let_through(partial(queues.send_message_batch, QueueUrl=url))}
     assert sends == SENDS.get(name, set())
     takes = {output for output, url in urls.items() if let_through(partial(queues.get_queue_attributes, QueueUrl=url))}
@@ -221,10 +237,12 @@ def test_a_role_reaches_its_own_queues_and_functions_only(
     purges = {output for output, url in urls.items() if let_through(partial(queues.purge_queue, QueueUrl=url))}
     assert purges == set()
     lambdas = client("lambda")
+    arns = {called: function["FunctionArn"] for called, function in functions.items()}
+    arns |= {other: f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{other}" for other in (CHANGES, ELSEWHERE)}
     calls = {
         called
-        for called, function in functions.items()
-        if let_through(partial(lambdas.invoke, FunctionName=function["FunctionArn"], InvocationType="DryRun"))
+        for called, arn in arns.items()
+        if let_through(partial(lambdas.invoke, FunctionName=arn, InvocationType="DryRun"))
     }
     assert calls == CALLS.get(name, set())
     events = client("events")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.infra import synth
-from tests.infra.synth import ROLLED_UP, SIGNED, TRACED, Template
+from tests.infra.synth import DOORS, ROLLED_UP, SIGNED, TRACED, Template
 
 
 @pytest.fixture(scope="session")
@@ -28,5 +28,5 @@ def signed() -> Template:
 
 @pytest.fixture(scope="session")
 def rolled() -> Template:
-    """The example configuration with its rollup."""
-    return synth.template("dev", *ROLLED_UP)
+    """The example configuration with its rollup and with every door open: it has every function."""
+    return synth.template("dev", *ROLLED_UP, *DOORS)

@@ -19,6 +19,11 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
         {"dynamodb:Query"},
         {"s3:PutObject"},
     ),
+    "doors": (
+        {"dynamodb:BatchWriteItem", "dynamodb:PutItem", "dynamodb:BatchGetItem"},
+        {"dynamodb:Query"},
+        {"s3:PutObject"},
+    ),
     "drain": (
         {f"dynamodb:{one}" for one in ("BatchWriteItem", "PutItem", "GetItem", "BatchGetItem")},
         {"dynamodb:Query", "dynamodb:ConditionCheckItem"},
@@ -61,6 +66,7 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
         {f"dynamodb:{action}" for action in ("Query", "PutItem", "DeleteItem", "ConditionCheckItem")},
         {"s3:GetObject", "s3:ListBucket"},
     ),
+    "authorizer": (set(), {"dynamodb:GetItem"}, set()),
     "sweeper": (
         {"dynamodb:BatchGetItem"},
         {"dynamodb:Query", "dynamodb:UpdateItem"},
@@ -71,6 +77,7 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
 # Per function: what it may do on the table of the rollups' state; the other functions have no rights on it.
 ROLLUPS: dict[str, set[str]] = {
     "ingest": {"dynamodb:PutItem"},
+    "doors": {"dynamodb:PutItem"},
     "drain": {"dynamodb:PutItem"},
     "query": {"dynamodb:Query"},
     "lifecycle": {"dynamodb:Query", "dynamodb:DeleteItem"},

@@ -26,6 +26,7 @@ Properties = dict[str, Any]
 
 # Changes of the example configuration.
 SIGNED = ('auth = "api-key"', 'auth = "iam"')
+BOTH = ('auth = "api-key"', 'auth = ["api-key", "iam"]')
 TRACED = ("tracing = false", "tracing = true")
 SCALED = ('mode = "provisioned"', 'mode = "provisioned"\nautoscaling = { write = { min = 1, max = 40 } }')
 KEY = "arn:aws:kms:us-east-1:000000000000:key/1234abcd-12ab-34cd-56ef-1234567890ab"
@@ -47,6 +48,7 @@ FORMER_KEY = "arn:aws:kms:us-east-1:000000000000:key/9999abcd-12ab-34cd-56ef-123
 STORED_BY_KEY = ('encryption = "service-managed"', f'encryption = "{STORAGE_KEY}"')
 FORMER = ("former_keys = []", f'former_keys = ["{FORMER_KEY}"]')
 ROLLED_UP = uncomment("[[streams.quakes.rollup]]")
+DOORS = tuple((f"{name} = false", f"{name} = true") for name in ("influx", "otlp", "cloudevents", "firehose"))
 PROTECTED = ("termination_protection = false", "termination_protection = true")
 
 
@@ -72,6 +74,10 @@ class EmptyAssets(Assets):
         return lambda_.Code.from_asset(self._empty())
 
     def archive(self) -> lambda_.Code:
+        """Nothing."""
+        return lambda_.Code.from_asset(self._empty())
+
+    def doors(self) -> lambda_.Code:
         """Nothing."""
         return lambda_.Code.from_asset(self._empty())
 

@@ -37,7 +37,9 @@ ALARMS: dict[str, tuple[str, str, str, str, int, int, str, str]] = {
     "IngestFailing": (LAMBDA, "Errors", "ingest", "Sum", 60, 3, ">= 1", "fine"),
     # The metrics per API and stage are free. Metrics per route and method must be switched on and paid for.
     "ApiFailing": (GATEWAY, "5XXError", "tidetable-dev api", "Sum", 60, 3, ">= 1", "fine"),
+    "FormerKeyUsed": (OWN, "FormerKeysUsed", "tidetable-dev-authorizer", "Sum", 300, 1, ">= 1", "fine"),
 }
+OF_DOORS = {"DoorsFailing": (LAMBDA, "Errors", "doors", "Sum", 60, 3, ">= 1", "fine")}
 OF_ROLLUPS = {
     "RollupLagging": (OWN, "RollupLag", "tidetable-dev-refresher", "Maximum", 300, 3, ">= 600", "bad"),
     "RollupsFailing": (LAMBDA, "Errors", "refresher", "Sum", 300, 3, ">= 1", "fine"),
@@ -46,7 +48,7 @@ OF_ROLLUPS = {
         *("Maximum", 300, 1, ">= 1", "fine"),
     ),
 }
-ALARMS |= OF_ROLLUPS
+ALARMS |= OF_ROLLUPS | OF_DOORS
 OPERATORS = {"GreaterThanOrEqualToThreshold": ">=", "LessThanThreshold": "<"}
 WITHOUT_DATA = {"notBreaching": "fine", "breaching": "bad"}
 ONLY_TOPIC = ("notify = []", f'notify = ["{PAGER}"]')
@@ -101,8 +103,8 @@ def test_an_alarm_watches_this_and_begins_then(rolled: Template, name: str) -> N
 
 
 def test_there_is_no_other_alarm(dev: Template) -> None:
-    assert alarms(dev).keys() == {name.lower() for name in ALARMS.keys() - OF_ROLLUPS.keys()}
-    assert len(dev.all("AWS::CloudWatch::Alarm")) == len(ALARMS) - len(OF_ROLLUPS)
+    assert alarms(dev).keys() == {name.lower() for name in ALARMS.keys() - OF_ROLLUPS.keys() - OF_DOORS.keys()}
+    assert len(dev.all("AWS::CloudWatch::Alarm")) == len(ALARMS) - len(OF_ROLLUPS) - len(OF_DOORS)
 
 
 def test_an_alarm_on_the_lag_of_rollups_is_made_when_runs_are_due(rolled: Template) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.infra.synth import LOCALHOST, ORIGIN, PAGES, SIGNED, Template, template
+from tests.infra.synth import BOTH, DOORS, LOCALHOST, ORIGIN, PAGES, SIGNED, TRACED, Template, template
 
 ROUTES = {
     ("POST", "/v1/streams/{stream}/events"): "ingest",
@@ -60,8 +60,105 @@ def _methods(template: Template) -> dict[tuple[str, str], dict[str, Any]]:
 def test_every_route_but_health_asks_for_a_key(dev: Template) -> None:
     methods = _methods(dev)
     assert [route for route, one in methods.items() if not one["ApiKeyRequired"]] == OPEN
-    assert {one["AuthorizationType"] for one in methods.values()} == {"NONE"}
+    assert [route for route, one in methods.items() if one["AuthorizationType"] != "CUSTOM"] == OPEN
+    assert {json.dumps(one["AuthorizerId"]) for one in methods.values() if "AuthorizerId" in one} == {
+        json.dumps({"Ref": next(iter(dev.all("AWS::ApiGateway::Authorizer")))})
+    }
     assert len(dev.all("AWS::ApiGateway::UsagePlanKey")) == 1
+
+
+def test_the_gateway_counts_requests_by_the_key_that_the_authorizer_names(dev: Template) -> None:
+    (api,) = dev.all("AWS::ApiGateway::RestApi").values()
+    assert api["ApiKeySourceType"] == "AUTHORIZER"
+
+
+def test_the_emulator_which_cannot_do_that_is_not_told_to(local: Template) -> None:
+    """It would ask for the header x-api-key, and a key may be in others."""
+    methods = _methods(local)
+    assert not [route for route, one in methods.items() if one["ApiKeyRequired"]]
+    assert [route for route, one in methods.items() if one["AuthorizationType"] != "CUSTOM"] == OPEN
+
+
+def test_the_gateway_keeps_no_answer_of_the_authorizer(dev: Template) -> None:
+    """With a cache, AWS refuses each request that lacks one of the identity sources, and keys may be in several headers."""
+    (authorizer,) = dev.all("AWS::ApiGateway::Authorizer").values()
+    assert (authorizer["Type"], authorizer["AuthorizerResultTtlInSeconds"]) == ("REQUEST", 0)
+    assert "IdentitySource" not in authorizer
+    assert dev.id_of("authorizer") in json.dumps(authorizer["AuthorizerUri"])
+
+
+def test_the_authorizer_reads_the_keys_of_the_catalog_and_nothing_else(dev: Template) -> None:
+    reading = [one for one in dev.statements("authorizer") if "dynamodb:GetItem" in json.dumps(one["Action"])]
+    assert [one["Condition"] for one in reading] == [{"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["keys"]}}]
+
+
+# Both were in templates of before: another id would replace the key, and the callers' key with it.
+KEY, API = "ApiRestKey89BAA58B", "ApiRest4DEC74FE"
+
+
+def test_the_first_key_is_the_one_of_earlier_deployments(dev: Template) -> None:
+    assert list(dev.all("AWS::ApiGateway::ApiKey")) == [KEY]
+    assert list(dev.all("AWS::ApiGateway::RestApi")) == [API]
+
+
+def test_the_first_key_is_known_before_the_stage_asks_for_it(dev: Template) -> None:
+    ((name, first),) = dev.all("Custom::TidetableFirstKey").items()
+    assert first["gateway_key"] == {"Ref": KEY}
+    (stage,) = [one for one in dev.resources.values() if one["Type"] == "AWS::ApiGateway::Stage"]
+    assert name in stage["DependsOn"]
+
+
+def test_a_deployment_reads_the_text_of_the_first_key_alone(dev: Template) -> None:
+    found = {
+        name: (policy["Roles"], statement["Resource"])
+        for name, policy in dev.all("AWS::IAM::Policy").items()
+        for statement in policy["PolicyDocument"]["Statement"]
+        if "apigateway" in json.dumps(statement["Action"])
+    }
+    ((name, (roles, resource)),) = found.items()
+    assert resource["Fn::Join"][1][-1] == {"Ref": KEY}
+    assert resource["Fn::Join"][1][-2].endswith("::/apikeys/")
+    assert roles == [{"Ref": dev.functions()["deployment"]["Role"]["Fn::GetAtt"][0]}]
+    (first,) = [one for one in dev.resources.values() if one["Type"] == "Custom::TidetableFirstKey"]
+    assert name in first["DependsOn"], "the right must be there before it is used"
+
+
+@pytest.fixture(scope="module")
+def both() -> Template:
+    return template("dev", BOTH)
+
+
+def test_keys_and_signatures_have_an_address_each_for_the_same_routes(both: Template) -> None:
+    methods: dict[str, dict[tuple[str, str], str]] = {}
+    for one in both.all("AWS::ApiGateway::Method").values():
+        methods.setdefault(one["RestApiId"]["Ref"], {})[one["HttpMethod"], _path(both, one)] = one["AuthorizationType"]
+    by_key = methods.pop(API)
+    ((signed_api, signed),) = methods.items()
+    assert by_key == {route: "NONE" if route in OPEN else "CUSTOM" for route in ROUTES}
+    assert signed == {route: "NONE" if route in OPEN else "AWS_IAM" for route in ROUTES}
+    assert "ApiKeySourceType" not in both.resources[signed_api]["Properties"]
+    outputs = both.document["Outputs"]
+    assert API in json.dumps(outputs["ApiUrl"])
+    assert signed_api in json.dumps(outputs["IamApiUrl"])
+    assert len(both.all("AWS::ApiGateway::Account")) == 1
+
+
+def test_both_addresses_throttle_log_and_answer_alike(both: Template) -> None:
+    first, second = both.all("AWS::ApiGateway::Stage").values()
+    assert first["MethodSettings"] == second["MethodSettings"]
+    assert first["AccessLogSetting"] == second["AccessLogSetting"]
+    answers: dict[str, list[str]] = {}
+    for one in both.all("AWS::ApiGateway::GatewayResponse").values():
+        answers.setdefault(one["RestApiId"]["Ref"], []).append(one["ResponseType"])
+    assert len({tuple(sorted(kinds)) for kinds in answers.values()}) == 1
+    alarms = [one["AlarmDescription"] for one in both.all("AWS::CloudWatch::Alarm").values()]
+    assert len([text for text in alarms if text.endswith("#signedapifailing")]) == 1
+
+
+def test_with_signatures_alone_no_key_is_checked(signed: Template) -> None:
+    assert not signed.all("AWS::ApiGateway::Authorizer")
+    assert "authorizer" not in signed.functions()
+    assert not signed.all("Custom::TidetableFirstKey")
 
 
 def test_every_route_but_health_asks_for_a_signature(signed: Template) -> None:
@@ -103,6 +200,9 @@ def test_every_call_is_logged_with_its_caller_and_its_end(dev: Template) -> None
         "requestTime": "$context.requestTime",
         "ip": "$context.identity.sourceIp",
         "userAgent": "$context.identity.userAgent",
+        "keyId": "$context.authorizer.key_id",
+        "keyName": "$context.authorizer.key_name",
+        "refusal": "$context.authorizer.refusal",
         "apiKeyId": "$context.identity.apiKeyId",
         "callerArn": "$context.identity.userArn",
         "httpMethod": "$context.httpMethod",
@@ -235,3 +335,74 @@ def test_what_can_be_tagged_is_tagged(dev: Template) -> None:
     assert all(
         {"Key": "project", "Value": "tidetable"} in one and {"Key": "stage", "Value": "dev"} in one for one in tags
     )
+
+
+DOOR_ROUTES = {
+    ("POST", "/write"),
+    ("POST", "/api/v2/write"),
+    ("POST", "/api/v3/write_lp"),
+    ("GET", "/ping"),
+    ("HEAD", "/ping"),
+    ("GET", "/health"),
+    ("POST", "/v1/metrics"),
+    ("POST", "/v1/logs"),
+    ("POST", "/v1/streams/{stream}/otlp/v1/metrics"),
+    ("POST", "/v1/streams/{stream}/otlp/v1/logs"),
+    ("POST", "/v1/streams/{stream}/cloudevents"),
+    ("OPTIONS", "/v1/streams/{stream}/cloudevents"),
+    ("POST", "/v1/streams/{stream}/firehose"),
+}
+# Clients look for a server without their key, and a webhook's handshake has none.
+OPEN_DOORS = {
+    ("GET", "/ping"),
+    ("HEAD", "/ping"),
+    ("GET", "/health"),
+    ("OPTIONS", "/v1/streams/{stream}/cloudevents"),
+}
+
+
+def _ask_for_nothing(methods: dict[tuple[str, str], dict[str, Any]]) -> set[tuple[str, str]]:
+    return {
+        route
+        for route, one in methods.items()
+        if one["AuthorizationType"] == "NONE" and not one.get("ApiKeyRequired", False)
+    }
+
+
+def test_open_doors_are_routes_of_a_function_of_their_own(dev: Template) -> None:
+    made = template("dev", *DOORS)
+    methods = _methods(made)
+    assert methods.keys() - _methods(dev).keys() == DOOR_ROUTES
+    for route in DOOR_ROUTES:
+        assert made.id_of("doors") in json.dumps(methods[route]["Integration"]["Uri"])
+    assert "doors" not in dev.functions()
+
+
+def test_a_door_that_is_closed_has_no_route(dev: Template) -> None:
+    influx, *_ = DOORS
+    made = _methods(template("dev", influx)).keys() - _methods(dev).keys()
+    assert {path for _, path in made} == {"/write", "/api/v2/write", "/api/v3/write_lp", "/ping", "/health"}
+
+
+@pytest.mark.parametrize("changes", [(), (SIGNED, TRACED)], ids=["key", "signature"])
+def test_a_door_asks_for_what_every_route_asks_for(changes: tuple[tuple[str, str], ...]) -> None:
+    made = template("dev", *changes, *DOORS)
+    methods = _methods(made)
+    assert _ask_for_nothing(methods) == {*OPEN, *OPEN_DOORS}
+    for route in DOOR_ROUTES - OPEN_DOORS:
+        like = methods["POST", "/v1/streams/{stream}/events"]
+        assert methods[route]["AuthorizationType"] == like["AuthorizationType"]
+        assert methods[route].get("AuthorizerId") == like.get("AuthorizerId")
+        assert methods[route].get("ApiKeyRequired") == like.get("ApiKeyRequired")
+    slow = {
+        one["ResourcePath"].replace("~1", "/")[1:] + " " + one["HttpMethod"]
+        for one in _settings(made)
+        if one["ThrottlingRateLimit"] == 2
+    }
+    assert slow == {f"{path} {method}" for method, path in {*OPEN, *OPEN_DOORS}}
+
+
+def test_pages_may_call_the_doors_that_pages_use() -> None:
+    preflights = {path for method, path in _methods(template("dev", PAGES, *DOORS)) if method == "OPTIONS"}
+    assert {"/v1/metrics", "/v1/streams/{stream}/otlp/v1/logs", "/api/v2/write"} <= preflights
+    assert "/v1/streams/{stream}/firehose" not in preflights

@@ -9,6 +9,7 @@ from cfnlint.api import lint
 from cfnlint.config import ManualArgs
 
 from tests.infra.synth import (
+    BOTH,
     DELETE_ALL,
     ENCRYPTED,
     NOTIFYING,
@@ -54,6 +55,10 @@ def problems(made: Template) -> list[str]:
 
 def test_the_example_as_shipped() -> None:
     assert problems(template("dev")) == []
+
+
+def test_keys_and_signatures_side_by_side() -> None:
+    assert problems(template("dev", BOTH, ("snap_start = false", "snap_start = true"))) == []
 
 
 def test_everything_on() -> None:

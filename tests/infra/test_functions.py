@@ -28,6 +28,14 @@ CONTROL = {"TIDETABLE_ARCHIVER_FUNCTION": "-> archiver", "TIDETABLE_FEED_FUNCTIO
 READER = {"TIDETABLE_ARCHIVE_READER_FUNCTION": "-> archive_reader"}
 MORE = {
     "ingest": {"TIDETABLE_OVERFLOW_QUEUE_URL": "-> IngestOverflow", **BUCKET, **STATE, **ALLOCATOR},
+    "doors": {
+        "TIDETABLE_OVERFLOW_QUEUE_URL": "-> IngestOverflow",
+        # Its metrics are those of ingest.
+        "POWERTOOLS_SERVICE_NAME": "tidetable-dev-ingest",
+        **BUCKET,
+        **STATE,
+        **ALLOCATOR,
+    },
     "drain": {"TIDETABLE_DEAD_LETTER_QUEUE_URL": "-> IngestDeadLetters", **BUCKET, **STATE},
     "query": {**READER, **BUCKET, **STATE, **ALLOCATOR},
     "lifecycle": CONTROL,
@@ -38,6 +46,7 @@ MORE = {
     "archive_reader": BUCKET,
     "sweeper": BUCKET,
     "refresher": {**READER, **BUCKET, **STATE},
+    "authorizer": {},
 }
 
 
@@ -55,7 +64,7 @@ def test_every_handler_is_a_function_and_no_other(rolled: Template) -> None:
 
 
 def test_a_stage_without_rollups_has_no_refresher(dev: Template) -> None:
-    assert dev.functions().keys() == MORE.keys() - {"refresher"}
+    assert dev.functions().keys() == MORE.keys() - {"refresher", "doors"}
 
 
 @pytest.mark.parametrize("name", MORE)

@@ -13,7 +13,7 @@ from tests.fakes.noise import noise
 from tests.fakes.stage import Stage
 from tests.infra import synth
 from tests.infra.rights import RIGHTS
-from tests.infra.synth import ENCRYPTED, FORMER, FORMER_KEY, KEY, ROLLED_UP, SCALED, Template, actions, resources
+from tests.infra.synth import DOORS, ENCRYPTED, FORMER, FORMER_KEY, KEY, ROLLED_UP, SCALED, Template, actions, resources
 
 # A stream whose archives expire, with values in the bucket.
 SWEPT = """
@@ -143,7 +143,7 @@ def test_the_local_stages_rights_are_those_of_any_stage(rolled: Template, name: 
     def without_stage(template: Template, stage: str) -> str:
         return json.dumps(template.statements(name), sort_keys=True).replace(f"tidetable-{stage}", "tidetable-STAGE")
 
-    assert without_stage(synth.template("local", *ROLLED_UP), "local") == without_stage(rolled, "dev")
+    assert without_stage(synth.template("local", *ROLLED_UP, *DOORS), "local") == without_stage(rolled, "dev")
 
 
 def _unlisted(condition: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:

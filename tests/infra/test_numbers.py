@@ -15,6 +15,8 @@ from tidetable.rollups.bounds import FUNCTION_LIFE
 # reader ends before the query function that waits for it.
 FUNCTIONS = {
     "ingest": (28, 512),
+    "authorizer": (25, 512),
+    "doors": (28, 1024),
     "query": (28, 1024),
     "archive_reader": (25, 1769),
     "drain": (60, 256),
@@ -32,12 +34,12 @@ def test_a_function_has_this_time_and_this_memory(rolled: Template) -> None:
     assert {name: (one["Timeout"], one["MemorySize"]) for name, one in rolled.functions().items()} == FUNCTIONS
 
 
-@pytest.mark.parametrize("name", ["ingest", "drain"])
+@pytest.mark.parametrize("name", ["ingest", "doors", "drain"])
 def test_a_function_that_writes_events_lives_no_longer_than_the_bound_by_which_buckets_are_sealed(
-    dev: Template, name: str
+    rolled: Template, name: str
 ) -> None:
     """A bucket is sealed when every writer is dead that put no mark: a longer time-out would make rollups miss events."""
-    assert timedelta(seconds=dev.functions()[name]["Timeout"]) <= FUNCTION_LIFE == timedelta(seconds=60)
+    assert timedelta(seconds=rolled.functions()[name]["Timeout"]) <= FUNCTION_LIFE == timedelta(seconds=60)
 
 
 def test_the_refresher_runs_each_minute_is_not_repeated_and_begins_after_the_tables_are_made(rolled: Template) -> None:

@@ -35,11 +35,11 @@ def test_only_throttled_marks_are_put_again(pauses: list[float]) -> None:
     rollups, script = scripted({}, THROTTLED, FAILED, THROTTLED, {})
     rollups.put_marks("s", [NOON, NOON + HOUR, NOON + 2 * HOUR], 7, HOUR)
     keys = [body["Item"]["sk"]["S"][5:18] for _, body in script.sent]
-    assert keys == ["2026-03-01T12", "2026-03-01T13", "2026-03-01T14", "2026-03-01T13", "2026-03-01T13"]
+    assert keys == ["2026-03-01T13", "2026-03-01T14", "2026-03-01T15", "2026-03-01T14", "2026-03-01T14"]
     assert len(pauses) == 2
     assert script.sent[0][1] == {
         "TableName": "rollups",
-        "Item": {"pk": {"S": "s"}, "sk": {"S": "mark#2026-03-01T12:00:00.000000Z#3600"}, "at": {"N": "7"}},
+        "Item": {"pk": {"S": "s"}, "sk": {"S": "mark#2026-03-01T13:00:00.000000Z#3600"}, "at": {"N": "7"}},
         "ConditionExpression": "attribute_not_exists(pk) OR #at < :at",
         "ExpressionAttributeNames": {"#at": "at"},
         "ExpressionAttributeValues": {":at": {"N": "7"}},
@@ -90,13 +90,22 @@ def test_a_transaction_that_meets_another_one_raises_and_one_whose_condition_fai
         scripted(canceled("None", "TransactionConflict"))[0].put_edge("s", earlier, FIRST)
 
 
-def test_a_state_of_several_pages_is_read_to_its_end_and_strongly() -> None:
+def test_a_state_is_read_strongly_to_its_end_marks_before_edges_and_edges_before_notes() -> None:
     def mark(hour: int) -> dict[str, Any]:
         text = f"mark#2026-03-01T{hour}:00:00.000000Z#3600"
         return {"pk": {"S": "s"}, "sk": {"S": text}, "at": {"N": str(hour)}}
 
-    last = {"pk": {"S": "s"}, "sk": {"S": "mark#2026-03-01T12:00:00.000000Z#3600"}}
-    rollups, script = scripted({"Items": [mark(12)], "LastEvaluatedKey": last}, RESET, {"Items": [mark(13)]})
-    assert list(rollups.read_state("s").marks) == [Mark(NOON, 12, HOUR), Mark(NOON + HOUR, 13, HOUR)]
-    assert [body["ConsistentRead"] for _, body in script.sent] == [True, True, True]
-    assert [body.get("ExclusiveStartKey") for _, body in script.sent] == [None, last, last]
+    last = {"pk": {"S": "s"}, "sk": {"S": "mark#2026-03-01T13:00:00.000000Z#3600"}}
+    rollups, script = scripted(
+        {"Items": [mark(13)], "LastEvaluatedKey": last}, RESET, {"Items": [mark(14)]}, {"Items": []}
+    )
+    state = rollups.read_state("s", (NOON, NOON + 2 * HOUR))
+    assert list(state.marks) == [Mark(NOON, 13, HOUR), Mark(NOON + HOUR, 14, HOUR)]
+    assert [body["ConsistentRead"] for _, body in script.sent] == [True] * 5
+    assert [body.get("ExclusiveStartKey") for _, body in script.sent] == [None, last, last, None, None]
+    bounds = [body["ExpressionAttributeValues"] for _, body in script.sent]
+    assert [(one[":low"]["S"], one[":high"]["S"]) for one in (bounds[0], bounds[3], bounds[4])] == [
+        ("mark#2026-03-01T12:00:00.000000Z", "mark#2026-03-02T14:00:00.000000Z~"),
+        ("edge#", "edge#~"),
+        ("over#2026-03-01T12:00:00.000000Z", "over#2026-03-01T14:00:00.000000Z"),
+    ]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from aws.arrow import encode_stream
 from tests.fakes import SEAL
 from tests.worlds.days import NOW, START, STREAM, Fixture
 from tidetable.events import Event
@@ -30,14 +31,16 @@ def answer() -> Answer:
 
 
 def test_ndjson_has_an_event_in_each_line() -> None:
-    _, kind, body = render(answer(), Form("ndjson"))
+    _, kind, body, *_ = render(answer(), Form("ndjson"), encode_stream)
     assert kind == "application/x-ndjson"
     assert [decode_json(line)["id"] for line in body.splitlines()] == ['"2"', "1"]
-    assert [json.loads(line) for line in body.splitlines()] == json.loads(render(answer(), Form()).body)["events"]
+    assert [json.loads(line) for line in body.splitlines()] == json.loads(render(answer(), Form(), encode_stream).body)[
+        "events"
+    ]
 
 
 def test_csv_has_a_column_for_each_path() -> None:
-    _, kind, body = render(answer(), Form("csv"))
+    _, kind, body, *_ = render(answer(), Form("csv"), encode_stream)
     assert kind.startswith("text/csv")
     first, second = csv.DictReader(io.StringIO(body, newline=""))
     wanted: dict[str, Any] = {
@@ -66,7 +69,7 @@ def test_no_cell_of_csv_is_a_formula_and_numbers_stay_numbers(text: str, escape:
     event = Event(name, from_text("2026-03-01T00:00:01.000000Z"), name, data)
     query = parse_query(STREAM, {"from": ["2026-03-01T00:00:00Z"], "to": ["2026-03-02T00:00:00Z"]}, NOW, SEAL)
     answer = run_query(query, STREAM, Fixture([event]).reader, NOW, lambda: 100.0)
-    (row,) = csv.DictReader(io.StringIO(render(answer, Form("csv", escape=escape)).body, newline=""))
+    (row,) = csv.DictReader(io.StringIO(render(answer, Form("csv", escape=escape), encode_stream).body, newline=""))
     mark = "'" if escape and text in DANGEROUS else ""
     assert (row["series"], row["id"]) == (mark + name, mark + name)
     assert row[f"data.{name}"] == mark + text
@@ -95,7 +98,7 @@ def test_an_unknown_form_is_refused(parameters: dict[str, str]) -> None:
 
 def test_flat_rows_have_their_fields_by_path_and_numbers_as_they_are() -> None:
     for kind in ("json", "ndjson"):
-        body = render(answer(), Form(kind, flat=True)).body
+        body = render(answer(), Form(kind, flat=True), encode_stream).body
         rows = decode_json(body)["events"] if kind == "json" else [decode_json(line) for line in body.splitlines()]
         last = rows[1]
         assert list(last) == ["series", "time", "id", "data.n", "data.place.state", "data.place.at", "ref"]
@@ -124,7 +127,8 @@ def read_pages(fixture: Fixture, form: Form, **parameters: str) -> tuple[list[li
     while True:
         before = fixture.store.items_read
         query = parse_query(STREAM, query_string, NOW, SEAL)
-        answer, _, body = render(run_query(query, STREAM, fixture.reader, NOW, lambda: 100.0), form)
+        found = run_query(query, STREAM, fixture.reader, NOW, lambda: 100.0)
+        answer, _, body, *_ = render(found, form, encode_stream)
         assert len(body.encode()) + body.count('"') + body.count("\n") + body.count("\\") <= 20_000
         lines = (
             body.splitlines()

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from aws.arrow import encode_stream
 from tests.api.gateway import Gateway, gateway
 from tests.fakes import SEAL
 from tests.query.stored_events import DAYS, NOW, START, TIMELY, StoredEvents
@@ -115,7 +116,7 @@ def test_paths_of_names_with_dots_are_told_apart_in_flat_rows() -> None:
     data = {"a.b": 1, "a": {"b": 2, '"': 3}, '"a': {"b": 4}}
     base = StoredEvents(TIMELY, [Event("s", START, "1", data)], [TIMELY.layout] * DAYS)
     answer = run_query(parse_query(TIMELY, SPAN, NOW, SEAL), TIMELY, base.reader, NOW, lambda: 100.0)
-    _, _, body = render(answer, Form("json", flat=True))
+    _, _, body, *_ = render(answer, Form("json", flat=True), encode_stream)
     (row,) = json.loads(body)["events"]
     assert {name: value for name, value in row.items() if name.startswith("data")} == {
         'data."a.b"': 1,

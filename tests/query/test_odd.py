@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from aws.arrow import encode_stream
 from tests.fakes import SEAL
 from tests.query.stored_events import BY_SERIES, DAYS, NOW, SERIAL, START, TIMELY, StoredEvents, stream
 from tidetable.archive import reading
@@ -159,7 +160,7 @@ def test_no_page_is_more_than_a_function_may_answer(events: list[Event], fields:
     count, parameters = 0, {"limit": "10000", **fields}
     while True:
         answer = ask(base, None, **parameters)
-        read_ids, _, body = render(answer, Form())
+        read_ids, _, body, *_ = render(answer, Form(), encode_stream)
         assert read_ids is answer, "a page of events is cut before it is rendered as JSON"
         assert len(body.encode()) + body.count('"') + body.count("\\") <= LIMIT
         count += len(read_ids.texts())
@@ -177,7 +178,7 @@ def test_no_ranking_is_more_than_a_function_may_answer() -> None:
         top = find_top(
             parse_ranking(TIMELY, make_parameters(**parameters), NOW, SEAL), TIMELY, base.reader, NOW, lambda: 100.0
         )
-        read_ids, _, body = render(top, Form())
+        read_ids, _, body, *_ = render(top, Form(), encode_stream)
         assert read_ids is top
         assert len(body.encode()) + body.count('"') + body.count("\\") <= LIMIT
         numbers += [row["value"] for row in top.rows]

@@ -9,7 +9,7 @@ from tidetable.catalog import Entry, State
 from tidetable.keys import Layout
 from tidetable.periods import from_label
 from tidetable.query import page as pages
-from tidetable.query.model import Cost, Position, Projection
+from tidetable.query.model import EVERYTHING, Cost, Position, Projection
 from tidetable.query.page import Events, EventsPage, Room
 from tidetable.query.rows import Row, Rows
 
@@ -73,7 +73,7 @@ def answer(*batches: Rows) -> Events:
     def cursor_at(position: Position) -> str:
         return f"after {position.id}"
 
-    return Events(next=None, gaps=[], cost=Cost(), sources=[], rows=batches, fields=(), cursor_at=cursor_at)
+    return Events(next=None, gaps=[], cost=Cost(), sources=[], rows=batches, projection=EVERYTHING, cursor_at=cursor_at)
 
 
 def test_an_answer_is_cut_before_an_event_that_does_not_fit_and_what_comes_after_it() -> None:

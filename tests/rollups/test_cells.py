@@ -16,7 +16,7 @@ from tidetable.events import Event
 from tidetable.exact import canonical_json, decode_json
 from tidetable.packs.numbers import settled_text
 from tidetable.rollups import bounds
-from tidetable.rollups.cells import Bucket, id_of, is_removed, parse_cell, parse_names, plain, removed
+from tidetable.rollups.cells import Bucket, Cell, State, id_of, is_removed, parse_cell, parse_names, plain, removed
 from tidetable.rollups.definition import Definition
 
 SKETCHES = DDSketches()
@@ -81,12 +81,28 @@ def test_a_long_id_is_a_hash() -> None:
     assert long[8] == "~"
     assert len(long) == 8 + 1 + 22
     assert id_of(HOURS, ["x" * 196]) == f'{HOURS.key}["{"x" * 196}"]'
+    # A sort key is measured in bytes: 99 times two of them are more than 197.
+    assert id_of(HOURS, ["é" * 98]) == f'{HOURS.key}["{"é" * 98}"]'
+    assert id_of(HOURS, ["é" * 99])[8] == "~"
 
 
 def test_cells_of_another_definition_are_none() -> None:
     (cell, _) = bucket_of(HOURS, ("a", "1", {"kind": "x"})).events(START)
     assert parse_cell(HOURS, cell, SKETCHES, ()) is not None
     assert parse_cell(replace(HOURS, by=()), cell, SKETCHES, ()) is None
+
+
+def test_the_data_of_a_cell_has_its_groups_at_their_paths() -> None:
+    """A path within a value that is plain is nothing, and hides that value from no condition."""
+    cases: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({"series": "a", "kind": "x"}, {"kind": "x"}),
+        ({"place.state": "CA", "place.city": "LA"}, {"place": {"state": "CA", "city": "LA"}}),
+        ({"place": "here", "place.state": None}, {"place": "here"}),
+        ({"place": None, "place.state": "CA"}, {"place": {"state": "CA"}}),
+        ({"count": 0, "kind": False}, {"count": 0, "kind": False}),
+    ]
+    for by, data in cases:
+        assert Cell(START, by, State()).data == data
 
 
 def test_a_removed_group_is_no_cell() -> None:

@@ -1,13 +1,24 @@
 """Which parts of a range rollups answer."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from tests.worlds.rolled import HOURS, MINUTES
 from tidetable.ports import Edge, Mark, RollupState
-from tidetable.rollups.cover import Usable, cover, list_versions, marked_buckets, usable_spans
+from tidetable.rollups.cover import (
+    Usable,
+    cover,
+    intersect,
+    join,
+    list_versions,
+    marked_buckets,
+    subtract,
+    usable_spans,
+)
 from tidetable.rollups.definition import Definition
 
 DAY = replace(HOURS, name="d", every=timedelta(days=1), stream="s-d")
@@ -132,3 +143,26 @@ def test_a_mark_covers_every_bucket_that_its_writer_may_mean(
     (version,) = list_versions(definition, RollupState([edge(definition, "02T00:00", "02T06:00")], [], []))
     buckets = marked_buckets(version, [Mark(at(mark), 1, timedelta(minutes=minutes))])
     assert [f"{bucket:%H:%M}" for bucket in sorted(buckets)] == expected
+
+
+SETS = [
+    (join, "02T00:00-02T01:00 02T01:00-02T02:00 02T03:00-02T04:00", "", "02T00:00-02T02:00 02T03:00-02T04:00"),
+    (join, "02T02:00-02T03:00 02T00:00-02T05:00 02T04:00-02T06:00", "", "02T00:00-02T06:00"),
+    (intersect, "02T00:00-02T03:00", "01T00:00-02T00:00 02T01:00-02T02:00 02T03:00-02T04:00", "02T01:00-02T02:00"),
+    (subtract, "02T00:00-02T04:00", "02T01:00-02T02:00 02T04:00-02T05:00", "02T00:00-02T01:00 02T02:00-02T04:00"),
+    (subtract, "02T00:00-02T04:00", "01T00:00-02T00:00 02T00:00-02T01:00 02T03:00-02T06:00", "02T01:00-02T03:00"),
+    (subtract, "02T01:00-02T02:00", "02T00:00-02T03:00", ""),
+]
+
+
+@pytest.mark.parametrize(("operate", "left", "right", "wanted"), SETS)
+def test_spans_are_sets_of_instants(operate: Callable[..., Any], left: str, right: str, wanted: str) -> None:
+    """Spans that touch become one span: a period's end cuts nothing."""
+    given = (spans(left),) if operate is join else (spans(left), spans(right))
+    assert operate(*given) == spans(wanted)
+
+
+def test_touching_periods_are_read_as_one() -> None:
+    state = RollupState([edge(HOURS, "02T00:00", "04T00:00")], [], [])
+    (version,) = list_versions(HOURS, state)
+    assert usable_spans(version, state, spans("02T00:00-03T00:00 03T00:00-04T00:00")) == spans("02T00:00-04T00:00")

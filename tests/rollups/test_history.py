@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ EVENTS = st.tuples(
     AGES,
     st.sampled_from("ab"),
     st.sampled_from([None, "x", "y"]),
-    st.integers(-3, 3),
+    st.integers(-3, 3) | st.sampled_from([Decimal("1.5"), Decimal("-0.5")]),
     st.sampled_from("pq"),
     st.booleans(),
 )

@@ -13,11 +13,12 @@ from typing import Any
 from aws.zstd import Zstd
 from strict.refusals import Refusal
 from strict.tables import Table
-from tests.fakes.stage import CATALOG, STAGE, Stage
+from tests.fakes.stage import CATALOG, ROLLUPS, STAGE, Stage
 from tests.timelapse.sent import Sent
-from tests.timelapse.vocabulary import GRACE, LATE_SETTLE, SETTLE, STAGGER, Policy, Span, Step, span_of
+from tests.timelapse.vocabulary import GRACE, LATE_SETTLE, SETTLE, STAGGER, Policy, Span, Step, derive_rollups, span_of
 from tidetable.config import Stream
 from tidetable.errors import StoreUnavailable
+from tidetable.keys.text import escape
 from tidetable.packs import decode_body
 from tidetable.query import Reader, parse_query, run_query
 from tidetable.times import to_text
@@ -66,7 +67,7 @@ class Checks:
         self.opened: dict[tuple[str, tuple[datetime, datetime]], datetime] = {}
         self.deletes = True
         # The last policy of every stream; the tables that a run may have moved to the cheap class, or may have found expired.
-        self._last = dict(settings)
+        self._last = self._policies()
         self._aged: set[str] = set()
         self._expired: set[str] = set()
         self._cheap: set[str] = set()
@@ -74,6 +75,10 @@ class Checks:
         self._wrong: Counter[str] = Counter()
         self.call = stage.dynamo.call
         stage.dynamo.call = self._watched  # type: ignore[method-assign]
+
+    def _policies(self) -> dict[str, Policy]:
+        """The policies of the configured streams, and of those that their rollups are."""
+        return self.settings | derive_rollups(self.settings)
 
     def complain(self, what: str) -> None:
         """Note a difference with the time."""
@@ -83,16 +88,17 @@ class Checks:
         """The stream, the label and the table of every existing period table."""
         self.stage.dynamo.account.settle()
         for name, table in sorted(self.stage.dynamo.account.tables.items()):
-            if name != CATALOG and not name.endswith(PARTS):
+            if name not in (CATALOG, ROLLUPS) and not name.endswith(PARTS):
                 stream, label = name.removeprefix(PREFIX).split(".")
                 yield stream, label, table
 
     def note_ages(self) -> None:
         """Before a run, note which tables it may move to the cheap class or archive. A later policy cannot undo that."""
-        self._last |= self.settings
+        policies = self._policies()
+        self._last |= policies
         now = self.stage.clock.now() + MOMENT
         for stream, label, table in self.tables():
-            policy, span, name = self.settings.get(stream), span_of(label), table.name
+            policy, span, name = policies.get(stream), span_of(label), table.name
             if policy is None or now <= span.end:
                 continue
             if name not in self._aged and span.age(policy.late, now) >= policy.cheap_from():
@@ -104,9 +110,9 @@ class Checks:
         """Compare each table with the ladder's step for its age, after a run without failures."""
         self.outcomes["ladder checked"] += 1
         self.stage.clock.sleep(61)
-        now = self.stage.clock.now()
+        now, policies = self.stage.clock.now(), self._policies()
         for stream, label, table in self.tables():
-            policy, span = self.settings.get(stream), span_of(label)
+            policy, span = policies.get(stream), span_of(label)
             if policy is None or table.name in self._expired or self._is_open(stream, span, now):
                 continue
             if now <= policy.expires(span) and not self._is_near_an_edge(policy, span, now):
@@ -240,6 +246,9 @@ class Checks:
             self.complain(f"{name} is deleted while deletions are switched off")
         if self.stage.clock.now() < self.expires(stream, label):
             self.complain(f"{name} is to be deleted before {to_text(self.expires(stream, label))}")
+        if self._last[stream].on_expiry == "delete":
+            self.outcomes["deletions without archive"] += 1
+            return
         entries = account.engine.call("Scan", {"TableName": CATALOG, "ConsistentRead": True})["Items"]
         entry = next(one for one in entries if one.get("table", {}).get("S") == owner)
         if entry["state"]["S"] != "archived":
@@ -254,12 +263,16 @@ class Checks:
 
 
 def _count(items: list[dict[str, Any]]) -> int:
-    """The number of events in items. In packs it counts ids, because each event has its own id here."""
+    """The number of events in items. Several packs may hold the same event."""
     bodies = [item["pack"]["B"] for item in items if "pack" in item]
     if not bodies:
         return len(items)
-    ids = {id for body in bodies for id in decode_body(Zstd().expand(bytes(body))).ids}
-    return len(ids | {item["sk"]["S"].rpartition("#")[2] for item in items if "pack" not in item})
+    columns = [decode_body(Zstd().expand(bytes(body))) for body in bodies]
+    packed = {
+        name for one in columns for name in zip(one.times, map(escape, one.series), map(escape, one.ids), strict=True)
+    }
+    # A stream in packs is partitioned by time here.
+    return len(packed | {tuple(item["sk"]["S"].split("#")) for item in items if "pack" not in item})
 
 
 def _events(sent: Sent, stream: str, start: str, end: str) -> Iterator[dict[str, Any]]:

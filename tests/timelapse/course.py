@@ -6,11 +6,17 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tests.timelapse.vocabulary import Policy, Step
+from tests.timelapse.vocabulary import Policy, Rollup, Step
 
 # A Friday. The next month is the shortest, so the first month expires on day 30.
 START = datetime(2026, 1, 30, tzinfo=UTC)
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
+
+ALL = ("count", "sum", "min", "max", "first", "last", "percentiles")
+# The tables of these hours expire within the life, so cells are read from archives, too.
+HOURS = Rollup("hours", timedelta(hours=1), ("series",), ("n",), ALL, period="day", retention=3, periods=3)
+DAYS = Rollup("days", timedelta(days=1), (), ("n",), ALL[:-1], period="month", retention=730, periods=24)
+KINDS = Rollup("kinds", timedelta(minutes=30), ("kind",), (), ("count",), period="month", retention=28, periods=1)
 
 POLICIES = {
     "hourly": Policy(
@@ -27,6 +33,7 @@ POLICIES = {
         key='partition_by = "time", bucket = "1h", shards = 2',
         ladder=(Step(0), Step(1, cheap=True)),
         span="10m",
+        rollups=(HOURS, DAYS),
     ),
     "texts": Policy(
         "day",
@@ -63,6 +70,16 @@ POLICIES = {
         key='partition_by = "series"',
         ladder=(Step(0, 2, 2), Step(1, 1, 2, cheap=True)),
     ),
+    # Its events are deleted without an archive; its rollup stays.
+    "fleeting": Policy(
+        "day",
+        late=timedelta(hours=6),
+        retention=1,
+        key='partition_by = "time", bucket = "6h", shards = 1',
+        ladder=(Step(0),),
+        on_expiry="delete",
+        rollups=(replace(HOURS, period="month", retention=59, periods=2),),
+    ),
 }
 
 # By day: the changed settings of each stream; None removes the stream.
@@ -70,15 +87,19 @@ CHANGES: dict[int, dict[str, dict[str, Any] | None]] = {
     4: {"hourly": {"scaled": (2, 8), "protected": True}},
     5: {"daily": {"feed": True}},
     6: {"leaving": None},
+    7: {"daily": {"rollups": (HOURS, DAYS, KINDS)}},
     8: {"hourly": {"shards": 16}, "texts": {"cold": False}},
     10: {"hourly": {"indexed": True}, "texts": {"versions": False, "cold": True}},
     12: {"daily": {"period": "hour", "retention": 30, "span": ""}},
+    13: {"daily": {"rollups": (replace(HOURS, by=("series", "kind")), DAYS, KINDS)}},
     14: {"hourly": {"scaled": None, "protected": False}, "texts": {"protected": True}},
     15: {"daily": {"span": "1h"}},
     16: {"texts": {"versions": True, "beyond": "s3"}, "hourly": {"indexed": False}},
     18: {"hourly": {"late": timedelta(hours=3)}, "daily": {"feed": False}},
     20: {"daily": {"period": "day", "retention": 3}, "hourly": {"scaled": (2, 6), "indexed": True}},
     22: {"texts": {"beyond": "chunks"}, "weekly": {"protected": True, "retention": 2}},
+    23: {"daily": {"rollups": (replace(HOURS, by=("series", "kind")), DAYS)}},
+    25: {"daily": {"rollups": (replace(HOURS, by=("series", "kind")), DAYS, KINDS)}},
     26: {"hourly": {"retention": 8}, "texts": {"protected": False}, "weekly": {"retention": 1}},
 }
 # On this day deletions are switched off.
@@ -87,8 +108,15 @@ KEPT_DAY = 24
 IMPORT_DAY, EARLY_DAY = 3, 9
 IMPORT = (datetime(2026, 1, 5, tzinfo=UTC), datetime(2026, 1, 19, tzinfo=UTC))
 EARLY_IMPORT = (datetime(2026, 1, 20, tzinfo=UTC), datetime(2026, 1, 23, tzinfo=UTC))
+# A day that was sealed and closed before it: its tables are opened again.
+LATE_IMPORT = (datetime(2026, 2, 5, tzinfo=UTC), datetime(2026, 2, 6, tzinfo=UTC))
 # By day: the restored stream and period, and the number of days.
-RESTORES = {11: ("texts", "2026-02-02", 2), 13: ("weekly", "2026-W05", 3), 17: ("hourly", "2026-02-06T13", 1)}
+RESTORES = {
+    9: ("daily", "2026-02-02", 2),
+    11: ("texts", "2026-02-02", 2),
+    13: ("weekly", "2026-W05", 3),
+    17: ("hourly", "2026-02-06T13", 1),
+}
 # On every twelfth day more events come at once than the tables take, and the queue refuses for some minutes.
 STORM_DAYS, STORM_HOUR = 12, 13
 # On this day the bucket is out of reach for three hours.

@@ -14,8 +14,9 @@ from tests.fakes.stage import Killed, Stage
 from tests.timelapse import course
 from tests.timelapse.checks import Checks
 from tests.timelapse.course import START
+from tests.timelapse.rolled import RollupChecks
 from tests.timelapse.traffic import Traffic
-from tests.timelapse.vocabulary import configuration
+from tests.timelapse.vocabulary import configuration, derive_rollups
 from tidetable.archive.restore import Position
 from tidetable.catalog import Backfill, Opened
 from tidetable.config import Stream, parse
@@ -27,6 +28,10 @@ STEP = timedelta(minutes=10)
 # Errors of the code; no fault of the service looks like these.
 BUGS = ("AssertionError", "AttributeError", "KeyError", "NotImplementedError", "TypeError", "ValueError")
 BACKFILL_SECONDS = 280.0
+# Of so many steps, after one all aggregates are compared.
+CHECKED = 150
+# Write and read units of an import; None: on demand.
+Units = tuple[int | None, int | None]
 
 
 @dataclass
@@ -51,10 +56,11 @@ class Life:
         self.outcomes: Counter[str] = Counter()
         self.checks = Checks(self.stage, self.settings, self.outcomes)
         self.traffic = Traffic(self.stage, self.outcomes, self.checks.complaints)
+        self.rolled = RollupChecks(self.stage, self.traffic.sent, self.outcomes, self.checks.complain)
         # Also the policies of removed streams.
         self.policies: dict[str, Stream] = dict(self.stage.config.streams)
         self._day = 0
-        self._asleep_until = START
+        self._asleep_until = self._refresher_asleep_until = START
         self._restores: list[Restore] = []
         self._pending: list[str] = []
         self._attempts = {
@@ -62,6 +68,7 @@ class Life:
             "import": self._import,
             "early import": self._import_early,
             "end of import": self._end,
+            "late import": self._import_late,
         }
 
     @property
@@ -84,6 +91,9 @@ class Life:
                 self._lifecycle()
             self._work()
             stage.drain()
+            self._refresh()
+            if stage.chance.random() < 1 / CHECKED:
+                self.rolled.check()
             due = max(due + STEP, stage.clock.now())
             stage.clock.time = due
         self._calm()
@@ -95,15 +105,21 @@ class Life:
         stage = self.stage
         stage.dynamo.faults.clear()
         stage.queue.refuses, stage.values.refuses, stage.bucket_fails = False, False, 0.0
+        self._refresher_asleep_until = stage.clock.now()
         for step in range(2 * 144):
             self._lifecycle()
             self._work()
             stage.drain()
+            self._refresh()
             stage.clock.sleep(STEP.total_seconds())
             if step >= 30 and not (stage.queue.messages or self._restores or self._pending):
                 break
         self.checks.check_expired()
         self.checks.check_feeds()
+        # A run that was killed holds its lease for some minutes.
+        stage.clock.sleep(600)
+        assert stage.refresh()
+        self.rolled.check(START)
         stage.clock.sleep(2 * 86_400)
         for _ in range(3):
             self._sweep()
@@ -125,7 +141,7 @@ class Life:
             self.policies |= self.stage.config.streams
         if day in course.RESTORES:
             self._restores.append(Restore(*course.RESTORES[day]))
-        self._pending += {course.IMPORT_DAY: ["import"], course.EARLY_DAY: ["early import"]}.get(day, [])
+        self._pending += {course.IMPORT_DAY: ["import"], course.EARLY_DAY: ["early import", "late import"]}.get(day, [])
 
     def _meddle(self) -> None:
         """Each day somebody deletes the mapping of a table, and disables that of another."""
@@ -215,6 +231,36 @@ class Life:
             if self._attempts[task]():
                 self._pending.remove(task)
 
+    def _refresh(self) -> None:
+        """Run the refresher: mostly once, sometimes twice, and sometimes not for hours; some runs are killed."""
+        stage, now = self.stage, self.stage.clock.now()
+        if now < self._refresher_asleep_until or stage.chance.random() < 0.5:
+            return
+        if stage.chance.random() < 0.015:
+            self._refresher_asleep_until = now + timedelta(minutes=stage.chance.randint(30, 400))
+            return
+        for _ in range(2 if stage.chance.random() < 0.05 else 1):
+            killed = stage.chance.random() < 0.03
+            stage.client.calls, stage.client.allowance = 0, stage.chance.randint(1, 60) if killed else None
+            try:
+                report = stage.refresh()
+            except Killed:
+                self.outcomes["refresher killed"] += 1
+                continue
+            except Exception as error:  # The catalog is out of reach.
+                self._count_failure("refresher", error)
+                continue
+            finally:
+                stage.client.allowance = None
+            if report is None:
+                self.outcomes["refresher waited"] += 1
+                continue
+            for what in ("sealed", "resealed"):
+                self.outcomes[what] += getattr(report, what)
+            for what in ("blocked", "over", "failed"):
+                self.outcomes[f"refresh {what}"] += len(getattr(report, what))
+            self.complaints.extend(one for one in [*report.failed, *report.over] if any(bug in one for bug in BUGS))
+
     def _restore(self, restore: Restore) -> bool:
         """Restore a period; whether it is done, now or in an earlier call whose answer was lost."""
         stage, checks = self.stage, self.checks
@@ -260,6 +306,10 @@ class Life:
     def _import(self) -> bool:
         return self._open("weekly", course.IMPORT, timedelta(days=2), 60)
 
+    def _import_late(self) -> bool:
+        """Import events of a day that rollups have sealed, and whose tables are closed."""
+        return self._open("daily", course.LATE_IMPORT, timedelta(hours=5), 40, (None, None))
+
     def _import_early(self) -> bool:
         """Make a backfill and end it as soon as its events are stored."""
         if not self._open("texts", course.EARLY_IMPORT, timedelta(days=5), 30):
@@ -267,17 +317,20 @@ class Life:
         self._pending.append("end of import")
         return True
 
-    def _open(self, stream: str, span: tuple[datetime, datetime], length: timedelta, count: int) -> bool:
+    def _open(
+        self, stream: str, span: tuple[datetime, datetime], length: timedelta, count: int, units: Units = (20, 5)
+    ) -> bool:
         stage = self.stage
         until = stage.clock.now() + length
-        backfill = Backfill(stream, *span, Opened(until, 20, 5))
+        backfill = Backfill(stream, *span, Opened(until, *units))
         try:
             report = open_backfill(backfill, stage.reconciler(), "import", lambda: BACKFILL_SECONDS)
         except Exception as error:
             return self._count_failure("import", error)
         if not report.healthy:
             return False
-        self.checks.opened[stream, span] = until
+        for name in (stream, *(name for name in derive_rollups(self.settings) if name.startswith(f"{stream}-"))):
+            self.checks.opened[name, span] = until
         stage.clock.sleep(10)
         self.traffic.import_history(stream, span, count)
         self.outcomes["imported"] += count

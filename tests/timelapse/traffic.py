@@ -24,9 +24,9 @@ from tidetable.times import to_text
 KINDS: list[dict[str, Any]] = [{}, {"kind": "calm"}, {"kind": "storm"}, {"kind": ["calm"]}]
 SERIES = [f"station/{number}#" for number in range(1, 7)]
 # Events per step at mean tide.
-MEANS = {"hourly": 0.5, "daily": 0.4, "texts": 0.2, "weekly": 0.1, "monthly": 0.1, "leaving": 0.2}
+MEANS = {"hourly": 0.5, "daily": 0.4, "texts": 0.2, "weekly": 0.1, "monthly": 0.1, "leaving": 0.2, "fleeting": 0.2}
 # The streams whose events are sent again with other content, and how often per step.
-CORRECTED = {"daily": 0.05, "texts": 0.08, "weekly": 0.03, "monthly": 0.04}
+CORRECTED = {"daily": 0.05, "texts": 0.08, "weekly": 0.03, "monthly": 0.04, "fleeting": 0.02}
 # 120 KB compressed: a stream that keeps versions stores this outside of the item. 450 KB: no item can hold this.
 LONG, LONGER = noise(240_000, 1), noise(900_000, 2)
 # Senders give up after this time.

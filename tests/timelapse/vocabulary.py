@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import calendar
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
@@ -81,6 +83,34 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Rollup:
+    """A rollup of a stream. Its tables are kept for so many whole periods after their own, which ``retention`` says in days."""
+
+    name: str
+    every: timedelta
+    by: tuple[str, ...]
+    fields: tuple[str, ...]
+    stats: tuple[str, ...]
+    period: str
+    retention: int
+    periods: int
+
+    @property
+    def toml(self) -> str:
+        by, fields, stats = (json.dumps(one) for one in (self.by, self.fields, self.stats))
+        return f"""
+        [[streams.{{name}}.rollup]]
+        name = "{self.name}"
+        every = "{int(self.every.total_seconds()) // 60}m"
+        by = {by}
+        fields = {fields}
+        stats = {stats}
+        period = "{self.period}"
+        retention = "{self.retention}d"
+        """
+
+
+@dataclass(frozen=True)
 class Policy:
     """The settings of a stream that the course changes or the checks need."""
 
@@ -97,6 +127,8 @@ class Policy:
     beyond: str = "refuse"
     span: str = ""
     feed: bool = False
+    on_expiry: str = "archive"
+    rollups: tuple[Rollup, ...] = ()
 
     def toml(self, name: str) -> str:
         """The stream's part of the configuration."""
@@ -105,6 +137,7 @@ class Policy:
         )
         index = f'[[streams.{name}.index]]\nname = "by_kind"\npartition_by = "kind"\nshards = 3' if self.indexed else ""
         versions, cold = "keep" if self.versions else "overwrite", '["raw"]' if self.cold else "[]"
+        rollups = "".join(rollup.toml.replace("{name}", name) for rollup in self.rollups)
         compressed = "compress_above = 1024, " if self.beyond != "refuse" else ""
         pack = f'pack = {{ span = "{self.span}" }}' if self.span else ""
         feed = 'feed = { targets = ["arn:aws:sqs:us-east-1:000000000000:changes"] }' if self.feed else ""
@@ -113,6 +146,7 @@ class Policy:
         period = "{self.period}"
         late = "{int(self.late.total_seconds()) // 60}m"
         retention = {self.retention}
+        on_expiry = "{self.on_expiry}"
         versions = "{versions}"
         cold = {cold}
         key = {{ {self.key} }}
@@ -121,6 +155,7 @@ class Policy:
         large = {{ {compressed}beyond = "{self.beyond}" }}
         table = {{ deletion_protection = {str(self.protected).lower()} }}
         {index}
+        {rollups}
         [streams.{name}.capacity]
         mode = "{"on-demand" if self.ladder[0].write is None else "provisioned"}"
         {scaled}
@@ -148,6 +183,17 @@ class Policy:
     def expires(self, span: Span) -> datetime:
         """The instant at which a table expires, unless it was restored or opened again."""
         return max(span.later(self.retention), span.end + self.late + SETTLE)
+
+
+def derive_rollups(policies: Mapping[str, Policy]) -> dict[str, Policy]:
+    """The streams that the rollups of streams are, by name: on demand, and open a day longer than the events may come."""
+    return {
+        f"{name}-{rollup.name}": Policy(
+            rollup.period, policy.late + timedelta(days=1), rollup.periods, key="", ladder=(Step(0),)
+        )
+        for name, policy in policies.items()
+        for rollup in policy.rollups
+    }
 
 
 def configuration(policies: dict[str, Policy], *, deletes: bool) -> str:

@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 from cli import clock, common
 from cli.account import Account
 from cli.app import app
+from tests.fakes.gateway import FakeGateway
 from tests.fakes.stage import Stage
 from tests.worlds.hours import CONFIG
 
@@ -102,7 +103,8 @@ def functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeFunctions:
     stage.clock.time = NOW
     monkeypatch.setattr(clock, "read_clock", stage.clock.now)
     names = "lifecycle", "archiver", "restorer"
-    account = Account(stage.pipeline, *names, functions, metrics=FakeMetrics({}))
+    gateway = {"gateway": FakeGateway(), "api": "api0", "usage_plan": "plan0"}
+    account = Account(stage.pipeline, *names, functions, metrics=FakeMetrics({}), **gateway)
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
     return functions
 

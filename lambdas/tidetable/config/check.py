@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from tidetable.config.bounds import check_bounds
 from tidetable.config.check_capacity import MAX_UNITS, check_capacity
+from tidetable.config.check_dialects import check_dialects
 from tidetable.config.check_doors import check_doors
 from tidetable.config.check_feed import check_feed
 from tidetable.config.check_index import check_index
@@ -52,6 +53,7 @@ def check(config: Config) -> list[str]:
         days = ", ".join(map(str, LOG_RETENTION_DAYS))
         problems.append(f"observability.log_retention_days: CloudWatch Logs keeps for one of {days} days")
     problems += check_doors(config)
+    problems += check_dialects(config)
     problems += _check_lifecycle(config)
     problems += _check_storage(config)
     problems += _check_lake_names(config)

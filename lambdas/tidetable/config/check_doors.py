@@ -18,7 +18,10 @@ MAX_TOPICS = 5
 
 
 def check_doors(config: Config) -> Iterator[str]:
-    """The problems of who may call from a web page and of whom alarms notify, one line each."""
+    """The problems of who may call, also from a web page, and of whom alarms notify, one line each."""
+    ways = config.api.ways
+    if not ways or len(set(ways)) < len(ways):
+        yield 'api.auth: name at least one way, each once, such as "api-key" or ["api-key", "iam"]'
     yield from _check_origins(config.api.cors)
     yield from _check_targets(config)
 

@@ -10,7 +10,16 @@ from typing import Any, TypeVar
 import msgspec
 
 from tidetable.config.derive import derive_streams
-from tidetable.config.model import ApiPolicy, Config, Keeping, LifecyclePolicy, Observability, StoragePolicy, Stream
+from tidetable.config.model import (
+    ApiPolicy,
+    Config,
+    DoorsPolicy,
+    Keeping,
+    LifecyclePolicy,
+    Observability,
+    StoragePolicy,
+    Stream,
+)
 from tidetable.durations import Duration
 from tidetable.errors import ConfigError
 
@@ -22,6 +31,7 @@ _GROUPS: dict[str, type[msgspec.Struct]] = {
     "lifecycle": LifecyclePolicy,
     "storage": StoragePolicy,
     "archive": Keeping,
+    "doors": DoorsPolicy,
 }
 
 

@@ -43,12 +43,14 @@ class _Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class ApiPolicy(_Group, frozen=True, kw_only=True):
     """``[api]``: who may call, how often, and how much at once (``max_body`` in bytes, after decompression).
 
+    ``auth`` is a way to prove who calls, or a list of ways. With two there are two addresses, as a route has one of them alone.
+
     ``cors`` are the origins whose pages may call. With ``snap_start`` the functions that callers wait for start from a snapshot.
     ``logging_role`` says who sets the role with which API Gateway writes logs, of which an account has one per Region: this
     stage, or the account's owner.
     """
 
-    auth: Auth = "api-key"
+    auth: Auth | tuple[Auth, ...] = "api-key"
     rate: float = 200
     burst: int = 400
     snap_start: bool = False
@@ -56,6 +58,40 @@ class ApiPolicy(_Group, frozen=True, kw_only=True):
     max_body: int = 4_000_000
     cors: tuple[str, ...] = ()
     logging_role: LoggingRole = "stage"
+
+    @property
+    def by_key(self) -> bool:
+        """True if callers may send a key."""
+        return "api-key" in self.ways
+
+    @property
+    def by_signature(self) -> bool:
+        """True if callers may sign their requests."""
+        return "iam" in self.ways
+
+    @property
+    def ways(self) -> tuple[Auth, ...]:
+        """The ways to prove who calls."""
+        return (self.auth,) if isinstance(self.auth, str) else self.auth
+
+
+class DoorsPolicy(_Group, frozen=True, kw_only=True):
+    """``[doors]``: the protocols of other programs that the API speaks besides its own.
+
+    ``otlp_metrics`` and ``otlp_logs`` are the streams of OTLP requests whose path names no stream.
+    """
+
+    influx: bool = False
+    otlp: bool = False
+    cloudevents: bool = False
+    firehose: bool = False
+    otlp_metrics: str | None = None
+    otlp_logs: str | None = None
+
+    @property
+    def any(self) -> bool:
+        """True if any of these protocols is spoken."""
+        return self.influx or self.otlp or self.cloudevents or self.firehose
 
 
 class Observability(_Group, frozen=True, kw_only=True):
@@ -262,6 +298,39 @@ class RollupPolicy(_Group, frozen=True, kw_only=True):
         return self.period or (Kind.DAY if self.every < Duration(hours=1) else Kind.MONTH)
 
 
+class InfluxPolicy(_Group, frozen=True, kw_only=True):
+    """``[streams.NAME.influx]``: a point's series as a template of its measurement and tags, such as "{measurement}/{host}".
+
+    Without a template the series has the measurement and all tags.
+    """
+
+    series: str = ""
+
+
+class OtlpPolicy(_Group, frozen=True, kw_only=True):
+    """``[streams.NAME.otlp]``: the attributes in the series of a metric or a log record.
+
+    Without any, the series of a metric has all attributes of its resource and its point, that of a log record all of its
+    resource. Names that begin with "telemetry." are left out.
+    """
+
+    series: tuple[str, ...] = ()
+
+
+class CloudEventsPolicy(_Group, frozen=True, kw_only=True):
+    """``[streams.NAME.cloudevents]``: which attribute of a CloudEvent is its series; source, if it has no subject."""
+
+    series: Literal["subject", "source", "type"] = "subject"
+
+
+class FirehosePolicy(_Group, frozen=True, kw_only=True):
+    """``[streams.NAME.firehose]``: the fields of a record, by their paths, that are its series, its time and its id."""
+
+    series: str = "series"
+    time: str = "time"
+    id: str = "id"
+
+
 class Units(_Group, frozen=True, kw_only=True):
     """Write and read units per second."""
 
@@ -374,6 +443,10 @@ class Stream(_Group, frozen=True, kw_only=True):
     archive: ArchivePolicy = ArchivePolicy()
     feed: FeedPolicy | None = None
     rollup: tuple[RollupPolicy, ...] = ()
+    influx: InfluxPolicy = InfluxPolicy()
+    otlp: OtlpPolicy = OtlpPolicy()
+    cloudevents: CloudEventsPolicy = CloudEventsPolicy()
+    firehose: FirehosePolicy = FirehosePolicy()
 
     @property
     def shown(self) -> ChangeStream:
@@ -409,6 +482,7 @@ class Config(_Group, frozen=True, kw_only=True):
     lifecycle: LifecyclePolicy = LifecyclePolicy()
     storage: StoragePolicy = StoragePolicy()
     archive: Keeping = Keeping()
+    doors: DoorsPolicy = DoorsPolicy()
     streams: Mapping[str, Stream]
 
     @property

@@ -2,19 +2,22 @@
 
 The caller answers the batch with the first record that was not delivered. Lambda sends it and those after it again, also with
 fewer records at a time. Changes that fail for longer than ``max_age`` become dead letters. So a target that is gone, or a record
-that cannot be read, does not hold up the shard until its records expire (AWS: after 24 hours).
+that cannot be read, does not hold up the shard until its records expire (AWS: after 24 hours). Where a feed has several targets,
+one that took nothing for ``max_age`` is out of order from then on: it is tried once per batch, the others are served before it,
+and what it does not take becomes dead letters at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import NamedTuple, Protocol
 
 from tidetable.catalog import Entry
 from tidetable.errors import TidetableError
 from tidetable.feed.changes import Change, ChangeReader, Record
+from tidetable.feed.memory import Memory
 from tidetable.ports import Clock
 
 TRIES = 3
@@ -65,6 +68,7 @@ class Feed:
     clock: Clock
     max_age: timedelta
     find_entry: Callable[[str], Entry | None]
+    memory: Memory = field(default_factory=Memory)
 
 
 @dataclass(slots=True)
@@ -101,14 +105,19 @@ def deliver(records: Sequence[Record], feed: Feed, remaining: Callable[[], float
             delivered.buried += 1
             read.append(_Read(record, ()))
     failures = [failure] if failure is not None else []
-    for target in feed.targets:
-        sent, failed = _send_all(read, target, feed, remaining, delivered)
-        delivered.sent += sent
+    done: dict[str, int] = {}
+    for target in sorted(feed.targets, key=lambda one: feed.memory.is_failing(one.arn)):
+        failed = _send_all(read, target, feed, remaining, delivered)
+        done[target.arn] = len(read) if failed is None else failed[0]
         if failed is not None:
             failures.append(failed)
-    if failures:
-        number, delivered.reason = min(failures)
-        delivered.first_failure = records[number].sequence
+    if not failures:
+        return delivered
+    number, delivered.reason = min(failures)
+    delivered.first_failure = records[number].sequence
+    # Lambda sends the batch again from there on: a target that took its records is not sent them again.
+    for arn, end in done.items():
+        feed.memory.note_taken(arn, records[number:end])
     return delivered
 
 
@@ -124,28 +133,53 @@ def _is_due(record: Record, feed: Feed) -> bool:
 
 def _send_all(
     read: Sequence[_Read], target: Target, feed: Feed, remaining: Callable[[], float], delivered: Delivered
-) -> tuple[int, tuple[int, str] | None]:
-    """Send the changes of records to a target; how many it took, and the number of the first record that failed, and why."""
+) -> tuple[int, str] | None:
+    """Send the changes of records to a target; the number of the first record that is to come again, and why."""
+    memory, arn = feed.memory, target.arn
+    taken = memory.count_taken(arn, [one.record for one in read]) if read else 0
     pending: Sequence[_Numbered] = [
         (number, Message(change.identity, change.encode(target.most_bytes)))
         for number, (_, changes) in enumerate(read)
+        if number >= taken
         for change in changes
     ]
-    sent = 0
+    if pending and memory.is_out(arn) and not memory.may_try(arn, feed.clock.now()):
+        _bury(pending, "the target is out of order", target, feed, delivered)
+        return None
     while pending:
         chunk, rest = _cut(pending, target)
-        left, reason = _send(chunk, target, feed.clock, remaining)
-        sent += len(chunk) - len(left)
-        young = [number for number, _ in left if not _is_due(read[number].record, feed)]
-        due = [message.body for number, message in left if number not in young]
+        was_out, begun = memory.is_out(arn), feed.clock.now()
+        left, reason = _send(chunk, target, feed.clock, remaining, tries=1 if was_out else TRIES)
+        delivered.sent += len(chunk) - len(left)
+        if len(left) < len(chunk):
+            memory.note_success(arn)
+        if not left:
+            pending = rest
+            continue
+        took_nothing = len(left) == len(chunk) and len(feed.targets) > 1
+        if was_out and took_nothing:
+            _bury([*left, *rest], reason, target, feed, delivered)
+            memory.note_failure(arn, begun, feed.clock.now(), out=True)
+            return None
+        young = [one for one in left if not _is_due(read[one[0]].record, feed)]
+        due = [one for one in left if one not in young]
         if due:
-            feed.letters.bury(feed.stream, target.arn, reason, due)
-            delivered.buried += len(due)
-        if young:
+            _bury(due, reason, target, feed, delivered)
+        out = bool(due) and took_nothing
+        now = feed.clock.now()
+        # Three tries have pauses, so they say nothing about how long one takes.
+        memory.note_failure(arn, now, now, out=out)
+        if young and not out:
             # The changes after a failed one wait with it: another of the same event must not overtake it.
-            return sent, (min(young), reason)
-        pending = rest
-    return sent, None
+            return min(number for number, _ in young), reason
+        # The letters may be about one bad change: the younger changes are tried once.
+        pending = [*young, *rest]
+    return None
+
+
+def _bury(some: Sequence[_Numbered], reason: str, target: Target, feed: Feed, delivered: Delivered) -> None:
+    feed.letters.bury(feed.stream, target.arn, reason, [message.body for _, message in some])
+    delivered.buried += len(some)
 
 
 _Numbered = tuple[int, Message]
@@ -178,11 +212,16 @@ def _cut(pending: Sequence[_Numbered], target: Target) -> tuple[Sequence[_Number
 
 
 def _send(
-    chunk: Sequence[_Numbered], target: Target, clock: Clock, remaining: Callable[[], float]
+    chunk: Sequence[_Numbered],
+    target: Target,
+    clock: Clock,
+    remaining: Callable[[], float],
+    *,
+    tries: int = TRIES,
 ) -> tuple[Sequence[_Numbered], str]:
     """Send some changes, those that were not taken again; what is left, and why."""
     reason = ""
-    for attempt in range(TRIES):
+    for attempt in range(tries):
         if attempt:
             if remaining() < _RESERVE_SECONDS:
                 break

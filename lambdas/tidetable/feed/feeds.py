@@ -11,6 +11,7 @@ from tidetable.config import Config, FeedPolicy, Stream
 from tidetable.errors import BadInvocation, NotReady
 from tidetable.feed.changes import ChangeReader, Record
 from tidetable.feed.deliver import Delivered, Feed, FeedLetters, Message, Target, deliver, send_messages
+from tidetable.feed.memory import Memory
 from tidetable.large.whole import Unpacker
 from tidetable.names import parse_table_name
 from tidetable.ports import CatalogReader, Clock
@@ -32,6 +33,7 @@ class Feeds:
     make_target: MakeTarget
     _targets: dict[tuple[str, str], Target] = field(default_factory=dict)
     _entries: dict[str, Entry] = field(default_factory=dict)
+    _memories: dict[str, Memory] = field(default_factory=dict)
 
     def deliver(self, records: Sequence[Record], remaining: Callable[[], float]) -> Delivered:
         """Deliver the records of one table's stream.
@@ -45,9 +47,10 @@ class Feeds:
         feed = policy.feed
         reader = ChangeReader(self.unpacker, frozenset(feed.kinds), conditions_of(policy, feed))
         targets = [self._target(arn, stream) for arn in feed.targets]
+        memory = self._memories.setdefault(stream, Memory())
         return deliver(
             records,
-            Feed(stream, reader, targets, self.letters, self.clock, feed.max_age, self._find_entry),
+            Feed(stream, reader, targets, self.letters, self.clock, feed.max_age, self._find_entry, memory),
             remaining,
         )
 

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from tidetable.catalog import Entry, State
 from tidetable.config import Config, FeedPolicy
 from tidetable.errors import InvalidName, NotReady, TableMissing, TableRefused
+from tidetable.lifecycle.expiry import settled_at
 from tidetable.names import parse_table_name
 from tidetable.ports import Tables
 from tidetable.ports.feeds import FeedSettings, Mappings, StreamMapping
 
 _ENABLED, _DISABLED = "Enabled", "Disabled"
+# AWS: a record of a change stream stays for 24 hours.
+RECORDS_STAY = timedelta(hours=24)
 # The states of a period whose table is there: its last records may wait to be read, for 24 hours at the most.
 _THERE = frozenset({State.CREATING, State.OPEN, State.CLOSED, State.ARCHIVING, State.ARCHIVED})
 
@@ -49,8 +53,10 @@ class FeedTables:
     tables: Tables
     mappings: Mappings
 
-    def follow(self, periods: Mapping[str, Iterable[Entry]], *, dry_run: bool = False) -> list[FeedStep]:
+    def follow(self, periods: Mapping[str, Iterable[Entry]], now: datetime, *, dry_run: bool = False) -> list[FeedStep]:
         """Make, mend and remove mappings until they are those of the tables; what is under way is left to a later run.
+
+        A table that closed keeps its mapping, and gets it back as long as its last records may not be read yet.
 
         ``periods`` are those of each stream with a feed; a stream that is missing could not be read, and its mappings stay. One
         table's trouble stops no other.
@@ -65,12 +71,18 @@ class FeedTables:
                 if feed is None or entry.state not in _THERE:
                     continue
                 kept.add(entry.table)
-                if entry.state is State.OPEN:
+                if entry.state is State.OPEN or self._may_be_unread(entry, now):
                     steps += self._attempt(entry.table, self._tend(entry, feed, by_source), dry_run=dry_run)
         for mapping in mapped:
             if mapping.table not in kept and not self._is_unread(mapping, periods):
                 steps += self._attempt(mapping.table, self._retire(mapping), dry_run=dry_run)
         return steps
+
+    def _may_be_unread(self, entry: Entry, now: datetime) -> bool:
+        """Whether a table that is not open any more may have records that nobody has read."""
+        if entry.state not in (State.CLOSED, State.ARCHIVING, State.ARCHIVED):
+            return False
+        return now < settled_at(entry, self.config.streams[entry.stream].late) + RECORDS_STAY
 
     def _is_unread(self, mapping: StreamMapping, periods: Mapping[str, Iterable[Entry]]) -> bool:
         """Whether a mapping is of a stream with a feed whose periods could not be read."""
@@ -90,13 +102,18 @@ class FeedTables:
         return policy.feed if policy is not None else None
 
     def _tend(self, entry: Entry, feed: FeedPolicy, mapped: Mapping[str, StreamMapping]) -> Iterator[_Due]:
-        """What an open table lacks: its stream, then the stream's mapping."""
+        """What a table lacks: if it is open its stream, then the stream's mapping."""
         table, tables, mappings = self.tables.describe(entry.table), self.tables, self.mappings
         if table is None or table.status != "ACTIVE":
             return
         if table.stream_arn and not table.has_images:
+            if entry.state is not State.OPEN:
+                return
             # AWS changes what a stream shows only by a new stream, which its other readers would not follow.
             raise NotReady("its change stream shows no new images; the feed begins with the next table")
+        if not table.stream_arn and entry.state is not State.OPEN:
+            # It takes no more events. Of a restored table the records would be of events that came back.
+            return
         if not table.stream_arn:
             yield "stream", "its stream has a feed", lambda: tables.set_stream(entry.table, "new-image")
             return

@@ -70,7 +70,7 @@ def read_body(body: bytes, content_type: str, *, max_body: int) -> Body:
             f"Content-Type {kind[:64]!r} is not understood: send application/json or application/x-ndjson, plain or gzip",
         )
     # RFC 8259, section 8.1: a parser may ignore a byte order mark, and some programs of Windows write one.
-    text = _plain(body, max_body).removeprefix(BOM_UTF8)
+    text = inflate(body, max_body).removeprefix(BOM_UTF8)
     if not text or text.isspace():
         raise refuse(400, "unparseable", "the body is empty: send one event, an array of events or NDJSON")
     return Body(text, kind)
@@ -258,8 +258,11 @@ def _refuse_many(max_events: int) -> NoReturn:
     raise refuse(413, "too_many_events", f"more than {max_events} events in one request: send at most {max_events}")
 
 
-def _plain(body: bytes, max_body: int) -> bytes:
-    """The body, decompressed if its first bytes say gzip: gateways and clients disagree on Content-Encoding."""
+def inflate(body: bytes, max_body: int) -> bytes:
+    """The body, decompressed if its first bytes say gzip: gateways and clients disagree on Content-Encoding.
+
+    ProblemError if it has more than ``max_body`` bytes, which holds while it is decompressed, or if it is damaged.
+    """
     if not body.startswith(_GZIP):
         if len(body) > max_body:
             raise _too_large(max_body)

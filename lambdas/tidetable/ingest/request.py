@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tidetable.catalog import Backfill, Entry
 from tidetable.config import Config, Stream
@@ -36,6 +36,9 @@ RETRY_AFTER_SECONDS = 5
 # So long a request waits for a table that is throttled; what is not written by then is queued.
 WRITE_BUDGET = timedelta(seconds=15)
 _MOST_KEY_BYTES = 80_000
+# What rejections mean for a request: an error if there is any, an error if all are rejected, nothing written if there is any, or
+# nothing for the others.
+Refusal = Literal["strict", "all", "whole", "none"]
 NO_SLOTS: frozenset[Slot] = frozenset()
 # Of a request that is refused whole, so many errors are listed: nothing of it was written, so none needs to be sorted out.
 LISTED = 100
@@ -49,6 +52,8 @@ class IngestRequest:
     body: bytes
     content_type: str = ""
     strict: bool = False
+    # Of the caller's key: events of other series are refused.
+    series_prefix: str = ""
 
 
 @dataclass(slots=True)
@@ -124,33 +129,82 @@ class Ingest:
 
 def ingest(request: IngestRequest, ports: Ingest, remaining: Remaining) -> Outcome:
     """Take a request's events; ProblemError for one that is refused whole, with nothing written."""
-    stream = ports.config.streams.get(request.stream)
-    if stream is None:
-        raise unknown_stream(request.stream, ports.config.streams)
-    if stream.source:
-        detail = f"{stream.name} is a rollup of {stream.source}, which the pipeline itself writes: send events to {stream.source}"
-        raise refuse(403, "derived_stream", detail)
-    api, large = ports.config.api, ports.large
+    stream, api = _find_stream(request.stream, ports), ports.config.api
     body = read_body(request.body, request.content_type, max_body=api.max_body)
     now = ports.clock.now()
-    window, layout, at = Window.of(stream, now), unspread(stream.layout), to_micros(now) // 1000
+    window = Window.of(stream, now)
     if stream.layout.pack is not None:
-        outcome = _ingest_batch(stream, body, window, now, ports, remaining)
+        outcome = _ingest_batch(stream, body, request.series_prefix, window, now, ports, remaining)
         if outcome is not None:
             return outcome
     values = decode_body(body, max_events=api.max_events)
+    small = _is_small(body, unspread(stream.layout))
+    refusal: Refusal = "strict" if request.strict else "all"
+    return _take(stream, values, request.series_prefix, window, now, ports, remaining, refusal=refusal, small=small)
+
+
+def ingest_values(
+    stream: str,
+    values: Sequence[Any],
+    ports: Ingest,
+    remaining: Remaining,
+    *,
+    strict: bool = False,
+    series_prefix: str = "",
+) -> Outcome:
+    """Take events that a dialect has decoded: ``Sent``, or ``Unreadable`` with the reason; the caller bounds their number.
+
+    The outcome lists every rejection, even if all events are rejected; with ``strict`` and any rejection nothing is written.
+    ProblemError for a stream that takes no events.
+    """
+    policy, now = _find_stream(stream, ports), ports.clock.now()
+    refusal: Refusal = "whole" if strict else "none"
+    window = Window.of(policy, now)
+    return _take(policy, values, series_prefix, window, now, ports, remaining, refusal=refusal)
+
+
+def _find_stream(name: str, ports: Ingest) -> Stream:
+    """The stream that events are sent to; ProblemError if there is none, or if it is a rollup."""
+    stream = ports.config.streams.get(name)
+    if stream is None:
+        raise unknown_stream(name, ports.config.streams)
+    if stream.source:
+        detail = f"{stream.name} is a rollup of {stream.source}, which the pipeline itself writes: send events to {stream.source}"
+        raise refuse(403, "derived_stream", detail)
+    return stream
+
+
+def _take(
+    stream: Stream,
+    values: Sequence[Any],
+    prefix: str,
+    window: Window,
+    now: datetime,
+    ports: Ingest,
+    remaining: Remaining,
+    *,
+    refusal: Refusal,
+    small: bool = False,
+) -> Outcome:
+    """Judge decoded values, and make the accepted events durable. ``small`` says that none needs to be measured."""
+    layout, at = unspread(stream.layout), to_micros(now) // 1000
     imports = _Imports(stream.name, ports.catalog, now)
-    packer = Packer.of(stream, large.compressor, large.unique)
-    small = packer.compress_above is None and _is_small(body, layout)
-    judge = Judge(stream, layout, window, now, imports, small=small, packs=packer.packs, at=at)
+    packer = Packer.of(stream, ports.large.compressor, ports.large.unique)
+    small = small and packer.compress_above is None
+    judge = Judge(stream, layout, window, now, imports, small=small, packs=packer.packs, at=at, series_prefix=prefix)
     verdicts = judge.judge_all(values)
-    _refuse_whole(rejections_of(verdicts), len(values), request)
+    rejections = rejections_of(verdicts)
+    _refuse_whole(rejections, len(values), refusal)
     submissions = [verdict for verdict in verdicts if type(verdict) is Submission]
+    if not submissions or (rejections and refusal == "whole"):
+        return _reject_all(values, window, rejections, imports)
     times = [submission.event.time for submission in submissions]
     entries = _read_entries(stream.name, min(times), max(times), window, now, ports)
     routed = route(stream.name, submissions, entries, packer, layout=layout, oldest=window.oldest, now=now, at=at)
     rejections = rejections_of(verdicts)
-    _refuse_whole(rejections, len(values), request)
+    _refuse_whole(rejections, len(values), refusal)
+    if rejections and refusal == "whole":
+        return _reject_all(values, window, rejections, imports)
     lowered, unmarked = lowered_tables(stream, entries, now), NO_SLOTS
     if stream.rollup and ports.marks is not None:
         events = ((submission.slot, submission.event.time) for submission in submissions if submission.put is not None)
@@ -169,7 +223,7 @@ def ingest(request: IngestRequest, ports: Ingest, remaining: Remaining) -> Outco
 
 
 def _ingest_batch(
-    stream: Stream, body: Body, window: Window, now: datetime, ports: Ingest, remaining: Remaining
+    stream: Stream, body: Body, prefix: str, window: Window, now: datetime, ports: Ingest, remaining: Remaining
 ) -> Outcome | None:
     """Take the events of a stream with packs by columns; None, with nothing written, if any of them needs a closer look."""
     from tidetable.ingest.columns import read_batch, route_batch
@@ -177,7 +231,7 @@ def _ingest_batch(
     layout, at = unspread(stream.layout), to_micros(now) // 1000
     sent = decode_raw(body, max_events=ports.config.api.max_events)
     batch = read_batch(sent, window, to_text(now), small=_is_small(body, layout))
-    if batch is None:
+    if batch is None or not all(series.startswith(prefix) for series in set(batch.series)):
         return None
     oldest, newest = from_text(min(batch.times)), from_text(max(batch.times))
     entries = _read_entries(stream.name, oldest, newest, window, now, ports)
@@ -251,13 +305,18 @@ class _Imports:
         return any(backfill.holds(time, self._now) for backfill in self.running)
 
 
-def _refuse_whole(rejections: Sequence[Rejection], count: int, request: IngestRequest) -> None:
-    """Raise ProblemError if all ``count`` events are rejected or, with ``handling=strict``, if any is."""
-    if not rejections or not (request.strict or len(rejections) == count):
+def _reject_all(values: Sequence[Any], window: Window, rejections: Sequence[Rejection], imports: _Imports) -> Outcome:
+    """The outcome of a request of which nothing is written."""
+    return Outcome([None] * len(values), window, rejections=rejections, backfills=imports.running)
+
+
+def _refuse_whole(rejections: Sequence[Rejection], count: int, refusal: Refusal) -> None:
+    """Raise ProblemError if a request of ``count`` events with these rejections is refused whole."""
+    if not rejections or not (refusal == "strict" or (refusal == "all" and len(rejections) == count)):
         return
     listed = {"rejected": len(rejections), "errors": errors_of(rejections[:LISTED])}
     more = f"; errors lists the first {LISTED} of {len(rejections)}" if len(rejections) > LISTED else ""
-    if request.strict:
+    if refusal == "strict":
         detail = f"{len(rejections)} of {count} events are refused, so with handling=strict nothing was written{more}"
         raise refuse(400, "strict", detail, **listed)
     raise refuse(422, "all_refused", f"every event was refused; nothing was written{more}", **listed)

@@ -14,7 +14,7 @@ from tidetable.ingest.bodies import Sent
 from tidetable.keys import MAX_NAME_BYTES
 from tidetable.ports import Put
 
-Code = Literal["invalid", "too_old", "too_new", "too_large"]
+Code = Literal["invalid", "too_old", "too_new", "too_large", "forbidden_series"]
 
 # The path of a field is part of some details, and may be as long as a body.
 _LONGEST_DETAIL = 300

@@ -41,7 +41,8 @@ class Judge:
     """Decides on the events of a request. ``takes_import`` tells whether a backfill takes a time before the window.
 
     ``at`` is ``now`` in epoch milliseconds. ``small`` says that the request is too small to hold an event beyond DynamoDB's
-    limit, so that none needs to be measured, and ``packs`` that the stream has remedies for events beyond it.
+    limit, so that none needs to be measured, and ``packs`` that the stream has remedies for events beyond it. ``series_prefix``
+    is that of the caller's key: it may write no other series.
     """
 
     stream: Stream
@@ -52,11 +53,13 @@ class Judge:
     small: bool = False
     packs: bool = False
     at: int = 0
+    series_prefix: str = ""
 
     def judge_all(self, values: Sequence[Any]) -> list[Submission | Rejection]:
         """The verdict on each decoded value. An absent time is the time of arrival, an absent id a hash of the content."""
         now, at, small, indexes = self.now, self.at, self.small, self.layout.indexes
         item_of, oldest, newest = self.layout.item_of, self.window.oldest, self.window.newest
+        prefix = self.series_prefix
         verdicts: list[Submission | Rejection] = []
         for index, sent in enumerate(values):
             try:
@@ -69,6 +72,7 @@ class Judge:
                 continue
             # Only what may be refused is looked at closely.
             doubtful = indexes or size > MAX_ITEM_BYTES or not oldest <= event.time <= newest
+            doubtful = doubtful or not event.series.startswith(prefix)
             refusal = self._refuse(event, size) if doubtful else None
             if refusal is None:
                 verdicts.append(Submission(index, sent, event, item, size))
@@ -78,6 +82,8 @@ class Judge:
 
     def _refuse(self, event: Event, size: int) -> tuple[Code, str] | None:
         """Why a readable event is refused; None if it is not."""
+        if not event.series.startswith(self.series_prefix):
+            return "forbidden_series", f"this key is for series that begin with {self.series_prefix[:64]!r}"
         for index in self.layout.indexes:
             if (problem := index.problem(event)) is not None:
                 return "invalid", problem

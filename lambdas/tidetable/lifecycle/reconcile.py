@@ -219,7 +219,7 @@ def _follow_feeds(reconciler: Reconciler, observation: Observation, report: Repo
             if stream is not None and stream.feed is not None:
                 oldest = observed.entries[0].period.start if observed.entries else None
                 periods[name] = reconciler.catalog.entries(name, oldest, consistent=True)
-        report.feeds = feeds.follow(periods, dry_run=report.dry_run)
+        report.feeds = feeds.follow(periods, report.now, dry_run=report.dry_run)
     except Exception as error:  # the tables are more urgent than their feeds
         report.troubles.append(f"the feeds could not be looked at: {describe_error(error)}")
 

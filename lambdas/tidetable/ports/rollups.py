@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
+# A range of time, [start, end).
+Span = tuple[datetime, datetime]
+
 
 class Mark(NamedTuple):
     """A bucket whose events changed, or are about to, and when (epoch milliseconds) the last writer of it put the mark.
@@ -20,6 +23,10 @@ class Mark(NamedTuple):
     bucket: datetime
     at: int
     length: timedelta
+
+    def meets(self, start: datetime, end: datetime) -> bool:
+        """Whether its bucket has a part of ``[start, end)``."""
+        return self.bucket < end and start < self.bucket + self.length
 
 
 class Edge(NamedTuple):
@@ -35,7 +42,7 @@ class Edge(NamedTuple):
 
 
 class RollupState(NamedTuple):
-    """All edges and marks of a stream, and the buckets of rollups that have too many groups to be sealed."""
+    """All edges of a stream, and of all time or of a span its marks and the buckets that have too many groups to be sealed."""
 
     edges: Sequence[Edge]
     marks: Sequence[Mark]
@@ -48,8 +55,11 @@ class Rollups(Protocol):
     Any of these may raise ``StoreUnavailable``, or ``TableThrottled``: then nobody knows whether the change was made.
     """
 
-    def read_state(self, stream: str) -> RollupState:
-        """The whole state of a stream, edges and marks in the order of time."""
+    def read_state(self, stream: str, span: Span | None = None) -> RollupState:
+        """The state of a stream, edges and marks in the order of time.
+
+        With a span it has only the marks whose buckets meet the span, and only the overfull buckets that begin in it.
+        """
 
     def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:
         """Mark buckets of a length; a mark that is there keeps the greater ``at``. It raises if any mark may not be written."""

@@ -4,6 +4,7 @@ The way of a query is parse, plan, scan (with merge and hydrate), page, render; 
 aggregates are packages of their own within, imported when they are needed.
 """
 
+from tidetable.query.confine import confine_event, confine_parameters, confine_query
 from tidetable.query.cursor import Seal
 from tidetable.query.events import run_query
 from tidetable.query.explain import explain_query
@@ -16,7 +17,7 @@ from tidetable.query.periods import describe_periods, describe_streams, parse_pe
 from tidetable.query.render import Form, form_of, render
 
 __all__ = [
-    "FORMAT", "Answer", "Cost", "Form", "Reader", "Seal", "describe_periods", "describe_streams", "explain_query",
-    "find_latest", "form_of", "get_event", "parse_periods", "parse_query", "refuse_unwritable", "render",
-    "run_query",
+    "FORMAT", "Answer", "Cost", "Form", "Reader", "Seal", "confine_event", "confine_parameters", "confine_query",
+    "describe_periods", "describe_streams", "explain_query", "find_latest", "form_of", "get_event", "parse_periods",
+    "parse_query", "refuse_unwritable", "render", "run_query",
 ]  # fmt: skip

@@ -32,7 +32,8 @@ def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remai
             cost=scanner.cost,
             sources=scanner.sources,
             data_losses=losses,
-            fields=query.projection.fields,
+            projection=query.projection,
+            declared=stream.archive.columns,
             cursor_at=lambda position: reader.seal.seal(query.cursor(position)),
         )
 

@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from tidetable.events import Item
-from tidetable.ports import Columns, KeyRange, Page, RangeRead
+from tidetable.ports import KeyRange, Page, RangeRead
 
 # A query costs half a unit at the least, which is four events of 1 KB.
 _LEAST = 4
@@ -155,10 +155,3 @@ def _sort_runs(ranges: Sequence[_Range], edge: str | None, *, ascending: bool) -
         return runs[0]
     # Sorting sorted runs is what Python's sort is best at.
     return sorted(chain.from_iterable(runs), key=itemgetter(0), reverse=not ascending)
-
-
-def columns_of(entries: Sequence[Placed]) -> Columns:
-    if not entries:
-        return Columns((), (), ())
-    _, pks, sks, contents = zip(*entries, strict=True)
-    return Columns(pks, sks, contents)

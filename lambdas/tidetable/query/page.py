@@ -7,15 +7,18 @@ answer is cut where its body ends, and its cursor goes on from there.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from tidetable.exact import decode_json, encode_json
 from tidetable.query.model import ALL, Cost, Position, Projection
 from tidetable.query.rows import Row, Rows, escaped_bytes
 from tidetable.query.scans import Gap, Scan
 from tidetable.times import to_text
+
+if TYPE_CHECKING:
+    from tidetable.query.typed import Kind, TypedTable
 
 # AWS: a Lambda answers at most 6 MB, counted after escaping. A page of events is cut well before, by the sizes of its rows as
 # JSON, some of which are estimates. Rows may take more room in another form.
@@ -66,7 +69,7 @@ def fitting_rows(body: str, rows: int) -> int:
 class Answer(ABC):
     """A page of rows; ``next`` is None at the end. ``sources`` are the scans that it was read from.
 
-    ``data_losses`` are the reasons why data of its events is missing.
+    ``data_losses`` are the reasons why data of its events is missing, ``declared`` the fields of data that have a type, by name.
     """
 
     next: str | None
@@ -74,6 +77,7 @@ class Answer(ABC):
     cost: Cost
     sources: Sequence[Scan]
     data_losses: Sequence[str] = ()
+    declared: Mapping[str, str] = field(default_factory=dict)
 
     # What the rows are called, and whether they surely can be answered as JSON.
     name = ""
@@ -84,9 +88,18 @@ class Answer(ABC):
     def columns(self) -> Sequence[str]:
         """The columns that a table of the rows has in any case."""
 
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """How many rows there are."""
+
     @abstractmethod
     def texts(self) -> list[str]:
         """The rows, each as a JSON object."""
+
+    @abstractmethod
+    def typed(self) -> TypedTable:
+        """The rows as typed columns, the same ones on every page."""
 
     @abstractmethod
     def first(self, count: int) -> Self | None:
@@ -132,9 +145,20 @@ class Table(Answer):
     """An answer whose rows are not events as they are stored."""
 
     rows: list[dict[str, Any]]
+    # The kinds of its columns but for numbers.
+    kinds: ClassVar[Mapping[str, Kind]] = {}
+
+    @property
+    def count(self) -> int:
+        return len(self.rows)
 
     def texts(self) -> list[str]:
         return [encode_json(row).decode() for row in self.rows]
+
+    def typed(self) -> TypedTable:
+        from tidetable.query.typed import type_rows  # only its callers wait for it
+
+        return type_rows(self.rows, self.columns, self.kinds, self.declared)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -142,14 +166,14 @@ class Events(Answer):
     """A page of events in order; ``cursor_at`` makes the cursor of a position."""
 
     rows: Sequence[Rows]
-    fields: Sequence[str]
+    projection: Projection
     cursor_at: Callable[[Position], str]
     name = "events"
 
     @property
     def columns(self) -> list[str]:
         """The columns that a table of the events has in any case: the fields of the query among them."""
-        return ["series", "time", "id", *(f"data.{name}" for name in self.fields if name != ALL), "ref"]
+        return ["series", "time", "id", *(f"data.{name}" for name in self.projection.fields if name != ALL), "ref"]
 
     @property
     def count(self) -> int:
@@ -158,6 +182,11 @@ class Events(Answer):
 
     def texts(self) -> list[str]:
         return [text for rows in self.rows for text in rows.texts.parted()]
+
+    def typed(self) -> TypedTable:
+        from tidetable.query.typed import type_events  # only its callers wait for it
+
+        return type_events(self.joined(), self.declared, self.projection)
 
     def joined(self) -> str:
         return ",".join([text for rows in self.rows if (text := rows.texts.joined)])

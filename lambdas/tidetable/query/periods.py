@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -28,9 +28,9 @@ _CHUNK = 200
 _CONCURRENCY = 16
 
 
-def describe_streams(config: Config, now: datetime) -> dict[str, Any]:
-    """Every stream with its policy and its writable window."""
-    return {"streams": [_stream(stream, now) for stream in config.streams.values()]}
+def describe_streams(config: Config, now: datetime, shown: Callable[[str], bool] = lambda _: True) -> dict[str, Any]:
+    """Each stream that is ``shown``, by its name, with its policy and its writable window."""
+    return {"streams": [_stream(stream, now) for stream in config.streams.values() if shown(stream.name)]}
 
 
 def _stream(stream: Stream, now: datetime) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from tidetable.events import Item
 from tidetable.ports import ArchivePage, ArchiveRange, Columns, Page, RangeRead
 from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
 from tidetable.query.hydrate import match_conditions, read_base_items
-from tidetable.query.merge import Demand, Placed, columns_of, first_reads, merge_ranges
+from tidetable.query.merge import Demand, Placed, first_reads, merge_ranges
 from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remaining
 from tidetable.query.scans import LOST, ArchiveScan, Gap, IndexScan, LiveScan, PackScan, Scan, TableScan
 from tidetable.query.settle import PackWalk, count_events, first_pack_reads, gap_of_damaged
@@ -231,7 +231,7 @@ class Scanner:
 
     def _hydrate(self, scan: TableScan | IndexScan, entries: Sequence[Placed], reached: Position | None) -> LiveBatch:
         """A batch of the events that meet all conditions, with what the index lacks."""
-        columns = columns_of(entries)
+        columns = Columns(*list(zip(*entries, strict=True))[1:]) if entries else Columns((), (), ())
         if isinstance(scan, IndexScan) and scan.fetches:
             columns = Columns.of(read_base_items(columns.items(), scan, self._reader.store, self.cost))
         columns = match_conditions(columns, scan, self._reader.unpacker, self._fields, self._note_lost(scan))

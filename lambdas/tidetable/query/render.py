@@ -1,8 +1,9 @@
-"""The forms of an answer: JSON, NDJSON and CSV, by ``format=`` or by Accept, with flat rows on request."""
+"""The forms of an answer: JSON, NDJSON, CSV and Arrow, by ``format=`` or by Accept, with flat rows on request."""
 
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from io import StringIO
@@ -10,11 +11,18 @@ from typing import Any, NamedTuple
 
 from tidetable.events import JsonObject
 from tidetable.exact import decode_json, encode_json
+from tidetable.ports import TableEncoder
 from tidetable.problems import bad_parameter, refuse
 from tidetable.query.page import Answer, fitting_rows
 
-_TYPES = {"json": "application/json", "ndjson": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
-_ACCEPTED = {"application/x-ndjson": "ndjson", "application/ndjson": "ndjson", "text/csv": "csv"}
+_ARROW = "application/vnd.apache.arrow.stream"
+_TYPES = {
+    "json": "application/json",
+    "ndjson": "application/x-ndjson",
+    "csv": "text/csv; charset=utf-8",
+    "arrow": _ARROW,
+}
+_ACCEPTED = {"application/x-ndjson": "ndjson", "application/ndjson": "ndjson", "text/csv": "csv", _ARROW: "arrow"}
 # What comes after everything else in a row.
 _LAST = "ref"
 # What spreadsheets take for the beginning of a formula, in some languages also in its wide form; they skip white space before it.
@@ -49,23 +57,36 @@ def form_of(parameters: Mapping[str, str], accept: str) -> Form:
 
 
 class Rendered(NamedTuple):
-    """An answer as far as its body holds it, and the body with its content type."""
+    """An answer as far as its body holds it, and the body with its content type.
+
+    ``encoded`` says that the body is bytes in Base64, as a Lambda function must answer them. ``untyped`` values are not in the
+    columns of their fields, which cannot hold them.
+    """
 
     answer: Answer
     content_type: str
     body: str
+    encoded: bool = False
+    untyped: int = 0
 
 
-def render(answer: Answer, form: Form) -> Rendered:
+def render(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
     """An answer's body. Rows that are too much for it in this form are left to the next page; nothing is read again.
+
+    ``encode_table`` writes a table as Arrow's stream.
 
     ProblemError if the first rows are too much and cannot be parted.
     """
     while True:
-        rendered = Rendered(answer, *_write(answer, form))
-        if answer.bounded and form.kind == "json" and not form.flat:
-            return rendered
-        rows = len(answer.texts())
+        if form.kind == "json" and not form.flat:
+            rendered = Rendered(answer, _TYPES["json"], _json(answer, answer.joined()))
+            if answer.bounded:
+                return rendered
+        elif form.kind == "arrow":
+            rendered = _write_arrow(answer, encode_table)
+        else:
+            rendered = Rendered(answer, *_write(answer, form))
+        rows = answer.count
         fitting = fitting_rows(rendered.body, rows)
         if fitting >= rows:
             return rendered
@@ -77,17 +98,24 @@ def render(answer: Answer, form: Form) -> Rendered:
 
 
 def _write(answer: Answer, form: Form) -> tuple[str, str]:
-    """Content type and body. CSV and NDJSON have no place for the cursor and the gaps, which are in the headers alone."""
+    """Content type and body in a form whose rows are written anew.
+
+    CSV and NDJSON have no place for the cursor and the gaps, which are in the headers alone.
+    """
     if form.kind == "csv":
         return _TYPES["csv"], _csv(answer, escape=form.escape)
-    if form.kind == "json" and not form.flat:
-        return _TYPES["json"], _json(answer, answer.joined())
     texts = answer.texts()
     if form.flat:
         texts = [encode_json(flatten(decode_json(text))).decode() for text in texts]
     if form.kind == "ndjson":
         return _TYPES["ndjson"], "".join([f"{text}\n" for text in texts])
     return _TYPES["json"], _json(answer, ",".join(texts))
+
+
+def _write_arrow(answer: Answer, encode_table: TableEncoder) -> Rendered:
+    table = answer.typed()
+    body = b64encode(encode_table(table.columns)).decode()
+    return Rendered(answer, _ARROW, body, encoded=True, untyped=table.untyped)
 
 
 def _json(answer: Answer, rows: str) -> str:

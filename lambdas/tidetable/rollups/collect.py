@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
-from tidetable.catalog import Entry
+from tidetable.catalog import Entry, State
 from tidetable.conditions import ANY, Names
 from tidetable.errors import TableMissing
 from tidetable.events import Event, JsonObject
 from tidetable.keys import escape
 from tidetable.large.whole import is_partial
+from tidetable.ports.rollups import Span
 from tidetable.query.model import Query, Reader, Remaining
 from tidetable.query.plan import plan_query
 from tidetable.query.read import ArchiveBatch, LiveBatch, Scanner, TimeUp
@@ -74,6 +75,17 @@ def find_end_of_gone(stream: str, start: datetime, end: datetime, services: Serv
     ).gaps
     gone = [gap for gap in gaps if gap.reason in _GONE]
     return max(gap.end for gap in gone) if any(gap.start < end for gap in gone) else None
+
+
+def list_gone(stream: str, start: datetime, end: datetime, services: Services) -> list[Span]:
+    """The periods of a range of which neither a table nor an archive is left: their events are gone for ever.
+
+    A period that is being restored is none of them, nor one whose table is still to be deleted.
+    """
+    entries = services.catalog.entries(stream, start, end, consistent=True)
+    return [
+        (one.period.start, one.period.end) for one in entries if one.state is State.DELETED and one.archived is None
+    ]
 
 
 def collect(definition: Definition, segments: Iterable[Segment], services: Services) -> Bucket:

@@ -7,10 +7,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from tidetable.catalog import Entry
-from tidetable.ports.rollups import Edge, Mark, RollupState
+from tidetable.ports.rollups import Edge, Mark, RollupState, Span
 from tidetable.rollups.definition import Definition
-
-Span = tuple[datetime, datetime]
 
 
 class Version(NamedTuple):

@@ -15,15 +15,17 @@ from tidetable.leases import leased
 from tidetable.ports.rollups import Edge, Mark, RollupState
 from tidetable.query.model import RESERVE
 from tidetable.rollups.bounds import DEFINED_AHEAD, LEASE, MARKED_AFTER, WRITER_LIFE, can_reseal, can_seal
-from tidetable.rollups.collect import collect, find_end_of_gone
+from tidetable.rollups.collect import collect, find_end_of_gone, list_gone
 from tidetable.rollups.cover import (
     Segment,
     Usable,
     Version,
     cover,
+    join,
     list_versions,
     marked_buckets,
     readable_spans,
+    subtract,
     usable_spans,
 )
 from tidetable.rollups.definition import Definition
@@ -36,12 +38,14 @@ from tidetable.times import to_text
 class Report:
     """What a run did: buckets sealed and resealed, and why others were not.
 
-    ``over`` are buckets that were found to have too many groups, by rollup; ``marks`` are marks that are left. ``lag`` is for
+    ``over`` are buckets that were found to have too many groups, by rollup; ``marks`` are marks that are left, ``gone``
+    marks that were cleared because their events are gone for ever. ``lag`` is for
     how long a bucket could have been sealed already. ``finished`` says that nothing was left for want of time.
     """
 
     sealed: int = 0
     resealed: int = 0
+    gone: int = 0
     blocked: list[str] = field(default_factory=list)
     over: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
@@ -68,6 +72,8 @@ def refresh(
                 report.finished = False
             except (StoreUnavailable, TableThrottled, Superseded) as error:
                 report.failed.append(f"{source}: {error}")
+            except Exception as error:  # such as a damaged pack of this stream, which every run meets
+                report.failed.append(f"{source}: {type(error).__name__}: {error}")
             with suppress(StoreUnavailable, TableThrottled):
                 _measure(services.rollups.read_state(source), some, services.clock.now(), report)
         return report
@@ -202,13 +208,31 @@ def _reseal(source: str, definitions: Sequence[Definition], services: Services, 
         # A young mark is of a writer that may still write.
         if can_reseal(mark.at, now):
             groups.setdefault(coarsest.floor(mark.bucket), []).append(mark)
-    for _, due in sorted(groups.items(), reverse=True):
-        left = [mark for mark in state.marks if mark not in due]
+    for _, group in sorted(groups.items(), reverse=True):
+        left = [mark for mark in state.marks if mark not in group]
+        due = _drop_gone(source, group, services, report)
         blocked = _reseal_group(due, left, definitions, state, services, report)
         for mark in due:
             if mark not in blocked:
                 services.rollups.clear_mark(source, mark)
         state = state._replace(marks=left + blocked)
+
+
+def _drop_gone(source: str, marks: Sequence[Mark], services: Services, report: Report) -> list[Mark]:
+    """Clear the marks whose events are gone for ever, and leave their cells as they are; returns the other marks.
+
+    The cells are all that is known of such events. A mark of which any event may be left stays: it covers a period that has a
+    table or an archive, or none yet.
+    """
+    start, end = min(mark.bucket for mark in marks), max(mark.bucket + mark.length for mark in marks)
+    spans = join(list_gone(source, start, end, services))
+    left: list[Mark] = []
+    for mark in marks:
+        if subtract([(mark.bucket, mark.bucket + mark.length)], spans):
+            left.append(mark)
+        elif services.rollups.clear_mark(source, mark):
+            report.gone += 1
+    return left
 
 
 def _reseal_group(

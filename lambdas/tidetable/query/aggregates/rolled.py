@@ -34,7 +34,7 @@ def choose_parts(aggregation: Aggregation, reader: Reader, entries: Sequence[Ent
         return read_events_alone(query, entries, {one.stream: "rollups=false reads the events" for one in definitions})
     try:
         # Before anything else: what is marked later was acknowledged later.
-        state = reader.rolled.rollups.read_state(query.stream)
+        state = reader.rolled.rollups.read_state(query.stream, (query.start, query.end))
     except (StoreUnavailable, TableThrottled) as error:
         # The events say the same, and only cost more.
         reasons = {one.stream: f"its state cannot be read: {error}" for one in definitions}

@@ -50,6 +50,7 @@ class Aggregate(Table):
     name = "aggregates"
     # Rows may have many statistics, of many digits.
     bounded = False
+    kinds = {"start": "time", "end": "time", "count": "integer"}  # noqa: RUF012 - nothing changes it
 
     @property
     def columns(self) -> Sequence[str]:
@@ -101,6 +102,7 @@ def find_aggregate(
             gaps=visible_gaps([*choice.gaps, *(gap for scanner in run.scanners for gap in scanner.gaps)], now),
             cost=run.cost,
             sources=[scan for scanner in run.scanners for scan in scanner.sources],
+            declared=stream.archive.columns,
             aggregation=aggregation,
             reader=reader,
         )

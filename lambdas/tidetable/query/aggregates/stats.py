@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 
 from tidetable.exact import EXACT
+from tidetable.keys.index import number_text
 from tidetable.ports import Sketch, Sketches
 
 PLAIN = ("count", "sum", "min", "max", "avg", "first", "last")
@@ -73,10 +74,10 @@ class Cell:
             return self.count
         if not self.count:
             return None
-        if name == "sum":
-            return self.sum
-        if name == "avg":
-            return _AVERAGE.divide(self.sum, Decimal(self.count))
+        if name in ("sum", "avg"):
+            # Sums of rollups have no needless zeros: 1.5 + 1.5 is 3 there and 3.0 here.
+            settled = Decimal(number_text(self.sum))
+            return settled if name == "sum" else _AVERAGE.divide(settled, Decimal(self.count))
         share = percentile_of(name)
         if share is None or self.sketch is None:
             return getattr(self, name)  # type: ignore[no-any-return]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidetable.query.listings.names import Held
 from tidetable.query.listings.parse import Listing, Place, place_of
@@ -13,7 +13,17 @@ from tidetable.query.page import Table
 from tidetable.query.scans import Scan
 from tidetable.times import to_text
 
+if TYPE_CHECKING:
+    from tidetable.query.typed import Kind
+
 _TYPES = {"number": "number", "text": "string", "truth": "boolean"}
+
+
+_TIMES = ("first", "first_within", "last", "last_within")
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("first", "last"), "time"),
+    **dict.fromkeys(("series", "field", "types", "value", "type", "first_within", "last_within"), "text"),
+}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -23,6 +33,7 @@ class Listed(Table):
     listing: Listing
     reader: Reader
     places: Sequence[Place]
+    kinds = _KINDS
 
     def rollup_of(self, scan: Scan) -> str | None:
         """The rollup that a scan reads."""
@@ -39,9 +50,6 @@ class Listed(Table):
         places = self.places[:count]
         following = self.reader.seal.seal(self.listing.cursor(places[-1]))
         return replace(self, rows=self.rows[:count], places=places, next=following)
-
-
-_TIMES = ("first", "first_within", "last", "last_within")
 
 
 class SeriesPage(Listed):

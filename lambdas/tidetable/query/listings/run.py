@@ -92,7 +92,7 @@ def _resolve(listing: Listing, stream: Stream, reader: Reader, now: datetime) ->
 
 def _choose(listing: Listing, reader: Reader, entries: Sequence[Entry], *, consistent: bool) -> Choice:
     assert reader.rolled is not None  # noqa: S101 - _resolve saw to it
-    state = reader.rolled.rollups.read_state(listing.stream)
+    state = reader.rolled.rollups.read_state(listing.stream, (listing.query.start, listing.query.end))
     return choose_by_state(listing.query, state, reader, entries, listing.find_misfit, consistent=consistent)
 
 

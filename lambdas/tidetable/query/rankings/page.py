@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidetable.query.model import Reader
 from tidetable.query.page import Table
 from tidetable.query.rankings.parse import Ranking, RankKey
+
+if TYPE_CHECKING:
+    from tidetable.query.typed import TypedTable
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,6 +33,11 @@ class Top(Table):
     @property
     def columns(self) -> Sequence[str]:
         return ["rank", "value", "series", "time", "id", "ref"]
+
+    def typed(self) -> TypedTable:
+        from tidetable.query.typed import type_events  # only its callers wait for it
+
+        return type_events(self.joined(), self.declared, self.ranking.projection, ranked=True)
 
     def own(self) -> dict[str, Any]:
         return {"tied": self.tied}

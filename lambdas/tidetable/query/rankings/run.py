@@ -65,7 +65,7 @@ def find_top(ranking: Ranking, stream: Stream, reader: Reader, now: datetime, re
     """The first events of a ranking; ProblemError, with what to change, if the time does not suffice."""
 
     def read(entries: Sequence[Entry], forgiving: bool) -> Top:
-        return _Run(ranking, reader, remaining, forgiving=forgiving).top(plan_ranking(ranking, entries), now)
+        return _Run(ranking, stream, reader, remaining, forgiving=forgiving).top(plan_ranking(ranking, entries), now)
 
     return read_planned(reader.catalog, stream.name, ranking.start, ranking.end, read)
 
@@ -94,8 +94,11 @@ def _too_much(what: str) -> ProblemError:
 
 
 class _Run:
-    def __init__(self, ranking: Ranking, reader: Reader, remaining: Remaining, *, forgiving: bool) -> None:
+    def __init__(
+        self, ranking: Ranking, stream: Stream, reader: Reader, remaining: Remaining, *, forgiving: bool
+    ) -> None:
         self._ranking = ranking
+        self._stream = stream
         self._reader = reader
         self._remaining = remaining
         self._forgiving = forgiving
@@ -121,6 +124,7 @@ class _Run:
             cost=self._cost,
             sources=scans,
             data_losses=self._losses,
+            declared=self._stream.archive.columns,
             ranking=ranking,
             reader=self._reader,
             keys=[key for key, _ in shown],

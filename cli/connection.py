@@ -1,0 +1,73 @@
+"""The API of a stage, for the commands that send and read events."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import boto3
+import typer
+from botocore.exceptions import BotoCoreError, ClientError
+
+from cli.common import check_address, fail
+from tidetable_client import Client, Policy
+
+Url = Annotated[
+    str | None,
+    typer.Option(help="The API's address, by default that of --stage.", envvar="TIDETABLE_URL", callback=check_address),
+]
+Key = Annotated[
+    str | None,
+    typer.Option(help="An API key, by default that of --stage.", envvar="TIDETABLE_KEY", show_envvar=True),
+]
+SigV4 = Annotated[bool, typer.Option("--sigv4", help='Sign with AWS credentials: for stages with auth = "iam".')]
+
+
+def open_client(
+    url: str | None,
+    key: str | None,
+    *,
+    sigv4: bool,
+    stage: str,
+    endpoint: str | None,
+    profile: str | None,
+    region: str | None,
+    policy: Policy | None = None,
+    **options: Any,
+) -> Client:
+    """A client by address and key, or of a deployed stage; ends the command with the reason if there is none."""
+    if not url:
+        url, found = find_api(stage, endpoint, profile, region)
+        key = key or found
+    if not (key or sigv4):
+        fail('there is no key: use --key or TIDETABLE_KEY, or --sigv4 for a stage with auth = "iam"')
+    try:
+        return Client(url, None if sigv4 else key, sigv4=sigv4, region=region, policy=policy, **options)
+    except ValueError as error:
+        fail(str(error))
+
+
+def find_api(stage: str, endpoint: str | None, profile: str | None, region: str | None) -> tuple[str, str | None]:
+    """The address of a stage's API and its first key, None if it has none."""
+    try:
+        session = boto3.Session(profile_name=profile, region_name=region)
+        stacks = session.client("cloudformation", endpoint_url=endpoint).describe_stacks(StackName=f"Tidetable-{stage}")
+        outputs = {output["OutputKey"]: output["OutputValue"] for output in stacks["Stacks"][0].get("Outputs", [])}
+        key = None
+        if "ApiKeyId" in outputs:
+            gateway = session.client("apigateway", endpoint_url=endpoint)
+            key = gateway.get_api_key(apiKey=outputs["ApiKeyId"], includeValue=True)["value"]
+    except (ClientError, BotoCoreError) as error:
+        why = str(error).rstrip(".")
+        fail(
+            f"the API of stage {stage!r} could not be found: {why}. Use --url and --key, or TIDETABLE_URL and TIDETABLE_KEY"
+        )
+    url = outputs["ApiUrl"]
+    return (_emulate(endpoint, url) if endpoint else url), key
+
+
+def _emulate(endpoint: str, url: str) -> str:
+    """The API's address at an emulator, which serves https://<id>.…/<stage>/ under a path."""
+    parts = urlsplit(url)
+    name = (parts.hostname or "").split(".")[0]
+    return f"{endpoint.rstrip('/')}/restapis/{name}/{parts.path.strip('/')}/_user_request_"

@@ -1,0 +1,128 @@
+"""The forms in which rows of an answer are shown or written: a table, a chart, CSV, NDJSON, JSON, Parquet."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import IO, Any
+
+from rich.bar import Bar
+from rich.table import Table as Grid
+
+from tidetable.query.render import flatten
+
+Row = Mapping[str, Any]
+# By the end of a file's name.
+_BY_NAME = {".csv": "csv", ".parquet": "parquet", ".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "json"}
+FORMS = ("table", "chart", "csv", "ndjson", "json", "parquet")
+# A spreadsheet would execute text that begins so (docs/decisions/0035).
+_FORMULA = re.compile(r"[=+\-@\t\r\n]")
+_BAR_WIDTH = 50
+# Columns that do not help a reader of a table.
+_HIDDEN = frozenset({"ref"})
+
+
+def make_table(rows: Sequence[Row]) -> Grid:
+    """Rows as a table, a column per field."""
+    flat = [flatten(dict(row)) for row in rows]
+    grid = Grid()
+    names = [name for name in dict.fromkeys(name for row in flat for name in row) if name not in _HIDDEN]
+    for name in names:
+        is_number = all(isinstance(row.get(name, 0), int | float | Decimal) for row in flat)
+        grid.add_column(name.removeprefix("data."), justify="right" if is_number else "left", overflow="fold")
+    for row in flat:
+        grid.add_row(*(write_cell(row.get(name)) for name in names))
+    return grid
+
+
+def make_chart(rows: Sequence[Row], field: str) -> Grid:
+    """A bar per row, as long as the number of ``field``; ValueError if no row has a number there."""
+    flat = [flatten(dict(row)) for row in rows]
+    path = field if any(field in row for row in flat) else f"data.{field}"
+    numbers = [_read_number(row.get(path)) for row in flat]
+    known = [number for number in numbers if number is not None]
+    if not known:
+        raise ValueError(f"no row has a number in {field}")
+    low, high = min(0.0, *known), max(0.0, *known)
+    grid = Grid.grid(padding=(0, 1))
+    for row, number in zip(flat, numbers, strict=True):
+        label = str(row.get("start") or row.get("time") or "")[:19]
+        groups = [write_cell(value) for name, value in row.items() if name.startswith("group.") or name == "series"]
+        bar = (
+            ""
+            if number is None
+            else Bar(high - low or 1.0, min(0.0, number) - low, max(0.0, number) - low, width=_BAR_WIDTH)
+        )
+        grid.add_row(label, " ".join(groups), "" if number is None else f"{number:,g}", bar)
+    return grid
+
+
+def write_csv(rows: Iterable[Row], file: IO[str]) -> int:
+    """Rows as CSV with a column per field, text safe for spreadsheets; the number of rows."""
+    flat = [flatten(dict(row)) for row in rows]
+    names = list(dict.fromkeys(name for row in flat for name in row))
+    writer = csv.writer(file)
+    writer.writerow(names)
+    writer.writerows([_protect(row.get(name)) for name in names] for row in flat)
+    return len(flat)
+
+
+def write_lines(rows: Iterable[Row], file: IO[str]) -> int:
+    """Rows as NDJSON; the number of rows."""
+    count = 0
+    for row in rows:
+        file.write(json.dumps(row, default=_number) + "\n")
+        count += 1
+    return count
+
+
+def write_parquet(table: Any, path: Path) -> int:
+    """An Arrow table as Parquet; the number of rows."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    found = pa.table(table)
+    parquet.write_table(found, path, compression="zstd")
+    return int(found.num_rows)
+
+
+def write_cell(value: Any) -> str:
+    """A value as text; objects and lists as JSON."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, str | int | float | Decimal) else json.dumps(value, default=_number)
+
+
+def form_of(form: str | None, out: Path | None) -> str:
+    """The form that a command has: as it says, or by the name of its file. ValueError if there is none."""
+    if form is None and out is not None:
+        form = _BY_NAME.get(out.suffix.lower())
+        if form is None:
+            raise ValueError(f"the name of {out} does not say its form: end it with .csv, .parquet, .ndjson or .json")
+    form = form or "table"
+    if form not in FORMS:
+        raise ValueError(f"--form {form}: use {', '.join(FORMS)}")
+    if form == "parquet" and out is None:
+        raise ValueError("Parquet is written to a file: add --out events.parquet")
+    return form
+
+
+def _protect(value: Any) -> str:
+    text = write_cell(value)
+    return f"'{text}" if isinstance(value, str) and _FORMULA.match(text) else text
+
+
+def _read_number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float | Decimal) and not isinstance(value, bool) else None
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return float(value)
+    raise TypeError(f"{value!r} is not JSON")

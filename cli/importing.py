@@ -1,0 +1,209 @@
+"""The command that imports a file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from cli import clock
+from cli.common import (
+    DEFAULT,
+    USAGE,
+    AsJson,
+    ConfigFile,
+    Endpoint,
+    Profile,
+    Region,
+    Stage,
+    app,
+    err,
+    fail,
+    out,
+    print_json,
+    try_config,
+    warn,
+)
+from cli.connection import Key, SigV4, Url, open_client
+from cli.journal import Journal, JournalError
+from cli.rehearsal import Rehearsal
+from cli.sources import Columns, Source, SourceError, open_source
+from tidetable_client import Client, Failure, Policy, Settled, TidetableError
+
+# The API refuses single events with these codes. Any other code ends the import, and its events are sent by the next run.
+_OF_EVENTS = frozenset({"invalid", "too_old", "too_new", "too_large", "forbidden_series"})
+# Of a dry run, so many refused rows are shown.
+_SHOWN = 10
+
+
+@app.command("import")
+def import_file(
+    file: Annotated[Path, typer.Argument(help="NDJSON, CSV or Parquet; NDJSON and CSV may be compressed (.gz).")],
+    stream: Annotated[str, typer.Option(help="The stream that gets the events.")],
+    kind: Annotated[
+        str | None, typer.Option("--format", help="ndjson, csv or parquet; by default by the name.")
+    ] = None,
+    series: Annotated[str | None, typer.Option(help="The column of the series, or =TEXT for every row.")] = None,
+    time: Annotated[str | None, typer.Option(help="The column of the time.")] = None,
+    id: Annotated[str | None, typer.Option(help="The column of the id.")] = None,
+    time_unit: Annotated[str, typer.Option(help="The unit of times that are numbers: s, ms, us, ns.")] = "ms",
+    utc: Annotated[bool, typer.Option("--utc", help="Read times without an offset as UTC.")] = False,
+    text: Annotated[list[str] | None, typer.Option(help="A column of CSV that stays text.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which rows would be refused.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Begin with the first row, whatever was imported.")] = False,
+    state: Annotated[Path | None, typer.Option(help="Where the progress is kept; by default beside FILE.")] = None,
+    batch: Annotated[int, typer.Option(min=1, max=10_000, help="Events per request.")] = 500,
+    parallel: Annotated[int, typer.Option(min=1, max=32, help="Requests at the same time; 1 keeps the order.")] = 1,
+    url: Url = None,
+    key: Key = None,
+    sigv4: SigV4 = False,
+    stage: Stage = "dev",
+    config: ConfigFile = DEFAULT,
+    endpoint: Endpoint = None,
+    profile: Profile = None,
+    region: Region = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send the rows of a file. An interrupted import goes on where it was when the same command is called again."""
+    columns = Columns(series, time, id, time_unit, utc, tuple(text or ()))
+    place: dict[str, Any] = {"sigv4": sigv4, "stage": stage, "endpoint": endpoint, "profile": profile, "region": region}
+    try:
+        source = open_source(file, kind, columns)
+        if dry_run:
+            with open_client(url, key, **place) as client:
+                rehearsal = Rehearsal(client, stream, try_config(config), clock.read_clock())
+            _rehearse(source, rehearsal, as_json=as_json)
+            return
+        task = {"stream": stream, "url": url or stage, "format": source.kind, "columns": repr(columns)}
+        path = state or file.with_name(f"{file.name}.import.json")
+        journal = Journal(file, path, task, anew=again)
+        if journal.progress.is_done:
+            fail(f"{file} is imported already ({path}): --again imports it once more", USAGE)
+        policy = Policy(batch_events=batch, in_flight=parallel, block_for=None)
+        transfer = Transfer(journal)
+        with open_client(
+            url, key, policy=policy, on_settled=transfer.note, on_refused=transfer.refuse, **place
+        ) as client:
+            transfer.run(client, source, stream)
+        transfer.report(source, as_json=as_json)
+    except (SourceError, JournalError, TidetableError, ValueError) as error:
+        fail(str(error))
+
+
+class Transfer:
+    """The rows of one run on their way, and what became of them."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._trouble: Failure | None = None
+
+    def run(self, client: Client, source: Source, stream: str) -> None:
+        """Send all rows that are not settled yet."""
+        begin, index = self._journal.progress.rows, 0
+        if begin:
+            warn(f"going on with row {begin:,}; --again begins with the first")
+        with _show_progress() as bar:
+            task = bar.add_task(source.path.name, total=source.total, counts="")
+            for row in source.read():
+                if self._trouble is not None:
+                    break
+                if row.number < begin:
+                    continue
+                if row.event is None:
+                    self._journal.skip(row.number)
+                    self._journal.note_refusal(row.number, "unreadable", row.problem, row.text)
+                    continue
+                self._journal.expect(row.number, index)
+                try:
+                    client.write(stream, row.event)
+                except ValueError as error:
+                    self._journal.note_refusal(row.number, "invalid", str(error), row.event)
+                    self._journal.settle([index])
+                    # The client does not count an event that it refuses, so the next row has the same index.
+                    continue
+                index += 1
+                if index % 100 == 0:
+                    bar.update(task, completed=row.read, counts=self._describe())
+            client.flush()
+            bar.update(task, completed=source.total, counts=self._describe())
+
+    def note(self, settled: Settled) -> None:
+        """An answer came: called by the client."""
+        lost = {failure.index for failure in settled.failures}
+        for failure in settled.failures:
+            if failure.code in _OF_EVENTS:
+                self._journal.note_refusal(
+                    self._journal.find_row(failure.index), failure.code, failure.detail, failure.event
+                )
+                lost.discard(failure.index)
+            else:
+                self._trouble = self._trouble or failure
+        self._journal.progress.stored += len(settled.indexes) - len(settled.failures)
+        self._journal.settle([index for index in settled.indexes if index not in lost])
+
+    def refuse(self, failure: Failure) -> None:
+        """Nothing more: ``note`` has written it down."""
+
+    def report(self, source: Source, *, as_json: bool) -> None:
+        """Say what became of the rows; ends the command with 1 if any is not stored."""
+        progress = self._journal.progress
+        if self._trouble is None:
+            self._journal.finish()
+        refused = sum(progress.refused.values())
+        if as_json:
+            found = {"rows": progress.rows, "stored": progress.stored, "refused": progress.refused}
+            print_json(found | {"done": progress.is_done, "problem": self._trouble and self._trouble.detail})
+        else:
+            out.print(f"{source.path}: {progress.rows:,} rows, {self._describe()}", markup=False, soft_wrap=True)
+        if refused:
+            warn(f"the refused rows are in {self._journal.refusals}")
+        if self._trouble is not None:
+            fail(
+                f"the import ended at row {progress.rows:,}: {self._trouble.status} {self._trouble.code}: "
+                f"{self._trouble.detail}. The same command goes on from there"
+            )
+        if refused:
+            raise typer.Exit(1)
+
+    def _describe(self) -> str:
+        progress = self._journal.progress
+        kinds = ", ".join(f"{code} {count:,}" for code, count in sorted(progress.refused.items()))
+        refused = sum(progress.refused.values())
+        return f"{progress.stored:,} stored, {refused:,} refused{f' ({kinds})' if kinds else ''}"
+
+
+def _rehearse(source: Source, rehearsal: Rehearsal, *, as_json: bool) -> None:
+    codes: Counter[str] = Counter()
+    shown: list[dict[str, Any]] = []
+    rows = 0
+    with _show_progress() as bar:
+        task = bar.add_task(f"reading {source.path.name}", total=source.total, counts="")
+        for row in source.read():
+            rows += 1
+            problem = ("unreadable", row.problem) if row.event is None else None
+            if row.event is not None and (verdict := rehearsal.judge(row.event)) is not None:
+                problem = (verdict.code, verdict.detail)
+            if problem is not None:
+                codes[problem[0]] += 1
+                if len(shown) < _SHOWN:
+                    shown.append({"row": row.number, "code": problem[0], "detail": problem[1]})
+            if rows % 1000 == 0:
+                bar.update(task, completed=row.read)
+    if as_json:
+        print_json({"rows": rows, "refused": dict(codes), "first": shown, "complete": rehearsal.is_complete})
+    else:
+        for line in shown:
+            out.print(f"row {line['row']:,}: {line['code']}: {line['detail']}", markup=False, soft_wrap=True)
+        out.print(f"{rows:,} rows, {codes.total():,} would be refused; nothing was sent")
+        if not rehearsal.is_complete:
+            warn("the configuration does not have this stream: indexes and sizes were not checked")
+    if codes:
+        raise typer.Exit(1)
+
+
+def _show_progress() -> Progress:
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+    return Progress(*columns, TextColumn("{task.fields[counts]}"), console=err, transient=True)

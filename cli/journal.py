@@ -1,0 +1,134 @@
+"""How far an import has come, in a file beside the imported file, so that it can go on after an interruption."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+# A file is known by its size and by so many bytes of its beginning and its end.
+_SAMPLE = 1 << 20
+
+
+class JournalError(Exception):
+    """The import cannot go on from the journal; the message says what to do."""
+
+
+@dataclass
+class Progress:
+    """What the journal's file holds: every row below ``rows`` is settled. ``refused`` counts rows by their code."""
+
+    file: str
+    task: dict[str, Any]
+    rows: int = 0
+    stored: int = 0
+    refused: dict[str, int] = field(default_factory=dict)
+    is_done: bool = False
+
+
+class Journal:
+    """The progress of one import. Safe for the client's threads.
+
+    Rows are settled in any order. Those above the first row that is not settled are sent again after an interruption, which is
+    harmless: a row has a time, and its id or the hash of its content.
+    """
+
+    def __init__(self, source: Path, path: Path, task: dict[str, Any], *, anew: bool) -> None:
+        self._path = path
+        self.refusals = path.with_name(f"{source.name}.refused.ndjson")
+        self._lock = Lock()
+        self._waiting: dict[int, int] = {}
+        self._read = 0
+        fingerprint = fingerprint_file(source)
+        self.progress = Progress(fingerprint, task)
+        if not anew and path.exists():
+            self.progress = self._load(fingerprint, task)
+        self._read = self.progress.rows
+        self._trim_refusals()
+
+    def _load(self, fingerprint: str, task: dict[str, Any]) -> Progress:
+        try:
+            found = Progress(**json.loads(self._path.read_bytes()))
+        except (ValueError, TypeError) as error:
+            raise JournalError(
+                f"{self._path} cannot be read: {error}. --again imports from the first row on"
+            ) from error
+        if found.file != fingerprint:
+            raise JournalError(
+                f"the file has changed since {self._path} was written: --again imports from the first row on"
+            )
+        if found.task != task:
+            changed = ", ".join(name for name in task if found.task.get(name) != task[name])
+            raise JournalError(f"{self._path} is of an import with other options ({changed}): --again begins a new one")
+        return found
+
+    def expect(self, row: int, index: int) -> None:
+        """The row was handed to the client as its event ``index``."""
+        with self._lock:
+            self._waiting[index] = row
+            self._read = row + 1
+
+    def skip(self, row: int) -> None:
+        """The row is settled without being sent."""
+        with self._lock:
+            self._read = row + 1
+
+    def find_row(self, index: int) -> int:
+        """The row of an event that is not settled."""
+        with self._lock:
+            return self._waiting[index]
+
+    def settle(self, indexes: list[int]) -> None:
+        """The events are stored, or are among the refusals."""
+        with self._lock:
+            for index in indexes:
+                self._waiting.pop(index, None)
+            # Rows are expected in order, so the first that waits is the lowest.
+            self.progress.rows = next(iter(self._waiting.values()), self._read)
+            self._save()
+
+    def note_refusal(self, row: int, code: str, detail: str, event: Any) -> None:
+        """Keep a refused row in the file of refusals."""
+        with self._lock:
+            self.progress.refused[code] = self.progress.refused.get(code, 0) + 1
+            with self.refusals.open("a") as file:
+                line = {"row": row, "code": code, "detail": detail, "event": event}
+                file.write(json.dumps(line, default=str) + "\n")
+
+    def finish(self) -> None:
+        """Every row is settled."""
+        with self._lock:
+            self.progress.rows, self.progress.is_done = self._read, True
+            self._save()
+
+    def _save(self) -> None:
+        """Replace the file at once, so that an interruption leaves the old or the new one."""
+        new = self._path.with_name(f"{self._path.name}.new")
+        new.write_text(json.dumps(asdict(self.progress), indent=1))
+        new.replace(self._path)
+
+    def _trim_refusals(self) -> None:
+        """Forget what became of the rows that are sent again."""
+        lines = self.refusals.read_text().splitlines() if self.refusals.exists() else []
+        kept = [line for line in map(json.loads, lines) if line["row"] < self.progress.rows]
+        if kept:
+            self.refusals.write_text("".join(json.dumps(line) + "\n" for line in kept))
+        else:
+            self.refusals.unlink(missing_ok=True)
+        self.progress.refused = dict(Counter(line["code"] for line in kept))
+        self.progress.stored = self.progress.rows - len(kept)
+
+
+def fingerprint_file(path: Path) -> str:
+    """What tells a changed file from the same one without reading all of it."""
+    size = path.stat().st_size
+    digest = hashlib.sha256(str(size).encode())
+    with path.open("rb") as file:
+        digest.update(file.read(_SAMPLE))
+        file.seek(max(size - _SAMPLE, 0))
+        digest.update(file.read(_SAMPLE))
+    return digest.hexdigest()

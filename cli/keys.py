@@ -1,0 +1,343 @@
+"""The commands that make, list, rotate and revoke the keys of callers."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from datetime import datetime
+from math import ceil
+from typing import Annotated, Any, NoReturn
+
+import typer
+from botocore.exceptions import BotoCoreError, ClientError
+from rich.table import Table as Grid
+
+from cli import clock
+from cli.account import Account, AccountError
+from cli.common import (
+    DEFAULT,
+    USAGE,
+    AsJson,
+    ConfigFile,
+    Endpoint,
+    Profile,
+    Region,
+    Stage,
+    app,
+    fail,
+    find_account,
+    out,
+    print_json,
+    try_config,
+    warn,
+)
+from cli.meters import Meters
+from tidetable.access import SCOPES
+from tidetable.credentials import KeyRecord, Secret
+from tidetable.credentials.rights import check_rights
+from tidetable.credentials.ring import LIFE
+from tidetable.credentials.text import ALPHABET, ID_LENGTH, SALT_BYTES, SECRET_LENGTH, id_of, key_text
+from tidetable.durations import parse_length
+from tidetable.times import to_text
+
+keys = typer.Typer(help="The keys with which callers use the API.", no_args_is_help=True)
+app.add_typer(keys, name="keys")
+KeyId = Annotated[str, typer.Argument(help="The key's id, as `keys list` shows it.")]
+_BOUND = int(LIFE.total_seconds())
+
+
+@keys.command()
+def create(
+    name: Annotated[str, typer.Option(help="Who uses it, such as sensors: the access log shows it.")],
+    stream: Annotated[list[str] | None, typer.Option(help="A stream that the key may use; several times.")] = None,
+    every: Annotated[bool, typer.Option("--all-streams", help="Every stream, later ones too.")] = False,
+    can: Annotated[str, typer.Option(help="What it may do: write, read, operate, with commas.")] = "write,read",
+    series_prefix: Annotated[
+        str, typer.Option(help="Only series that begin so, such as tenant7/: for one of several tenants.")
+    ] = "",
+    expires: Annotated[str | None, typer.Option(help="For how long it is accepted, such as 90d.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Requests per second; by default those of the stage.")] = None,
+    burst: Annotated[int | None, typer.Option(help="Requests at once; by default twice the rate.")] = None,
+    stage: Stage = "dev",
+    config: ConfigFile = DEFAULT,
+    as_json: AsJson = False,
+    endpoint: Endpoint = None,
+    profile: Profile = None,
+    region: Region = None,
+) -> None:
+    """Make a key, and show it once: only a salted hash is kept."""
+    if every is bool(stream):
+        fail("add --stream NAME once for each stream, or --all-streams", USAGE)
+    access, problems = check_rights(name, None if every else stream or [], _split(can), series_prefix)
+    problems += _check_limits(rate, burst)
+    now = clock.read_clock()
+    end = _read_end(expires, now, problems)
+    if problems:
+        fail("\n".join(problems), USAGE)
+    account = _find(stage, endpoint, profile, region)
+    configured = try_config(config)
+    if configured is not None:
+        for unknown in sorted(set(stream or []) - configured.streams.keys()):
+            warn(f"{config} has no stream {unknown!r}: the key may use it as soon as it is deployed")
+    id = _draw(ID_LENGTH)
+    text = key_text(id, _draw(SECRET_LENGTH))
+    record = KeyRecord(
+        id,
+        name,
+        replace(access, key_id=id),
+        now,
+        (Secret.of(text, secrets.token_bytes(SALT_BYTES)),),
+        expires=end,
+        rate=rate,
+        burst=None if rate is None else burst or ceil(2 * rate),
+    )
+    _attempt(lambda: _add(account, record))
+    _show(text, record, as_json=as_json)
+
+
+@keys.command("list")
+def list_keys(
+    stage: Stage = "dev",
+    as_json: AsJson = False,
+    endpoint: Endpoint = None,
+    profile: Profile = None,
+    region: Region = None,
+) -> None:
+    """Show every key and what it may do, but never its secret."""
+    account, now = _find(stage, endpoint, profile, region), clock.read_clock()
+    records: list[KeyRecord] = _attempt(account.pipeline.keys.all)
+    if as_json:
+        print_json([_document(record, now) for record in records])
+        return
+    grid = Grid(title=f"keys of stage {stage}")
+    for heading in ("id", "name", "state", "can", "streams", "series", "expires", "rate", "created", "rotated"):
+        grid.add_column(heading, overflow="fold")
+    colours = {"revoked": "dim", "expired": "red", "rotating": "yellow"}
+    for record in sorted(records, key=lambda record: record.created):
+        shown = _document(record, now)
+        names = shown["streams"]
+        state = shown["state"]
+        grid.add_row(
+            *(record.id, record.name, state, ", ".join(shown["can"])),
+            *("all" if names is None else ", ".join(names), f"{shown['series_prefix']}*"),
+            *(_minute(record.expires), "" if record.rate is None else f"{record.rate:g}/s"),
+            *(_minute(record.created), _minute(record.rotated)),
+            style=colours.get(state),
+        )
+    out.print(grid)
+
+
+@keys.command()
+def rotate(
+    id: KeyId,
+    overlap: Annotated[str, typer.Option(help="How long the former secret is accepted, too; 0s: not at all.")] = "7d",
+    stage: Stage = "dev",
+    as_json: AsJson = False,
+    endpoint: Endpoint = None,
+    profile: Profile = None,
+    region: Region = None,
+) -> None:
+    """Give a key a new secret, and show it once. Its id, its rights and its end stay."""
+    try:
+        length = parse_length(overlap)
+    except ValueError as error:
+        fail(f"--overlap: {error}", USAGE)
+    account, now = _find(stage, endpoint, profile, region), clock.read_clock()
+    record = _read(account, id)
+    if record.state_at(now) in ("revoked", "expired"):
+        fail(f"key {id} is {record.state_at(now)}: make another by `tidetable keys create`")
+    text = key_text(id, _draw(SECRET_LENGTH))
+    rotated = record.rotate(Secret.of(text, secrets.token_bytes(SALT_BYTES)), now, length)
+    rotated = _attempt(lambda: _change(account, rotated, record))
+    _show(text, rotated, as_json=as_json)
+    if not as_json:
+        out.print(f"the former secret is accepted until {_minute(now + length)}", soft_wrap=True)
+
+
+@keys.command()
+def revoke(
+    id: KeyId,
+    stage: Stage = "dev",
+    endpoint: Endpoint = None,
+    profile: Profile = None,
+    region: Region = None,
+) -> None:
+    """End a key for good. Functions that know the key accept it for a minute more, at the most."""
+    account, now = _find(stage, endpoint, profile, region), clock.read_clock()
+    record = _read(account, id)
+    if not _attempt(lambda: account.pipeline.keys.revoke(id, now)):
+        _unknown(id)
+    # Before anything else can fail: the key must end.
+    out.print(f"key {id} ({record.name}) is revoked; it is refused everywhere within {_BOUND} seconds", soft_wrap=True)
+    try:
+        _meters(account).detach(record)
+    except AccountError as error:
+        warn(f"{error}; it opens nothing any more, and `tidetable keys revoke {id}` tries again")
+
+
+@keys.command()
+def adopt(
+    gateway_key: Annotated[
+        str, typer.Argument(help="The id of a key in API Gateway, of `aws apigateway get-api-keys`.")
+    ],
+    name: Annotated[str, typer.Option(help="Who uses it, such as sensors: the access log shows it.")],
+    stream: Annotated[list[str] | None, typer.Option(help="A stream that the key may use; several times.")] = None,
+    every: Annotated[bool, typer.Option("--all-streams", help="Every stream, later ones too.")] = False,
+    can: Annotated[str, typer.Option(help="What it may do: write, read, operate, with commas.")] = "write,read",
+    stage: Stage = "dev",
+    endpoint: Endpoint = None,
+    profile: Profile = None,
+    region: Region = None,
+) -> None:
+    """Let a key that was made by hand in API Gateway, for an earlier version, go on working.
+
+    Adopt it before this version is deployed, and its callers notice nothing.
+    """
+    access, problems = check_rights(name, None if every else stream or [], _split(can), "")
+    if problems:
+        fail("\n".join(problems), USAGE)
+    account, now = find_account(stage, endpoint, profile, region), clock.read_clock()
+    text: str = _attempt(lambda: account.gateway.get_api_key(apiKey=gateway_key, includeValue=True)["value"])
+    id = id_of(text)
+    if id is None:
+        fail(f"the value of {gateway_key} has spaces or other characters that no header takes: make another key")
+    secret = Secret.of(text, secrets.token_bytes(SALT_BYTES))
+    record = KeyRecord(id, name, replace(access, key_id=id), now, (secret,), origin=gateway_key)
+    if not _attempt(lambda: account.pipeline.keys.add(record)):
+        fail(f"there is a key {id} already: it was adopted before")
+    out.print(f"key {id} ({name}) is adopted: its callers need no other", soft_wrap=True)
+
+
+@keys.command()
+def attach(
+    stage: Stage = "dev",
+    endpoint: Endpoint = None,
+    profile: Profile = None,
+    region: Region = None,
+) -> None:
+    """Let the keys of a stage that was destroyed, and deployed again with its catalog, be counted by the new API."""
+    account, now = _find(stage, endpoint, profile, region), clock.read_clock()
+    meters = _meters(account)
+    for record in _attempt(account.pipeline.keys.all):
+        if not record.meter or record.state_at(now) in ("revoked", "expired"):
+            continue
+        if meters.exists(record):
+            _attempt(lambda record=record: meters.reattach(record))
+            out.print(f"key {record.id} ({record.name}) is attached")
+        else:
+            warn(f"the gateway key of {record.id} ({record.name}) is gone: make another key, and revoke this one")
+
+
+def _find(stage: str, endpoint: str | None, profile: str | None, region: str | None) -> Account:
+    account = find_account(stage, endpoint, profile, region)
+    if not account.usage_plan:
+        fail(f'stage {stage} takes no keys: its [api] auth is "iam", or it was deployed by an earlier version')
+    return account
+
+
+def _meters(account: Account) -> Meters:
+    return Meters(account.gateway, account.pipeline.stage, account.api, account.usage_plan)
+
+
+def _add(account: Account, record: KeyRecord) -> None:
+    """Make the gateway's key first: without it the gateway would refuse the key that was shown."""
+    meters = _meters(account)
+    attached = meters.attach(record, lambda: _draw(8))
+    try:
+        added = account.pipeline.keys.add(attached)
+    except (ClientError, BotoCoreError):
+        meters.detach(attached)
+        raise
+    if not added:
+        meters.detach(attached)
+        raise AccountError(f"there is a key {record.id} already, by a rare chance: try again")
+
+
+def _change(account: Account, rotated: KeyRecord, before: KeyRecord) -> KeyRecord:
+    """Replace a key by itself with another secret. The first key was counted by its own text, and needs a gateway key now."""
+    meters, made = _meters(account), not before.meter
+    if made:
+        rotated = meters.attach(rotated, lambda: _draw(8))
+    if not account.pipeline.keys.rotate(rotated, before):
+        if made:
+            meters.detach(rotated)
+        raise AccountError("somebody else changed the key at this moment: look at `tidetable keys list`, and try again")
+    return rotated
+
+
+def _attempt(act: Any) -> Any:
+    try:
+        return act()
+    except (AccountError, ClientError, BotoCoreError) as error:
+        fail(f"the keys could not be read or changed: {error}")
+
+
+def _read(account: Account, id: str) -> KeyRecord:
+    record: KeyRecord | None = _attempt(lambda: account.pipeline.keys.find(id))
+    if record is None:
+        _unknown(id)
+    return record
+
+
+def _unknown(id: str) -> NoReturn:
+    # Whoever pastes a whole key must not find it in a log.
+    fail(f"there is no key {id[:12]!r}: `tidetable keys list` shows the ids")
+
+
+def _split(can: str) -> list[str]:
+    return [scope for scope in can.replace(" ", "").split(",") if scope]
+
+
+def _draw(length: int) -> str:
+    return "".join(secrets.choice(ALPHABET) for _ in range(length))
+
+
+def _check_limits(rate: float | None, burst: int | None) -> list[str]:
+    problems = []
+    if rate is not None and not 0.1 <= rate <= 10_000:
+        problems.append("--rate is from 0.1 to 10000 requests per second")
+    if burst is not None and (rate is None or not 1 <= burst <= 5_000):
+        problems.append("--burst is from 1 to 5000 requests, beside --rate")
+    return problems
+
+
+def _read_end(expires: str | None, now: datetime, problems: list[str]) -> datetime | None:
+    if expires is None:
+        return None
+    try:
+        length = parse_length(expires)
+    except ValueError as error:
+        problems.append(f"--expires: {error}")
+        return None
+    if not length:
+        problems.append("--expires must be longer than nothing, such as 90d")
+    return now + length
+
+
+def _show(text: str, record: KeyRecord, *, as_json: bool) -> None:
+    """Print a key's text, which nothing else can do later."""
+    if as_json:
+        print_json({"key": text, **_document(record, record.rotated or record.created)})
+        return
+    typer.echo(text)
+    warn("this is the only time that the key is shown")
+
+
+def _document(record: KeyRecord, now: datetime) -> dict[str, Any]:
+    access = record.access
+    times = {"created": record.created, "expires": record.expires, "rotated": record.rotated, "revoked": record.revoked}
+    return {
+        "id": record.id,
+        "name": record.name,
+        "state": record.state_at(now),
+        "can": [scope for scope in SCOPES if scope in access.can],
+        "streams": None if access.streams is None else sorted(access.streams),
+        "series_prefix": access.series_prefix,
+        "rate": record.rate,
+        "burst": record.burst,
+        **{name: None if time is None else to_text(time) for name, time in times.items()},
+    }
+
+
+def _minute(time: datetime | None) -> str:
+    return "" if time is None else f"{to_text(time)[:16]}Z"

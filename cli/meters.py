@@ -1,0 +1,127 @@
+"""API Gateway's keys and usage plans: the gateway counts and throttles the requests of each of our keys by one of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from cli.account import AccountError
+from tidetable.credentials import KeyRecord
+
+# The name of the API's stage, as infra/api.py has it.
+_API_STAGE = "api"
+
+
+@dataclass(frozen=True)
+class Meters:
+    """The gateway of a stage. ``usage_plan`` is the plan of keys without a rate of their own; ``client`` is boto3's."""
+
+    client: Any
+    stage: str
+    api: str
+    usage_plan: str
+
+    def attach(self, record: KeyRecord, draw: Callable[[], str]) -> KeyRecord:
+        """Make the gateway's key for one of ours, and put it into its usage plan; answers ours with what was made.
+
+        The value is no secret: the gateway takes it from the authorizer alone. A plan is shared by the keys of one rate, as its
+        limits hold for each of its keys: an account has 300 plans per Region.
+        """
+        value = record.meter or f"tidetable-{self.stage}-{record.id}-{draw()}"
+        tags = {"project": "tidetable", "stage": self.stage}
+        made = _call(
+            "a gateway key could not be made",
+            lambda: self.client.create_api_key(
+                name=f"tidetable-{self.stage}-{record.name}-{record.id}", value=value, enabled=True, tags=tags
+            ),
+        )
+        attached = replace(record, meter=value, gateway_key=made["id"])
+        try:
+            return replace(attached, plan=self._join(attached))
+        except AccountError:
+            self.detach(attached)
+            raise
+
+    def reattach(self, record: KeyRecord) -> None:
+        """Put the gateway's key of one of ours into the usage plan of the stage as it is deployed now."""
+        self._join(record)
+
+    def exists(self, record: KeyRecord) -> bool:
+        """True if the gateway's key of one of ours is there."""
+        try:
+            self.client.get_api_key(apiKey=record.gateway_key)
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "NotFoundException":
+                return False
+            raise AccountError(f"the gateway's keys could not be read: {error}") from error
+        return True
+
+    def detach(self, record: KeyRecord) -> None:
+        """Remove what was made for a key: its gateway key, and its plan if no other key is in it."""
+        if record.gateway_key:
+            _call("a gateway key could not be removed", lambda: self._gone(record.gateway_key))
+        if record.plan and record.plan != self.usage_plan:
+            _call("a usage plan could not be removed", lambda: self._remove_empty(record.plan))
+
+    def _join(self, record: KeyRecord) -> str:
+        plan = self.usage_plan if record.rate is None else self._plan_of(record.rate, record.burst or 1)
+
+        def add() -> None:
+            try:
+                self.client.create_usage_plan_key(usagePlanId=plan, keyId=record.gateway_key, keyType="API_KEY")
+            except ClientError as error:
+                # The key is in the plan.
+                if error.response["Error"]["Code"] != "ConflictException":
+                    raise
+
+        _call("a gateway key could not be put into its usage plan", add)
+        return plan
+
+    def _plan_of(self, rate: float, burst: int) -> str:
+        """The id of the stage's plan with these limits, which is made if there is none."""
+        name = f"tidetable-{self.stage}-{rate:g}-{burst}"
+        stage = {"apiId": self.api, "stage": _API_STAGE}
+
+        def find() -> str:
+            pages = self.client.get_paginator("get_usage_plans").paginate()
+            for plan in (plan for page in pages for plan in page["items"]):
+                if plan["name"] == name and stage in [
+                    {"apiId": one["apiId"], "stage": one["stage"]} for one in plan.get("apiStages", [])
+                ]:
+                    return str(plan["id"])
+            limits = {"rateLimit": rate, "burstLimit": burst}
+            made = self.client.create_usage_plan(name=name, throttle=limits, apiStages=[stage])
+            return str(made["id"])
+
+        return str(_call("a usage plan could not be made", find))
+
+    def _remove_empty(self, plan: str) -> None:
+        try:
+            if self.client.get_usage_plan_keys(usagePlanId=plan, limit=1)["items"]:
+                return
+            # AWS: a plan with stages cannot be deleted.
+            for stage in self.client.get_usage_plan(usagePlanId=plan).get("apiStages", []):
+                value = f"{stage['apiId']}:{stage['stage']}"
+                change = {"op": "remove", "path": "/apiStages", "value": value}
+                self.client.update_usage_plan(usagePlanId=plan, patchOperations=[change])
+            self.client.delete_usage_plan(usagePlanId=plan)
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "NotFoundException":
+                raise
+
+    def _gone(self, gateway_key: str) -> None:
+        try:
+            self.client.delete_api_key(apiKey=gateway_key)
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "NotFoundException":
+                raise
+
+
+def _call(trouble: str, act: Callable[[], Any]) -> Any:
+    try:
+        return act()
+    except (ClientError, BotoCoreError) as error:
+        raise AccountError(f"{trouble}: {error}") from error

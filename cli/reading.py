@@ -1,0 +1,168 @@
+"""The commands that read events: ``tail`` and ``query``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cli.common import USAGE, Endpoint, Profile, Region, Stage, app, fail, out, warn
+from cli.connection import Key, SigV4, Url, open_client
+from cli.forms import form_of, make_chart, make_table, write_cell, write_csv, write_lines, write_parquet
+from tidetable_client import Client, Policy, Query, TidetableError
+
+# A tail outlives an outage of a day.
+_PATIENT = Policy(retry_for=86_400.0)
+SeriesOption = Annotated[list[str] | None, typer.Option(help="Only this series; may be repeated.")]
+Where = Annotated[list[str] | None, typer.Option(help="A condition: mag:ge=4.5, status=new; may be repeated.")]
+
+
+@app.command()
+def tail(
+    stream: Annotated[str, typer.Argument(help="The stream to follow.")],
+    series: SeriesOption = None,
+    where: Where = None,
+    overlap: Annotated[float, typer.Option(min=1, help="Seconds that an event may be late and is still shown.")] = 60.0,
+    interval: Annotated[float, typer.Option(min=0, help="Seconds between two readings.")] = 2.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print NDJSON.")] = False,
+    count: Annotated[int, typer.Option(min=0, help="End after so many events; 0 never ends.")] = 0,
+    url: Url = None,
+    key: Key = None,
+    sigv4: SigV4 = False,
+    stage: Stage = "dev",
+    endpoint: Endpoint = None,
+    profile: Profile = None,
+    region: Region = None,
+) -> None:
+    """Show the events of the last minute, and then each new event, until Ctrl-C."""
+    place: dict[str, Any] = {"sigv4": sigv4, "stage": stage, "endpoint": endpoint, "profile": profile, "region": region}
+    shown = 0
+    try:
+        with open_client(url, key, policy=_PATIENT, **place) as client:
+            narrowed = {"series": series or None, "where": _read_conditions(where)}
+            for event in client.tail(stream, overlap=overlap, interval=interval, **narrowed):
+                if as_json:
+                    typer.echo(json.dumps(event))
+                else:
+                    fields = " ".join(f"{name}={write_cell(value)}" for name, value in event["data"].items())
+                    typer.echo(f"{event['time']} {event['series']} {event['id']} {fields}")
+                shown += 1
+                if shown == count:
+                    return
+    except (TidetableError, ValueError) as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        return
+
+
+@app.command()
+def query(
+    stream: Annotated[str, typer.Argument(help="The stream to read.")],
+    start: Annotated[str | None, typer.Option("--from", help="Such as -6h, today, 2026-01-31T12:00:00Z.")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="The end of the range.")] = None,
+    series: SeriesOption = None,
+    where: Where = None,
+    order: Annotated[str | None, typer.Option(help="asc or desc.")] = None,
+    limit: Annotated[int, typer.Option(min=0, help="The most rows; 0 for all.")] = 100,
+    fields: Annotated[str | None, typer.Option(help="Fields of data to show: mag,place.state.")] = None,
+    latest: Annotated[bool, typer.Option("--latest", help="The latest event of each --series.")] = False,
+    top: Annotated[str | None, typer.Option(metavar="INDEX", help="The first events of a ranking.")] = None,
+    value: Annotated[str | None, typer.Option(help="With --top: the value by which it is partitioned.")] = None,
+    stat: Annotated[str | None, typer.Option(help="Aggregate: count,sum,min,max,avg,first,last,p95.")] = None,
+    step: Annotated[str | None, typer.Option(help="Aggregate: the length of a step, such as 1h.")] = None,
+    field: Annotated[str | None, typer.Option(help="The field to aggregate, or to draw.")] = None,
+    by: Annotated[str | None, typer.Option(help="Aggregate: group by series or fields.")] = None,
+    form: Annotated[str | None, typer.Option(help="table, chart, csv, ndjson, json, parquet.")] = None,
+    file: Annotated[Path | None, typer.Option("--out", help="Write to a file; its name says the form.")] = None,
+    url: Url = None,
+    key: Key = None,
+    sigv4: SigV4 = False,
+    stage: Stage = "dev",
+    endpoint: Endpoint = None,
+    profile: Profile = None,
+    region: Region = None,
+) -> None:
+    """Read events, a ranking or an aggregate, and show or write them. Goes through all pages."""
+    place: dict[str, Any] = {"sigv4": sigv4, "stage": stage, "endpoint": endpoint, "profile": profile, "region": region}
+    try:
+        chosen = form_of(form, file)
+        shared = {"start": start, "end": end, "where": _read_conditions(where), "order": order}
+        with open_client(url, key, **place) as client:
+            if latest:
+                if not series:
+                    fail("--latest needs --series", USAGE)
+                events = client.latest(stream, series, fields=fields).values()
+                _show([event for event in events if event is not None], chosen, file, field)
+                return
+            if top is not None:
+                found = client.top(stream, index=top, value=value, fields=fields, limit=limit or None, **shared)
+            elif stat or step or by:
+                asked = {"stat": stat, "step": step, "field": field, "by": by, "series": series or None}
+                found = client.aggregate(stream, limit=limit or None, **shared, **asked)
+                field = (stat or "count").partition(",")[0]
+            else:
+                found = _read_events(client, stream, series, fields, limit, shared)
+            rows = found.to_arrow() if chosen == "parquet" else list(found)
+            _show(rows, chosen, file, field)
+            _report_gaps(found)
+    except (TidetableError, ValueError) as error:
+        fail(str(error))
+
+
+def _read_events(
+    client: Client, stream: str, series: list[str] | None, fields: str | None, limit: int, shared: dict[str, Any]
+) -> Query:
+    return client.events(stream, series=series or None, fields=fields, limit=limit or None, **shared)
+
+
+def _show(rows: Any, form: str, file: Path | None, field: str | None) -> None:
+    """Print rows in a form, or write them to a file."""
+    if form == "parquet" and file is not None:
+        if isinstance(rows, list):
+            raise ValueError("the latest events are few: use csv or ndjson")
+        warn_count(write_parquet(rows, file), file)
+    elif form in ("csv", "ndjson", "json"):
+        target = sys.stdout if file is None else file.open("w", newline="")
+        try:
+            if form == "csv":
+                written = write_csv(rows, target)
+            elif form == "ndjson":
+                written = write_lines(rows, target)
+            else:
+                target.write(json.dumps(rows, indent=2) + "\n")
+                written = len(rows)
+        finally:
+            if file is not None:
+                target.close()
+        if file is not None:
+            warn_count(written, file)
+    elif form == "chart":
+        if field is None:
+            raise ValueError("a chart needs --field, or --stat for an aggregate")
+        out.print(make_chart(rows, field))
+    else:
+        out.print(make_table(rows) if rows else "no rows")
+
+
+def warn_count(count: int, file: Path) -> None:
+    """Say how many rows a file has."""
+    out.print(f"{count:,} rows in {file}", markup=False, soft_wrap=True)
+
+
+def _report_gaps(found: Query) -> None:
+    for gap in found.gaps:
+        warn(f"not read: {gap.get('from')} to {gap.get('to')}: {gap.get('reason')}")
+
+
+def _read_conditions(where: list[str] | None) -> dict[str, str] | None:
+    """``mag:ge=4.5`` as the client has it."""
+    found = {}
+    for condition in where or []:
+        path, equals, value = condition.partition("=")
+        if not equals or not path:
+            raise ValueError(f"--where {condition}: write FIELD=VALUE or FIELD:OPERATOR=VALUE, such as mag:ge=4.5")
+        found[path] = value
+    return found or None

@@ -1,0 +1,58 @@
+"""What the API would refuse, judged by the API's own rules without sending anything."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from tidetable.config import Config, Stream, parse
+from tidetable.ingest.packing import unspread
+from tidetable.ingest.submission import Rejection
+from tidetable.ingest.verdicts import Judge, Window
+from tidetable.times import from_text
+from tidetable_client import Client
+
+# A stream whose keys are not known: it refuses nothing for its indexes or its size.
+_UNKNOWN = '[streams.{name}]\nperiod = "day"\nretention = 100\n[streams.{name}.key]\npartition_by = "series"\n'
+
+
+class Rehearsal:
+    """Judges events as a stage would at this moment.
+
+    The window and the open backfills come from the API; indexes and limits of size from the ``config`` if it has the stream.
+    """
+
+    def __init__(self, client: Client, stream: str, config: Config | None, now: datetime) -> None:
+        policies = {policy["stream"]: policy for policy in client.streams()}
+        if stream not in policies:
+            raise ValueError(f"there is no stream {stream!r}; the streams are {', '.join(sorted(policies))}")
+        policy = policies[stream]
+        (page, *_) = client.periods(stream, limit=1).pages()
+        ranges = [(from_text(one["from"]), from_text(one["to"])) for one in page.document.get("backfills", [])]
+        known = config.streams.get(stream) if config is not None else None
+        self.is_complete = known is not None
+        found = known or _make_stream(stream, policy)
+        window = Window(from_text(policy["window"]["oldest"]), from_text(policy["window"]["newest"]))
+        large = found.large
+        packs = known is None or large.beyond != "refuse" or large.compress_above is not None or bool(found.cold)
+        self._judge = Judge(found, unspread(found.layout), window, now, _holds(ranges), packs=packs)
+
+    def judge(self, event: dict[str, Any]) -> Rejection | None:
+        """Why the event would be refused; None if it would be stored."""
+        (verdict,) = self._judge.judge_all([event])
+        return verdict if isinstance(verdict, Rejection) else None
+
+
+def _holds(ranges: list[tuple[datetime, datetime]]) -> Callable[[datetime], bool]:
+    return lambda time: any(start <= time < end for start, end in ranges)
+
+
+def _make_stream(name: str, policy: dict[str, Any]) -> Stream:
+    (stream,) = parse(_UNKNOWN.format(name=name)).streams.values()
+    days, hours, minutes, seconds = re.fullmatch(r"(?:(\d+) days?, )?(\d+):(\d+):(\d+)", policy["late"]).groups("0")  # type: ignore[union-attr]
+    late = timedelta(days=int(days), hours=int(hours), minutes=int(minutes), seconds=int(seconds))
+    return msgspec.structs.replace(stream, late=late)

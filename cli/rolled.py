@@ -1,0 +1,171 @@
+"""The price of a stream's rollups and feed: cells that are written and kept, the refresher's reads and runs, the feed's calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from cli.bill import rolling
+from cli.prices import (
+    CALL_MILLION,
+    FEED_GB,
+    FEED_SECONDS,
+    FEED_SHARDS,
+    GB_SECOND,
+    HOURS,
+    LAMBDA_POLLS,
+    ON_DEMAND,
+    REFRESHER_EVENT_SECONDS,
+    REFRESHER_GB,
+    REFRESHER_SECONDS,
+)
+from cli.workload import PACK_BYTES, Workload
+from tidetable.config import TableClass
+from tidetable.config.derive import derive_stream
+from tidetable.config.model import RollupPolicy, Stream
+from tidetable.rollups.definition import PERCENTILES, definition_of
+
+# Bytes of a cell in its pack, of each field in it, and of what a field keeps besides count, sum, min and max: the refresher's
+# packs of 100 and 1,000 groups have 4 to 8, 11 to 13, 13, and 7 to 42, the most of it for many different values.
+CELL_BYTES, FIELD_BYTES, PLACE_BYTES, SKETCH_BYTES = 7, 13, 13, 42
+_MAX_PACK = 65_536
+# The refresher reads the state of a stream before and after its work, and once per rollup, by three queries.
+_QUERIES, _LOOKS = 3, 3
+_RUNS = HOURS * 60
+# A bucket's edge: one item of one unit.
+_EDGE_UNITS = 1
+
+
+@dataclass(frozen=True)
+class CellWorkload(Workload):
+    """A rollup as a workload of its own stream: an event is a bucket. A query is a read unit of the refresher."""
+
+    bucket_bytes: float = 0.0
+    bucket_units: float = 0.0
+
+    @property
+    def event_units(self) -> float:
+        """Write units of a bucket and its edge."""
+        return self.bucket_units
+
+    @property
+    def stored_bytes(self) -> float:
+        """Bytes of a bucket's cells."""
+        return self.bucket_bytes
+
+    @property
+    def read_units(self) -> float:
+        """Of what is counted as a query."""
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Rolled:
+    """A rollup, the workload of its stream, and the groups of a bucket; ``finer`` is the rollup that it is made of, if any."""
+
+    name: str
+    workload: CellWorkload
+    groups: int
+    finer: str
+
+
+def size_bucket(rollup: RollupPolicy, groups: int) -> tuple[float, float]:
+    """Bytes of a bucket with so many groups, and its write units with those of the edge."""
+    each = FIELD_BYTES + PLACE_BYTES * len({"first", "last"} & set(rollup.stats))
+    each += SKETCH_BYTES if PERCENTILES in rollup.stats else 0
+    cells = groups * (CELL_BYTES + each * len(rollup.fields))
+    packs = max(ceil(cells / _MAX_PACK), 1)
+    size = cells / packs + PACK_BYTES
+    return packs * size, packs * ceil(size / 1024) + _EDGE_UNITS
+
+
+def list_rollups(workload: Workload, groups: int) -> list[Rolled]:
+    """The rollups of a workload's stream. A bucket has so many groups, or as many as it has events if those are fewer."""
+    source = workload.stream
+    definitions = {rollup.name: definition_of(source.name, rollup) for rollup in source.rollup}
+    sizes = {rollup.name: size_bucket(rollup, _count_groups(rollup, workload, groups)) for rollup in source.rollup}
+    found = []
+    for rollup in source.rollup:
+        seconds, own = rollup.every.total_seconds(), definitions[rollup.name]
+        # Of those that it can be made of, a rollup is made of the coarsest.
+        finer = max((one for one in definitions.values() if one.feeds(own)), key=lambda one: one.every, default=None)
+        size, units = sizes[rollup.name]
+        reads = size / seconds
+        if finer is not None:
+            reads += sizes[finer.name][0] / finer.every.total_seconds()
+        elif _is_on_demand(source):
+            reads += workload.events_per_day / 86_400 * workload.stored_bytes
+        stream = derive_stream(source, rollup)
+        hours = [1 / seconds] * 24
+        cells = CellWorkload(hours, ceil(size), reads / 4096, 4096, 0.0, stream, bucket_bytes=size, bucket_units=units)
+        found.append(
+            Rolled(stream.name, cells, _count_groups(rollup, workload, groups), "" if finer is None else finer.stream)
+        )
+    return found
+
+
+def _count_groups(rollup: RollupPolicy, workload: Workload, groups: int) -> int:
+    events = ceil(max(workload.events_per_second) * rollup.every.total_seconds())
+    return min(groups, max(events, 1)) if rollup.by else 1
+
+
+def _is_on_demand(stream: Stream) -> bool:
+    return stream.capacity.on_demand(stream.capacity.ladder[0])
+
+
+# Name, dollars and explanation of a line of the bill.
+Priced = tuple[str, float, str]
+
+
+def price_rollups(workload: Workload, groups: int) -> Iterator[Priced]:
+    """The lines of a stream's rollups, and of the refresher."""
+    rollups = list_rollups(workload, groups)
+    for one in rollups:
+        bill, cells = rolling(one.workload), one.workload
+        buckets = cells.events_per_day
+        how = f"{buckets:,.0f} buckets per day of {one.groups:,} groups, {cells.event_units:g} write units each"
+        yield f"rollup {one.name}, writes", bill.table_writes, f"{how} with the edge"
+        source = f"the cells of {one.finer}" if one.finer else "each event"
+        if not one.finer and not _is_on_demand(workload.stream):
+            source = "each event by the provisioned units of its table"
+        yield f"rollup {one.name}, reads", bill.table_reads, f"{source}, and each bucket, once and strongly consistent"
+        yield (
+            f"rollup {one.name}, storage",
+            bill.table_storage,
+            f"{cells.stored_bytes:,.0f} bytes per bucket, {cells.kept_days:g} days",
+        )
+    if rollups:
+        yield _price_refresher(workload, rollups)
+
+
+def _price_refresher(workload: Workload, rollups: Sequence[Rolled]) -> Priced:
+    events = workload.events_per_day * HOURS / 24 * sum(not one.finer for one in rollups)
+    seconds = _RUNS * REFRESHER_SECONDS + events * REFRESHER_EVENT_SECONDS
+    state = _RUNS * _QUERIES * (_LOOKS + len(rollups)) * ON_DEMAND[TableClass.STANDARD][1] / 1e6
+    dollars = _RUNS * CALL_MILLION / 1e6 + seconds * REFRESHER_GB * GB_SECOND + state
+    how = (
+        f"a run per minute, assumed: {REFRESHER_SECONDS * 1000:.0f} ms and {REFRESHER_EVENT_SECONDS * 1e6:.0f} microseconds "
+        "per event at 1,769 MB; and its reads of edges and marks"
+    )
+    return "refresher", dollars, how
+
+
+def price_feed(workload: Workload) -> Iterator[Priced]:
+    """The lines of a stream's feed: the calls of its function. Lambda reads the records without charge."""
+    feed = workload.stream.feed
+    if feed is None:
+        return
+    shards = FEED_SHARDS if _is_on_demand(workload.stream) else 1
+    window = max(feed.window.total_seconds(), 1 / LAMBDA_POLLS)
+    calls = 0.0
+    for rate in workload.events_per_second:
+        records = rate * 3600 * workload.items_per_event
+        calls += max(records / feed.batch, min(records, shards * 3600 / window))
+    calls *= HOURS / 24
+    dollars = calls * (CALL_MILLION / 1e6 + FEED_SECONDS * FEED_GB * GB_SECOND)
+    how = (
+        f"{calls / 1e6:,.2f} M calls: assumed {shards} shard{'s' if shards > 1 else ''} with a call per window "
+        f"of {window:g} s, {FEED_SECONDS * 1000:.0f} ms at 512 MB each"
+    )
+    yield "feed, function", dollars, how

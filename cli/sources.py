@@ -1,0 +1,229 @@
+"""The rows of a file as events: NDJSON, CSV and Parquet, with columns that are mapped to the fields of an event."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from io import TextIOWrapper
+from pathlib import Path
+from typing import IO, Any
+
+from tidetable.exact import decode_json
+
+FORMATS = {
+    ".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "ndjson", ".csv": "csv", ".parquet": "parquet", ".pq": "parquet",
+}  # fmt: skip
+
+_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+# Milliseconds of a unit of time.
+_UNITS = {"s": Decimal(1000), "ms": Decimal(1), "us": Decimal("0.001"), "ns": Decimal("0.000001")}
+
+
+class SourceError(Exception):
+    """The file cannot be read; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns are an event's series, time and id; all others are its data.
+
+    ``series`` may be ``=text``: the series of every row. ``time_unit`` is that of times that are numbers, ``utc`` reads a time
+    without an offset as UTC, and the columns of ``text`` stay text where CSV would be read as a number.
+    """
+
+    series: str | None = None
+    time: str | None = None
+    id: str | None = None
+    time_unit: str = "ms"
+    utc: bool = False
+    text: tuple[str, ...] = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is mapped, so that a line of NDJSON is an event already."""
+        return self.series is None and self.time is None and self.id is None
+
+    def make_event(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The event of a row; ValueError says what the row lacks."""
+        data = dict(row)
+        event: dict[str, Any] = {}
+        series = self.series or "series"
+        event["series"] = series[1:] if series.startswith("=") else _take(data, series, "--series")
+        if not isinstance(event["series"], str):
+            event["series"] = str(event["series"])
+        event["time"] = self._read_time(_take(data, self.time or "time", "--time"))
+        id = data.pop(self.id or "id", None) if self.id is None else _take(data, self.id, "--id")
+        if id is not None:
+            event["id"] = id if isinstance(id, str) else str(id)
+        event["data"] = _unflatten({name: value for name, value in data.items() if value is not None})
+        return event
+
+    def complete(self, event: dict[str, Any]) -> dict[str, Any]:
+        """An event that has its fields already. It needs a time: without one, importing the file twice would double it."""
+        if event.get("time") is None:
+            raise ValueError("the event has no time: name its column with --time")
+        return {**event, "time": self._read_time(event["time"])}
+
+    def _read_time(self, value: Any) -> Any:
+        if isinstance(value, datetime):
+            if value.tzinfo is None and not self.utc:
+                raise ValueError(f"the time {value.isoformat()} has no offset: --utc reads such times as UTC")
+            return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
+        if isinstance(value, str) and _NUMBER.fullmatch(value):
+            value = Decimal(value)
+        if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+            return self._read_epoch(Decimal(str(value)))
+        if self.utc and isinstance(value, str) and not re.search(r"(Z|[+-]\d\d:?\d\d)$", value, re.IGNORECASE):
+            return f"{value.replace(' ', 'T')}Z"
+        return value
+
+    def _read_epoch(self, number: Decimal) -> Any:
+        """Epoch milliseconds; finer times as text, because the API takes whole milliseconds only."""
+        milliseconds = number * _UNITS[self.time_unit]
+        if milliseconds == milliseconds.to_integral_value():
+            return int(milliseconds)
+        seconds, rest = divmod(milliseconds * 1000, 1_000_000)
+        return f"{datetime.fromtimestamp(int(seconds), UTC):%Y-%m-%dT%H:%M:%S}.{int(rest):06d}Z"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: its ``number`` from 0, how many bytes or rows of the file were read, and its event or what is wrong."""
+
+    number: int
+    read: int
+    event: dict[str, Any] | None
+    problem: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file to import. ``total`` is in the unit of ``Row.read``."""
+
+    path: Path
+    kind: str
+    total: int
+    read: Callable[[], Iterator[Row]]
+
+
+def open_source(path: Path, kind: str | None, mapping: Columns) -> Source:
+    """The source of a file; SourceError if its format is unknown or it cannot be opened."""
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
+    kind = kind or FORMATS.get(suffixes[-1] if suffixes else "")
+    if kind not in ("ndjson", "csv", "parquet"):
+        raise SourceError(f"the name of {path} does not say its format: add --format ndjson, csv or parquet")
+    if not path.is_file():
+        raise SourceError(f"{path} is not a file")
+    if mapping.time_unit not in _UNITS:
+        raise SourceError(f"--time-unit {mapping.time_unit}: use s, ms, us or ns")
+    if kind == "parquet":
+        return Source(path, kind, _count_rows(path), lambda: _read_parquet(path, mapping))
+    read = _read_ndjson if kind == "ndjson" else _read_csv
+    return Source(path, kind, path.stat().st_size, lambda: read(path, mapping))
+
+
+def _read_ndjson(path: Path, mapping: Columns) -> Iterator[Row]:
+    with path.open("rb") as raw, _inflate(path, raw) as lines:
+        number = 0
+        for line in lines:
+            if not line.strip():
+                continue
+            yield _make_row(number, raw.tell(), line, lambda line=line: _read_line(line, mapping))  # type: ignore[misc]
+            number += 1
+
+
+def _read_line(line: bytes, mapping: Columns) -> dict[str, Any]:
+    value = decode_json(line.removeprefix(b"\xef\xbb\xbf"))
+    if not isinstance(value, dict):
+        raise ValueError("the line is not a JSON object")
+    is_event = mapping.is_plain and "series" in value and value.keys() <= {"series", "time", "id", "data"}
+    return mapping.complete(value) if is_event else mapping.make_event(value)
+
+
+def _read_csv(path: Path, mapping: Columns) -> Iterator[Row]:
+    with path.open("rb") as raw, _inflate(path, raw) as plain:
+        reader = csv.DictReader(TextIOWrapper(plain, "utf-8-sig", newline=""))
+        kept = {mapping.series, mapping.id, mapping.time, "series", "id", "time", *mapping.text}
+        try:
+            for number, row in enumerate(reader):
+                yield _make_row(number, raw.tell(), repr(row), lambda row=row: mapping.make_event(_type(row, kept)))  # type: ignore[misc]
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise SourceError(f"{path} is not CSV in UTF-8 after line {reader.line_num}: {error}") from error
+
+
+def _type(row: Mapping[str | None, Any], kept: set[str | None]) -> dict[str, Any]:
+    """Cells as values: an empty cell is no value, and a cell that is a JSON number or truth is that."""
+    if None in row:
+        raise ValueError("the row has more cells than the header has columns")
+    found: dict[str, Any] = {}
+    for name, cell in row.items():
+        if name is None or cell is None or cell == "":
+            continue
+        if name in kept:
+            found[name] = cell
+        elif cell in ("true", "false"):
+            found[name] = cell == "true"
+        else:
+            found[name] = decode_json(cell.encode()) if _NUMBER.fullmatch(cell) else cell
+    return found
+
+
+def _read_parquet(path: Path, mapping: Columns) -> Iterator[Row]:
+    from pyarrow import parquet
+
+    number = 0
+    for batch in parquet.ParquetFile(path).iter_batches(batch_size=1000):
+        for row in batch.to_pylist():
+            yield _make_row(number, number + 1, repr(row), lambda row=row: mapping.make_event(row))  # type: ignore[misc]
+            number += 1
+
+
+def _count_rows(path: Path) -> int:
+    from pyarrow import ArrowInvalid, parquet
+
+    try:
+        return int(parquet.ParquetFile(path).metadata.num_rows)
+    except ArrowInvalid as error:
+        raise SourceError(f"{path} is not Parquet: {error}") from error
+
+
+def _make_row(number: int, read: int, text: str | bytes, make: Callable[[], dict[str, Any]]) -> Row:
+    try:
+        return Row(number, read, make())
+    except (ValueError, RecursionError) as error:
+        shown = text if isinstance(text, str) else text.decode(errors="replace").rstrip("\n")
+        return Row(number, read, None, str(error), shown)
+
+
+def _inflate(path: Path, raw: IO[bytes]) -> IO[bytes]:
+    return gzip.open(raw, "rb") if path.suffix.lower() == ".gz" else raw  # type: ignore[return-value]
+
+
+def _take(data: dict[str, Any], name: str, option: str) -> Any:
+    value = data.pop(name, None)
+    if value is None:
+        raise ValueError(f"the row has no {name}: name its column with {option}")
+    return value
+
+
+def _unflatten(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns ``data.place.state`` of a flat export as nested objects; all others stay as they are."""
+    found: dict[str, Any] = {}
+    for name, value in data.items():
+        if name == "ref":
+            continue  # of an export; it follows from the event
+        if not name.startswith("data."):
+            found[name] = value
+            continue
+        *path, last = name.removeprefix("data.").split(".")
+        inner = found
+        for part in path:
+            inner = inner.setdefault(part, {})
+        inner[last] = value
+    return found

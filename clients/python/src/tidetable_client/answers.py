@@ -1,0 +1,162 @@
+"""What an answer of the API means for the events of its request. Pure: no clock, no network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import msgspec
+
+# Besides every 5xx: the request was too early, or too slow, or one too many.
+_LATER = frozenset({408, 425, 429})
+# These say that the stage, and not this request, is in trouble.
+_WIDE = frozenset({408, 425, 429, 502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The refusal of the event at ``index`` of a request."""
+
+    index: int
+    code: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The request is acknowledged, but for ``refused``; ``queued`` events are durable and stored soon."""
+
+    accepted: int
+    queued: int
+    refused: Sequence[Refused] = ()
+    window: Mapping[str, Any] | None = None
+    write_units: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Nothing of the request is stored. ``refused`` names events; of the others nothing is said if ``again``."""
+
+    status: int
+    code: str
+    detail: str
+    refused: Sequence[Refused] = ()
+    again: bool = False
+    window: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TooLarge:
+    """The request has too many events or bytes for the API: two halves may do."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """The request is not acknowledged; the same body may be sent again ``after`` seconds.
+
+    ``wide``: other requests would meet the same. ``status`` is 0 without an answer.
+    """
+
+    reason: str
+    after: float = 0.0
+    wide: bool = True
+    status: int = 0
+
+
+Verdict = Stored | Rejected | TooLarge | Later
+
+
+def is_later(status: int) -> bool:
+    """Whether the same request may succeed later."""
+    return status in _LATER or status >= 500
+
+
+def judge_write(status: int, headers: Mapping[str, str], body: bytes, count: int, now: datetime) -> Verdict:
+    """What became of a request of ``count`` events. ``headers`` ignore case; a Retry-After may be a date, hence ``now``."""
+    document = read_document(body)
+    if status in (200, 202):
+        return _judge_stored(document, headers, count) or _foreign(status, body)
+    if status == 413:
+        return TooLarge(describe_problem(document, body))
+    if is_later(status):
+        return judge_later(status, headers, document, body, now)
+    refused = _read_refused(document, count)
+    code = str(document.get("code") or f"http_{status}")
+    # The API lists the first hundred refusals of a request that it refuses whole.
+    again = code == "all_refused" and 0 < len(refused) < count
+    window = document.get("window")
+    return Rejected(status, code, describe_problem(document, body), refused, again, window)
+
+
+def judge_later(
+    status: int, headers: Mapping[str, str], document: Mapping[str, Any], body: bytes, now: datetime
+) -> Later:
+    """The verdict on an answer whose request may be repeated."""
+    after = read_retry_after(headers.get("Retry-After"), now)
+    return Later(f"{status} {describe_problem(document, body)}".strip(), after, status in _WIDE, status)
+
+
+def read_retry_after(text: str | None, now: datetime) -> float:
+    """Seconds to wait: RFC 9110 allows a number or a date. 0 without either."""
+    if not text:
+        return 0.0
+    try:
+        return max(float(int(text)), 0.0)
+    except ValueError:
+        pass
+    try:
+        at = parsedate_to_datetime(text)
+    except ValueError:
+        return 0.0
+    return max((at.replace(tzinfo=at.tzinfo or UTC) - now).total_seconds(), 0.0)
+
+
+def read_document(body: bytes) -> dict[str, Any]:
+    """A JSON object, or an empty one."""
+    try:
+        found = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def describe_problem(document: Mapping[str, Any], body: bytes) -> str:
+    """The detail of a problem, or the beginning of what came instead."""
+    detail = document.get("detail") or document.get("title") or document.get("message")
+    return str(detail) if detail else body[:200].decode(errors="replace")
+
+
+def _judge_stored(document: Mapping[str, Any], headers: Mapping[str, str], count: int) -> Stored | None:
+    """None if this is not the API's answer to so many events: then nothing is known of them."""
+    accepted, queued, rejected = (document.get(name) for name in ("accepted", "queued", "rejected"))
+    if not (isinstance(accepted, int) and isinstance(queued, int) and isinstance(rejected, int)):
+        return None
+    refused = _read_refused(document, count)
+    if len(refused) != rejected or accepted + queued + rejected != count:
+        return None
+    try:
+        units = float(headers.get("Tidetable-Write-Units", "0"))
+    except ValueError:
+        units = 0.0
+    return Stored(accepted, queued, refused, document.get("window"), units)
+
+
+def _foreign(status: int, body: bytes) -> Later:
+    """A proxy or a login page answered, or the answer is cut: the events may be stored or not."""
+    text = body[:100].decode(errors="replace")
+    return Later(f"{status}, but the answer is not that of the API to this request: {text}", 0.0, True, status)
+
+
+def _read_refused(document: Mapping[str, Any], count: int) -> list[Refused]:
+    errors = document.get("errors")
+    found: dict[int, Refused] = {}
+    for error in errors if isinstance(errors, list) else ():
+        index = error.get("index") if isinstance(error, dict) else None
+        if isinstance(index, int) and 0 <= index < count:
+            found[index] = Refused(index, str(error.get("code")), str(error.get("detail")))
+    return list(found.values())

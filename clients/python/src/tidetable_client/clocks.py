@@ -1,0 +1,40 @@
+"""Time, in one place, so that a test can hand in its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from datetime import UTC, datetime
+
+
+class Clock:
+    """The machine's clock: ``read`` counts seconds and never jumps, ``read_date`` is the date."""
+
+    def read(self) -> float:
+        """Seconds since some instant."""
+        return time.monotonic()
+
+    def read_date(self) -> datetime:
+        """The present instant, in UTC."""
+        return datetime.now(UTC)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+    def wait(self, condition: threading.Condition, seconds: float | None) -> None:
+        """Wait, with the condition's lock, until it is notified or the time is over."""
+        condition.wait(seconds)
+
+    async def wait_for(self, event: asyncio.Event, seconds: float | None) -> None:
+        """Wait until the event is set or the time is over."""
+        # Not asyncio.wait_for: before Python 3.12 it begins to wait in a task, which misses what is set before the task runs.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await event.wait()
+
+    async def sleep_async(self, seconds: float) -> None:
+        """Wait, and let other tasks run."""
+        await asyncio.sleep(seconds)

@@ -1,0 +1,93 @@
+"""What can go wrong, as exceptions and as records of single events."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+# The code of an event that the API did not acknowledge. It may be stored all the same: sending it again is harmless.
+UNSENT = "unsent"
+
+
+class TidetableError(Exception):
+    """The base of every error of this package."""
+
+
+class EventInvalid(TidetableError, ValueError):
+    """An event cannot be sent: it has no series, or its data cannot be written as JSON."""
+
+
+class ApiError(TidetableError):
+    """The API refused a request: its status, its stable ``code``, its ``detail``, and the whole problem document."""
+
+    def __init__(self, status: int, code: str, detail: str, document: Mapping[str, Any] | None = None) -> None:
+        super().__init__(f"{status} {code}: {detail}")
+        self.status, self.code, self.detail, self.document = status, code, detail, dict(document or {})
+
+
+class Unreachable(TidetableError):
+    """The API did not answer within the time that the client tries."""
+
+
+class BufferFull(TidetableError):
+    """The buffer has no room: the API takes events slower than they are written, or does not answer.
+
+    ``taken`` events of the call are in the buffer, and the first event that is not has this index.
+    """
+
+    def __init__(self, taken: int, detail: str) -> None:
+        super().__init__(detail)
+        self.taken = taken
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An event that is not acknowledged, and why.
+
+    ``index`` counts the events that the client was given, from 0. ``code`` is the API's (``too_old``, ``invalid``,
+    ``forbidden`` ...), or ``unsent``. ``status`` is that of the answer, 0 without an answer. ``window`` holds the
+    times that the stream accepts, None if the answer did not say. ``line`` is the event as it was sent, with its stamps.
+    """
+
+    stream: str
+    index: int
+    code: str
+    detail: str
+    line: bytes = field(repr=False)
+    status: int = 0
+    window: Mapping[str, Any] | None = None
+
+    @property
+    def event(self) -> dict[str, Any]:
+        """The event with the time and the id that it was stamped with."""
+        event: dict[str, Any] = msgspec.json.decode(self.line)
+        return event
+
+
+class WriteFailed(TidetableError):
+    """Events that were written are not acknowledged; ``failures`` has each of them. All others are acknowledged."""
+
+    def __init__(self, failures: Sequence[Failure], taken: int | None = None) -> None:
+        self.failures = list(failures)
+        self.taken = taken
+        super().__init__(describe_failures(self.failures))
+
+
+class NotFlushed(TidetableError):
+    """The time of ``flush`` was over. ``pending`` events are still in the buffer, and will be sent."""
+
+    def __init__(self, pending: int) -> None:
+        super().__init__(f"{pending:,} events are not acknowledged yet; they stay in the buffer and will be sent")
+        self.pending = pending
+
+
+def describe_failures(failures: Sequence[Failure]) -> str:
+    """How many events failed with which code, and the detail of the first."""
+    counts = Counter(f"{failure.stream}: {failure.code}" for failure in failures)
+    kinds = ", ".join(f"{kind} {count:,}" for kind, count in counts.most_common(5))
+    first = f"; the first: {failures[0].detail}" if failures else ""
+    return f"{len(failures):,} events are not stored ({kinds}){first}"

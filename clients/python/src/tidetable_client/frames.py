@@ -1,0 +1,133 @@
+"""Pages as tables: Arrow, pandas, polars. Each library is imported when it is used, and none is required."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from io import BytesIO
+from typing import Any
+
+from tidetable_client.errors import TidetableError
+
+
+class ArrowPages:
+    """Pages as Arrow streams. Any library takes it by the PyCapsule protocol: ``pyarrow.table(x)``, ``polars.DataFrame(x)``,
+    ``duckdb.sql("from x")``, ``pandas.DataFrame.from_arrow(x)``.
+    """
+
+    def __init__(self, streams: Sequence[bytes]) -> None:
+        self.streams = streams
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        table: Any = self._read()
+        return table.__arrow_c_stream__(requested_schema)
+
+    def _read(self) -> Any:
+        pyarrow = _find("pyarrow", "pyarrow.ipc")
+        if pyarrow is not None:
+            tables = [pyarrow.ipc.open_stream(stream).read_all() for stream in self.streams]
+            return pyarrow.concat_tables(tables, promote_options="permissive")
+        if len(self.streams) == 1:
+            ipc = _find("nanoarrow.ipc")
+            if ipc is not None:
+                return ipc.InputStream.from_readable(self.streams[0])
+            raise TidetableError("Arrow needs a library: pip install 'tidetable-client[arrow]' or pyarrow")
+        raise TidetableError(
+            "several pages become one Arrow table with pyarrow: pip install pyarrow, or use a larger limit"
+        )
+
+
+def make_columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Flat rows as columns, in the order in which fields first appear; None where a row lacks a field."""
+    columns: dict[str, list[Any]] = {}
+    for place, row in enumerate(rows):
+        for name, value in row.items():
+            column = columns.get(name)
+            if column is None:
+                column = columns[name] = [None] * place
+            column.append(value)
+        for column in columns.values():
+            if len(column) == place:
+                column.append(None)
+    return columns
+
+
+def make_arrow(rows: Iterable[Mapping[str, Any]]) -> Any:
+    """A pyarrow table of rows, their times as timestamps."""
+    pyarrow = _require("pyarrow", "to_arrow() of a stage without format=arrow")
+    return pyarrow.table(_arrays(pyarrow, make_columns(rows)))
+
+
+def make_pandas(source: ArrowPages | Iterable[Mapping[str, Any]]) -> Any:
+    """A pandas DataFrame."""
+    pandas = _require("pandas", "to_pandas()")
+    if isinstance(source, ArrowPages):
+        pyarrow = _require("pyarrow", "to_pandas() of Arrow")
+        return pyarrow.table(source).to_pandas()
+    frame = pandas.DataFrame(make_columns(source))
+    for name in _TIMES:
+        if name in frame:
+            frame[name] = pandas.to_datetime(frame[name], format="ISO8601", utc=True)
+    return frame
+
+
+def make_polars(source: ArrowPages | Iterable[Mapping[str, Any]]) -> Any:
+    """A polars DataFrame."""
+    polars = _require("polars", "to_polars()")
+    if isinstance(source, ArrowPages):
+        frames = [polars.read_ipc_stream(BytesIO(stream)) for stream in source.streams]
+        return polars.concat(frames, how="diagonal_relaxed") if len(frames) > 1 else frames[0]
+    columns = make_columns(source)
+    frame = polars.DataFrame(columns, strict=False, infer_schema_length=None)
+    times = [polars.col(name).str.to_datetime(time_unit="us", time_zone="UTC") for name in _TIMES if name in columns]
+    return frame.with_columns(times)
+
+
+# The fields of rows that are instants.
+_TIMES = ("time", "start", "end", "first", "last")
+
+
+def _arrays(pyarrow: Any, columns: dict[str, list[Any]]) -> dict[str, Any]:
+    """Columns as Arrow arrays; values of several types become text, because a column has one type."""
+    from datetime import datetime
+
+    found = {}
+    for name, values in columns.items():
+        if name in _TIMES:
+            at = [None if value is None else datetime.fromisoformat(value) for value in values]
+            found[name] = pyarrow.array(at, pyarrow.timestamp("us", "UTC"))
+            continue
+        try:
+            found[name] = pyarrow.array(values)
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
+            found[name] = pyarrow.array(_alike(values))
+    return found
+
+
+def _alike(values: Sequence[Any]) -> list[Any]:
+    """Numbers as floats if all are numbers, else everything as JSON text."""
+    import msgspec
+
+    kept = [value for value in values if value is not None]
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in kept):
+        return [None if value is None else float(value) for value in values]
+    encode = msgspec.json.encode
+    return [value if value is None or isinstance(value, str) else encode(value).decode() for value in values]
+
+
+def _find(name: str, *submodules: str) -> Any:
+    from importlib import import_module
+
+    try:
+        found = import_module(name)
+        for submodule in submodules:
+            import_module(submodule)
+    except ImportError:
+        return None
+    return found
+
+
+def _require(name: str, what: str) -> Any:
+    found = _find(name)
+    if found is None:
+        raise TidetableError(f"{what} needs {name}: pip install {name}")
+    return found

@@ -1,0 +1,56 @@
+"""What happens to events when a process ends without closing its client."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Protocol
+
+from tidetable_client.errors import Failure, describe_failures
+
+logger = logging.getLogger("tidetable_client")
+
+
+class Leaver(Protocol):
+    """A writer that may still have events."""
+
+    def leave(self) -> Sequence[Failure]:
+        """Send what is left within the time for that; the events that are not acknowledged."""
+
+
+_writers: set[Leaver] = set()
+
+
+def remember(writer: Leaver) -> None:
+    """Flush a writer when the process ends. It stays in memory until then, or until ``forget``."""
+    _writers.add(writer)
+
+
+def forget(writer: Leaver) -> None:
+    """The writer is closed."""
+    _writers.discard(writer)
+
+
+def report_loss(failures: Sequence[Failure]) -> None:
+    """Say in the log and on stderr how many events are lost: after this, nobody else knows."""
+    if not failures:
+        return
+    text = f"tidetable_client: the process ends, and {describe_failures(failures)}"
+    if logger.hasHandlers():
+        logger.error(text)
+    if sys.stderr is not None:
+        sys.stderr.write(f"{text}\n")
+
+
+@atexit.register
+def _leave_all() -> None:
+    for writer in list(_writers):
+        try:
+            failures = writer.leave()
+        except Exception as error:
+            sys.stderr.write(f"tidetable_client: events may be lost at the end of the process: {error!r}\n")
+            continue
+        report_loss(failures)
+    _writers.clear()

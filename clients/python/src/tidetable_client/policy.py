@@ -1,0 +1,52 @@
+"""How a client collects, sends and repeats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The settings of writing. Times are in seconds.
+
+    batch_events, batch_bytes
+        A request is sent when so many events or bytes (before compression) wait. 500 events suit packs: more save
+        little (docs/design/packs.md), and the API takes 1,000.
+    linger
+        No event waits longer for others of its request.
+    buffer_bytes
+        The memory of all events that are not acknowledged, with what Python needs per event.
+    when_full, block_for
+        With ``block``, a call waits up to ``block_for`` seconds for room (None: for ever) and then raises
+        BufferFull; with ``raise`` it raises at once.
+    in_flight
+        Requests at the same time. With 1, events reach the API in the order in which they were written.
+    retry_for
+        A request is repeated until it is so old. Then its events are reported as ``unsent``.
+    backoff, longest_backoff
+        The wait before the n-th repetition is random, up to backoff * 2 ** n, and at least what Retry-After says.
+    exit_timeout
+        A process that ends without closing its client waits so long for the API.
+    """
+
+    batch_events: int = 500
+    batch_bytes: int = 1_000_000
+    linger: float = 1.0
+    buffer_bytes: int = 32_000_000
+    when_full: str = "block"
+    block_for: float | None = 60.0
+    in_flight: int = 1
+    retry_for: float = 300.0
+    backoff: float = 0.5
+    longest_backoff: float = 30.0
+    exit_timeout: float = 30.0
+
+    def __post_init__(self) -> None:
+        for name in ("batch_events", "batch_bytes", "buffer_bytes", "in_flight"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1")
+        for name in ("linger", "retry_for", "backoff", "longest_backoff", "exit_timeout"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative")
+        if self.when_full not in ("block", "raise"):
+            raise ValueError('when_full must be "block" or "raise"')

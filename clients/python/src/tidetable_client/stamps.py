@@ -1,0 +1,120 @@
+"""Events become lines of NDJSON, with all that makes a repetition harmless."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from itertools import count
+from typing import Any, NoReturn
+
+import msgspec
+
+from tidetable_client.errors import EventInvalid
+
+_FIELDS = frozenset({"series", "time", "id", "data"})
+# msgspec writes NaN and infinities of float as null and those of Decimal as they are, which is not JSON.
+_SUSPECT = (b"null", b"NaN", b"Infinity")
+
+
+class Stamper:
+    """Gives events their time and id before the first try, so that every repetition is the same event.
+
+    An event without a time gets the present time and, without an id, the id ``<name>-<number>``: no other event has
+    it, and in a pack it compresses to some bits, because its neighbours have the same name. An event with a time
+    and without an id stays without: its id is the hash of its content, so that it is one event also if the program
+    that reads it from a file runs twice.
+    """
+
+    def __init__(self, *, unique_ids: bool = False, name: str | None = None) -> None:
+        self._name = name or secrets.token_urlsafe(9)
+        self._numbers = count()
+        self._unique_ids = unique_ids
+
+    def encode(self, event: Any, now: datetime) -> bytes:
+        """The event as a line of JSON; EventInvalid says what to mend."""
+        if not isinstance(event, Mapping):
+            event = _fields_of(event)
+        unknown = event.keys() - _FIELDS
+        if unknown:
+            names = ", ".join(sorted(map(str, unknown)))
+            raise EventInvalid(f"an event has series, time, id and data; put {names} into data")
+        series, time, id = event.get("series"), event.get("time"), event.get("id")
+        if not isinstance(series, str) or not series:
+            raise EventInvalid('an event needs its series, as text: {"series": "boiler-7", "data": {...}}')
+        line: dict[str, Any] = {"series": series, "time": now if time is None else _read_time(time)}
+        if id is not None:
+            line["id"] = id if isinstance(id, str) else _refuse_id(id)
+        elif time is None or self._unique_ids:
+            line["id"] = f"{self._name}-{next(self._numbers)}"
+        line["data"] = {} if event.get("data") is None else event["data"]
+        try:
+            text = _ENCODER.encode(line)
+        except (TypeError, ValueError, RecursionError, UnicodeError) as error:
+            raise EventInvalid(f"the data of {series} cannot be written as JSON: {error}") from error
+        if any(suspect in text for suspect in _SUSPECT):
+            _refuse_not_finite(line["data"], "data")
+        return text
+
+
+def _read_time(time: Any) -> Any:
+    if isinstance(time, datetime):
+        if time.tzinfo is None:
+            raise EventInvalid(f"the time {time.isoformat()} has no offset: use datetime.now(UTC)")
+        return time.isoformat()
+    if isinstance(time, bool) or not isinstance(time, str | int):
+        raise EventInvalid(f"the time {time!r} is neither a datetime, nor RFC 3339 text, nor epoch milliseconds (int)")
+    return time
+
+
+def _refuse_id(id: Any) -> NoReturn:
+    raise EventInvalid(f"the id {id!r} is not text")
+
+
+def _fields_of(event: Any) -> Mapping[str, Any]:
+    """The fields of a dataclass or a msgspec structure."""
+    try:
+        found = msgspec.to_builtins(event, builtin_types=(datetime, Decimal, bytes))
+    except TypeError:
+        found = None
+    if not isinstance(found, dict):
+        raise EventInvalid(f"an event is a mapping with series and data, not {type(event).__name__}")
+    return found
+
+
+def _convert(value: Any) -> Any:
+    """Values that msgspec does not know: those of numpy and pandas, and subclasses of datetime."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if hasattr(value, "tolist"):  # numpy's scalars and arrays
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+def _refuse_not_finite(value: Any, path: str) -> None:
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            _refuse_not_finite(inner, f"{path}.{name}")
+    elif isinstance(value, list | tuple):
+        for place, inner in enumerate(value):
+            _refuse_not_finite(inner, f"{path}[{place}]")
+    elif isinstance(value, float | Decimal) and not math.isfinite(value):
+        raise EventInvalid(f"{path} is {value}, which JSON cannot hold: leave the field out, or write text")
+    elif hasattr(value, "tolist") and not isinstance(value, str | bytes):
+        _refuse_not_finite(value.tolist(), path)
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_convert, decimal_format="number")
+
+
+def read_present() -> datetime:
+    """The present instant, in UTC."""
+    return datetime.now(UTC)

@@ -1,0 +1,100 @@
+"""Events become lines: stamped before the first try, exact, or refused at the line that wrote them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from doubles import NOON
+from tidetable_client import EventInvalid
+from tidetable_client.stamps import Stamper
+
+
+def encode(event: Any, **options: Any) -> Any:
+    return json.loads(Stamper(name="n", **options).encode(event, NOON), parse_float=Decimal)
+
+
+def test_an_event_without_a_time_is_stamped_with_the_time_and_an_id() -> None:
+    stamper = Stamper(name="n")
+    lines = [json.loads(stamper.encode({"series": "s", "data": {"v": 1}}, NOON)) for _ in range(2)]
+    assert lines == [
+        {"series": "s", "time": "2026-03-15T12:00:00Z", "id": "n-0", "data": {"v": 1}},
+        {"series": "s", "time": "2026-03-15T12:00:00Z", "id": "n-1", "data": {"v": 1}},
+    ]
+
+
+def test_two_clients_never_stamp_the_same_id() -> None:
+    ids = {json.loads(Stamper().encode({"series": "s"}, NOON))["id"] for _ in range(100)}
+    assert len(ids) == 100
+
+
+def test_an_event_with_a_time_keeps_it_and_its_id_stays_the_hash_of_its_content() -> None:
+    assert encode({"series": "s", "time": 1773576000000, "data": {}}) == {
+        "series": "s",
+        "time": 1773576000000,
+        "data": {},
+    }
+    at = datetime(2026, 3, 15, 13, tzinfo=timezone(timedelta(hours=1)))
+    assert encode({"series": "s", "time": at})["time"] == "2026-03-15T13:00:00+01:00"
+    assert encode({"series": "s", "time": at}, unique_ids=True)["id"] == "n-0"
+
+
+def test_values_keep_what_they_are() -> None:
+    data = {
+        "exact": Decimal("0.1000000000000000000000000000000000001"),
+        "large": 10**30,
+        "none": None,
+        "at": NOON,
+        "numpy": np.float64(1.5),
+        "array": np.array([1, 2]),
+        "pandas": pd.Timestamp("2026-01-01", tz=UTC),
+    }
+    assert encode({"series": "s", "time": 0, "data": data})["data"] == {
+        "exact": Decimal("0.1000000000000000000000000000000000001"),
+        "large": 10**30,
+        "none": None,
+        "at": "2026-03-15T12:00:00Z",
+        "numpy": Decimal("1.5"),
+        "array": [1, 2],
+        "pandas": "2026-01-01T00:00:00+00:00",
+    }
+
+
+@dataclass
+class Reading:
+    series: str
+    data: dict[str, float]
+
+
+def test_a_dataclass_is_an_event() -> None:
+    assert encode(Reading("s", {"v": 1.5}))["data"] == {"v": Decimal("1.5")}
+
+
+@pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        ({"data": {}}, "needs its series"),
+        ({"series": ""}, "needs its series"),
+        ({"series": 7}, "needs its series"),
+        ({"series": "s", "mag": 4}, "put mag into data"),
+        ({"series": "s", "time": datetime(2026, 1, 1)}, "has no offset"),  # noqa: DTZ001 - that is the mistake
+        ({"series": "s", "time": 1.5}, "neither a datetime"),
+        ({"series": "s", "id": 5}, "the id 5 is not text"),
+        ({"series": "s", "data": {"a": {"b": [1, float("nan")]}}}, r"data.a.b\[1\] is nan"),
+        ({"series": "s", "data": {"a": float("inf")}}, "data.a is inf"),
+        ({"series": "s", "data": {"a": Decimal("NaN")}}, "data.a is NaN"),
+        ({"series": "s", "data": {"a": np.float64("nan")}}, "data.a is nan"),
+        ({"series": "s", "data": {"a": object()}}, "object has no form in JSON"),
+        (5, "not int"),
+    ],
+)
+def test_a_mistake_is_an_error_at_once(event: Any, message: str) -> None:
+    with pytest.raises(EventInvalid, match=message):
+        encode(event)

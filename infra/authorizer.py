@@ -1,0 +1,80 @@
+"""The keys of callers: the authorizer that checks them, and the first key."""
+
+from __future__ import annotations
+
+from aws_cdk import ArnFormat, CustomResource, Duration, Stack
+from aws_cdk import aws_apigateway as apigateway
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra.function import Common, Function
+from infra.lifecycle import Lifecycle
+from infra.storage import Storage
+
+# The partition of the catalog that holds the keys.
+_PARTITION = "keys"
+
+
+class Keys(Construct):
+    """The Lambda authorizer of the API."""
+
+    def __init__(self, scope: Construct, id: str, common: Common, *, code: lambda_.Code, storage: Storage) -> None:
+        super().__init__(scope, id)
+        self._common = common
+        self.function = Function(
+            self,
+            "Function",
+            common,
+            handler="authorizer",
+            code=code,
+            # Less than the 30 seconds after which the gateway gives up.
+            timeout=Duration.seconds(25),
+            memory=512,
+            snap_start=common.config.api.snap_start,
+        )
+        leading = {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": [_PARTITION]}}
+        self.function.allow(["dynamodb:GetItem"], storage.catalog.table_arn, conditions=leading)
+        self._authorizer = apigateway.RequestAuthorizer(
+            self,
+            "Authorizer",
+            handler=self.function.entry,
+            # The gateway caches an answer under its identity sources, and refuses a request that lacks one of them. Keys may
+            # be in any of several headers, so there can be no source, and no cache. The function keeps keys itself.
+            identity_sources=[],
+            results_cache_ttl=Duration.seconds(0),
+        )
+        made = self._authorizer.node.default_child
+        if isinstance(made, apigateway.CfnAuthorizer):
+            # The CDK writes an empty text for no source; AWS says that the property is left out.
+            made.add_property_deletion_override("IdentitySource")
+
+    @property
+    def method_options(self) -> apigateway.MethodOptions:
+        """The options of methods that take a key.
+
+        The gateway counts a request for the key that the authorizer names. The emulator does not know that: it would ask for
+        the header x-api-key.
+        """
+        return apigateway.MethodOptions(
+            authorizer=self._authorizer,
+            authorization_type=apigateway.AuthorizationType.CUSTOM,
+            api_key_required=self._common.stage != "local",
+        )
+
+    def admit_first(self, key: apigateway.IApiKey, lifecycle: Lifecycle) -> CustomResource:
+        """A resource that lets API Gateway's key call the API: a deployment reads its text, and keeps a salted hash."""
+        arn = Stack.of(self).format_arn(
+            service="apigateway",
+            account="",
+            resource="/apikeys",
+            resource_name=key.key_id,
+            arn_format=ArnFormat.SLASH_RESOURCE_NAME,
+        )
+        statement = iam.PolicyStatement(actions=["apigateway:GET"], resources=[arn])
+        role = lifecycle.deployment.role
+        # A policy of its own: the role's other policy must be there before the tables, and this key is made after them.
+        right = iam.Policy(self, "ReadFirst", roles=[role] if role is not None else None, statements=[statement])
+        admitted = lifecycle.custom_resource(self, "First", "Custom::TidetableFirstKey", gateway_key=key.key_id)
+        admitted.node.add_dependency(right)
+        return admitted

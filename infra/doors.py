@@ -1,0 +1,71 @@
+"""The doors: routes of other programs' protocols, with a function of their own, so that its parsers slow down no other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import Duration
+from aws_cdk import aws_apigateway as apigateway
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra import allocator
+from infra.cors import allow_preflights
+from infra.function import Common, Function
+from infra.ingest import Ingest
+from infra.naming import service_name
+
+_STREAM = "/v1/streams/{stream}"
+_INFLUX = ("/write", "/api/v2/write", "/api/v3/write_lp")
+_OTLP = tuple(f"{front}/v1/{signal}" for front in ("", f"{_STREAM}/otlp") for signal in ("metrics", "logs"))
+_CLOUDEVENTS, _FIREHOSE = f"{_STREAM}/cloudevents", f"{_STREAM}/firehose"
+# Clients of InfluxDB look for a server without their key, and so does the handshake of a webhook.
+_PROBES = (("GET", "/ping"), ("HEAD", "/ping"), ("GET", "/health"))
+_HANDSHAKE = ("OPTIONS", _CLOUDEVENTS)
+
+
+class Doors(Construct):
+    """The function of the doors that the configuration opens, with the rights of the ingest function."""
+
+    def __init__(self, scope: Construct, id: str, common: Common, *, code: lambda_.Code, ingest: Ingest) -> None:
+        super().__init__(scope, id)
+        self._policy = common.config.doors
+        self.function = Function(
+            self,
+            "Function",
+            common,
+            handler="doors",
+            code=code,
+            timeout=Duration.seconds(28),
+            # A hostile message of 4 MB takes 280 MB when it is parsed.
+            memory=1024,
+            environment={
+                **allocator.ENVIRONMENT,
+                **ingest.environment,
+                # Its events count as ingest's own, so that one alarm and one graph watch both.
+                "POWERTOOLS_SERVICE_NAME": service_name(common.stage, "ingest"),
+            },
+            snap_start=common.config.api.snap_start,
+        )
+        ingest.allow(self.function)
+
+    @property
+    def open_routes(self) -> Sequence[tuple[str, str]]:
+        """Method and path of the routes that anybody may call: they read and write nothing."""
+        return [*(_PROBES if self._policy.influx else ()), *([_HANDSHAKE] if self._policy.cloudevents else ())]
+
+    def add_routes(self, rest: apigateway.RestApi, origins: Sequence[str]) -> None:
+        """Add the routes to an API; those that write have its default authorization."""
+        policy, integration = self._policy, apigateway.LambdaIntegration(self.function.entry, allow_test_invoke=False)
+        groups = ((policy.influx, _INFLUX), (policy.otlp, _OTLP))
+        pages = [path for is_open, paths in groups if is_open for path in paths]
+        others = ((policy.cloudevents, _CLOUDEVENTS), (policy.firehose, _FIREHOSE))
+        for path in [*pages, *(path for is_open, path in others if is_open)]:
+            rest.root.resource_for_path(path).add_method("POST", integration)
+        for method, path in self.open_routes:
+            rest.root.resource_for_path(path).add_method(
+                method, integration, api_key_required=False, authorization_type=apigateway.AuthorizationType.NONE
+            )
+        if origins:
+            # OPTIONS of the CloudEvents' route is the webhooks' handshake, and no page sends to Firehose's.
+            allow_preflights([rest.root.resource_for_path(path) for path in pages], origins)

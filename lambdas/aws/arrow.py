@@ -1,0 +1,58 @@
+"""Tables as Arrow's stream format, by nanoarrow, which is imported at the first table (docs/decisions/0098)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from tidetable.ports import TypedColumn
+
+if TYPE_CHECKING:
+    import nanoarrow as na
+
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+_DECIMAL_BYTES = 16
+
+
+def encode_stream(columns: Sequence[TypedColumn]) -> bytes:
+    """A stream of the table's schema and one batch; a table without rows is its schema alone."""
+    import nanoarrow as na
+    from nanoarrow.c_array_stream import CArrayStream
+    from nanoarrow.ipc import StreamWriter
+
+    types = [_type_of(column.type) for column in columns]
+    schema = na.c_schema(na.struct({column.name: type for column, type in zip(columns, types, strict=True)}))
+    rows = len(columns[0].values) if columns else 0
+    batches = []
+    if rows:
+        arrays = [_array_of(column, type) for column, type in zip(columns, types, strict=True)]
+        batches.append(na.c_array_from_buffers(schema, rows, [None], children=arrays))
+    written = BytesIO()
+    with StreamWriter.from_writable(written) as writer:
+        writer.write_stream(CArrayStream.from_c_arrays(batches, schema))
+    return written.getvalue()
+
+
+def _type_of(name: str) -> na.Schema:
+    import nanoarrow as na
+
+    if match := _DECIMAL.fullmatch(name):
+        return na.decimal128(int(match[1]), int(match[2]))
+    if name == "time":
+        return na.timestamp("us", "UTC")
+    return {"string": na.string, "boolean": na.bool_, "integer": na.int64, "double": na.float64}[name]()
+
+
+def _array_of(column: TypedColumn, type: na.Schema) -> Any:
+    import nanoarrow as na
+
+    values = column.values
+    if not column.type.startswith("decimal"):
+        return na.c_array(values, type)
+    # nanoarrow makes no decimals of Python's numbers, but takes them as Arrow stores them.
+    stored = b"".join([(value or 0).to_bytes(_DECIMAL_BYTES, "little", signed=True) for value in values])
+    valid = sum((value is not None) << number for number, value in enumerate(values))
+    mask = valid.to_bytes(-(-len(values) // 8), "little") if None in values else None
+    return na.c_array_from_buffers(type, len(values), [mask, stored])

@@ -1,0 +1,34 @@
+"""API Gateway's own keys: a deployment takes the text of the first key from there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from aws.errors import error_code
+
+# A right that the same deployment attached holds some seconds later, in every part of IAM within a minute or so:
+# https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_general.html#troubleshoot_general_eventual-consistency
+_ATTEMPTS, _PAUSE_SECONDS = 15, 6.0
+_DENIED = frozenset({"AccessDeniedException", "AccessDenied"})
+
+
+class GatewayKeys:
+    """The keys of API Gateway in this account and Region."""
+
+    def __init__(self, client: Callable[[], Any], sleep: Callable[[float], None]) -> None:
+        self._client = client
+        self._sleep = sleep
+
+    def read_value(self, id: str) -> str:
+        """The text of a key; waits while the right to read it is not in force yet."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return str(self._client().get_api_key(apiKey=id, includeValue=True)["value"])
+            except ClientError as error:
+                if error_code(error) not in _DENIED or attempt == _ATTEMPTS:
+                    raise
+            self._sleep(_PAUSE_SECONDS)
+        raise AssertionError("unreachable")

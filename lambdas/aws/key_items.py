@@ -1,0 +1,81 @@
+"""The items of callers' keys in the catalog: all in one partition, so that one Query lists them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from tidetable.access import SCOPES, Access
+from tidetable.credentials import KeyRecord, Secret
+from tidetable.events import Item
+from tidetable.times import from_text, to_text
+
+# The partition of every key. The authorizer may read this partition of the catalog and nothing else.
+PARTITION = "keys"
+
+
+def key_of_record(id: str) -> Item:
+    """The primary key of a caller's key."""
+    return {"pk": PARTITION, "sk": id}
+
+
+def item_of_record(record: KeyRecord) -> Item:
+    """A key as an item; what is None or empty has no attribute."""
+    access = record.access
+    times = {"expires": record.expires, "revoked": record.revoked, "rotated": record.rotated}
+    optional: dict[str, Any] = {
+        "streams": None if access.streams is None else sorted(access.streams),
+        "series_prefix": access.series_prefix or None,
+        "meter": record.meter or None,
+        "gateway_key": record.gateway_key or None,
+        "plan": record.plan or None,
+        "origin": record.origin or None,
+        "rate": None if record.rate is None else Decimal(str(record.rate)),
+        "burst": record.burst,
+        **{name: None if time is None else to_text(time) for name, time in times.items()},
+    }
+    return {
+        **key_of_record(record.id),
+        "name": record.name,
+        "can": [scope for scope in SCOPES if scope in access.can],
+        "created": to_text(record.created),
+        "secrets": [_secret_item(secret) for secret in record.secrets],
+        **{name: value for name, value in optional.items() if value is not None},
+    }
+
+
+def _secret_item(secret: Secret) -> Item:
+    item = {"salt": secret.salt.hex(), "hash": secret.hash.hex()}
+    return item if secret.until is None else item | {"until": to_text(secret.until)}
+
+
+def record_of_item(item: Item) -> KeyRecord:
+    """The key of an item."""
+    id = item["sk"]
+    streams = frozenset(item["streams"]) if "streams" in item else None
+    can = frozenset(scope for scope in SCOPES if scope in item["can"])
+    return KeyRecord(
+        id=id,
+        name=item["name"],
+        access=Access(id, streams, can, item.get("series_prefix", "")),
+        created=from_text(item["created"]),
+        secrets=tuple(map(_secret_of, item["secrets"])),
+        expires=_time(item, "expires"),
+        revoked=_time(item, "revoked"),
+        rotated=_time(item, "rotated"),
+        meter=item.get("meter", ""),
+        gateway_key=item.get("gateway_key", ""),
+        plan=item.get("plan", ""),
+        origin=item.get("origin", ""),
+        rate=float(item["rate"]) if "rate" in item else None,
+        burst=int(item["burst"]) if "burst" in item else None,
+    )
+
+
+def _secret_of(item: Item) -> Secret:
+    return Secret(bytes.fromhex(item["salt"]), bytes.fromhex(item["hash"]), _time(item, "until"))
+
+
+def _time(item: Item, name: str) -> datetime | None:
+    return from_text(item[name]) if name in item else None

@@ -1,0 +1,85 @@
+"""Callers' keys in the catalog's table, as the command line and a deployment change them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from aws.codec import from_wire, to_wire
+from aws.codes import CONDITION_FAILED
+from aws.errors import error_code
+from aws.key_items import PARTITION, item_of_record, key_of_record, record_of_item
+from tidetable.credentials import KeyRecord
+from tidetable.times import to_text
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+
+class DynamoKeys:
+    """The keys of a stage."""
+
+    def __init__(self, client: DynamoDBClient, table: str) -> None:
+        self._client = client
+        self._table = table
+
+    def all(self) -> Sequence[KeyRecord]:
+        """A Query, consistent; by their ids in order."""
+        pages = self._client.get_paginator("query").paginate(
+            TableName=self._table,
+            KeyConditionExpression="pk = :pk",
+            ExpressionAttributeValues=to_wire({":pk": PARTITION}),
+            ConsistentRead=True,
+        )
+        return [record_of_item(from_wire(item)) for page in pages for item in page["Items"]]
+
+    def find(self, id: str) -> KeyRecord | None:
+        """A GetItem, consistent."""
+        answer = self._client.get_item(TableName=self._table, Key=to_wire(key_of_record(id)), ConsistentRead=True)
+        return record_of_item(from_wire(answer["Item"])) if "Item" in answer else None
+
+    def add(self, record: KeyRecord) -> bool:
+        """A put that is refused (False) if there is a key of this id."""
+        return self._write(self._client.put_item, "attribute_not_exists(pk)", Item=to_wire(item_of_record(record)))
+
+    def rotate(self, record: KeyRecord, before: KeyRecord) -> bool:
+        """A put that is refused (False) if the key was rotated or revoked since ``before`` was read, or is gone."""
+        condition = "attribute_exists(pk) AND attribute_not_exists(revoked) AND "
+        if before.rotated is None:
+            return self._write(
+                self._client.put_item,
+                condition + "attribute_not_exists(rotated)",
+                Item=to_wire(item_of_record(record)),
+            )
+        return self._write(
+            self._client.put_item,
+            condition + "rotated = :before",
+            Item=to_wire(item_of_record(record)),
+            ExpressionAttributeValues=to_wire({":before": to_text(before.rotated)}),
+        )
+
+    def revoke(self, id: str, now: datetime) -> bool:
+        """An update that keeps the first time of revocation; False if there is no such key."""
+        return self._write(
+            self._client.update_item,
+            "attribute_exists(pk)",
+            Key=to_wire(key_of_record(id)),
+            UpdateExpression="SET revoked = if_not_exists(revoked, :now)",
+            ExpressionAttributeValues=to_wire({":now": to_text(now)}),
+        )
+
+    def forget(self, id: str) -> bool:
+        """A delete that is refused (False) if the key was revoked, which must stay known."""
+        return self._write(self._client.delete_item, "attribute_not_exists(revoked)", Key=to_wire(key_of_record(id)))
+
+    def _write(self, write: Callable[..., Any], condition: str, **members: Any) -> bool:
+        try:
+            write(TableName=self._table, ConditionExpression=condition, **members)
+        except ClientError as error:
+            if error_code(error) != CONDITION_FAILED:
+                raise
+            return False
+        return True

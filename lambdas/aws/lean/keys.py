@@ -1,0 +1,33 @@
+"""Callers' keys as the authorizer reads them, over the lean client."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from aws.key_items import PARTITION, record_of_item
+from aws.lean.answers import GET_ANSWER
+from aws.lean.client import LeanClient, Request
+from aws.lean.reads import answered, read_all
+from aws.wire import item_of
+from tidetable.credentials import KeyRecord
+
+
+class LeanKeys:
+    """The keys of a stage, to be read."""
+
+    def __init__(self, client: LeanClient, table: str) -> None:
+        self._client = client
+        self._table = table
+
+    def find(self, id: str) -> KeyRecord | None:
+        """A GetItem, consistent: half a read unit less would let a revoked key live for longer than is said."""
+        body: dict[str, Any] = {
+            "TableName": self._table,
+            "Key": {"pk": {"S": PARTITION}, "sk": {"S": id}},
+            "ConsistentRead": True,
+        }
+        (reply,) = read_all(self._client, [Request("GetItem", msgspec.json.encode(body), GET_ANSWER)])
+        item = answered(reply, self._table).Item
+        return None if item is None else record_of_item(item_of(item))

@@ -1,0 +1,58 @@
+"""Lambda authorizer of the API: finds the key of a request, and says whether it may call the route."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+import wiring
+from handlers._observe import metrics, observed, uncollected
+from tidetable.credentials import Call, Decision, decide
+
+
+@uncollected
+@observed
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  # noqa: ARG001 - Lambda's signature
+    """Answer API Gateway. If the catalog cannot be read this raises, and the gateway answers 503: nobody is let in unread."""
+    pipeline = wiring.pipeline()
+    decision = decide(_read_call(event), pipeline.key_ring, pipeline.clock.now())
+    if decision.former:
+        metrics.add_metric("FormerKeysUsed", MetricUnit.Count, 1)
+    return _answer(decision, event["methodArn"])
+
+
+def _read_call(event: Mapping[str, Any]) -> Call:
+    stream = (event.get("pathParameters") or {}).get("stream")
+    return Call(
+        event["httpMethod"],
+        event["resource"],
+        None if stream is None else unquote(stream),
+        _lists(event, "headers", "multiValueHeaders"),
+        _lists(event, "queryStringParameters", "multiValueQueryStringParameters"),
+    )
+
+
+def _lists(event: Mapping[str, Any], single: str, several: str) -> Mapping[str, Sequence[str]]:
+    """All values of headers or parameters: a name that is repeated has only its last value in the single form."""
+    values: Mapping[str, Sequence[str]] | None = event.get(several)
+    return values or {name: [value] for name, value in (event.get(single) or {}).items()}
+
+
+def _answer(decision: Decision, route: str) -> dict[str, Any]:
+    """The policy, for this route alone; the context, which the functions and the access log read; and the key to count."""
+    record = decision.record
+    statement = {
+        "Action": "execute-api:Invoke",
+        "Effect": "Allow" if decision.allowed else "Deny",
+        "Resource": route,
+    }
+    answer: dict[str, Any] = {
+        "principalId": record.id if record is not None else "nobody",
+        "policyDocument": {"Version": "2012-10-17", "Statement": [statement]},
+        "context": decision.context(),
+    }
+    return answer | ({"usageIdentifierKey": decision.meter} if decision.allowed else {})

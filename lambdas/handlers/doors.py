@@ -1,0 +1,91 @@
+"""The routes of other programs' protocols: OpenTelemetry, InfluxDB, CloudEvents, Amazon Data Firehose."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote
+
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+import wiring
+from handlers._http import Response, complete_answers, read_access
+from handlers._observe import logger, metrics, observed, seconds_left, uncollected
+from handlers.ingest import RESERVE_SECONDS, measure
+from tidetable.dialects import cloudevents
+from tidetable.dialects.door import Answer, Door, Request, take
+from tidetable.dialects.influx_door import HEALTH, WRITE_1, WRITE_2, WRITE_3
+from tidetable.dialects.other_doors import CloudEventsDoor, FirehoseDoor
+from tidetable.problems import ProblemError, problem_of
+
+_STREAM = "/v1/streams/{stream}"
+_DOORS: dict[str, Callable[[wiring.Pipeline], Door]] = {
+    **dict.fromkeys((WRITE_1, WRITE_2, WRITE_3), lambda pipeline: pipeline.influx),
+    **dict.fromkeys(
+        ("/v1/metrics", "/v1/logs", f"{_STREAM}/otlp/v1/metrics", f"{_STREAM}/otlp/v1/logs"),
+        lambda pipeline: pipeline.otlp,
+    ),
+    f"{_STREAM}/cloudevents": lambda _: CloudEventsDoor(),
+    f"{_STREAM}/firehose": lambda _: FirehoseDoor(),
+}
+
+
+@uncollected
+@observed
+@complete_answers
+def handler(event: dict[str, Any], context: LambdaContext) -> Response:
+    """Take the points, records or events of one request, or answer a client that looks whether the API is there."""
+    pipeline = wiring.pipeline()
+    request = _read_request(event, pipeline)
+    if event["httpMethod"] != "POST":
+        return _respond(_answer_probe(request, pipeline))
+    door = _DOORS[request.route](pipeline)
+    try:
+        answer, outcome = take(
+            door, request, read_access(event), pipeline.ingest, seconds_left(context, RESERVE_SECONDS)
+        )
+        measure(outcome)
+        return _respond(answer)
+    except ProblemError as error:
+        logger.info("request refused", code=error.problem.code, status=error.problem.status)
+        metrics.add_metric("RequestsRefused", MetricUnit.Count, 1)
+        return _respond(door.refuse(request, error.problem))
+    except Exception as error:  # also a failure in an answer: the sender learns that nothing was acknowledged
+        logger.exception("ingest failed")
+        metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
+        return _respond(door.refuse(request, problem_of(error, "ingest")))
+
+
+def _read_request(event: dict[str, Any], pipeline: wiring.Pipeline) -> Request:
+    query = event.get("multiValueQueryStringParameters") or {}
+    path = event.get("pathParameters") or {}
+    body = event.get("body") or ""
+    return Request(
+        event["resource"],
+        pipeline.clock.now(),
+        unquote(path.get("stream", "")),
+        {name.lower(): value for name, value in (event.get("headers") or {}).items()},
+        {name: values[0] for name, values in query.items()},
+        b64decode(body) if event.get("isBase64Encoded") else body.encode("utf-8", "surrogatepass"),
+    )
+
+
+def _answer_probe(request: Request, pipeline: wiring.Pipeline) -> Answer:
+    """The answer to InfluxDB's clients that look for a server, and to the handshake of webhooks."""
+    if request.route == "/health":
+        return Answer.json(200, HEALTH)
+    if request.route == "/ping":
+        return Answer(204, headers={"X-Influxdb-Version": HEALTH["version"], "X-Influxdb-Build": "tidetable"})
+    return Answer(204, headers=cloudevents.consent(request.headers, pipeline.config.api.rate))
+
+
+def _respond(answer: Answer) -> Response:
+    """The answer in the form of the gateway; a body that is not text is in base64."""
+    headers = {"Cache-Control": "no-store", **answer.headers}
+    if answer.content_type:
+        headers["Content-Type"] = answer.content_type
+    text = answer.content_type != "application/x-protobuf"
+    body = answer.body.decode() if text else b64encode(answer.body).decode()
+    return {"statusCode": answer.status, "headers": headers, "body": body, "isBase64Encoded": not text}

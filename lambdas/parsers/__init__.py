@@ -1,0 +1,1 @@
+"""Parsers of other programs' formats: the only place that imports their libraries. The doors' function alone has those."""

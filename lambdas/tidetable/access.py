@@ -1,0 +1,101 @@
+"""What the caller of a request may do: the streams, the scopes and the series of its key.
+
+The authorizer hands this to the functions as the context of the request. A request that has no such context is signed, and
+IAM has decided about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import quote, unquote
+
+from tidetable.problems import ProblemError, refuse
+
+Scope = Literal["write", "read", "operate"]
+SCOPES: tuple[Scope, ...] = ("write", "read", "operate")
+ALL_STREAMS = "*"
+_STREAMS, _PERIODS = "/v1/streams", "/v1/streams/{stream}/periods"
+_READING = frozenset({"GET", "HEAD"})
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The rights of a key.
+
+    ``streams`` is None for all streams, those of later deployments too. ``series_prefix`` is empty, or the beginning of the
+    name of every series that the key may write and read.
+    """
+
+    key_id: str = ""
+    streams: frozenset[str] | None = None
+    can: frozenset[Scope] = frozenset(SCOPES)
+    series_prefix: str = ""
+
+    @classmethod
+    def of(cls, context: Mapping[str, Any] | None) -> Access:
+        """The rights in an authorizer's context (``context()``); every right where there is no context of a key."""
+        if not context or not context.get("key_id"):
+            return FULL
+        names = str(context.get("streams", ""))
+        scopes = str(context.get("can", "")).split(",")
+        return cls(
+            str(context["key_id"]),
+            None if names == ALL_STREAMS else frozenset(filter(None, names.split(","))),
+            frozenset(scope for scope in SCOPES if scope in scopes),
+            unquote(str(context.get("series_prefix", ""))),
+        )
+
+    def context(self) -> dict[str, str]:
+        """The rights as an authorizer's context, whose values are texts: lists have commas, and the prefix is percent-encoded."""
+        return {
+            "key_id": self.key_id,
+            "streams": ALL_STREAMS if self.streams is None else ",".join(sorted(self.streams)),
+            "can": ",".join(scope for scope in SCOPES if scope in self.can),
+            "series_prefix": quote(self.series_prefix, safe=""),
+        }
+
+    def sees(self, stream: str) -> bool:
+        """True if the key has any right on a stream."""
+        return self.streams is None or stream in self.streams
+
+    def allows(self, stream: str, scope: Scope) -> bool:
+        """True if the key may do this with the stream; its series prefix is another question (``covers``)."""
+        return scope in self.can and self.sees(stream)
+
+    def covers(self, series: str) -> bool:
+        """True if the series is one that the key may write and read."""
+        return series.startswith(self.series_prefix)
+
+    def require_one(self, stream: str, scopes: frozenset[Scope]) -> None:
+        """ProblemError, 403, unless the key may do one of these with the stream."""
+        if not self.sees(stream) or self.can.isdisjoint(scopes):
+            what = " or ".join(sorted(scopes))
+            raise refuse(403, "forbidden", f"this key may not {what} the stream {stream[:64]!r}: use a key that may")
+
+    def require(self, stream: str, scope: Scope) -> None:
+        """ProblemError, 403, unless the key may do this with the stream."""
+        self.require_one(stream, frozenset({scope}))
+
+
+# Every right: of a signed request, about which IAM has decided.
+FULL = Access()
+
+
+def forbidden_series(access: Access, why: str) -> ProblemError:
+    """403 for what a key with a series prefix cannot have; ``why`` says what was outside."""
+    detail = f"{why}: this key is for series that begin with {access.series_prefix[:64]!r}"
+    return refuse(403, "forbidden_series", detail)
+
+
+def scopes_of(method: str, resource: str, access: Access) -> frozenset[Scope]:
+    """The scopes of which a key needs one for a route."""
+    if method not in _READING:
+        return frozenset({"write"})
+    if resource == _STREAMS:
+        return frozenset({"write", "read", "operate"})
+    if resource == _PERIODS:
+        # Sizes and states of whole tables: no business of a key for some of their series.
+        return frozenset({"operate"} if access.series_prefix else {"operate", "read"})
+    return frozenset({"read"})

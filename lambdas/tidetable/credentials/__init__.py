@@ -1,0 +1,8 @@
+"""Keys of callers: their text, what is kept of them, and the decision about a request."""
+
+from tidetable.credentials.decide import Call, Decision, decide
+from tidetable.credentials.ports import Keys
+from tidetable.credentials.records import Former, KeyRecord, Secret
+from tidetable.credentials.ring import KeyRing
+
+__all__ = ["Call", "Decision", "Former", "KeyRecord", "KeyRing", "Keys", "Secret", "decide"]

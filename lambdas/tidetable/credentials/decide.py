@@ -1,0 +1,86 @@
+"""The decision about a request: which key it presents, and whether this key may do what the route does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tidetable.access import Access, scopes_of
+from tidetable.credentials.presented import read_presented
+from tidetable.credentials.records import KeyRecord, refuse_unknown
+from tidetable.credentials.ring import KeyRing
+from tidetable.credentials.text import id_of
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What the gateway says about a request before it is let through; ``stream`` is None if the route's path has none."""
+
+    method: str
+    resource: str
+    stream: str | None = None
+    headers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    parameters: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether a request is let through. ``refusal`` is for the access log: the caller learns only that it is refused.
+
+    ``record`` is the key whose right text was presented, also that of a refused request. ``text`` is that text.
+    """
+
+    refusal: str = ""
+    record: KeyRecord | None = None
+    text: str = field(default="", repr=False)
+    former: bool = False
+
+    @property
+    def allowed(self) -> bool:
+        return not self.refusal
+
+    @property
+    def meter(self) -> str:
+        """The value of the API Gateway key that counts this request."""
+        return "" if self.record is None else self.record.meter or self.text
+
+    def context(self) -> dict[str, str]:
+        """What the functions and the access log learn; every value is a text."""
+        record = self.record
+        shown = {} if record is None else record.access.context() | {"key_id": record.id, "key_name": record.name}
+        return shown | ({"refusal": self.refusal} if self.refusal else {})
+
+
+def decide(call: Call, ring: KeyRing, now: datetime) -> Decision:
+    """Decide on a request at an instant; raises what the ring raises."""
+    presented = read_presented(call.headers, call.parameters, call.resource)
+    if presented.problem:
+        return Decision(presented.problem)
+    text = presented.text
+    id = id_of(text)
+    if id is None:
+        return Decision("not a key")
+    record = ring.find(id, now)
+    if record is None:
+        refuse_unknown(text)
+        return Decision(f"unknown key {id}")
+    refusal = record.refusal_at(text, now)
+    if refusal == "wrong secret":
+        return Decision(f"wrong secret of key {id}")
+    if refusal is not None:
+        return Decision(refusal, record, text, former=refusal != "revoked")
+    return Decision(_refuse(call, record.access), record, text)
+
+
+def _refuse(call: Call, access: Access) -> str:
+    """Why a key may not call a route; empty if it may. A series prefix is the functions' business, who know the series."""
+    scopes = scopes_of(call.method, call.resource, access)
+    if access.can.isdisjoint(scopes):
+        return f"needs {' or '.join(sorted(scopes))}"
+    # A route without a stream in its path names it elsewhere in the request: its function decides about the stream.
+    if call.stream is not None and not access.sees(call.stream):
+        return "another stream"
+    if access.streams is not None and not access.streams:
+        return "no stream"
+    return ""

@@ -1,0 +1,36 @@
+"""The first key of a stage: API Gateway drew it, and it may do everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from tidetable.access import Access
+from tidetable.credentials.ports import Keys
+from tidetable.credentials.records import KeyRecord, Secret
+from tidetable.credentials.text import id_of
+from tidetable.errors import BadInvocation
+
+FIRST_NAME = "first"
+
+
+def admit_first(
+    keys: Keys, gateway_key: str, read_value: Callable[[str], str], draw_salt: Callable[[], bytes], now: datetime
+) -> str:
+    """Let API Gateway's key of this id call every route; answers the id of the key.
+
+    Doing so again changes nothing: a key that was rotated or revoked meanwhile stays so.
+    """
+    text = read_value(gateway_key)
+    id = id_of(text)
+    if id is None:
+        raise BadInvocation(f"the value of API Gateway's key {gateway_key} has another form than its own values")
+    secret = Secret.of(text, draw_salt())
+    keys.add(KeyRecord(id, FIRST_NAME, Access(id), now, (secret,), origin=gateway_key))
+    return id
+
+
+def dismiss_first(keys: Keys, gateway_key: str) -> list[str]:
+    """Forget the keys that were admitted from API Gateway's key of this id; answers their ids. A revoked key stays known."""
+    found = [record.id for record in keys.all() if record.origin == gateway_key]
+    return [id for id in found if keys.forget(id)]

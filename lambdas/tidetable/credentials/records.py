@@ -1,0 +1,100 @@
+"""What the catalog keeps of a key: its rights, and salted hashes of its text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from hmac import compare_digest
+from typing import Literal
+
+from tidetable.access import Access
+from tidetable.credentials.text import SALT_BYTES, hash_text
+
+# Why the right text of a key is refused.
+Former = Literal["expired", "revoked", "rotated"]
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A salted hash of a key's text, which is accepted before ``until`` (None: as long as the key)."""
+
+    salt: bytes
+    hash: bytes
+    until: datetime | None = None
+
+    @classmethod
+    def of(cls, text: str, salt: bytes) -> Secret:
+        """What is kept of a text; the salt is random."""
+        return cls(salt, hash_text(text, salt))
+
+    def matches(self, text: str) -> bool:
+        """True if it is of this text, found out in a time that does not depend on the text."""
+        return compare_digest(self.hash, hash_text(text, self.salt))
+
+
+# No text matches it: a key that does not exist takes as long to refuse as one whose secret is wrong.
+_NOBODY = Secret(b"\0" * SALT_BYTES, b"\0" * 32)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRecord:
+    """A key.
+
+    ``access`` says what it may do, ``secrets`` what is kept of its text, the newest first. It is refused from ``expires`` on,
+    and once it is ``revoked``. ``meter`` is the value of the API Gateway key by which the gateway counts and throttles it; an
+    empty one is the text of the key itself. ``gateway_key`` and ``plan`` are the ids of that key and its usage plan, if the
+    command line made them. ``origin`` is the id of API Gateway's key that the text was taken from, if it was. ``rate`` (requests
+    per second) and ``burst`` are the key's own, None if they are the stage's.
+    """
+
+    id: str
+    name: str
+    access: Access
+    created: datetime
+    secrets: tuple[Secret, ...]
+    expires: datetime | None = None
+    revoked: datetime | None = None
+    rotated: datetime | None = None
+    meter: str = field(default="", repr=False)
+    gateway_key: str = ""
+    plan: str = ""
+    origin: str = ""
+    rate: float | None = None
+    burst: int | None = None
+
+    def refusal_at(self, text: str, now: datetime) -> Former | Literal["wrong secret"] | None:
+        """Why a text is refused; None if it is accepted. Every hash is compared, whatever the first one says."""
+        matching = [secret for secret in self.secrets if secret.matches(text)]
+        if not matching:
+            return "wrong secret"
+        if self.revoked is not None:
+            return "revoked"
+        if self.expires is not None and now >= self.expires:
+            return "expired"
+        if not any(secret.until is None or now < secret.until for secret in matching):
+            return "rotated"
+        return None
+
+    def rotate(self, secret: Secret, now: datetime, overlap: timedelta) -> KeyRecord:
+        """The key with a new secret; the secrets of before are accepted for ``overlap`` more, at the most."""
+        end = now + overlap
+        former = tuple(
+            replace(old, until=end if old.until is None else min(old.until, end))
+            for old in self.secrets
+            if old.until is None or now < old.until
+        )
+        return replace(self, secrets=(secret, *former), rotated=now)
+
+    def state_at(self, now: datetime) -> str:
+        """``revoked``, ``expired``, ``rotating`` (a former secret is accepted, too) or ``active``."""
+        if self.revoked is not None:
+            return "revoked"
+        if self.expires is not None and now >= self.expires:
+            return "expired"
+        former = any(secret.until is not None and now < secret.until for secret in self.secrets)
+        return "rotating" if former else "active"
+
+
+def refuse_unknown(text: str) -> None:
+    """Take the time that a wrong secret takes."""
+    _NOBODY.matches(text)

@@ -1,0 +1,153 @@
+"""CloudEvents 1.0 as events: its three content modes over HTTP, and the handshake of its webhooks.
+
+An event is identified by its source and id. Its JSON object is the event's data, and its attributes are the field ``ce``.
+Source of the rules: cloudevents/spec, "HTTP protocol binding", "JSON event format", "HTTP 1.1 web hooks".
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+from urllib.parse import unquote
+
+from tidetable.config.model import CloudEventsPolicy
+from tidetable.dialects.reading import Reading, fit_name, too_many
+from tidetable.events import JsonObject
+from tidetable.exact import decode_json
+from tidetable.ingest.bodies import Sent, Unreadable
+from tidetable.keys import MAX_NAME_BYTES, escape
+from tidetable.problems import refuse
+
+_STRUCTURED, _BATCH = "application/cloudevents+json", "application/cloudevents-batch+json"
+_PREFIX = "ce-"
+_REQUIRED = ("id", "source", "specversion", "type")
+_PAYLOAD = frozenset({"data", "data_base64"})
+# The event has these in places of its own.
+_OWN = frozenset({"id", "time", "specversion"}) | _PAYLOAD
+ATTRIBUTES, VALUE, OBJECT = "ce", "value", "object"
+
+
+def read_events(
+    body: bytes, content_type: str, headers: Mapping[str, str], *, policy: CloudEventsPolicy, most: int
+) -> Reading:
+    """The events of a request; the places are their indexes. ``headers`` have names in lower case.
+
+    ProblemError if the request has none, or more than ``most``.
+    """
+    kind = content_type.partition(";")[0].strip().lower()
+    reading = Reading()
+    if kind == _BATCH:
+        events = _decode(body)
+        if not isinstance(events, list):
+            raise refuse(400, "unparseable", "a batch of CloudEvents is a JSON array")
+        if len(events) > most:
+            raise too_many(most)
+        for index, event in enumerate(events):
+            reading.add(_read_event(event, policy), index)
+        return reading
+    if kind == _STRUCTURED:
+        reading.add(_read_event(_decode(body), policy), 0)
+    elif kind.startswith("application/cloudevents"):
+        detail = f"Content-Type {kind[:64]!r} is not understood: send {_STRUCTURED}, {_BATCH}, or the binary mode"
+        raise refuse(415, "unsupported_media_type", detail)
+    elif f"{_PREFIX}specversion" in headers or f"{_PREFIX}id" in headers:
+        reading.add(_read_event(_read_binary(body, kind, content_type, headers), policy), 0)
+    else:
+        detail = (
+            f"this is no CloudEvent: send {_STRUCTURED}, {_BATCH}, or the headers of the binary mode, such as ce-id"
+        )
+        raise refuse(415, "unsupported_media_type", detail)
+    return reading
+
+
+def consent(headers: Mapping[str, str], rate: float) -> Mapping[str, str]:
+    """The headers that answer a webhook's handshake: deliveries need a key, so any origin that has one may send."""
+    origin = headers.get("webhook-request-origin")
+    if not origin:
+        return {}
+    return {"WebHook-Allowed-Origin": origin, "WebHook-Allowed-Rate": str(max(int(rate * 60), 1))}
+
+
+def _decode(body: bytes) -> Any:
+    try:
+        return decode_json(body)
+    except ValueError as error:
+        raise refuse(400, "unparseable", f"the body is no JSON: {error}") from error
+
+
+def _read_binary(body: bytes, kind: str, content_type: str, headers: Mapping[str, str]) -> JsonObject:
+    """The attributes in the headers and the data in the body, as the structured mode has them."""
+    event: JsonObject = {
+        # The values are percent-encoded in HTTP.
+        name.removeprefix(_PREFIX): unquote(value)
+        for name, value in headers.items()
+        if name.startswith(_PREFIX)
+    }
+    if content_type:
+        event["datacontenttype"] = content_type
+    if not body:
+        return event
+    if kind == "application/json" or kind.endswith("+json"):
+        event["data"] = _decode(body)
+    elif not kind and (value := _try_json(body)) is not None:
+        event["data"] = value
+    elif kind.startswith("text/"):
+        try:
+            event["data"] = body.decode()
+        except UnicodeDecodeError:
+            event["data_base64"] = b64encode(body).decode()
+    else:
+        event["data_base64"] = b64encode(body).decode()
+    return event
+
+
+def _try_json(body: bytes) -> Any:
+    """The value of a body without a type, which usually is JSON; None if it is not."""
+    try:
+        return decode_json(body)
+    except ValueError:
+        return None
+
+
+def _read_event(event: Any, policy: CloudEventsPolicy) -> Sent | Unreadable:
+    if not isinstance(event, dict):
+        return Unreadable("a CloudEvent is a JSON object")
+    for name in _REQUIRED:
+        if not isinstance(event.get(name), str) or not event[name]:
+            return Unreadable(f"{name} is missing: a CloudEvent has the texts {', '.join(_REQUIRED)}")
+    if event["specversion"] != "1.0":
+        return Unreadable(f"specversion {event['specversion'][:16]!r} is not understood: send 1.0")
+    if event.keys() >= _PAYLOAD:
+        return Unreadable("an event has data or data_base64, not both")
+    subject = event.get("subject")
+    if subject is not None and not (isinstance(subject, str) and subject):
+        return Unreadable("subject must be a text of at least one character")
+    series = event[policy.series] if event.get(policy.series) else event["source"]
+    time = event.get("time")
+    if time is not None and not isinstance(time, str):
+        return Unreadable("time: a CloudEvent's time is RFC 3339 text with an offset")
+    return Sent(fit_name(series), time, _make_id(event["source"], event["id"]), _make_data(event))
+
+
+def _make_id(source: str, id: str) -> str:
+    """Both in one text. A source is a URI reference, which has no space, so no two pairs have one text."""
+    text = f"{source} {id}"
+    if " " in source or len(escape(text).encode()) > MAX_NAME_BYTES:
+        return sha256(f"{len(source)} {text}".encode()).hexdigest()[:32]
+    return text
+
+
+def _make_data(event: JsonObject) -> JsonObject:
+    attributes = {name: value for name, value in event.items() if name not in _OWN}
+    if "data_base64" in event:
+        return {"data_base64": event["data_base64"], ATTRIBUTES: attributes}
+    payload = event.get("data")
+    if isinstance(payload, dict):
+        return (
+            {**payload, ATTRIBUTES: attributes}
+            if ATTRIBUTES not in payload
+            else {OBJECT: payload, ATTRIBUTES: attributes}
+        )
+    return {ATTRIBUTES: attributes} if "data" not in event else {VALUE: payload, ATTRIBUTES: attributes}

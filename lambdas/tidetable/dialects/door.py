@@ -1,0 +1,141 @@
+"""What all dialects have in common: a request, an answer, and the steps from the one to the other."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from tidetable.access import Access
+from tidetable.config import Stream
+from tidetable.dialects.reading import BATCHES, MOST_POINTS, Reading, Refusal
+from tidetable.exact import encode_json
+from tidetable.ingest import Outcome, ingest_values
+from tidetable.ingest.bodies import inflate
+from tidetable.ingest.request import Ingest
+from tidetable.ingest.writing import Remaining
+from tidetable.problems import Problem, refuse, unknown_stream
+
+_ENCODINGS = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
+# The head of a zlib stream. A gateway that has decompressed a body may have left the header that named its encoding.
+_ZLIB = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request: the path of its route, the stream in it (empty if it names none), headers by names in lower case, the query.
+
+    ``body`` is what was sent, and ``now`` the time of its arrival.
+    """
+
+    route: str
+    now: datetime
+    stream: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    @property
+    def content_type(self) -> str:
+        """The type of the body as it was sent."""
+        return self.headers.get("content-type", "")
+
+    @property
+    def kind(self) -> str:
+        """The type of the body without parameters, in lower case."""
+        return self.content_type.partition(";")[0].strip().lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer in a dialect's own form."""
+
+    status: int
+    body: bytes = b""
+    content_type: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def json(cls, status: int, document: object, headers: Mapping[str, str] | None = None) -> Answer:
+        """An answer in JSON."""
+        return cls(status, encode_json(document), "application/json", headers or {})
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a request may hold: ``most`` events, and ``max_body`` bytes after decompression."""
+
+    most: int
+    max_body: int
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A request whose accepted events are durable: its body after decompression, its candidates, and their outcome."""
+
+    request: Request
+    body: bytes
+    reading: Reading
+    outcome: Outcome
+
+    @property
+    def refusals(self) -> list[Refusal]:
+        """What is refused, in the order of the places."""
+        return self.reading.refusals(self.outcome.rejections)
+
+
+class Door(Protocol):
+    """A dialect: which stream a request is for, its events, and the answers."""
+
+    def stream(self, request: Request, /) -> str:
+        """The stream's name; ProblemError if the request names none."""
+        ...
+
+    def read(self, request: Request, body: bytes, stream: Stream, limits: Limits, /) -> Reading:
+        """The candidates in a body after decompression; ProblemError for a body that is refused whole."""
+        ...
+
+    def answer(self, taken: Taken, /) -> Answer:
+        """The answer to a request whose accepted events are durable."""
+        ...
+
+    def refuse(self, request: Request, problem: Problem, /) -> Answer:
+        """The answer to a request that is refused whole, or failed."""
+        ...
+
+
+def take(door: Door, request: Request, access: Access, ports: Ingest, remaining: Remaining) -> tuple[Answer, Outcome]:
+    """Make a request's events durable; ProblemError if it is refused whole, with nothing acknowledged."""
+    name = door.stream(request)
+    access.require(name, "write")
+    api, stream = ports.config.api, ports.config.streams.get(name)
+    if stream is None:
+        raise unknown_stream(name, ports.config.streams)
+    encoding = request.headers.get("content-encoding", "").strip().lower()
+    if encoding not in _ENCODINGS:
+        raise refuse(
+            415, "unsupported_media_type", f"Content-Encoding {encoding[:32]!r} is not understood: send gzip, or none"
+        )
+    sent = request.body
+    if encoding == "deflate" and sent.startswith(_ZLIB):
+        sent = _inflate_zlib(sent, api.max_body)
+    body = inflate(sent, api.max_body)
+    reading = door.read(request, body, stream, Limits(min(BATCHES * api.max_events, MOST_POINTS), api.max_body))
+    outcome = ingest_values(
+        name, reading.values, ports, remaining, strict=reading.strict, series_prefix=access.series_prefix
+    )
+    return door.answer(Taken(request, body, reading, outcome)), outcome
+
+
+def _inflate_zlib(body: bytes, max_body: int) -> bytes:
+    """The body after decompression, or one byte more than ``max_body`` of it, which the caller refuses."""
+    stream = zlib.decompressobj()
+    try:
+        plain = stream.decompress(body, max_body + 1)
+    except zlib.error as error:
+        raise refuse(400, "unparseable", f"the body is damaged: {error}") from error
+    if len(plain) <= max_body and not stream.eof:
+        raise refuse(400, "unparseable", "the body is cut short")
+    return plain

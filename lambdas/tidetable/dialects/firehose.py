@@ -1,0 +1,117 @@
+"""Requests of Amazon Data Firehose to an HTTP endpoint: records of JSON as events.
+
+Source: "Understand HTTP endpoint delivery request and response specifications" in Firehose's developer guide. After an answer
+that is not 200 the whole request comes again, and is kept in the delivery stream's bucket in the end. Only 413 is final, and
+nothing of the request is kept.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from tidetable.config.model import FirehosePolicy
+from tidetable.dialects.reading import Reading, fit_name, too_many
+from tidetable.events import JsonObject
+from tidetable.exact import decode_json
+from tidetable.ingest.bodies import Sent, Unreadable
+from tidetable.keys import value_at
+from tidetable.problems import refuse
+
+_EVENT = frozenset({"series", "time", "id", "data"})
+_LISTED = 5
+
+
+class Record(msgspec.Struct, gc=False):
+    data: str
+
+
+class Delivery(msgspec.Struct, rename="camel"):
+    """A request: its id, which is the same at each attempt, its time in epoch milliseconds, and its records in base64."""
+
+    request_id: str = ""
+    timestamp: int = 0
+    records: Sequence[Record] = ()
+
+
+def decode_delivery(body: bytes) -> Delivery:
+    """The request; ProblemError if it is none."""
+    try:
+        return _DELIVERY.decode(body)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise refuse(400, "unparseable", f"the body is no request of Firehose: {error}") from error
+
+
+def read_records(delivery: Delivery, policy: FirehosePolicy, *, most: int) -> Reading:
+    """The events of the records; the places are numbers of records, from 0. A record may hold several lines of JSON.
+
+    ProblemError for more than ``most`` events.
+    """
+    reading = Reading()
+    for number, record in enumerate(delivery.records):
+        for value in _read_record(record, policy, delivery.timestamp or None):
+            if len(reading.values) == most:
+                raise too_many(most)
+            reading.add(value, number)
+    return reading
+
+
+def describe(refusals: Sequence[Any], accepted: int) -> str:
+    """The message for a request some of whose records are refused."""
+    listed = "; ".join(f"record {refusal.place}: {refusal.detail}" for refusal in refusals[:_LISTED])
+    more = f"; and {len(refusals) - _LISTED} more" if len(refusals) > _LISTED else ""
+    return f"{len(refusals)} events are refused, {accepted} are stored: {listed}{more}"
+
+
+def _read_record(record: Record, policy: FirehosePolicy, timestamp: int | None) -> Iterator[Sent | Unreadable]:
+    try:
+        content = b64decode(record.data, validate=True)
+    except ValueError:
+        yield Unreadable("data is not base64")
+        return
+    try:
+        yield _read_value(decode_json(content), policy, timestamp)
+        return
+    except ValueError as error:
+        lines = [line for line in content.split(b"\n") if line and not line.isspace()]
+        if len(lines) < 2:
+            yield Unreadable(f"a record is a JSON object, or lines of them: {error}")
+            return
+    for line in lines:
+        try:
+            yield _read_value(decode_json(line), policy, timestamp)
+        except ValueError as error:
+            yield Unreadable(f"a line of the record is no JSON: {error}")
+
+
+def _read_value(value: Any, policy: FirehosePolicy, timestamp: int | None) -> Sent | Unreadable:
+    if not isinstance(value, dict):
+        return Unreadable("a record is a JSON object")
+    series, time, id = (value_at(value, path) for path in (policy.series, policy.time, policy.id))
+    series, id = _as_name(series), _as_name(id)
+    if series is None:
+        return Unreadable(
+            f"the record has no field {policy.series!r}: name its series in [streams.NAME.firehose] series"
+        )
+    data: JsonObject = value
+    if value.keys() <= _EVENT and isinstance(value.get("data", {}), dict):
+        data = value.get("data", {})
+    if time is None:
+        time = timestamp
+    if not (time is None or type(time) is int or isinstance(time, str)):
+        return Unreadable(f"time: the field {policy.time!r} is neither RFC 3339 text nor whole epoch milliseconds")
+    return Sent(fit_name(series), time, fit_name(id) if id is not None else None, data)
+
+
+def _as_name(value: Any) -> str | None:
+    """A text or a whole number as a name; None for anything else."""
+    if type(value) is int:
+        return str(value) if abs(value) < _BEYOND else None
+    return value if isinstance(value, str) and value else None
+
+
+_BEYOND = 10**38
+_DELIVERY = msgspec.json.Decoder(Delivery)

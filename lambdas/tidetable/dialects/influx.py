@@ -1,0 +1,166 @@
+"""InfluxDB's line protocol as events: a point is a measurement with its tags and a time; its fields are its data.
+
+Source of the format: docs.influxdata.com, "Line protocol reference". In InfluxDB a write of other fields to a point adds them. So
+the names of the fields are part of an event's id, and lines of one point in one request become one event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidetable.config.model import InfluxPolicy
+from tidetable.dialects.reading import Reading, fit_name, make_id, set_number, split_nanos, too_many
+from tidetable.dialects.templates import fill_template
+from tidetable.ingest.bodies import Sent, Unreadable
+from tidetable.problems import refuse
+
+# A line without its end as measurement, tags, fields and time; None for a comment. ValueError says what is wrong.
+ParseLine = Callable[[str], "Mapping[str, Any] | None"]
+
+NANOS: Mapping[str, int] = {
+    **dict.fromkeys(("ns", "n", "nanosecond"), 1),
+    **dict.fromkeys(("us", "u", "µ", "microsecond"), 1_000),
+    **dict.fromkeys(("ms", "millisecond"), 1_000_000),
+    **dict.fromkeys(("s", "second"), 1_000_000_000),
+    "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+}
+# InfluxDB 3: a time below each of these is of that many nanoseconds.
+_AUTO = ((5_000_000_000, 10**9), (5_000_000_000_000, 10**6), (5_000_000_000_000_000, 10**3))
+_Identity = tuple[str, tuple[tuple[str, str], ...]]
+
+
+@dataclass(slots=True)
+class _Point:
+    """The lines of one point: its measurement and tags, its time in nanoseconds, and its fields."""
+
+    identity: _Identity
+    nanos: int
+    fields: dict[str, Any]
+    lines: list[int] = field(default_factory=list)
+
+
+def read_precision(name: str) -> int | None:
+    """The nanoseconds of a precision's unit, None for ``auto``; ProblemError for a name that InfluxDB does not have."""
+    if name == "auto":
+        return None
+    if name not in NANOS:
+        raise refuse(400, "bad_parameter", f"precision {name[:32]!r} is not known: use ns, us, ms or s")
+    return NANOS[name]
+
+
+def read_lines(
+    text: bytes, parse_line: ParseLine, *, unit: int | None, policy: InfluxPolicy, now: int, most: int
+) -> Reading:
+    """The points of a body, in the order of their first lines; the places are line numbers, from 1.
+
+    ``unit`` are the nanoseconds of a time's unit, None to guess it by its size; ``now`` in nanoseconds is the time of lines that
+    have none. ProblemError for more than ``most`` lines.
+    """
+    points: dict[tuple[_Identity, int], _Point] = {}
+    found: list[_Point | tuple[int, str]] = []
+    for count, (number, line) in enumerate(_parse_all(text, parse_line), start=1):
+        if count > most:
+            raise too_many(most)
+        if isinstance(line, str):
+            found.append((number, line))
+            continue
+        tags: Mapping[str, str] = line["tags"]
+        identity = line["measurement"], tuple(sorted(tags.items()))
+        stamp: int | None = line["time"]
+        nanos = now if stamp is None else stamp * (unit or _guess_unit(stamp))
+        point = points.get((identity, nanos))
+        if point is None:
+            point = points[identity, nanos] = _Point(identity, nanos, {})
+            found.append(point)
+        point.fields |= line["fields"]
+        point.lines.append(number)
+    reading = Reading()
+    for item in found:
+        if isinstance(item, _Point):
+            reading.add(_read_point(item, policy), *item.lines)
+        else:
+            reading.add(Unreadable(item[1]), item[0])
+    return reading
+
+
+def quote_lines(text: bytes, numbers: Sequence[int], longest: int) -> dict[int, str]:
+    """The beginnings of these lines, at most ``longest`` characters each, to quote in an answer."""
+    wanted, lines = set(numbers), text.split(b"\n") if numbers else []
+    return {
+        number: line.decode(errors="replace").rstrip("\r")[:longest]
+        for number, line in enumerate(lines, start=1)
+        if number in wanted
+    }
+
+
+def _read_point(point: _Point, policy: InfluxPolicy) -> Sent | Unreadable:
+    measurement, pairs = point.identity
+    tags = dict(pairs)
+    try:
+        time, rest = split_nanos(point.nanos)
+        if policy.series:
+            series = fill_template(policy.series, tags | {"measurement": measurement})
+        else:
+            series = ",".join([measurement, *(f"{name}={value}" for name, value in pairs)])
+    except ValueError as error:
+        return Unreadable(str(error))
+    data: dict[str, Any] = {}
+    for name, value in point.fields.items():
+        if type(value) is float:
+            set_number(data, name, value)
+        else:
+            data[name] = value
+    for name, value in pairs:
+        # A field may have the name of a tag, and so may the text of a number that DynamoDB cannot hold.
+        while name in data:
+            name += "_tag"
+        data[name] = value
+    data.setdefault("measurement", measurement)
+    return Sent(fit_name(series), time, make_id([*point.identity, sorted(point.fields)], rest), data)
+
+
+def _guess_unit(stamp: int) -> int:
+    return next((unit for bound, unit in _AUTO if abs(stamp) < bound), 1)
+
+
+def _parse_all(text: bytes, parse_line: ParseLine) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
+    """Each line with its number, parsed, or with the reason why it cannot be; blank lines and comments are left out.
+
+    A text in quotes may hold ends of lines. So a line that fails, and has an odd number of quotes, is tried together with the
+    lines up to the next line of that kind. Each line is tried twice at the most, so a body of quotes costs no more than another.
+    """
+    lines = text.split(b"\n")
+    odd = [index for index, line in enumerate(lines) if b'"' in line and _count_quotes(line) % 2]
+    at, next_odd = 0, 0
+    while at < len(lines):
+        line, end = lines[at], at + 1
+        if not line or line.isspace():
+            at = end
+            continue
+        parsed = _parse(line, parse_line)
+        while next_odd < len(odd) and odd[next_odd] <= at:
+            next_odd += 1
+        if isinstance(parsed, str) and next_odd < len(odd) and next_odd and odd[next_odd - 1] == at:
+            joined = _parse(b"\n".join(lines[at : odd[next_odd] + 1]), parse_line)
+            if not isinstance(joined, str):
+                parsed, end = joined, odd[next_odd] + 1
+        if parsed is not None:
+            yield at + 1, parsed
+        at = end
+
+
+def _count_quotes(line: bytes) -> int:
+    """Quotes of a line that no backslash escapes."""
+    return line.replace(b"\\\\", b"").replace(b'\\"', b"").count(b'"')
+
+
+def _parse(line: bytes, parse_line: ParseLine) -> Mapping[str, Any] | str | None:
+    try:
+        return parse_line(line.decode())
+    except UnicodeDecodeError:
+        return "the line is not UTF-8"
+    except ValueError as error:
+        return str(error)

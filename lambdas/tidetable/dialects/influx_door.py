@@ -1,0 +1,113 @@
+"""The writing routes of InfluxDB 1, 2 and 3: where each names its stream, and how each answers.
+
+Sources: docs.influxdata.com, the API references of v2 (`/api/v2/write`), v3 (`/api/v3/write_lp`) and v1 (`/write`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidetable.config import Stream
+from tidetable.dialects.door import Answer, Limits, Request, Taken
+from tidetable.dialects.influx import ParseLine, quote_lines, read_lines, read_precision
+from tidetable.dialects.reading import Reading, Refusal
+from tidetable.problems import Problem, refuse
+from tidetable.times import to_micros
+
+WRITE_1, WRITE_2, WRITE_3 = "/write", "/api/v2/write", "/api/v3/write_lp"
+# InfluxDB 3 lists so many lines of a partial write.
+LISTED = 100
+_LONGEST_LINE = 1000
+_STREAM_PARAMETER = {WRITE_1: "db", WRITE_2: "bucket", WRITE_3: "db"}
+_PRECISION = {WRITE_1: "ns", WRITE_2: "ns", WRITE_3: "auto"}
+_PARTIAL_3, _NOTHING_3 = "partial write of line protocol occurred", "parsing failed for write_lp endpoint"
+_CODES_2 = {
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not found",
+    413: "request too large",
+    422: "unprocessable entity",
+    429: "too many requests",
+    500: "internal error",
+    503: "unavailable",
+}
+# So many reasons are in a message.
+_NAMED = 3
+HEALTH: Mapping[str, Any] = {
+    "name": "influxdb",
+    "message": "ready for writes",
+    "status": "pass",
+    "checks": [],
+    "version": "tidetable",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InfluxDoor:
+    """The three routes; ``parse_line`` reads a line."""
+
+    parse_line: ParseLine
+
+    def stream(self, request: Request) -> str:
+        """The bucket or database. A bucket may be followed by a retention policy, as older clients write it."""
+        parameter = _STREAM_PARAMETER[request.route]
+        name = request.query.get(parameter, "").partition("/")[0]
+        if not name:
+            raise refuse(400, "bad_parameter", f"{parameter} is missing: name the stream in it")
+        return name
+
+    def read(self, request: Request, body: bytes, stream: Stream, limits: Limits) -> Reading:
+        unit = read_precision(request.query.get("precision") or _PRECISION[request.route])
+        now = to_micros(request.now) * 1000
+        reading = read_lines(body, self.parse_line, unit=unit, policy=stream.influx, now=now, most=limits.most)
+        reading.strict = request.route == WRITE_3 and request.query.get("accept_partial", "true").lower() == "false"
+        return reading
+
+    def answer(self, taken: Taken) -> Answer:
+        """204, or the lines that are refused; the others are stored by then, unless the request was strict."""
+        request, refusals = taken.request, taken.refusals
+        if not refusals:
+            return Answer(204)
+        total, written = sum(map(len, taken.reading.places)), taken.outcome.accepted + taken.outcome.queued
+        message = _describe(refusals, total)
+        if request.route == WRITE_2:
+            malformed = next((refusal for refusal in refusals if refusal.malformed), None)
+            status, code = (400, "invalid") if malformed else (422, "unprocessable entity")
+            line = (malformed or refusals[0]).place
+            return Answer.json(status, {"code": code, "message": message, "line": line})
+        if request.route == WRITE_3:
+            error = _PARTIAL_3 if written else _NOTHING_3
+            return Answer.json(400, {"error": error, "data": _list_lines(taken.body, refusals)})
+        return _error_1(400, f"partial write: {message} dropped={len(refusals)}")
+
+    def refuse(self, request: Request, problem: Problem) -> Answer:
+        if request.route == WRITE_2:
+            code = _CODES_2.get(problem.status, "invalid" if problem.status < 500 else "internal error")
+            return Answer.json(problem.status, {"code": code, "message": problem.detail}, problem.headers)
+        if request.route == WRITE_3:
+            return Answer.json(problem.status, {"error": problem.detail}, problem.headers)
+        return _error_1(problem.status, problem.detail, problem.headers)
+
+
+def _describe(refusals: Sequence[Refusal], total: int) -> str:
+    """The number of refused lines and the first reasons."""
+    reasons = "; ".join(f"line {refusal.place}: {refusal.detail}" for refusal in refusals[:_NAMED])
+    more = f"; and {len(refusals) - _NAMED} more lines" if len(refusals) > _NAMED else ""
+    stored = total - len(refusals)
+    return f"{reasons}{more}; {stored} of {total} lines are stored"
+
+
+def _list_lines(body: bytes, refusals: Sequence[Refusal]) -> list[dict[str, Any]]:
+    lines = quote_lines(body, [refusal.place for refusal in refusals[:LISTED]], _LONGEST_LINE)
+    return [
+        {"original_line": lines[refusal.place], "line_number": refusal.place, "error_message": refusal.detail}
+        for refusal in refusals[:LISTED]
+    ]
+
+
+def _error_1(status: int, message: str, headers: Mapping[str, str] | None = None) -> Answer:
+    # A header is one line of ASCII.
+    text = " ".join(message.encode("ascii", "replace").decode().split())
+    return Answer.json(status, {"error": message}, {"X-Influxdb-Error": text[:500], **(headers or {})})

@@ -1,0 +1,72 @@
+"""The doors of CloudEvents and of Amazon Data Firehose: their answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from tidetable.config import Stream
+from tidetable.dialects import cloudevents, firehose
+from tidetable.dialects.door import Answer, Limits, Request, Taken
+from tidetable.dialects.reading import Reading
+from tidetable.exact import encode_json
+from tidetable.ingest.request import LISTED, errors_of
+from tidetable.problems import CONTENT_TYPE, Problem
+from tidetable.times import to_micros
+
+
+class CloudEventsDoor:
+    """204 if all events are stored, 202 if some of them wait in the queue, else a problem that lists the refused events."""
+
+    def stream(self, request: Request) -> str:
+        return request.stream
+
+    def read(self, request: Request, body: bytes, stream: Stream, limits: Limits) -> Reading:
+        return cloudevents.read_events(
+            body, request.content_type, request.headers, policy=stream.cloudevents, most=limits.most
+        )
+
+    def answer(self, taken: Taken) -> Answer:
+        outcome = taken.outcome
+        if not outcome.rejections:
+            return Answer(202 if outcome.queued else 204)
+        refused, all_refused = len(outcome.rejections), len(outcome.rejections) == len(taken.reading.values)
+        detail = (
+            "every event was refused; nothing was written"
+            if all_refused
+            else f"{refused} events are refused; the others are stored"
+        )
+        counts = {"accepted": outcome.accepted, "queued": outcome.queued, "rejected": refused}
+        more = counts | {"errors": errors_of(outcome.rejections[:LISTED])}
+        return self.refuse(taken.request, Problem(422, "all_refused" if all_refused else "some_refused", detail, more))
+
+    def refuse(self, _request: Request, problem: Problem) -> Answer:
+        return Answer(problem.status, encode_json(problem.document()), CONTENT_TYPE, problem.headers)
+
+
+@dataclass(frozen=True, slots=True)
+class FirehoseDoor:
+    """Firehose wants its request's id and a time in each answer."""
+
+    def stream(self, request: Request) -> str:
+        return request.stream
+
+    def read(self, _request: Request, body: bytes, stream: Stream, limits: Limits) -> Reading:
+        return firehose.read_records(firehose.decode_delivery(body), stream.firehose, most=limits.most)
+
+    def answer(self, taken: Taken) -> Answer:
+        refusals = taken.refusals
+        if refusals:
+            stored = len(taken.reading.values) - len(refusals)
+            return self._answer(taken.request, 400, firehose.describe(refusals, stored))
+        return self._answer(taken.request, 200)
+
+    def refuse(self, request: Request, problem: Problem) -> Answer:
+        # After 413 Firehose keeps the records nowhere; after anything else in the delivery stream's bucket.
+        status = 400 if problem.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE else problem.status
+        return self._answer(request, status, problem.detail)
+
+    def _answer(self, request: Request, status: int, message: str = "") -> Answer:
+        id = request.headers.get("x-amz-firehose-request-id", "")
+        document = {"requestId": id, "timestamp": to_micros(request.now) // 1000}
+        return Answer.json(status, document | ({"errorMessage": message} if message else {}))

@@ -1,0 +1,92 @@
+"""OTLP over HTTP: requests in protobuf or JSON, and answers in the type of the request.
+
+Source: opentelemetry-proto, docs/specification.md, "OTLP/HTTP". What is refused is counted in an answer of 200, and a sender must
+not repeat such a request; errors are google.rpc.Status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from tidetable.config import Stream
+from tidetable.dialects import otlp
+from tidetable.dialects import otlp_types as types
+from tidetable.dialects.door import Answer, Limits, Request, Taken
+from tidetable.dialects.reading import Reading, Refusal
+from tidetable.problems import Problem, refuse
+
+PROTOBUF, JSON = "application/x-protobuf", "application/json"
+# Python's exporter tries for ten seconds in all, and drops what it would have to keep for longer.
+RETRY_AFTER = "1"
+# google.rpc.Code by the status of HTTP.
+_CODES = {400: 3, 401: 16, 403: 7, 404: 5, 413: 8, 415: 3, 422: 3, 429: 8, 500: 13, 503: 14}
+_UNKNOWN = 2
+_NAMED = 3
+
+
+class Protobuf(Protocol):
+    """The messages in protobuf."""
+
+    def parse_metrics(self, body: bytes) -> types.MetricsRequest: ...
+    def parse_logs(self, body: bytes) -> types.LogsRequest: ...
+    def encode_metrics_answer(self, rejected: int, message: str) -> bytes: ...
+    def encode_logs_answer(self, rejected: int, message: str) -> bytes: ...
+    def encode_status(self, code: int, message: str) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OtlpDoor:
+    """The routes of metrics and logs; ``default_metrics`` and ``default_logs`` are the streams of paths without one."""
+
+    protobuf: Protobuf
+    default_metrics: str | None = None
+    default_logs: str | None = None
+
+    def stream(self, request: Request) -> str:
+        name = request.stream or (self.default_metrics if _is_metrics(request) else self.default_logs)
+        if not name:
+            key = "otlp_metrics" if _is_metrics(request) else "otlp_logs"
+            detail = f"this path names no stream: send to /v1/streams/NAME/otlp/..., or set {key} in [doors]"
+            raise refuse(404, "unknown_stream", detail)
+        return name
+
+    def read(self, request: Request, body: bytes, stream: Stream, limits: Limits) -> Reading:
+        if request.kind not in (PROTOBUF, JSON):
+            detail = f"Content-Type {request.kind[:64]!r} is not understood: send {PROTOBUF} or {JSON}"
+            raise refuse(415, "unsupported_media_type", detail)
+        binary, bounds = request.kind == PROTOBUF, otlp.Bounds(limits.most, limits.max_body)
+        if _is_metrics(request):
+            metrics = self.protobuf.parse_metrics(body) if binary else otlp.decode_metrics(body)
+            return otlp.read_metrics(metrics, stream.otlp, bounds)
+        logs = self.protobuf.parse_logs(body) if binary else otlp.decode_logs(body)
+        return otlp.read_logs(logs, stream.otlp, bounds)
+
+    def answer(self, taken: Taken) -> Answer:
+        request, refusals = taken.request, taken.refusals
+        message = _describe(refusals) if refusals else ""
+        if request.kind == PROTOBUF:
+            encode = self.protobuf.encode_metrics_answer if _is_metrics(request) else self.protobuf.encode_logs_answer
+            return Answer(200, encode(len(refusals), message), PROTOBUF)
+        unit = "dataPoints" if _is_metrics(request) else "logRecords"
+        return Answer.json(200, otlp.success_document(len(refusals), message, unit))
+
+    def refuse(self, request: Request, problem: Problem) -> Answer:
+        code = _CODES.get(problem.status, _UNKNOWN)
+        headers: dict[str, Any] = dict(problem.headers)
+        if "Retry-After" in headers:
+            headers["Retry-After"] = RETRY_AFTER
+        if request.kind == PROTOBUF:
+            answer = Answer(problem.status, self.protobuf.encode_status(code, problem.detail), PROTOBUF)
+            return replace(answer, headers=headers)
+        return Answer.json(problem.status, {"code": code, "message": problem.detail}, headers)
+
+
+def _is_metrics(request: Request) -> bool:
+    return request.route.endswith("/metrics")
+
+
+def _describe(refusals: Sequence[Refusal]) -> str:
+    reasons = "; ".join(f"number {refusal.place}: {refusal.detail}" for refusal in refusals[:_NAMED])
+    return reasons + (f"; and {len(refusals) - _NAMED} more" if len(refusals) > _NAMED else "")

@@ -1,0 +1,156 @@
+"""What every dialect's events are made with: times, names, numbers and nested attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from hashlib import sha256
+from math import isfinite, isnan
+from typing import Any
+
+from tidetable.events import JsonObject
+from tidetable.exact import canonical_json
+from tidetable.ingest.bodies import Sent, Unreadable
+from tidetable.ingest.submission import Rejection
+from tidetable.keys import MAX_NAME_BYTES, escape
+from tidetable.problems import ProblemError, refuse
+from tidetable.times import EPOCH, LATEST, from_micros, to_micros, to_text
+
+# Points per request: so many times `max_events`, but no more than these. Collectors of OpenTelemetry send 8,192 points at their
+# defaults, and do not split what is refused as too much.
+BATCHES, MOST_POINTS = 10, 10_000
+# What senders share between points is written into each event: so many times a body's limit is what all may grow to.
+GROWTH = 4
+_LATEST_MICROS = to_micros(LATEST)
+# A readable beginning stays of a name that is too long; a character may take four bytes.
+_KEPT_CHARACTERS = 90
+_DEEPEST = 8
+_TINIEST, _LARGEST = 1e-130, 9.9e125
+
+
+@dataclass(slots=True)
+class Reading:
+    """The candidates of a body in order, and each one's places: numbers of its lines, points or records.
+
+    ``strict`` says that nothing is to be stored if any is refused.
+    """
+
+    values: list[Sent | Unreadable] = field(default_factory=list)
+    places: list[Sequence[int]] = field(default_factory=list)
+    strict: bool = False
+
+    def add(self, value: Sent | Unreadable, *places: int) -> None:
+        """Add a candidate that stands at these places."""
+        self.values.append(value)
+        self.places.append(places)
+
+    def refusals(self, rejections: Iterable[Rejection]) -> list[Refusal]:
+        """The rejections of these candidates by place, in the order of the places."""
+        return sorted(
+            (
+                Refusal(place, rejection.code, rejection.detail, type(self.values[rejection.index]) is Unreadable)
+                for rejection in rejections
+                for place in self.places[rejection.index]
+            ),
+            key=lambda refusal: refusal.place,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why what stands at a place is refused; ``malformed`` if it could not even be read."""
+
+    place: int
+    code: str
+    detail: str
+    malformed: bool
+
+
+def too_many(most: int) -> ProblemError:
+    """The error for a request with more events than ``most``."""
+    return refuse(413, "too_many_events", f"more than {most} points in one request: send fewer at once")
+
+
+def split_nanos(nanos: int) -> tuple[str, int]:
+    """Nanoseconds since 1970 as the text of whole microseconds, and the nanoseconds that remain; ValueError outside the calendar.
+
+    The remainder belongs into the id: keys have microseconds, and two points of one microsecond must not replace each other.
+    """
+    micros, rest = divmod(nanos, 1000)
+    if not 0 <= micros < _LATEST_MICROS:
+        raise ValueError(f"time: {str(nanos)[:30]} nanoseconds lie outside the years {EPOCH.year} to {LATEST.year}")
+    return to_text(from_micros(micros)), rest
+
+
+def make_id(identity: Any, rest: int = 0) -> str:
+    """An id of 16 hexadecimal digits from what tells events of one series and time apart, and the remaining nanoseconds.
+
+    64 bits suffice, as ids need to differ only within one series and one microsecond.
+    """
+    digest = sha256(canonical_json(identity)).hexdigest()[:16]
+    return f"{digest}-{rest:03d}" if rest else digest
+
+
+def fit_name(name: str) -> str:
+    """The name, or its beginning with a hash of the whole if it is too long for a key."""
+    if len(name) <= MAX_NAME_BYTES // 4 or len(escape(name).encode()) <= MAX_NAME_BYTES:
+        return name
+    return f"{name[:_KEPT_CHARACTERS]}~{sha256(name.encode()).hexdigest()[:32]}"
+
+
+def set_number(data: JsonObject, name: str, value: float) -> None:
+    """Set a number. One that DynamoDB cannot hold (NaN, infinite, beyond 1E-130 to 9.9E+125) is set as text under ``name_text``.
+
+    So the field itself holds numbers only, and indexes, filters and aggregates leave such an event out.
+    """
+    number = exact(value)
+    if isinstance(number, str):
+        while f"{name}_text" in data:
+            name += "_text"
+        name += "_text"
+    data[name] = number
+
+
+def exact(value: float) -> Decimal | int | str:
+    """A number as it is stored, or the text of one that DynamoDB cannot hold."""
+    if isinstance(value, int):
+        return value
+    if not isfinite(value):
+        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if value and not _TINIEST <= abs(value) <= _LARGEST:
+        return repr(value)
+    return Decimal(repr(value))
+
+
+def nest(pairs: Iterable[tuple[str, Any]]) -> JsonObject:
+    """Attributes whose names have dots, as nested objects: ``http.method`` becomes ``{"http": {"method": …}}``.
+
+    So conditions reach them by their path. Where a name is both a value and the beginning of others, the longer names are kept
+    as they are; the order of the pairs does not matter.
+    """
+    root: JsonObject = {}
+    made: set[int] = set()
+    for key, value in sorted(pairs, key=lambda pair: pair[0]):
+        *front, last = key.split(".")
+        node: JsonObject | None = root
+        if len(front) > _DEEPEST or not (last and all(front)):
+            node, last = root, key
+        else:
+            for name in front:
+                child = node.get(name) if node is not None else None
+                if node is not None and name not in node:
+                    child = node[name] = {}
+                    made.add(id(child))
+                node = child if id(child) in made else None
+            if node is None or id(node.get(last)) in made:
+                node, last = root, key
+        _set_value(node, last, value)
+    return root
+
+
+def _set_value(node: JsonObject, name: str, value: Any) -> None:
+    if type(value) is float:
+        set_number(node, name, value)
+    else:
+        node[name] = value

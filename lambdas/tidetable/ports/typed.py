@@ -1,0 +1,26 @@
+"""Tables of typed columns, and what writes them as bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+
+class TypedColumn(NamedTuple):
+    """A column: its name, its type and a value per row, None for null.
+
+    | type | values |
+    |---|---|
+    | ``string``, ``boolean``, ``double`` | text, truth, floats |
+    | ``integer`` | whole numbers of 64 bits |
+    | ``time`` | whole microseconds since 1970 |
+    | ``decimal(precision, scale)`` | whole numbers: the number times ten to the power of the scale |
+    """
+
+    name: str
+    type: str
+    values: Sequence[Any]
+
+
+# Writes a table; its columns are equally long.
+TableEncoder = Callable[[Sequence[TypedColumn]], bytes]

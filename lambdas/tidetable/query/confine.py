@@ -1,0 +1,93 @@
+"""Queries of a key with a series prefix: each route reads those series alone, or refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tidetable.access import Access, forbidden_series
+from tidetable.conditions import Names
+
+Parameters = Mapping[str, Sequence[str]]
+
+
+def _confine_names(parameters: Parameters, access: Access) -> Parameters:
+    """``series`` and ``series:prefix`` within the prefix; where there is neither, the prefix is added."""
+    for series in parameters.get("series", ()):
+        if not access.covers(series):
+            raise forbidden_series(access, f"series={series[:64]}")
+    if "series" in parameters and "series:prefix" not in parameters:
+        return parameters
+    return _confine_prefix("series:prefix", parameters, access)
+
+
+def _confine_prefix(name: str, parameters: Parameters, access: Access) -> Parameters:
+    """A parameter that is a prefix of series, narrowed to those of the key."""
+    narrowed = []
+    for value in parameters.get(name, [""]):
+        if not (access.covers(value) or access.series_prefix.startswith(value)):
+            raise forbidden_series(access, f"{name}={value[:64]}")
+        narrowed.append(value if access.covers(value) else access.series_prefix)
+    # A cursor says the prefix itself, and ``confine_query`` looks at that.
+    return parameters if "cursor" in parameters and name not in parameters else {**parameters, name: narrowed}
+
+
+def _confine_listed(parameters: Parameters, access: Access) -> Parameters:
+    """``series`` alone, which must be named."""
+    for series in parameters.get("series", ()):
+        if not access.covers(series):
+            raise forbidden_series(access, f"series={series[:64]}")
+    return parameters
+
+
+def _confine_listing(parameters: Parameters, access: Access) -> Parameters:
+    return _confine_prefix("prefix", parameters, access)
+
+
+def _keep(parameters: Parameters, _: Access) -> Parameters:
+    return parameters
+
+
+# How each route keeps to a series prefix. A route that is not here is refused to keys with a prefix: a new route must be
+# thought about first. The route of one event compares the event's own series.
+_ROUTES: Mapping[str, Callable[[Parameters, Access], Parameters]] = {
+    "/v1/streams": _keep,
+    "/v1/streams/{stream}/events": _confine_names,
+    "/v1/streams/{stream}/events/{ref}": _keep,
+    "/v1/streams/{stream}/latest": _confine_listed,
+    "/v1/streams/{stream}/aggregate": _confine_names,
+    "/v1/streams/{stream}/series": _confine_listing,
+}
+# They say nothing of any series.
+_WHOLE = frozenset({"/v1/health", "/v1/streams/{stream}/periods"})
+
+
+def confine_parameters(route: str, parameters: Parameters, access: Access) -> Parameters:
+    """The parameters of a request as the key may ask them; ProblemError 403 where that is another question."""
+    if not access.series_prefix or route in _WHOLE:
+        return parameters
+    if "explain" in parameters:
+        raise forbidden_series(access, "explain tells about whole tables")
+    confine = _ROUTES.get(route)
+    if confine is None:
+        raise forbidden_series(access, "this route reads all series at once")
+    return confine(parameters, access)
+
+
+def confine_query(query: Any, access: Access) -> None:
+    """ProblemError 403 unless the query is of the key's series alone. A cursor may be that of another key's query."""
+    if not access.series_prefix:
+        return
+    names = getattr(getattr(query, "query", query), "names", None)
+    if not isinstance(names, Names) or not _covers(access, names):
+        raise forbidden_series(access, "the query is of other series")
+
+
+def _covers(access: Access, names: Names) -> bool:
+    return access.covers(names.series_prefix) or (bool(names.series) and all(map(access.covers, names.series)))
+
+
+def confine_event(event: Mapping[str, Any], access: Access) -> None:
+    """ProblemError 403 unless the event is of the key's series."""
+    if not access.covers(str(event["series"])):
+        raise forbidden_series(access, "this event is of another series")

@@ -1,0 +1,210 @@
+"""Answers as typed columns, for Arrow: the same columns on every page of a query, whatever its rows hold.
+
+A column has a type that the configuration declares (``archive.columns``), or that the API's description says. A value that its
+column cannot hold exactly stays in a column of JSON, as in the archive's files; its own column has null or the nearest double.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from tidetable.exact import EXACT, decode_json, encode_json
+from tidetable.ports import TypedColumn
+from tidetable.query.model import ALL, Projection
+from tidetable.times import from_text, to_micros
+
+# The columns of events that are their own, and those that an answer with all versions has besides.
+_NAMES = {"series": "string", "time": "time", "id": "string"}
+_REST = {"data": "string", "ref": "string", "incomplete": "boolean"}
+_VERSIONS = {"version": "integer", "newest": "boolean", "accepted": "time", "versions_left_out": "integer"}
+# The columns of a ranking before those of its events.
+_RANKS = {"rank": "integer", "value": "double"}
+_RESERVED = frozenset({*_NAMES, *_REST, *_VERSIONS})
+# The kinds of the columns of other answers. Text is shown as it is, and what is not text as JSON.
+Kind = Literal["text", "time", "integer", "number"]
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+# Up to this number a double stores every whole number exactly.
+_WHOLE = 2**53
+_LONG = 2**63
+_EMPTY = "{}"
+
+
+class _Shown(msgspec.Struct, gc=False):
+    """An event of an answer; its data stays JSON."""
+
+    series: str
+    time: datetime
+    id: str
+    ref: str
+    data: msgspec.Raw = msgspec.Raw(b"{}")
+    version: int | None = None
+    newest: bool | None = None
+    accepted: datetime | None = None
+    incomplete: bool = False
+    versions_left_out: int | None = None
+    rank: int | None = None
+    # A ranking's number: as near as a double comes to it.
+    value: float | None = None
+
+
+_decode = msgspec.json.Decoder(list[_Shown]).decode
+
+
+class TypedTable(NamedTuple):
+    """Columns, and how many values are only in a column of JSON because the column of their field cannot hold them."""
+
+    columns: Sequence[TypedColumn]
+    untyped: int
+
+
+def type_events(
+    joined: str, declared: Mapping[str, str], projection: Projection, *, ranked: bool = False
+) -> TypedTable:
+    """The columns of events that are JSON objects with commas between them.
+
+    They are series, time and id, each declared field that is shown, and ``data`` with the rest as JSON, then ref and the like.
+    A declared field whose name one of the other columns has stays in ``data``.
+    """
+    events = _decode(f"[{joined}]")
+    own = (_RANKS if ranked else {}) | _NAMES
+    fields = {name: kind for name, kind in declared.items() if name not in _RESERVED | own.keys()}
+    fields = {name: kind for name, kind in fields.items() if _is_shown(name, projection)}
+    rest = _REST | (_VERSIONS if projection.versions else {})
+    typed, texts, untyped = _split((event.data for event in events), fields)
+    columns = [_attribute(events, name, kind) for name, kind in own.items()]
+    columns += [TypedColumn(name, kind, values) for (name, kind), values in zip(fields.items(), typed, strict=True)]
+    columns += [
+        TypedColumn(name, kind, texts) if name == "data" else _attribute(events, name, kind)
+        for name, kind in rest.items()
+    ]
+    return TypedTable(columns, untyped)
+
+
+def type_rows(
+    rows: Sequence[Mapping[str, Any]], names: Sequence[str], kinds: Mapping[str, Kind], declared: Mapping[str, str]
+) -> TypedTable:
+    """The columns of rows that are not events, by name. Without a kind a column is a number: as near as a double comes to it.
+
+    Columns ``group.NAME`` are the members of a row's ``group``. What they cannot hold is in the column ``group``, as JSON.
+    """
+    groups = [name.partition(".")[2] for name in names if name.startswith("group.")]
+    types = {group: "string" if group == "series" else declared.get(group, "string") for group in groups}
+    typed, texts, untyped = _split((encode_json(row.get("group", {})) for row in rows), types)
+    columns = []
+    for name in names:
+        _, _, group = name.partition("group.")
+        if group in types:
+            columns.append(TypedColumn(name, types[group], typed[groups.index(group)]))
+        else:
+            kind, convert = _CONVERTERS[kinds.get(name, "number")]
+            values = [None if (value := row.get(name)) is None else convert(value) for row in rows]
+            columns.append(TypedColumn(name, kind, values))
+    if groups:
+        columns.append(TypedColumn("group", "string", texts))
+    return TypedTable(columns, untyped)
+
+
+def _is_shown(name: str, projection: Projection) -> bool:
+    """Whether an answer may show a top-level field of data."""
+    if ALL in projection.fields:
+        return True
+    return name in projection.fields if projection.fields else name not in projection.cold
+
+
+def _attribute(events: Sequence[_Shown], name: str, kind: str) -> TypedColumn:
+    values = [getattr(event, name) for event in events]
+    if kind == "time":
+        values = [None if value is None else to_micros(value) for value in values]
+    return TypedColumn(name, kind, values)
+
+
+def _split(objects: Iterable[bytes | msgspec.Raw], fields: Mapping[str, str]) -> tuple[list[list[Any]], list[str], int]:
+    """The columns of some fields of JSON objects, the rest of each object as JSON, and how many values did not fit."""
+    if not fields:
+        return [], [bytes(data).decode() for data in objects], 0
+    columns: list[list[Any]] = [[] for _ in fields]
+    takers = [
+        (name, _fitting(kind), kind == "double", column.append)
+        for (name, kind), column in zip(fields.items(), columns, strict=True)
+    ]
+    rest: list[str] = []
+    untyped = 0
+    for json in objects:
+        data = decode_json(bytes(json))
+        for name, fit, rounds, append in takers:
+            value = data.get(name)
+            fitted = None if value is None else fit(value)
+            append(fitted)
+            if fitted is not None and not (rounds and _is_rounded(value, fitted)):
+                del data[name]
+            elif value is not None:
+                untyped += 1
+        rest.append(encode_json(data).decode() if data else _EMPTY)
+    return columns, rest, untyped
+
+
+def _fitting(kind: str) -> Callable[[Any], Any]:
+    """The function from a value to the value in a column of this type; None if the column cannot hold it.
+
+    Only doubles may be rounded.
+    """
+    if match := _DECIMAL.fullmatch(kind):
+        return _decimals(int(match[1]), int(match[2]))
+    return {"string": _fit_text, "boolean": _fit_truth, "integer": _fit_whole, "double": _fit_double}[kind]
+
+
+def _fit_text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _fit_truth(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _fit_whole(value: Any) -> int | None:
+    if type(value) is Decimal and value == value.to_integral_value(context=EXACT):
+        value = int(value)
+    return value if type(value) is int and -_LONG <= value < _LONG else None
+
+
+def _fit_double(value: Any) -> float | None:
+    return float(value) if type(value) in (int, Decimal) else None
+
+
+def _is_rounded(value: int | Decimal, double: float) -> bool:
+    """Whether a double is another number than the value; its shortest text is the number that its reader sees."""
+    if type(value) is int and -_WHOLE <= value <= _WHOLE:
+        return False
+    return Decimal(repr(double)) != value
+
+
+def _decimals(precision: int, scale: int) -> Callable[[Any], int | None]:
+    most = 10**precision
+
+    def fit(value: Any) -> int | None:
+        if type(value) not in (int, Decimal):
+            return None
+        unscaled = EXACT.scaleb(Decimal(value), scale)
+        whole = unscaled == unscaled.to_integral_value(context=EXACT)
+        return int(unscaled) if whole and abs(unscaled) < most else None
+
+    return fit
+
+
+def _show_text(value: Any) -> str:
+    return value if isinstance(value, str) else encode_json(value).decode()
+
+
+# By the kind of a column of rows: its type, and the function that makes its values.
+_CONVERTERS: Mapping[Kind, tuple[str, Callable[[Any], Any]]] = {
+    "text": ("string", _show_text),
+    "time": ("time", lambda text: to_micros(from_text(text))),
+    "integer": ("integer", int),
+    "number": ("double", float),
+}

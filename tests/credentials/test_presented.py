@@ -1,0 +1,85 @@
+"""The places of a request in which clients put a key."""
+
+from base64 import b64encode
+
+import pytest
+
+from tidetable.credentials.presented import Presented, read_presented
+
+KEY, OTHER = "tt_0123456789_abcdefghijklmnopqrstuvwxyz012345", "tt_9876543210_abcdefghijklmnopqrstuvwxyz012345"
+EVENTS = "/v1/streams/{stream}/events"
+NONE, TWO = Presented(problem="no key"), Presented(problem="two keys")
+
+
+def basic(text: str) -> str:
+    return f"Basic {b64encode(text.encode()).decode()}"
+
+
+def presented(headers: dict[str, str], resource: str = EVENTS, **parameters: str) -> Presented:
+    return read_presented(
+        {name: [value] for name, value in headers.items()},
+        {name: [value] for name, value in parameters.items()},
+        resource,
+    )
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"x-api-key": KEY},
+        {"X-API-Key": f" {KEY} "},
+        {"Authorization": f"Bearer {KEY}"},
+        {"authorization": f"bearer  {KEY}"},
+        {"Authorization": f"Token {KEY}"},
+        {"Authorization": basic(f"any:{KEY}")},
+        {"Authorization": basic(f"{KEY}:")},
+        {"Authorization": basic(KEY)},
+        {"X-Amz-Firehose-Access-Key": KEY},
+        {"x-api-key": KEY, "Authorization": f"Bearer {KEY}"},
+    ],
+)
+def test_a_key_is_found(headers: dict[str, str]) -> None:
+    assert presented(headers) == Presented(KEY)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"x-api-key": ""},
+        {"x-api-key": "  "},
+        {"Authorization": KEY},
+        {"Authorization": "Bearer"},
+        {"Authorization": "Bearer "},
+        {"Authorization": "AWS4-HMAC-SHA256 Credential=AKIA/20260312/us-east-1/execute-api/aws4_request"},
+        {"Authorization": f"Digest {KEY}"},
+        {"Authorization": "Basic !!!"},
+        {"Authorization": "Basic /w=="},
+        {"Cookie": KEY},
+    ],
+)
+def test_without_one_there_is_no_key(headers: dict[str, str]) -> None:
+    assert presented(headers) == NONE
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"x-api-key": KEY, "Authorization": f"Bearer {OTHER}"},
+        {"x-api-key": KEY, "X-Amz-Firehose-Access-Key": OTHER},
+        {"Authorization": basic(f"user:{KEY}"), "x-api-key": OTHER},
+    ],
+)
+def test_two_different_keys_are_refused(headers: dict[str, str]) -> None:
+    assert presented(headers) == TWO
+
+
+def test_a_header_that_is_repeated_counts_each_time() -> None:
+    assert read_presented({"x-api-key": [KEY, OTHER]}, {}, EVENTS) == TWO
+    assert read_presented({"x-api-key": [KEY, KEY]}, {}, EVENTS) == Presented(KEY)
+
+
+def test_a_password_in_the_address_is_taken_by_the_route_of_influxdb_1_alone() -> None:
+    assert presented({}, "/write", u="any", p=KEY) == Presented(KEY)
+    assert presented({}, EVENTS, u="any", p=KEY) == NONE
+    assert presented({"x-api-key": OTHER}, "/write", p=KEY) == TWO

@@ -1,0 +1,154 @@
+"""The text of keys, and the hashes that are kept of it."""
+
+import hmac
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tests.credentials.records import NOW, SALT, record
+from tidetable.credentials import records
+from tidetable.credentials.records import Secret
+from tidetable.credentials.text import ALPHABET, hash_text, id_of, key_text
+
+SECRET = "abcdefghijklmnopqrstuvwxyz012345"
+TEXT = f"tt_0123456789_{SECRET}"
+GATEWAY = "Zq3vTn8mLx2KbW7cRj5yHd9sFg1aPe4uNw6iOkVt"
+
+
+def test_a_key_is_its_id_and_its_secret() -> None:
+    assert key_text("0123456789", SECRET) == TEXT
+    assert id_of(TEXT) == "0123456789"
+
+
+def test_a_key_of_api_gateway_has_an_id_that_stays_when_it_is_rotated() -> None:
+    # sha256("tidetable gateway key " + text), its first ten digits.
+    assert id_of(GATEWAY) == "gw6763c11c34"
+    assert id_of(key_text("gw6763c11c34", SECRET)) == "gw6763c11c34"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "tt_",
+        "short",
+        "a" * 19,
+        "a" * 129,
+        f"tt_0123456789_{SECRET}6",
+        f"tt_0123456789_{SECRET[:-1]}",
+        f"tt_012345678_{SECRET}",
+        f"tt_0123456789_{SECRET[:-1]}é",
+        f"tt_0123456789_{SECRET}\n",
+        "with a space that is long enough",
+        "tt_gwghijklmnop_" + SECRET,
+    ],
+)
+def test_another_text_is_no_key(text: str) -> None:
+    assert id_of(text) is None
+
+
+@pytest.mark.parametrize(("id", "secret"), [("short", SECRET), ("0123456789", "short"), ("01234_6789", SECRET)])
+def test_a_key_that_could_not_be_read_is_never_made(id: str, secret: str) -> None:
+    with pytest.raises(ValueError, match="an id has 10"):
+        key_text(id, secret)
+
+
+def test_the_secret_has_more_than_160_random_bits() -> None:
+    assert len(ALPHABET) == len(set(ALPHABET)) == 62
+    assert 62 ** len(SECRET) > 2**160
+
+
+def test_only_a_salted_hash_is_kept() -> None:
+    kept = Secret.of(TEXT, SALT)
+    # What sha256sum prints for the bytes 01 to 10 (hexadecimal), then the text.
+    assert kept.hash.hex() == "e41e6e35e8e397a15543e91a040cf0e825afb746453cd8fd45f43cd99eb91656"
+    assert SECRET not in repr(kept)
+    assert Secret.of(TEXT, bytes(16)).hash != kept.hash
+
+
+texts = st.builds(
+    key_text,
+    st.text(ALPHABET, min_size=10, max_size=10),
+    st.text(ALPHABET, min_size=32, max_size=32),
+)
+
+
+@settings(deadline=None)
+@given(own=texts, other=texts)
+def test_no_other_text_is_ever_accepted(own: str, other: str) -> None:
+    assume(own != other)
+    kept = record(own)
+    assert kept.refusal_at(own, NOW) is None
+    assert kept.refusal_at(other, NOW) == "wrong secret"
+
+
+@settings(deadline=None)
+@given(own=texts, place=st.integers(0, 45), character=st.characters())
+def test_a_text_with_one_changed_character_is_refused(own: str, place: int, character: str) -> None:
+    changed = own[: place % len(own)] + character + own[place % len(own) + 1 :]
+    assume(changed != own)
+    assert id_of(changed) is None or record(own).refusal_at(changed, NOW) == "wrong secret"
+
+
+def test_hashes_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each hash is compared whole, of every secret, and of a key that does not exist, too."""
+    compared: list[tuple[bytes, bytes]] = []
+
+    def compare(one: bytes, other: bytes) -> bool:
+        compared.append((one, other))
+        return hmac.compare_digest(one, other)
+
+    monkeypatch.setattr(records, "compare_digest", compare)
+    rotated = record(TEXT).rotate(Secret.of(GATEWAY, SALT), NOW, timedelta(days=1))
+    rotated.refusal_at(GATEWAY, NOW)
+    assert len(compared) == 2
+    records.refuse_unknown(TEXT)
+    assert len(compared) == 3
+    assert {len(one) for pair in compared for one in pair} == {32}
+
+
+class TestRotation:
+    """A key with a new secret, of 12 March, and the former one for a day more."""
+
+    later = f"tt_0123456789_{SECRET[::-1]}"
+
+    def rotated(self, overlap: timedelta = timedelta(days=1)) -> records.KeyRecord:
+        return record(TEXT).rotate(Secret.of(self.later, SALT), NOW, overlap)
+
+    def test_both_are_accepted_until_the_overlap_ends_and_then_one(self) -> None:
+        end = NOW + timedelta(days=1)
+        assert self.rotated().refusal_at(TEXT, end - timedelta(microseconds=1)) is None
+        assert self.rotated().refusal_at(TEXT, end) == "rotated"
+        assert self.rotated().refusal_at(self.later, end + timedelta(days=999)) is None
+        assert (self.rotated().state_at(NOW), self.rotated().state_at(end)) == ("rotating", "active")
+
+    def test_without_an_overlap_the_former_ends_at_once(self) -> None:
+        assert self.rotated(timedelta(0)).refusal_at(TEXT, NOW) == "rotated"
+
+    def test_a_second_rotation_does_not_lengthen_the_life_of_the_first_secret(self) -> None:
+        third = f"tt_0123456789_{SECRET.upper()}"
+        again = self.rotated().rotate(Secret.of(third, SALT), NOW + timedelta(hours=1), timedelta(days=30))
+        assert again.refusal_at(TEXT, NOW + timedelta(days=1)) == "rotated"
+        assert again.refusal_at(self.later, NOW + timedelta(days=29)) is None
+        assert again.refusal_at(third, NOW + timedelta(days=99)) is None
+
+    def test_a_secret_that_has_ended_is_forgotten_by_the_next_rotation(self) -> None:
+        again = self.rotated().rotate(Secret.of(TEXT, SALT), NOW + timedelta(days=2), timedelta(0))
+        assert len(again.secrets) == 2
+
+
+def test_a_key_ends_at_its_time_and_not_before() -> None:
+    end = datetime(2026, 4, 1, tzinfo=UTC)
+    kept = record(TEXT, expires=end)
+    assert kept.refusal_at(TEXT, end - timedelta(microseconds=1)) is None
+    assert kept.refusal_at(TEXT, end) == "expired"
+    assert kept.refusal_at(TEXT[:-1] + "x", end) == "wrong secret", (
+        "nobody learns of a key whose secret he does not know"
+    )
+
+
+def test_a_revoked_key_is_refused() -> None:
+    assert record(TEXT, revoked=NOW).refusal_at(TEXT, NOW) == "revoked"
+    assert hash_text(TEXT, SALT) == record(TEXT).secrets[0].hash

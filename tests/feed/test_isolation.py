@@ -1,0 +1,172 @@
+"""A target that is out of order does not hold up the other targets of its stream for longer than ``max_age``, once."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from tests.fakes.clock import FakeClock
+from tests.feed.test_deliver import NOW, FakeLetters, feed_to, record
+from tidetable.feed import Delivered, Feed, Record, deliver
+from tidetable.feed.deliver import Message
+
+
+@dataclass
+class Shut:
+    """A target that takes nothing while it is ``shut``, and says so after some seconds."""
+
+    arn: str
+    clock: FakeClock
+    shut: bool = True
+    seconds: float = 0.0
+    most_bytes: int = 1_000
+    most_messages: int = 3
+    most_together: int = 10_000
+    requests: list[list[int]] = field(default_factory=list)
+    taken: list[int] = field(default_factory=list)
+
+    def send(self, messages: Sequence[Message]) -> Sequence[int]:
+        numbers = [json.loads(message.body)["data"]["n"] for message in messages]
+        self.requests.append(numbers)
+        self.clock.time += timedelta(seconds=self.seconds)
+        if self.shut:
+            raise TimeoutError("no answer in time")
+        self.taken += numbers
+        return ()
+
+
+class World:
+    """Two targets of one stream, of which the first is out of order."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.clock, self.letters = FakeClock(NOW), FakeLetters()
+        self.gone, self.well = Shut("gone", self.clock, seconds=seconds), Shut("well", self.clock, shut=False)
+        self.feed: Feed = feed_to(self.gone, self.well, letters=self.letters, clock=self.clock)  # type: ignore[arg-type]
+
+    def send(self, *numbers: int, age: float = 0.0) -> Delivered:
+        """A batch of records that are so many seconds old."""
+        created = self.clock.now() - timedelta(seconds=age)
+        return deliver([self.record(n, created) for n in numbers], self.feed, lambda: 100.0)
+
+    @staticmethod
+    def record(number: int, created: Any) -> Record:
+        return record(number, f"event {number}", created=created)
+
+    @property
+    def letters_of_gone(self) -> list[int]:
+        return [json.loads(body)["data"]["n"] for body in self.letters.buried["gone"]]
+
+
+def test_a_target_that_took_nothing_for_max_age_delays_no_younger_change() -> None:
+    world = World()
+    assert world.send(1, 2, age=3_590).first_failure == "1"
+    # An hour after the first change its letter is written; the second and third are tried once more, and follow it.
+    assert world.send(1, 2, 3, age=3_605).first_failure is None
+    assert world.letters_of_gone == [1, 2, 3]
+    world.gone.requests.clear()
+    assert world.send(4, 5, 6, 7).first_failure is None
+    assert world.letters_of_gone == [1, 2, 3, 4, 5, 6, 7]
+    # One request says that it is still out of order.
+    assert world.gone.requests == [[4, 5, 6]]
+    assert world.well.taken == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_target_that_works_again_gets_what_comes_then_and_is_waited_for_again() -> None:
+    world = World()
+    world.send(1, age=3_700)
+    world.gone.shut = False
+    assert world.send(2, 3).first_failure is None
+    assert (world.gone.taken, world.letters_of_gone) == ([2, 3], [1])
+    world.gone.shut = True
+    assert world.send(4).first_failure == "4"
+    assert world.letters_of_gone == [1]
+
+
+def test_the_others_are_served_before_a_target_that_failed() -> None:
+    """A function that hangs takes a minute for each try, and may take the whole time of the run."""
+    world = World(seconds=60.0)
+    assert world.send(1).first_failure == "1"
+    begun = world.clock.now()
+    seen: list[Any] = []
+    take = world.well.send
+
+    def send(messages: Sequence[Message]) -> Sequence[int]:
+        seen.append(world.clock.now())
+        return take(messages)
+
+    world.well.send = send  # type: ignore[method-assign]
+    world.send(1, 2)
+    assert seen == [begun]
+
+
+def test_a_target_that_hangs_is_tried_for_a_tenth_of_the_time_and_once_a_minute() -> None:
+    world = World(seconds=3.0)
+    world.send(1, age=3_700)
+    world.gone.requests.clear()
+    for number in range(2, 62):
+        assert world.send(number).first_failure is None
+        world.clock.sleep(1)
+    # A try takes 3 seconds, and 30 seconds later comes the next: in 66 seconds two.
+    assert len(world.gone.requests) == 2
+    world.gone.seconds, world.gone.shut = 60.0, True
+    world.clock.sleep(31)
+    world.send(100)
+    world.gone.shut = False
+    world.clock.sleep(59)
+    world.send(101)
+    assert world.gone.taken == []
+    world.clock.sleep(1)
+    world.send(102)
+    assert world.gone.taken == [102]
+    assert sorted([*world.letters_of_gone, *world.gone.taken]) == [*range(1, 62), 100, 101, 102]
+
+
+def test_a_batch_that_comes_again_is_not_sent_again_to_a_target_that_took_it() -> None:
+    world = World()
+    for _ in range(5):
+        assert world.send(1, 2, 3).first_failure == "1"
+    assert world.well.taken == [1, 2, 3]
+    # Lambda adds what came meanwhile, or sends fewer records at a time.
+    world.send(1, 2, 3, 4)
+    assert world.well.taken == [1, 2, 3, 4]
+    world.send(1)
+    assert world.well.taken == [1, 2, 3, 4]
+
+
+def test_after_an_earlier_record_came_again_everything_behind_it_does() -> None:
+    """Otherwise an older state of an event could be the last that a target sees."""
+    world = World()
+    world.send(3, 4)
+    world.gone.shut = False
+    world.send(2)
+    world.send(3, 4)
+    assert world.well.taken == [3, 4, 2, 3, 4]
+
+
+def test_batches_of_other_shards_between_its_repeats_change_nothing() -> None:
+    """Sequence numbers grow with time, so what comes from other shards is later than a batch that is repeated."""
+    world = World()
+    world.send(1, 2)
+    world.send(50, 51)
+    world.send(1, 2)
+    world.send(50, 51)
+    assert world.well.taken == [1, 2, 50, 51, 50, 51]
+
+
+def test_one_bad_change_takes_only_what_is_with_it_to_the_dead_letters() -> None:
+    """A function refuses each call that has a certain change: after that change is a letter, the others are taken."""
+    world = World()
+    world.gone.shut = False
+    take = world.gone.send
+
+    def send(messages: Sequence[Message]) -> Sequence[int]:
+        if any(b'"n":2,' in message.body or b'"n":2}' in message.body for message in messages):
+            raise ValueError("2 is bad")
+        return take(messages)
+
+    world.gone.send = send  # type: ignore[method-assign]
+    assert world.send(1, 2, 3, 4, 5, age=3_700).first_failure is None
+    assert world.letters_of_gone == [1, 2, 3]
+    assert world.send(6, 7).first_failure is None
+    assert world.gone.taken == [4, 5, 6, 7]

@@ -1,0 +1,168 @@
+"""Queries of rollups: which parts of a range they answer, why a plan does not use them, and how pages go on across them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+import pytest
+
+from tests.worlds.rolled import MINUTES, QUERIES, START, begin_rollups, reading
+from tidetable.events import Event
+from tidetable.problems import ProblemError
+from tidetable.times import to_text
+
+
+def test_rollups_answer_alone_when_the_events_are_gone() -> None:
+    world = begin_rollups()
+    world.write(reading(62, 1, kind="x"), reading(170, 2, "b", kind="y"))
+    world.sleep(26 * 3_600)
+    world.refresh()
+    span = {"from": to_text(START + timedelta(hours=1)), "to": to_text(START + timedelta(hours=8))}
+    asked = {**QUERIES[0], **span}
+    before = world.ask(**asked)
+    world.forget("s", START)
+    after = world.ask(**asked)
+    assert after.rows == before.rows
+    assert after.gaps == []
+    assert [(gap.reason) for gap in world.ask(**asked, rollups="false").gaps] == ["deleted"]
+    # Where no rollup is sealed there is a gap, as without rollups.
+    assert [(to_text(gap.start)[11:16], to_text(gap.end)[11:16]) for gap in world.ask(**QUERIES[0]).gaps] == [
+        ("00:00", "00:10")
+    ]
+
+
+def test_where_a_rollups_own_tables_are_gone_a_finer_one_or_the_events_answer() -> None:
+    world = begin_rollups()
+    world.write(reading(62, 1, kind="x"), reading(170, 2, "b", kind="y"))
+    world.sleep(10_000)
+    world.refresh()
+    hours = {"step": "1h", "from": to_text(START + timedelta(hours=1)), "to": to_text(START + timedelta(hours=3))}
+    assert {scan.entry.stream for scan in world.ask(**hours).sources} == {"s-h"}
+    world.forget("s-h", START)
+    assert {scan.entry.stream for scan in world.ask(**hours).sources} == {"s-m"}
+    world.forget("s-m", START)
+    assert {scan.entry.stream for scan in world.ask(**hours).sources} == {"s"}
+    assert world.check(QUERIES) == 0
+
+
+REASONS = [
+    ("step is no multiple", {"step": "15m"}, "s-m", "step is not a multiple of its every"),
+    ("a group that it lacks", {"by": "place.state,series"}, "s-m", "its by lacks place.state"),
+    ("a condition on what it lacks", {"where.place": "x"}, "s-m", "its by lacks place"),
+    ("a series", {"series": "a"}, "s-h", "its by lacks series"),
+    ("a series' beginning", {"series:prefix": "a"}, "s-h", "its by lacks series"),
+    ("an id", {"id": "a"}, "s-m", "it does not know ids"),
+    ("ids' beginning", {"id:prefix": "a"}, "s-m", "it does not know ids"),
+    ("a field", {"stat": "sum", "field": "depth"}, "s-m", "its fields lack depth"),
+    ("the events", {"rollups": "false"}, "s-m", "rollups=false reads the events"),
+]
+
+
+@pytest.mark.parametrize(("name", "query", "rollup", "reason"), REASONS, ids=[case[0] for case in REASONS])
+def test_a_plan_says_why_a_rollup_is_not_used(name: str, query: dict[str, str], rollup: str, reason: str) -> None:
+    world = begin_rollups()
+    world.refresh()
+    found = {one["rollup"]: one for one in world.explain(**query)["rollups"]}
+    assert found[rollup] == {"rollup": rollup, "used": False, "reason": reason}
+    assert rollup not in {scan.entry.stream for scan in world.ask(**query).sources}
+
+
+def test_a_statistic_that_a_rollup_lacks_is_named() -> None:
+    world = begin_rollups((replace(MINUTES, stats=("count", "min")),))
+    world.refresh()
+    (found,) = world.explain(stat="p95,avg,min", field="mag")["rollups"]
+    assert found["reason"] == "its stats lack percentiles, sum"
+    (found,) = world.explain(stat="min", field="mag")["rollups"]
+    assert found == {"rollup": "s-m", "used": True, "reason": None}
+
+
+def test_sources_name_rollups() -> None:
+    world = begin_rollups()
+    world.refresh()
+    assert world.ask().document()["sources"] == [
+        {"period": "2026-03-02", "from": "table"},
+        {"period": "2026-03-02", "from": "table", "rollup": "s-m"},
+    ]
+
+
+def test_a_state_that_cannot_be_read_costs_read_units_only() -> None:
+    world = begin_rollups()
+    world.write(reading(45, 1))
+    world.refresh()
+    world.rollups.refuses = True
+    assert [row["count"] for row in world.ask().rows] == [1]
+    assert "cannot be read" in world.explain()["rollups"][0]["reason"]
+
+
+@pytest.mark.parametrize("value", ["no", "", "False"])
+def test_rollups_is_true_or_false(value: str) -> None:
+    with pytest.raises(ProblemError, match="bad_parameter"):
+        begin_rollups().ask(rollups=value)
+
+
+def test_pages_of_an_aggregate_go_on_across_rollups_and_events() -> None:
+    world = begin_rollups()
+    world.write(*[reading(5 * n, n, kind="xy"[n % 2]) for n in range(30)])
+    world.sleep(5_000)
+    world.refresh()
+    whole = world.ask(**QUERIES[0]).rows
+    found: list[Any] = []
+    parameters = {**QUERIES[0], "limit": "3"}
+    for _ in range(100):
+        page = world.ask(**parameters)
+        found += page.rows
+        if page.next is None:
+            break
+        parameters = {"cursor": page.next, "limit": "3"}
+    assert found == whole
+    assert len(found) == 30
+
+
+def test_a_page_ends_where_the_time_is_up_and_the_next_goes_on() -> None:
+    world = begin_rollups()
+    world.write(*[reading(5 * n, n, kind="xy"[n % 2]) for n in range(30)])
+    world.sleep(5_000)
+    world.refresh()
+    whole = world.ask(**QUERIES[0]).rows
+    found: list[Any] = []
+    parameters, pages = dict(QUERIES[0]), 0
+    while True:
+        page = world.ask(_running_out(), **parameters)
+        found, pages = found + page.rows, pages + 1
+        if page.next is None:
+            break
+        parameters = {"cursor": page.next}
+    assert found == whole
+    assert pages > 1
+
+
+def _running_out() -> Callable[[], float]:
+    """The time is up at the seventh look."""
+    looks: Iterator[int] = count()
+    return lambda: 100.0 if next(looks) < 7 else 0.0
+
+
+def test_the_periods_of_a_rollup_are_looked_up_once_however_many_marks_there_are() -> None:
+    world = begin_rollups((MINUTES,))
+    world.refresh()
+    for minutes in (20, 40):
+        world.rollups.marks["s", START + timedelta(minutes=minutes), MINUTES.every] = 0
+    world.catalog.reads.clear()
+    answer = world.ask(step="10m")
+    assert len({scan.start for scan in answer.sources if scan.entry.stream == "s-m"}) >= 3
+    assert len(world.catalog.reads) == 2
+
+
+def test_a_series_may_be_called_as_the_cells_of_all_series_are() -> None:
+    world = begin_rollups((MINUTES,))
+    world.write(
+        reading(45, 1, "*", kind="x"), Event("a#b%", START + timedelta(minutes=45), "c#%", {"kind": "y#", "mag": 2})
+    )
+    world.refresh()
+    assert world.check(QUERIES) > 0
+    assert [row["group"] for row in world.ask(by="series,kind").rows] == [
+        {"series": "*", "kind": "x"},
+        {"series": "a#b%", "kind": "y#"},
+    ]

@@ -1,0 +1,210 @@
+"""Rebuilding a rollup: past buckets are computed, sealed buckets are marked, and a rebuild can stop anywhere."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+from tests.worlds.rolled import HOURS, LENGTH, MINUTES, QUERIES, START, World, begin_rollups, reading, show_edges
+from tidetable.keys import Layout, Packing
+from tidetable.rollups.rebuild import Progress, rebuild
+from tidetable.rollups.status import describe_rollups, plan_rebuild
+from tidetable.times import to_text
+
+
+def rebuilt(world: World, hours: float, to: float = 100) -> Progress:
+    begin, end = START + timedelta(hours=hours), START + timedelta(hours=to)
+    some = world.definitions["s"]
+    found = rebuild(some[0], begin, end, some, world.services(), "rebuild", LENGTH)
+    assert found is not None
+    return found
+
+
+def test_a_rebuild_extends_a_rollup_to_the_events_of_before() -> None:
+    world = World((HOURS,))
+    world.sleep(5 * 3_600)
+    world.write(*[reading(30 * n, n, kind="x") for n in range(10)])
+    world.refresh()
+    assert (
+        rebuilt(world, 1).problem
+        == "the rollup begins at 2026-03-02T06:00:00.000000Z: rebuild it when its first bucket is sealed"
+    )
+    world.sleep(3 * 3_600)
+    world.refresh()
+    progress = rebuilt(world, 1)
+    assert (progress.reached, progress.buckets, progress.left, progress.problem) == (
+        START + timedelta(hours=1),
+        5,
+        0,
+        None,
+    )
+    assert show_edges(world, "h") == ["01:00-07:00"]
+    assert world.check(QUERIES) > 0
+    sources = world.ask(
+        step="1h", **{"from": to_text(START + timedelta(hours=1)), "to": to_text(START + timedelta(hours=6))}
+    ).sources
+    assert {scan.entry.stream for scan in sources} == {"s-h"}
+
+
+def test_a_rebuild_over_an_older_definition_never_mixes_their_cells() -> None:
+    world = begin_rollups()
+    world.write(*[reading(5 * n, n, kind="xy"[n % 2]) for n in range(16)])
+    world.refresh()
+    world.definitions["s"] = [replace(MINUTES, by=("kind",)), HOURS]
+    world.refresh()
+    world.sleep(5_000)
+    world.refresh()
+    assert rebuilt(world, 0.5).done
+    assert show_edges(world, "m") == ["00:10-01:30", "00:30-02:30"]
+    assert world.check(QUERIES) == len(QUERIES)
+
+
+def test_a_rebuild_that_cannot_go_on_says_why() -> None:
+    world = begin_rollups()
+    world.refresh()
+    world.forget("s-m", START)
+    progress = rebuilt(world, 0)
+    assert progress.left == 1
+    assert "backfill s-m" in str(progress.problem)
+
+
+def test_a_rebuild_of_sealed_buckets_has_them_computed_anew() -> None:
+    world = begin_rollups((MINUTES,))
+    world.write(reading(45, 1))
+    world.refresh()
+    world.rollups.marks.clear()
+    # Somebody damaged the cells.
+    world.store.tables["tidetable-t.s-m.2026-03-02"].clear()
+    assert world.ask(step="10m").rows == []
+    progress = rebuilt(world, 0.5)
+    assert progress.marked == 4
+    assert world.check(QUERIES) > 0
+    world.sleep(121)
+    world.refresh()
+    assert not world.rollups.marks
+    assert [row["count"] for row in world.ask(step="10m").rows] == [1]
+
+
+def test_nothing_is_rebuilt_while_the_refresher_runs() -> None:
+    world = begin_rollups()
+    world.catalog.acquire("rollups", "another", world.now(), LENGTH)
+    some = world.definitions["s"]
+    assert rebuild(some[0], START, START, some, world.services(), "rebuild", LENGTH) is None
+
+
+def test_a_rebuild_waits_until_the_first_bucket_of_the_definition_is_sealed() -> None:
+    """Its beginning can be sealed before its first bucket can: until then the definition of before is as far."""
+    world = begin_rollups((MINUTES,))
+    world.definitions["s"] = [replace(MINUTES, by=("kind",))]
+    world.refresh()
+    assert show_edges(world, "m") == ["00:10-01:10", "01:30-01:30"]
+    # 01:38: everything before 01:30 is written, and the bucket until 01:40 is not over.
+    world.sleep(18 * 60)
+    world.refresh()
+    assert show_edges(world, "m") == ["00:10-01:30", "01:30-01:30"]
+    progress = rebuilt(world, 0)
+    assert (progress.buckets, progress.left) == (0, 1)
+    assert progress.problem == (
+        "the rollup begins at 2026-03-02T01:30:00.000000Z: rebuild it when its first bucket is sealed"
+    )
+    world.sleep(6 * 60)
+    world.refresh()
+    assert rebuilt(world, 0.5).done
+    assert show_edges(world, "m") == ["00:10-01:30", "00:30-01:40"]
+
+
+def test_a_rebuild_ends_at_a_bucket_when_its_time_is_up() -> None:
+    world = begin_rollups((MINUTES,))
+    world.refresh()
+    begin = START
+    services = replace(world.services(), remaining=lambda: 3.0)
+    progress = rebuild(MINUTES, begin, begin, [MINUTES], services, "rebuild", LENGTH)
+    assert progress is not None
+    assert (progress.buckets, progress.left, progress.problem, progress.done) == (0, 1, None, False)
+    assert show_edges(world, "m") == ["00:10-01:10"]
+    assert rebuilt(world, 0).done
+
+
+def test_a_rebuild_whose_time_is_up_within_a_bucket_goes_on_with_it() -> None:
+    """A day is read from four buckets of six hours."""
+    daily = replace(HOURS, name="d", stream="s-d", every=timedelta(days=1))
+    world = World((daily,))
+    days = Layout("time", 1, "id", 86_400, pack=Packing(86_400, 65_536))
+    world.add_period("s-d", world.entry("s-h", START).period.kind, START, days)
+    world.write(*[reading(60 * n, n, kind="x") for n in range(24)])
+    world.sleep(60)
+    world.refresh()
+    world.sleep(49 * 3_600)
+    world.refresh()
+    for looks in range(1, 9):
+        left = iter(range(looks))
+
+        def remaining(left: Iterator[int] = left) -> float:
+            return 100.0 if next(left, None) is not None else 0.0
+
+        services = replace(world.services(), remaining=remaining)
+        progress = rebuild(daily, START, START, [daily], services, "rebuild", LENGTH)
+        assert progress is not None
+        assert progress.problem is None
+        (edge,) = world.rollups.read_state("s").edges
+        assert progress.reached == edge.start
+        assert (progress.buckets, progress.left) in ((0, 1), (1, 0), (0, 0))
+    assert progress.done
+    day = {"from": to_text(START), "to": to_text(START + timedelta(days=1)), "step": "1d"}
+    assert [row["sum"] for row in world.ask(stat="sum", field="mag", **day).rows] == [276]
+
+
+def test_a_rebuild_marks_what_its_range_meets_and_no_finer_bucket_beside_it() -> None:
+    world = begin_rollups()
+    world.write(reading(62, 1, kind="x"), reading(130, 2, kind="y"))
+    world.sleep(4 * 3_600)
+    world.refresh()
+    world.rollups.marks.clear()
+    hours, definitions = world.definitions["s"][1], world.definitions["s"]
+    begin = START + timedelta(minutes=90)
+    progress = rebuild(hours, begin, begin + timedelta(minutes=45), definitions, world.services(), "rebuild", LENGTH)
+    assert progress is not None
+    # From 01:30 to 02:15: the hours of 01:00 and of 02:00.
+    assert (progress.marked, progress.left) == (2, 0)
+    assert {(f"{bucket:%H:%M}", length.total_seconds()) for _, bucket, length in world.rollups.marks} == {
+        ("01:00", 1.0),
+        ("02:00", 1.0),
+    }
+    span = {"from": to_text(START + timedelta(minutes=70)), "to": to_text(START + timedelta(minutes=120))}
+    assert {scan.entry.stream for scan in world.ask(step="10m", **span).sources} == {"s-m"}
+
+
+def test_a_plan_of_a_rebuild_counts_what_it_would_compute() -> None:
+    world = begin_rollups((MINUTES,))
+    world.refresh()
+    state = world.rollups.read_state("s")
+
+    def plan(start: float, end: float) -> tuple[int, int]:
+        begin, until = START + timedelta(minutes=start), START + timedelta(minutes=end)
+        found = plan_rebuild(MINUTES, state, begin, until)
+        assert found["problem"] is None
+        return found["buckets"], found["marked"]
+
+    # It is sealed from 00:10 to 01:10.
+    assert plan(-20, 25) == (3, 2)
+    assert plan(15, 45) == (0, 4)
+    assert plan(30, 600) == (0, 4)
+    assert plan(-30, -10) == (4, 0)
+
+
+def test_a_status_names_the_first_buckets_that_are_overfull_and_counts_all() -> None:
+    world = begin_rollups((MINUTES,))
+    world.refresh()
+    world.definitions["s"] = [replace(MINUTES, by=("kind",))]
+    world.refresh()
+    world.sleep(6_000)
+    world.refresh()
+    for number in range(25):
+        world.rollups.put_over("s", "m", START + timedelta(minutes=10 * number), 1_001)
+    world.rollups.put_over("s", "h", START, 1_001)
+    (shown,) = describe_rollups(world.definitions["s"], world.rollups.read_state("s"), world.time)
+    assert (len(shown["overfull"]), shown["overfull_count"]) == (20, 25)
+    assert (shown["start"], shown["sealed"]) == ("2026-03-02T00:10:00.000000Z", "2026-03-02T02:50:00.000000Z")
+    assert shown["versions"] == [
+        {"start": "2026-03-02T01:30:00.000000Z", "sealed": "2026-03-02T02:50:00.000000Z", "present": True},
+        {"start": "2026-03-02T00:10:00.000000Z", "sealed": "2026-03-02T01:30:00.000000Z", "present": False},
+    ]

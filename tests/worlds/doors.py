@@ -1,0 +1,206 @@
+"""The doors' function on fakes: requests as the gateway passes them on, and an HTTP server before the same handler."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+from msgspec.structs import replace
+
+import wiring
+from tests.api.gateway import Context
+from tests.fakes import FakeClock
+from tests.ingest.streams import CONFIG, NOW
+from tests.worlds.intake import World
+from tidetable.catalog import Entry, State
+from tidetable.config import Config
+from tidetable.config.model import DoorsPolicy, Stream
+from tidetable.durations import Duration
+from tidetable.ingest.circuit import Circuit
+from tidetable.keys import unescape
+from tidetable.periods import Kind, containing
+
+DOORS = DoorsPolicy(influx=True, otlp=True, cloudevents=True, firehose=True, otlp_metrics="quakes", otlp_logs="quakes")
+STREAM = "/v1/streams/quakes"
+
+
+class Reply(NamedTuple):
+    """An answer of the function: its status, headers by names in lower case, and body."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.body)
+
+
+def config(api: Mapping[str, Any] | None = None, **policy: Any) -> Config:
+    """The configuration of the tests with all doors open; ``policy`` are keys of the stream."""
+    limits = {"max_events": 50, "max_body": 100_000} | dict(api or {})
+    streams = {"quakes": replace(CONFIG.streams["quakes"], **policy)}
+    return replace(CONFIG, api=replace(CONFIG.api, **limits), doors=DOORS, streams=streams)
+
+
+class Doors(World):
+    """The doors' function on fakes. ``caller`` is what the authorizer knows of the caller."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.caller: dict[str, str] | None = None
+
+    def call(
+        self,
+        method: str,
+        route: str,
+        body: bytes | str = b"",
+        *,
+        query: str = "",
+        stream: str = "",
+        seconds: float = 28,
+        **headers: Any,
+    ) -> Reply:
+        """Send a request; words of headers are joined by hyphens."""
+        from handlers import doors
+
+        content = body.encode() if isinstance(body, str) else body
+        event = {
+            "httpMethod": method,
+            "resource": route,
+            "path": route.replace("{stream}", stream),
+            "headers": {name.replace("_", "-").title(): value for name, value in headers.items()},
+            "pathParameters": {"stream": stream} if stream else None,
+            "queryStringParameters": None,
+            "multiValueQueryStringParameters": parse_qs(query, keep_blank_values=True) or None,
+            "requestContext": {"requestId": "r1", **({"authorizer": self.caller} if self.caller else {})},
+            "body": base64.b64encode(content).decode(),
+            "isBase64Encoded": True,
+        }
+        context: Any = _Timed(self.clock, seconds)
+        with wiring.serving(self.pipeline()):
+            answer = doors.handler(event, context)
+        text = answer["body"]
+        raw = base64.b64decode(text) if answer["isBase64Encoded"] else text.encode()
+        return Reply(answer["statusCode"], {k.lower(): v for k, v in answer["headers"].items()}, raw)
+
+    def events(self) -> list[dict[str, Any]]:
+        """Every stored event, by time, series and id, from the keys of a stream that is partitioned by time."""
+        items = [item for table in self.store.tables.values() for item in table.values()]
+        return [
+            {"time": time, "series": unescape(series), "id": unescape(id), "data": item.get("data", {})}
+            for item in sorted(items, key=lambda item: item["sk"])
+            for time, series, id in [item["sk"].split("#")]
+        ]
+
+
+class _Timed(Context):
+    def __init__(self, clock: FakeClock, seconds: float) -> None:
+        self._clock, self._end = clock, clock.now() + timedelta(seconds=seconds)
+
+    def get_remaining_time_in_millis(self) -> int:
+        return int((self._end - self._clock.now()).total_seconds() * 1000)
+
+
+class LiveDoors(Doors):
+    """The same at this machine's time, with tables from yesterday to tomorrow: real clients stamp what they send themselves."""
+
+    def __init__(self, config: Config) -> None:
+        wide = replace(config.streams["quakes"], ahead=Duration(days=1), late=Duration(days=1))
+        super().__init__(replace(config, streams={"quakes": wide}))
+        self.clock = FakeClock(datetime.now(UTC))
+        self.circuit = Circuit(self.clock)
+        for days in (-1, 0, 1):
+            period = containing(self.clock.now() + timedelta(days=days), Kind.DAY)
+            table = f"tidetable-t.quakes.{period.label}"
+            self.catalog.add(Entry("quakes", period, table, wide.layout, State.OPEN, self.clock.now()))
+            self.store.tables[table] = {}
+
+
+_ROUTES = {
+    "otlp/v1/metrics": "/v1/streams/{stream}/otlp/v1/metrics",
+    "otlp/v1/logs": "/v1/streams/{stream}/otlp/v1/logs",
+    "cloudevents": "/v1/streams/{stream}/cloudevents",
+    "firehose": "/v1/streams/{stream}/firehose",
+}
+
+
+class Server:
+    """An HTTP server before a world's function. ``outage`` decides about each request, by its number from 1.
+
+    It answers None to serve it, a status to refuse it, or "lost" to serve it and to close the connection without an answer.
+    """
+
+    def __init__(self, world: Doors) -> None:
+        self.world = world
+        self.outage: Callable[[int], int | str | None] = lambda _: None
+        self.requests: list[tuple[str, str, bytes]] = []
+        self.url = ""
+        self._lock = threading.Lock()
+
+    def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Reply | None:
+        """The answer to a request; None for no answer at all."""
+        with self._lock:
+            self.requests.append((method, target, body))
+            fate = self.outage(len(self.requests))
+            if isinstance(fate, int):
+                return Reply(fate, {"retry-after": "0"}, b"{}")
+            parts = urlsplit(target)
+            route, stream = parts.path, ""
+            if route.startswith("/v1/streams/"):
+                stream, _, rest = route.removeprefix("/v1/streams/").partition("/")
+                route = _ROUTES[rest]
+            named: dict[str, Any] = {name.lower().replace("-", "_"): value for name, value in headers.items()}
+            reply = self.world.call(method, route, body, query=parts.query, stream=stream, **named)
+            return None if fate == "lost" else reply
+
+    @contextmanager
+    def serving(self) -> Iterator[Server]:
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def _serve(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                reply = server.answer(self.command, self.path, dict(self.headers.items()), body)
+                if reply is None:
+                    self.close_connection = True
+                    return
+                self.send_response(reply.status)
+                for name, value in reply.headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(reply.body)))
+                self.end_headers()
+                self.wfile.write(reply.body)
+
+            do_GET = do_POST = do_HEAD = do_OPTIONS = _serve  # noqa: N815 - the names of the library
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+            http.daemon_threads = True
+            thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+            thread.start()
+            self.url = f"http://127.0.0.1:{http.server_port}"
+            try:
+                yield self
+            finally:
+                http.shutdown()
+                thread.join()
+
+
+def nanos(seconds: float = 0.0) -> int:
+    """So many seconds before the worlds' time, in nanoseconds since 1970."""
+    return int((NOW.timestamp() - seconds) * 1_000_000) * 1000
+
+
+__all__ = ["DOORS", "STREAM", "Doors", "LiveDoors", "Reply", "Server", "Stream", "config", "nanos"]

@@ -1,0 +1,134 @@
+"""The API with keys, in this process: the authorizer's handler before the functions' handlers, as API Gateway calls them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import settings
+import wiring
+from tests.api.gateway import Context
+from tests.credentials.records import record
+from tests.fakes.stage import Stage
+from tidetable.access import Scope
+
+NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
+CONFIG = """
+[streams.quakes]
+period = "day"
+late = "1d"
+retention = 9
+key = { partition_by = "time", bucket = "6h" }
+[streams.packed]
+period = "day"
+late = "1d"
+retention = 9
+key = { partition_by = "time", bucket = "6h" }
+pack = { span = "1h" }
+[streams.devices]
+period = "day"
+late = "1d"
+retention = 9
+key = { partition_by = "series" }
+[[streams.devices.index]]
+name = "hottest"
+partition_by = "*"
+sort_by = "t"
+"""
+ROUTE = "arn:aws:execute-api:us-east-1:000000000000:a/api/ANY/any"
+_Values = Mapping[str, str | Sequence[str]]
+
+
+class Answered(NamedTuple):
+    """An answer; ``by`` is the gateway if the authorizer refused, else the function."""
+
+    status: int
+    body: Any
+    by: str = "function"
+
+
+class Door:
+    """API Gateway with the authorizer. It lets through a request only if the key that counts it is one of its own."""
+
+    def __init__(self, stage: Stage) -> None:
+        from handlers import authorizer, ingest, query
+
+        self.stage = stage
+        self.meters: set[str] = set()
+        self.context: dict[str, Any] = {}
+        self._authorize: Any = authorizer.handler
+        self._handlers: dict[str, Any] = {"POST": ingest.handler, "GET": query.handler}
+
+    def make(self, text: str, *streams: str, can: tuple[Scope, ...] = ("write", "read"), **facts: Any) -> str:
+        """A key with that text, of some streams or of all."""
+        made = record(text, set(streams) or None, can, **facts)
+        assert self.stage.keys.add(made)
+        self.meters.add(made.meter)
+        return text
+
+    def call(
+        self,
+        method: str,
+        resource: str,
+        key: str | None = None,
+        body: Any = None,
+        headers: _Values | None = None,
+        query: _Values | None = None,
+        **path: str,
+    ) -> Answered:
+        """A request; ``key`` is for the header x-api-key."""
+        self.stage.settle()
+        sent = ({} if key is None else {"x-api-key": key}) | dict(headers or {})
+        event = {
+            "type": "REQUEST",
+            "methodArn": ROUTE,
+            "httpMethod": method,
+            "resource": resource,
+            "headers": {name: _listed(value)[-1] for name, value in sent.items()},
+            "multiValueHeaders": {name: _listed(value) for name, value in sent.items()},
+            "pathParameters": path or None,
+            "queryStringParameters": None,
+            "multiValueQueryStringParameters": {name: _listed(value) for name, value in (query or {}).items()} or None,
+            "requestContext": {"requestId": "test"},
+        }
+        decision = self._authorize(event, Context())
+        self.context = decision["context"]
+        (statement,) = decision["policyDocument"]["Statement"]
+        assert statement["Resource"] == ROUTE, "an answer is about one route"
+        if statement["Effect"] != "Allow":
+            return Answered(403, None, "gateway")
+        if decision["usageIdentifierKey"] not in self.meters:
+            # AWS: the gateway refuses a key that is in none of the stage's usage plans.
+            return Answered(403, "unmetered", "gateway")
+        text = None if body is None else json.dumps(body)
+        context = {"requestId": "test", "authorizer": decision["context"] | {"principalId": decision["principalId"]}}
+        answer = self._handlers[method](event | {"body": text, "requestContext": context}, Context())
+        return Answered(answer["statusCode"], json.loads(answer["body"]))
+
+
+def _listed(value: str | Sequence[str]) -> list[str]:
+    return [value] if isinstance(value, str) else list(value)
+
+
+def open_door(folder: Path) -> Iterator[Door]:
+    """The stage of CONFIG behind a door."""
+    file = folder / "tidetable.toml"
+    file.write_text(CONFIG)
+    stage = Stage(NOON, CONFIG)
+    while stage.run_lifecycle().done:
+        pass
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIDETABLE_STAGE", "lapse")
+        patch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
+        patch.setattr(settings, "CONFIG_FILE", file)
+        settings.settings.cache_clear()
+        settings.config.cache_clear()
+        with wiring.serving(stage.pipeline):
+            yield Door(stage)
+    settings.settings.cache_clear()
+    settings.config.cache_clear()

@@ -1,0 +1,34 @@
+"""A stage with rollups on the strict service."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from tests.fakes.rollups import FakeRollups
+from tests.fakes.stage import Stage
+from tidetable.rollups.bounds import lease_length
+from tidetable.rollups.refresh import refresh
+from wiring import Pipeline
+
+
+class Rolled(Stage):
+    """A stage whose state of rollups is in memory."""
+
+    def __init__(self, *args: Any) -> None:
+        self.state = FakeRollups()
+        super().__init__(*args)
+
+    @property
+    def pipeline(self) -> Pipeline:
+        pipeline = super().pipeline
+        pipeline.rollups = self.state
+        return pipeline
+
+    def refresh(self) -> None:
+        pipeline, remaining = self.pipeline, lambda: 100.0
+        report = refresh(
+            pipeline.definitions, pipeline.refresher(remaining), "run", lease_length(timedelta(seconds=300))
+        )
+        assert report is not None
+        assert not report.failed

@@ -1,0 +1,80 @@
+"""A pipeline's handlers behind HTTP, with faults in front of them."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+from tests.api.gateway import NOON, Gateway, serving
+from tests.fakes.stage import Stage
+
+# A stream with packs, and a plain one by series. Both on demand: what is sent is stored, and not queued.
+CONFIG = """
+[streams.quakes]
+period = "day"
+late = "7d"
+retention = 30
+[streams.quakes.key]
+partition_by = "time"
+bucket = "6h"
+[streams.quakes.pack]
+span = "1m"
+[streams.quakes.capacity]
+mode = "on-demand"
+[streams.stations]
+period = "day"
+late = "7d"
+retention = 30
+[streams.stations.key]
+partition_by = "series"
+[streams.stations.capacity]
+mode = "on-demand"
+"""
+
+# The server's answers to the next requests: status, headers, and whether the request is served all the same.
+Trouble = tuple[int, dict[str, str], bool]
+
+
+class Quiet(WSGIRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing: the tests report errors."""
+
+
+class Served:
+    """A gateway behind HTTP. ``troubles`` meet the next requests, one each; later requests reach the handlers."""
+
+    def __init__(self, application: Gateway) -> None:
+        self.application = application
+        self.stage = application.stage
+        self.troubles: list[Trouble] = []
+        self.requests: list[str] = []
+        self.url = ""
+
+    def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Any:
+        self.requests.append(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}?{environ.get('QUERY_STRING', '')}")
+        if self.troubles:
+            status, headers, stores = self.troubles.pop(0)
+            if stores:
+                self.application(environ, lambda *_: None)
+            start(f"{status} trouble", list(headers.items()))
+            return [b"{}"]
+        return self.application(environ, start)
+
+
+def serve(folder: Path) -> Iterator[Served]:
+    """The pipeline of ``CONFIG``, as long as a test module runs; ``folder`` is empty."""
+    config = folder / "tidetable.toml"
+    config.write_text(CONFIG)
+    stage = Stage(NOON, CONFIG)
+    while stage.run_lifecycle().done:
+        pass
+    stage.clock.time = NOON
+    for application in serving(stage, config):
+        served = Served(application)
+        with make_server("127.0.0.1", 0, served, handler_class=Quiet) as http:
+            thread = threading.Thread(target=http.serve_forever, daemon=True)
+            thread.start()
+            served.url = f"http://127.0.0.1:{http.server_port}"
+            yield served
+            http.shutdown()
