@@ -10,7 +10,7 @@ import { showRanking } from "./views/ranking.js";
 import { showSend } from "./views/send.js";
 import { showTide } from "./views/tide.js";
 
-/** @typedef {(place: HTMLElement, values: URLSearchParams, streams: any[], signal: AbortSignal) => void} View */
+/** @typedef {(place: HTMLElement, values: URLSearchParams, streams: any[], signal: AbortSignal, can: string[]) => void} View */
 
 /** @type {Record<string, { title: string, show: View }>} */
 const VIEWS = {
@@ -25,6 +25,8 @@ const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 let shown = new AbortController();
 /** @type {any[] | null} */
 let streams = null;
+/** What the key may do. @type {string[]} */
+let can = [];
 
 async function show() {
   shown.abort();
@@ -37,9 +39,10 @@ async function show() {
   try {
     if (!streams) {
       fill(main, showBusy());
-      streams = (await get("v1/streams")).body.streams;
+      const { body } = await get("v1/streams");
+      [streams, can] = [body.streams, body.can];
     }
-    if (!signal.aborted) VIEWS[chosen].show(main, values, streams ?? [], signal);
+    if (!signal.aborted) VIEWS[chosen].show(main, values, streams ?? [], signal, can);
   } catch (error) {
     if (signal.aborted) return;
     fill(main, showProblem(error, show));

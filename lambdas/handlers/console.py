@@ -1,13 +1,12 @@
 """GET /console and GET /console/assets/{file}: the console's page and its files. It needs no key, and holds no data.
 
-The files lie beside the function's code, in the folder that ``TIDETABLE_CONSOLE_FILES`` names. Everything under ``assets`` is
+The files lie beside the function's code. Everything under ``assets`` is
 addressed by a hash of all files, so a browser keeps it for ever; the page itself is asked for again with its ETag.
 """
 
 from __future__ import annotations
 
 import gzip
-import os
 from base64 import b64encode
 from collections.abc import Mapping
 from functools import cache
@@ -36,6 +35,8 @@ _HEADERS = {
     "Vary": "Accept-Encoding",
 }
 _YEAR = 31_536_000
+# The folder with the files, in the function's asset.
+FOLDER = Path(__file__).resolve().parent.parent / "site"
 
 
 class File(NamedTuple):
@@ -77,13 +78,17 @@ def _file(name: str, body: bytes) -> File:
 
 def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
     """Answer a file, or 304 if the browser has it."""
-    site = load_site(Path(os.environ["TIDETABLE_CONSOLE_FILES"]))
+    site = load_site(FOLDER)
     version, _, name = ((event.get("pathParameters") or {}).get("file") or "").partition("/")
     if not version:
         return _answer(site.files["index.html"], event, "no-cache")
     file = site.files.get(name)
     if file is None or name == "index.html":
-        return {"statusCode": 404, "headers": {**_HEADERS, "Content-Type": "text/plain"}, "body": "There is no such file."}
+        return {
+            "statusCode": 404,
+            "headers": {**_HEADERS, "Content-Type": "text/plain"},
+            "body": "There is no such file.",
+        }
     # A page of before a deploy finds the files of now: the same name under another hash is not kept.
     return _answer(file, event, f"public, max-age={_YEAR}, immutable" if version == site.version else "no-store")
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import base64
-import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -39,7 +38,10 @@ class Served:
         path = environ["PATH_INFO"]
         if path != "/console" and not path.startswith("/console/"):
             return self.api(environ, start)
-        headers = {"Accept-Encoding": environ.get("HTTP_ACCEPT_ENCODING", ""), "If-None-Match": environ.get("HTTP_IF_NONE_MATCH", "")}
+        headers = {
+            "Accept-Encoding": environ.get("HTTP_ACCEPT_ENCODING", ""),
+            "If-None-Match": environ.get("HTTP_IF_NONE_MATCH", ""),
+        }
         file = path.removeprefix("/console").removeprefix("/assets/").lstrip("/")
         answer = console.handler({"headers": headers, "pathParameters": {"file": file} if file else None}, None)
         start(f"{answer['statusCode']} answer", list(answer["headers"].items()))
@@ -52,7 +54,7 @@ def served_console(api: Gateway) -> Iterator[Served]:
     """The console before an API."""
     with tempfile.TemporaryDirectory() as folder:
         collect_files(ROOT, Path(folder))
-        os.environ["TIDETABLE_CONSOLE_FILES"] = folder
+        console.FOLDER = Path(folder)
         console.load_site.cache_clear()
         yield Served(api)
 

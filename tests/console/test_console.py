@@ -158,7 +158,9 @@ def test_the_chart_is_of_the_data(chromium: Browser, console: Locked) -> None:
 
 def test_the_table_has_the_numbers_of_the_events(chromium: Browser, console: Locked) -> None:
     visit(chromium, console, "explore?stream=access&from=-7d&step=1w&by=path&show=table")
-    rows = chromium.evaluate("[...document.querySelectorAll('tbody tr')].map((row) => [...row.cells].map((cell) => cell.innerText))")
+    rows = chromium.evaluate(
+        "[...document.querySelectorAll('tbody tr')].map((row) => [...row.cells].map((cell) => cell.innerText))"
+    )
     counts: dict[str, int] = {}
     for row in rows:
         counts[row[1]] = counts.get(row[1], 0) + int(row[2])
@@ -169,7 +171,9 @@ def test_the_table_has_the_numbers_of_the_events(chromium: Browser, console: Loc
     assert counts == wanted
 
 
-def test_dragging_looks_closer_with_a_finer_step_and_the_address_can_be_shared(chromium: Browser, console: Locked) -> None:
+def test_dragging_looks_closer_with_a_finer_step_and_the_address_can_be_shared(
+    chromium: Browser, console: Locked
+) -> None:
     visit(chromium, console, "explore?stream=access&from=-14d&step=1d")
     chromium("drag", selector=".chart .u-over", **{"from": 0.5, "to": 0.6})
     chromium("settle")
@@ -199,7 +203,9 @@ def test_a_condition_is_built_by_clicking(chromium: Browser, console: Locked) ->
     visit(chromium, console, "explore?stream=access&ask=events&from=-7d&show=table")
     chromium("click", selector=".conditions .add")
     chromium("type", selector=".condition input[placeholder=field]", text="status")
-    chromium.evaluate("(() => { const select = document.querySelector('.condition select'); select.value = 'ge'; select.dispatchEvent(new Event('change')); })()")
+    chromium.evaluate(
+        "(() => { const select = document.querySelector('.condition select'); select.value = 'ge'; select.dispatchEvent(new Event('change')); })()"
+    )
     chromium("type", selector=".condition input[placeholder=value]", text="500")
     chromium("press", key="Enter")
     chromium("settle")
@@ -222,14 +228,20 @@ def test_explain_says_what_is_read(chromium: Browser, console: Locked) -> None:
 
 def test_a_ranking_shows_the_greatest_first(chromium: Browser, console: Locked) -> None:
     visit(chromium, console, "rankings?stream=access&index=slowest&from=-7d&limit=10")
-    values = chromium.evaluate("[...document.querySelectorAll('.meter')].map((cell) => Number(cell.innerText.replaceAll(',', '')))")
+    values = chromium.evaluate(
+        "[...document.querySelectorAll('.meter')].map((cell) => Number(cell.innerText.replaceAll(',', '')))"
+    )
     slow = [event["data"]["slow_ms"] for event in console.example.since(days=7) if "slow_ms" in event["data"]]
     assert values == [float(value) for value in sorted(slow, reverse=True)[:10]]
 
 
 def test_sent_events_get_a_verdict_each(chromium: Browser, console: Locked) -> None:
     visit(chromium, console, "send?stream=access")
-    lines = ['{"series": "shop.example", "data": {"path": "/sent"}}', '{"data": {}}', '{"series": "old", "time": "2020-01-01T00:00:00Z", "data": {}}']
+    lines = [
+        '{"series": "shop.example", "data": {"path": "/sent"}}',
+        '{"data": {}}',
+        '{"series": "old", "time": "2020-01-01T00:00:00Z", "data": {}}',
+    ]
     chromium("type", selector="textarea", text="\n".join(lines))
     chromium("click", selector=".send .primary")
     chromium.wait("document.querySelectorAll('.verdicts li').length === 3")
@@ -245,8 +257,12 @@ def test_nothing_that_was_sent_is_executed(chromium: Browser, console: Locked) -
     hostile = '<img src=x onerror="window.hurt=1"><script>window.hurt=1</script>'
     event = {"series": hostile, "id": hostile, "data": {hostile: hostile, "n": 1}}
     console.example.stage.send("access", json.dumps(event).encode())
-    for view in ("explore?stream=access&ask=events&from=-5m&to=now&show=table", "explore?stream=access&from=-5m&by=series&form=heat",
-                 "explore?stream=access&from=-5m&by=series", f"explore?stream=access&series={quote(hostile)}"):
+    for view in (
+        "explore?stream=access&ask=events&from=-5m&to=now&show=table",
+        "explore?stream=access&from=-5m&by=series&form=heat",
+        "explore?stream=access&from=-5m&by=series",
+        f"explore?stream=access&series={quote(hostile)}",
+    ):
         visit(chromium, console, view)
         assert chromium.evaluate("window.hurt ?? null") is None
         assert chromium.evaluate("document.querySelectorAll('main img, main script').length") == 0

@@ -7,6 +7,7 @@ import { showDialog, showFacts } from "../parts/dialog.js";
 import { showBusy, showEmpty, showProblem } from "../parts/problem.js";
 import { showTable } from "../parts/table.js";
 import { hashOf } from "../state.js";
+import { showOperations } from "./operations.js";
 import { showMinute, showTime } from "../times.js";
 
 const HEIGHT = 132;
@@ -16,12 +17,13 @@ const STATES = /** @type {const} */ ([
   ["archived", "archived"], ["deleted", "deleted"], ["restoring", "being restored"],
 ]);
 
-/** @param {HTMLElement} place @param {URLSearchParams} values @param {any[]} streams @param {AbortSignal} signal */
-export function showTide(place, values, streams, signal) {
+/** @param {HTMLElement} place @param {URLSearchParams} values @param {any[]} streams @param {AbortSignal} signal @param {string[]} can */
+export function showTide(place, values, streams, signal, can) {
   const table = values.get("show") === "table";
   fill(place,
     h("div.viewbar", {}, h("h1", {}, "Tide"), h("p.hint", {}, "One table per period. Height is the write capacity; the line is now."),
       h("a.button", { href: hashOf("tide", table ? {} : { show: "table" }) }, table ? "Show as pictures" : "Show as tables")),
+    can.includes("operate") ? showOperations(signal) : null,
     legend(),
     streams.length ? null : showEmpty("No streams", "tidetable.toml names the streams of a stage."),
     streams.map((stream) => lane(stream)));

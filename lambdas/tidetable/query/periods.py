@@ -44,7 +44,10 @@ def _stream(stream: Stream, now: datetime) -> dict[str, Any]:
         "versions": stream.versions,
         "layout": describe_layout(stream.layout),
         "indexes": [_index(index) for index in stream.index],
-        "rollups": [{"stream": f"{stream.name}-{rollup.name}", "every": str(rollup.every), "by": rollup.by} for rollup in stream.rollup],
+        "rollups": [
+            {"stream": f"{stream.name}-{rollup.name}", "every": str(rollup.every), "by": rollup.by}
+            for rollup in stream.rollup
+        ],
         "window": {"oldest": to_text(now - stream.late), "newest": to_text(now + stream.ahead)},
     }
 
