@@ -38,7 +38,7 @@ help: ## list the commands
 
 setup: $(VENV) $(NODE) ## the virtual environment and the pinned CDK command line
 
-$(VENV): requirements.txt lambdas/requirements.txt lambdas/requirements-archive.txt
+$(VENV): requirements.txt lambdas/requirements.txt lambdas/requirements-archive.txt lambdas/requirements-doors.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.13 ..."; exit 1; }
 	@test -x .venv/bin/pip || $(PYTHON) -m venv .venv || { echo "the venv module is missing: apt-get install python3-venv"; exit 1; }
 	.venv/bin/pip install --quiet --disable-pip-version-check -r requirements.txt

@@ -90,7 +90,7 @@ class Counted(FakeStore):
         return Page(columns, more, ceil(count * self.each / _UNIT) / share, last, count)
 
     def _cell_page(self, read: RangeRead, share: int) -> Page:
-        page = self._query(read.keys, limit=read.limit, ascending=True)
+        page = self._query(read.keys, limit=read.limit, ascending=True, consistent=True)
         held = sum(item_size(to_wire(item)) for item in page.items)
         return replace(page, units=max(ceil(held / _UNIT), 1) / share)
 

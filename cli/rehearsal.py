@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
-
-import msgspec
 
 from tidetable.config import Config, Stream, parse
 from tidetable.ingest.packing import unspread
@@ -17,7 +14,7 @@ from tidetable.times import from_text
 from tidetable_client import Client
 
 # A stream whose keys are not known: it refuses nothing for its indexes or its size.
-_UNKNOWN = '[streams.{name}]\nperiod = "day"\nretention = 100\n[streams.{name}.key]\npartition_by = "series"\n'
+_UNKNOWN = '[streams.{name}]\nperiod = "day"\nlate = "{late}"\nretention = 100\n[streams.{name}.key]\npartition_by = "series"\n'
 
 
 class Rehearsal:
@@ -52,7 +49,4 @@ def _holds(ranges: list[tuple[datetime, datetime]]) -> Callable[[datetime], bool
 
 
 def _make_stream(name: str, policy: dict[str, Any]) -> Stream:
-    (stream,) = parse(_UNKNOWN.format(name=name)).streams.values()
-    days, hours, minutes, seconds = re.fullmatch(r"(?:(\d+) days?, )?(\d+):(\d+):(\d+)", policy["late"]).groups("0")  # type: ignore[union-attr]
-    late = timedelta(days=int(days), hours=int(hours), minutes=int(minutes), seconds=int(seconds))
-    return msgspec.structs.replace(stream, late=late)
+    return parse(_UNKNOWN.format(name=name, late=policy["late"])).streams[name]

@@ -83,7 +83,7 @@ def size_bucket(rollup: RollupPolicy, groups: int) -> tuple[float, float]:
 def list_rollups(workload: Workload, groups: int) -> list[Rolled]:
     """The rollups of a workload's stream. A bucket has so many groups, or as many as it has events if those are fewer."""
     source = workload.stream
-    definitions = {rollup.name: definition_of(source.name, rollup) for rollup in source.rollup}
+    definitions = {rollup.name: definition_of(source, rollup) for rollup in source.rollup}
     sizes = {rollup.name: size_bucket(rollup, _count_groups(rollup, workload, groups)) for rollup in source.rollup}
     found = []
     for rollup in source.rollup:

@@ -144,6 +144,13 @@ class Alarms(Construct):
             periods=3,
         )
 
+        if doors is not None:
+            self._alarm(
+                "DoorsFailing",
+                doors.function.metric_errors(period=minute),
+                "The function of the doors crashes or times out; its answers ask senders to send again.",
+                periods=3,
+            )
         if api.keys is not None:
             self._alarm(
                 "FormerKeyUsed",
@@ -155,13 +162,6 @@ class Alarms(Construct):
                 "SignedApiFailing",
                 api.signed.deployment_stage.metric_server_error(period=minute, statistic="Sum"),
                 "The API for signed requests answers 5xx: events are refused, or queries fail.",
-                periods=3,
-            )
-        if doors is not None:
-            self._alarm(
-                "DoorsFailing",
-                doors.function.metric_errors(period=minute),
-                "The function of the doors crashes or times out; its answers ask senders to send again.",
                 periods=3,
             )
         if rollups is not None:

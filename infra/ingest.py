@@ -16,6 +16,8 @@ from infra.tables import reach
 from tidetable.ingest.drain import CONSUMERS
 
 _DRAIN_SECONDS = 60
+# Marks of rollups, and notes of series.
+_STATE = ["dynamodb:PutItem", "dynamodb:BatchWriteItem"]
 
 
 class Ingest(Construct):
@@ -76,7 +78,7 @@ class Ingest(Construct):
         storage.allow_objects(self.drain, ["GetObject"], OVERFLOW)
         storage.allow_listing(self.drain, OVERFLOW)
         self.drain.allow(["dynamodb:Query", "dynamodb:ConditionCheckItem"], storage.catalog.table_arn)
-        self.drain.allow(["dynamodb:PutItem"], storage.rollups.table_arn)
+        self.drain.allow(_STATE, storage.rollups.table_arn)
         self.drain.add_event_source(
             sources.SqsEventSource(
                 self.overflow,
@@ -94,7 +96,7 @@ class Ingest(Construct):
         reach(function, self._common, ["BatchWriteItem", "PutItem", "BatchGetItem"])
         storage.allow_objects(function, ["PutObject"], LARGE, OVERFLOW)
         function.allow(["dynamodb:Query"], storage.catalog.table_arn)
-        # Marks of rollups. The rights do not follow the configuration, so that adding a rollup changes no role.
-        function.allow(["dynamodb:PutItem"], storage.rollups.table_arn)
+        # The rights do not follow the configuration, so a new rollup changes no role.
+        function.allow(_STATE, storage.rollups.table_arn)
         function.allow(["sqs:SendMessage"], self.overflow.queue_arn)
         storage.allow_messages(function)

@@ -99,7 +99,11 @@ class Lifecycle(Construct):
         return function
 
     def _restorer(self, code: lambda_.Code) -> Function:
-        function = self._parquet_function("Restorer", "restorer", code)
+        # Before it writes events it notes their series, where rollups read them by series.
+        rollups = self._storage.rollups
+        notes = {"TIDETABLE_ROLLUPS_TABLE": rollups.table_name}
+        function = self._parquet_function("Restorer", "restorer", code, notes)
+        function.allow(["dynamodb:BatchWriteItem"], rollups.table_arn)
         tables = ["CreateTable", "DescribeTable", "TagResource", "ListTagsOfResource"]
         tables += ["BatchWriteItem", "BatchGetItem", "Scan", "Query", "UpdateContinuousBackups"]
         reach(function, self._common, tables)
@@ -158,7 +162,7 @@ class Lifecycle(Construct):
         entries = ["Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem"]
         function.allow([f"dynamodb:{action}" for action in entries], self._storage.catalog.table_arn)
         # A rollup that has left the configuration is forgotten.
-        state = ["dynamodb:Query", "dynamodb:DeleteItem"]
+        state = ["dynamodb:Query", "dynamodb:DeleteItem", "dynamodb:PutItem"]
         function.allow(state, self._storage.rollups.table_arn)
         function.allow(["lambda:InvokeFunction"], self.archiver.function_arn)
         self._feed.allow_mappings(function)

@@ -258,7 +258,7 @@ class Pipeline:
         from tidetable.rollups.definition import definition_of
 
         streams = self.config.rolled_up
-        return {stream.name: [definition_of(stream.name, rollup) for rollup in stream.rollup] for stream in streams}
+        return {stream.name: [definition_of(stream, rollup) for rollup in stream.rollup] for stream in streams}
 
     @cached_property
     def rolled(self) -> Rolled | None:
@@ -402,7 +402,8 @@ class Pipeline:
     def restorer(self) -> Restorer:
         from tidetable.archive import Restorer
 
-        return Restorer(self.stage, self.exporter, self.tables, self.store, self.jitter, self.large)
+        notes = None if self.marks is None else self.marks.notes
+        return Restorer(self.stage, self.exporter, self.tables, self.store, self.jitter, self.large, notes)
 
     @cached_property
     def part_reader(self) -> S3PartReader:

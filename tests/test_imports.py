@@ -137,6 +137,29 @@ print([name for name in heavy if name in sys.modules])
     assert done.stdout.strip() == "[]"
 
 
+CLIENT = ROOT / "clients" / "python" / "src" / "tidetable_client"
+
+
+@pytest.mark.parametrize("file", sorted(CLIENT.glob("*.py")), ids=name)
+def test_the_client_needs_httpx_and_msgspec_only(file: Path) -> None:
+    """It is installed without the rest of this repository. What an extra brings is imported where it is used."""
+    at_once = {module.partition(".")[0] for module in imports_at_once(file)}
+    assert at_once - sys.stdlib_module_names <= {"tidetable_client", "httpx", "msgspec"}
+    assert tops(file) - at_once - sys.stdlib_module_names <= {"tidetable_client", "msgspec", "botocore"}
+
+
+@pytest.mark.parametrize("module", ["answers", "errors", "outbox", "policy", "stamps", "tailing"])
+def test_the_core_of_the_client_does_no_input_or_output(module: str) -> None:
+    file = CLIENT / f"{module}.py"
+    assert not {"httpx", "time", "threading", "asyncio", "random", "os", "socket", "logging"} & tops(file)
+    assert "datetime.now(UTC)" not in file.read_text().replace('use datetime.now(UTC)"', "")
+
+
+@pytest.mark.parametrize("file", sorted([*LAMBDAS.rglob("*.py"), *(ROOT / "infra").glob("*.py")]), ids=name)
+def test_nothing_that_is_deployed_imports_the_client(file: Path) -> None:
+    assert "tidetable_client" not in tops(file)
+
+
 @pytest.mark.parametrize("file", sorted((ROOT / "infra").glob("*.py")), ids=name)
 def test_infrastructure_knows_of_the_lambdas_no_more_than_the_core(file: Path) -> None:
     assert not {"handlers", "aws", "wiring", "settings"} & tops(file)

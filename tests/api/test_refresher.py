@@ -17,6 +17,7 @@ from tidetable.errors import BadInvocation, TidetableError
 from tidetable.leases import leased
 from tidetable.ports import Edge
 from tidetable.rollups.definition import definition_of
+from tidetable.rollups.refresh import Report
 
 __all__ = ["environment"]
 
@@ -35,7 +36,7 @@ CONFIG = parse(
     retention = "30d"
     """
 )
-TEXT = definition_of("s", CONFIG.streams["s"].rollup[0]).text
+TEXT = definition_of(CONFIG.streams["s"], CONFIG.streams["s"].rollup[0]).text
 EDGE = Edge("hours", NOON - 5 * HOUR, NOON - 2 * HOUR, TEXT)
 
 
@@ -180,3 +181,22 @@ def test_a_payload_that_is_wrong_says_why(rollups: FakeRollups, payload: dict[st
     with pytest.raises(BadInvocation) as error:
         call(payload)
     assert why in str(error.value)
+
+
+def test_the_metrics_of_a_run_are_those_of_its_report(capsys: pytest.CaptureFixture[str]) -> None:
+    from handlers import refresher
+    from handlers._observe import observed
+
+    @observed
+    def measure(event: dict[str, Any], context: Any) -> None:
+        refresher._measure(
+            Report(sealed=1, resealed=2, blocked=["a"] * 3, over=["b"] * 4, marks=5, lag=timedelta(seconds=6.5))
+        )
+
+    measure({}, Context())  # type: ignore[arg-type]
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if "_aws" in line]
+    names = (
+        *("RollupBucketsSealed", "RollupBucketsResealed", "RollupBucketsBlocked", "RollupGroupsExceeded"),
+        *("RollupMarks", "RollupLag"),
+    )
+    assert [lines[-1][name] for name in names] == [[1.0], [2.0], [3.0], [4.0], [5.0], [6.0]]

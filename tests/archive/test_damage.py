@@ -1,9 +1,11 @@
 """Archives that are damaged, or that lose or change an event: the comparison finds them."""
 
 from collections import Counter
+from io import BytesIO
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from aws.archive.parquet import ParquetWriter
@@ -22,6 +24,27 @@ def test_one_damaged_byte_is_seen_and_nothing_is_marked(monkeypatch: pytest.Monk
     assert world.state is State.ARCHIVING
 
 
+def test_a_part_that_another_run_wrote_in_another_form_is_not_the_part_that_was_checked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has the same events: a manifest with the size and the hash of other bytes would be of no archive."""
+    world = World(some(100))
+    put = world.put
+
+    def put_otherwise(key: str, body: bytes) -> None:
+        if key.endswith(".parquet"):
+            other = BytesIO()
+            pq.write_table(pq.read_table(BytesIO(body)), other, compression="none")
+            assert other.getvalue() != body
+            body = other.getvalue()
+        put(key, body)
+
+    monkeypatch.setattr(world, "put", put_otherwise)
+    with pytest.raises(ArchiveMismatch, match="differs from the bytes that were written"):
+        world.archive()
+    assert world.state is State.ARCHIVING
+
+
 def test_a_part_that_went_away_before_the_manifest_is_seen_and_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(some(100))
     sizes = world.sizes
@@ -33,6 +56,16 @@ def test_a_part_that_went_away_before_the_manifest_is_seen_and_made_again(monkey
     monkeypatch.undo()
     world.archive()
     assert world.state is State.ARCHIVED
+
+
+def test_a_part_of_another_size_is_seen_before_the_manifest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another run wrote it again after it was checked."""
+    world = World(some(100))
+    sizes = world.sizes
+    monkeypatch.setattr(world, "sizes", lambda prefix: {key: size + 1 for key, size in sizes(prefix).items()})
+    with pytest.raises(ArchiveMismatch, match="did not hold"):
+        world.archive()
+    assert world.state is State.ARCHIVING
 
 
 def test_a_format_that_loses_an_event_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

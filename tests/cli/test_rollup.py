@@ -99,6 +99,15 @@ def test_a_rebuild_does_not_wait_for_ever_for_the_refresher(scripted: Functions)
     assert (shown.exit_code, "the refresher is at work all the time; try again later" in shown.output) == (1, True)
 
 
+def test_a_rebuild_waits_ten_minutes_for_the_refresher(scripted: Functions, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run takes five minutes, and its lease half a minute more."""
+    pauses: list[float] = []
+    monkeypatch.setattr(command, "sleep", pauses.append)
+    scripted.answers = [STATUS, {"healthy": True}, *(59 * [step(None)]), step(0, 7)]
+    shown = run("rollup", "quakes", "--name", "hours", *SPAN)
+    assert (shown.exit_code, sum(pauses)) == (0, 590)
+
+
 def test_a_dry_run_computes_nothing(scripted: Functions) -> None:
     scripted.answers = [STATUS, {"buckets": 744, "marked": 3, "problem": None}]
     shown = run("rollup", "quakes", "--name", "hours", *SPAN, "--dry-run")

@@ -38,7 +38,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def connect(served: Served, **options: Any) -> Client:
     """A client that sends within its calls, and so in a known order."""
-    return Client(served.url, "key", **({"clock": Noon(), "background": False, "random": lambda: 0.0} | options))
+    plain: dict[str, Any] = {"clock": Noon(), "background": False, "random": lambda: 0.0}
+    return Client(served.url, "key", **(plain | options))
 
 
 def events(count: int, name: str, **fields: Any) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from tests.contract.engines import TAGS, Racing, _numbers, real
 from tests.fakes.rollups import FakeRollups
 from tidetable.config import TableClass
 from tidetable.errors import StoreUnavailable, TableMissing
-from tidetable.ports import Edge, Mark, Rollups, RollupState, TableSpec
+from tidetable.ports import Edge, Mark, Noting, Rollups, RollupState, TableSpec
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -223,6 +223,50 @@ def test_a_rollup_is_forgotten_and_nothing_else(rollups: Rollups) -> None:
     assert list(rollups.read_state("s2").edges) == [first]
 
 
+def test_notes_are_read_by_period_in_order_and_are_no_part_of_the_state(rollups: Rollups) -> None:
+    rollups.put_notes("s", "2026-03-01", ["b", "a#1", "ä", "x" * 480], 7)
+    rollups.put_notes("s", "2026-03-01", ["a", "b"], 9)
+    rollups.put_notes("s", "2026-03-02", ["c"], 7)
+    rollups.put_notes("s2", "2026-03-01", ["d"], 7)
+    rollups.put_notes("s", "2026-03-03", [], 7)
+    for consistent in (True, False):
+        noted = rollups.read_notes("s", "2026-03-01", consistent=consistent)
+        assert list(noted.series) == ["a", "a#1", "b", "x" * 480, "ä"]
+        assert noted.units > 0
+    assert list(rollups.read_notes("s", "2026-03-03", consistent=True).series) == []
+    assert rollups.read_state("s") == NOTHING
+
+
+def test_many_notes_are_all_put_and_all_read(rollups: Rollups) -> None:
+    names = [f"device-{number:05d}" for number in range(1_000)]
+    rollups.put_notes("s", "2026-03-01", names, 1_772_366_400_000)
+    assert list(rollups.read_notes("s", "2026-03-01", consistent=True).series) == names
+
+
+def test_notes_are_removed_that_were_put_before_an_instant_so_many_at_a_time(rollups: Rollups) -> None:
+    rollups.put_notes("s", "2026-03-01", ["a", "b", "c", "d"], 7)
+    rollups.put_notes("s", "2026-03-01", ["d"], 8)
+    rollups.put_notes("s", "2026-03-02", ["a"], 7)
+    counts = [rollups.clear_notes("s", "2026-03-01", 8, 2) for _ in range(3)]
+    assert (counts, list(rollups.read_notes("s", "2026-03-01", consistent=True).series)) == ([2, 1, 0], ["d"])
+    assert list(rollups.read_notes("s", "2026-03-02", consistent=True).series) == ["a"]
+
+
+def test_since_when_series_are_noted_is_said_once_and_changed_only_as_expected(rollups: Rollups) -> None:
+    first, moved = Noting(NOON, NOON - HOUR), Noting(NOON, NOON)
+    assert rollups.put_noting("s", first, None)
+    assert not rollups.put_noting("s", moved, None)
+    assert not rollups.put_noting("s", moved, moved)
+    assert rollups.read_state("s") == RollupState([], [], [], first)
+    assert rollups.put_noting("s", moved, first)
+    rollups.stop_noting("s", NOON + HOUR)
+    stopped = Noting(NOON + HOUR, NOON + HOUR, stopped=True)
+    assert rollups.read_state("s").noting == stopped
+    assert not rollups.put_noting("s", first, moved)
+    assert rollups.put_noting("s", first, stopped)
+    assert rollups.read_state("s2") == NOTHING
+
+
 @pytest.mark.parametrize("server", ["emulator", "strict_local"])
 def test_a_table_that_is_missing_raises(server: str, request: pytest.FixtureRequest) -> None:
     missing = LeanRollups(lean_of(request.getfixturevalue(server)), "no-such-table")
@@ -232,6 +276,10 @@ def test_a_table_that_is_missing_raises(server: str, request: pytest.FixtureRequ
         lambda: missing.clear_mark("s", Mark(NOON, 1, HOUR)),
         lambda: missing.put_edge("s", edge(), None),
         lambda: missing.put_over("s", "hours", NOON, 1),
+        lambda: missing.put_notes("s", "2026-03-01", ["a"], 1),
+        lambda: missing.read_notes("s", "2026-03-01", consistent=True),
+        lambda: missing.clear_notes("s", "2026-03-01", 1, 1),
+        lambda: missing.put_noting("s", Noting(NOON, NOON), None),
     ):
         with pytest.raises(TableMissing):
             call()
@@ -244,6 +292,8 @@ def test_a_change_without_an_answer_raises() -> None:
         lambda: silent.put_marks("s", [NOON], 1, HOUR),
         lambda: silent.put_edge("s", edge(), None),
         lambda: silent.clear_over("s", "hours", NOON),
+        lambda: silent.put_notes("s", "2026-03-01", ["a"], 1),
+        lambda: silent.read_notes("s", "2026-03-01", consistent=False),
     ):
         with pytest.raises(StoreUnavailable):
             call()

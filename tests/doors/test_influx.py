@@ -6,7 +6,9 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+import yaml
 
+from tests.infra.synth import ROOT
 from tests.ingest.streams import NOW
 from tests.worlds.doors import Doors, Reply, config, nanos
 from tidetable.config.model import InfluxPolicy
@@ -343,3 +345,10 @@ def test_a_key_of_some_series_writes_no_other(doors: Doors) -> None:
     assert (reply.status, [line["line_number"] for line in reply.document["data"]]) == (400, [2])
     assert "begin with 'cpu,host=a'" in reply.document["data"][0]["error_message"]
     assert [event["data"]["v"] for event in doors.events()] == [1]
+
+
+def test_the_handler_knows_every_route_of_the_description() -> None:
+    from handlers.doors import _DOORS
+
+    described = yaml.safe_load((ROOT / "docs" / "use" / "openapi-doors.yaml").read_text())["paths"]
+    assert _DOORS.keys() == {path for path, methods in described.items() if "post" in methods}

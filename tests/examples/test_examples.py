@@ -285,13 +285,12 @@ def test_every_request_of_the_cookbook_and_of_the_first_page_is_answered_with_so
         assert rows, request
 
 
+@pytest.mark.parametrize("served", ["weblogs"], indirect=True)
 @pytest.mark.parametrize("limit", ["10000", "100"])
 def test_the_program_of_the_cookbook_reads_every_page_into_one_table(
     served: tuple[str, Example, Gateway], monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
-    name, example, gateway = served
-    if name != "weblogs":
-        pytest.skip("the program reads the stream of another example")
+    _, example, gateway = served
     (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "use" / "cookbook.md").read_text(), re.DOTALL)
 
     class Response(NamedTuple):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from tidetable.errors import TableThrottled
-from tidetable.ports import Edge, Mark, RollupState
+from tidetable.ports import Edge, Mark, NotedSeries, Noting, RollupState
 from tidetable.ports.rollups import Span
 
 
@@ -15,6 +15,8 @@ class FakeRollups:
         self.edges: dict[tuple[str, str, datetime], Edge] = {}
         self.marks: dict[tuple[str, datetime, timedelta], int] = {}
         self.over: dict[tuple[str, str, datetime], int] = {}
+        self.noting: dict[str, Noting] = {}
+        self.notes: dict[tuple[str, str], dict[str, int]] = {}
         self.refuses = False
         self.reads = 0
 
@@ -36,6 +38,7 @@ class FakeRollups:
                 for name, rollup, bucket in sorted(self.over)
                 if name == stream and (span is None or span[0] <= bucket < span[1])
             ],
+            self.noting.get(stream),
         )
 
     def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:
@@ -79,6 +82,35 @@ class FakeRollups:
         self._ask()
         self.edges = {key: edge for key, edge in self.edges.items() if key[:2] != (stream, rollup)}
         self.over = {key: groups for key, groups in self.over.items() if key[:2] != (stream, rollup)}
+
+    def put_noting(self, stream: str, noting: Noting, expected: Noting | None) -> bool:
+        self._ask()
+        if self.noting.get(stream) != expected:
+            return False
+        self.noting[stream] = noting
+        return True
+
+    def stop_noting(self, stream: str, at: datetime) -> None:
+        self._ask()
+        self.noting[stream] = Noting(at, at, stopped=True)
+
+    def put_notes(self, stream: str, period: str, series: Sequence[str], at: int) -> None:
+        self._ask()
+        assert len(set(series)) == len(series), "BatchWriteItem refuses a repeated key"
+        self.notes.setdefault((stream, period), {}).update(dict.fromkeys(series, at))
+
+    def read_notes(self, stream: str, period: str, *, consistent: bool) -> NotedSeries:
+        self._ask()
+        noted = sorted(self.notes.get((stream, period), {}))
+        return NotedSeries(noted, float(len(noted)))
+
+    def clear_notes(self, stream: str, period: str, before: int, most: int) -> int:
+        self._ask()
+        noted = self.notes.get((stream, period), {})
+        due = [series for series, at in sorted(noted.items()) if at < before][:most]
+        for series in due:
+            del noted[series]
+        return len(due)
 
     def _ask(self) -> None:
         if self.refuses:

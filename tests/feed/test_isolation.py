@@ -3,13 +3,34 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tests.fakes import FakeStore, FakeValues, unpacker
+from tests.fakes.catalog import FakeCatalog
 from tests.fakes.clock import FakeClock
-from tests.feed.test_deliver import NOW, FakeLetters, feed_to, record
-from tidetable.feed import Delivered, Feed, Record, deliver
+from tidetable.catalog import Entry, State
+from tidetable.events import Event
+from tidetable.feed import ChangeReader, Delivered, Feed, Record, deliver
 from tidetable.feed.deliver import Message
+from tidetable.keys import Layout
+from tidetable.periods import Kind, containing
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LAYOUT = Layout("time", 2, "id", 3_600)
+ENTRY = Entry("s", containing(NOW, Kind.DAY), "tidetable-t.s.2026-03-01", LAYOUT, State.OPEN, NOW)
+
+
+@dataclass
+class Letters:
+    """The dead letters, all of one target."""
+
+    bodies: list[bytes] = field(default_factory=list)
+
+    def bury(self, stream: str, target: str, reason: str, bodies: Sequence[bytes]) -> None:
+        assert (stream, target) == ("s", "gone")
+        assert reason
+        self.bodies += bodies
 
 
 @dataclass
@@ -40,9 +61,11 @@ class World:
     """Two targets of one stream, of which the first is out of order."""
 
     def __init__(self, seconds: float = 0.0) -> None:
-        self.clock, self.letters = FakeClock(NOW), FakeLetters()
+        self.clock, self.letters = FakeClock(NOW), Letters()
         self.gone, self.well = Shut("gone", self.clock, seconds=seconds), Shut("well", self.clock, shut=False)
-        self.feed: Feed = feed_to(self.gone, self.well, letters=self.letters, clock=self.clock)  # type: ignore[arg-type]
+        reader, entries = ChangeReader(unpacker(FakeStore(FakeCatalog()), FakeValues())), {ENTRY.table: ENTRY}
+        targets = [self.gone, self.well]
+        self.feed = Feed("s", reader, targets, self.letters, self.clock, timedelta(hours=1), entries.get)
 
     def send(self, *numbers: int, age: float = 0.0) -> Delivered:
         """A batch of records that are so many seconds old."""
@@ -51,11 +74,12 @@ class World:
 
     @staticmethod
     def record(number: int, created: Any) -> Record:
-        return record(number, f"event {number}", created=created)
+        item = LAYOUT.item_of(Event("a", NOW, f"event {number}", {"n": number}), at=number)
+        return Record(str(number), "insert", ENTRY.table, item, created)
 
     @property
     def letters_of_gone(self) -> list[int]:
-        return [json.loads(body)["data"]["n"] for body in self.letters.buried["gone"]]
+        return [json.loads(body)["data"]["n"] for body in self.letters.bodies]
 
 
 def test_a_target_that_took_nothing_for_max_age_delays_no_younger_change() -> None:

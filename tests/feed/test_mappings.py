@@ -13,7 +13,7 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.mappings import FakeMappings
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import Config, TableClass, parse
-from tidetable.errors import TableMissing
+from tidetable.errors import TableMissing, TableRefused
 from tidetable.feed.mappings import FeedTables
 from tidetable.periods import Kind, containing
 from tidetable.ports import TableSpec
@@ -276,6 +276,19 @@ def test_one_refusal_keeps_no_other_table_from_its_mapping() -> None:
     assert table is not None
     world.mappings.refused.add(table.stream_arn)
     assert world.follow() == [("map", "s.2026-03-05", "failed"), ("map", "s.2026-03-06", "done")]
+
+
+def test_a_refusal_that_passes_is_left_to_the_next_run_and_another_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for transient, outcome in ((True, "deferred"), (False, "failed")):
+        world = World(days=1)
+
+        def refuse(source: str, settings: FeedSettings, transient: bool = transient) -> bool:
+            raise TableRefused("TooManyRequestsException", transient=transient)
+
+        monkeypatch.setattr(world.mappings, "create", refuse)
+        assert world.follow() == [("map", "s.2026-03-05", outcome)]
 
 
 def test_a_table_that_cannot_be_described_is_told() -> None:

@@ -191,3 +191,11 @@ def test_dead_letters_are_as_many_as_it_takes() -> None:
     sent = [parameters["MessageBody"] for _, parameters in client.sent]
     assert [len(body.splitlines()) for body in sent] == [2, 2, 1]
     assert all(len(body.encode()) <= 1_048_576 for body in sent)
+
+
+@pytest.mark.parametrize(("last", "messages"), [(449_999, 1), (450_000, 2)])
+def test_a_message_of_dead_letters_has_900_kb_with_its_ends_of_lines(last: int, messages: int) -> None:
+    client = Client(send_message={})
+    bodies = [b"x" * 449_999, b"x" * last]
+    FeedDeadLetters(lambda: client, "dead").bury("orders", QUEUE, "gone", bodies)
+    assert len(client.sent) == messages

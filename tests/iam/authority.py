@@ -6,13 +6,14 @@ and all that differs is here. Each denial is a line of its log: ``DENIED action 
 
 import json
 import sys
+from contextvars import ContextVar
 from itertools import count
 from typing import Any
 from uuid import UUID
 
 from ministack import app
 from ministack.core import iam_actions, iam_evaluator, router, sigv4
-from ministack.services import dynamodb, kms
+from ministack.services import dynamodb, kms, lambda_svc
 
 SCALING = "application-autoscaling"
 SCALING_LINK = "dynamodb.application-autoscaling.amazonaws.com"
@@ -35,6 +36,8 @@ _resources, _context = iam_actions.dynamodb_resource_arns, iam_actions.dynamodb_
 _action, _resource = iam_actions.extract_iam_action, iam_actions.extract_resource_arn
 _targets: set[str] = set()
 _keys = count(1)
+# The function of the event source mapping that a request is about, on its way from where the request is known to the check.
+_mapped: ContextVar[str] = ContextVar("mapped", default="")
 
 
 async def serve(scope: Any, receive: Any, send: Any) -> None:
@@ -68,11 +71,27 @@ def name_action(service: str, method: str, path: str, headers: Any, body: bytes,
 def name_resource(
     service: str, method: str, path: str, headers: Any, body: bytes, query: Any, region: str, account_id: str
 ) -> str:
-    """It knows no scalable targets, whose names are AWS's own."""
+    """It knows no scalable targets, whose names are AWS's own, and forgets the function of an event source mapping."""
+    if service == "lambda":
+        _mapped.set(find_mapped(path, body, region, account_id))
     if service == SCALING:
         return f"arn:aws:{SCALING}:{region}:{account_id}:scalable-target/0ec5"
     found: str = _resource(service, method, path, headers, body, query, region, account_id)
     return found
+
+
+def find_mapped(path: str, body: bytes, region: str, account_id: str) -> str:
+    """The ARN of the function of an event source mapping, which AWS has as the condition key lambda:FunctionArn.
+
+    Service Authorization Reference, AWS Lambda: CreateEventSourceMapping, UpdateEventSourceMapping, DeleteEventSourceMapping.
+    """
+    start, _, id = path.partition("/event-source-mappings/")
+    if id.strip("/"):
+        return str((lambda_svc._esms.get(id.strip("/")) or {}).get("FunctionArn", ""))
+    if not start.rstrip("/").endswith("/event-source-mappings"):
+        return ""
+    name = str(json.loads(body or b"{}").get("FunctionName", ""))
+    return name if not name or name.startswith("arn:") else f"arn:aws:lambda:{region}:{account_id}:function:{name}"
 
 
 def describe_request(body: bytes) -> dict[str, Any]:
@@ -92,6 +111,8 @@ def check(
     """It does not look at the keys of tables: whether the caller may use them, through DynamoDB."""
     context = dict(service_context or {})
     requested = context.pop(_REQUESTED_KEY, None)
+    if action.endswith("EventSourceMapping") and _mapped.get():
+        context["lambda:FunctionArn"] = _mapped.get()
     wanted = [(action, service, resource_arn, context)]
     if service == "dynamodb":
         through = {"kms:ViaService": f"dynamodb.{region}.amazonaws.com", "kms:GrantIsForAWSResource": "true"}

@@ -34,6 +34,8 @@ _FEED = (
 )
 # Changes of the example configuration: every feature whose tables keep it for life, and a key for the tables of a stream.
 FEATURES = (
+    # Keys and signatures side by side.
+    ('auth = "api-key"', 'auth = ["api-key", "iam"]'),
     ('delete_grace = "1d"', 'delete_grace = "0s"'),
     ('mode = "provisioned"', 'mode = "provisioned"\nautoscaling = {{ write = {{ min = 1, max = 40 }} }}'),
     ('encryption = "aws-owned"', 'encryption = "{first}"'),
@@ -42,6 +44,7 @@ FEATURES = (
 )
 # The same stage later: of that only the rollup and the feed are still on, and new tables have another key.
 PLAIN = (
+    ('auth = "api-key"', 'auth = ["api-key", "iam"]'),
     ('delete_grace = "1d"', 'delete_grace = "0s"'),
     ('encryption = "aws-owned"', 'encryption = "{second}"'),
     _FEED,

@@ -78,11 +78,12 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
 
 # Per function: what it may do on the table of the rollups' state; the other functions have no rights on it.
 ROLLUPS: dict[str, set[str]] = {
-    "ingest": {"dynamodb:PutItem"},
-    "doors": {"dynamodb:PutItem"},
-    "drain": {"dynamodb:PutItem"},
+    "ingest": {"dynamodb:PutItem", "dynamodb:BatchWriteItem"},
+    "doors": {"dynamodb:PutItem", "dynamodb:BatchWriteItem"},
+    "drain": {"dynamodb:PutItem", "dynamodb:BatchWriteItem"},
     "query": {"dynamodb:Query"},
-    "lifecycle": {"dynamodb:Query", "dynamodb:DeleteItem"},
-    "deployment": {"dynamodb:Query", "dynamodb:DeleteItem"},
+    "lifecycle": {"dynamodb:Query", "dynamodb:DeleteItem", "dynamodb:PutItem"},
+    "deployment": {"dynamodb:Query", "dynamodb:DeleteItem", "dynamodb:PutItem"},
+    "restorer": {"dynamodb:BatchWriteItem"},
     "refresher": {"dynamodb:Query", "dynamodb:PutItem", "dynamodb:DeleteItem"},
 }

@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 import pytest
+import yaml
 
-from tests.infra.synth import BOTH, DOORS, LOCALHOST, ORIGIN, PAGES, SIGNED, TRACED, Template, template
+from tests.infra.synth import BOTH, DOORS, LOCALHOST, ORIGIN, PAGES, ROOT, SIGNED, TRACED, Template, template
 
 ROUTES = {
     ("POST", "/v1/streams/{stream}/events"): "ingest",
@@ -385,6 +386,13 @@ def test_open_doors_are_routes_of_a_function_of_their_own(dev: Template) -> None
     for route in DOOR_ROUTES:
         assert made.id_of("doors") in json.dumps(methods[route]["Integration"]["Uri"])
     assert "doors" not in dev.functions()
+
+
+def test_the_description_of_the_doors_names_every_route_and_no_other() -> None:
+    described = yaml.safe_load((ROOT / "docs" / "use" / "openapi-doors.yaml").read_text())["paths"]
+    assert {
+        (method.upper(), path) for path, methods in described.items() for method in methods if method != "parameters"
+    } == DOOR_ROUTES
 
 
 def test_a_door_that_is_closed_has_no_route(dev: Template) -> None:

@@ -41,7 +41,7 @@ MORE = {
     "lifecycle": CONTROL,
     "deployment": CONTROL,
     "archiver": {**BUCKET, **TIME},
-    "restorer": BUCKET,
+    "restorer": {**BUCKET, **STATE},
     "feed": {"TIDETABLE_FEED_DEAD_LETTER_QUEUE_URL": "-> FeedDeadLetters", **BUCKET},
     "archive_reader": BUCKET,
     "sweeper": BUCKET,

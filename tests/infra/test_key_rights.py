@@ -42,7 +42,9 @@ def test_rights_do_not_follow_todays_configuration(name: str) -> None:
     def rights(made: Template) -> set[tuple[str, str]]:
         return {(action, text) for one in made.statements(name) for action in actions(one) for text in resources(one)}
 
-    assert rights(synth.template("dev", *PLAIN, *ROLLED_UP)) == rights(synth.template("dev", SCALED, *ROLLED_UP))
+    assert rights(synth.template("dev", *PLAIN, *ROLLED_UP, *DOORS)) == rights(
+        synth.template("dev", SCALED, *ROLLED_UP, *DOORS)
+    )
 
 
 USES = {
@@ -72,7 +74,7 @@ def test_keys_of_tables_present_and_former_are_used_through_dynamodb_only(
 
 
 def test_only_who_makes_tables_may_let_dynamodb_keep_using_a_key() -> None:
-    made = synth.template("dev", ENCRYPTED, FORMER, *ROLLED_UP)
+    made = synth.template("dev", ENCRYPTED, FORMER, *ROLLED_UP, *DOORS)
     may = {}
     for name in RIGHTS:
         for one in made.statements(name):

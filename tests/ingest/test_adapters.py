@@ -90,6 +90,20 @@ def test_eleven_messages_are_two_batches() -> None:
     assert queued(sqs) == [event.id for event in sent]
 
 
+@pytest.mark.parametrize(("size", "batches"), [(190_000, [5, 1]), (199_000, [5, 1]), (99_000, [6])])
+def test_a_batch_has_no_more_bytes_than_sqs_takes(size: int, batches: list[int]) -> None:
+    """AWS: 1 MiB for all messages of a batch. A message has 200 KB at the most, but for a larger event."""
+    sqs = Sqs()
+    sent = [Event("a", NOW, str(number), {"text": "x" * size}) for number in range(6)]
+    assert send(sqs, sent) == []
+    assert [sum(decode_count(body) for body in batch) for batch in sqs.batches] == batches
+    assert max(sum(map(len, batch)) for batch in sqs.batches) <= 1_000_000
+
+
+def decode_count(body: str) -> int:
+    return len(decode_message(body).events)
+
+
 @pytest.mark.parametrize(("error", "kept"), [(None, True), (REFUSED, False), (UNREACHABLE, False)])
 def test_a_letter_is_buried_only_if_sqs_took_it(error: Exception | None, kept: bool) -> None:
     client: Any = Sqs(error=error)

@@ -14,10 +14,10 @@ from tests.api.gateway import Context
 from tests.ingest.streams import NOW
 from tests.worlds.functions import environment, record
 from tests.worlds.intake import World, event, world
-from tidetable.catalog import Opened
+from tidetable.catalog import Opened, State
 from tidetable.config import Capacity, Step
 from tidetable.config.model import LargePolicy
-from tidetable.errors import NotDrained
+from tidetable.errors import NotDrained, Undrainable
 from tidetable.events import Event
 from tidetable.ingest.drain import Drained, drain_message
 from tidetable.ingest.overflow import encode_message
@@ -195,3 +195,14 @@ def test_the_drain_knows_a_message_that_came_before(
     with wiring.serving(world().pipeline()):
         drain.handler({"Records": [sent]}, Context())  # type: ignore[arg-type]
     assert calls == [repeated]
+
+
+@pytest.mark.parametrize("state", [State.ARCHIVING, State.ARCHIVED, State.RESTORING])
+def test_a_repeated_message_of_an_archived_period_is_laid_aside_whatever_its_table_still_holds(state: State) -> None:
+    """An item that is there may have come after the scan: only a restore and a replay make sure that it is archived."""
+    stage = World()
+    waiting = message(2, NOW)
+    assert drain_message(waiting, stage.drainer(), lambda: 60.0).events == 2
+    stage.move("2026-03-01", state)
+    with pytest.raises(Undrainable, match=f"period 2026-03-01 of quakes is {state}: restore it, then replay"):
+        drain_message(waiting, stage.drainer(), lambda: 60.0, repeated=True)

@@ -1,103 +1,23 @@
 """Marks before late events: the order of mark, event and acknowledgement, and what becomes of events that cannot be marked."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from tests.fakes.rollups import FakeRollups
-from tests.ingest.streams import CONFIG, NOW
-from tests.worlds.intake import World, event
-from tidetable.config import RollupPolicy
-from tidetable.config.derive import derive_streams
+from tests.ingest.streams import NOW
+from tests.worlds.intake import event as late
+from tests.worlds.marked import AT, FAILURES, HOURS, MINUTES, PACKED, Rolled, Stopped, message
 from tidetable.config.model import PackPolicy
-from tidetable.durations import Duration
-from tidetable.errors import NotDrained, StoreUnavailable, TableMissing, TableThrottled
-from tidetable.events import Event
+from tidetable.errors import NotDrained, StoreUnavailable
 from tidetable.ingest.drain import drain_message
 from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.marks import Marks
-from tidetable.ingest.overflow import encode_message
-from tidetable.ports import Guard, Mark, Put, Written
+from tidetable.ports import Mark
 from tidetable.problems import ProblemError
-from wiring import Pipeline
 
-HOURS = RollupPolicy(name="hours", every=Duration(hours=1), retention=Duration(days=30))
-MINUTES = RollupPolicy(name="minutes", every=Duration(minutes=1), retention=Duration(days=30))
 # Now is 00:05:00 of 1 March; half an hour ago is 23:35 of 28 February.
 HALF_HOUR_AGO = datetime(2026, 2, 28, 23, 35, tzinfo=UTC)
-AT = 1_772_323_500_000
-PACKED = PackPolicy(span=Duration(hours=1))
-
-
-class Stopped(Exception):
-    """The process dies here."""
-
-
-class Recorder(FakeRollups):
-    """Marks that are written down beside the writes of the store, and that may fail or stop the process."""
-
-    def __init__(self, log: list[str]) -> None:
-        super().__init__()
-        self.log = log
-        self.fails: Exception | None = None
-        self.calls: list[tuple[str, list[datetime], int, timedelta]] = []
-
-    def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:
-        self.calls.append((stream, list(buckets), at, length))
-        self.log.append("mark")
-        if self.fails is not None:
-            raise self.fails
-        super().put_marks(stream, buckets, at, length)
-
-
-class Rolled(World):
-    """A stream with rollups, and one process that serves it."""
-
-    def __init__(self, *rollups: RollupPolicy, **policy: Any) -> None:
-        quakes = replace(CONFIG.streams["quakes"], rollup=rollups, **policy)
-        streams = {"quakes": quakes}
-        super().__init__(replace(CONFIG, streams=streams | derive_streams(streams)))
-        self.log: list[str] = []
-        self.rollups = Recorder(self.log)
-        self.marks = Marks(self.rollups) if rollups else None
-        write, write_each = self.store.write, self.store.write_each
-        self.store.write = lambda puts: self._written(write(puts))  # type: ignore[method-assign]
-        self.store.write_each = self._each(write_each)  # type: ignore[method-assign]
-        send = self.overflow.send
-        self.overflow.send = self._queued(send)  # type: ignore[method-assign]
-
-    def _written(self, written: Written) -> Written:
-        self.log.append("write")
-        return written
-
-    def _each(self, write_each: Any) -> Any:
-        def write(puts: Sequence[Put], guard: Guard) -> Written:
-            return self._written(write_each(puts, guard))
-
-        return write
-
-    def _queued(self, send: Any) -> Any:
-        def queue(stream: str, events: Sequence[Event], at: int) -> Any:
-            self.log.append("queue")
-            return send(stream, events, at)
-
-        return queue
-
-    def pipeline(self, **ports: Any) -> Pipeline:
-        return super().pipeline(rollups=self.rollups, marks=self.marks, **ports)
-
-
-def late(number: int, **ago: float) -> dict[str, Any]:
-    return event(number, **ago)
-
-
-def message(*events: dict[str, Any]) -> str:
-    listed = [Event("a", datetime.fromisoformat(event["time"]), event["id"], event["data"]) for event in events]
-    (encoded,) = (encode_message("quakes", listed, AT),)
-    return encoded
 
 
 @pytest.mark.parametrize("pack", [None, PACKED], ids=["plain", "packed"])
@@ -149,6 +69,17 @@ def test_a_process_marks_a_bucket_again_after_five_seconds() -> None:
     assert len(stage.rollups.calls) == 3
 
 
+def test_a_mark_of_another_bucket_makes_none_forgotten() -> None:
+    stage = Rolled(HOURS)
+    stage.send(late(1, hours=1), known=KnownPeriods())
+    stage.send(late(2, hours=3))
+    stage.send(late(3, hours=1))
+    assert [call[1] for call in stage.rollups.calls] == [
+        [datetime(2026, 2, 28, 23, tzinfo=UTC)],
+        [datetime(2026, 2, 28, 21, tzinfo=UTC)],
+    ]
+
+
 def test_a_mark_that_failed_is_not_remembered() -> None:
     stage = Rolled(HOURS)
     stage.rollups.fails = StoreUnavailable("no answer", "time-out")
@@ -156,9 +87,6 @@ def test_a_mark_that_failed_is_not_remembered() -> None:
     stage.rollups.fails = None
     assert stage.send(late(2, hours=1)).status == 200
     assert len(stage.rollups.calls) == 2
-
-
-FAILURES = [StoreUnavailable("no answer", "time-out"), TableMissing("rollups"), TableThrottled("rollups")]
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda error: type(error).__name__)

@@ -106,6 +106,36 @@ def test_a_state_is_read_strongly_to_its_end_marks_before_edges_and_edges_before
     bounds = [body["ExpressionAttributeValues"] for _, body in script.sent]
     assert [(one[":low"]["S"], one[":high"]["S"]) for one in (bounds[0], bounds[3], bounds[4])] == [
         ("mark#2026-03-01T12:00:00.000000Z", "mark#2026-03-02T14:00:00.000000Z~"),
-        ("edge#", "edge#~"),
+        ("edge#", "edge~noting"),
         ("over#2026-03-01T12:00:00.000000Z", "over#2026-03-01T14:00:00.000000Z"),
+    ]
+
+
+def test_pauses_grow_between_the_rounds(pauses: list[float]) -> None:
+    rollups, _ = scripted(THROTTLED, THROTTLED, {})
+    rollups.put_marks("s", [NOON], 7, HOUR)
+    assert pauses == [0.05, 0.1]
+
+
+def test_a_bucket_that_is_named_twice_is_marked_once() -> None:
+    rollups, script = scripted({})
+    rollups.put_marks("s", [NOON, NOON + HOUR, NOON], 7, HOUR)
+    assert len(script.sent) == 2
+
+
+def test_a_mark_is_cleared_only_as_it_was_read() -> None:
+    """A writer may have put it again since: its events may be on the way."""
+    rollups, script = scripted(FAILED)
+    assert not rollups.clear_mark("s", Mark(NOON, 7, HOUR))
+    assert script.sent == [
+        (
+            "DeleteItem",
+            {
+                "TableName": "rollups",
+                "Key": {"pk": {"S": "s"}, "sk": {"S": "mark#2026-03-01T13:00:00.000000Z#3600"}},
+                "ConditionExpression": "#at = :at",
+                "ExpressionAttributeNames": {"#at": "at"},
+                "ExpressionAttributeValues": {":at": {"N": "7"}},
+            },
+        )
     ]

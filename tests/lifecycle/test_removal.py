@@ -153,8 +153,11 @@ def test_a_removal_that_finds_no_time_says_so_and_deletes_nothing() -> None:
     stage = lived()
     before = set(stage.dynamo.account.tables)
     assert stage.catalog.acquire("lifecycle", "a run", stage.clock.now(), timedelta(hours=1))
+    begun = stage.clock.now()
     with pytest.raises(NotReady, match="lifecycle is under way; delete the stack again"):
         removing(stage)
+    # Ten seconds are left to the function for its answer, of its 585.
+    assert timedelta(seconds=570) <= stage.clock.now() - begun <= timedelta(seconds=580)
     assert set(stage.dynamo.account.tables) == before
 
 

@@ -9,10 +9,10 @@ from tests.fakes.serial import Serial
 from tests.lifecycle.world import NOON, World
 from tidetable.catalog import Backfill, Opened
 from tidetable.config import Config, parse
-from tidetable.errors import BadBackfill
+from tidetable.errors import BadBackfill, StoreUnavailable
 from tidetable.lifecycle.backfill import end_backfills, open_backfill
 from tidetable.lifecycle.reconcile import Reconciler, reconcile
-from tidetable.ports import Edge, Mark
+from tidetable.ports import Edge, Mark, Noting
 
 TEXT = """
 [streams.s]
@@ -136,3 +136,50 @@ def test_a_rollup_that_could_not_be_forgotten_is_not_recorded_as_removed_so_the_
     stage.rollups.refuses = False
     stage.run()
     assert stage.rollups.read_state("s").edges == []
+
+
+def test_the_end_of_a_backfill_that_fails_midway_is_finished_by_the_next_call() -> None:
+    """The stream's own request is what a second call goes by, so it is dropped last."""
+    stage = Rolled()
+    stage.run()
+    open_backfill(backfill(), stage.parts, "me", lambda: 300.0)
+    drop, dropped = stage.world.catalog.drop_backfill, list[str]()
+
+    def drop_one(request: Backfill) -> None:
+        if dropped:
+            raise StoreUnavailable("no answer", "time-out")
+        dropped.append(request.stream)
+        drop(request)
+
+    stage.world.catalog.drop_backfill = drop_one  # type: ignore[method-assign, assignment]
+    with pytest.raises(StoreUnavailable):
+        end_backfills("s", stage.parts, "me", lambda: 300.0)
+    stage.world.catalog.drop_backfill = drop  # type: ignore[method-assign]
+    assert end_backfills("s", stage.parts, "me", lambda: 300.0) == [backfill()]
+    assert (stage.spans("s"), stage.spans("s-hours")) == ([], [])
+
+
+@pytest.mark.parametrize("gone", ["the rollup", "the stream"])
+def test_without_rollups_a_stream_says_that_its_series_are_noted_no_more(gone: str) -> None:
+    """What was noted before says nothing of the periods in which nobody notes: the rollup may come back."""
+    stage = Rolled()
+    stage.run()
+    noting = Noting(START, START)
+    assert stage.rollups.put_noting("s", noting, None)
+    stage.run()
+    assert stage.rollups.noting == {"s": noting}
+    stage.config = parse(TEXT if gone == "the rollup" else TEXT.replace("streams.s", "streams.t"))
+    begun = stage.world.clock.now()
+    stage.run()
+    said = stage.rollups.noting["s"]
+    assert said.stopped
+    assert begun <= said.since == said.swept <= stage.world.clock.now()
+
+
+def test_a_rollup_that_leaves_another_one_leaves_the_notes_as_they_are() -> None:
+    stage = Rolled(TEXT + ROLLUP + ROLLUP.replace("hours", "days").replace("1h", "1d"))
+    stage.run()
+    assert stage.rollups.put_noting("s", Noting(START, START), None)
+    stage.config = parse(TEXT + ROLLUP)
+    stage.run()
+    assert stage.rollups.noting == {"s": Noting(START, START)}

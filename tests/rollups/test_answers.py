@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.worlds.rolled import MINUTES, QUERIES, START, begin_rollups, reading
+from tests.worlds.rolled import MINUTES, QUERIES, START, World, begin_rollups, reading
+from tidetable.errors import StoreUnavailable, TableThrottled
 from tidetable.events import Event
 from tidetable.problems import ProblemError
 from tidetable.times import to_text
@@ -166,3 +167,67 @@ def test_a_series_may_be_called_as_the_cells_of_all_series_are() -> None:
         {"series": "*", "kind": "x"},
         {"series": "a#b%", "kind": "y#"},
     ]
+
+
+def seal_marked(world: World) -> None:
+    """Seal the buckets of late events anew: until then these are read from the events."""
+    world.sleep(200)
+    world.refresh()
+    assert not world.rollups.marks
+
+
+def test_the_catalog_of_a_rollup_that_has_sealed_nothing_of_the_range_is_not_read() -> None:
+    world = begin_rollups((MINUTES,))
+    world.refresh()
+    world.catalog.reads.clear()
+    # It is sealed from 00:10 to 01:10.
+    for start, end in ((0, 10), (70, 80)):
+        span = {"from": to_text(START + timedelta(minutes=start)), "to": to_text(START + timedelta(minutes=end))}
+        assert {scan.entry.stream for scan in world.ask(step="10m", **span).sources} == {"s"}
+    assert len(world.catalog.reads) == 2
+
+
+def test_a_page_that_goes_on_reads_nothing_before_its_cursor() -> None:
+    world = begin_rollups((MINUTES,))
+    world.write(*[reading(5 * n, n, kind="x") for n in range(2, 14)])
+    seal_marked(world)
+    page = world.ask(step="10m", limit="3")
+    assert page.next is not None
+    following = world.ask(cursor=page.next, limit="3")
+    assert [row["start"][11:16] for row in following.rows] == ["00:40", "00:50", "01:00"]
+    # The events before 00:10 are read no more.
+    assert [scan.entry.stream for scan in page.sources][:2] == ["s", "s-m"]
+    assert following.sources[0].entry.stream == "s-m"
+
+
+def test_a_state_that_does_not_answer_costs_read_units_only() -> None:
+    """Throttled, or without an answer: the events say the same."""
+    world = begin_rollups((MINUTES,))
+    world.write(reading(45, 1))
+    world.refresh()
+    for failure in (StoreUnavailable("no answer", "time-out"), TableThrottled("rollups")):
+
+        def fail(*_: Any, failure: Exception = failure) -> None:
+            raise failure
+
+        world.rollups.read_state = fail  # type: ignore[method-assign, assignment]
+        assert [row["count"] for row in world.ask().rows] == [1]
+
+
+def test_an_average_needs_the_sum_and_the_count() -> None:
+    world = begin_rollups((replace(MINUTES, stats=("count", "min")),))
+    world.refresh()
+    (plan,) = world.explain(stat="avg", field="mag")["rollups"]
+    assert plan["reason"] == "its stats lack sum"
+
+
+def test_a_series_prefix_is_looked_for_in_the_cells_themselves() -> None:
+    """Cells of other series are filtered where the events would be: none of them is an answer."""
+    world = begin_rollups((MINUTES,))
+    world.write(reading(45, 1, "ab"), reading(46, 2, "ac"), reading(47, 4, "b"))
+    seal_marked(world)
+    page = world.ask(step="10m", stat="sum", field="mag", **{"series:prefix": "a"})
+    assert [row["sum"] for row in page.rows] == [3]
+    assert page.sources[1].entry.stream == "s-m"
+    page = world.ask(step="10m", stat="sum", field="mag", series="b")
+    assert [row["sum"] for row in page.rows] == [4]

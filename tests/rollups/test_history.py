@@ -15,11 +15,26 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.worlds.rolled import HOURS, LENGTH, MINUTES, PACKED, PLAIN, QUERIES, START, Killed, World, reading
+from tests.worlds.rolled import (
+    HOURS,
+    LENGTH,
+    MINUTES,
+    PACKED,
+    PACKED_SERIES,
+    PLAIN,
+    QUERIES,
+    SERIES,
+    START,
+    Killed,
+    World,
+    reading,
+)
 from tidetable.catalog import State
 from tidetable.events import Event
 from tidetable.rollups.rebuild import rebuild
 
+LAYOUTS = [PLAIN, PACKED, SERIES, PACKED_SERIES]
+NAMES = ["items", "packs", "items by series", "packs by series"]
 # Half of what two clocks may differ by.
 ERRORS = st.sampled_from([-5.0, 0.0, 5.0])
 AGES = st.sampled_from([0, 60, 119, 121, 125, 300, 1_800, 7_200])
@@ -109,7 +124,7 @@ def to_number(world: World) -> float:
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.sampled_from([PLAIN, PACKED]), st.lists(ACTIONS, min_size=4, max_size=25))
+@given(st.sampled_from(LAYOUTS), st.lists(ACTIONS, min_size=4, max_size=25))
 def test_an_aggregate_is_the_same_with_rollups_and_without(layout: Any, actions: list[tuple[Any, ...]]) -> None:
     world = World(layout=layout)
     world.refresh()
@@ -126,7 +141,7 @@ def test_an_aggregate_is_the_same_with_rollups_and_without(layout: Any, actions:
     assert not state.marks or world.entry("s-m", START).state is not State.OPEN
 
 
-@pytest.mark.parametrize("layout", [PLAIN, PACKED], ids=["items", "packs"])
+@pytest.mark.parametrize("layout", LAYOUTS, ids=NAMES)
 def test_a_refresher_may_be_killed_at_any_request(layout: Any) -> None:
     """Late events of buckets that are sealed, one of which changes its group; the run that reseals them is killed."""
 
@@ -169,12 +184,13 @@ def test_a_refresher_may_be_killed_at_any_request(layout: Any) -> None:
         assert world.check(QUERIES) == len(QUERIES)
 
 
-def test_a_mark_that_is_renewed_while_its_bucket_is_computed_stays() -> None:
+@pytest.mark.parametrize("layout", [PLAIN, SERIES], ids=["by time", "by series"])
+def test_a_mark_that_is_renewed_while_its_bucket_is_computed_stays(layout: Any) -> None:
     """At each request of the refresher another writer marks the bucket; its event comes after the run."""
     total = 0
 
     def prepare() -> World:
-        world = World(layout=PLAIN)
+        world = World(layout=layout)
         world.refresh()
         world.sleep(10_000)
         world.refresh()
@@ -198,7 +214,8 @@ def test_a_mark_that_is_renewed_while_its_bucket_is_computed_stays() -> None:
                 writer.step()  # noqa: B023
 
         world.refresh(0.0, strike)
-        writer.step()
+        while writer.steps:
+            writer.step()
         assert world.check(QUERIES) == len(QUERIES)
         assert world.rollups.marks
 

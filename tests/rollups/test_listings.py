@@ -10,14 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.fakes import SEAL
 from tests.worlds.listings import BY_HOUR, ask_listing, at, names_of, parse_listing, roll_up, walk_listing
 from tests.worlds.rolled import HOURS, LENGTH, MINUTES, PACKED, PLAIN, START, STREAM, World, reading
 from tidetable.config import Stream, parse
 from tidetable.events import Event
 from tidetable.keys import Layout
 from tidetable.problems import ProblemError
-from tidetable.query.listings import explain_listing, parse_values
+from tidetable.query.listings import explain_listing
 from tidetable.query.listings.names import Names, Seen
 from tidetable.query.listings.parse import place_of
 from tidetable.rollups.rebuild import rebuild
@@ -228,56 +227,8 @@ def test_a_stream_without_a_rollup_that_serves_it_is_told_which_to_add() -> None
     keys = 'name = "fields"\nevery = "1h"\nby = []\nretention = "365d"\n'
     text = '[streams.s]\nperiod = "day"\nlate = "1d"\nretention = 9\nkey = { partition_by = "time", bucket = "6h" }\n'
     assert list(parse(f"{text}[[streams.s.rollup]]\n{keys}").streams) == ["s", "s-fields"]
-    by_series = '[streams.s]\nperiod = "day"\nlate = "1d"\nretention = 9\nkey = { partition_by = "series" }\n'
-    assert problem(world, "series", parse(by_series).streams["s"])[2] == (
-        "a rollup would list the series, and s has none, because it is partitioned by series: send the events to a second"
-        " stream that is partitioned by time, and add a rollup to it"
-    )
     rollup = parse(f"{text}[[streams.s.rollup]]\n{keys}").streams["s-fields"]
     assert problem(world, "series", rollup)[2] == "s-fields is a rollup: list the series of its stream s"
-
-
-PARAMETERS = [
-    ({"limit": "10001"}, "bad_parameter", "limit must be a whole number from 1 to 10000"),
-    ({"prefix": ""}, "bad_parameter", "prefix must have 1 to 480 bytes; leave it out to list everything"),
-    (
-        {"series": "a"},
-        "unknown_parameter",
-        "unknown parameter 'series'; known are consistent, cursor, escape, explain,",
-    ),
-    ({"from": at(60), "to": at(60)}, "bad_parameter", "from must lie before to: the range is [from, to)"),
-]
-
-
-@pytest.mark.parametrize(("parameters", "code", "detail"), PARAMETERS, ids=str)
-def test_parameters_are_checked(parameters: dict[str, str], code: str, detail: str) -> None:
-    status, found, text = problem(roll_up(), "series", **parameters)
-    assert (status, found) == (400, code)
-    assert text.startswith(detail)
-
-
-@pytest.mark.parametrize("path", ["series", "a..b", "data.kind"])
-def test_a_path_of_no_field_is_refused(path: str) -> None:
-    with pytest.raises(ProblemError) as refused:
-        parse_values(path, STREAM, {}, START, SEAL)
-    assert (refused.value.problem.status, refused.value.problem.code) == (400, "bad_parameter")
-
-
-def test_a_cursor_is_of_one_listing_and_parameters_beside_it_may_repeat() -> None:
-    world = roll_up(*EVENTS)
-    own = {"from": at(60), "to": at(360), "prefix": "b"}
-    cursor = ask_listing(world, "series", limit="1", **own).next
-    assert cursor is not None
-    assert names_of(ask_listing(world, "series", cursor=cursor, **own)) == ["b/2"]
-    # The rest of a walk reads what its first page read, also if time has passed.
-    world.sleep(900)
-    assert ask_listing(world, "series", cursor=cursor, limit="3").about()["to"] == at(360)
-    for changed in ({"prefix": "a"}, {"from": at(61)}, {"to": at(361)}, {"consistent": "true"}):
-        status, code, detail = problem(world, "series", cursor=cursor, **changed)
-        assert (status, code) == (400, "invalid_cursor")
-        assert f"repeat its {next(iter(changed))}," in detail
-    assert problem(world, "fields", cursor=cursor)[2] == "this cursor belongs to a listing of series: begin without it"
-    assert problem(world, "kind", cursor=cursor)[:2] == (400, "invalid_cursor")
 
 
 def test_a_plan_says_which_rollups_are_used() -> None:

@@ -22,6 +22,7 @@ from tests.worlds.rolled import (
 )
 from tidetable.catalog import ArchiveFacts, State
 from tidetable.keys import Key, Layout, Packing
+from tidetable.ports import Blob
 from tidetable.rollups.rebuild import rebuild
 from tidetable.rollups.refresh import Report, refresh
 
@@ -216,6 +217,8 @@ def test_marks_of_one_hour_are_done_together_whatever_the_order_in_the_configura
 def test_a_bucket_that_is_not_sealed_yet_is_not_sealed_anew() -> None:
     """Its mark is cleared: it is read from the events until it is sealed."""
     world = begin_rollups((MINUTES,))
+    world.refresh()
+    assert show_edges(world, "m") == ["00:10-01:10"]
     world.write(reading(75, 1, kind="x"))
     assert len(world.rollups.marks) == 1
     # 01:23: the mark's writer is dead, and the bucket can be sealed from 01:23:30 on.
@@ -249,11 +252,13 @@ def test_cells_of_an_archived_period_answer_and_are_what_coarser_ones_are_made_o
     assert [row["sum"] for row in page.rows] == [3]
 
 
-def test_events_with_compressed_data_are_rolled_up_by_what_is_in_it() -> None:
+def test_events_whose_data_is_in_the_bucket_are_rolled_up_by_what_is_in_it() -> None:
     world = begin_rollups((MINUTES,))
     item = PLAIN.item_of(reading(45, 7, kind="x"), at=1)
     packed = {name: item[name] for name in ("pk", "sk", "at")}
-    packed["z"] = world.reader.unpacker.compressor.compress(b'{"kind":"x","mag":7}')
+    text, owner = b'{"kind":"x","mag":7}', Key(item["pk"], item["sk"])
+    world.values.put(Blob("large/one", world.reader.unpacker.compressor.compress(text), owner))
+    packed["out"] = {"o": "large/one", "b": len(text)}
     world.store.tables[world.entry("s", START).table][Key(item["pk"], item["sk"])] = packed
     run(world)
     page = world.ask(step="10m", by="kind", stat="sum", field="mag")

@@ -58,6 +58,24 @@ def test_a_rebuild_over_an_older_definition_never_mixes_their_cells() -> None:
     assert world.check(QUERIES) == len(QUERIES)
 
 
+def test_a_rebuild_that_dies_before_it_moves_the_edge_leaves_the_older_definitions_cells() -> None:
+    """Queries that read the old edge still count them."""
+    world = begin_rollups((MINUTES,))
+    world.write(*[reading(5 * n, n, kind="xy"[n % 2]) for n in range(16)])
+    world.refresh()
+    changed = replace(MINUTES, by=("kind",))
+    world.definitions["s"] = [changed]
+    world.refresh()
+    world.sleep(5_000)
+    world.refresh()
+    rows = world.ask(step="10m", by="series").rows
+    world.rollups.put_edge = lambda *_: False  # type: ignore[method-assign]
+    progress = rebuilt(world, 0.5)
+    assert progress.problem == "the edge of s-m was moved by another run"
+    assert world.ask(step="10m", by="series").rows == rows
+    assert world.check(QUERIES) > 0
+
+
 def test_a_rebuild_that_cannot_go_on_says_why() -> None:
     world = begin_rollups()
     world.refresh()
@@ -148,6 +166,7 @@ def test_a_rebuild_whose_time_is_up_within_a_bucket_goes_on_with_it() -> None:
         (edge,) = world.rollups.read_state("s").edges
         assert progress.reached == edge.start
         assert (progress.buckets, progress.left) in ((0, 1), (1, 0), (0, 0))
+    assert progress is not None
     assert progress.done
     day = {"from": to_text(START), "to": to_text(START + timedelta(days=1)), "step": "1d"}
     assert [row["sum"] for row in world.ask(stat="sum", field="mag", **day).rows] == [276]

@@ -29,7 +29,7 @@ STEP = timedelta(minutes=10)
 BUGS = ("AssertionError", "AttributeError", "KeyError", "NotImplementedError", "TypeError", "ValueError")
 BACKFILL_SECONDS = 280.0
 # Of so many steps, after one all aggregates are compared.
-CHECKED = 150
+CHECKED = 200
 # Write and read units of an import; None: on demand.
 Units = tuple[int | None, int | None]
 
@@ -234,7 +234,7 @@ class Life:
     def _refresh(self) -> None:
         """Run the refresher: mostly once, sometimes twice, and sometimes not for hours; some runs are killed."""
         stage, now = self.stage, self.stage.clock.now()
-        if now < self._refresher_asleep_until or stage.chance.random() < 0.5:
+        if now < self._refresher_asleep_until or stage.chance.random() < 0.6:
             return
         if stage.chance.random() < 0.015:
             self._refresher_asleep_until = now + timedelta(minutes=stage.chance.randint(30, 400))

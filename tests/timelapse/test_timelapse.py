@@ -76,11 +76,11 @@ def test_the_life_was_full_enough_to_prove_something(life: Life) -> None:
         "refused 422": DAYS // 4,
     }
     # Some hours are sealed while the refresher sleeps, so a rollup answers most queries and not all.
-    least |= {"sealed": 40 * DAYS, "resealed": 4 * DAYS, "refresher killed": DAYS // 4, "refresher waited": DAYS // 10}
+    least |= {"sealed": 40 * DAYS, "resealed": 4 * DAYS, "refresher killed": DAYS // 5}
     least |= {f"answered by {name}": DAYS // 4 for name in ("daily-hours", "daily-days", "fleeting-hours")}
     least |= {
         "answered by daily-kinds": max(0, min(DAYS, 23) - 10) // 4,
-        "aggregated rows of deleted events": 10 * DAYS,
+        "aggregated rows of deleted events": 20 * max(0, DAYS - 5),
     }
     storms = (DAYS + course.STORM_DAYS - 2) // course.STORM_DAYS
     least |= {"queued": 20 * storms, "throttled": 20 * storms, "refused 503": storms}
@@ -90,7 +90,7 @@ def test_the_life_was_full_enough_to_prove_something(life: Life) -> None:
     least["stream done"] = 2 * (DAYS > 6)
     least["restored"] = sum(day + 1 < DAYS for day in course.RESTORES)
     least["restored events"] = least["restored"]
-    least["imported"] = 60 * (course.IMPORT_DAY + 1 < DAYS) + 30 * (course.EARLY_DAY + 1 < DAYS)
+    least["imported"] = 60 * (course.IMPORT_DAY + 1 < DAYS) + 70 * (course.EARLY_DAY + 1 < DAYS)
     least["import ended"] = course.EARLY_DAY + 1 < DAYS
     least["scaled"] = 5 * max(0, min(DAYS, 14) - 5)
     # The weeks of the first days are deleted with everything in them.

@@ -17,9 +17,11 @@ from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, parse
 from tidetable.events import Event
 from tidetable.exact import encode_json
+from tidetable.ingest.notes import Notes
 from tidetable.keys import Key, Layout, Packing
 from tidetable.packs import make_packs
 from tidetable.periods import Kind, containing
+from tidetable.ports import Noting
 from tidetable.query import Reader
 from tidetable.query.aggregates import explain_aggregate, find_aggregate, parse_aggregation
 from tidetable.query.aggregates.run import Aggregate
@@ -39,6 +41,22 @@ STREAM: Stream = parse(
     key = { partition_by = "time", bucket = "6h", shards = 2 }
     """
 ).streams["s"]
+# The same, read by the series that are noted for its periods.
+BY_SERIES: Stream = parse(
+    """
+    [streams.s]
+    period = "day"
+    late = "5d"
+    retention = 9
+    key = { partition_by = "series", shards = 2 }
+    [[streams.s.rollup]]
+    name = "m"
+    every = "10m"
+    retention = "30d"
+    """
+).streams["s"]
+SERIES = Layout("series", 2, "id")
+PACKED_SERIES = Layout("series", 2, "id", pack=Packing(3_600, 65_536))
 PLAIN = Layout("time", 2, "id", 21_600)
 PACKED = Layout("time", 2, "id", 21_600, pack=Packing(3_600, 65_536))
 EVERYTHING = ("count", "sum", "min", "max", "first", "last", "percentiles")
@@ -55,19 +73,30 @@ class Killed(BaseException):
 
 
 class World:
-    """Four days of the stream ``s`` and of its rollups. Time passes only by ``sleep``."""
+    """Four days of the stream ``s`` and of its rollups. Time passes only by ``sleep``.
+
+    Of a layout that is partitioned by series there is a twin that is partitioned by time: what it answers is right.
+    """
 
     def __init__(self, definitions: Sequence[Definition] = (MINUTES, HOURS), layout: Layout = PLAIN) -> None:
         self.time = START
+        self.count = 0
         self.layout = layout
         self.catalog, self.archive, self.rollups = FakeCatalog(), FakeArchive(), FakeRollups()
         self.store = FakeStore(self.catalog)
         self.archiver = FakeArchiver(self.catalog, self.store, self.archive, self)
         self.definitions: dict[str, Sequence[Definition]] = {"s": list(definitions)}
-        whole = unpacker(self.store, FakeValues())
+        self.values = FakeValues()
+        whole = unpacker(self.store, self.values)
         rolled = Rolled(self.rollups, self.definitions)
         self.reader = Reader(self.catalog, self.store, self.archive, whole, SEAL, DDSketches(), Serial, rolled)
         self.writers: list[Writer] = []
+        self.notes = Notes(self.rollups)
+        self.twin: World | None = None
+        self.stream = STREAM
+        if layout.partition_by == "series":
+            self.stream, self.twin = BY_SERIES, World((), PLAIN if layout.pack is None else PACKED)
+            self.rollups.noting["s"] = Noting(START, START)
         for day in range(DAYS):
             self.add_period("s", Kind.DAY, START + timedelta(days=day), layout)
             self.add_period(
@@ -112,12 +141,17 @@ class World:
         self.archiver.archive(stream, entry.period.label, within=100)
         self.set_state(stream, at, State.DELETED)
         del self.store.tables[entry.table]
+        if self.twin is not None and stream == "s":
+            self.twin.move_to_archive(stream, at)
 
     def restore(self, stream: str, at: datetime) -> None:
         """Write a period's archive back to its table."""
         entry = self.entry(stream, at)
         events = self.archive.periods[entry.table]
         self.store.tables[entry.table] = {}
+        if stream == "s" and self.twin is not None:
+            assert self.note(entry, events, self.time)
+            self.twin.restore(stream, at)
         self.put(entry, events, 1)
         self.set_state(stream, at, State.CLOSED)
 
@@ -127,9 +161,15 @@ class World:
         self.store.tables.pop(entry.table, None)
         self.catalog.items[stream, entry.period] = replace(entry, state=State.DELETED, archive=None)
 
+    def note(self, entry: Entry, events: Sequence[Event], now: datetime) -> bool:
+        """Note the series of events, as writers do."""
+        return self.notes.note(entry.stream, {entry.period.label: [event.series for event in events]}, now)
+
     def put(self, entry: Entry, events: Sequence[Event], at: int) -> None:
         """Write events to a table."""
         layout = entry.layout
+        if self.twin is not None and entry.stream == "s":
+            self.twin.put(self.twin.entry("s", entry.period.start), events, at)
         items = [layout.item_of(event, at=at) for event in events]
         if layout.pack is not None:
             made = make_packs(items, layout, Zstd())
@@ -170,19 +210,20 @@ class World:
         given = (
             {"from": to_text(START), "to": to_text(START + timedelta(hours=8))} if "cursor" not in parameters else {}
         )
-        query = parse_aggregation(STREAM, {name: [value] for name, value in (given | parameters).items()}, now, SEAL)
-        return find_aggregate(query, STREAM, self.reader, now, remaining)
+        asked = {name: [value] for name, value in (given | parameters).items()}
+        query = parse_aggregation(self.stream, asked, now, SEAL)
+        return find_aggregate(query, self.stream, self.reader, now, remaining)
 
     def explain(self, **parameters: str) -> dict[str, Any]:
         given = {"from": to_text(START), "to": to_text(START + timedelta(hours=8))} | parameters
-        query = parse_aggregation(STREAM, {name: [value] for name, value in given.items()}, self.time, SEAL)
-        return explain_aggregate(query, STREAM, self.reader, _NoTables(), self.time)  # type: ignore[arg-type]
+        query = parse_aggregation(self.stream, {name: [value] for name, value in given.items()}, self.time, SEAL)
+        return explain_aggregate(query, self.stream, self.reader, _NoTables(), self.time)  # type: ignore[arg-type]
 
     def check(self, queries: Sequence[Mapping[str, str]]) -> int:
         """Each query answers with rollups as it does without; returns how many used a rollup."""
         used = 0
         for query in queries:
-            rolled, raw = self.ask(**query), self.ask(**query, rollups="false")
+            rolled, raw = self.ask(**query), (self.twin or self).ask(**query, rollups="false")
             # Also as JSON: 3 and 3.0 are equal numbers, and different answers.
             assert encode_json(rolled.rows) == encode_json(raw.rows), (query, to_text(self.time))
             assert {(one.start, one.end) for one in rolled.gaps} <= {(one.start, one.end) for one in raw.gaps}
@@ -238,6 +279,10 @@ class Writer:
     end: datetime
     steps: list[str] = field(default_factory=lambda: ["mark", "write"])
 
+    def __post_init__(self) -> None:
+        if self.world.twin is not None:
+            self.steps.insert(1, "note")
+
     def step(self) -> None:
         """Do the next step."""
         getattr(self, f"_{self.steps.pop(0)}")()
@@ -248,12 +293,18 @@ class Writer:
         buckets = sorted({finest.floor(event.time) for event in late})
         self.world.rollups.put_marks("s", buckets, bounds.to_millis(self.clock), finest.every)
 
+    def _note(self) -> None:
+        for event in self.events:
+            assert self.world.note(self.world.entry("s", event.time), [event], self.clock)
+
     def _write(self) -> None:
         for event in self.events:
             entry = self.world.entry("s", event.time)
             if entry.state is not State.OPEN:
                 return
-            self.world.put(entry, [event], bounds.to_millis(self.clock))
+            # No two copies of an event have the same instant: it would not say which of them counts.
+            self.world.count += 1
+            self.world.put(entry, [event], bounds.to_millis(self.clock) * 1_000_000 + self.world.count)
 
 
 def begin_rollups(definitions: Sequence[Definition] = (MINUTES, HOURS), layout: Layout = PLAIN) -> World:

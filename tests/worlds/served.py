@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
+import pytest
+
 from tests.api.gateway import NOON, Gateway, serving
 from tests.fakes.stage import Stage
 
@@ -72,7 +74,9 @@ def serve(folder: Path) -> Iterator[Served]:
     stage.clock.time = NOON
     for application in serving(stage, config):
         served = Served(application)
-        with make_server("127.0.0.1", 0, served, handler_class=Quiet) as http:
+        with pytest.MonkeyPatch.context() as patch, make_server("127.0.0.1", 0, served, handler_class=Quiet) as http:
+            # The functions write their metrics to stdout, which the tests of commands read.
+            patch.setenv("POWERTOOLS_METRICS_DISABLED", "true")
             thread = threading.Thread(target=http.serve_forever, daemon=True)
             thread.start()
             served.url = f"http://127.0.0.1:{http.server_port}"

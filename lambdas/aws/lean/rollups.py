@@ -1,8 +1,8 @@
 """The table of the rollups' edges and marks, over the lean client.
 
-All of a stream is one partition: ``pk`` is the stream, and ``sk`` one of ``mark#END#SECONDS``, ``edge#NAME#START`` and
-``over#BUCKET#NAME``. Marks are found by the end of their bucket, so a Query reads the marks of a range, and beside them only
-those of the day after it.
+All of a stream is one partition: ``pk`` is the stream, and ``sk`` one of ``mark#END#SECONDS``, ``edge#NAME#START``,
+``edge~noting`` and ``over#BUCKET#NAME``. Marks are found by the end of their bucket, so a Query reads the marks of a range, and
+beside them only those of the day after it. The notes of series have partitions of their own (``aws.lean.notes``).
 """
 
 from __future__ import annotations
@@ -15,15 +15,18 @@ import msgspec
 
 from aws.codes import CONDITION_FAILED, THROTTLED, TRANSACTION_CANCELED
 from aws.lean.answers import why_of
-from aws.lean.client import LeanClient, Refused, Reply, Request
+from aws.lean.client import Refused, Reply, Request
+from aws.lean.notes import LeanNotes
 from aws.lean.reads import answered, read_all
-from tidetable.ports import Edge, Mark, RollupState
+from tidetable.ports import Edge, Mark, Noting, RollupState
 from tidetable.ports.rollups import Span
 from tidetable.times import from_text, to_text
 
 _ROUNDS = 3
 _FIRST_PAUSE = 0.05
 _EDGE, _MARK, _OVER = "edge#", "mark#", "over#"
+# Behind the edges, so that one Query reads both.
+_NOTING = "edge~noting"
 # ``every`` divides a day, so no mark is longer.
 _LONGEST = timedelta(days=1)
 # Behind every text of a time, and of what follows it.
@@ -44,12 +47,8 @@ class _Found(msgspec.Struct):
 _DECODE = msgspec.json.Decoder(_Found).decode
 
 
-class LeanRollups:
-    """The edges, marks and overfull buckets of every stream, in one table."""
-
-    def __init__(self, client: LeanClient, table: str) -> None:
-        self._client = client
-        self._table = table
+class LeanRollups(LeanNotes):
+    """The edges, marks, overfull buckets and noted series of every stream, in one table."""
 
     def read_state(self, stream: str, span: Span | None = None) -> RollupState:
         """Three Queries, strongly consistent. A mark has about 50 bytes: a read unit holds 80.
@@ -63,15 +62,19 @@ class LeanRollups:
             behind = to_text(min(span[1], _LAST) + _LONGEST) + _BEHIND
         found = self._read(stream, _MARK + first, _MARK + behind)
         marks = [_mark_of(rest, item) for rest, item in found]
-        edges = [
-            Edge(rest[0], from_text(rest[1]), from_text(item["sealed"].S), item["definition"].S)
-            for rest, item in self._read(stream, _EDGE, _EDGE + _BEHIND)
-        ]
+        edges, noting = list[Edge](), None
+        for rest, item in self._read(stream, _EDGE, _NOTING):
+            if rest:
+                sealed = from_text(item["sealed"].S)
+                edges.append(Edge(rest[0], from_text(rest[1]), sealed, item["definition"].S))
+            else:
+                noting = Noting(from_text(item["since"].S), from_text(item["swept"].S), item["stopped"].S == "yes")
         over = [(rest[1], from_text(rest[0])) for rest, _ in self._read(stream, _OVER + first, _OVER + last)]
         return RollupState(
             sorted(edges, key=lambda edge: (edge.start, edge.rollup)),
             sorted(mark for mark in marks if span is None or mark.meets(*span)),
             sorted(over),
+            noting,
         )
 
     def _read(self, stream: str, low: str, high: str) -> list[tuple[list[str], dict[str, _Attribute]]]:
@@ -163,6 +166,21 @@ class LeanRollups:
         for reply in read_all(self._client, [_request("DeleteItem", self._at(stream, key)) for key in keys]):
             self._holds(reply)
 
+    def put_noting(self, stream: str, noting: Noting, expected: Noting | None) -> bool:
+        """A conditional PutItem."""
+        item = _noting_item(noting)
+        if expected is None:
+            return self._once("PutItem", self._put(stream, _NOTING, item, "attribute_not_exists(pk)"))
+        names = {f"#{name}": name for name in item}
+        condition = " AND ".join(f"#{name} = :{name}" for name in item)
+        values = {f":{name}": value for name, value in _noting_item(expected).items()}
+        body = self._put(stream, _NOTING, item, condition, names)
+        return self._once("PutItem", body | {"ExpressionAttributeValues": values})
+
+    def stop_noting(self, stream: str, at: datetime) -> None:
+        """A PutItem, which may be repeated."""
+        self._again("PutItem", self._put(stream, _NOTING, _noting_item(Noting(at, at, stopped=True))))
+
     def _put(
         self,
         stream: str,
@@ -226,6 +244,11 @@ def _mark_key(bucket: datetime, length: timedelta) -> str:
 def _mark_of(rest: Sequence[str], item: dict[str, _Attribute]) -> Mark:
     length = timedelta(seconds=int(rest[1]))
     return Mark(from_text(rest[0]) - length, int(item["at"].N), length)
+
+
+def _noting_item(noting: Noting) -> dict[str, dict[str, str]]:
+    stopped = "yes" if noting.stopped else "no"
+    return {"since": {"S": to_text(noting.since)}, "swept": {"S": to_text(noting.swept)}, "stopped": {"S": stopped}}
 
 
 def _over_key(rollup: str, bucket: datetime) -> str:

@@ -31,6 +31,7 @@ from tidetable.errors import (
 )
 from tidetable.events import Item
 from tidetable.expired import as_of
+from tidetable.ingest.notes import Notes
 from tidetable.ingest.routing import LargeValueServices
 from tidetable.ingest.writing import Jitter, retry_writes, write_outside
 from tidetable.large import Packer, Place
@@ -62,6 +63,8 @@ class Restorer:
     store: EventStore
     jitter: Jitter
     large: LargeValueServices
+    # None if no stream has rollups.
+    notes: Notes | None = None
 
 
 class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -188,12 +191,23 @@ def _write(part: Part, entry: Entry, restorer: Restorer, remaining: Callable[[],
     packer = Packer(None, "refuse", (), large.compressor, large.unique)
     budget: dict[str, Any] = {"remaining": remaining, "clock": clock, "jitter": restorer.jitter}
     for portion in _split_items(items, packed=entry.layout.pack is not None):
+        _note_series(portion, entry, restorer)
         puts = _make_puts(portion, place, packer)
         ready, written = write_outside(restorer.store, large.values, puts, **budget)
         written.add(retry_writes(restorer.store.write, ready, **budget))
         if written.unwritten:
             left = f"{len(written.unwritten)} events of {part.key}"
             raise ArchiveBusy(f"{left} could not be written in time; restore again")
+
+
+def _note_series(items: Sequence[Item], entry: Entry, restorer: Restorer) -> None:
+    """Note the series of items before they are written, if rollups read the period by its series; else ArchiveBusy."""
+    stream = restorer.archive.config.streams.get(entry.stream)
+    if restorer.notes is None or stream is None or not stream.rollup or entry.layout.partition_by != "series":
+        return
+    series = {entry.layout.names_of(item)[1] for item in items}
+    if not restorer.notes.note(entry.stream, {entry.period.label: series}, restorer.archive.clock.now()):
+        raise ArchiveBusy(f"series of {entry.stream} could not be noted for its rollups; restore again")
 
 
 def _split_items(items: Iterator[Item], *, packed: bool) -> Iterator[list[Item]]:

@@ -34,11 +34,6 @@ def check_rollups(stream: Stream, streams: Mapping[str, Stream]) -> Iterator[str
     rollups = stream.rollup
     if not rollups:
         return
-    if stream.key.partition_by == "series":
-        yield (
-            '.rollup: a stream partitioned by "series" cannot be read by time, as a rollup must be; partition it by "time",'
-            " or send the events to a second stream that is partitioned so, and roll that up"
-        )
     if len(rollups) > MAX_ROLLUPS:
         yield f".rollup: {len(rollups)} rollups; choose at most {MAX_ROLLUPS}, as each reads the stream or a finer rollup"
     names = [rollup.name for rollup in rollups]

@@ -110,6 +110,7 @@ def write_message(body: str, ports: Drain, remaining: Remaining, *, repeated: bo
         is_direct = entry.state in _UNFENCED and _is_in_window(message.stream, event, ports)
         groups.setdefault((entry.table, is_direct), (entry, []))[1].append(event)
     _mark_late(message, ports)
+    _note_series(message, [(entry, events) for (_, _), (entry, events) in groups.items()], ports)
     direct: list[tuple[Entry, list[Put]]] = []
     for (_, is_direct), (entry, events) in groups.items():
         puts = _make_puts(message, entry, events, ports)
@@ -132,6 +133,21 @@ def _mark_late(message: Message, ports: Drain) -> None:
         return
     if not ports.marks.mark(stream, [event.time for event in message.events], ports.clock.now()):
         raise NotDrained(f"the rollups of {stream.name} could not be marked, so nothing of the message was written")
+
+
+def _note_series(message: Message, groups: Sequence[tuple[Entry, list[Event]]], ports: Drain) -> None:
+    """Note the series of events whose tables are partitioned by series, before any of the message is written."""
+    stream = ports.config.streams.get(message.stream)
+    if stream is None or not stream.rollup or ports.marks is None:
+        return
+    series_of: dict[str, set[str]] = {}
+    for entry, events in groups:
+        if entry.layout.partition_by == "series":
+            series_of.setdefault(entry.period.label, set()).update(event.series for event in events)
+    if not ports.marks.notes.note(stream.name, series_of, ports.clock.now()):
+        raise NotDrained(
+            f"series of {stream.name} could not be noted for its rollups, so nothing of the message was written"
+        )
 
 
 def _find_missing(puts: list[Put], entry: Entry, ports: Drain) -> list[Put]:

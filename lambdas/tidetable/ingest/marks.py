@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from tidetable.config.model import Stream
 from tidetable.errors import StoreUnavailable, TableMissing, TableThrottled
+from tidetable.ingest.notes import Notes
 from tidetable.ingest.submission import Slot
 from tidetable.ports.rollups import Rollups
 from tidetable.rollups.bounds import MARK_KEPT, needs_mark, to_millis
@@ -22,11 +23,15 @@ _MOST = 10_000
 
 
 class Marks:
-    """Puts the marks of a process. A bucket that it marked within ``MARK_KEPT`` is not marked again."""
+    """Puts the marks of a process. A bucket that it marked within ``MARK_KEPT`` is not marked again.
+
+    ``notes`` puts the notes of series, which writers put before the same events.
+    """
 
     def __init__(self, rollups: Rollups) -> None:
         self._rollups = rollups
         self._put: dict[tuple[str, datetime], datetime] = {}
+        self.notes = Notes(rollups)
 
     def mark(self, stream: Stream, times: Iterable[datetime], now: datetime) -> bool:
         """Mark the buckets of those of some events that are late; False if any mark may not be written.

@@ -63,7 +63,7 @@ class Outcome:
     ``throttled`` counts throttled writes, ``throttled_late`` those of tables that are lowered for late events; ``reasons``
     counts why, in DynamoDB's words. ``backfills`` are those under way, None if they were not looked up, as no event was
     older than the window. ``packs`` counts the packs that were written, ``unmarked`` the writes that were queued because their
-    buckets of rollups could not be marked.
+    buckets of rollups could not be marked, or their series not noted.
     """
 
     refs: list[str | None]
@@ -209,6 +209,8 @@ def _take(
     if stream.rollup and ports.marks is not None:
         events = ((submission.slot, submission.event.time) for submission in submissions if submission.put is not None)
         unmarked = ports.marks.find_unmarked(stream, min(times), events, now)
+        named = ((submission.slot, submission.event.series) for submission in submissions if submission.put is not None)
+        unmarked |= ports.marks.notes.find_unnoted(stream.name, entries, named, now)
     written, unwritten = _store(routed, lowered, unmarked, ports, remaining)
     for submission in submissions:
         if submission.fate is None:
@@ -243,6 +245,8 @@ def _ingest_batch(
     if stream.rollup and ports.marks is not None:
         events = ((slot, from_text(batch.times[number])) for slot, numbers in members.items() for number in numbers)
         unmarked = ports.marks.find_unmarked(stream, oldest, events, now)
+        named = ((slot, batch.series[number]) for slot, numbers in members.items() for number in numbers)
+        unmarked |= ports.marks.notes.find_unnoted(stream.name, entries, named, now)
     written, unwritten = _store(routed, lowered, unmarked, ports, remaining)
     # What was to be one pack stays together, as it can be packed again.
     waiting = [batch.event(number) for slot, numbers in members.items() if slot in unwritten for number in numbers]

@@ -83,7 +83,7 @@ def remember_policies(catalog: Catalog, known: Known, find_rollups: Callable[[],
     for record in known.news:
         try:
             if record.removed is not None and find_rollups is not None:
-                _forget_rollup(record, find_rollups)
+                _forget_rollup(record, known, record.removed, find_rollups)
             catalog.put_policy(record)
         except Exception as error:  # the next run records it
             known.troubles.append(f"the policy of {record.stream} could not be recorded: {describe_error(error)}")
@@ -94,13 +94,16 @@ def describe_error(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _forget_rollup(record: RecordedPolicy, find_rollups: Callable[[], Rollups]) -> None:
+def _forget_rollup(record: RecordedPolicy, known: Known, now: datetime, find_rollups: Callable[[], Rollups]) -> None:
     try:
         source = policy_of(record.stream, record.policy).source
     except ConfigError:
         return
     if source:
         find_rollups().forget(source, record.stream.removeprefix(f"{source}-"))
+        if source in known.removed or source not in known.config.streams or not known.config.streams[source].rollup:
+            # Nobody notes series any more.
+            find_rollups().stop_noting(source, now)
 
 
 def at_lowest(stream: Stream) -> Stream:

@@ -41,12 +41,39 @@ class Edge(NamedTuple):
     definition: str
 
 
+class Noting(NamedTuple):
+    """Since when the series of a stream's events are noted: those of each period that begins then or later.
+
+    ``swept`` is the instant up to which the notes of deleted periods were removed. ``stopped`` says that the stream had no rollup
+    at ``since``, so nothing was noted from then on.
+    """
+
+    since: datetime
+    swept: datetime
+    stopped: bool = False
+
+
+class NotedSeries(NamedTuple):
+    """The series that have events in a period, in order, and the read units that it took to read them."""
+
+    series: Sequence[str]
+    units: float
+
+
 class RollupState(NamedTuple):
-    """All edges of a stream, and of all time or of a span its marks and the buckets that have too many groups to be sealed."""
+    """All edges of a stream, of all time or of a span its marks and the buckets that have too many groups to be sealed, and since
+    when its series are noted.
+    """
 
     edges: Sequence[Edge]
     marks: Sequence[Mark]
     over: Sequence[tuple[str, datetime]]
+    noting: Noting | None = None
+
+    @property
+    def noted_since(self) -> datetime | None:
+        """The start of the first period whose series are all noted; None if none are."""
+        return None if self.noting is None or self.noting.stopped else self.noting.since
 
 
 class Rollups(Protocol):
@@ -81,3 +108,18 @@ class Rollups(Protocol):
 
     def forget(self, stream: str, rollup: str) -> None:
         """Remove every edge of a rollup and every note about it, so that none of its buckets counts as sealed."""
+
+    def put_noting(self, stream: str, noting: Noting, expected: Noting | None) -> bool:
+        """Say since when series are noted, where ``expected`` is said, or nothing; says whether that was so."""
+
+    def stop_noting(self, stream: str, at: datetime) -> None:
+        """Say that series are noted no more, whatever was said before."""
+
+    def put_notes(self, stream: str, period: str, series: Sequence[str], at: int) -> None:
+        """Note series, each once, of events in a period by its label; it raises if any note may not be written."""
+
+    def read_notes(self, stream: str, period: str, *, consistent: bool) -> NotedSeries:
+        """The series that are noted for a period."""
+
+    def clear_notes(self, stream: str, period: str, before: int, most: int) -> int:
+        """Remove notes of a period that were put before an instant, so many at the most; says how many there were."""

@@ -10,25 +10,33 @@ import msgspec
 
 from tidetable.catalog import Entry
 from tidetable.conditions import Names
-from tidetable.ports import RollupState
+from tidetable.config import Stream
+from tidetable.ports import Rollups, RollupState
+from tidetable.problems import refuse
 from tidetable.query.model import Query, Reader
+from tidetable.query.noted import Stretch, find_stretches, is_noted, read_series
 from tidetable.query.plan import plan_query
 from tidetable.query.scans import Gap, Plan
 from tidetable.rollups.collect import make_query
 from tidetable.rollups.cover import Segment, Usable, Version, cover, list_versions, readable_spans, usable_spans
 from tidetable.rollups.definition import Definition
+from tidetable.times import to_text
 
 # The reason why a rollup's cells do not say what a query wants to know; None if they do.
 FindMisfit = Callable[[Definition], str | None]
 
 
 class Part(NamedTuple):
-    """A part of a range, and how it is read: from a rollup, or (None) from the events."""
+    """A part of a range, and how it is read: from a rollup, or (None) from the events.
+
+    The events of a ``stretch`` have no order, and are read by the series that are noted for its period: its plan is empty.
+    """
 
     start: datetime
     query: Query
     plan: Plan
     definition: Definition | None
+    stretch: Stretch | None = None
 
 
 class Choice(NamedTuple):
@@ -47,9 +55,30 @@ class Choice(NamedTuple):
         """All parts as one plan, to be explained."""
         return Plan([scan for part in self.parts for scan in part.plan.scans], self.gaps)
 
-    def document(self) -> list[dict[str, Any]]:
-        """The rollups as a plan shows them."""
-        return [{"rollup": name, "used": reason is None, "reason": reason} for name, reason in self.reasons.items()]
+    def document(self, reader: Reader) -> dict[str, Any]:
+        """What a plan shows of rollups: each of them, and what each part costs that is read by noted series."""
+        rollups = [{"rollup": name, "used": reason is None, "reason": reason} for name, reason in self.reasons.items()]
+        found: dict[str, Any] = {"rollups": rollups} if rollups else {}
+        noted = [
+            _show_stretch(part.query, part.stretch, reader.rolled.rollups)
+            for part in self.parts
+            if part.stretch is not None and reader.rolled is not None
+        ]
+        return found | ({"noted": noted} if noted else {})
+
+
+def _show_stretch(query: Query, stretch: Stretch, rollups: Rollups) -> dict[str, Any]:
+    series = len(read_series(query, stretch, rollups).series)
+    requests = series * stretch.entry.layout.shards
+    return {
+        "period": stretch.entry.period.label,
+        "from": to_text(stretch.start),
+        "to": to_text(stretch.end),
+        "series": series,
+        "requests": requests,
+        # AWS: a request takes half a unit at the least, and a unit if it is strongly consistent.
+        "least_units": requests * (1.0 if query.consistent else 0.5),
+    }
 
 
 def list_definitions(stream: str, reader: Reader) -> Sequence[Definition]:
@@ -57,10 +86,31 @@ def list_definitions(stream: str, reader: Reader) -> Sequence[Definition]:
     return () if reader.rolled is None else reader.rolled.definitions.get(stream, ())
 
 
-def read_events_alone(query: Query, entries: Sequence[Entry], reasons: Mapping[str, str | None]) -> Choice:
-    """The choice of no rollup, for these reasons."""
+def read_events_alone(
+    query: Query, entries: Sequence[Entry], reasons: Mapping[str, str | None], since: datetime | None = None
+) -> Choice:
+    """The choice of no rollup, for these reasons. The series of the stream are noted ``since`` an instant."""
     begin = query.start if query.after is None else query.after.time
-    return Choice([Part(begin, query, plan_query(query, entries), None)], reasons)
+    parts = _split(query, begin, entries, since)
+    return Choice(parts or [Part(begin, query, plan_query(query, entries), None)], reasons)
+
+
+def _split(query: Query, begin: datetime, entries: Sequence[Entry], since: datetime | None) -> list[Part]:
+    """The parts of a query of events from ``begin`` on, if any of it is read by noted series."""
+    stretches = [one for one in find_stretches(query, entries) if is_noted(one.entry, since) and begin < one.end]
+    if not stretches:
+        return []
+    found, at = list[Part](), begin
+    for stretch in [*stretches, None]:
+        start, end = (query.end, query.end) if stretch is None else (max(stretch.start, begin), stretch.end)
+        if at < start:
+            own = msgspec.structs.replace(query, start=at, end=start, after=None)
+            found.append(Part(at, own, plan_query(own, entries), None))
+        if stretch is not None:
+            own = msgspec.structs.replace(query, start=start, end=end, after=None)
+            found.append(Part(start, own, Plan((), ()), None, stretch._replace(start=start)))
+        at = end
+    return found
 
 
 def choose_by_state(
@@ -99,8 +149,9 @@ def choose_by_state(
         elif reason is None:
             reasons[name] = "no sealed bucket of it without a mark lies in the range, or a coarser rollup has them"
     if not used:
-        return read_events_alone(query, entries, reasons)
-    return Choice([_part(query, segment, entries_of) for segment in segments], reasons)
+        return read_events_alone(query, entries, reasons, state.noted_since)
+    parts = [part for segment in segments for part in _parts(query, segment, entries_of, state.noted_since)]
+    return Choice(parts, reasons)
 
 
 def _fitting(definition: Definition, query: Query, state: RollupState, find_misfit: FindMisfit) -> list[Version]:
@@ -112,11 +163,31 @@ def _fitting(definition: Definition, query: Query, state: RollupState, find_misf
     ]
 
 
-def _part(query: Query, segment: Segment, entries_of: Mapping[str, Sequence[Entry]]) -> Part:
+def _parts(
+    query: Query, segment: Segment, entries_of: Mapping[str, Sequence[Entry]], since: datetime | None
+) -> list[Part]:
     start, end, definition = segment
     if definition is None:
         own = msgspec.structs.replace(query, start=start, end=end, after=None)
+        split = _split(own, start, entries_of[own.stream], since)
+        if split:
+            return split
     else:
         names = Names(series=query.names.series, series_prefix=query.names.series_prefix)
         own = make_query(definition.stream, start, end, names)
-    return Part(start, own, plan_query(own, entries_of[own.stream]), definition)
+    return [Part(start, own, plan_query(own, entries_of[own.stream]), definition)]
+
+
+def refuse_unnoted(stream: Stream, choice: Choice, since: datetime | None) -> None:
+    """ProblemError if events of a stream that is partitioned by series must be read whose series are not noted."""
+    if stream.key.partition_by != "series":
+        return
+    for gap in choice.gaps:
+        if gap.reason == "no index":
+            noted = f"from {to_text(since)} on" if since is not None else "not yet"
+            detail = (
+                f"{stream.name} is partitioned by series, and what no rollup has sealed is read by the series that are noted for"
+                f" its period: add series=, or set from after the period that holds {to_text(gap.start)}; the series of periods"
+                f" that begin later are noted {noted}, and an archived period can be read"
+            )
+            raise refuse(400, "needs_series", detail)

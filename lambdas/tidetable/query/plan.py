@@ -50,7 +50,7 @@ class _Scans:
     def __iter__(self) -> Iterator[Scan]:
         query = self.query
         for entry, start, end in self.segments if query.ascending else reversed(self.segments):
-            yield from _scans_of(query, _access(query, entry.layout), entry, start, end)
+            yield from _scans_of(query, find_access(query, entry.layout), entry, start, end)
 
 
 def plan_query(query: Query, entries: Sequence[Entry]) -> Plan:
@@ -60,7 +60,7 @@ def plan_query(query: Query, entries: Sequence[Entry]) -> Plan:
     for entry, start, end in covered(query.start, query.end, entries, gaps):
         if not entry.live and entry.archived is None:
             gaps.append(Gap(start, end, entry.absence))
-        elif entry.live and _access(query, entry.layout) is None:
+        elif entry.live and find_access(query, entry.layout) is None:
             gaps.append(Gap(start, end, "no index"))
         else:
             segments.append((entry, start, end))
@@ -85,7 +85,8 @@ def covered(
         gaps.append(Gap(at, end, "no table"))
 
 
-def _access(query: Query, layout: Layout) -> Access | None:
+def find_access(query: Query, layout: Layout) -> Access | None:
+    """The way of a query into a period of a layout; None if there is none."""
     return access_to(layout, query.names, query.conditions, consistent=query.consistent, low=query.low_priority)
 
 

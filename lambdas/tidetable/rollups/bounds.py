@@ -26,6 +26,12 @@ WRITER_LIFE = FUNCTION_LIFE + MARK_KEPT + CLOCKS + UNDER_WAY
 READER_LIFE = timedelta(seconds=30)
 # A new definition begins so much later, when no process runs with the configuration of before.
 DEFINED_AHEAD = timedelta(minutes=10)
+# A process that noted a series does not note it again for so long at the most.
+NOTE_KEPT = timedelta(hours=24)
+# Notes of a period are removed so long after its table was deleted: then no process remembers one.
+NOTES_LEFT = timedelta(hours=48)
+# A stream whose last rollup left begins to note again so much later, when no refresher of the former deployment runs.
+NOTING_PAUSE = timedelta(hours=1)
 LEASE = "rollups"
 
 

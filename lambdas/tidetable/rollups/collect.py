@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
@@ -11,13 +12,16 @@ from tidetable.errors import TableMissing
 from tidetable.events import Event, JsonObject
 from tidetable.keys import escape
 from tidetable.large.whole import is_partial
+from tidetable.ports import NotedSeries
 from tidetable.ports.rollups import Span
-from tidetable.query.model import Query, Reader, Remaining
+from tidetable.query.model import Query, Reader
+from tidetable.query.noted import NotedScanner, Stretch, find_stretches, is_noted, read_series
 from tidetable.query.plan import plan_query
-from tidetable.query.read import ArchiveBatch, LiveBatch, Scanner, TimeUp
+from tidetable.query.read import ArchiveBatch, Batch, LiveBatch, Scanner, TimeUp
+from tidetable.query.scans import Gap
 from tidetable.rollups.cells import Bucket, parse_cell, parse_names
 from tidetable.rollups.cover import Segment
-from tidetable.rollups.definition import Definition
+from tidetable.rollups.definition import PERCENTILES, Definition
 from tidetable.rollups.services import BucketBlocked, Services, Unfinished
 from tidetable.times import from_text, to_text
 
@@ -27,6 +31,17 @@ _AT_ONCE = 5_000
 _NEVER = "no table"
 # Gaps of these kinds never close, unless somebody restores them.
 _GONE = ("deleted", "archive expired")
+# A gap of this kind is a period that is partitioned by series.
+_BY_SERIES = "no index"
+# Of the read units that a table has, for the refresher: the others are those of queries.
+_SHARE = 0.5
+# Units per second of a table on demand, or of one that nobody has looked at. AWS: a new one takes 12,000.
+_UNKNOWN = 4_000.0
+# So many buckets are read together at the most, and so many groups may be in memory; a sketch takes 9 KB.
+MOST_TOGETHER, MOST_GROUPS, MOST_SKETCHES = 10, 200_000, 20_000
+
+# The text of the time, the series, the id and the data of an event.
+_Row = tuple[str, str, str, JsonObject]
 
 
 def make_query(stream: str, start: datetime, end: datetime, names: Names = ANY) -> Query:
@@ -34,7 +49,7 @@ def make_query(stream: str, start: datetime, end: datetime, names: Names = ANY) 
     return Query(stream, start, end, names, ascending=True, limit=0, consistent=True)
 
 
-def batch_events(batch: LiveBatch | ArchiveBatch, reader: Reader) -> Iterator[tuple[str, str, str, JsonObject]]:
+def batch_events(batch: LiveBatch | ArchiveBatch, reader: Reader) -> Iterator[_Row]:
     """The text of the time, the series, the id and the data of a batch's events."""
     if isinstance(batch, ArchiveBatch):
         yield from ((to_text(event.time), event.series, event.id, event.data) for event in batch.page.events)
@@ -47,34 +62,81 @@ def batch_events(batch: LiveBatch | ArchiveBatch, reader: Reader) -> Iterator[tu
         yield time, series, id, item.get("data", {})
 
 
-def _read(
-    query: Query, entries: Sequence[Entry], reader: Reader, remaining: Remaining, *, never: bool
-) -> Iterator[tuple[str, str, str, JsonObject]]:
-    """All events of a query, or BucketBlocked; with ``never``, periods that never had a table have none."""
+def _read(query: Query, entries: Sequence[Entry], services: Services, *, never: bool) -> Iterator[_Row]:
+    """All events of a query, or BucketBlocked; with ``never``, periods that never had a table have none.
+
+    Those of periods that are partitioned by series come last, in no order.
+    """
     plan = plan_query(query, entries)
-    gone = [gap for gap in plan.gaps if not (never and gap.reason == _NEVER)]
+    gone = [gap for gap in plan.gaps if not (never and gap.reason == _NEVER) and gap.reason != _BY_SERIES]
     if gone:
         raise BucketBlocked(f"{query.stream} cannot be read from {to_text(gone[0].start)} on: {gone[0].reason}")
-    scanner = Scanner(query, reader, remaining, count=_AT_ONCE)
+    stretches = find_stretches(query, entries)
+    since = services.rollups.read_state(query.stream, (query.start, query.end)).noted_since if stretches else None
+    _refuse_unnoted(query, stretches, since)
+    reader = services.reader
+    scanner = Scanner(query, reader, services.remaining, count=_AT_ONCE)
+    yield from _rows(scanner.read(plan.scans), query, reader)
+    _refuse_damaged(query, scanner.damaged.values())
+    for stretch in stretches:
+        yield from _read_stretch(query, stretch, read_series(query, stretch, services.rollups), services)
+
+
+def _read_stretch(query: Query, stretch: Stretch, noted: NotedSeries, services: Services) -> Iterator[_Row]:
+    """All events of a part of a period that is partitioned by series, or BucketBlocked."""
+    reader = services.reader
+
+    def pace(entry: Entry, units: float) -> None:
+        seen = entry.seen.read if entry.seen is not None else None
+        rate = _UNKNOWN if seen is None else max(seen * _SHARE, 1.0)
+        services.clock.sleep(min(units / rate, max(services.remaining(), 0.0)))
+
+    scanner = NotedScanner(query, reader, services.remaining, pace=pace)
+    yield from _rows(scanner.read(stretch, noted), query, reader)
+    _refuse_damaged(query, scanner.gaps)
+
+
+def _rows(batches: Iterator[Batch], query: Query, reader: Reader) -> Iterator[_Row]:
     try:
-        for batch in scanner.read(plan.scans):
+        for batch in batches:
             if isinstance(batch, TimeUp):
                 raise Unfinished("the time is up")
             yield from batch_events(batch, reader)
     except TableMissing as error:
         raise BucketBlocked(f"{query.stream} cannot be read from {to_text(query.start)} on: {error}") from error
-    for gap in scanner.damaged.values():
+
+
+def _refuse_damaged(query: Query, gaps: Iterable[Gap]) -> None:
+    for gap in gaps:
         raise BucketBlocked(f"{query.stream} cannot be read from {to_text(gap.start)} on: {gap.reason}")
 
 
+def _refuse_unnoted(query: Query, stretches: Iterable[Stretch], since: datetime | None) -> None:
+    for entry, start, _ in stretches:
+        if not is_noted(entry, since):
+            where = (
+                f"period {entry.period.label} of {query.stream} is partitioned by series, and its series were not noted"
+            )
+            raise BucketBlocked(
+                f"{query.stream} cannot be read from {to_text(start)} on: {where}; its archive can be read"
+            )
+
+
 def find_end_of_gone(stream: str, start: datetime, end: datetime, services: Services) -> datetime | None:
-    """Where the events begin again of which a bucket was deleted before it was sealed; None if none of it was deleted."""
+    """Where the events begin again that can be read, if those of a bucket cannot be before it is sealed; None if they can.
+
+    They were deleted, or their period is partitioned by series and began before its series were noted.
+    """
     now = max(services.clock.now(), end)
-    gaps = plan_query(
-        make_query(stream, start, now), services.catalog.entries(stream, start, now, consistent=True)
-    ).gaps
-    gone = [gap for gap in gaps if gap.reason in _GONE]
-    return max(gap.end for gap in gone) if any(gap.start < end for gap in gone) else None
+    query = make_query(stream, start, now)
+    entries = services.catalog.entries(stream, start, now, consistent=True)
+    since = services.rollups.read_state(stream, (start, end)).noted_since
+    spans = [(gap.start, gap.end) for gap in plan_query(query, entries).gaps if gap.reason in _GONE]
+    if since is not None:
+        # Nothing of the period can be read by series, also what is still to come.
+        unnoted = [one for one in find_stretches(query, entries) if not is_noted(one.entry, since)]
+        spans += [(one.start, one.entry.period.end) for one in unnoted]
+    return max(last for _, last in spans) if any(first < end for first, _ in spans) else None
 
 
 def list_gone(stream: str, start: datetime, end: datetime, services: Services) -> list[Span]:
@@ -93,16 +155,17 @@ def collect(definition: Definition, segments: Iterable[Segment], services: Servi
 
     BucketBlocked if it cannot be read whole, Unfinished if the time is up.
     """
-    reader, remaining = services.reader, services.remaining
+    reader = services.reader
     bucket = Bucket(definition, reader.sketches)
     for start, end, finer in segments:
         stream = definition.source if finer is None else finer.stream
         entries = services.catalog.entries(stream, start, end, consistent=True)
         query = make_query(stream, start, end)
-        for time, series, id, data in _read(query, entries, reader, remaining, never=finer is None):
+        for row in _read(query, entries, services, never=finer is None):
             if finer is None:
-                bucket.add(series, f"{time}#{escape(series)}#{escape(id)}", data)
+                _add(bucket, row)
             else:
+                time, series, id, data = row
                 event = Event(series, from_text(time), id, data)
                 bucket.merge_names(parse_names(finer, event))
                 cell = parse_cell(finer, event, reader.sketches, definition.fields)
@@ -111,3 +174,41 @@ def collect(definition: Definition, segments: Iterable[Segment], services: Servi
             if bucket.is_over:
                 return bucket
     return bucket
+
+
+def collect_together(definition: Definition, start: datetime, due: int, services: Services) -> dict[datetime, Bucket]:
+    """Several buckets from ``start`` on, of the ``due`` ones that can be sealed, in one pass over the series of their period.
+
+    A request per series costs a read unit at the least, whether it reads one bucket or ten. Nothing is read, and the answer is
+    empty, if the events can be read in the order of time, or if there is no more than one bucket to read.
+    """
+    every = definition.every
+    entries = services.catalog.entries(definition.source, start, start + every, consistent=True)
+    end = min([start + min(due, MOST_TOGETHER) * every, *(one.period.end for one in entries if start in one.period)])
+    query = make_query(definition.source, start, end)
+    stretches = find_stretches(query, entries)
+    if end - start <= every or len(stretches) != 1 or (stretches[0].start, stretches[0].end) != (start, end):
+        return {}
+    (stretch,) = stretches
+    _refuse_unnoted(query, stretches, services.rollups.read_state(query.stream, (start, end)).noted_since)
+    noted = read_series(query, stretch, services.rollups)
+    cells = max(len(noted.series), 1) * max(len(definition.fields), 1)
+    most = MOST_SKETCHES if PERCENTILES in definition.kept else MOST_GROUPS
+    count = min((end - start) // every, most // cells)
+    if count < 2:
+        return {}
+    end = start + count * every
+    found = {start + number * every: Bucket(definition, services.reader.sketches) for number in range(count)}
+    query, stretch = make_query(definition.source, start, end), stretch._replace(end=end)
+    at = {to_text(bucket): bucket for bucket in found}
+    starts = sorted(at)
+    for row in _read_stretch(query, stretch, noted, services):
+        bucket = found[at[starts[bisect_right(starts, row[0]) - 1]]]
+        if not bucket.is_over:
+            _add(bucket, row)
+    return found
+
+
+def _add(bucket: Bucket, row: _Row) -> None:
+    time, series, id, data = row
+    bucket.add(series, f"{time}#{escape(series)}#{escape(id)}", data)

@@ -11,6 +11,8 @@ from typing import Protocol
 
 import msgspec
 
+from tidetable.keys import Layout
+from tidetable.periods import Kind
 from tidetable.ports.rollups import Rollups
 from tidetable.times import EPOCH
 
@@ -37,6 +39,19 @@ class Policy(Protocol):
     def max_groups(self) -> int: ...
 
 
+class Source(Protocol):
+    """A stream as the configuration has it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def period(self) -> Kind: ...
+    @property
+    def ahead(self) -> timedelta: ...
+    @property
+    def layout(self) -> Layout: ...
+
+
 class _Text(msgspec.Struct, frozen=True):
     """What of a definition decides the content of cells. ``every`` is in seconds."""
 
@@ -52,6 +67,8 @@ class Definition:
 
     Each bucket of ``every`` has a cell for each group of ``by`` (``series`` and paths of data), with ``stats`` of the numbers of
     ``fields``. A bucket with more than ``max_groups`` groups is not sealed.
+
+    ``period`` is the length of the source's periods if it is partitioned by series. Its events may be ``ahead`` of the clock.
     """
 
     name: str
@@ -62,6 +79,8 @@ class Definition:
     max_groups: int
     source: str
     stream: str
+    period: Kind | None = None
+    ahead: timedelta = timedelta(0)
 
     @cached_property
     def text(self) -> str:
@@ -107,11 +126,13 @@ class Definition:
         )
 
 
-def definition_of(source: str, policy: Policy) -> Definition:
+def definition_of(source: Source, policy: Policy) -> Definition:
     """The definition of a rollup of a stream."""
     by, fields, stats = tuple(policy.by), tuple(policy.fields), tuple(policy.stats)
     every = timedelta(0) + policy.every
-    return Definition(policy.name, every, by, fields, stats, policy.max_groups, source, f"{source}-{policy.name}")
+    stream, ahead = f"{source.name}-{policy.name}", timedelta(0) + source.ahead
+    period = source.period if source.layout.partition_by == "series" else None
+    return Definition(policy.name, every, by, fields, stats, policy.max_groups, source.name, stream, period, ahead)
 
 
 @dataclass(frozen=True, slots=True)

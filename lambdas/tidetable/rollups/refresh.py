@@ -15,7 +15,8 @@ from tidetable.leases import leased
 from tidetable.ports.rollups import Edge, Mark, RollupState
 from tidetable.query.model import RESERVE
 from tidetable.rollups.bounds import DEFINED_AHEAD, LEASE, MARKED_AFTER, WRITER_LIFE, can_reseal, can_seal
-from tidetable.rollups.collect import collect, find_end_of_gone, list_gone
+from tidetable.rollups.cells import Bucket
+from tidetable.rollups.collect import MOST_TOGETHER, collect, collect_together, find_end_of_gone, list_gone
 from tidetable.rollups.cover import (
     Segment,
     Usable,
@@ -29,6 +30,7 @@ from tidetable.rollups.cover import (
     usable_spans,
 )
 from tidetable.rollups.definition import Definition
+from tidetable.rollups.noting import begin_noting, find_noted_start, sweep_notes
 from tidetable.rollups.services import BucketBlocked, Services, Superseded, Unfinished
 from tidetable.rollups.writing import find_table, read_present, write_cells
 from tidetable.times import to_text
@@ -88,7 +90,7 @@ def _measure(state: RollupState, definitions: Sequence[Definition], now: datetim
 def refresh_stream(source: str, definitions: Sequence[Definition], services: Services, report: Report) -> None:
     """Seal and reseal what is due of one stream. Finer rollups come first, because coarser ones are made of them."""
     ordered = sorted(definitions, key=lambda one: one.every)
-    state = services.rollups.read_state(source)
+    state = begin_noting(source, max(one.ahead for one in ordered), services.rollups.read_state(source), services)
     for definition in ordered:
         _begin(definition, state, services)
     _reseal(source, ordered, services, report)
@@ -97,6 +99,7 @@ def refresh_stream(source: str, definitions: Sequence[Definition], services: Ser
         state = services.rollups.read_state(source)
         for version in reversed(list_versions(definition, state)):
             state = _seal(version, ordered, state, services, report)
+    sweep_notes(source, state, services)
 
 
 def lag_of(definition: Definition, state: RollupState, now: datetime) -> timedelta:
@@ -118,6 +121,10 @@ def _begin(definition: Definition, state: RollupState, services: Services) -> No
             return
         # A definition that changes twice within minutes begins behind an edge that is still to come.
         start = max(start, newest.sealed + timedelta(seconds=1))
+    if definition.period is not None:
+        if state.noted_since is None:
+            return
+        start = find_noted_start(start, definition.period, state.noted_since)
     start = definition.ceil(start)
     services.rollups.put_edge(definition.source, Edge(definition.name, start, start, definition.text), None)
 
@@ -127,6 +134,7 @@ def _seal(
 ) -> RollupState:
     """Seal the buckets of a version that are due, in order; returns the state with the edge where it is then."""
     definition, edge = version.definition, version.edge
+    together: dict[datetime, tuple[datetime, Bucket]] = {}
     while True:
         bucket = edge.sealed
         end = bucket + definition.every
@@ -135,7 +143,9 @@ def _seal(
         if services.remaining() < RESERVE:
             raise Unfinished("the time is up")
         try:
-            compute_bucket(version, bucket, definitions, state, services, report)
+            if bucket not in together:
+                together = _read_together(version, bucket, definitions, state, services)
+            compute_bucket(version, bucket, definitions, state, services, report, together.pop(bucket, None))
         except BucketBlocked as error:
             behind = find_end_of_gone(definition.source, bucket, end, services)
             if behind is None:
@@ -152,6 +162,23 @@ def _seal(
         edge = moved
 
 
+def _read_together(
+    version: Version, bucket: datetime, definitions: Sequence[Definition], state: RollupState, services: Services
+) -> dict[datetime, tuple[datetime, Bucket]]:
+    """Several buckets that are due, with the instant at which reading them began, if reading them together is cheaper."""
+    definition, now = version.definition, services.clock.now()
+    due = 1
+    while due < MOST_TOGETHER and can_seal(bucket + (due + 1) * definition.every, now):
+        due += 1
+    if version.limit is not None:
+        due = min(due, (version.limit - bucket) // definition.every)
+    end = bucket + due * definition.every
+    # What finer rollups answer costs less.
+    if due < 2 or any(one.definition for one in _segments(definition, bucket, end, definitions, state, services)):
+        return {}
+    return {at: (now, found) for at, found in collect_together(definition, bucket, due, services).items()}
+
+
 def compute_bucket(
     version: Version,
     bucket: datetime,
@@ -159,14 +186,18 @@ def compute_bucket(
     state: RollupState,
     services: Services,
     report: Report,
+    collected: tuple[datetime, Bucket] | None = None,
 ) -> None:
-    """Read a bucket whole and write its cells, or note that it has too many groups."""
+    """Read a bucket whole, unless it was ``collected`` at an instant, and write its cells, or note its too many groups."""
     definition = version.definition
     end = bucket + definition.every
-    read_at = services.clock.now()
+    read_at = services.clock.now() if collected is None else collected[0]
     entry = find_table(definition, bucket, services)
     present = read_present(entry, bucket, services)
-    found = collect(definition, _segments(definition, bucket, end, definitions, state, services), services)
+    if collected is None:
+        found = collect(definition, _segments(definition, bucket, end, definitions, state, services), services)
+    else:
+        found = collected[1]
     was_over = (definition.name, bucket) in {(name, at) for name, at in state.over}
     if found.is_over:
         services.rollups.put_over(definition.source, definition.name, bucket, len(found.groups))

@@ -6,8 +6,9 @@ with Client(url, key) as client:
     client.write("quakes", {"series": "ci", "data": {"mag": 4.2}})
 """
 
-from tidetable_client.aio import AsyncClient, AsyncQuery
-from tidetable_client.client import Client, Query
+from tidetable_client.aio import AsyncClient
+from tidetable_client.aio_reading import AsyncQuery
+from tidetable_client.client import Client
 from tidetable_client.clocks import Clock
 from tidetable_client.errors import (
     ApiError,
@@ -22,6 +23,7 @@ from tidetable_client.errors import (
 from tidetable_client.outbox import Settled
 from tidetable_client.pages import Page
 from tidetable_client.policy import Policy
+from tidetable_client.reading import Query
 
 __all__ = [
     "Client", "Query", "AsyncClient", "AsyncQuery", "Policy", "Page", "Settled", "Clock",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from itertools import count
 from typing import Any, NoReturn
@@ -113,8 +113,3 @@ def _refuse_not_finite(value: Any, path: str) -> None:
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=_convert, decimal_format="number")
-
-
-def read_present() -> datetime:
-    """The present instant, in UTC."""
-    return datetime.now(UTC)

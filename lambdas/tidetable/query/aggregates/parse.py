@@ -135,7 +135,9 @@ def parse_aggregation(
         raise bad_parameter("fill is for steps without events: add step=, such as step=5m")
     ascending = top is not None and parse_order(values)
     aggregation = Aggregation(query, stats, field, step, by, top, ascending, fill, limit, _rollups(values))
-    refuse_scan(stream, query)
+    if not stream.rollup:
+        # Rollups, or the series that are noted for them, may answer instead: that is seen when the parts are chosen.
+        refuse_scan(stream, query)
     refuse_long(aggregation.cursor(query.start))
     return aggregation.projected()
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tidetable.catalog import Entry
+from tidetable.config import Stream
 from tidetable.errors import StoreUnavailable, TableThrottled
 from tidetable.events import Event
 from tidetable.ports import Sketches
 from tidetable.query.aggregates.parse import SERIES, Aggregation
 from tidetable.query.aggregates.stats import Cell, percentile_of
 from tidetable.query.model import Reader
-from tidetable.query.parts import Choice, choose_by_state, list_definitions, read_events_alone
+from tidetable.query.noted import find_stretches
+from tidetable.query.parts import Choice, choose_by_state, list_definitions, read_events_alone, refuse_unnoted
 from tidetable.query.read import ArchiveBatch, LiveBatch
 from tidetable.query.scans import Scan
 from tidetable.rollups.cells import Cell as RolledCell
@@ -21,21 +23,33 @@ from tidetable.rollups.definition import PERCENTILES, Definition
 from tidetable.times import from_text
 
 
-def choose_parts(aggregation: Aggregation, reader: Reader, entries: Sequence[Entry], *, consistent: bool) -> Choice:
+def choose_parts(
+    aggregation: Aggregation, stream: Stream, reader: Reader, entries: Sequence[Entry], *, consistent: bool
+) -> Choice:
     """Choose what an aggregate is read from: the coarsest rollups that fit, and the events elsewhere.
 
-    ``entries`` are the stream's own. With ``consistent`` the catalog is read so for the rollups, too.
+    ``entries`` are the stream's own. With ``consistent`` the catalog is read so for the rollups, too. ProblemError if events must
+    be read to which no key and no noted series leads.
     """
     query = aggregation.query
     definitions = list_definitions(query.stream, reader)
     if reader.rolled is None or not definitions:
         return read_events_alone(query, entries, {})
+    stretches = find_stretches(query, entries)
     if not aggregation.rollups:
-        return read_events_alone(query, entries, {one.stream: "rollups=false reads the events" for one in definitions})
+        since = (
+            reader.rolled.rollups.read_state(query.stream, (query.start, query.end)).noted_since if stretches else None
+        )
+        reasons = {one.stream: "rollups=false reads the events" for one in definitions}
+        choice = read_events_alone(query, entries, reasons, since)
+        refuse_unnoted(stream, choice, since)
+        return choice
     try:
         # Before anything else: what is marked later was acknowledged later.
         state = reader.rolled.rollups.read_state(query.stream, (query.start, query.end))
     except (StoreUnavailable, TableThrottled) as error:
+        if stretches:
+            raise
         # The events say the same, and only cost more.
         reasons = {one.stream: f"its state cannot be read: {error}" for one in definitions}
         return read_events_alone(query, entries, reasons)
@@ -43,7 +57,9 @@ def choose_parts(aggregation: Aggregation, reader: Reader, entries: Sequence[Ent
     def misfit(definition: Definition) -> str | None:
         return find_misfit(definition, aggregation)
 
-    return choose_by_state(query, state, reader, entries, misfit, consistent=consistent)
+    choice = choose_by_state(query, state, reader, entries, misfit, consistent=consistent)
+    refuse_unnoted(stream, choice, state.noted_since)
+    return choice
 
 
 def find_misfit(definition: Definition, aggregation: Aggregation) -> str | None:

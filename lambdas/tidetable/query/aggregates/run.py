@@ -21,8 +21,10 @@ from tidetable.problems import refuse
 from tidetable.query.aggregates.parse import MAX_ROWS, SERIES, Aggregation
 from tidetable.query.aggregates.rolled import choose_parts, join_numbers, read_cells, rollup_of
 from tidetable.query.aggregates.stats import EXACT, Cell, adder
+from tidetable.query.aggregates.unordered import Unordered
 from tidetable.query.explain import explain_query
-from tidetable.query.model import RESERVE, Cost, Position, Reader, Remaining
+from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remaining
+from tidetable.query.noted import NotedScanner, Stretch, read_series
 from tidetable.query.page import Table
 from tidetable.query.parts import Part
 from tidetable.query.plan import read_planned
@@ -93,7 +95,7 @@ def find_aggregate(
     query = aggregation.query
 
     def read(entries: Sequence[Entry], forgiving: bool) -> Aggregate:
-        choice = choose_parts(aggregation, reader, entries, consistent=forgiving or query.consistent)
+        choice = choose_parts(aggregation, stream, reader, entries, consistent=forgiving or query.consistent)
         with localcontext(EXACT):
             run = _Run(aggregation, reader, remaining, forgiving=forgiving).rows(choice.parts)
         return Aggregate(
@@ -116,9 +118,9 @@ def explain_aggregate(
     """What ``find_aggregate`` would read to the end of its range, and about how much."""
     query = aggregation.query
     entries = reader.catalog.entries(stream.name, query.start, query.end)
-    choice = choose_parts(aggregation, reader, entries, consistent=False)
+    choice = choose_parts(aggregation, stream, reader, entries, consistent=False)
     explained = explain_query(query, stream, reader, tables, now, whole=True, plan=choice.plan)
-    return explained | ({"rollups": choice.document()} if choice.reasons else {})
+    return explained | choice.document(reader)
 
 
 class _Run:
@@ -131,7 +133,7 @@ class _Run:
         self._forgiving = forgiving
         self._sketches = reader.sketches
         self._add = adder(aggregation.stats, reader.sketches)
-        self.scanners: list[Scanner] = []
+        self.scanners: list[Scanner | NotedScanner] = []
         after = aggregation.query.after
         self._window = aggregation.window(aggregation.query.start if after is None else after.time)
         self._cells: dict[Group, Cell] = {}
@@ -154,20 +156,32 @@ class _Run:
         for part in parts:
             if self.scanners and self._remaining() < RESERVE:
                 return self._stop(Position(part.start))
-            for batch in self._read(part):
-                if isinstance(batch, TimeUp):
-                    return self._stop(batch.reached)
-                if part.definition is None:
-                    taken = self._take(self._events(batch))
-                else:
-                    taken = self._take_cells(read_cells(batch, part.definition, self._aggregation, self._reader))
-                if not taken:
-                    return self
-                if self._remaining() < RESERVE and batch.reached is not None:
-                    return self._stop(batch.reached)
+            if not self._take_part(part):
+                return self
         if self._pass_to(self._aggregation.query.end) and self._aggregation.top is not None:
             self._show_top()
         return self
+
+    def _take_part(self, part: Part) -> bool:
+        """Take a part of the range into account; tells whether to go on."""
+        unordered = None if part.stretch is None else Unordered(self._aggregation, self._sketches)
+        for batch in self._read(part):
+            if isinstance(batch, TimeUp):
+                self._stop(batch.reached)
+                return False
+            if unordered is not None:
+                unordered.take(batch)
+                continue
+            if part.definition is None:
+                taken = self._take(self._events(batch))
+            else:
+                taken = self._take_cells(read_cells(batch, part.definition, self._aggregation, self._reader))
+            if taken and self._remaining() < RESERVE and batch.reached is not None:
+                self._stop(batch.reached)
+                taken = False
+            if not taken:
+                return False
+        return unordered is None or self._take_cells(unordered.cells())
 
     def _read(self, part: Part) -> Iterator[Batch]:
         """What is read of a part. An archive that is slow ends the page, unless nothing was read before it."""
@@ -181,11 +195,19 @@ class _Run:
 
     def _scan(self, part: Part) -> Iterator[Batch]:
         fields = (self._aggregation.needed or (SERIES,)) if part.definition is None else ()
+        if part.stretch is not None:
+            return self._scan_noted(part.query, part.stretch, fields)
         scanner = Scanner(
             part.query, self._reader, self._remaining, count=_AT_ONCE, fields=fields, forgiving=self._forgiving
         )
         self.scanners.append(scanner)
         return scanner.read(part.plan.scans)
+
+    def _scan_noted(self, query: Query, stretch: Stretch, fields: Sequence[str]) -> Iterator[Batch]:
+        assert self._reader.rolled is not None  # noqa: S101 - the state of rollups says what is noted
+        scanner = NotedScanner(query, self._reader, self._remaining, fields=fields, forgiving=self._forgiving)
+        self.scanners.append(scanner)
+        return scanner.read(stretch, read_series(query, stretch, self._reader.rolled.rollups))
 
     def _stop(self, reached: Position | None) -> _Run:
         """The time is up: what is complete is the answer, if there is anything."""

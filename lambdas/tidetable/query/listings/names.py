@@ -51,7 +51,7 @@ class Names:
         self._held: dict[Place, Held] = {}
 
     def add(self, place: Place, value: Any, seen: Seen) -> None:
-        """Take something into account; what is seen comes in the order of time."""
+        """Take something into account that was seen."""
         if (self._after is not None and place <= self._after) or (self._bound is not None and place >= self._bound):
             return
         held = self._held.get(place)
@@ -62,7 +62,13 @@ class Names:
             return
         if seen.last > held.last:
             held.last, held.last_within = seen.last, seen.within
+        if seen.first < held.first:
+            held.first, held.first_within = seen.first, seen.within
         held.types.update(seen.types)
+
+    def holds(self, place: Place) -> bool:
+        """Whether something was seen that is held."""
+        return place in self._held
 
     def _drop(self) -> None:
         """Keep the first ones."""

@@ -156,11 +156,6 @@ def needs_rollup(listing: Listing, stream: Stream) -> ProblemError:
     what = f"{listing.kind} of {listing.field}" if listing.field is not None else listing.kind
     if stream.source:
         detail = f"{stream.name} is a rollup: list the {what} of its stream {stream.source}"
-    elif stream.key.partition_by == "series":
-        detail = (
-            f"a rollup would list the {what}, and {stream.name} has none, because it is partitioned by series: send the"
-            " events to a second stream that is partitioned by time, and add a rollup to it"
-        )
     else:
         by = {"series": SERIES, "values": listing.field, "fields": None}[listing.kind]
         keys = f'name = "{listing.kind}", every = "1h", by = {msgspec.json.encode([by] if by else []).decode()}'

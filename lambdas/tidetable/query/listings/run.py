@@ -14,20 +14,22 @@ import msgspec
 from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.durations import Duration
-from tidetable.ports import Tables
+from tidetable.ports import Rollups, Tables
 from tidetable.problems import ProblemError, refuse
 from tidetable.query.explain import explain_query
 from tidetable.query.listings.names import Names, Seen
 from tidetable.query.listings.page import PAGES, Listed, show_row
 from tidetable.query.listings.parse import Listing, needs_rollup, place_of
 from tidetable.query.listings.sightings import list_of_cells, list_of_events
-from tidetable.query.model import RESERVE, Cost, Reader, Remaining
-from tidetable.query.parts import Choice, Part, choose_by_state, list_definitions
+from tidetable.query.model import RESERVE, Cost, Query, Reader, Remaining
+from tidetable.query.noted import NotedScanner, Stretch, read_series
+from tidetable.query.parts import Choice, Part, choose_by_state, list_definitions, refuse_unnoted
 from tidetable.query.plan import read_planned
 from tidetable.query.read import ArchiveBatch, LiveBatch, Scanner, TimeUp
 from tidetable.query.scans import visible_gaps
 from tidetable.rollups.cover import list_versions, readable_spans, usable_spans
 from tidetable.rollups.definition import SERIES, Definition
+from tidetable.times import to_text
 
 # Events, or cells, that are read at a time.
 _AT_ONCE = 5_000
@@ -39,7 +41,7 @@ def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime
     query = listing.query
 
     def read(entries: Sequence[Entry], forgiving: bool) -> Listed:
-        choice = _choose(listing, reader, entries, consistent=forgiving or query.consistent)
+        choice = _choose(listing, stream, reader, entries, consistent=forgiving or query.consistent)
         run = _Run(listing, stream, reader, remaining, forgiving=forgiving)
         run.read(choice.parts)
         found = run.names.sorted()
@@ -63,9 +65,9 @@ def explain_listing(listing: Listing, stream: Stream, reader: Reader, tables: Ta
     listing = _resolve(listing, stream, reader, now)
     query = listing.query
     entries = reader.catalog.entries(query.stream, query.start, query.end)
-    choice = _choose(listing, reader, entries, consistent=False)
+    choice = _choose(listing, stream, reader, entries, consistent=False)
     explained = explain_query(query, stream, reader, tables, now, whole=True, plan=choice.plan)
-    return explained | {"rollups": choice.document()}
+    return explained | choice.document(reader)
 
 
 def _resolve(listing: Listing, stream: Stream, reader: Reader, now: datetime) -> Listing:
@@ -90,10 +92,12 @@ def _resolve(listing: Listing, stream: Stream, reader: Reader, now: datetime) ->
     return msgspec.structs.replace(listing, query=msgspec.structs.replace(query, start=start))
 
 
-def _choose(listing: Listing, reader: Reader, entries: Sequence[Entry], *, consistent: bool) -> Choice:
+def _choose(listing: Listing, stream: Stream, reader: Reader, entries: Sequence[Entry], *, consistent: bool) -> Choice:
     assert reader.rolled is not None  # noqa: S101 - _resolve saw to it
     state = reader.rolled.rollups.read_state(listing.stream, (listing.query.start, listing.query.end))
-    return choose_by_state(listing.query, state, reader, entries, listing.find_misfit, consistent=consistent)
+    choice = choose_by_state(listing.query, state, reader, entries, listing.find_misfit, consistent=consistent)
+    refuse_unnoted(stream, choice, state.noted_since)
+    return choice
 
 
 class _Run:
@@ -108,7 +112,9 @@ class _Run:
         self._remaining = remaining
         self._forgiving = forgiving
         self.names = Names(listing.limit, listing.place)
-        self.scanners: list[Scanner] = []
+        # Series that are noted, and the span of their periods.
+        self._noted: dict[str, Seen] = {}
+        self.scanners: list[Scanner | NotedScanner] = []
 
     @property
     def cost(self) -> Cost:
@@ -123,6 +129,9 @@ class _Run:
         for part in parts:
             if self.scanners and self._remaining() < RESERVE:
                 raise _too_much()
+            if part.stretch is not None and self._listing.kind == "series":
+                self._read_notes(part.query, part.stretch)
+                continue
             for batch in self._scan(part):
                 if isinstance(batch, TimeUp):
                     raise _too_much()
@@ -130,15 +139,42 @@ class _Run:
                     self._take(value, seen)
                 if batch.reached is not None and self._remaining() < RESERVE:
                     raise _too_much()
+        for series, seen in self._noted.items():
+            # What was seen says more than that the series has an event in a period.
+            place = place_of(series)
+            if place is not None and not self.names.holds(place):
+                self._take(series, seen)
 
     def _scan(self, part: Part) -> Iterator[LiveBatch | ArchiveBatch | TimeUp]:
         needed = {"series": (SERIES,), "values": (self._listing.field or "",), "fields": ()}[self._listing.kind]
         fields = needed if part.definition is None else ()
+        if part.stretch is not None:
+            noted = NotedScanner(part.query, self._reader, self._remaining, fields=fields, forgiving=self._forgiving)
+            self.scanners.append(noted)
+            return noted.read(part.stretch, read_series(part.query, part.stretch, self._rollups))
         scanner = Scanner(
             part.query, self._reader, self._remaining, count=_AT_ONCE, fields=fields, forgiving=self._forgiving
         )
         self.scanners.append(scanner)
         return scanner.read(part.plan.scans)
+
+    def _read_notes(self, query: Query, stretch: Stretch) -> None:
+        """The noted series of a period: each has an event within it. Reading one costs a request per series and suffix."""
+        noted = read_series(query, stretch, self._rollups)
+        scanner = NotedScanner(query, self._reader, self._remaining)
+        scanner.cost.units += noted.units
+        self.scanners.append(scanner)
+        period = stretch.entry.period
+        within = str(Duration(seconds=(period.end - period.start) // Duration(seconds=1)))
+        seen = Seen(to_text(period.start), to_text(period.end), within)
+        for series in noted.series:
+            held = self._noted.get(series)
+            self._noted[series] = seen if held is None or held.first == seen.first else held._replace(last=seen.last)
+
+    @property
+    def _rollups(self) -> Rollups:
+        assert self._reader.rolled is not None  # noqa: S101 - _resolve saw to it
+        return self._reader.rolled.rollups
 
     def _list(self, batch: LiveBatch | ArchiveBatch, definition: Definition | None) -> Iterator[tuple[Any, Seen]]:
         if definition is None:

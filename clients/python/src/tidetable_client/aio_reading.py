@@ -1,0 +1,192 @@
+"""The reading half of the client for asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
+
+import httpx
+
+from tidetable_client.clocks import Clock
+from tidetable_client.connection import Connection
+from tidetable_client.errors import ApiError
+from tidetable_client.frames import ArrowPages, make_arrow, make_pandas, make_polars
+from tidetable_client.pages import (
+    ARROW,
+    Page,
+    Tries,
+    Walk,
+    begin_walk,
+    find_url,
+    name_parameters,
+    pair_series,
+    refusal_of,
+)
+from tidetable_client.policy import Policy
+from tidetable_client.tailing import Tail
+
+
+class AsyncReader:
+    """The routes that read. ``AsyncClient`` sets the attributes."""
+
+    _connection: Connection
+    _policy: Policy
+    _clock: Clock
+    _random: Callable[[], float]
+    _http: httpx.AsyncClient
+
+    def events(self, stream: str, **parameters: Any) -> AsyncQuery:
+        """The events of a range. See ``Client.events``."""
+        return self._query(stream, ("events",), "events", parameters)
+
+    def top(self, stream: str, **parameters: Any) -> AsyncQuery:
+        """The first events of a ranking."""
+        return self._query(stream, ("top",), "top", {"limit": 10, **parameters})
+
+    def aggregate(self, stream: str, **parameters: Any) -> AsyncQuery:
+        """Statistics per step and group."""
+        return self._query(stream, ("aggregate",), "aggregates", parameters)
+
+    def series(self, stream: str, **parameters: Any) -> AsyncQuery:
+        """The series of a stream."""
+        return self._query(stream, ("series",), "series", parameters)
+
+    def fields(self, stream: str, **parameters: Any) -> AsyncQuery:
+        """The fields of a stream's data."""
+        return self._query(stream, ("fields",), "fields", parameters)
+
+    def values(self, stream: str, field: str, **parameters: Any) -> AsyncQuery:
+        """The values of a field."""
+        return self._query(stream, ("fields", field, "values"), "values", parameters)
+
+    def periods(self, stream: str, **parameters: Any) -> AsyncQuery:
+        """The periods of a stream."""
+        return self._query(stream, ("periods",), "periods", parameters)
+
+    async def latest(
+        self, stream: str, series: str | Sequence[str], **parameters: Any
+    ) -> dict[str, dict[str, Any] | None]:
+        """The latest event of each series; None where the tables have none."""
+        names = [series] if isinstance(series, str) else list(series)
+        found: dict[str, dict[str, Any] | None] = {}
+        for some in pair_series(names):
+            document = await self.get(self._connection.find_address(stream, "latest"), {"series": some, **parameters})
+            found |= {row["series"]: row["event"] for row in document["latest"]}
+        return found
+
+    async def event(self, stream: str, ref: str, **parameters: Any) -> dict[str, Any]:
+        """One event by its ref."""
+        found: dict[str, Any] = await self.get(self._connection.find_address(stream, "events", ref), parameters)
+        return found
+
+    async def streams(self) -> list[dict[str, Any]]:
+        """Every stream with its policy and its window."""
+        found: list[dict[str, Any]] = (await self.get(f"{self._connection.url}/v1/streams", {}))["streams"]
+        return found
+
+    async def tail(
+        self, stream: str, *, overlap: float = 60.0, interval: float = 2.0, **parameters: Any
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Follow a stream for ever. See ``Client.tail``."""
+        tail = Tail(overlap)
+        while True:
+            now = self._clock.read()
+            query = self.events(stream, start=tail.find_start(now), order="asc", **parameters)
+            for event in tail.pass_reading(now, [event async for event in query]):
+                yield event
+            await self._clock.sleep_async(interval)
+
+    async def get(self, address: str, parameters: Mapping[str, Any]) -> Any:
+        """The document of a GET request, repeated while the API says so. ApiError, Unreachable."""
+        response = await self._read(address, name_parameters(parameters))
+        if response.status_code != 200:
+            raise refusal_of(response.status_code, response.content)
+        return response.json()
+
+    def _query(self, stream: str, route: Sequence[str], rows: str, parameters: Mapping[str, Any]) -> AsyncQuery:
+        named = dict(parameters)
+        decimals = named.pop("decimals", False)
+        return AsyncQuery(self._read, begin_walk(self._connection, stream, route, rows, named), decimals=decimals)
+
+    async def _read(
+        self, address: str, parameters: list[tuple[str, str]], headers: Mapping[str, str] | None = None
+    ) -> httpx.Response:
+        tries = Tries(self._policy, self._clock, self._random)
+        while True:
+            try:
+                response = await self._http.get(find_url(address, parameters), headers=headers)
+            except (httpx.TransportError, httpx.DecodingError) as error:
+                wait: float | None = tries.judge_silence(error)
+            else:
+                wait = tries.judge(response.status_code, response.headers, response.content)
+                if wait is None:
+                    return response
+            await self._clock.sleep_async(wait or 0.0)
+
+
+class AsyncQuery:
+    """``Query`` for asyncio: ``async for event in client.events("quakes", start="-1d")``."""
+
+    def __init__(self, read: Callable[..., Any], walk: Walk, *, decimals: bool) -> None:
+        self._read, self._walk, self._decimals = read, walk, decimals
+        self.gaps: list[Mapping[str, Any]] = []
+        self.read_units = 0.0
+
+    @property
+    def cursor(self) -> str | None:
+        """The cursor from which the rows that were not taken can be read; None at the beginning and at the end."""
+        return self._walk.cursor
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every row was taken."""
+        return self._walk.is_done
+
+    async def __aiter__(self) -> AsyncIterator[dict[str, Any]]:
+        async for page in self.pages():
+            for row in page.rows:
+                yield row
+
+    def pages(self) -> AsyncIterator[Page]:
+        """The pages, from the cursor on."""
+        return self._pages({}, {})
+
+    async def _pages(self, extra: Mapping[str, str], headers: Mapping[str, str]) -> AsyncIterator[Page]:
+        while not self._walk.is_done:
+            parameters = self._walk.find_parameters() + list(extra.items())
+            response = await self._read(self._walk.address, parameters, headers)
+            page = self._walk.read(response.status_code, response.headers, response.content, decimals=self._decimals)
+            self.gaps.extend(page.gaps)
+            self.read_units += page.read_units
+            yield page
+            self._walk.pass_page(page)
+
+    async def _rows(self) -> list[dict[str, Any]]:
+        return [row async for page in self._pages({"flat": "true"}, {}) for row in page.rows]
+
+    async def _arrow(self) -> ArrowPages | None:
+        if self._walk.is_limited:
+            return None  # the rows of a page of Arrow would have to be counted
+        streams = []
+        try:
+            async for page in self._pages({"format": "arrow"}, {"Accept": ARROW}):
+                if not page.body or page.rows:
+                    return None
+                streams.append(page.body)
+        except ApiError as error:
+            if streams or error.code != "bad_parameter" or "format" not in error.detail:
+                raise
+            return None
+        return ArrowPages(streams) if streams else None
+
+    async def to_arrow(self) -> Any:
+        """The rest of the query as an object with ``__arrow_c_stream__``, which every Arrow library takes."""
+        return await self._arrow() or make_arrow(await self._rows())
+
+    async def to_pandas(self) -> Any:
+        """The rest of the query as a pandas DataFrame."""
+        return make_pandas(await self._arrow() or await self._rows())
+
+    async def to_polars(self) -> Any:
+        """The rest of the query as a polars DataFrame."""
+        return make_polars(await self._arrow() or await self._rows())

@@ -1,0 +1,207 @@
+"""The reading half of the client: routes as queries, and queries that follow their cursors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import httpx
+
+from tidetable_client.clocks import Clock
+from tidetable_client.connection import Connection
+from tidetable_client.errors import ApiError
+from tidetable_client.frames import ArrowPages, make_arrow, make_columns, make_pandas, make_polars
+from tidetable_client.pages import (
+    ARROW,
+    Page,
+    Tries,
+    Walk,
+    begin_walk,
+    find_url,
+    name_parameters,
+    pair_series,
+    refusal_of,
+)
+from tidetable_client.policy import Policy
+from tidetable_client.tailing import Tail
+
+
+class Reader:
+    """The routes that read. ``Client`` sets the attributes."""
+
+    _connection: Connection
+    _policy: Policy
+    _clock: Clock
+    _random: Callable[[], float]
+    _http: httpx.Client
+
+    def events(self, stream: str, **parameters: Any) -> Query:
+        """The events of a range. ``client.events("quakes", start="-1d", where={"mag:ge": 4.5})``.
+
+        Parameters are those of the API (docs/use/api.md). ``start`` and ``end`` stand for ``from`` and ``to``; ``limit``
+        is that of all rows, by default none, and ``page_size`` that of a page; ``decimals=True`` reads numbers as Decimal.
+        """
+        return self._query(stream, ("events",), "events", parameters)
+
+    def top(self, stream: str, **parameters: Any) -> Query:
+        """The first events of a ranking: ``index``, ``value``, ``order``, and ``limit``, by default 10."""
+        return self._query(stream, ("top",), "top", {"limit": 10, **parameters})
+
+    def aggregate(self, stream: str, **parameters: Any) -> Query:
+        """Statistics: ``start``, ``step="1h"``, ``stat=["count", "p95"]``, ``field="mag"``, ``by=["series"]``."""
+        return self._query(stream, ("aggregate",), "aggregates", parameters)
+
+    def series(self, stream: str, **parameters: Any) -> Query:
+        """The series of a stream, with the times of their first and last event."""
+        return self._query(stream, ("series",), "series", parameters)
+
+    def fields(self, stream: str, **parameters: Any) -> Query:
+        """The fields of a stream's data, with their types."""
+        return self._query(stream, ("fields",), "fields", parameters)
+
+    def values(self, stream: str, field: str, **parameters: Any) -> Query:
+        """The values of a field."""
+        return self._query(stream, ("fields", field, "values"), "values", parameters)
+
+    def periods(self, stream: str, **parameters: Any) -> Query:
+        """The periods of a stream: tables and archives."""
+        return self._query(stream, ("periods",), "periods", parameters)
+
+    def latest(self, stream: str, series: str | Sequence[str], **parameters: Any) -> dict[str, dict[str, Any] | None]:
+        """The latest event of each series; None where the tables have none."""
+        names = [series] if isinstance(series, str) else list(series)
+        found: dict[str, dict[str, Any] | None] = {}
+        for some in pair_series(names):
+            document = self.get(self._connection.find_address(stream, "latest"), {"series": some, **parameters})
+            found |= {row["series"]: row["event"] for row in document["latest"]}
+        return found
+
+    def event(self, stream: str, ref: str, **parameters: Any) -> dict[str, Any]:
+        """One event by its ref; ApiError with ``unknown_event`` if it is not there."""
+        found: dict[str, Any] = self.get(self._connection.find_address(stream, "events", ref), parameters)
+        return found
+
+    def streams(self) -> list[dict[str, Any]]:
+        """Every stream with its policy and its window."""
+        found: list[dict[str, Any]] = self.get(f"{self._connection.url}/v1/streams", {})["streams"]
+        return found
+
+    def tail(
+        self, stream: str, *, overlap: float = 60.0, interval: float = 2.0, **parameters: Any
+    ) -> Iterator[dict[str, Any]]:
+        """Follow a stream for ever: each event once, in order of time within a reading.
+
+        Each reading begins ``overlap`` seconds before the one before it began, so an event that arrives up to so much
+        later than its time is not missed. Events that arrive even later are not seen.
+        """
+        tail = Tail(overlap)
+        while True:
+            now = self._clock.read()
+            query = self.events(stream, start=tail.find_start(now), order="asc", **parameters)
+            yield from tail.pass_reading(now, query)
+            self._clock.sleep(interval)
+
+    def get(self, address: str, parameters: Mapping[str, Any]) -> Any:
+        """The document of a GET request, repeated while the API says so. ApiError, Unreachable."""
+        response = self._read(address, name_parameters(parameters))
+        if response.status_code != 200:
+            raise refusal_of(response.status_code, response.content)
+        return response.json()
+
+    def _query(self, stream: str, route: Sequence[str], rows: str, parameters: Mapping[str, Any]) -> Query:
+        named = dict(parameters)
+        decimals = named.pop("decimals", False)
+        return Query(self._read, begin_walk(self._connection, stream, route, rows, named), decimals=decimals)
+
+    def _read(
+        self, address: str, parameters: list[tuple[str, str]], headers: Mapping[str, str] | None = None
+    ) -> httpx.Response:
+        tries = Tries(self._policy, self._clock, self._random)
+        while True:
+            try:
+                response = self._http.get(find_url(address, parameters), headers=headers)
+            except (httpx.TransportError, httpx.DecodingError) as error:
+                wait: float | None = tries.judge_silence(error)
+            else:
+                wait = tries.judge(response.status_code, response.headers, response.content)
+                if wait is None:
+                    return response
+            self._clock.sleep(wait or 0.0)
+
+
+class Query:
+    """A query that is read as it is iterated: ``for event in client.events("quakes", start="-1d")``.
+
+    ``cursor`` is where it can go on later: ``client.events("quakes", cursor=...)``. It moves when all rows of a page
+    were taken, so nothing is missed after an interruption, and less than a page is read again. ``gaps`` are the parts of
+    the range that no page could read, ``read_units`` what the pages cost.
+    """
+
+    def __init__(self, read: Callable[..., httpx.Response], walk: Walk, *, decimals: bool) -> None:
+        self._read, self._walk, self._decimals = read, walk, decimals
+        self.gaps: list[Mapping[str, Any]] = []
+        self.read_units = 0.0
+
+    @property
+    def cursor(self) -> str | None:
+        """The cursor from which the rows that were not taken can be read; None at the beginning and at the end."""
+        return self._walk.cursor
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every row was taken."""
+        return self._walk.is_done
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for page in self.pages():
+            yield from page.rows
+
+    def pages(self) -> Iterator[Page]:
+        """The pages, from the cursor on."""
+        return self._pages({}, {})
+
+    def _pages(self, extra: Mapping[str, str], headers: Mapping[str, str]) -> Iterator[Page]:
+        while not self._walk.is_done:
+            parameters = self._walk.find_parameters() + list(extra.items())
+            response = self._read(self._walk.address, parameters, headers)
+            page = self._walk.read(response.status_code, response.headers, response.content, decimals=self._decimals)
+            self.gaps.extend(page.gaps)
+            self.read_units += page.read_units
+            yield page
+            self._walk.pass_page(page)
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        for page in self._pages({"flat": "true"}, {}):
+            yield from page.rows
+
+    def _arrow(self) -> ArrowPages | None:
+        """The rest of the query as Arrow; None, with nothing read, if the stage does not know the format."""
+        if self._walk.is_limited:
+            return None  # the rows of a page of Arrow would have to be counted
+        streams = []
+        try:
+            for page in self._pages({"format": "arrow"}, {"Accept": ARROW}):
+                if not page.body or page.rows:
+                    return None
+                streams.append(page.body)
+        except ApiError as error:
+            if streams or error.code != "bad_parameter" or "format" not in error.detail:
+                raise
+            return None
+        return ArrowPages(streams) if streams else None
+
+    def to_arrow(self) -> Any:
+        """The rest of the query as an object with ``__arrow_c_stream__``, which every Arrow library takes."""
+        return self._arrow() or make_arrow(self._rows())
+
+    def to_pandas(self) -> Any:
+        """The rest of the query as a pandas DataFrame."""
+        return make_pandas(self._arrow() or self._rows())
+
+    def to_polars(self) -> Any:
+        """The rest of the query as a polars DataFrame."""
+        return make_polars(self._arrow() or self._rows())
+
+    def to_columns(self) -> dict[str, list[Any]]:
+        """The rest of the query as columns of flat rows, without any library."""
+        return make_columns(self._rows())

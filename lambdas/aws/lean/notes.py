@@ -1,0 +1,156 @@
+"""Notes of series in the table of the rollups' state, over the lean client.
+
+The notes of a period are spread over partitions: ``pk`` is ``STREAM#series#PERIOD#SUFFIX`` with a suffix calculated from the
+series, and ``sk`` the series. ``at`` is when the note was put. AWS: a partition takes 1,000 write units per second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from aws.codes import CONDITION_FAILED, THROTTLED
+from aws.lean.client import LeanClient, Refused, Reply, Request
+from aws.lean.reads import answered, read_all
+from tidetable.errors import TableThrottled
+from tidetable.keys import suffix_of
+from tidetable.ports import NotedSeries
+
+SUFFIXES = 16
+# AWS: BatchWriteItem takes 25 puts.
+_BATCH = 25
+_ROUNDS = 4
+_FIRST_PAUSE = 0.05
+
+
+class _Text(msgspec.Struct):
+    S: str = ""
+
+
+class _Key(msgspec.Struct):
+    sk: _Text
+
+
+class _Consumed(msgspec.Struct):
+    CapacityUnits: float = 0.0
+
+
+class _Found(msgspec.Struct):
+    Items: list[_Key]
+    LastEvaluatedKey: dict[str, Any] | None = None
+    ConsumedCapacity: _Consumed | None = None
+
+
+class _Wrote(msgspec.Struct):
+    UnprocessedItems: dict[str, list[dict[str, Any]]] = {}
+
+
+_FOUND = msgspec.json.Decoder(_Found).decode
+_WROTE = msgspec.json.Decoder(_Wrote).decode
+
+
+class LeanNotes:
+    """The series of each period of streams that are partitioned by series and have rollups."""
+
+    def __init__(self, client: LeanClient, table: str) -> None:
+        self._client = client
+        self._table = table
+
+    def put_notes(self, stream: str, period: str, series: Sequence[str], at: int) -> None:
+        """BatchWriteItem, 25 puts to a call, several under way at once; only what is throttled is sent again.
+
+        Without an answer nothing is sent again: a caller waits, and can queue.
+        """
+        waiting = [_put(stream, period, name, at) for name in dict.fromkeys(series)]
+        for turn in range(_ROUNDS):
+            parts = [waiting[start : start + _BATCH] for start in range(0, len(waiting), _BATCH)]
+            replies = self._client.call_all([self._batch(part) for part in parts])
+            waiting = [
+                put for part, reply in zip(parts, replies, strict=True) for put in self._unprocessed(part, reply)
+            ]
+            if not waiting:
+                return
+            if turn + 1 < _ROUNDS:
+                self._client.pause(_FIRST_PAUSE * 2**turn)
+        raise TableThrottled(self._table)
+
+    def _batch(self, puts: list[dict[str, Any]]) -> Request:
+        return Request("BatchWriteItem", msgspec.json.encode({"RequestItems": {self._table: puts}}), _WROTE)
+
+    def _unprocessed(self, puts: list[dict[str, Any]], reply: Reply) -> list[dict[str, Any]]:
+        if isinstance(reply, Refused) and reply.code in THROTTLED:
+            return puts
+        left: list[dict[str, Any]] = answered(reply, self._table).UnprocessedItems.get(self._table, [])
+        return left
+
+    def read_notes(self, stream: str, period: str, *, consistent: bool) -> NotedSeries:
+        """A Query for each suffix, side by side, to its end: 10,000 series of 40 bytes take 300 read units strongly."""
+        series, units = list[str](), 0.0
+        for page in self._pages(stream, period, consistent=consistent):
+            series += [item.sk.S for item in page.Items]
+            units += 0.0 if page.ConsumedCapacity is None else page.ConsumedCapacity.CapacityUnits
+        return NotedSeries(sorted(series), units)
+
+    def _pages(self, stream: str, period: str, *, consistent: bool) -> Iterator[_Found]:
+        after: dict[int, dict[str, Any] | None] = dict.fromkeys(range(SUFFIXES))
+        while after:
+            requests = [
+                self._query(_partition(stream, period, suffix), key, consistent=consistent)
+                for suffix, key in after.items()
+            ]
+            pages = [answered(reply, self._table) for reply in read_all(self._client, requests)]
+            yield from pages
+            following = zip(after, (page.LastEvaluatedKey for page in pages), strict=True)
+            after = {suffix: key for suffix, key in following if key is not None}
+
+    def _query(self, pk: str, after: dict[str, Any] | None, *, consistent: bool) -> Request:
+        body: dict[str, Any] = {
+            "TableName": self._table,
+            "KeyConditionExpression": "pk = :pk",
+            "ExpressionAttributeValues": {":pk": {"S": pk}},
+            "ProjectionExpression": "sk",
+            "ConsistentRead": consistent,
+            "ReturnConsumedCapacity": "TOTAL",
+        }
+        if after is not None:
+            body["ExclusiveStartKey"] = after
+        return Request("Query", msgspec.json.encode(body), _FOUND)
+
+    def clear_notes(self, stream: str, period: str, before: int, most: int) -> int:
+        """Conditional DeleteItems, several under way at once: a note that was put again meanwhile stays."""
+        count = 0
+        for page in self._pages(stream, period, consistent=True):
+            names = [item.sk.S for item in page.Items][: most - count]
+            requests = [self._delete(stream, period, name, before) for name in names]
+            for reply in read_all(self._client, requests):
+                if isinstance(reply, Refused) and reply.code == CONDITION_FAILED:
+                    continue
+                answered(reply, self._table)
+                count += 1
+            if count >= most:
+                break
+        return count
+
+    def _delete(self, stream: str, period: str, series: str, before: int) -> Request:
+        body = {
+            "TableName": self._table,
+            "Key": _key(stream, period, series),
+            "ConditionExpression": "attribute_not_exists(pk) OR #at < :before",
+            "ExpressionAttributeNames": {"#at": "at"},
+            "ExpressionAttributeValues": {":before": {"N": str(before)}},
+        }
+        return Request("DeleteItem", msgspec.json.encode(body))
+
+
+def _partition(stream: str, period: str, suffix: int) -> str:
+    return f"{stream}#series#{period}#{suffix}"
+
+
+def _key(stream: str, period: str, series: str) -> dict[str, Any]:
+    return {"pk": {"S": _partition(stream, period, suffix_of(series, SUFFIXES))}, "sk": {"S": series}}
+
+
+def _put(stream: str, period: str, series: str, at: int) -> dict[str, Any]:
+    return {"PutRequest": {"Item": _key(stream, period, series) | {"at": {"N": str(at)}}}}

@@ -1,0 +1,82 @@
+"""Notes of series: whoever writes the first event of a series into a period of a stream that is partitioned by series, and has
+rollups, first notes the series.
+
+No key of such a table leads to all of its events, so rollups read it by the noted series. The order is: the note, the event, the
+acknowledgement. A writer that dies between them leaves a note that is not needed, and never an event without a note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from tidetable.catalog import Entry
+from tidetable.errors import StoreUnavailable, TableMissing, TableThrottled
+from tidetable.ingest.submission import Slot
+from tidetable.ports.rollups import Rollups
+from tidetable.rollups.bounds import NOTE_KEPT, to_millis
+
+# Notes that a process surely remembers, and at the most twice as many: some 150 bytes each.
+MOST = 150_000
+
+
+class Notes:
+    """Puts the notes of a process. It remembers the last ones, for less than ``NOTE_KEPT``, and does not put them again."""
+
+    def __init__(self, rollups: Rollups, most: int = MOST) -> None:
+        self._rollups = rollups
+        self._most = most
+        # By stream and period, the younger half and the older half of what is remembered.
+        self._young: dict[tuple[str, str], set[str]] = {}
+        self._old: dict[tuple[str, str], set[str]] = {}
+        self._count = 0
+        self._begun: datetime | None = None
+
+    def note(self, stream: str, series_of: Mapping[str, Iterable[str]], now: datetime) -> bool:
+        """Note series of periods by the periods' labels; False if any note may not be written.
+
+        ``now`` is when the writer looked at the clock, before it decided to write.
+        """
+        self._age(now)
+        for period, series in series_of.items():
+            key = stream, period
+            young, old = self._young.setdefault(key, set()), self._old.get(key, set())
+            unknown = sorted({name for name in series if name not in young and name not in old})
+            if unknown:
+                try:
+                    self._rollups.put_notes(stream, period, unknown, to_millis(now))
+                except (StoreUnavailable, TableMissing, TableThrottled):
+                    return False
+                young.update(unknown)
+                self._count += len(unknown)
+        return True
+
+    def find_unnoted(
+        self, stream: str, entries: Sequence[Entry], events: Iterable[tuple[Slot, str]], now: datetime
+    ) -> frozenset[Slot]:
+        """Note the series of events; the slots that must not be written, as their notes may not be there.
+
+        ``events`` are the slots and series of events, which matter only where a period of ``entries`` is partitioned by series.
+        """
+        labels = {entry.table: entry.period.label for entry in entries if entry.layout.partition_by == "series"}
+        if not labels:
+            return frozenset()
+        slots = [(slot, series) for slot, series in events if slot[0] in labels]
+        series_of: dict[str, set[str]] = {}
+        for slot, series in slots:
+            series_of.setdefault(labels[slot[0]], set()).add(series)
+        if self.note(stream, series_of, now):
+            return frozenset()
+        return frozenset(slot for slot, series in slots if not self._is_kept(stream, labels[slot[0]], series))
+
+    def _is_kept(self, stream: str, period: str, series: str) -> bool:
+        key = stream, period
+        return series in self._young.get(key, ()) or series in self._old.get(key, ())
+
+    def _age(self, now: datetime) -> None:
+        """Forget everything ``NOTE_KEPT`` after the first note, and the older half when the younger half is full."""
+        if self._begun is None or not timedelta(0) <= now - self._begun < NOTE_KEPT:
+            # A clock that was set back makes nothing young again.
+            self._young, self._old, self._count, self._begun = {}, {}, 0, now
+        elif self._count >= self._most:
+            self._young, self._old, self._count = {}, self._young, 0

@@ -1,0 +1,73 @@
+"""Events that are read in no order of time become cells, as those of a rollup: these can be merged in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from tidetable.keys import escape
+from tidetable.ports import Sketches
+from tidetable.problems import refuse
+from tidetable.query.aggregates.parse import Aggregation
+from tidetable.query.aggregates.stats import percentile_of
+from tidetable.query.read import ArchiveBatch, LiveBatch
+from tidetable.rollups.cells import Bucket, Cell
+from tidetable.rollups.definition import PERCENTILES, STATS, Definition
+from tidetable.times import from_text, to_text
+
+# Groups of all steps of a part of a range that may be in memory at once; those with sketches take some KB each.
+MAX_CELLS, MAX_SKETCHES = 100_000, 10_000
+
+
+class Unordered:
+    """The cells of a part of a range: of each step the state of each group."""
+
+    def __init__(self, aggregation: Aggregation, sketches: Sketches) -> None:
+        sketched = any(percentile_of(stat) is not None for stat in aggregation.stats)
+        stats = tuple(stat for stat in STATS if sketched or stat != PERCENTILES)
+        fields = () if aggregation.field is None else (aggregation.field,)
+        self._most = MAX_SKETCHES if sketched else MAX_CELLS
+        # No bucket is over by itself: all of them are limited together.
+        self._definition = Definition("", timedelta(0), aggregation.by, fields, stats, self._most, "", "")
+        self._aggregation = aggregation
+        self._sketches = sketches
+        self._buckets: dict[datetime, Bucket] = {}
+        self._count = 0
+
+    def take(self, batch: LiveBatch | ArchiveBatch) -> None:
+        """Take a batch into account, whose events are in order among themselves; ProblemError if there are too many groups."""
+        start, end, bucket, groups = "", "", None, 0
+        for time, series, id, data in _events(batch):
+            if bucket is None or not start <= time < end:
+                self._count += 0 if bucket is None else len(bucket.groups) - groups
+                window = self._aggregation.window(from_text(time))
+                start, end = map(to_text, window)
+                bucket = self._buckets.get(window[0])
+                if bucket is None:
+                    bucket = self._buckets[window[0]] = Bucket(self._definition, self._sketches)
+                groups = len(bucket.groups)
+            bucket.add(series, f"{time}#{escape(series)}#{escape(id)}", data)
+            if self._count + len(bucket.groups) - groups > self._most:
+                detail = (
+                    f"there are more than {self._most} groups times steps among events that no rollup has sealed yet"
+                )
+                raise refuse(422, "too_many_groups", f"{detail}: group by less, or make the range shorter")
+        self._count += 0 if bucket is None else len(bucket.groups) - groups
+
+    def cells(self) -> Iterator[tuple[str, Cell]]:
+        """The cells in the order of time, each with the text of its time."""
+        names = self._aggregation.by
+        for start, bucket in sorted(self._buckets.items()):
+            text = to_text(start)
+            for group, state in bucket.groups.items():
+                by = {name: value for name, (_, value) in zip(names, group, strict=True)}
+                yield text, Cell(start, by, state)
+
+
+def _events(batch: LiveBatch | ArchiveBatch) -> Iterable[tuple[str, str, str, Any]]:
+    """The text of the time, the series, the id and the data of a batch's events, as far as it was read."""
+    if isinstance(batch, ArchiveBatch):
+        return ((to_text(event.time), event.series, event.id, event.data) for event in batch.page.events)
+    names_of = batch.scan.entry.layout.names
+    return ((*names_of(item["pk"], item["sk"]), item.get("data", {})) for item in batch.columns.items())

@@ -1,0 +1,109 @@
+"""Reading the events of all series of a period that is partitioned by series: by the series that are noted for it.
+
+Such a table has no order of all events, so what is read comes in no order of time. Each series and suffix costs a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from tidetable.catalog import Entry
+from tidetable.ports import NotedSeries, Rollups
+from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remaining
+from tidetable.query.plan import covered, find_access, plan_query
+from tidetable.query.read import ArchiveBatch, LiveBatch, Scanner, TimeUp
+from tidetable.query.scans import Gap, Scan
+
+# So many ranges are read side by side, and about so many events of all of them at a time.
+_RANGES, _EVENTS = 256, 50_000
+# Lets time pass after so many units were read of a table.
+Pace = Callable[[Entry, float], None]
+
+
+class Stretch(NamedTuple):
+    """A part of a range within one period that can be read by noted series alone."""
+
+    entry: Entry
+    start: datetime
+    end: datetime
+
+
+def find_stretches(query: Query, entries: Sequence[Entry]) -> list[Stretch]:
+    """The parts of a query that no key leads to, in the order of time."""
+    return [
+        Stretch(entry, start, end)
+        for entry, start, end in covered(query.start, query.end, entries, [])
+        if entry.live and find_access(query, entry.layout) is None
+    ]
+
+
+def is_noted(entry: Entry, since: datetime | None) -> bool:
+    """Whether all series of a period are noted, in a stream whose series are noted ``since`` an instant."""
+    return since is not None and entry.period.start >= since
+
+
+def read_series(query: Query, stretch: Stretch, rollups: Rollups) -> NotedSeries:
+    """The noted series of a stretch that meet the query's names."""
+    noted = rollups.read_notes(query.stream, stretch.entry.period.label, consistent=query.consistent)
+    return noted._replace(series=[name for name in noted.series if name.startswith(query.names.series_prefix)])
+
+
+class NotedScanner:
+    """One pass over a stretch, a few series at a time. ``cost``, ``gaps`` and ``sources`` are as those of a ``Scanner``."""
+
+    def __init__(
+        self,
+        query: Query,
+        reader: Reader,
+        remaining: Remaining,
+        *,
+        fields: Sequence[str] = (),
+        forgiving: bool = False,
+        pace: Pace = lambda *_: None,
+    ) -> None:
+        self._query = query
+        self._reader = reader
+        self._remaining = remaining
+        self._fields = fields
+        self._forgiving = forgiving
+        self._pace = pace
+        self._gaps: dict[Gap, None] = {}
+        self.cost = Cost()
+        self.sources: list[Scan] = []
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """The gaps that were met while reading."""
+        return list(self._gaps)
+
+    def read(self, stretch: Stretch, noted: NotedSeries) -> Iterator[LiveBatch | ArchiveBatch | TimeUp]:
+        """The events of a stretch: those of some series in the order of time, then those of others."""
+        entry, start, end = stretch
+        self.cost.units += noted.units
+        step = max(_RANGES // entry.layout.shards, 1)
+        for first in range(0, len(noted.series), step):
+            if first and self._remaining() < RESERVE:
+                yield TimeUp(Position(start))
+                return
+            names = self._query.names._replace(series=tuple(noted.series[first : first + step]), series_prefix="")
+            query = msgspec.structs.replace(self._query, start=start, end=end, after=None, names=names)
+            scanner = Scanner(
+                query, self._reader, self._remaining, count=_EVENTS, fields=self._fields, forgiving=self._forgiving
+            )
+            for batch in scanner.read(plan_query(query, [entry]).scans):
+                if isinstance(batch, TimeUp) or (batch.reached is not None and self._remaining() < RESERVE):
+                    self._account(scanner)
+                    yield TimeUp(Position(start))
+                    return
+                yield batch
+            self._account(scanner)
+            self._pace(entry, scanner.cost.units)
+
+    def _account(self, scanner: Scanner) -> None:
+        self.cost.add(scanner.cost)
+        self._gaps |= dict.fromkeys(scanner.gaps)
+        self.sources += scanner.sources if not self.sources else ()

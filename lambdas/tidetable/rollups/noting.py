@@ -1,0 +1,75 @@
+"""Since when the series of a stream are noted, and when notes are removed.
+
+Writers note the series of a period before its first event. A period counts as noted if it began after the last process ended that
+did not note, so that every event of it, also of those that came ahead of their time, has a note of its series.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from tidetable.catalog import Entry, State
+from tidetable.periods import Kind, containing
+from tidetable.ports.rollups import Noting, RollupState
+from tidetable.query.model import RESERVE
+from tidetable.rollups.bounds import DEFINED_AHEAD, NOTE_KEPT, NOTES_LEFT, NOTING_PAUSE, to_millis
+from tidetable.rollups.services import Services
+from tidetable.times import MOMENT
+
+# Notes that are removed at a time.
+_AT_ONCE = 2_000
+# The catalog is looked at so often for periods whose notes can be removed.
+_SWEPT_EVERY = timedelta(hours=1)
+
+
+def begin_noting(source: str, ahead: timedelta, state: RollupState, services: Services) -> RollupState:
+    """Say since when the series of a stream are noted, whose events may be so far ahead, unless that was said before.
+
+    After the stream's last rollup left, that waits for ``NOTING_PAUSE``. It is said of every stream with rollups, as any may
+    be partitioned by series later.
+    """
+    now, noting = services.clock.now(), state.noting
+    if noting is not None and (not noting.stopped or now < noting.since + NOTING_PAUSE):
+        return state
+    begun = Noting(now + DEFINED_AHEAD + ahead, now if noting is None else noting.swept - 2 * NOTES_LEFT)
+    if not services.rollups.put_noting(source, begun, noting):
+        return services.rollups.read_state(source)
+    return state._replace(noting=begun)
+
+
+def find_noted_start(start: datetime, kind: Kind, since: datetime) -> datetime:
+    """The first instant from ``start`` on whose period is noted, of a stream whose series are noted ``since`` an instant."""
+    period = containing(start, kind)
+    while period.start < since:
+        period = period.shift(1)
+    return max(start, period.start)
+
+
+def sweep_notes(source: str, state: RollupState, services: Services) -> None:
+    """Remove the notes of periods whose tables were deleted ``NOTES_LEFT`` ago, the first deleted first, as far as the time goes.
+
+    A process forgets what it noted before that. A restore notes anew, with a later instant, and such notes stay.
+    """
+    noting, until = state.noting, services.clock.now() - NOTES_LEFT
+    if noting is None or noting.swept + _SWEPT_EVERY > until:
+        return
+    deleted = [
+        (entry.deleted_at, entry)
+        for entry in services.catalog.entries(source, consistent=True)
+        if entry.state is State.DELETED and entry.deleted_at is not None and noting.swept < entry.deleted_at <= until
+    ]
+    for at, entry in sorted(deleted, key=lambda pair: pair[0]):
+        if entry.layout.partition_by == "series" and not _clear(source, entry, at, services):
+            # Several tables may have been deleted at one instant.
+            until = at - MOMENT
+            break
+    services.rollups.put_noting(source, noting._replace(swept=until), noting)
+
+
+def _clear(source: str, entry: Entry, deleted_at: datetime, services: Services) -> bool:
+    """Remove the notes of a period; False if the time is up."""
+    before = to_millis(deleted_at + NOTE_KEPT)
+    while services.remaining() > RESERVE:
+        if not services.rollups.clear_notes(source, entry.period.label, before, _AT_ONCE):
+            return True
+    return False

@@ -1,0 +1,104 @@
+"""Notes of series against scripted replies: how they are spread, what is sent again, and pages."""
+
+from typing import Any
+
+import pytest
+
+from aws.lean.client import NoAnswer, Refused
+from aws.lean.rollups import LeanRollups
+from tests.fakes.script import PAUSES, Script
+from tidetable.errors import StoreUnavailable, TableThrottled
+from tidetable.keys import suffix_of
+
+DAY = "2026-03-01"
+THROTTLED = Refused("ThrottlingException", "slow down", b"{}")
+RESET = NoAnswer("connection reset")
+
+
+@pytest.fixture(autouse=True)
+def pauses() -> list[float]:
+    PAUSES.clear()
+    return PAUSES
+
+
+def scripted(*replies: Any) -> tuple[LeanRollups, Script]:
+    script = Script(lambda number, _: replies[min(number, len(replies)) - 1])
+    return LeanRollups(script.client, "rollups"), script
+
+
+def put(series: str, suffix: int, at: int = 7) -> dict[str, Any]:
+    key = {"pk": {"S": f"s#series#{DAY}#{suffix}"}, "sk": {"S": series}}
+    return {"PutRequest": {"Item": {**key, "at": {"N": str(at)}}}}
+
+
+def test_notes_are_put_25_at_a_time_spread_over_16_partitions() -> None:
+    rollups, script = scripted({})
+    names = [f"device-{number}" for number in range(60)]
+    rollups.put_notes("s", DAY, names, 7)
+    batches = [body["RequestItems"]["rollups"] for operation, body in script.sent if operation == "BatchWriteItem"]
+    assert [len(batch) for batch in batches] == [25, 25, 10]
+    # A suffix is calculated as that of an event: the first four bytes of SHA-256, here modulo 16.
+    assert batches[0][0] == put("device-0", 2)
+    assert batches[0][:2] == [put(name, suffix_of(name, 16)) for name in names[:2]]
+    assert len({batch["PutRequest"]["Item"]["pk"]["S"] for some in batches for batch in some}) == 16
+
+
+def test_only_what_is_throttled_is_put_again(pauses: list[float]) -> None:
+    left = {"UnprocessedItems": {"rollups": [put("b", suffix_of("b", 16))]}}
+    rollups, script = scripted(left, THROTTLED, {"UnprocessedItems": {}})
+    rollups.put_notes("s", DAY, ["a", "b"], 7)
+    sent = [
+        [one["PutRequest"]["Item"]["sk"]["S"] for one in body["RequestItems"]["rollups"]] for _, body in script.sent
+    ]
+    assert (sent, len(pauses)) == ([["a", "b"], ["b"], ["b"]], 2)
+
+
+def test_notes_that_stay_throttled_are_no_notes() -> None:
+    rollups, script = scripted(THROTTLED)
+    with pytest.raises(TableThrottled):
+        rollups.put_notes("s", DAY, ["a"], 7)
+    assert len(script.sent) == 4
+
+
+@pytest.mark.parametrize("reply", [RESET, Refused("AccessDeniedException", "no right", b"{}")])
+def test_a_note_without_an_answer_is_not_waited_for_and_is_no_note(reply: Any) -> None:
+    rollups, script = scripted(reply)
+    with pytest.raises(StoreUnavailable):
+        rollups.put_notes("s", DAY, ["a"], 7)
+    assert len(script.sent) == 1
+
+
+@pytest.mark.parametrize("consistent", [True, False])
+def test_every_partition_is_read_to_its_end(consistent: bool) -> None:
+    last = {"pk": {"S": f"s#series#{DAY}#0"}, "sk": {"S": "a"}}
+
+    def reply(number: int, body: dict[str, Any]) -> Any:
+        pk = body["ExpressionAttributeValues"][":pk"]["S"]
+        items = {f"s#series#{DAY}#0": ["a"], f"s#series#{DAY}#9": ["c"]}.get(pk, [])
+        if "ExclusiveStartKey" in body:
+            items = ["b"]
+        page: dict[str, Any] = {"Items": [{"sk": {"S": name}} for name in items]}
+        more = {"LastEvaluatedKey": last} if items == ["a"] else {}
+        return page | more | {"ConsumedCapacity": {"TableName": "rollups", "CapacityUnits": 0.5}}
+
+    script = Script(reply)
+    noted = LeanRollups(script.client, "rollups").read_notes("s", DAY, consistent=consistent)
+    assert (list(noted.series), noted.units) == (["a", "b", "c"], 8.5)
+    assert {body["ConsistentRead"] for _, body in script.sent} == {consistent}
+    assert [body["ExclusiveStartKey"] for _, body in script.sent if "ExclusiveStartKey" in body] == [last]
+
+
+def test_a_note_that_was_put_again_meanwhile_stays() -> None:
+    failed = Refused("ConditionalCheckFailedException", "no", b"{}")
+
+    def reply(number: int, body: dict[str, Any]) -> Any:
+        if "Key" in body:
+            return failed if body["Key"]["sk"]["S"] == "a" else {}
+        pk = body["ExpressionAttributeValues"][":pk"]["S"]
+        return {"Items": [{"sk": {"S": name}} for name in ("a", "b")] if pk.endswith("#3") else []}
+
+    script = Script(reply)
+    assert LeanRollups(script.client, "rollups").clear_notes("s", DAY, 9, 100) == 1
+    deletes = [body for operation, body in script.sent if operation == "DeleteItem"]
+    assert {body["ConditionExpression"] for body in deletes} == {"attribute_not_exists(pk) OR #at < :before"}
+    assert {body["ExpressionAttributeValues"][":before"]["N"] for body in deletes} == {"9"}

@@ -1,0 +1,389 @@
+"""Rollups of a stream that is partitioned by series: when they begin, what is read by noted series, and what that costs."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.fakes import SEAL
+from tests.worlds.rolled import BY_SERIES, LENGTH, MINUTES, PLAIN, SERIES, START, World, reading
+from tidetable.catalog import Seen, State
+from tidetable.config import TableClass
+from tidetable.errors import StoreUnavailable
+from tidetable.periods import Kind
+from tidetable.ports import Edge, Noting, RangeRead
+from tidetable.problems import ProblemError
+from tidetable.query.listings import find_listing, parse_fields, parse_series, parse_values
+from tidetable.query.listings.page import Listed
+from tidetable.rollups.bounds import NOTE_KEPT, to_millis
+from tidetable.rollups.noting import sweep_notes
+from tidetable.rollups.rebuild import rebuild
+from tidetable.times import to_text
+
+DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
+BY_DAY = replace(MINUTES, period=Kind.DAY, ahead=timedelta(minutes=5))
+ALL = {"step": "10m", "stat": "count,sum,first,last,p50", "field": "mag", "by": "series"}
+DAY_LABEL = "2026-03-02"
+
+
+def world_of(*definitions: Any) -> World:
+    return World(definitions or (BY_DAY,), SERIES)
+
+
+def begun() -> World:
+    """A world whose rollup began at 00:10 and has events of five series; it is 01:40 and nothing is sealed."""
+    world = world_of()
+    world.refresh()
+    for minute in range(10, 100, 4):
+        world.time = START + minute * MINUTE
+        world.write(reading(minute, minute, "abcde"[minute % 5]))
+    world.time = START + 100 * MINUTE
+    return world
+
+
+def list_names(world: World, what: str, **parameters: str) -> Listed:
+    """A page of ``series``, of ``fields``, or of the values of a field."""
+    given = {name: [value] for name, value in parameters.items()}
+    parse = {"series": parse_series, "fields": parse_fields}.get(what) or partial(parse_values, what)
+    return find_listing(parse(BY_SERIES, given, world.time, SEAL), BY_SERIES, world.reader, world.time, lambda: 100.0)
+
+
+class Counted:
+    """A store that counts the ranges that it reads of a table."""
+
+    def __init__(self, world: World, table: str) -> None:
+        self.count, self.strong = 0, True
+        self._query = world.store.query_many
+        self._table = table
+        world.store.query_many = self  # type: ignore[method-assign]
+
+    def __call__(self, reads: Sequence[RangeRead], **options: Any) -> Any:
+        mine = [read for read in reads if read.keys.table == self._table]
+        self.count += len(mine)
+        self.strong = self.strong and (not mine or options["consistent"])
+        return self._query(reads, **options)
+
+
+@pytest.mark.parametrize(
+    ("now", "since", "start"),
+    [
+        (START, START + 15 * MINUTE, START + DAY),
+        (START - 15 * MINUTE, START, START),
+        (START - 15 * MINUTE + timedelta(seconds=1), START + timedelta(seconds=1), START + DAY),
+    ],
+    ids=["within a period", "just in time", "a second late"],
+)
+def test_a_rollup_begins_with_the_first_period_whose_series_are_all_noted(
+    now: datetime, since: datetime, start: datetime
+) -> None:
+    """Ten minutes after the deploy, and the five by which an event of the period may be ahead of the clock."""
+    world = world_of()
+    world.rollups.noting.clear()
+    world.time = now
+    world.refresh()
+    state = world.rollups.read_state("s")
+    assert state.noting == Noting(since, now)
+    assert [(edge.start, edge.sealed) for edge in state.edges] == [(start, start)]
+    world.sleep(60)
+    world.refresh()
+    assert world.rollups.read_state("s") == state
+
+
+def test_a_definition_that_changes_later_need_not_wait_for_a_period() -> None:
+    world = begun()
+    world.definitions["s"] = [replace(BY_DAY, by=("series",))]
+    world.refresh()
+    assert max(edge.start for edge in world.rollups.read_state("s").edges) == START + 110 * MINUTE
+
+
+def test_every_stream_with_rollups_says_since_when_it_notes_as_it_may_be_partitioned_by_series_later() -> None:
+    world = World((MINUTES,), PLAIN)
+    world.refresh()
+    assert world.rollups.read_state("s").noted_since == START + 10 * MINUTE
+
+
+def test_after_the_last_rollup_left_nothing_begins_within_an_hour() -> None:
+    """A refresher of the former deployment may still run, and must not say that series are noted."""
+    world = world_of()
+    world.rollups.stop_noting("s", START)
+    world.time = START + HOUR - timedelta(seconds=1)
+    world.refresh()
+    assert (world.rollups.read_state("s").edges, world.rollups.read_state("s").noted_since) == ([], None)
+    world.sleep(1)
+    world.refresh()
+    state = world.rollups.read_state("s")
+    assert (state.noted_since, state.edges[0].start) == (START + 75 * MINUTE, START + DAY)
+
+
+def test_several_buckets_are_read_in_one_pass_over_the_series() -> None:
+    """Nine buckets are due: a request per series and suffix, strongly consistent, and none again for each bucket."""
+    world = begun()
+    world.sleep(210 + 1)
+    counted = Counted(world, world.entry("s", START).table)
+    report = world.refresh()
+    assert report is not None
+    assert (report.sealed, report.blocked) == (9, [])
+    assert (counted.count, counted.strong) == (5 * 2, True)
+    assert world.check([ALL, {"by": "kind"}]) == 2
+
+
+def test_so_many_buckets_are_read_together_as_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidetable.rollups.collect.MOST_SKETCHES", 10)
+    world = begun()
+    world.sleep(210 + 1)
+    counted = Counted(world, world.entry("s", START).table)
+    world.refresh()
+    # Two buckets of five groups at a time: 2, 2, 2, 2 and 1.
+    assert counted.count == 5 * 5 * 2
+    assert world.check([ALL]) == 1
+
+
+def test_a_bucket_with_too_many_groups_is_noted_and_those_beside_it_are_sealed() -> None:
+    world = world_of(replace(BY_DAY, max_groups=2))
+    world.refresh()
+    world.write(*(reading(21 + n, n, f"s{n}") for n in range(3)), reading(31, 1, "s0"), reading(12, 1, "s1"))
+    world.sleep(3_000)
+    report = world.refresh()
+    assert report is not None
+    assert report.over == ["s-m 2026-03-02T00:20:00.000000Z: more than 2 groups"]
+    assert world.rollups.read_state("s").over == [("m", START + 20 * MINUTE)]
+    assert world.check([ALL]) == 1
+
+
+def test_the_refresher_leaves_half_of_a_tables_read_units_to_queries() -> None:
+    world = begun()
+    entry = world.entry("s", START)
+    world.catalog.items["s", entry.period] = replace(entry, seen=Seen(5, 4, TableClass.STANDARD))
+    world.sleep(210 + 1)
+    before = world.time
+    world.refresh()
+    # Ten requests of the fake take half a unit each, and two of four units per second are the refresher's.
+    assert (world.time - before).total_seconds() == 2.5
+
+
+def test_periods_from_before_series_were_noted_are_refused_and_what_can_be_read_is_said() -> None:
+    world = begun()
+    world.rollups.noting["s"] = Noting(START + DAY, START)
+    for parameters in (ALL, {**ALL, "rollups": "false"}):
+        with pytest.raises(ProblemError) as error:
+            world.ask(**parameters)
+        problem = error.value.problem
+        assert (problem.status, problem.code) == (400, "needs_series")
+        assert problem.detail == (
+            "s is partitioned by series, and what no rollup has sealed is read by the series that are noted for its period: add"
+            " series=, or set from after the period that holds 2026-03-02T00:00:00.000000Z; the series of periods that begin"
+            " later are noted from 2026-03-03T00:00:00.000000Z on, and an archived period can be read"
+        )
+    # A series is read as before, and so is an archive.
+    assert [row["count"] for row in world.ask(**{**ALL, "series": "a"}).rows] == [1] * 5
+    world.sleep(5 * 86_400)
+    world.move_to_archive("s", START)
+    assert world.ask(**ALL).rows == (world.twin or world).ask(**ALL, rollups="false").rows
+
+
+def test_a_bucket_whose_period_was_not_noted_is_left_out_and_the_rollup_begins_anew() -> None:
+    """Such as of a stream that was partitioned by time when its rollup began."""
+    world = begun()
+    world.rollups.noting["s"] = Noting(START + DAY, START)
+    world.sleep(2_000)
+    report = world.refresh()
+    assert report is not None
+    assert report.blocked == []
+    assert [edge.start for edge in world.rollups.read_state("s").edges] == [START + 10 * MINUTE, START + DAY]
+    # A marked bucket of it cannot be computed either, and says why.
+    world.rollups.put_edge("s", Edge("m", START, START + HOUR, BY_DAY.text), None)
+    world.rollups.put_marks("s", [START], 0, timedelta(minutes=10))
+    report = world.refresh()
+    assert report is not None
+    assert report.blocked == [
+        (
+            "s-m 2026-03-02T00:00:00.000000Z: s cannot be read from 2026-03-02T00:00:00.000000Z on: period 2026-03-02 of s is"
+            " partitioned by series, and its series were not noted; its archive can be read"
+        )
+    ]
+
+
+def test_a_rebuild_reads_past_buckets_by_noted_series() -> None:
+    world = begun()
+    world.write(reading(3, 7, "z"), reading(9, 8, "a"))
+    world.sleep(3_000)
+    world.refresh()
+    world.sleep(300)
+    progress = rebuild(BY_DAY, START, START + HOUR, [BY_DAY], world.services(), "me", LENGTH)
+    assert progress is not None
+    assert (progress.reached, progress.buckets, progress.problem) == (START, 1, None)
+    assert world.check([ALL]) == 1
+
+
+def test_a_state_that_cannot_be_read_is_no_reason_to_leave_events_out() -> None:
+    """Of a stream by time the events are read instead; here nobody knows whether all series are noted."""
+    world = begun()
+    world.rollups.refuses = True
+    with pytest.raises(Exception, match="rollups"):
+        world.ask(**ALL)
+
+
+def test_a_plan_says_what_reading_by_noted_series_costs() -> None:
+    world = begun()
+    world.sleep(1_000)
+    world.refresh()
+    plan = world.explain(**ALL)
+    assert plan["rollups"] == [{"rollup": "s-m", "used": True, "reason": None}]
+    assert [(part["from"][11:16], part["series"], part["requests"], part["least_units"]) for part in plan["noted"]] == [
+        ("00:00", 5, 10, 5.0),
+        ("01:50", 5, 10, 5.0),
+    ]
+    assert {part["period"] for part in plan["noted"]} == {DAY_LABEL}
+
+
+def test_an_answer_counts_the_units_of_notes_and_ends_where_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = begun()
+    # Five of the notes, and ten requests.
+    assert world.ask(**ALL).cost.units == 10
+    monkeypatch.setattr("tidetable.query.noted._RANGES", 4)
+    assert world.ask(**ALL).cost.units == 10
+    with pytest.raises(ProblemError) as error:
+        world.ask(lambda: 0.0, **ALL)
+    assert error.value.problem.code == "too_much"
+
+
+def test_groups_in_memory_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = begun()
+    monkeypatch.setattr("tidetable.query.aggregates.unordered.MAX_SKETCHES", 22)
+    with pytest.raises(ProblemError) as error:
+        world.ask(**ALL)
+    assert (error.value.problem.status, error.value.problem.code) == (422, "too_many_groups")
+    monkeypatch.setattr("tidetable.query.aggregates.unordered.MAX_SKETCHES", 23)
+    assert len(world.ask(**ALL).rows) == 23
+
+
+def swept(world: World, deleted_at: datetime) -> list[str]:
+    """Notes of the period are put at its end, the period is deleted, and the refresher runs two days and a bit later."""
+    entry = world.entry("s", START)
+    world.rollups.put_notes("s", DAY_LABEL, ["a", "b"], to_millis(START + HOUR))
+    world.catalog.items["s", entry.period] = replace(entry, state=State.DELETED, deleted_at=deleted_at)
+    return list(world.rollups.read_notes("s", DAY_LABEL, consistent=True).series)
+
+
+def test_notes_are_removed_two_days_after_their_table() -> None:
+    world = world_of()
+    world.refresh()
+    deleted = START + 2 * DAY
+    assert swept(world, deleted) == ["a", "b"]
+    # A restore that failed noted a series later than a day after the deletion; that note stays.
+    world.rollups.put_notes("s", DAY_LABEL, ["c"], to_millis(deleted + NOTE_KEPT))
+    world.time = deleted + 2 * DAY - timedelta(seconds=1)
+    world.refresh()
+    assert len(world.rollups.notes["s", DAY_LABEL]) == 3
+    world.sleep(2)
+    world.refresh()
+    # The catalog is looked at every hour.
+    world.sleep(3_600)
+    world.refresh()
+    assert list(world.rollups.notes["s", DAY_LABEL]) == ["c"]
+    noting = world.rollups.noting["s"]
+    assert noting == Noting(START, world.time - 2 * DAY)
+    world.sleep(3_599)
+    world.refresh()
+    assert world.rollups.noting["s"] == noting
+
+
+def test_a_restored_period_keeps_its_notes_and_loses_them_two_days_after_it_is_deleted_again() -> None:
+    world = world_of()
+    world.refresh()
+    deleted = START + 2 * DAY
+    swept(world, deleted)
+    world.set_state("s", START, State.CLOSED)
+    world.time = deleted + 3 * DAY
+    world.refresh()
+    assert list(world.rollups.notes["s", DAY_LABEL]) == ["a", "b"]
+    swept(world, deleted + 4 * DAY)
+    world.time = deleted + 6 * DAY + 2 * HOUR
+    world.refresh()
+    assert world.rollups.notes["s", DAY_LABEL] == {}
+
+
+def test_a_sweep_whose_time_is_up_goes_on_at_the_same_period() -> None:
+    world = world_of()
+    world.refresh()
+    deleted = START + 2 * DAY
+    swept(world, deleted)
+    world.time = deleted + 2 * DAY + 2 * HOUR
+    services = replace(world.services(), remaining=lambda: 0.0)
+    sweep_notes("s", world.rollups.read_state("s"), services)
+    assert list(world.rollups.notes["s", DAY_LABEL]) == ["a", "b"]
+    sweep_notes("s", world.rollups.read_state("s"), world.services())
+    assert world.rollups.notes["s", DAY_LABEL] == {}
+
+
+def test_series_are_listed_from_cells_and_the_unsealed_ones_from_notes() -> None:
+    world = begun()
+    world.sleep(1_000)
+    world.refresh()
+    world.write(reading(116, 1, "new"))
+    page = list_names(world, "series", **{"from": to_text(START), "limit": "10"})
+    counted = Counted(world, world.entry("s", START).table)
+    page = list_names(world, "series", **{"from": to_text(START), "limit": "10"})
+    assert counted.count == 0, "a listing of series reads no events of a stream by series"
+    assert [row["series"] for row in page.rows] == ["a", "b", "c", "d", "e", "new"]
+    day = {"first": to_text(START), "first_within": "1d", "last": to_text(START + DAY), "last_within": "1d"}
+    assert page.rows[-1] == {"series": "new", **day}
+    assert page.rows[0]["first_within"] == page.rows[0]["last_within"] == "10m"
+    assert [row["series"] for row in list_names(world, "series", limit="2").rows] == ["a", "b"]
+    only = list_names(world, "series", **{"prefix": "n", "from": to_text(START)})
+    assert [row["series"] for row in only.rows] == ["new"]
+
+
+@pytest.mark.parametrize("what", ["fields", "kind"])
+def test_fields_and_values_are_read_by_noted_series_where_no_rollup_has_sealed(what: str) -> None:
+    world = begun()
+    world.sleep(1_000)
+    world.refresh()
+    world.time = START + 118 * MINUTE
+    world.write(
+        reading(112, 1, "b", kind="y"), reading(117, 1, "a", kind="x", wide=True), reading(113, 1, "z", kind="x")
+    )
+    page = list_names(world, what, **{"from": to_text(START), "limit": "10"})
+    rows = {next(iter(row.values())): (row["first"][11:16], row["last"][11:16]) for row in page.rows}
+    if what == "fields":
+        assert rows == {"kind": ("01:52", "01:57"), "mag": ("00:10", "01:57"), "wide": ("01:57", "01:57")}
+    else:
+        assert rows == {"x": ("01:53", "01:57"), "y": ("01:52", "01:52")}
+
+
+def test_values_before_series_were_noted_are_refused() -> None:
+    world = begun()
+    world.rollups.noting["s"] = Noting(START + DAY, START)
+    with pytest.raises(ProblemError) as error:
+        list_names(world, "series", **{"from": to_text(START)})
+    assert error.value.problem.code == "needs_series"
+
+
+def test_a_note_that_cannot_be_read_fails_the_run_and_no_bucket_is_sealed() -> None:
+    world = begun()
+    world.sleep(1_000)
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise StoreUnavailable("no answer", "time-out")
+
+    world.rollups.read_notes = fail  # type: ignore[method-assign]
+    report = world.refresh()
+    assert report is not None
+    assert (report.sealed, len(report.failed)) == (0, 1)
+
+
+def test_a_stream_by_series_without_rollups_is_refused_as_before() -> None:
+    world = begun()
+    world.stream = replace_rollups()
+    with pytest.raises(ProblemError) as error:
+        world.ask(**ALL)
+    assert error.value.problem.code == "needs_series"
+    assert "would scan whole tables" in (error.value.problem.detail or "")
+
+
+def replace_rollups() -> Any:
+    return msgspec.structs.replace(BY_SERIES, rollup=())
