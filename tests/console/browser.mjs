@@ -42,6 +42,7 @@ const commands = {
   async settle() { await page.waitForNetworkIdle({ idleTime: 300, timeout: 20000 }); },
   async click({ selector }) { await page.locator(selector).setTimeout(20000).click(); },
   async type({ selector, text }) { await page.locator(selector).setTimeout(20000).fill(text); },
+  async select({ selector, value }) { await page.select(selector, value); },
   async press({ key }) { await page.keyboard.press(key); },
   async drag({ selector, from, to }) {
     const box = await (await page.waitForSelector(selector)).boundingBox();

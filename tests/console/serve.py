@@ -61,9 +61,11 @@ def served_console(api: Gateway) -> Iterator[Served]:
 
 if __name__ == "__main__":
     example = Example(sys.argv[1])
-    for app in serving(example.stage, example.config):
+    for api in serving(example.stage, example.config):
         example.stage.clock.time = NOW
-        with served_console(app) as application:
-            with make_server("127.0.0.1", int(sys.argv[2]), application, handler_class=Quiet) as http:
-                print(f"http://127.0.0.1:{http.server_port}/console", flush=True)
-                http.serve_forever()
+        with (
+            served_console(api) as application,
+            make_server("127.0.0.1", int(sys.argv[2]), application, handler_class=Quiet) as http,
+        ):
+            print(f"http://127.0.0.1:{http.server_port}/console", flush=True)
+            http.serve_forever()

@@ -203,9 +203,7 @@ def test_a_condition_is_built_by_clicking(chromium: Browser, console: Locked) ->
     visit(chromium, console, "explore?stream=access&ask=events&from=-7d&show=table")
     chromium("click", selector=".conditions .add")
     chromium("type", selector=".condition input[placeholder=field]", text="status")
-    chromium.evaluate(
-        "(() => { const select = document.querySelector('.condition select'); select.value = 'ge'; select.dispatchEvent(new Event('change')); })()"
-    )
+    chromium("select", selector=".condition select", value="ge")
     chromium("type", selector=".condition input[placeholder=value]", text="500")
     chromium("press", key="Enter")
     chromium("settle")
