@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import socket
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import boto3
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
@@ -32,7 +35,8 @@ class Account:
 
     ``lifecycle``, ``archiver``, ``restorer``, ``sweeper``, ``feed`` and ``refresher`` are function names, ``overflow``,
     ``dead_letters`` and ``feed_letters`` addresses of queues; ``functions``, ``queues``, ``metrics`` and ``gateway`` are boto3's
-    clients. ``api`` and ``usage_plan`` are ids of API Gateway, empty where callers have no keys.
+    clients. ``api`` and ``usage_plan`` are ids of API Gateway, empty where callers have no keys. ``session`` is boto3's, and
+    ``outputs`` are those of the stack.
     """
 
     pipeline: Pipeline
@@ -51,6 +55,15 @@ class Account:
     gateway: Any = None
     api: str = ""
     usage_plan: str = ""
+    session: Any = None
+    outputs: Mapping[str, str] = field(default_factory=dict)
+
+    def sign(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> dict[str, str]:
+        """The headers of a request to the API, signed with the session's credentials."""
+        request = AWSRequest(method, url, headers=dict(headers), data=body)
+        credentials, region = self.session.get_credentials().get_frozen_credentials(), self.session.region_name
+        SigV4Auth(credentials, "execute-api", region).add_auth(request)
+        return dict(request.headers.items())
 
     def run_lifecycle(self, **payload: Any) -> dict[str, Any]:
         """Invoke the lifecycle and return its report."""
@@ -146,6 +159,8 @@ def connect(
         gateway,
         outputs.get("ApiId", ""),
         outputs.get("ApiUsagePlan", ""),
+        session,
+        outputs,
     )
 
 

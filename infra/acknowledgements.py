@@ -40,6 +40,7 @@ def acknowledge(
     tracing: bool,
     bucket: Construct,
     invoked: list[Construct],
+    watching: list[lambda_.Function],
     mapping: list[lambda_.Function],
 ) -> None:
     """Record on the stack the reasons for the rules above, and for the wildcards that its roles need.
@@ -69,6 +70,12 @@ def acknowledge(
     for rule, reason in reasons.items():
         Validations.of(stack).acknowledge(Acknowledgment(id=f"AwsSolutions::AwsSolutions-{rule}", reason=reason))
 
+    listed = f"arn:<AWS::Partition>:cloudwatch:{region}:{account}:alarm:*"
+    for function in watching:
+        if function.role is not None:
+            reason = "CloudWatch lists alarms by the beginning of their names, which no resource says"
+            listing = Acknowledgment(id=f"AwsSolutions::AwsSolutions-IAM5[Resource::{listed}]", reason=reason)
+            Validations.of(function.role).acknowledge(listing)
     for function in mapping:
         if function.role is not None:
             bare = Acknowledgment(id="AwsSolutions::AwsSolutions-IAM5[Resource::*]", reason=_BARE)

@@ -12,6 +12,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from infra.authorizer import Keys
+from infra.console import Console
 from infra.cors import allow_preflights, gateway_headers
 from infra.doors import Doors
 from infra.function import Common
@@ -21,14 +22,9 @@ from infra.storage import Storage
 STAGE = "api"
 # A smaller answer fits into one packet anyway, and compression may make it larger.
 _COMPRESSED_FROM = Size.kibibytes(1)
-# Requests per second and burst of routes that anybody may call: each call runs a function.
-_OPEN = apigateway.MethodDeploymentOptions(
-    throttling_rate_limit=2,
-    throttling_burst_limit=10,
-    metrics_enabled=False,
-    logging_level=apigateway.MethodLoggingLevel.ERROR,
-    data_trace_enabled=False,
-)
+# Requests per second and burst of routes that anybody may call: each call runs a function. A browser that opens the console for
+# the first time asks for some 25 files at once.
+_PROBES, _PAGE = (2, 10), (20, 100)
 
 # The gateway's own answers as problem details: (kind of answer, status, code, remedy).
 _PROBLEMS: list[tuple[apigateway.ResponseType, int, str, str]] = [
@@ -120,6 +116,7 @@ class Api(Construct):
         ingest: lambda_.IFunction,
         query: lambda_.IFunction,
         doors: Doors | None,
+        console: Console | None,
         slim: lambda_.Code,
         storage: Storage,
         lifecycle: Lifecycle,
@@ -129,6 +126,7 @@ class Api(Construct):
         self._common = common
         self._functions = ingest, query
         self._doors = doors
+        self._console = console
         self._headers = {"X-Content-Type-Options": "'nosniff'", **gateway_headers(policy.cors)}
         access = logs.LogGroup(
             self, "Access", retention=logs.RetentionDays.ONE_MONTH, removal_policy=RemovalPolicy.DESTROY
@@ -179,7 +177,11 @@ class Api(Construct):
                 data_trace_enabled=False,
                 access_log_destination=apigateway.LogGroupLogDestination(access),
                 access_log_format=apigateway.AccessLogFormat.custom(json.dumps(_ACCESS)),
-                method_options={f"{path}/{method}": _OPEN for method, path in self._open_routes},
+                method_options={
+                    f"{path}/{method}": _throttled(*limits)
+                    for limits, routes in self._open_routes.items()
+                    for method, path in routes
+                },
             ),
             default_method_options=keys.method_options
             if keys is not None
@@ -224,11 +226,14 @@ class Api(Construct):
             allow_preflights([*routes, events, event], origins)
         if self._doors is not None:
             self._doors.add_routes(rest, origins)
+        if self._console is not None:
+            self._console.add_routes(rest, origins)
 
     @property
-    def _open_routes(self) -> list[tuple[str, str]]:
-        """Method and path of the routes that anybody may call."""
-        return [("GET", "/v1/health"), *(self._doors.open_routes if self._doors is not None else ())]
+    def _open_routes(self) -> dict[tuple[int, int], list[tuple[str, str]]]:
+        """Method and path of the routes that anybody may call, by their rate and burst."""
+        probes = [("GET", "/v1/health"), *(self._doors.open_routes if self._doors is not None else ())]
+        return {_PROBES: probes, _PAGE: list(self._console.open_routes if self._console is not None else ())}
 
     def _problem(
         self, rest: apigateway.RestApi, kind: apigateway.ResponseType, status: int, code: str, detail: str
@@ -262,3 +267,13 @@ class Api(Construct):
         plan.add_api_key(key)
         plan.add_api_stage(stage=self.rest.deployment_stage)
         return key, plan
+
+
+def _throttled(rate: int, burst: int) -> apigateway.MethodDeploymentOptions:
+    return apigateway.MethodDeploymentOptions(
+        throttling_rate_limit=rate,
+        throttling_burst_limit=burst,
+        metrics_enabled=False,
+        logging_level=apigateway.MethodLoggingLevel.ERROR,
+        data_trace_enabled=False,
+    )

@@ -17,6 +17,8 @@ from tempfile import TemporaryDirectory
 from aws_cdk import AssetHashType
 from aws_cdk import aws_lambda as lambda_
 
+from infra.console import collect_files
+
 RUNTIME = "3.13"
 # The platforms for which pip fetches packages: Lambda's arm64 machines, whatever machine runs the synth.
 _TARGET = [
@@ -58,6 +60,23 @@ class Assets:
     def doors(self) -> lambda_.Code:
         """The asset of the doors' function, with the parsers of other programs' protocols."""
         return self._code("requirements-doors.txt")
+
+    def console(self) -> lambda_.Code:
+        """The asset of the function that serves the console: its handler and the page's files, without a dependency."""
+        with TemporaryDirectory() as name:
+            built = Path(name) / "built"
+            collect_files(self._root, built / "site")
+            (built / "handlers").mkdir()
+            for file in ("__init__.py", "console.py"):
+                shutil.copy(self._lambdas / "handlers" / file, built / "handlers" / file)
+            paths = sorted(path for path in built.rglob("*") if path.is_file())
+            content = [str(path.relative_to(built)).encode() + path.read_bytes() for path in paths]
+            folder = self._root / ".build" / f"console-{_digest(content)}"
+            if not folder.exists():
+                with _building(folder) as partial:
+                    shutil.copytree(built, partial, dirs_exist_ok=True)
+                    _make_readable(partial)
+        return lambda_.Code.from_asset(str(folder), asset_hash_type=AssetHashType.CUSTOM, asset_hash=folder.name)
 
     def pip_command(self, requirements: str, target: Path) -> list[str]:
         """The pip command that fetches all dependencies of an asset, at the versions and hashes of the lock file."""

@@ -9,6 +9,7 @@ from infra.acknowledgements import acknowledge
 from infra.alarms import Alarms
 from infra.api import Api
 from infra.assets import Assets
+from infra.console import Console
 from infra.dashboard import Dashboard
 from infra.doors import Doors
 from infra.feed import Feed
@@ -59,7 +60,21 @@ class TidetableStack(Stack):
         doors = None
         if config.doors.any:
             doors = Doors(self, "Doors", common, code=assets.doors(), ingest=ingest)
-        api = Api(self, "Api", common, **functions, doors=doors, slim=slim, storage=storage, lifecycle=lifecycle)
+        console = None
+        if config.api.console:
+            page = assets.console()
+            console = Console(self, "Console", common, page=page, slim=slim, lifecycle=lifecycle.function)
+        api = Api(
+            self,
+            "Api",
+            common,
+            **functions,
+            doors=doors,
+            console=console,
+            slim=slim,
+            storage=storage,
+            lifecycle=lifecycle,
+        )
         # The API is created after the tables and deleted before them, so that every accepted event has its table.
         api.node.add_dependency(lifecycle.tables)
         targets = Targets(self, "Notify", common)
@@ -99,10 +114,12 @@ class TidetableStack(Stack):
                 *(lifecycle.function, lifecycle.deployment, lifecycle.sweeper),
                 *([rollups.function] if rollups is not None else []),
             ],
+            watching=[console.operations] if console is not None else [],
             mapping=[feed.function, lifecycle.function, lifecycle.deployment],
         )
         outputs = {
             "ApiUrl": api.rest.url,
+            **({"ConsoleUrl": api.rest.url_for_path("/console")} if console is not None else {}),
             "ArchiveBucket": storage.bucket.bucket_name,
             "ArchiveDatabase": lake.name,
             "CatalogTable": storage.catalog.table_name,

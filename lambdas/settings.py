@@ -25,6 +25,7 @@ class Settings:
     archive_bucket: str
     archiver_function: str
     archive_reader_function: str
+    lifecycle_function: str
     feed_function: str
     feed_dead_letter_queue_url: str
     tracing: bool
@@ -43,6 +44,7 @@ class Settings:
             archive_bucket=env.get("TIDETABLE_ARCHIVE_BUCKET", ""),
             archiver_function=env.get("TIDETABLE_ARCHIVER_FUNCTION", ""),
             archive_reader_function=env.get("TIDETABLE_ARCHIVE_READER_FUNCTION", ""),
+            lifecycle_function=env.get("TIDETABLE_LIFECYCLE_FUNCTION", ""),
             feed_function=env.get("TIDETABLE_FEED_FUNCTION", ""),
             feed_dead_letter_queue_url=env.get("TIDETABLE_FEED_DEAD_LETTER_QUEUE_URL", ""),
             tracing=env.get("TIDETABLE_TRACING") == "on",

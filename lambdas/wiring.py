@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from aws.gateway_keys import GatewayKeys
     from aws.notices import EventBus
     from aws.objects import S3Objects
+    from aws.operations import AwsOperations as Operations
     from tidetable import ports
     from tidetable.archive import Exporter, Restorer
     from tidetable.archive.ports import Completer, Format, TableSource
@@ -120,6 +121,13 @@ class Pipeline:
         from tidetable.large.whole import Unpacker
 
         return Unpacker(self.store, self.values, Zstd())
+
+    @cached_property
+    def operations(self) -> Operations:
+        """What operators look at."""
+        from aws.operations import AwsOperations
+
+        return AwsOperations(clients.functions, settings.settings().lifecycle_function, clients.alarms, self.stage)
 
     # Writing events.
 

@@ -92,6 +92,12 @@ def functions(seconds: int) -> LambdaClient:
 
 
 @cache
+def alarms() -> Any:
+    """For CloudWatch's alarms."""
+    return _make_client("cloudwatch", read_timeout=5, retries=_try(2))
+
+
+@cache
 def mappings() -> Any:
     """For event source mappings."""
     return _make_client("lambda", read_timeout=10, retries=_try(4))

@@ -71,9 +71,9 @@ def get_health(_: Request) -> Response:
 
 
 def list_streams(request: Request) -> Response:
-    """The streams that the caller may see."""
+    """The streams that the caller may see, and what it may do."""
     document = describe_streams(config(), wiring.pipeline().clock.now(), request.access.sees)
-    return json_response(200, document)
+    return json_response(200, document | {"can": sorted(request.access.can)})
 
 
 def list_periods(request: Request) -> Response:

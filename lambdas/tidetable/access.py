@@ -17,6 +17,7 @@ Scope = Literal["write", "read", "operate"]
 SCOPES: tuple[Scope, ...] = ("write", "read", "operate")
 ALL_STREAMS = "*"
 _STREAMS, _PERIODS = "/v1/streams", "/v1/streams/{stream}/periods"
+_OPERATIONS = frozenset({"/v1/plan", "/v1/alarms"})
 _READING = frozenset({"GET", "HEAD"})
 
 
@@ -95,6 +96,8 @@ def scopes_of(method: str, resource: str, access: Access) -> frozenset[Scope]:
         return frozenset({"write"})
     if resource == _STREAMS:
         return frozenset({"write", "read", "operate"})
+    if resource in _OPERATIONS:
+        return frozenset({"operate"})
     if resource == _PERIODS:
         # Sizes and states of whole tables: no business of a key for some of their series.
         return frozenset({"operate"} if access.series_prefix else {"operate", "read"})

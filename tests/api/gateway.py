@@ -41,9 +41,10 @@ class Gateway:
     """A WSGI application. Like the gateway, it answers requests without a route itself."""
 
     def __init__(self, stage: Stage) -> None:
-        from handlers import ingest, query
+        from handlers import ingest, operations, query
 
         self._handlers: dict[str, Any] = {"POST": ingest.handler, "GET": query.handler}
+        self._operations = operations.handler
         self.stage = stage
 
     def __call__(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
@@ -63,7 +64,8 @@ class Gateway:
         if method == "GET":
             # A client that sends and then reads finds its events a moment later.
             self.stage.settle()
-        answer = self._handlers[method](self._event(environ, method, path, resource, found.groupdict()), Context())
+        handler = self._operations if resource in ("/v1/plan", "/v1/alarms") else self._handlers[method]
+        answer = handler(self._event(environ, method, path, resource, found.groupdict()), Context())
         body = base64.b64decode(answer["body"], validate=True) if answer["isBase64Encoded"] else answer["body"]
         return self._answer(start, answer["statusCode"], answer.get("headers") or _single(answer), body)
 

@@ -43,6 +43,8 @@ NEEDED: dict[tuple[str, str], set[str] | None] = {
     ("GET", "/v1/streams/{stream}/fields/{field}/values"): READ,
     ("GET", "/v1/streams/{stream}/periods"): {"read", "operate"},
     ("GET", "/v1/streams"): ANY,
+    ("GET", "/v1/plan"): {"operate"},
+    ("GET", "/v1/alarms"): {"operate"},
     ("GET", "/v1/health"): None,
 }
 LOCKED = [route for route, needed in NEEDED.items() if needed is not None]

@@ -20,6 +20,7 @@ from strict.client import StrictClient
 from strict.memory import MemoryEngine
 from tests.fakes.bucket import FakeBucket, FakeBucketReader, FakeFormat
 from tests.fakes.mappings import FakeMappings
+from tests.fakes.operations import FakeOperations
 from tests.fakes.queue import FakeBus, FakeQueue
 from tests.fakes.scaling import FakeScaling
 from tests.fakes.serial import Serial
@@ -126,6 +127,7 @@ class Stage:
         self.store = LeanStore(transport, CATALOG)
         self.reading = LeanCatalog(transport, CATALOG)
         self.rollups = LeanRollups(transport, ROLLUPS)
+        self.operations = FakeOperations(lambda: self.run_lifecycle(dry_run=True))
         self.keys = DynamoKeys(client, CATALOG)
         self.key_reader = LeanKeys(transport, CATALOG)
         self.key_ring = KeyRing(self.key_reader.find)
@@ -179,6 +181,7 @@ class Stage:
             known=self.known,
             marks=self.marks if self.config.rolled_up else None,
             rollups=self.rollups,
+            operations=self.operations,
             keys=self.keys,
             key_ring=self.key_ring,
             archive_reader=FakeBucketReader(self.bucket),

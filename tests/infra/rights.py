@@ -67,6 +67,8 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
         {"s3:GetObject", "s3:ListBucket"},
     ),
     "authorizer": (set(), {"dynamodb:GetItem"}, set()),
+    "console": (set(), set(), set()),
+    "operations": (set(), set(), set()),
     "sweeper": (
         {"dynamodb:BatchGetItem"},
         {"dynamodb:Query", "dynamodb:UpdateItem"},

@@ -23,9 +23,13 @@ ROUTES = {
     ("GET", "/v1/streams/{stream}/fields/{field}/values"): "query",
     ("GET", "/v1/streams"): "query",
     ("GET", "/v1/health"): "query",
+    ("GET", "/v1/plan"): "operations",
+    ("GET", "/v1/alarms"): "operations",
+    ("GET", "/console"): "console",
+    ("GET", "/console/assets/{file+}"): "console",
 }
-# Anybody may call it: monitors have no key.
-OPEN = [("GET", "/v1/health")]
+# Anybody may call them: monitors have no key, and the page of the console holds no data.
+OPEN = [("GET", "/v1/health"), ("GET", "/console"), ("GET", "/console/assets/{file+}")]
 ONE_PAGE = ("cors = []", f'cors = ["{ORIGIN}"]')
 ALL_PAGES = ("cors = []", 'cors = ["*"]')
 RETRIED = {"429", "500", "503", "504"}
@@ -49,7 +53,7 @@ def test_the_routes_are_those_of_the_contract(dev: Template) -> None:
     found = {}
     for method in dev.all("AWS::ApiGateway::Method").values():
         target = json.dumps(method["Integration"]["Uri"])
-        handler = next(name for name in ("ingest", "query") if dev.id_of(name) in target)
+        handler = next(name for name in ("ingest", "query", "operations", "console") if dev.id_of(name) in target)
         found[method["HttpMethod"], _path(dev, method)] = handler
     assert found == ROUTES
 
@@ -170,12 +174,16 @@ def test_every_route_but_health_asks_for_a_signature(signed: Template) -> None:
 
 
 def test_the_stage_throttles_as_configured(dev: Template) -> None:
-    every, health = _settings(dev)
+    every, health, page, assets = _settings(dev)
     assert (every["ResourcePath"], every["HttpMethod"]) == ("/*", "*")
     assert (every["ThrottlingRateLimit"], every["ThrottlingBurstLimit"]) == (200, 400)
     # Every call runs a function, so the rate is low.
     assert (health["ResourcePath"], health["HttpMethod"]) == ("/~1v1~1health", "GET")
     assert (health["ThrottlingRateLimit"], health["ThrottlingBurstLimit"]) == (2, 10)
+    # A browser asks for all files of the console at once.
+    assert [setting["ResourcePath"] for setting in (page, assets)] == ["/~1console", "/~1console~1assets~1{file+}"]
+    for setting in (page, assets):
+        assert (setting["ThrottlingRateLimit"], setting["ThrottlingBurstLimit"]) == (20, 100)
 
 
 def test_no_body_is_logged_and_no_metric_per_route_is_paid_for(dev: Template) -> None:
@@ -273,7 +281,8 @@ def test_a_browser_may_ask_on_every_route_without_a_key(auth: tuple[tuple[str, s
     made = template("dev", PAGES, *auth)
     methods = _methods(made)
     options = {path: one for (verb, path), one in methods.items() if verb == "OPTIONS"}
-    assert options.keys() == {path for _, path in ROUTES}
+    # The console is a page of the API itself.
+    assert options.keys() == {path for _, path in ROUTES if not path.startswith("/console")}
     for one in options.values():
         assert (one["ApiKeyRequired"], one["AuthorizationType"]) == (False, "NONE")
         integration = one["Integration"]
@@ -407,10 +416,18 @@ def test_a_door_asks_for_what_every_route_asks_for(changes: tuple[tuple[str, str
         for one in _settings(made)
         if one["ThrottlingRateLimit"] == 2
     }
-    assert slow == {f"{path} {method}" for method, path in {*OPEN, *OPEN_DOORS}}
+    probes = {route for route in OPEN if not route[1].startswith("/console")}
+    assert slow == {f"{path} {method}" for method, path in {*probes, *OPEN_DOORS}}
 
 
 def test_pages_may_call_the_doors_that_pages_use() -> None:
     preflights = {path for method, path in _methods(template("dev", PAGES, *DOORS)) if method == "OPTIONS"}
     assert {"/v1/metrics", "/v1/streams/{stream}/otlp/v1/logs", "/api/v2/write"} <= preflights
     assert "/v1/streams/{stream}/firehose" not in preflights
+
+
+def test_the_console_can_be_left_out() -> None:
+    made = template("dev", ("console = true", "console = false"))
+    assert not [path for _, path in _methods(made) if "console" in path or path in ("/v1/plan", "/v1/alarms")]
+    assert not {"console", "operations"} & made.functions().keys()
+    assert "ConsoleUrl" not in made.document["Outputs"]

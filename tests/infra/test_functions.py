@@ -47,6 +47,8 @@ MORE = {
     "sweeper": BUCKET,
     "refresher": {**READER, **BUCKET, **STATE},
     "authorizer": {},
+    "console": {},
+    "operations": {"TIDETABLE_LIFECYCLE_FUNCTION": "-> lifecycle"},
 }
 
 

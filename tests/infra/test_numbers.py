@@ -16,6 +16,8 @@ from tidetable.rollups.bounds import FUNCTION_LIFE
 FUNCTIONS = {
     "ingest": (28, 512),
     "authorizer": (25, 512),
+    "console": (10, 256),
+    "operations": (28, 512),
     "doors": (28, 1024),
     "query": (28, 1024),
     "archive_reader": (25, 1769),

@@ -34,6 +34,8 @@ OBJECTS: dict[str, dict[str, set[str]]] = {
     "deployment": {},
     "refresher": {"large/": {"GetObject"}},
     "authorizer": {},
+    "console": {},
+    "operations": {},
 }
 
 
@@ -45,6 +47,7 @@ WILDCARDS = {
     r"/large/\*": "large values",
     r"/overflow/\*": "messages too large for their queue",
     r":scalable-target/\*": "the names of scalable targets are AWS's own",
+    r":alarm:\*\"": "CloudWatch lists alarms by the beginning of their names, which no resource says",
     r":alarm:TargetTracking-table/tidetable-dev\.\*": "alarms of Application Auto Scaling carry the tables' names",
     r"(Lifecycle(Function|Deployment|Sweeper)|Rollups)\w+\", \"Arn\"\]}, \":\*": "any version of the one function that is called",
 }

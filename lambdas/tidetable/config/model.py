@@ -45,7 +45,8 @@ class ApiPolicy(_Group, frozen=True, kw_only=True):
 
     ``auth`` is a way to prove who calls, or a list of ways. With two there are two addresses, as a route has one of them alone.
 
-    ``cors`` are the origins whose pages may call. With ``snap_start`` the functions that callers wait for start from a snapshot.
+    ``cors`` are the origins whose pages may call. ``console`` says whether the API serves its console. With ``snap_start`` the
+    functions that callers wait for start from a snapshot.
     ``logging_role`` says who sets the role with which API Gateway writes logs, of which an account has one per Region: this
     stage, or the account's owner.
     """
@@ -57,6 +58,7 @@ class ApiPolicy(_Group, frozen=True, kw_only=True):
     max_events: int = 1000
     max_body: int = 4_000_000
     cors: tuple[str, ...] = ()
+    console: bool = True
     logging_role: LoggingRole = "stage"
 
     @property

@@ -10,6 +10,7 @@ import msgspec
 
 from tidetable.catalog import Entry, State
 from tidetable.config import Config, Stream
+from tidetable.config.model import IndexPolicy
 from tidetable.keys import Layout
 from tidetable.ports import CatalogReader, Pools, Table, Tables
 from tidetable.problems import bad_parameter
@@ -40,8 +41,25 @@ def _stream(stream: Stream, now: datetime) -> dict[str, Any]:
         "ahead": str(stream.ahead),
         "retention": stream.retention,
         "on_expiry": stream.on_expiry,
+        "versions": stream.versions,
         "layout": describe_layout(stream.layout),
+        "indexes": [_index(index) for index in stream.index],
+        "rollups": [
+            {"stream": f"{stream.name}-{rollup.name}", "every": str(rollup.every), "by": rollup.by}
+            for rollup in stream.rollup
+        ],
         "window": {"oldest": to_text(now - stream.late), "newest": to_text(now + stream.ahead)},
+    }
+
+
+def _index(index: IndexPolicy) -> dict[str, Any]:
+    kinds = index.partition_by if isinstance(index.partition_by, Mapping) else None
+    return {
+        "name": index.name,
+        "partition_by": index.kind if kinds else index.partition_by,
+        "kinds": list(kinds) if kinds else None,
+        "sort_by": index.sort_by,
+        "replica": index.replica,
     }
 
 

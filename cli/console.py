@@ -1,0 +1,102 @@
+"""The command that opens the console: in the browser, or through a server of this machine that signs requests."""
+
+from __future__ import annotations
+
+import webbrowser
+from collections.abc import Iterable
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+import httpx
+import typer
+
+from cli.account import Account
+from cli.common import Endpoint, Profile, Region, Stage, app, fail, find_account, out
+
+# What a browser's connection to this machine says, and nothing of the stage.
+_HOP = frozenset({"connection", "host", "keep-alive", "transfer-encoding", "te", "upgrade", "accept-encoding"})
+_KEPT = ("accept", "content-type", "prefer", "if-none-match")
+# The gateway gives up after 29 seconds.
+_SECONDS = 35.0
+
+
+@app.command()
+def console(
+    stage: Stage = "dev",
+    show_only: Annotated[bool, typer.Option("--no-open", help="Only print the address.")] = False,
+    port: Annotated[int, typer.Option(help="Of the signing server; 0: any that is free.")] = 0,
+    endpoint: Endpoint = None,
+    profile: Profile = None,
+    region: Region = None,
+) -> None:
+    """Open the console of a stage in the browser.
+
+    Where callers sign their requests (auth = "iam"), a server on this machine signs them with your AWS credentials until you
+    end it with Ctrl-C.
+    """
+    account = find_account(stage, endpoint, profile, region)
+    address = account.outputs.get("ConsoleUrl")
+    if address is None:
+        fail(f"stage {stage} has no console: set console = true in [api] of its configuration, and deploy")
+    if "ApiKeyId" in account.outputs:
+        out.print(address, soft_wrap=True)
+        if not show_only:
+            webbrowser.open(address)
+        return
+    with make_server("127.0.0.1", port, Signed(account, address), _Threads, _Quiet) as server:
+        local = f"http://127.0.0.1:{server.server_port}/console"
+        out.print(f"{local} shows {address}. End with Ctrl-C.", soft_wrap=True)
+        if not show_only:
+            webbrowser.open(local)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            out.print("ended")
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+class _Threads(WSGIServer):
+    daemon_threads = True
+
+
+class Signed:
+    """A WSGI application that passes requests on, signed; it takes them from pages of its own alone."""
+
+    def __init__(self, account: Account, address: str, client: httpx.Client | None = None) -> None:
+        self._account = account
+        self._base = address.removesuffix("/console")
+        self._client = client or httpx.Client(timeout=_SECONDS)
+
+    def __call__(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+        host = environ.get("HTTP_HOST", "")
+        # Another page of the browser must not call with the operator's rights: neither by this address (a request of another
+        # origin says so), nor under another name of it.
+        foreign = environ.get("HTTP_SEC_FETCH_SITE", "same-origin") not in ("same-origin", "none")
+        origin = environ.get("HTTP_ORIGIN")
+        if host.partition(":")[0] != "127.0.0.1" or foreign or (origin is not None and urlsplit(origin).netloc != host):
+            start("403 Forbidden", [("Content-Type", "text/plain")])
+            return [b"This server answers its own page alone."]
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        query = environ.get("QUERY_STRING", "")
+        url = self._base + environ["PATH_INFO"] + (f"?{query}" if query else "")
+        sent = {
+            name[5:].replace("_", "-").lower(): value for name, value in environ.items() if name.startswith("HTTP_")
+        }
+        sent["content-type"] = environ.get("CONTENT_TYPE", "")
+        headers = {name: sent[name] for name in _KEPT if sent.get(name)}
+        try:
+            signed = self._account.sign(environ["REQUEST_METHOD"], url, headers, body)
+            answer = self._client.request(environ["REQUEST_METHOD"], url, headers=signed, content=body)
+        except httpx.HTTPError as error:
+            start("502 Bad Gateway", [("Content-Type", "text/plain")])
+            return [f"The API did not answer: {error}".encode()]
+        # httpx has decompressed the body.
+        left_out = _HOP | {"content-length", "content-encoding"}
+        kept = [(name, value) for name, value in answer.headers.items() if name.lower() not in left_out]
+        start(f"{answer.status_code} {answer.reason_phrase or 'answer'}", kept)
+        return [answer.content]

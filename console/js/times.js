@@ -1,0 +1,89 @@
+// Times as people write them, in UTC or in local time. The API reads and writes UTC.
+
+const ZONE = "tidetable.zone";
+const UNITS = /** @type {const} */ ([["w", 604800], ["d", 86400], ["h", 3600], ["m", 60], ["s", 1]]);
+
+/** @returns {"utc" | "local"} */
+export function zone() {
+  return localStorage.getItem(ZONE) === "utc" ? "utc" : "local";
+}
+
+/** @param {"utc" | "local"} name */
+export function setZone(name) {
+  localStorage.setItem(ZONE, name);
+}
+
+/** The zone's name, for headings. */
+export function zoneName() {
+  return zone() === "utc" ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone || "local time";
+}
+
+/** @param {Intl.DateTimeFormatOptions} options */
+function formatter(options) {
+  return new Intl.DateTimeFormat(undefined, { ...options, ...(zone() === "utc" ? { timeZone: "UTC" } : {}) });
+}
+
+/** An instant to the second, or finer if it has a fraction. @param {string | number | Date} instant */
+export function showTime(instant) {
+  const date = new Date(instant);
+  if (Number.isNaN(date.getTime())) return String(instant);
+  const fraction = typeof instant === "string" ? (/\.(\d+)Z$/.exec(instant)?.[1] ?? "").replace(/0+$/, "") : "";
+  const text = formatter({ year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit",
+    hourCycle: "h23" }).format(date);
+  return fraction ? `${text}.${fraction}` : text;
+}
+
+/** A day and, unless it is midnight, the minute. @param {string | number | Date} instant */
+export function showMinute(instant) {
+  return formatter({ month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" }).format(new Date(instant));
+}
+
+/** Seconds as a length such as `90s`, `5m` or `1d`, in the largest unit that divides it. @param {number} seconds */
+export function lengthText(seconds) {
+  for (const [unit, size] of UNITS) if (seconds % size === 0) return `${seconds / size}${unit}`;
+  return `${seconds}s`;
+}
+
+/** The seconds of a length such as `5m`; null if it is none. @param {string} text */
+export function secondsOf(text) {
+  const match = /^(\d+)([smhdw])$/.exec(text.trim());
+  if (!match) return null;
+  const unit = UNITS.find(([name]) => name === match[2]);
+  return unit ? Number(match[1]) * unit[1] : null;
+}
+
+/**
+ * The instant that a bound of a range means: an age such as `-15m`, `now`, `today`, `yesterday`, RFC 3339 or epoch milliseconds.
+ * @param {string} text @param {Date} [now] @returns {Date | null}
+ */
+export function instantOf(text, now = new Date()) {
+  const day = Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate());
+  if (text === "now") return now;
+  if (text === "today") return new Date(day);
+  if (text === "yesterday") return new Date(day - 86400000);
+  if (text.startsWith("-")) {
+    const seconds = secondsOf(text.slice(1));
+    return seconds === null ? null : new Date(now.getTime() - seconds * 1000);
+  }
+  const date = /^\d+$/.test(text) ? new Date(Number(text)) : new Date(text);
+  return Number.isNaN(date.getTime()) ? null : date;
+}
+
+/** The value of a datetime-local field for an instant, in the zone. @param {Date} date */
+export function fieldOf(date) {
+  const shifted = zone() === "utc" ? date : new Date(date.getTime() - date.getTimezoneOffset() * 60000);
+  return shifted.toISOString().slice(0, 19);
+}
+
+/** The instant that a datetime-local field means, in the zone. @param {string} value @returns {Date | null} */
+export function instantOfField(value) {
+  if (!value) return null;
+  const date = new Date(zone() === "utc" ? `${value}Z` : value);
+  return Number.isNaN(date.getTime()) ? null : date;
+}
+
+/** A step that gives about as many points as wanted. @param {number} seconds the range's @param {number} [points] */
+export function stepFor(seconds, points = 240) {
+  const steps = [1, 5, 10, 15, 30, 60, 300, 600, 900, 1800, 3600, 10800, 21600, 43200, 86400, 604800];
+  return steps.find((step) => seconds / step <= points) ?? 604800;
+}

@@ -1,0 +1,53 @@
+import { get, streamPath } from "../api.js";
+import { fill, h } from "../dom.js";
+import { flatten, showValue } from "../format.js";
+import { showBusy, showEmpty, showProblem } from "../parts/problem.js";
+import { listsSeries, seriesField } from "../parts/series.js";
+import { go } from "../state.js";
+import { showTime } from "../times.js";
+import { openEvent } from "./event.js";
+
+/** The latest event of each of some series. @param {HTMLElement} place @param {URLSearchParams} values @param {any[]} streams @param {AbortSignal} signal */
+export function showLatest(place, values, streams, signal) {
+  // Only a table by series finds the newest event of a series without a scan.
+  const fitting = streams.filter((each) => each.layout.partition_by === "series");
+  const stream = fitting.find((each) => each.stream === values.get("stream")) ?? fitting[0];
+  if (!stream) return fill(place, showEmpty("No stream is partitioned by series", "Explore shows the newest events of the others."));
+  const series = values.get("series") ?? "";
+  const result = h("section.result");
+  const select = h("select", { onchange: (/** @type {any} */ event) => go("latest", { stream: event.target.value }) }, fitting.map((each) => h("option", { value: each.stream }, each.stream)));
+  /** @type {HTMLSelectElement} */ (select).value = stream.stream;
+  fill(place, h("form.question", { onsubmit: (/** @type {Event} */ event) => event.preventDefault() },
+    h("label.field", {}, h("span.label", {}, "Stream"), select),
+    seriesField(stream, series, (text) => go("latest", { stream: stream.stream, series: text }), { placeholder: "one, or several with commas", label: "Series" })), result);
+  ask();
+
+  async function ask() {
+    fill(result, showBusy());
+    try {
+      const names = series ? series.split(",").map((name) => name.trim()).filter(Boolean) : await firstSeries();
+      if (signal.aborted) return;
+      if (!names.length) return fill(result, showEmpty("Which series?", "Type the names of series. A rollup by series would suggest them."));
+      const { body } = await get(streamPath(stream.stream, "latest"), { series: names.slice(0, 100) }, signal);
+      if (!signal.aborted) fill(result, h("div.cards", {}, body.latest.map(card)), h("p.hint", {}, `Searched back to ${showTime(body.searched_back_to)}.`));
+    } catch (error) {
+      if (!signal.aborted) fill(result, showProblem(error, ask));
+    }
+  }
+
+  /** @returns {Promise<string[]>} */
+  async function firstSeries() {
+    if (!listsSeries(stream)) return [];
+    const { body } = await get(streamPath(stream.stream, "series"), { limit: 24 }, signal);
+    return body.series.map((/** @type {any} */ row) => row.series);
+  }
+
+  /** @param {any} row */
+  function card(row) {
+    if (!row.event) return h("div.card", {}, h("strong", {}, row.series), h("span.hint", {}, "no event in any table"));
+    const facts = Object.entries(flatten(row.event.data)).slice(0, 6);
+    return h("button.card", { type: "button", onclick: () => openEvent(stream, row.event) },
+      h("strong", {}, row.series), h("time.hint", { datetime: row.event.time }, showTime(row.event.time)),
+      h("dl.facts", {}, facts.map(([name, value]) => [h("dt", {}, name), h("dd", {}, showValue(value))]).flat()));
+  }
+}

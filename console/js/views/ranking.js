@@ -1,0 +1,74 @@
+import { address, get, getText, streamPath } from "../api.js";
+import { fill, h } from "../dom.js";
+import { flatten, showNumber, showValue } from "../format.js";
+import { copyMenu } from "../parts/copy.js";
+import { showBusy, showEmpty, showProblem } from "../parts/problem.js";
+import { rangePicker } from "../parts/range.js";
+import { showTable } from "../parts/table.js";
+import { go, goAgain } from "../state.js";
+import { showTime } from "../times.js";
+import { openEvent } from "./event.js";
+
+/** The first events of an index that is sorted by a number. @param {HTMLElement} place @param {URLSearchParams} values @param {any[]} streams @param {AbortSignal} signal */
+export function showRanking(place, values, streams, signal) {
+  const ranked = streams.filter((stream) => rankingsOf(stream).length);
+  const stream = ranked.find((each) => each.stream === values.get("stream")) ?? ranked[0];
+  if (!stream) {
+    fill(place, h("h1", {}, "Rankings"), showEmpty("No stream has a ranking", "An index with sort_by = a field is one: docs/design/indexes.md."));
+    return;
+  }
+  const rankings = rankingsOf(stream);
+  const question = { stream: stream.stream, index: values.get("index") || rankings[0].name, value: values.get("value") ?? "", from: values.get("from") ?? "-7d",
+    to: values.get("to") ?? "", order: values.get("order") ?? "desc", limit: values.get("limit") ?? "20" };
+  const index = rankings.find((/** @type {any} */ each) => each.name === question.index) ?? rankings[0];
+  const result = h("section.result");
+  /** @param {Record<string, string>} changes */
+  const change = (changes) => go("rankings", "stream" in changes ? { stream: changes.stream } : { ...question, ...changes });
+  fill(place, h("form.question", { onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); goAgain(); } },
+    pick("Stream", ranked.map((each) => each.stream), question.stream, (name) => change({ stream: name })),
+    pick("Ranking", rankings.map((/** @type {any} */ each) => each.name), index.name, (name) => change({ index: name, value: "" })),
+    index.partition_by === "*" ? null : h("label.field", {}, h("span.label", {}, index.partition_by),
+      h("input", { value: question.value, placeholder: "a value", onchange: (/** @type {any} */ event) => change({ value: event.target.value }) })),
+    rangePicker(question.from, question.to, (from, to) => change({ from, to })),
+    pick("Order", [["desc", "highest first"], ["asc", "lowest first"]], question.order, (order) => change({ order })),
+    pick("Show", ["10", "20", "100", "1000"], question.limit, (limit) => change({ limit })),
+    h("button.primary.run", {}, "Run")), result);
+  if (index.partition_by !== "*" && !question.value) fill(result, showEmpty(`Which ${index.partition_by}?`, `The ranking ${index.name} is kept for each value of ${index.partition_by}.`));
+  else ask();
+
+  async function ask() {
+    fill(result, showBusy());
+    const path = streamPath(question.stream, "top");
+    const parameters = { index: question.index, value: question.value, from: question.from, to: question.to, order: question.order === "asc" ? "asc" : "", limit: question.limit };
+    try {
+      const { body, units } = await get(path, parameters, signal);
+      if (signal.aborted) return;
+      const most = Math.max(...body.top.map((/** @type {any} */ row) => Math.abs(row.value)), Number.MIN_VALUE);
+      fill(result, h("div.resultbar", {}, h("span.cost", {}, units === null ? "" : `${showNumber(units)} read units`),
+        copyMenu(address(path, parameters), () => getText(path, { ...parameters, format: "csv" }), `${question.stream}-top.csv`)),
+        body.tied ? h("p.notes", {}, "More events share the last number than are shown.") : null,
+        body.top.length ? showTable([
+          { name: "#", number: true, cell: (row) => row.rank },
+          { name: index.sort_by, cell: (row) => h("div.meter", { vars: { share: String(Math.abs(row.value) / most) } }, h("span", {}, showNumber(row.value))) },
+          { name: "series", cell: (row) => row.series },
+          { name: "time", cell: (row) => showTime(row.time) },
+          { name: "data", cell: (row) => Object.entries(flatten(row.data)).slice(0, 6).map(([name, value]) => `${name} ${showValue(value)}`).join(", ") },
+        ], body.top, { caption: `Ranking ${index.name}`, open: (row) => openEvent(stream, row) }) : showEmpty("Nobody is ranked in this range", "Choose a longer range."));
+    } catch (error) {
+      if (!signal.aborted) fill(result, showProblem(error, ask));
+    }
+  }
+}
+
+/** @param {any} stream */
+function rankingsOf(stream) {
+  return (stream.indexes ?? []).filter((/** @type {any} */ index) => index.sort_by !== "time");
+}
+
+/** @param {string} label @param {(string | string[])[]} options @param {string} value @param {(value: string) => void} changed */
+function pick(label, options, value, changed) {
+  const select = h("select", { onchange: (/** @type {any} */ event) => changed(event.target.value) },
+    options.map((option) => (Array.isArray(option) ? h("option", { value: option[0] }, option[1]) : h("option", { value: option }, option))));
+  /** @type {HTMLSelectElement} */ (select).value = value;
+  return h("label.field", {}, h("span.label", {}, label), select);
+}

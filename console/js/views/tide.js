@@ -1,0 +1,187 @@
+// Every stream's period tables along time: their state, class and capacity.
+
+import { get, streamPath } from "../api.js";
+import { fill, h, s } from "../dom.js";
+import { plural, showBytes, showNumber } from "../format.js";
+import { showDialog, showFacts } from "../parts/dialog.js";
+import { showBusy, showEmpty, showProblem } from "../parts/problem.js";
+import { showTable } from "../parts/table.js";
+import { hashOf } from "../state.js";
+import { showOperations } from "./operations.js";
+import { showMinute, showTime } from "../times.js";
+
+const HEIGHT = 132;
+const FOOT = 20;
+const STATES = /** @type {const} */ ([
+  ["creating", "being created"], ["open", "open"], ["late", "open for late events"], ["closed", "closed"], ["archiving", "being archived"],
+  ["archived", "archived"], ["deleted", "deleted"], ["restoring", "being restored"],
+]);
+
+/** @param {HTMLElement} place @param {URLSearchParams} values @param {any[]} streams @param {AbortSignal} signal @param {string[]} can */
+export function showTide(place, values, streams, signal, can) {
+  const table = values.get("show") === "table";
+  fill(place,
+    h("div.viewbar", {}, h("h1", {}, "Tide"), h("p.hint", {}, "One table per period. Height is the write capacity; the line is now."),
+      h("a.button", { href: hashOf("tide", table ? {} : { show: "table" }) }, table ? "Show as pictures" : "Show as tables")),
+    can.includes("operate") ? showOperations(signal) : null,
+    legend(),
+    streams.length ? null : showEmpty("No streams", "tidetable.toml names the streams of a stage."),
+    streams.map((stream) => lane(stream)));
+
+  /** @param {any} stream */
+  function lane(stream) {
+    const content = h("div.lanecontent", {}, showBusy());
+    /** @type {any[]} */
+    const periods = [];
+    let next = "";
+    load();
+
+    async function load() {
+      try {
+        const { body } = await get(streamPath(stream.stream, "periods"), next ? { cursor: next } : { limit: 60 }, signal);
+        periods.push(...body.periods);
+        next = body.next ?? "";
+        if (!signal.aborted) draw();
+      } catch (error) {
+        if (!signal.aborted) fill(content, showProblem(error, load));
+      }
+    }
+
+    function draw() {
+      if (!periods.length) fill(content, showEmpty("No period tables yet", "The lifecycle creates the first within five minutes."));
+      else fill(content, table ? asTable(stream, periods) : picture(stream, periods), summary(periods),
+        next ? h("button.quiet", { type: "button", onclick: load }, "Show earlier periods") : null);
+    }
+
+    return h("section.lane", { "aria-label": stream.stream },
+      h("header", {}, h("h2", {}, h("a", { href: hashOf("explore", { stream: stream.stream }) }, stream.stream)),
+        h("p.hint", {}, `a table per ${stream.period} · takes events up to ${stream.late} late · kept ${plural(stream.retention, stream.period)}, then ${EXPIRY[stream.on_expiry] ?? stream.on_expiry}`)),
+      content);
+  }
+}
+
+const EXPIRY = /** @type {Record<string, string>} */ ({ archive: "archived", delete: "deleted", keep: "kept" });
+
+/** @param {any} period */
+export function stateOf(period) {
+  // A table that was deleted after its archive was verified: its events are in the archive.
+  if (period.state === "deleted" && period.archive) return "archived";
+  return period.state === "open" && Date.parse(period.end) < Date.now() ? "late" : period.state;
+}
+
+/** @param {any} period */
+function capacityText(period) {
+  const capacity = period.capacity;
+  if (!capacity) return period.archive ? "in S3" : "no table";
+  if (capacity.mode === "on-demand") return "on demand";
+  return `${showNumber(capacity.write)} write, ${showNumber(capacity.read)} read units`;
+}
+
+/** @param {any} stream @param {any[]} periods the newest first */
+function picture(stream, periods) {
+  const ordered = [...periods].reverse();
+  const most = Math.max(...ordered.map((period) => Math.log2(2 + (period.capacity?.write ?? 0))), 1);
+  const width = Math.max(14, Math.min(46, Math.floor(1100 / ordered.length)));
+  const total = width * ordered.length;
+  const tip = h("div.tip", { hidden: true });
+  const bars = ordered.map((period, number) => {
+    const state = stateOf(period);
+    const demand = period.capacity?.mode === "on-demand";
+    const share = !period.capacity ? 0.14 : demand ? 0.62 : 0.2 + (0.8 * Math.log2(2 + period.capacity.write)) / most;
+    const height = share * (HEIGHT - 18);
+    const label = `${period.period}: ${STATES.find(([name]) => name === state)?.[1] ?? state}, ${capacityText(period)}`;
+    return s("g.period", { tabindex: 0, role: "button", "aria-label": label, class: `${state}${demand ? " demand" : ""}${period.capacity?.class === "standard-ia" ? " ia" : ""}`,
+      onclick: () => openPeriod(stream, period), onkeydown: (/** @type {KeyboardEvent} */ event) => { if (event.key === "Enter") openPeriod(stream, period); },
+      onmouseenter: () => show(label, number), onfocus: () => show(label, number), onmouseleave: hide, onblur: hide },
+      s("rect.hit", { x: number * width, y: 0, width, height: HEIGHT }),
+      s("rect.bar", { x: number * width + 1.5, y: HEIGHT - height, width: width - 3, height, rx: Math.min(4, width / 5) }),
+      demand ? s("rect.hatch", { x: number * width + 1.5, y: HEIGHT - height, width: width - 3, height, rx: Math.min(4, width / 5), fill: "url(#hatch)" }) : null);
+  });
+  const every = Math.ceil(90 / width);
+  const labels = ordered.map((period, number) => ((ordered.length - 1 - number) % every ? null : s("text", { x: number * width + width / 2, y: HEIGHT + 14, "text-anchor": "middle" }, shortName(period.period))));
+  const now = Date.now();
+  const current = ordered.findIndex((period) => Date.parse(period.start) <= now && now < Date.parse(period.end));
+  const x = current < 0 ? null : (current + (now - Date.parse(ordered[current].start)) / (Date.parse(ordered[current].end) - Date.parse(ordered[current].start))) * width;
+  const svg = s("svg", { viewBox: `0 0 ${total} ${HEIGHT + FOOT}`, width: total, height: HEIGHT + FOOT, role: "group", "aria-label": `Period tables of ${stream.stream}` },
+    s("defs", {}, s("pattern", { id: "hatch", width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, s("rect", { width: 2, height: 7 }))),
+    bars, labels.filter((label) => label !== null), x === null ? null : s("line.now", { x1: x, x2: x, y1: 0, y2: HEIGHT }));
+  const scroll = h("div.tide", {}, svg, tip);
+  // The present is at the right.
+  requestAnimationFrame(() => (scroll.scrollLeft = scroll.scrollWidth));
+
+  /** @param {string} text @param {number} number */
+  function show(text, number) {
+    tip.textContent = text;
+    tip.hidden = false;
+    tip.style.setProperty("--x", `${Math.max(scroll.scrollLeft, Math.min(number * width, scroll.scrollLeft + scroll.clientWidth - 260))}px`);
+    tip.style.setProperty("--y", "0px");
+  }
+
+  function hide() {
+    tip.hidden = true;
+  }
+
+  return scroll;
+}
+
+/** @param {string} label such as 2026-03-15T09, 2026-03-15, 2026-W11 or 2026-03 */
+function shortName(label) {
+  return label.includes("T") ? `${label.slice(8, 10)}. ${label.slice(11)}h` : label.length > 7 ? label.slice(5) : label;
+}
+
+/** @param {any} stream @param {any[]} periods */
+function asTable(stream, periods) {
+  return showTable([
+    { name: "period", cell: (period) => period.period },
+    { name: "state", cell: (period) => STATES.find(([name]) => name === stateOf(period))?.[1] ?? period.state },
+    { name: "capacity", cell: capacityText },
+    { name: "class", cell: (period) => period.capacity?.class },
+    { name: "items", number: true, cell: (period) => (period.item_count === undefined ? "" : showNumber(period.item_count)) },
+    { name: "size", number: true, cell: (period) => (period.size_bytes === undefined ? "" : showBytes(period.size_bytes)) },
+    { name: "archive", cell: (period) => (period.archive ? plural(period.archive.events ?? 0, "event") : "") },
+  ], periods, { caption: `Periods of ${stream.stream}`, open: (period) => openPeriod(stream, period) });
+}
+
+/** @param {any[]} periods */
+function summary(periods) {
+  const bytes = periods.reduce((sum, period) => sum + (period.size_bytes ?? 0), 0);
+  const items = periods.reduce((sum, period) => sum + (period.item_count ?? 0), 0);
+  const tables = periods.filter((period) => period.capacity).length;
+  return h("p.hint", {}, `${plural(tables, "table")}, ${plural(items, "item")}, ${showBytes(bytes)} as DynamoDB last counted them (about every six hours).`);
+}
+
+/** @param {any} stream @param {any} period */
+function openPeriod(stream, period) {
+  const archive = period.archive;
+  showDialog(`${stream.stream}, ${period.period}`,
+    showFacts({
+      State: STATES.find(([name]) => name === stateOf(period))?.[1] ?? period.state,
+      "Table's status": period.status,
+      From: showTime(period.start),
+      To: showTime(period.end),
+      Table: period.table,
+      Capacity: capacityText(period),
+      Class: period.capacity?.class,
+      "Items, about": period.item_count === undefined || period.item_count === null ? null : showNumber(period.item_count),
+      "Size, about": period.size_bytes === undefined || period.size_bytes === null ? null : showBytes(period.size_bytes),
+      Layout: layoutText(period.layout),
+      Backfill: period.backfill ? `open until ${showMinute(period.backfill.until)}` : null,
+      Archive: archive ? `${plural(archive.events ?? 0, "event")}, ${showBytes(archive.bytes)}` : null,
+      "Archived at": archive?.at ? showTime(archive.at) : null,
+    }),
+    h("p", {}, h("a.button.primary", { href: hashOf("explore", { stream: stream.stream, from: period.start, to: period.end, ask: "events", show: "table" }),
+      onclick: (/** @type {any} */ event) => event.target.closest("dialog").close() }, "Show its events")));
+}
+
+/** @param {any} layout */
+function layoutText(layout) {
+  if (!layout) return null;
+  const parts = [layout.partition_by === "series" ? "by series" : `by time, buckets of ${layout.bucket_seconds / 3600} h`, plural(layout.shards, "shard")];
+  if (layout.pack) parts.push(`packs of ${layout.pack.span_seconds} s`);
+  return parts.join(", ");
+}
+
+function legend() {
+  return h("ul.legend", { "aria-label": "Legend" }, STATES.filter(([name]) => !["deleted", "restoring"].includes(name)).map(([name, text]) =>
+    h("li", {}, h("span.swatch", { class: name }), text)), h("li", {}, h("span.swatch.open.demand"), "on demand"));
+}

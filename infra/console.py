@@ -1,0 +1,87 @@
+"""The console: a static page that the API itself serves, and the routes behind its view of the lifecycle."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from aws_cdk import ArnFormat, Duration, Stack
+from aws_cdk import aws_apigateway as apigateway
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra.cors import allow_preflights
+from infra.function import Common, Function
+
+# What the page consists of, beside the pinned library for charts.
+_PAGE = ("index.html", "icon.svg", "style.css")
+_CHARTS = {"uPlot.iife.min.js": "uplot.js", "uPlot.min.css": "uplot.css"}
+
+
+def collect_files(root: Path, target: Path) -> None:
+    """Copy everything that the console serves into a folder; ``root`` is the project with its ``node_modules``."""
+    target.mkdir(parents=True, exist_ok=True)
+    for name in _PAGE:
+        shutil.copy(root / "console" / name, target / name)
+    shutil.copytree(root / "console" / "js", target / "js", ignore=shutil.ignore_patterns("*.d.ts"), dirs_exist_ok=True)
+    library = root / "node_modules" / "uplot"
+    if not library.exists():
+        raise FileNotFoundError(f"{library} is missing: run `make setup`")
+    for name, served in _CHARTS.items():
+        shutil.copy(library / "dist" / name, target / served)
+    # uPlot's licence (MIT) wants its text beside every copy.
+    shutil.copy(library / "LICENSE", target / "uplot-license.txt")
+
+
+class Console(Construct):
+    """The function that serves the page, which has no rights, and the function of the operators' routes."""
+
+    # Anybody may load the page: it holds no data, and is useless without a key.
+    open_routes = (("GET", "/console"), ("GET", "/console/assets/{file+}"))
+
+    def __init__(
+        self, scope: Construct, id: str, common: Common, *, page: lambda_.Code, slim: lambda_.Code, lifecycle: Function
+    ) -> None:
+        super().__init__(scope, id)
+        snap_start = common.config.api.snap_start
+        self.page = Function(
+            self,
+            "Page",
+            common,
+            handler="console",
+            code=page,
+            timeout=Duration.seconds(10),
+            memory=256,
+            snap_start=snap_start,
+        )
+        self.operations = Function(
+            self,
+            "Operations",
+            common,
+            handler="operations",
+            code=slim,
+            timeout=Duration.seconds(28),
+            memory=512,
+            environment={"TIDETABLE_LIFECYCLE_FUNCTION": lifecycle.function_name},
+            snap_start=snap_start,
+        )
+        self.operations.allow(["lambda:InvokeFunction"], lifecycle.function_arn)
+        alarms = Stack.of(self).format_arn(
+            service="cloudwatch", resource="alarm", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
+        )
+        self.operations.allow(["cloudwatch:DescribeAlarms"], alarms)
+
+    def add_routes(self, rest: apigateway.RestApi, origins: Sequence[str]) -> None:
+        """Add the page, and the operators' routes with the API's own authorization."""
+        page = apigateway.LambdaIntegration(self.page.entry, allow_test_invoke=False)
+        for method, path in self.open_routes:
+            rest.root.resource_for_path(path).add_method(
+                method, page, api_key_required=False, authorization_type=apigateway.AuthorizationType.NONE
+            )
+        operations = apigateway.LambdaIntegration(self.operations.entry, allow_test_invoke=False)
+        routes = [rest.root.resource_for_path(path) for path in ("/v1/plan", "/v1/alarms")]
+        for route in routes:
+            route.add_method("GET", operations)
+        if origins:
+            allow_preflights(routes, origins)

@@ -1,0 +1,60 @@
+"""What an operator looks at: the lifecycle's plan, by a dry run of its function, and the stage's alarms."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from aws.errors import aws_errors
+from tidetable.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from mypy_boto3_lambda import LambdaClient
+
+
+class AwsOperations:
+    """The lifecycle function and CloudWatch through boto3."""
+
+    def __init__(
+        self, functions: Callable[[int], LambdaClient], lifecycle: str, alarms: Callable[[], Any], stage: str
+    ) -> None:
+        self._functions = functions
+        self._lifecycle = lifecycle
+        self._alarms = alarms
+        # CloudFormation makes an alarm's name of the stack's name and its own id.
+        self._prefix = f"Tidetable-{stage}-"
+
+    def plan(self, within: float) -> dict[str, Any]:
+        """The report of a dry run, which changes nothing; StoreUnavailable if it does not come within so many seconds."""
+        try:
+            answer = self._functions(max(1, int(within))).invoke(
+                FunctionName=self._lifecycle, Payload=json.dumps({"dry_run": True}).encode()
+            )
+            body = json.loads(answer["Payload"].read() or b"null")
+        except aws_errors() as error:
+            raise StoreUnavailable("lifecycle", f"the function did not answer: {error}") from error
+        if "FunctionError" in answer or not isinstance(body, dict):
+            message = body.get("errorMessage", "no message") if isinstance(body, dict) else "no report"
+            raise StoreUnavailable("lifecycle", f"the function failed: {message}")
+        return body
+
+    def alarms(self) -> list[dict[str, Any]]:
+        """The stage's alarms: name, state (``OK``, ``ALARM`` or ``INSUFFICIENT_DATA``), since when, and what it says to do."""
+        alarms = []
+        try:
+            for page in self._alarms().get_paginator("describe_alarms").paginate(AlarmNamePrefix=self._prefix):
+                alarms += [_describe(alarm) for alarm in (*page["MetricAlarms"], *page["CompositeAlarms"])]
+        except aws_errors() as error:
+            raise StoreUnavailable("alarms", f"CloudWatch did not answer: {error}") from error
+        return sorted(alarms, key=lambda alarm: alarm["name"])
+
+
+def _describe(alarm: dict[str, Any]) -> dict[str, Any]:
+    changed = alarm.get("StateUpdatedTimestamp")
+    return {
+        "name": alarm["AlarmName"],
+        "state": alarm["StateValue"],
+        "since": None if changed is None else changed.isoformat(),
+        "description": alarm.get("AlarmDescription", ""),
+    }

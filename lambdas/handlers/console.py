@@ -1,0 +1,108 @@
+"""GET /console and GET /console/assets/{file}: the console's page and its files. It needs no key, and holds no data.
+
+The files lie beside the function's code. Everything under ``assets`` is
+addressed by a hash of all files, so a browser keeps it for ever; the page itself is asked for again with its ETag.
+"""
+
+from __future__ import annotations
+
+import gzip
+from base64 import b64encode
+from collections.abc import Mapping
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+# Nothing inline, nothing from elsewhere, and no frame around the page.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Vary": "Accept-Encoding",
+}
+_YEAR = 31_536_000
+# The folder with the files, in the function's asset.
+FOLDER = Path(__file__).resolve().parent.parent / "site"
+
+
+class File(NamedTuple):
+    """A file as it is answered."""
+
+    content_type: str
+    body: bytes
+    compressed: bytes
+    etag: str
+
+
+class Site(NamedTuple):
+    """All files by their paths, and the hash that stands in the addresses of the assets."""
+
+    version: str
+    files: Mapping[str, File]
+
+
+@cache
+def load_site(folder: Path) -> Site:
+    """Read the console's files once per process; the page names its assets by the hash of all of them."""
+    contents = {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
+    }
+    digest = sha256()
+    for name, body in contents.items():
+        digest.update(name.encode() + b"\0" + sha256(body).digest())
+    version = digest.hexdigest()[:16]
+    page = contents["index.html"].replace(b"console/assets/", f"console/assets/{version}/".encode())
+    files = {name: _file(name, body) for name, body in contents.items() if name != "index.html"}
+    return Site(version, files | {"index.html": _file("index.html", page)})
+
+
+def _file(name: str, body: bytes) -> File:
+    kind = _TYPES.get(Path(name).suffix, "application/octet-stream")
+    # Without the time of compression, so that every process answers the same bytes.
+    return File(kind, body, gzip.compress(body, mtime=0), f'"{sha256(body).hexdigest()[:32]}"')
+
+
+def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
+    """Answer a file, or 304 if the browser has it."""
+    site = load_site(FOLDER)
+    version, _, name = ((event.get("pathParameters") or {}).get("file") or "").partition("/")
+    if not version:
+        return _answer(site.files["index.html"], event, "no-cache")
+    file = site.files.get(name)
+    if file is None or name == "index.html":
+        return {
+            "statusCode": 404,
+            "headers": {**_HEADERS, "Content-Type": "text/plain"},
+            "body": "There is no such file.",
+        }
+    # A page of before a deploy finds the files of now: the same name under another hash is not kept.
+    return _answer(file, event, f"public, max-age={_YEAR}, immutable" if version == site.version else "no-store")
+
+
+def _answer(file: File, event: Mapping[str, Any], kept: str) -> dict[str, Any]:
+    sent = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+    headers = {**_HEADERS, "Content-Type": file.content_type, "Cache-Control": kept, "ETag": file.etag}
+    if file.etag in (sent.get("if-none-match") or ""):
+        return {"statusCode": 304, "headers": headers, "body": ""}
+    if "gzip" in (sent.get("accept-encoding") or "").lower():
+        headers["Content-Encoding"] = "gzip"
+        return _binary(headers, file.compressed)
+    return _binary(headers, file.body)
+
+
+def _binary(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
+    return {"statusCode": 200, "headers": headers, "body": b64encode(body).decode(), "isBase64Encoded": True}

@@ -1,0 +1,139 @@
+"""The operators' routes: what the lifecycle is about to do, and which alarms ring, for keys that may operate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from io import BytesIO
+from typing import Any
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+from aws.operations import AwsOperations
+from tests.worlds.keyed import Door, open_door
+from tidetable.errors import StoreUnavailable
+
+SECRET = "abcdefghijklmnopqrstuvwxyz012345"
+ALL, ONE = f"tt_alloperate_{SECRET}", f"tt_oneoperate_{SECRET}"
+RINGING = {
+    "name": "Tidetable-t-Alarms",
+    "state": "ALARM",
+    "since": "2026-03-15T11:00:00+00:00",
+    "description": "It rings.",
+}
+
+
+@pytest.fixture
+def door(tmp_path: Any) -> Iterator[Door]:
+    for opened in open_door(tmp_path):
+        opened.make(ALL, can=("operate",))
+        opened.make(ONE, "quakes", can=("operate",))
+        yield opened
+
+
+def test_the_plan_is_that_of_a_dry_run(door: Door) -> None:
+    door.stage.clock.sleep(86_400)
+    before = set(door.stage.dynamo.account.tables)
+    answer = door.call("GET", "/v1/plan", ALL)
+    assert answer.status == 200
+    plan = answer.body["plan"]
+    assert plan["dry_run"] is True
+    assert {"create", "close"} <= {action["action"] for action in plan["actions"]}
+    assert {action["outcome"] for action in plan["actions"]} == {"planned"}
+    assert set(door.stage.dynamo.account.tables) == before, "nothing was made"
+
+
+def test_a_key_of_one_stream_sees_the_plan_of_that_stream_alone(door: Door) -> None:
+    door.stage.clock.sleep(8 * 86_400)
+    everything = door.call("GET", "/v1/plan", ALL).body["plan"]
+    mine = door.call("GET", "/v1/plan", ONE).body["plan"]
+    assert {action["stream"] for action in everything["actions"]} > {"quakes"}
+    assert {action["stream"] for action in mine["actions"]} == {"quakes"}
+    assert mine["actions"] == [action for action in everything["actions"] if action["stream"] == "quakes"]
+    others = {stream for stream in door.stage.config.streams if stream != "quakes"}
+    assert not [
+        text
+        for text in (*mine["without_next_table"], *mine["archives_overdue"], *mine["changes"])
+        if text.split(" ")[0].rstrip(":") in others
+    ]
+
+
+def test_alarms_are_shown(door: Door) -> None:
+    door.stage.operations.ringing = [RINGING]
+    assert door.call("GET", "/v1/alarms", ONE).body == {"alarms": [RINGING]}
+
+
+@pytest.mark.parametrize("path", ["/v1/plan", "/v1/alarms"])
+def test_a_function_that_does_not_answer_is_503(door: Door, path: str) -> None:
+    door.stage.operations.fails = True
+    answer = door.call("GET", path, ALL)
+    assert (answer.status, answer.body["code"]) == (503, "unavailable")
+
+
+class Functions:
+    """Lambda with one answer."""
+
+    def __init__(self, answer: dict[str, Any] | Exception) -> None:
+        self.answer = answer
+        self.calls: list[dict[str, Any]] = []
+
+    def invoke(self, **request: Any) -> dict[str, Any]:
+        self.calls.append(request)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+class Alarms:
+    """CloudWatch with two pages."""
+
+    def __init__(self) -> None:
+        self.requests: list[dict[str, Any]] = []
+
+    def get_paginator(self, name: str) -> Any:
+        assert name == "describe_alarms"
+        return self
+
+    def paginate(self, **request: Any) -> Any:
+        self.requests.append(request)
+        at = datetime(2026, 3, 15, 11, tzinfo=UTC)
+        yield {
+            "MetricAlarms": [
+                {"AlarmName": "b", "StateValue": "ALARM", "StateUpdatedTimestamp": at, "AlarmDescription": "Look."}
+            ],
+            "CompositeAlarms": [],
+        }
+        yield {"MetricAlarms": [{"AlarmName": "a", "StateValue": "OK"}], "CompositeAlarms": []}
+
+
+def operations(functions: Functions, alarms: Any = None) -> AwsOperations:
+    return AwsOperations(lambda _: functions, "lifecycle", lambda: alarms, "prod")  # type: ignore[arg-type, return-value]
+
+
+def test_the_adapter_asks_for_a_dry_run_and_nothing_else() -> None:
+    functions = Functions({"Payload": BytesIO(b'{"dry_run": true}')})
+    assert operations(functions).plan(20.0) == {"dry_run": True}
+    assert functions.calls == [{"FunctionName": "lifecycle", "Payload": b'{"dry_run": true}'}]
+
+
+@pytest.mark.parametrize(
+    ("answer", "detail"),
+    [
+        ({"Payload": BytesIO(b'{"errorMessage": "KeyError"}'), "FunctionError": "Unhandled"}, "failed: KeyError"),
+        ({"Payload": BytesIO(b"null")}, "failed: no report"),
+        (EndpointConnectionError(endpoint_url="https://lambda"), "did not answer"),
+    ],
+)
+def test_a_failure_of_the_lifecycle_is_told(answer: Any, detail: str) -> None:
+    with pytest.raises(StoreUnavailable, match=detail):
+        operations(Functions(answer)).plan(20.0)
+
+
+def test_the_adapter_reads_all_pages_of_the_stage_alone() -> None:
+    alarms = Alarms()
+    assert operations(Functions({}), alarms).alarms() == [
+        {"name": "a", "state": "OK", "since": None, "description": ""},
+        {"name": "b", "state": "ALARM", "since": "2026-03-15T11:00:00+00:00", "description": "Look."},
+    ]
+    assert alarms.requests == [{"AlarmNamePrefix": "Tidetable-prod-"}]

@@ -1,0 +1,127 @@
+"""`tidetable console`: the address of a stage's console, and a server that signs the requests of its page alone."""
+
+from __future__ import annotations
+
+import io
+import webbrowser
+from dataclasses import replace
+from typing import Any
+
+import boto3
+import httpx
+import pytest
+
+from cli import common
+from cli.account import Account
+from cli.console import Signed
+from tests.worlds.commands import FakeFunctions, run
+
+ADDRESS = "https://abc.execute-api.eu-central-1.amazonaws.com/api/console"
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The addresses that were opened in a browser."""
+    addresses: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", addresses.append)
+    return addresses
+
+
+def with_outputs(monkeypatch: pytest.MonkeyPatch, outputs: dict[str, str]) -> None:
+    account = replace(common.connect("t"), outputs=outputs)
+    monkeypatch.setattr(common, "connect", lambda *_, **__: account)
+
+
+def test_a_stage_with_keys_shows_and_opens_its_address(
+    functions: FakeFunctions, opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_outputs(monkeypatch, {"ConsoleUrl": ADDRESS, "ApiKeyId": "k"})
+    assert run("console", "--no-open").stdout.strip() == ADDRESS
+    assert opened == []
+    assert run("console").exit_code == 0
+    assert opened == [ADDRESS]
+
+
+def test_a_stage_without_a_console_says_what_to_do(
+    functions: FakeFunctions, opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_outputs(monkeypatch, {})
+    result = run("console")
+    assert result.exit_code != 0
+    assert "set console = true" in result.output
+    assert opened == []
+
+
+class Signer:
+    """The server, the API behind it, and what the API received."""
+
+    def __init__(self) -> None:
+        self.received: list[httpx.Request] = []
+        session = boto3.Session("AKIDEXAMPLE", "secret", region_name="eu-central-1")
+        account: Any = Account(None, "", "", "", None, session=session)  # type: ignore[arg-type]
+        client = httpx.Client(transport=httpx.MockTransport(self._receive))
+        self.application = Signed(account, ADDRESS, client)
+        self.status = ""
+
+    def _receive(self, request: httpx.Request) -> httpx.Response:
+        self.received.append(request)
+        if request.url.path.endswith("/v1/down"):
+            raise httpx.ConnectError("refused")
+        return httpx.Response(200, headers={"Tidetable-Read-Units": "2", "Connection": "close"}, content=b"{}")
+
+    def ask(self, path: str, **environ: str) -> bytes:
+        body = environ.pop("body", "").encode()
+
+        def start(status: str, headers: list[tuple[str, str]]) -> None:
+            self.status, self.headers = status, {name.lower(): value for name, value in headers}
+
+        request = {
+            "REQUEST_METHOD": "POST" if body else "GET", "PATH_INFO": path, "QUERY_STRING": "", "HTTP_HOST": "127.0.0.1:8080",
+            "CONTENT_LENGTH": str(len(body)), "wsgi.input": io.BytesIO(body), **environ,
+        }  # fmt: skip
+        return b"".join(self.application(request, start))
+
+
+def test_requests_are_signed_and_passed_on_with_their_query_and_body() -> None:
+    signer = Signer()
+    answer = signer.ask(
+        "/v1/streams/s/events",
+        QUERY_STRING="from=-1h&where.a=b%20c",
+        HTTP_COOKIE="other=1",
+        HTTP_ACCEPT="application/json",
+    )
+    assert (signer.status, answer) == ("200 OK", b"{}")
+    assert signer.headers["tidetable-read-units"] == "2"
+    assert "connection" not in signer.headers
+    (request,) = signer.received
+    assert str(request.url) == ADDRESS.removesuffix("/console") + "/v1/streams/s/events?from=-1h&where.a=b%20c"
+    scope = "/eu-central-1/execute-api/aws4_request"
+    assert request.headers["Authorization"].startswith("AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/")
+    assert scope in request.headers["Authorization"]
+    assert "cookie" not in request.headers
+    signer.ask("/v1/streams/s/events", body='{"series": "a"}', CONTENT_TYPE="application/json")
+    assert signer.received[1].content == b'{"series": "a"}'
+    assert signer.received[1].headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"HTTP_HOST": "evil.example:8080"},
+        {"HTTP_ORIGIN": "https://evil.example"},
+        {"HTTP_SEC_FETCH_SITE": "cross-site"},
+        {"HTTP_SEC_FETCH_SITE": "same-site"},
+    ],
+    ids=["another name of this machine", "another origin", "another site", "another port"],
+)
+def test_other_pages_of_the_browser_cannot_use_the_rights(environ: dict[str, str]) -> None:
+    signer = Signer()
+    signer.ask("/v1/streams", **environ)
+    assert signer.status == "403 Forbidden"
+    assert signer.received == []
+
+
+def test_an_api_that_does_not_answer_is_told() -> None:
+    signer = Signer()
+    assert b"did not answer" in signer.ask("/v1/down")
+    assert signer.status == "502 Bad Gateway"

@@ -1,0 +1,74 @@
+// Drives headless Chromium by commands on stdin, a JSON line each; answers are JSON lines on stdout. tests/console/browser.py writes them.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
+import chromium from "@sparticuz/chromium";
+import puppeteer from "puppeteer-core";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const browser = await puppeteer.launch({
+  executablePath: await chromium.executablePath(), headless: "shell",
+  // Of its own arguments not the single process, in which a second session cannot be opened.
+  args: [...chromium.args.filter((argument) => !["--single-process", "--no-zygote"].includes(argument)), "--lang=en-US"],
+});
+let context, page, log;
+
+const commands = {
+  /** A page of its own session, whose clock says `now` (epoch milliseconds) and goes on from there. */
+  async open({ url, width = 1280, height = 900, theme = "light", zone = "UTC", now = null }) {
+    await context?.close();
+    context = await browser.createBrowserContext();
+    page = await context.newPage();
+    await page.bringToFront();
+    log = { errors: [], requests: [], bytes: 0 };
+    await page.setViewport({ width, height, deviceScaleFactor: 1 });
+    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: theme }, { name: "prefers-reduced-motion", value: "reduce" }]);
+    await page.emulateTimezone(zone);
+    if (now !== null) await page.evaluateOnNewDocument(`{
+      const Real = Date, ahead = ${now} - Real.now();
+      globalThis.Date = class extends Real {
+        constructor(...parts) { parts.length ? super(...parts) : super(Real.now() + ahead); }
+        static now() { return Real.now() + ahead; }
+      };
+    }`);
+    page.on("pageerror", (error) => log.errors.push(error.message));
+    page.on("console", (message) => message.type() === "error" && log.errors.push(message.text()));
+    page.on("request", (request) => log.requests.push({ url: request.url(), key: request.headers()["x-api-key"] ?? null }));
+    page.on("response", async (response) => (log.bytes += Number(response.headers()["content-length"] ?? 0)));
+    await page.goto(url, { waitUntil: "networkidle0" });
+  },
+  async evaluate({ expression }) { return page.evaluate(expression); },
+  async wait({ expression }) { await page.waitForFunction(expression, { timeout: 20000 }); },
+  async settle() { await page.waitForNetworkIdle({ idleTime: 300, timeout: 20000 }); },
+  async click({ selector }) { await page.locator(selector).setTimeout(20000).click(); },
+  async type({ selector, text }) { await page.locator(selector).setTimeout(20000).fill(text); },
+  async select({ selector, value }) { await page.select(selector, value); },
+  async press({ key }) { await page.keyboard.press(key); },
+  async drag({ selector, from, to }) {
+    const box = await (await page.waitForSelector(selector)).boundingBox();
+    const y = box.y + box.height / 2;
+    await page.mouse.move(box.x + box.width * from, y);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * to, y, { steps: 5 });
+    await page.mouse.up();
+  },
+  async screenshot({ path }) { await page.screenshot({ path }); },
+  /** Findings of axe-core that are serious or critical: the rule, and where. */
+  async axe() {
+    // The page's policy lets no script tag in.
+    await page.evaluate(AXE);
+    const { violations } = await page.evaluate(() => globalThis.axe.run());
+    return violations.filter(({ impact }) => ["serious", "critical"].includes(impact)).map(({ id, nodes }) => [id, nodes.map(({ target }) => target.join(" "))]);
+  },
+  async log() { return log; },
+};
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const { name, ...rest } = JSON.parse(line);
+  try {
+    process.stdout.write(`${JSON.stringify({ answer: (await commands[name](rest)) ?? null })}\n`);
+  } catch (error) {
+    process.stdout.write(`${JSON.stringify({ error: String(error?.message ?? error) })}\n`);
+  }
+}
+await browser.close();

@@ -1,0 +1,71 @@
+"""A real browser for tests: headless Chromium in a process of its own, driven by lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.infra.synth import ROOT
+
+
+class BrowserError(Exception):
+    """The browser could not do what a test wanted."""
+
+
+class Browser:
+    """One page at a time; ``open`` begins a new session without storage and cache."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def __call__(self, name: str, **arguments: Any) -> Any:
+        """Do a command of browser.mjs."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"name": name, **arguments}) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise BrowserError("the browser ended")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise BrowserError(f"{name} {arguments}: {answer['error']}")
+        return answer["answer"]
+
+    def evaluate(self, expression: str) -> Any:
+        """The value of a JavaScript expression in the page."""
+        return self("evaluate", expression=expression)
+
+    def wait(self, expression: str) -> None:
+        """Wait until an expression is true."""
+        self("wait", expression=expression)
+
+    def text(self, selector: str = "main") -> str:
+        """The visible text of an element."""
+        return str(self.evaluate(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''"))
+
+    @property
+    def errors(self) -> list[str]:
+        """Errors of the page and its console since it was opened."""
+        return list(self("log")["errors"])
+
+
+@contextmanager
+def running_browser() -> Iterator[Browser]:
+    """A browser that ends with the block."""
+    with subprocess.Popen(  # noqa: S603 - our own script
+        ["node", str(ROOT / "tests" / "console" / "browser.mjs")],  # noqa: S607
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        # Without a locale of its own Chromium takes the machine's, which may be one that JavaScript does not know.
+        env=os.environ | {"LC_ALL": "en_US.UTF-8", "LANGUAGE": "en_US"},
+    ) as process:
+        yield Browser(process)
+        assert process.stdin is not None
+        process.stdin.close()

@@ -1,0 +1,32 @@
+"""The lifecycle function and CloudWatch as the operators' routes see them."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from tidetable.errors import StoreUnavailable
+from tidetable.lifecycle import Report
+
+
+class FakeOperations:
+    """A dry run in this process, and alarms that a test sets; with ``fails`` neither answers."""
+
+    def __init__(self, dry_run: Callable[[], Report]) -> None:
+        self._dry_run = dry_run
+        self.ringing: list[dict[str, Any]] = []
+        self.fails = False
+
+    def plan(self, within: float) -> dict[str, Any]:
+        """The report, as it comes out of the function."""
+        self._answer()
+        report: dict[str, Any] = json.loads(json.dumps(self._dry_run().document()))
+        return report
+
+    def alarms(self) -> list[dict[str, Any]]:
+        """What a test set."""
+        self._answer()
+        return self.ringing
+
+    def _answer(self) -> None:
+        if self.fails:
+            raise StoreUnavailable("lifecycle", "the function did not answer")
