@@ -260,6 +260,10 @@ COMMANDS = {
     "simulate",
     "cost",
     "rollup",
+    "console",
+    "import",
+    "query",
+    "tail",
 }
 
 
