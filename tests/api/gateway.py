@@ -44,7 +44,7 @@ class Gateway:
         from handlers import ingest, operations, query
 
         self._handlers: dict[str, Any] = {"POST": ingest.handler, "GET": query.handler}
-        self._operations = operations.handler
+        self._operations: Any = operations.handler
         self.stage = stage
 
     def __call__(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:

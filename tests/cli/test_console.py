@@ -28,8 +28,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def with_outputs(monkeypatch: pytest.MonkeyPatch, outputs: dict[str, str]) -> None:
-    account = replace(common.connect("t"), outputs=outputs)
-    monkeypatch.setattr(common, "connect", lambda *_, **__: account)
+    account: Any = getattr(common, "connect")("t")  # noqa: B009
+    deployed = replace(account, outputs=outputs)
+    monkeypatch.setattr(common, "connect", lambda *_, **__: deployed)
 
 
 def test_a_stage_with_keys_shows_and_opens_its_address(
