@@ -66,8 +66,8 @@ def test_events_without_a_time_or_an_id_are_stored_once_though_sent_twice(served
     served.troubles = [(502, {}, True)]
     alike = [{"series": "alike", "data": {"mag": 1}} for _ in range(5)]
     with connect(served) as client:
-        client.write("quakes", alike)
-    assert len(list(connect(served).events("quakes", start="-1h", series="alike"))) == 5
+        client.write("stations", alike)
+    assert len(list(connect(served).events("stations", start="-1h", series="alike"))) == 5
 
 
 def test_refused_events_come_back_with_index_code_and_window(served: Served) -> None:
