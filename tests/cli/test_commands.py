@@ -260,6 +260,9 @@ COMMANDS = {
     "simulate",
     "cost",
     "rollup",
+    "import",
+    "tail",
+    "query",
 }
 
 
