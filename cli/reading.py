@@ -105,7 +105,7 @@ def query(
                 field = (stat or "count").partition(",")[0]
             else:
                 found = _read_events(client, stream, series, fields, limit, shared)
-            rows = found.to_arrow() if chosen == "parquet" else list(found)
+            rows = found.to_arrow(every_field=True) if chosen == "parquet" else list(found)
             _show(rows, chosen, file, field)
             _report_gaps(found)
     except (TidetableError, ValueError) as error:

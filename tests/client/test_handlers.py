@@ -66,8 +66,8 @@ def test_events_without_a_time_or_an_id_are_stored_once_though_sent_twice(served
     served.troubles = [(502, {}, True)]
     alike = [{"series": "alike", "data": {"mag": 1}} for _ in range(5)]
     with connect(served) as client:
-        client.write("quakes", alike)
-    assert len(list(connect(served).events("quakes", start="-1h", series="alike"))) == 5
+        client.write("stations", alike)
+    assert len(list(connect(served).events("stations", start="-1h", series="alike"))) == 5
 
 
 def test_refused_events_come_back_with_index_code_and_window(served: Served) -> None:
@@ -145,15 +145,19 @@ def test_frames_have_a_column_per_field_and_times_that_are_instants(served: Serv
     with connect(served) as client:
         client.write("quakes", events(5, "frame"))
     parameters: dict[str, Any] = {"start": "-1h", "id_prefix": "frame", "order": "asc"}
-    pandas = connect(served).events("quakes", **parameters).to_pandas()
-    polars = connect(served).events("quakes", **parameters).to_polars()
-    table = pa.table(connect(served).events("quakes", **parameters).to_arrow())
-    (mag,) = (name for name in table.column_names if name in ("mag", "data.mag"))
+    pandas = connect(served).events("quakes", **parameters).to_pandas(every_field=True)
+    polars = connect(served).events("quakes", **parameters).to_polars(every_field=True)
+    table = pa.table(connect(served).events("quakes", **parameters).to_arrow(every_field=True))
+    mag = "mag"
     expected = [0.0, 0.1, 0.2, 0.3, 0.4]
     for frame in (list(pandas[mag]), polars[mag].to_list(), table.column(mag).to_pylist()):
         assert frame == expected
     assert pandas["time"].iloc[0] == NOON
     assert polars["time"].to_list()[0] == NOON
+    # The form that the stage itself prefers has the same rows and the same types of the columns that every event has.
+    plain = pa.table(connect(served).events("quakes", **parameters).to_arrow())
+    assert plain.column("id").to_pylist() == [f"frame{number}" for number in range(5)]
+    assert plain.schema.field("time").type == pa.timestamp("us", "UTC")
 
 
 def test_a_tail_shows_what_is_written_meanwhile_once(served: Served) -> None:

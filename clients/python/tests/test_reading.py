@@ -206,7 +206,7 @@ def test_numbers_may_keep_all_their_digits(reader: Reader, client: Client) -> No
 @pytest.mark.parametrize("arrow", [True, False])
 def test_frames_come_by_arrow_or_else_by_json(reader: Reader, client: Client, *, arrow: bool) -> None:
     reader.arrow = arrow
-    name = "n" if arrow else "data.n"
+    name = "n"
     first = datetime(2026, 3, 15, 12, tzinfo=UTC)
 
     table = pa.table(client.events("quakes", page_size=3).to_arrow())
@@ -223,6 +223,11 @@ def test_frames_come_by_arrow_or_else_by_json(reader: Reader, client: Client, *,
     assert polars[name].to_list() == list(range(7))
     assert polars["time"][0] == first
     assert polars["time"].dtype == pl.Datetime("us", "UTC")
+
+    # Each field is a column if a program needs that, whatever the stage answers.
+    reader.requests.clear()
+    assert client.events("quakes").to_polars(every_field=True)["n"].to_list() == list(range(7))
+    assert "format" not in reader.requests[0]
 
     # Any other library takes the same object by the PyCapsule protocol.
     assert pl.DataFrame(client.events("quakes").to_arrow()).height == 7

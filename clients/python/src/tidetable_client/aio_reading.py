@@ -164,9 +164,9 @@ class AsyncQuery:
     async def _rows(self) -> list[dict[str, Any]]:
         return [row async for page in self._pages({"flat": "true"}, {}) for row in page.rows]
 
-    async def _arrow(self) -> ArrowPages | None:
-        if self._walk.is_limited:
-            return None  # the rows of a page of Arrow would have to be counted
+    async def _arrow(self, every_field: bool) -> ArrowPages | None:
+        if every_field or self._walk.is_limited:
+            return None  # to limit the rows, those of a page of Arrow would have to be counted
         streams = []
         try:
             async for page in self._pages({"format": "arrow"}, {"Accept": ARROW}):
@@ -179,14 +179,18 @@ class AsyncQuery:
             return None
         return ArrowPages(streams) if streams else None
 
-    async def to_arrow(self) -> Any:
-        """The rest of the query as an object with ``__arrow_c_stream__``, which every Arrow library takes."""
-        return await self._arrow() or make_arrow(await self._rows())
+    async def to_arrow(self, *, every_field: bool = False) -> Any:
+        """The rest of the query as an object with ``__arrow_c_stream__``, which every Arrow library takes.
 
-    async def to_pandas(self) -> Any:
-        """The rest of the query as a pandas DataFrame."""
-        return make_pandas(await self._arrow() or await self._rows())
+        If the stage answers Arrow, fields that the stream's archive declares are columns, and the rest is JSON in ``data``. With
+        ``every_field``, or if the stage does not, each field is a column, at the price of a loop over rows.
+        """
+        return await self._arrow(every_field) or make_arrow(await self._rows())
 
-    async def to_polars(self) -> Any:
-        """The rest of the query as a polars DataFrame."""
-        return make_polars(await self._arrow() or await self._rows())
+    async def to_pandas(self, *, every_field: bool = False) -> Any:
+        """The rest of the query as a pandas DataFrame; see ``to_arrow``."""
+        return make_pandas(await self._arrow(every_field) or await self._rows())
+
+    async def to_polars(self, *, every_field: bool = False) -> Any:
+        """The rest of the query as a polars DataFrame; see ``to_arrow``."""
+        return make_polars(await self._arrow(every_field) or await self._rows())

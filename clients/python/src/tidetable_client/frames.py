@@ -37,10 +37,15 @@ class ArrowPages:
 
 
 def make_columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Flat rows as columns, in the order in which fields first appear; None where a row lacks a field."""
+    """Flat rows as columns, in the order in which fields first appear; None where a row lacks a field.
+
+    A field of ``data`` has its own name, as in Arrow, unless an event has a column of that name.
+    """
     columns: dict[str, list[Any]] = {}
     for place, row in enumerate(rows):
-        for name, value in row.items():
+        for path, value in row.items():
+            bare = path.removeprefix("data.")
+            name = path if bare in _OWN else bare
             column = columns.get(name)
             if column is None:
                 column = columns[name] = [None] * place
@@ -82,6 +87,10 @@ def make_polars(source: ArrowPages | Iterable[Mapping[str, Any]]) -> Any:
     return frame.with_columns(times)
 
 
+# The columns of an event besides its data.
+_OWN = frozenset(
+    {"series", "time", "id", "ref", "data", "incomplete", "version", "newest", "accepted", "rank", "value"}
+)
 # The fields of rows that are instants.
 _TIMES = ("time", "start", "end", "first", "last")
 

@@ -105,7 +105,9 @@ class Walk:
             raise refusal_of(status, body)
         units = float(headers.get("Tidetable-Read-Units", "0") or 0)
         if headers.get("Content-Type", "").startswith(ARROW):
-            return Page([], headers.get("Tidetable-Next"), read_units=units, body=body)
+            count = headers.get("Tidetable-Gaps", "0")
+            gaps = () if count == "0" else ({"from": None, "to": None, "reason": f"{count} gaps, which JSON names"},)
+            return Page([], headers.get("Tidetable-Next"), gaps, read_units=units, body=body)
         document = decode(body, decimals=decimals)
         if not isinstance(document, dict) or not isinstance(document.get(self._rows), list):
             raise ApiError(status, "foreign", f"the answer is not the API's: {body[:100]!r}")

@@ -174,10 +174,10 @@ class Query:
         for page in self._pages({"flat": "true"}, {}):
             yield from page.rows
 
-    def _arrow(self) -> ArrowPages | None:
+    def _arrow(self, every_field: bool) -> ArrowPages | None:
         """The rest of the query as Arrow; None, with nothing read, if the stage does not know the format."""
-        if self._walk.is_limited:
-            return None  # the rows of a page of Arrow would have to be counted
+        if every_field or self._walk.is_limited:
+            return None  # to limit the rows, those of a page of Arrow would have to be counted
         streams = []
         try:
             for page in self._pages({"format": "arrow"}, {"Accept": ARROW}):
@@ -190,17 +190,21 @@ class Query:
             return None
         return ArrowPages(streams) if streams else None
 
-    def to_arrow(self) -> Any:
-        """The rest of the query as an object with ``__arrow_c_stream__``, which every Arrow library takes."""
-        return self._arrow() or make_arrow(self._rows())
+    def to_arrow(self, *, every_field: bool = False) -> Any:
+        """The rest of the query as an object with ``__arrow_c_stream__``, which every Arrow library takes.
 
-    def to_pandas(self) -> Any:
-        """The rest of the query as a pandas DataFrame."""
-        return make_pandas(self._arrow() or self._rows())
+        If the stage answers Arrow, fields that the stream's archive declares are columns, and the rest is JSON in ``data``. With
+        ``every_field``, or if the stage does not, each field is a column, at the price of a loop over rows.
+        """
+        return self._arrow(every_field) or make_arrow(self._rows())
 
-    def to_polars(self) -> Any:
-        """The rest of the query as a polars DataFrame."""
-        return make_polars(self._arrow() or self._rows())
+    def to_pandas(self, *, every_field: bool = False) -> Any:
+        """The rest of the query as a pandas DataFrame; see ``to_arrow``."""
+        return make_pandas(self._arrow(every_field) or self._rows())
+
+    def to_polars(self, *, every_field: bool = False) -> Any:
+        """The rest of the query as a polars DataFrame; see ``to_arrow``."""
+        return make_polars(self._arrow(every_field) or self._rows())
 
     def to_columns(self) -> dict[str, list[Any]]:
         """The rest of the query as columns of flat rows, without any library."""

@@ -29,7 +29,7 @@ class Stamper:
     """
 
     def __init__(self, *, unique_ids: bool = False, name: str | None = None) -> None:
-        self._name = name or secrets.token_urlsafe(9)
+        self._name = name or secrets.token_hex(8)
         self._numbers = count()
         self._unique_ids = unique_ids
 
