@@ -88,9 +88,8 @@ class Meters:
         def find() -> str:
             pages = self.client.get_paginator("get_usage_plans").paginate()
             for plan in (plan for page in pages for plan in page["items"]):
-                if plan["name"] == name and stage in [
-                    {"apiId": one["apiId"], "stage": one["stage"]} for one in plan.get("apiStages", [])
-                ]:
+                stages = [(entry["apiId"], entry["stage"]) for entry in plan.get("apiStages", [])]
+                if plan["name"] == name and (self.api, _API_STAGE) in stages:
                     return str(plan["id"])
             limits = {"rateLimit": rate, "burstLimit": burst}
             made = self.client.create_usage_plan(name=name, throttle=limits, apiStages=[stage])

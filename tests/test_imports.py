@@ -63,7 +63,7 @@ def test_the_core_works_side_by_side_in_pools_that_are_handed_in(file: Path) -> 
         for alias in node.names
     }
     allowed = {"concurrent.futures.Executor", "concurrent.futures.Future", "threading.Lock"}
-    assert {one for one in taken if one.startswith(("concurrent", "threading"))} <= allowed
+    assert {module for module in taken if module.startswith(("concurrent", "threading"))} <= allowed
     assert not {"asyncio", "multiprocessing"} & tops(file)
 
 

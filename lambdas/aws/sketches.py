@@ -79,11 +79,11 @@ _DECODE = msgspec.msgpack.Decoder(_Dump).decode
 
 
 def _bins(store: Any) -> list[int]:
-    found: list[int] = []
+    bins: list[int] = []
     before = 0
     for index, count in enumerate(store.bins):
         if count:
             key = index + store.offset
-            found += [key - before, int(count)]
+            bins += [key - before, int(count)]
             before = key
-    return found
+    return bins

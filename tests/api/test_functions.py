@@ -47,7 +47,7 @@ def drained() -> Iterator[tuple[World, Letters, Callable[..., list[str]]]]:
     def run(*bodies: str) -> list[str]:
         records = [{**record(number, body), "messageId": str(number)} for number, body in enumerate(bodies)]
         answer = drain.handler({"Records": records}, Context())  # type: ignore[arg-type]
-        return [one["itemIdentifier"] for one in answer["batchItemFailures"]]
+        return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
     with wiring.serving(world.pipeline()):
         yield world, world.letters, run

@@ -118,8 +118,8 @@ def test_events_are_sent_and_found_by_ref_below_a_base_path(plain: Gateway) -> N
     assert (status, stored["accepted"]) == (200, 1)
     plain.stage.settle()
     ref = {"stream": "quakes", "ref": stored["refs"][0]}
-    status, _, found = ask(event("/v1/streams/{stream}/events/{ref}", ref, base="/tides"))
-    assert (status, found["id"], found["data"]) == (200, "ci/1 é", {"mag": 4.2})
+    status, _, document = ask(event("/v1/streams/{stream}/events/{ref}", ref, base="/tides"))
+    assert (status, document["id"], document["data"]) == (200, "ci/1 é", {"mag": 4.2})
 
 
 def test_a_page_says_in_its_headers_where_the_next_begins_and_what_it_took(plain: Gateway) -> None:

@@ -70,7 +70,7 @@ def app() -> Iterator[Gateway]:
 
 def post(app: Gateway, body: bytes, kind: str = "application/json", path: str = "/v1/streams/quakes/events") -> Any:
     """Status, headers and document of an answer."""
-    told: list[Any] = []
+    log: list[Any] = []
     environ = {
         "REQUEST_METHOD": "POST",
         "PATH_INFO": path,
@@ -78,8 +78,8 @@ def post(app: Gateway, body: bytes, kind: str = "application/json", path: str = 
         "CONTENT_LENGTH": str(len(body)),
         "wsgi.input": io.BytesIO(body),
     }
-    document = json.loads(b"".join(app(environ, lambda status, headers: told.append((int(status[:3]), dict(headers))))))
-    return (*told[0], document)
+    document = json.loads(b"".join(app(environ, lambda status, headers: log.append((int(status[:3]), dict(headers))))))
+    return (*log[0], document)
 
 
 def logged(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> str:
@@ -111,14 +111,14 @@ def test_a_hostile_body_is_refused_with_a_reason_and_leaves_no_trace(
 def test_what_is_unusual_and_right_comes_back_as_it_was_sent(app: Gateway, name: str, body: bytes, data: Any) -> None:
     status, _, document = post(app, body)
     assert (status, document["rejected"]) == (200, 0)
-    told: list[Any] = []
+    log: list[Any] = []
     environ = {
         "REQUEST_METHOD": "GET",
         "PATH_INFO": f"/v1/streams/quakes/events/{document['refs'][0]}",
         "wsgi.input": io.BytesIO(),
     }
-    body = b"".join(app(environ, lambda status, _: told.append(status)))
-    assert told[0].startswith("200")
+    body = b"".join(app(environ, lambda status, _: log.append(status)))
+    assert log[0].startswith("200")
     assert json.loads(body)["data"] == data
 
 

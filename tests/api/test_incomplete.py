@@ -30,8 +30,8 @@ class Watched:
         self._stage.settle()
         self.counted.clear()
         self.losses.clear()
-        given = {name: [value] for name, value in parameters.items()}
-        request = self._query.Request({"stream": "chunked", "ref": ref}, given, "", lambda: 100.0)
+        parameters_read = {name: [value] for name, value in parameters.items()}
+        request = self._query.Request({"stream": "chunked", "ref": ref}, parameters_read, "", lambda: 100.0)
         with wiring.serving(self._stage.pipeline):
             assert self._query.ROUTES[f"/v1/streams/{{stream}}/{route}"](request)["statusCode"] == 200
         return self.counted.count("IncompleteAnswers")

@@ -47,7 +47,7 @@ def test_what_a_throttled_table_does_not_take_is_queued_with_ten_seconds_left(mo
     world = World()
     world.store.throttles = {"tidetable-t.quakes.2026-03-01"}
     answer, measured = post(world, monkeypatch, event(1), seconds=14)
-    assert (answer["statusCode"], [one.id for one in world.overflow.queued]) == (202, ["1"])
+    assert (answer["statusCode"], [message.id for message in world.overflow.queued]) == (202, ["1"])
     # Four of the 14 s are for writing, however long the table is throttled.
     assert timedelta(seconds=2) < world.clock.now() - NOW <= timedelta(seconds=4)
     assert (measured["EventsAccepted"], measured["EventsQueued"]) == (0, 1)

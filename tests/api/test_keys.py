@@ -13,7 +13,7 @@ import pytest
 from tests.api.gateway import DESCRIPTION, Context
 from tests.credentials.records import SALT
 from tests.worlds.keyed import Answered, Door, open_door
-from tidetable.access import Access
+from tidetable.access import SCOPES, Access
 from tidetable.conditions import Names
 from tidetable.credentials import Secret
 from tidetable.errors import TableMissing
@@ -24,10 +24,10 @@ from tidetable.query.confine import _ROUTES, _WHOLE
 SECRET = "abcdefghijklmnopqrstuvwxyz012345"
 EVENTS = "/v1/streams/{stream}/events"
 OPERATIONS = {
-    (method.upper(), path): one[method]
-    for path, one in DESCRIPTION["paths"].items()
+    (method.upper(), path): described[method]
+    for path, described in DESCRIPTION["paths"].items()
     for method in ("get", "post", "put", "delete", "patch", "options", "head")
-    if method in one
+    if method in described
 }
 # The scopes of which a key needs one. Every route of the description must be here.
 WRITE, READ, ANY = {"write"}, {"read"}, {"write", "read", "operate"}
@@ -52,8 +52,8 @@ TENANT = f"tt_tenantkey0_{SECRET}"
 @pytest.fixture(scope="module")
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     for opened in open_door(tmp_path_factory.mktemp("keyed")):
-        for scope in ("write", "read", "operate"):
-            opened.make(f"tt_{scope:0<10}_{SECRET}", "quakes", can=(scope,))  # type: ignore[arg-type]
+        for scope in SCOPES:
+            opened.make(f"tt_{scope:0<10}_{SECRET}", "quakes", can=(scope,))
         opened.make(f"tt_elsewhere0_{SECRET}", "packed", can=("write", "read", "operate"))
         opened.make(f"tt_everything_{SECRET}", can=("write", "read", "operate"))
         opened.make(TENANT, series_prefix="a/")
@@ -81,7 +81,7 @@ def called(door: Door, route: tuple[str, str], key: str | None, **more: Any) -> 
 def test_every_route_of_the_description_is_thought_about() -> None:
     assert NEEDED.keys() == OPERATIONS.keys()
     open_routes = [route for route, needed in NEEDED.items() if needed is None]
-    assert [route for route, one in OPERATIONS.items() if one.get("security") == []] == open_routes
+    assert [route for route, described in OPERATIONS.items() if described.get("security") == []] == open_routes
     # Of a series prefix, too: what is in neither is refused.
     refused = {f"/v1/streams/{{stream}}/{name}" for name in ("top", "fields", "fields/{field}/values")}
     assert _ROUTES.keys() | _WHOLE | refused == {path for _, path in OPERATIONS}
@@ -106,7 +106,7 @@ def test_a_key_of_another_stream_calls_no_route_of_this_one(door: Door, route: t
 
 def test_a_key_sees_its_streams_alone(door: Door) -> None:
     def listed(key: str) -> list[str]:
-        return [one["stream"] for one in door.call("GET", "/v1/streams", key).body["streams"]]
+        return [stream["stream"] for stream in door.call("GET", "/v1/streams", key).body["streams"]]
 
     assert listed(f"tt_elsewhere0_{SECRET}") == ["packed"]
     assert listed(f"tt_everything_{SECRET}") == ["quakes", "packed", "devices"]
@@ -181,7 +181,7 @@ def test_a_tenant_writes_its_series_alone(door: Door, stream: str) -> None:
     detail = "this key is for series that begin with 'a/'"
     errors = answer.body["errors"]
     assert errors[0] == {"index": 1, "id": "t", "code": "forbidden_series", "detail": detail}
-    assert [(one["index"], one["code"]) for one in errors] == [(1, "forbidden_series"), (2, "forbidden_series")]
+    assert [(error["index"], error["code"]) for error in errors] == [(1, "forbidden_series"), (2, "forbidden_series")]
     assert door.call("POST", EVENTS, TENANT, good, stream=stream).status == 200
     alone = door.call("POST", EVENTS, TENANT, bad, stream=stream)
     assert (alone.status, alone.body["code"]) == (422, "all_refused")
@@ -224,7 +224,7 @@ def test_a_tenant_is_refused_what_is_of_other_series(
     door: Door, route: str, stream: str, query: dict[str, Any]
 ) -> None:
     path = {"stream": stream} | ({"field": "of"} if "{field}" in route else {})
-    answer = door.call("GET", route, TENANT, query=query, **path)
+    answer = door.call("GET", route, TENANT, None, None, query, **path)
     assert (answer.status, answer.by, answer.body["code"]) == (403, "function", "forbidden_series")
     assert "begin with 'a/'" in answer.body["detail"]
 
@@ -243,7 +243,7 @@ def test_a_tenant_aggregates_its_series_alone(door: Door) -> None:
 
 def test_a_tenant_finds_the_latest_of_its_series(door: Door) -> None:
     answer = door.call("GET", "/v1/streams/{stream}/latest", TENANT, query={"series": "a/2"}, stream="devices")
-    assert [one["event"]["data"]["of"] for one in answer.body["latest"]] == ["OF-a/2"]
+    assert [entry["event"]["data"]["of"] for entry in answer.body["latest"]] == ["OF-a/2"]
 
 
 @pytest.mark.parametrize("stream", ["quakes", "packed", "devices"])
@@ -336,10 +336,10 @@ def test_a_rotated_key_has_two_texts_for_a_while_and_then_one(door: Door) -> Non
 
 
 def test_an_expired_key_is_refused_at_its_time_and_counted(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-    from handlers import authorizer
+    from handlers import _observe
 
     counted: list[str] = []
-    monkeypatch.setattr(authorizer.metrics, "add_metric", lambda name, *_: counted.append(name))
+    monkeypatch.setattr(_observe.metrics, "add_metric", lambda name, *_: counted.append(name))
 
     def former() -> int:
         return counted.count("FormerKeysUsed")

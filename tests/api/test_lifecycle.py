@@ -71,5 +71,5 @@ def test_a_run_for_one_stream_does_not_measure_the_whole_stage(function: Functio
 def test_removed_streams_are_measured(function: Function) -> None:
     function.stage.config = parse(CONFIG[: CONFIG.index("[streams.s]")] + OTHER)
     report = function()
-    assert [one["stream"] for one in report["removed_streams"]] == ["s"]
+    assert [stream["stream"] for stream in report["removed_streams"]] == ["s"]
     assert (function.measured["RemovedStreams"], function.measured["PeriodTables"]) == (1, 12)

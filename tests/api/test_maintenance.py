@@ -70,7 +70,7 @@ class Functions:
 
     @property
     def entry(self) -> Entry:
-        return next(one for one in self.stage.catalog.entries("s", consistent=True) if one.period.label == DAY)
+        return next(entry for entry in self.stage.catalog.entries("s", consistent=True) if entry.period.label == DAY)
 
 
 @pytest.fixture

@@ -79,9 +79,11 @@ def test_every_route_is_described_and_no_other() -> None:
 
 def _parameters(path: str) -> dict[str, Any]:
     shared = DESCRIPTION["components"]["parameters"]
-    given = DESCRIPTION["paths"][path]["get"]["parameters"]
-    resolved = [shared[one["$ref"].rpartition("/")[2]] if "$ref" in one else one for one in given]
-    return {one["name"]: one["schema"] for one in resolved}
+    parameters = DESCRIPTION["paths"][path]["get"]["parameters"]
+    resolved = [
+        shared[parameter["$ref"].rpartition("/")[2]] if "$ref" in parameter else parameter for parameter in parameters
+    ]
+    return {parameter["name"]: parameter["schema"] for parameter in resolved}
 
 
 def test_the_parameters_are_those_of_the_code() -> None:
@@ -99,16 +101,16 @@ def test_the_parameters_are_those_of_the_code() -> None:
         assert described["limit"]["maximum"] == most
     assert set(described["fill"]["enum"]) == set(aggregation.FILLS)
     operators = DESCRIPTION["paths"]["/v1/streams/{stream}/events"]["get"]["description"]
-    assert all(re.search(rf"\b{one}\b", operators) for one in OPERATORS)
+    assert all(re.search(rf"\b{operator}\b", operators) for operator in OPERATORS)
 
 
 def test_the_words_are_those_of_the_code() -> None:
     schemas = DESCRIPTION["components"]["schemas"]
     assert set(schemas["Refusal"]["properties"]["code"]["enum"]) == set(get_args(Code))
     period = schemas["Periods"]["properties"]["periods"]["items"]["properties"]
-    assert set(period["state"]["enum"]) == {one.value for one in State}
+    assert set(period["state"]["enum"]) == {state.value for state in State}
     stream = schemas["Streams"]["properties"]["streams"]["items"]["properties"]
-    assert set(stream["period"]["enum"]) == {one.value for one in Kind}
+    assert set(stream["period"]["enum"]) == {kind.value for kind in Kind}
     sources = [*(ROOT / "lambdas" / "tidetable").rglob("*.py"), *(ROOT / "lambdas" / "handlers").glob("*.py")]
     # The gateway's own answers are in infra/api.py.
     codes = {"bad_request", "unauthorized", "forbidden", "throttled", "timeout", "internal"}

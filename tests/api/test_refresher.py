@@ -80,7 +80,7 @@ def test_a_run_begins_a_rollup_ten_minutes_later_and_reports(
     }
     assert list(rollups.read_state("s").edges) == [Edge("hours", NOON + HOUR, NOON + HOUR, TEXT)]
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if "_aws" in line]
-    names = {metric["Name"] for one in lines[-1]["_aws"]["CloudWatchMetrics"] for metric in one["Metrics"]}
+    names = {metric["Name"] for line in lines[-1]["_aws"]["CloudWatchMetrics"] for metric in line["Metrics"]}
     assert names == {
         *("RollupLag", "RollupBucketsSealed", "RollupBucketsResealed"),
         *("RollupBucketsBlocked", "RollupGroupsExceeded", "RollupMarks"),

@@ -88,8 +88,8 @@ def test_an_integer_column_holds_every_integer_of_64_bits_however_it_is_written(
 def test_a_decimal_column_holds_every_number_of_its_digits_however_it_is_written(
     kind: str, text: str, value: str | None
 ) -> None:
-    found = part(["0", text], kind).column("x").to_pylist()
-    assert found == [0, None if value is None else Decimal(value)]
+    values = part(["0", text], kind).column("x").to_pylist()
+    assert values == [0, None if value is None else Decimal(value)]
 
 
 @settings(max_examples=100, deadline=None)
@@ -103,7 +103,7 @@ def test_a_decimal_column_holds_every_number_of_its_digits_however_it_is_written
     st.sampled_from(["integer", "decimal(20,4)", "decimal(38,0)", "decimal(3,3)"]),
 )
 def test_a_column_has_the_value_or_nothing(numbers: list[Decimal], kind: str) -> None:
-    wire = pa.array([str(one) for one in numbers], pa.string())
+    wire = pa.array([str(number) for number in numbers], pa.string())
     column, _ = Column("x", kind).convert(wire)
     for number, held in zip(numbers, column.to_pylist(), strict=True):
         if kind == "integer":

@@ -26,7 +26,7 @@ MINUTE = timedelta(minutes=1)
 
 
 def plain(events: list[Event]) -> list[Event]:
-    return sorted(events, key=lambda one: (one.time, one.series, one.id))
+    return sorted(events, key=lambda event: (event.time, event.series, event.id))
 
 
 def test_what_is_archived_is_what_the_table_held_value_by_value() -> None:
@@ -112,8 +112,8 @@ def test_the_documented_duckdb_line_reads_the_parquet_alone(tmp_path: Path) -> N
         (tmp_path / key).write_bytes(body)
     query = line[1].replace("s3://BUCKET", str(tmp_path)).replace("stream=quakes", "stream=s")
     with duckdb.connect() as connection:
-        found = connection.execute(query).fetchall()
-    assert {series: (count, most) for series, count, most in found} == {
+        rows = connection.execute(query).fetchall()
+    assert {series: (count, most) for series, count, most in rows} == {
         "s#0": (34, 99),
         "s#1": (33, 97),
         "s#2": (33, 98),

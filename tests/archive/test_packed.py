@@ -11,6 +11,7 @@ from aws.archive.parquet import Parquet
 from aws.zstd import Zstd
 from tests.fakes.stage import Stage
 from tests.worlds.killed import killed_after_every_call
+from tests.worlds.places import stored_place
 from tidetable.archive import Manifest, archive_period
 from tidetable.archive.manifest import manifest_key
 from tidetable.catalog import Entry, State
@@ -19,7 +20,7 @@ from tidetable.events import Event
 from tidetable.packs import make_packs
 from tidetable.ports import Put
 from tidetable.query import parse_query, run_query
-from tidetable.times import to_text
+from tidetable.times import from_text, to_text
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 LABEL = "2026-03-15"
@@ -48,15 +49,15 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def entry(stage: Stage) -> Entry:
-    return next(one for one in stage.catalog.entries("s", consistent=True) if one.period.label == LABEL)
+    return next(entry for entry in stage.catalog.entries("s", consistent=True) if entry.period.label == LABEL)
 
 
 def write(stage: Stage, events: Sequence[Event], at: int, *, alone: bool = False) -> None:
     """Write the events of a request, in packs or as plain items."""
-    found = entry(stage)
-    plain = [found.layout.item_of(one, at=at) for one in events]
-    items = plain if alone else [one.item for one in make_packs(plain, found.layout, Zstd()).packs]
-    assert not stage.store.write([Put(found.table, item) for item in items]).unwritten
+    known = entry(stage)
+    plain = [known.layout.item_of(event, at=at) for event in events]
+    items = plain if alone else [pack.item for pack in make_packs(plain, known.layout, Zstd()).packs]
+    assert not stage.store.write([Put(known.table, item) for item in items]).unwritten
 
 
 def event(second: int, series: str, id: str, **data: Any) -> Event:
@@ -73,7 +74,7 @@ def closed(key: str) -> tuple[Stage, dict[tuple[str, str, str], tuple[int, Any]]
 
     def send(events: Sequence[Event], at: int, *, alone: bool = False) -> None:
         write(stage, events, at, alone=alone)
-        held.update({(to_text(one.time), one.series, one.id): (at, one.data) for one in events})
+        held.update({(to_text(event.time), event.series, event.id): (at, event.data) for event in events})
 
     for number in range(12):
         send([event(25 * number + n, f"s{n % 3}", f"{number}.{n}", n=n, text="x" * n) for n in range(6)], number)
@@ -93,18 +94,13 @@ def answered(stage: Stage) -> list[Any]:
     """Every event that queries of the three series answer from the archive."""
     stage.settle()
     policy, now = stage.config.streams["s"], stage.clock.now()
-    found = []
+    rows = []
     for series in ("s0", "s1", "s2"):
-        asked = {"from": [to_text(NOON)], "to": [to_text(now)], "limit": ["1000"], "series": [series]}
-        query = parse_query(policy, asked, now, stage.seal)
+        parameters = {"from": [to_text(NOON)], "to": [to_text(now)], "limit": ["1000"], "series": [series]}
+        query = parse_query(policy, parameters, now, stage.seal)
         answer: Any = run_query(query, policy, stage.reader(), now, lambda: 100.0).document()
-        found += [(one["time"], one["series"], one["id"], one["data"]) for one in answer["events"]]
-    return found
-
-
-def stored_place(key: str, time: str, series: str, id: str) -> str:
-    """An event's sort key, written anew from docs/inside/suffix.md; these names hold nothing to escape."""
-    return f"{time}#{id}" if key == "series" else f"{time}#{series}#{id}"
+        rows += [(event["time"], event["series"], event["id"], event["data"]) for event in answer["events"]]
+    return rows
 
 
 def manifest(stage: Stage) -> Manifest:
@@ -116,17 +112,17 @@ def test_an_archive_holds_every_event_once_as_it_was_accepted_last(key: str) -> 
     stage, held = closed(key)
     items = stage.dynamo.account.engine.call("Scan", {"TableName": entry(stage).table, "ConsistentRead": True})["Items"]
     stage.archive("s", LABEL, within=800)
-    found = manifest(stage)
-    assert (found.events, found.packs) == (len(held), sum("pack" in item for item in items))
+    written = manifest(stage)
+    assert (written.events, written.packs) == (len(held), sum("pack" in item for item in items))
     assert len(held) == 74
-    assert len(found.parts) > 5, "cut in many places, between the copies of an event, too"
+    assert len(written.parts) > 5, "cut in many places, between the copies of an event, too"
     layout, form = entry(stage).layout, stage.exporter().format
-    rows = [row for part in found.parts for row in form.items(stage.bucket.objects[part.key], layout)]
+    rows = [row for part in written.parts for row in form.items(stage.bucket.objects[part.key], layout)]
     assert sorted((row["sk"], row["at"]) for row in rows) == sorted(
-        (stored_place(key, time, series, id), at) for (time, series, id), (at, _) in held.items()
+        (stored_place(key, from_text(time), series, id), at) for (time, series, id), (at, _) in held.items()
     )
     expected = [(*place, data) for place, (_, data) in sorted(held.items())]
-    assert sorted(answered(stage), key=lambda one: one[:3]) == expected
+    assert sorted(answered(stage), key=lambda row: row[:3]) == expected
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -135,11 +131,14 @@ def test_the_real_format_holds_the_same(key: str) -> None:
     exporter = stage.exporter()
     exporter.format = Parquet()
     archive_period("s", LABEL, exporter, "one", lambda: 800.0)
-    found = manifest(stage)
-    assert found.events == len(held)
-    rows = [row for part in found.parts for row in Parquet().items(stage.bucket.objects[part.key], entry(stage).layout)]
+    written = manifest(stage)
+    assert written.events == len(held)
+    rows = [
+        row for part in written.parts for row in Parquet().items(stage.bucket.objects[part.key], entry(stage).layout)
+    ]
     assert {(row["sk"], int(row["at"]), row["data"]["n"]) for row in rows} == {
-        (stored_place(key, time, series, id), at, data["n"]) for (time, series, id), (at, data) in held.items()
+        (stored_place(key, from_text(time), series, id), at, data["n"])
+        for (time, series, id), (at, data) in held.items()
     }
 
 
@@ -173,8 +172,8 @@ def test_an_export_stopped_after_any_call_is_finished_by_the_next(key: str, monk
         if entry(stage).state is not State.ARCHIVED:
             stage.clock.sleep(900)
             end(stage)
-        found = manifest(stage)
-        assert (found.events, found.packs, found.digest) == (
+        written = manifest(stage)
+        assert (written.events, written.packs, written.digest) == (
             len(held),
             manifest(whole).packs,
             manifest(whole).digest,
@@ -183,13 +182,13 @@ def test_an_export_stopped_after_any_call_is_finished_by_the_next(key: str, monk
 
 def test_a_damaged_pack_leaves_the_table_as_it_is() -> None:
     stage, _ = closed("time")
-    found = entry(stage)
+    known = entry(stage)
     (item, *_) = [
-        one for one in stage.dynamo.account.engine.call("Scan", {"TableName": found.table, "ConsistentRead": True})["Items"]
-        if "pack" in one
+        item for item in stage.dynamo.account.engine.call("Scan", {"TableName": known.table, "ConsistentRead": True})["Items"]
+        if "pack" in item
     ]  # fmt: skip
     stage.store.write(
-        [Put(found.table, {"pk": item["pk"]["S"], "sk": item["sk"]["S"], "n": 1, "format": 1, "pack": b"no"})]
+        [Put(known.table, {"pk": item["pk"]["S"], "sk": item["sk"]["S"], "n": 1, "format": 1, "pack": b"no"})]
     )
     with pytest.raises(ArchiveFailed, match=r"is not whole: the pack .* is damaged"):
         stage.archive("s", LABEL, within=800)

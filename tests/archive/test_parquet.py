@@ -38,13 +38,13 @@ NUMBERS += ["12345678901234567890123456789012345678", "0.12345678901234567890123
 
 
 datas = st.dictionaries(names, values, max_size=4) | st.fixed_dictionaries(
-    {"n": st.sampled_from(NUMBERS).map(lambda one: {"N": one}), "status": text.map(lambda one: {"S": one})}
+    {"n": st.sampled_from(NUMBERS).map(lambda value: {"N": value}), "status": text.map(lambda value: {"S": value})}
 )
-accepted = st.fixed_dictionaries({}, optional={"at": st.integers(0, 2 * 10**12).map(lambda one: {"N": str(one)})})
+accepted = st.fixed_dictionaries({}, optional={"at": st.integers(0, 2 * 10**12).map(lambda value: {"N": str(value)})})
 extras = st.tuples(st.dictionaries(st.sampled_from(["note", "ttl"]), awkward, max_size=1), accepted).map(
     lambda both: {**both[0], **both[1]}
 )
-hexes = st.integers(0, 16**32 - 1).map(lambda one: f"{one:032x}")
+hexes = st.integers(0, 16**32 - 1).map(lambda value: f"{value:032x}")
 
 
 @st.composite
@@ -58,7 +58,7 @@ def tables(draw: Any, values: Any, ids: Any) -> tuple[Layout, list[Any]]:
         st.just({}) | accepted | extras,
         st.sampled_from([0, 0, 1, 12]),
     )
-    return layout, [make_item(layout, *one) for one in draw(st.lists(row, min_size=1, max_size=12))]
+    return layout, [make_item(layout, *row) for row in draw(st.lists(row, min_size=1, max_size=12))]
 
 
 DECLARED = {"n": "decimal(20,4)", "a": "string", "b": "integer"}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.fakes import FakeArchive
+from tests.worlds.places import stored_place
 from tidetable.archive import reading
 from tidetable.archive.manifest import Part
 from tidetable.archive.reading import ArchivedEvent, read_archive
@@ -49,7 +50,7 @@ def _walk(keys: ArchiveRange, archive: FakeArchive, limit: int, *, ascending: bo
         if not page.more:
             return read
         last = page.events[-1] if page.events else None
-        after = page.reached or (last and _LAYOUT.sort_key(last.time, last.series, last.id))
+        after = page.reached or (last and stored_place(_LAYOUT.partition_by, last.time, last.series, last.id))
         assert after is not None
     raise AssertionError("the pages have no end")
 

@@ -45,7 +45,9 @@ def test_it_expires_again_on_its_own_date_with_what_came_meanwhile() -> None:
     stage.drain()
     assert stage.queue.messages == []
     for _ in range(2 * 24):
-        done = [one.action.name for one in stage.run_lifecycle().done if one.action.entry.period.label == LABEL]
+        done = [
+            result.action.name for result in stage.run_lifecycle().done if result.action.entry.period.label == LABEL
+        ]
         assert set(done) <= {"capacity", "class"}
         stage.clock.sleep(3600)
     stage.clock.sleep(30 * 3600)

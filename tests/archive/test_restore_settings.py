@@ -150,9 +150,9 @@ def test_a_table_of_as_many_events_with_one_changed_is_not_opened(monkeypatch: p
     original, changed = b'"n": {"N": "7"}', b'"n": {"N": "8"}'
 
     def other(*arguments: Any, **options: Any) -> RawPage:
-        found = page(*arguments, **options)
-        assert original in found.items
-        return replace(found, items=found.items.replace(original, changed))
+        answer = page(*arguments, **options)
+        assert original in answer.items
+        return replace(answer, items=answer.items.replace(original, changed))
 
     monkeypatch.setattr(RawScan, "page", other)
     with pytest.raises(ArchiveMismatch, match="its manifest"):

@@ -50,14 +50,14 @@ class Scripted:
 
 @pytest.fixture
 def scripted(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
-    found = Scripted()
+    functions = Scripted()
     account = Account(
         stage.pipeline,
         lifecycle="lifecycle",
         archiver="archiver",
         restorer="restorer",
-        functions=found,
-        queues=found.queues,
+        functions=functions,
+        queues=functions.queues,
         overflow="overflow",
         dead_letters="dead",
         sweeper="sweeper",
@@ -65,8 +65,8 @@ def scripted(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted
         feed_letters="changes",
     )
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
-    yield found
-    assert found.answers == [], "answers that nobody asked for"
+    yield functions
+    assert functions.answers == [], "answers that nobody asked for"
 
 
 def test_plan_asks_for_now_or_for_the_time_that_is_given(scripted: Scripted) -> None:
@@ -139,23 +139,23 @@ def test_an_archive_that_takes_several_runs_waits_between_them_as_the_archiver_s
 ) -> None:
     slept: list[float] = []
     monkeypatch.setattr(act, "sleep", slept.append)
-    asked = {"stream": "s", "period": "2026-03-15T09"}
+    request = {"stream": "s", "period": "2026-03-15T09"}
     scripted.answers = [
-        {**asked, "state": "archiving", "events": 1, "wait": 12.5},
-        {**asked, "state": "archiving", "events": 2, "wait": 0.0},
-        {**asked, "state": "archived", "events": 3},
+        {**request, "state": "archiving", "events": 1, "wait": 12.5},
+        {**request, "state": "archiving", "events": 2, "wait": 0.0},
+        {**request, "state": "archived", "events": 3},
     ]
     result = run("archive", "s", "2026-03-15T09")
     assert (result.exit_code, slept) == (0, [12.5])
     assert result.stdout == "s 2026-03-15T09 is archived\n"
-    assert scripted.calls == [("archiver", asked)] * 3
+    assert scripted.calls == [("archiver", request)] * 3
 
 
 def test_the_json_of_an_archive_is_a_document_for_a_period_and_a_list_for_a_range(scripted: Scripted) -> None:
     done = {"stream": "s", "period": "2026-03-15T09", "state": "archived", "events": 3}
     scripted.answers = [done, done]
-    one = run("archive", "s", "2026-03-15T09", "--json")
-    assert (one.exit_code, json.loads(one.stdout)) == (0, done)
+    result = run("archive", "s", "2026-03-15T09", "--json")
+    assert (result.exit_code, json.loads(result.stdout)) == (0, done)
     several = run("archive", "s", "2026-03-15T09", "2026-03-15T09", "--json")
     assert json.loads(several.stdout) == [done]
     still_open = run("archive", "s", "2026-03-15T12", "--json")
@@ -164,17 +164,17 @@ def test_the_json_of_an_archive_is_a_document_for_a_period_and_a_list_for_a_rang
 
 
 def test_a_restore_goes_on_from_where_the_last_run_ended(scripted: Scripted) -> None:
-    asked = {"stream": "s", "period": "2026-03-15T09"}
+    request = {"stream": "s", "period": "2026-03-15T09"}
     runs: list[dict[str, Any]] = [
-        {**asked, "state": "restoring", "parts": 2, "next": {"part": 1}},
-        {**asked, "state": "closed", "parts": 2, "next": None},
+        {**request, "state": "restoring", "parts": 2, "next": {"part": 1}},
+        {**request, "state": "closed", "parts": 2, "next": None},
     ]
     scripted.answers = runs * 2
     result = run("restore", "s", "2026-03-15T09", "--keep", "3")
     assert (result.exit_code, result.stdout) == (0, "s 2026-03-15T09 is closed\n")
     assert scripted.calls == [
-        ("restorer", {**asked, "keep_days": 3, "start": {}}),
-        ("restorer", {**asked, "keep_days": 3, "start": {"part": 1}}),
+        ("restorer", {**request, "keep_days": 3, "start": {}}),
+        ("restorer", {**request, "keep_days": 3, "start": {"part": 1}}),
     ]
     assert json.loads(run("restore", "s", "2026-03-15T09", "--json").stdout) == runs[1]
     assert scripted.calls[2][1]["keep_days"] == 7

@@ -70,14 +70,14 @@ def test_a_range_is_archived_in_order_and_what_is_open_is_named(functions: FakeF
     assert "s 2026-03-15T10 is archived" in result.output
     assert "s 2026-03-15T11 is open: it closes at 2026-03-15T13:00Z" in result.output
     assert result.exit_code == 1
-    found = states(functions.stage)
-    assert [found[hour] for hour in ("T09", "T10", "T11")] == [State.ARCHIVED, State.ARCHIVED, State.OPEN]
+    shown_states = states(functions.stage)
+    assert [shown_states[hour] for hour in ("T09", "T10", "T11")] == [State.ARCHIVED, State.ARCHIVED, State.OPEN]
 
 
 def test_a_range_of_closed_periods_ends_well_and_is_listed_as_json(stage: Stage) -> None:
     result = run("archive", "s", "2026-03-15T09", "2026-03-15T10", "--json")
     assert result.exit_code == 0, result.output
-    assert [(one["period"], one["state"]) for one in json.loads(result.stdout)] == [
+    assert [(row["period"], row["state"]) for row in json.loads(result.stdout)] == [
         ("2026-03-15T09", "archived"),
         ("2026-03-15T10", "archived"),
     ]

@@ -75,8 +75,8 @@ def test_backfill_asks_for_what_was_said(functions: FakeFunctions) -> None:
     assert (
         run("backfill", "s", "2026-01-01", "2026-02-01", "--hours", "3", "--write", "9", "--read", "8").exit_code == 0
     )
-    asked = {"stream": "s", "from": "2026-01-01", "to": "2026-02-01", "hours": 3, "write": 9, "read": 8}
-    assert functions.payloads[-1] == {"dry_run": False, "backfill": asked}
+    request = {"stream": "s", "from": "2026-01-01", "to": "2026-02-01", "hours": 3, "write": 9, "read": 8}
+    assert functions.payloads[-1] == {"dry_run": False, "backfill": request}
     assert run("backfill", "s", "--end").exit_code == 0
     assert functions.payloads[-1] == {"dry_run": False, "end_backfill": "s"}
     assert run("backfill", "s", "2026-01-01", "2026-02-01", "--end").exit_code == 0
@@ -264,11 +264,13 @@ COMMANDS = {
 
 
 def test_every_command_is_listed_with_what_it_does_and_explains_itself() -> None:
-    assert {one.name or getattr(one.callback, "__name__", "") for one in app.registered_commands} == COMMANDS
+    assert {
+        command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands
+    } == COMMANDS
     overview = " ".join(run("--help").output.split())
-    for one in app.registered_commands:
-        name = str(one.name or getattr(one.callback, "__name__", ""))
-        first = " ".join((getattr(one.callback, "__doc__", "") or "").split())[:25]
+    for command in app.registered_commands:
+        name = str(command.name or getattr(command.callback, "__name__", ""))
+        first = " ".join((getattr(command.callback, "__doc__", "") or "").split())[:25]
         assert len(first) == 25, f"{name} says what it does"
         shown = run(name, "--help")
         assert shown.exit_code == 0

@@ -21,31 +21,31 @@ def lines_of(*words: str) -> dict[str, float]:
 
 
 def test_every_line_of_an_on_demand_bill_is_what_the_price_list_says(file: Path) -> None:
-    found = lines_of(
+    lines = lines_of(
         str(file), "--rate", "100", "--bytes", "500", "--batch", "100", "--reads", "0", "--in-index", "by_error=0.01"
     )
     # 100 a second are 262.8 million events in 730 hours, of a write unit each at $0.625 a million.
-    assert found["tables, writes"] == pytest.approx(164.25, abs=0.01)
+    assert lines["tables, writes"] == pytest.approx(164.25, abs=0.01)
     # All are in the ranking, one in a hundred in the sparse index: 1.01 units per event more.
-    assert found["indexes, writes"] == pytest.approx(165.89, abs=0.01)
-    assert found["tables, reads"] == 0
+    assert lines["indexes, writes"] == pytest.approx(165.89, abs=0.01)
+    assert lines["tables, reads"] == 0
     # 4.32 GB per day, ten days and on average half of the present one, at $0.25.
-    assert found["tables, storage"] == pytest.approx(11.34, abs=0.01)
+    assert lines["tables, storage"] == pytest.approx(11.34, abs=0.01)
     # By error 5 bytes per event on average, in the ranking 200 of keys: 205 of 500.
-    assert found["indexes, storage"] == pytest.approx(4.65, abs=0.01)
+    assert lines["indexes, storage"] == pytest.approx(4.65, abs=0.01)
     # 2.628 million requests at $3.50, and at $0.20.
-    assert found["API Gateway"] == pytest.approx(9.20, abs=0.01)
-    assert found["functions, calls"] == pytest.approx(0.53, abs=0.01)
+    assert lines["API Gateway"] == pytest.approx(9.20, abs=0.01)
+    assert lines["functions, calls"] == pytest.approx(0.53, abs=0.01)
     # The same requests at $0.20, and 2 ms of half a GB each at $0.0000133334.
-    assert found["functions, authorizer"] == pytest.approx(0.56, abs=0.01)
+    assert lines["functions, authorizer"] == pytest.approx(0.56, abs=0.01)
     # 23 ms of half a GB each at $0.0000133334: 30,222 GB-seconds.
-    assert found["functions, time"] == pytest.approx(0.40, abs=0.01)
+    assert lines["functions, time"] == pytest.approx(0.40, abs=0.01)
     # 131.4 GB per month, a quarter of it as Parquet, for twelve months: 394.2 GB at $0.023.
-    assert found["archive, S3"] == pytest.approx(9.07, abs=0.01)
+    assert lines["archive, S3"] == pytest.approx(9.07, abs=0.01)
     # 32.08 million units of 4 KB, strongly consistent, at $0.125 a million.
-    assert found["archive, reads"] == pytest.approx(4.01, abs=0.01)
+    assert lines["archive, reads"] == pytest.approx(4.01, abs=0.01)
     # 13,140 seconds of 2.94 GB.
-    assert found["archive, functions"] == pytest.approx(0.51, abs=0.01)
+    assert lines["archive, functions"] == pytest.approx(0.51, abs=0.01)
 
 
 def test_signed_requests_need_no_authorizer(file: Path) -> None:
@@ -63,18 +63,18 @@ def test_one_event_per_request_makes_the_gateway_the_largest_line(file: Path) ->
 
 def test_an_index_with_units_of_its_own_is_priced(file: Path) -> None:
     file.write_text(PROVISIONED)
-    found = lines_of(str(file), "--rate", "5", "--reads", "0")
+    lines = lines_of(str(file), "--rate", "5", "--reads", "0")
     # 10,000 units at $0.00065 for 730 hours, an hour of each day twice, as the day before is open for an hour more;
     # and a unit each of the three other tables, two ahead and one kept.
-    assert found["indexes, writes"] == pytest.approx((10_000 * 25 / 24 + 3) * 0.00065 * 730, rel=0.001)
+    assert lines["indexes, writes"] == pytest.approx((10_000 * 25 / 24 + 3) * 0.00065 * 730, rel=0.001)
     # Raised to 400 units for its export: an hour of 399 at $0.00013 for each of 30.4 tables.
-    assert found["archive, reads"] == pytest.approx(30.4167 * 399 * 0.00013, abs=0.01)
+    assert lines["archive, reads"] == pytest.approx(30.4167 * 399 * 0.00013, abs=0.01)
 
 
 def test_the_night_is_eight_hours(file: Path) -> None:
-    found = lines_of(str(file), "--rate", "50", "--night", "5", "--reads", "0")
+    lines = lines_of(str(file), "--rate", "50", "--night", "5", "--reads", "0")
     # 16 hours of 50 and 8 of 5: 3.024 million events per day, 91.98 million in 730 hours.
-    assert found["tables, writes"] == pytest.approx(57.49, abs=0.01)
+    assert lines["tables, writes"] == pytest.approx(57.49, abs=0.01)
 
 
 def test_what_is_cheaper_is_said_plainly(file: Path) -> None:
@@ -142,8 +142,8 @@ def test_the_bill_in_the_documents_is_what_the_command_prints(file: Path) -> Non
     for column, batch in enumerate(("100", "1")):
         lines = lines_of(str(file), *command.split(), "--batch", batch)
         for row, kind in kinds.items():
-            found = sum(dollars for name, dollars in lines.items() if name.startswith(kind))
-            assert rows[row][column].strip().strip("*") == f"{found:.2f}", (row, batch)
+            dollars_of_kind = sum(dollars for name, dollars in lines.items() if name.startswith(kind))
+            assert rows[row][column].strip().strip("*") == f"{dollars_of_kind:.2f}", (row, batch)
 
 
 def test_packs_are_priced_by_their_bytes_and_single_tables_by_their_events() -> None:

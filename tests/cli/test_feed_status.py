@@ -56,15 +56,15 @@ def services(stage: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Se
     for _ in range(3):
         stage.run_lifecycle()
         stage.clock.sleep(60)
-    found = Services(stage.mappings.list())
+    services = Services(stage.mappings.list())
     file = tmp_path / "feed.toml"
     file.write_text(FED)
     monkeypatch.setenv("TIDETABLE_CONFIG", str(file))
     account = Account(
-        stage.pipeline, "lifecycle", "archiver", "restorer", found, found, feed="feed", feed_letters="changes"
+        stage.pipeline, "lifecycle", "archiver", "restorer", services, services, feed="feed", feed_letters="changes"
     )
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
-    return found
+    return services
 
 
 def open_tables(stage: Stage) -> int:

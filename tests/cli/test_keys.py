@@ -24,8 +24,7 @@ SENSORS = ("keys", "create", "--name", "sensors", "--stream", "s")
 
 @pytest.fixture
 def gateway(stage: Stage) -> FakeGateway:
-    account: Account = common.connect("dev")
-    gateway: FakeGateway = account.gateway
+    gateway: FakeGateway = common.find_account("dev", None, None, None).gateway
     return gateway
 
 
@@ -36,7 +35,7 @@ def created(*options: str) -> dict[str, Any]:
     return made
 
 
-def asked(stage: Stage, key: str, method: str = "GET", stream: str = "s") -> Decision:
+def decision_on(stage: Stage, key: str, method: str = "GET", stream: str = "s") -> Decision:
     """What a new process of the authorizer says."""
     stage.restart()
     return decide(Call(method, EVENTS, stream, {"x-api-key": [key]}), stage.key_ring, stage.clock.now())
@@ -52,9 +51,12 @@ def test_a_key_is_shown_once_and_works(stage: Stage, gateway: FakeGateway) -> No
     assert result.exit_code == 0, result.output
     key = result.stdout.strip()
     assert "only time" in result.stderr
-    assert asked(stage, key, "POST").allowed
-    assert asked(stage, key, "POST").meter in gateway.meters("plan0")
-    assert (asked(stage, key).refusal, asked(stage, key, "POST", "other").refusal) == ("needs read", "another stream")
+    assert decision_on(stage, key, "POST").allowed
+    assert decision_on(stage, key, "POST").meter in gateway.meters("plan0")
+    assert (decision_on(stage, key).refusal, decision_on(stage, key, "POST", "other").refusal) == (
+        "needs read",
+        "another stream",
+    )
     for shown in (run("keys", "list").output, run("keys", "list", "--json").output):
         assert key.split("_")[1] in shown
         assert key.split("_")[2] not in shown
@@ -81,18 +83,18 @@ def test_every_right_is_kept_as_it_was_said(stage: Stage) -> None:
         "rate": 2.5,
         "burst": 5,
     }
-    access = Access.of(asked(stage, made["key"]).context())
+    access = Access.of(decision_on(stage, made["key"]).context())
     assert access == Access(made["id"], frozenset("qs"), frozenset({"read", "operate"}), "t7/")
     stage.clock.sleep(90 * 86_400)
-    assert asked(stage, made["key"]).refusal == "expired"
-    assert [one["state"] for one in listed()] == ["expired"]
+    assert decision_on(stage, made["key"]).refusal == "expired"
+    assert [entry["state"] for entry in listed()] == ["expired"]
 
 
 def test_a_key_of_all_streams(stage: Stage) -> None:
     result = run("keys", "create", "--name", "all", "--all-streams", "--json")
     made = json.loads(result.output)
     assert made["streams"] is None
-    assert asked(stage, made["key"], stream="added-later").allowed
+    assert decision_on(stage, made["key"], stream="added-later").allowed
 
 
 @pytest.mark.parametrize(
@@ -134,7 +136,7 @@ def test_keys_of_one_rate_share_a_plan_which_goes_with_the_last(stage: Stage, ga
         "tidetable-lapse-5-50": {"rateLimit": 5.0, "burstLimit": 50},
     }
     shared = names["tidetable-lapse-5-10"][1]
-    assert {asked(stage, one["key"]).meter for one in (first, second)} == gateway.meters(shared)
+    assert {decision_on(stage, entry["key"]).meter for entry in (first, second)} == gateway.meters(shared)
     run("keys", "revoke", first["id"])
     assert len(gateway.meters(shared)) == 1
     run("keys", "revoke", second["id"])
@@ -148,8 +150,8 @@ def test_a_revoked_key_is_refused_and_stays_known(stage: Stage) -> None:
     result = run("keys", "revoke", made["id"])
     assert result.exit_code == 0
     assert "within 60 seconds" in result.output
-    assert asked(stage, made["key"]).refusal == "revoked"
-    assert [(one["id"], one["state"]) for one in listed()] == [(made["id"], "revoked")]
+    assert decision_on(stage, made["key"]).refusal == "revoked"
+    assert [(entry["id"], entry["state"]) for entry in listed()] == [(made["id"], "revoked")]
     assert run("keys", "revoke", made["id"]).exit_code == 0, "again changes nothing"
     assert "is revoked" in run("keys", "rotate", made["id"]).output
 
@@ -159,7 +161,7 @@ def test_a_key_ends_although_the_gateway_does_not_answer(stage: Stage, gateway: 
     gateway.fails = "delete_api_key"
     result = run("keys", "revoke", made["id"])
     assert "is revoked" in result.output
-    assert asked(stage, made["key"]).refusal == "revoked"
+    assert decision_on(stage, made["key"]).refusal == "revoked"
     gateway.fails = ""
     run("keys", "revoke", made["id"])
     assert gateway.keys == {}
@@ -182,9 +184,9 @@ def test_a_rotated_key_has_both_texts_until_the_overlap_ends(stage: Stage, gatew
     again = json.loads(run("keys", "rotate", made["id"], "--overlap", "2d", "--json").output)
     assert (again["id"], again["state"]) == (made["id"], "rotating")
     assert again["key"] != made["key"]
-    assert [asked(stage, key["key"]).allowed for key in (made, again)] == [True, True]
+    assert [decision_on(stage, key["key"]).allowed for key in (made, again)] == [True, True]
     stage.clock.sleep(2 * 86_400)
-    assert [asked(stage, key["key"]).refusal for key in (made, again)] == ["rotated", ""]
+    assert [decision_on(stage, key["key"]).refusal for key in (made, again)] == ["rotated", ""]
     assert len(gateway.keys) == 1, "the gateway goes on counting by the same key"
     assert "the former secret is accepted until" in run("keys", "rotate", made["id"]).output
 
@@ -193,7 +195,7 @@ def test_a_rotated_key_has_both_texts_until_the_overlap_ends(stage: Stage, gatew
 def test_an_overlap_that_is_no_length_of_time_changes_nothing(stage: Stage, overlap: str) -> None:
     made = created()
     assert run("keys", "rotate", made["id"], f"--overlap={overlap}").exit_code == 64
-    assert asked(stage, made["key"]).allowed
+    assert decision_on(stage, made["key"]).allowed
 
 
 def test_of_two_rotations_at_once_one_says_so(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,10 +236,10 @@ def admit(stage: Stage) -> str:
 
 def test_the_first_key_may_do_everything_as_before(stage: Stage) -> None:
     assert admit(stage) == "gw6763c11c34"
-    decision = asked(stage, FIRST, stream="any")
+    decision = decision_on(stage, FIRST, stream="any")
     assert (decision.allowed, decision.meter) == (True, FIRST)
     assert Access.of(decision.context()) == Access("gw6763c11c34")
-    assert [(one["name"], one["state"], one["streams"]) for one in listed()] == [("first", "active", None)]
+    assert [(entry["name"], entry["state"], entry["streams"]) for entry in listed()] == [("first", "active", None)]
 
 
 def test_the_first_key_is_rotated_and_then_counted_by_a_key_of_its_own(stage: Stage, gateway: FakeGateway) -> None:
@@ -245,21 +247,21 @@ def test_the_first_key_is_rotated_and_then_counted_by_a_key_of_its_own(stage: St
     again = json.loads(run("keys", "rotate", id, "--json").output)
     assert again["id"] == id
     for key in (FIRST, again["key"]):
-        assert asked(stage, key).allowed
-        assert asked(stage, key).meter in gateway.meters("plan0")
+        assert decision_on(stage, key).allowed
+        assert decision_on(stage, key).meter in gateway.meters("plan0")
     stage.clock.sleep(7 * 86_400)
-    assert [asked(stage, key).refusal for key in (FIRST, again["key"])] == ["rotated", ""]
+    assert [decision_on(stage, key).refusal for key in (FIRST, again["key"])] == ["rotated", ""]
     admit(stage)
-    assert asked(stage, FIRST).refusal == "rotated", "another deployment changes nothing"
+    assert decision_on(stage, FIRST).refusal == "rotated", "another deployment changes nothing"
 
 
 def test_a_revoked_first_key_stays_revoked_at_the_next_deployment(stage: Stage) -> None:
     id = admit(stage)
     run("keys", "revoke", id)
     admit(stage)
-    assert asked(stage, FIRST).refusal == "revoked"
+    assert decision_on(stage, FIRST).refusal == "revoked"
     assert dismiss_first(stage.keys, "gk0") == []
-    assert asked(stage, FIRST).refusal == "revoked"
+    assert decision_on(stage, FIRST).refusal == "revoked"
 
 
 def test_with_the_stack_its_first_key_goes_and_no_other(stage: Stage) -> None:
@@ -267,8 +269,8 @@ def test_with_the_stack_its_first_key_goes_and_no_other(stage: Stage) -> None:
     assert dismiss_first(stage.keys, "other") == []
     assert dismiss_first(stage.keys, "gk0") == [id]
     assert dismiss_first(stage.keys, "gk0") == []
-    assert asked(stage, FIRST).refusal == f"unknown key {id}"
-    assert asked(stage, made["key"]).allowed
+    assert decision_on(stage, FIRST).refusal == f"unknown key {id}"
+    assert decision_on(stage, made["key"]).allowed
 
 
 def test_the_keys_of_a_stage_that_was_destroyed_are_attached_again(stage: Stage, gateway: FakeGateway) -> None:
@@ -281,9 +283,9 @@ def test_the_keys_of_a_stage_that_was_destroyed_are_attached_again(stage: Stage,
     (lost,) = [id for id, key in gateway.keys.items() if gone["id"] in key["name"]]
     del gateway.keys[lost]
     result = run("keys", "attach")
-    assert asked(stage, plain["key"]).meter in gateway.meters("plan0")
-    (plan,) = [id for id, one in gateway.plans.items() if one["name"] == "tidetable-lapse-5-10"]
-    assert asked(stage, fast["key"]).meter in gateway.meters(plan)
+    assert decision_on(stage, plain["key"]).meter in gateway.meters("plan0")
+    (plan,) = [id for id, entry in gateway.plans.items() if entry["name"] == "tidetable-lapse-5-10"]
+    assert decision_on(stage, fast["key"]).meter in gateway.meters(plan)
     assert f"gateway key of {gone['id']}" in result.output
     assert ended["id"] not in result.output
     assert run("keys", "attach").exit_code == 0, "again changes nothing"
@@ -298,9 +300,9 @@ def test_a_gateway_key_of_an_earlier_version_is_adopted_before_the_deployment(
     gateway.keys["hand"] = {"id": "hand", "name": "billing", "value": FIRST}
     words = "keys", "adopt", "hand", "--name", "billing", "--stream", "s", "--can", "read"
     assert run(*words).exit_code == 0
-    decision = asked(stage, FIRST)
+    decision = decision_on(stage, FIRST)
     assert (decision.allowed, decision.meter) == (True, FIRST)
-    assert asked(stage, FIRST, "POST").refusal == "needs write"
+    assert decision_on(stage, FIRST, "POST").refusal == "needs write"
     assert "adopted before" in run(*words).output
     assert run("keys", "adopt", "none", "--name", "x", "--all-streams").exit_code == 1
     assert run("keys", "adopt", "hand", "--name", "x").exit_code == 64

@@ -53,17 +53,17 @@ def test_simulate_shows_the_tables_that_are_lowered_for_late_events(file: Path) 
 def test_cost_says_what_the_step_for_late_events_saves_or_would_save(file: Path) -> None:
     words = ("cost", str(file), "--rate", "50", "--json")
     file.write_text(LATE)
-    (said,) = [one for one in json.loads(run(*words).output)["advice"] if "late" in one]
+    (said,) = [line for line in json.loads(run(*words).output)["advice"] if "late" in line]
     saved = float(re.findall(r"\$([\d,.]+) per month", said)[0].replace(",", ""))
     assert saved == pytest.approx(SAVED, rel=0.002)
     assert said.startswith('the ladder\'s step age = "late" saves $')
     file.write_text(LATE.replace(STEP, ""))
-    (said,) = [one for one in json.loads(run(*words).output)["advice"] if "late" in one]
+    (said,) = [line for line in json.loads(run(*words).output)["advice"] if "late" in line]
     saved = float(re.findall(r"\$([\d,.]+) per month", said)[0].replace(",", ""))
     assert saved == pytest.approx(SAVED, rel=0.002)
     assert said.startswith('a step age = "late" with 1 write unit would save $')
     file.write_text(LATE.replace(STEP, "").replace('late = "7d"', 'late = "30m"'))
-    assert not [one for one in json.loads(run(*words).output)["advice"] if "late" in one]
+    assert not [line for line in json.loads(run(*words).output)["advice"] if "late" in line]
 
 
 def test_check_does_not_warn_of_open_tables_that_are_lowered(file: Path) -> None:

@@ -17,9 +17,9 @@ class Returning(Queues):
 
 def test_events_are_counted_by_stream_and_reason_and_stay() -> None:
     queues = Queues((message(3), "archived"), (message(2), "archived"), (message(1), None), ("junk", "unreadable"))
-    found = summarize(queues, "dead")
-    assert found.events == {("s", "archived"): 5, ("s", UNKNOWN): 1, ("?", "unreadable"): 1}
-    assert found.messages == 4
+    summary = summarize(queues, "dead")
+    assert summary.events == {("s", "archived"): 5, ("s", UNKNOWN): 1, ("?", "unreadable"): 1}
+    assert summary.messages == 4
     assert len(queues.messages["dead"]) == 4
     assert queues.hidden == set(), "whoever looks next sees them"
 
@@ -36,7 +36,7 @@ def test_stopped_anywhere_none_is_lost(fails: str) -> None:
         assert replay(queues, "dead", "overflow", 2, moved.append) == 5
         assert moved == [3, 5]
         assert queues.messages["dead"] == {}
-    bodies = [one["Body"] for queue in queues.messages.values() for one in queue.values()]
+    bodies = [value["Body"] for queue in queues.messages.values() for value in queue.values()]
     assert {message(3), message(2)} <= set(bodies)
 
 

@@ -53,11 +53,11 @@ class Functions:
 
 @pytest.fixture
 def scripted(stage: Any, monkeypatch: pytest.MonkeyPatch) -> Functions:
-    found = Functions()
-    account = Account(stage.pipeline, "lifecycle", "archiver", "restorer", found, refresher="refresher")
+    functions = Functions()
+    account = Account(stage.pipeline, "lifecycle", "archiver", "restorer", functions, refresher="refresher")
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
     monkeypatch.setattr(command, "sleep", lambda _: None)
-    return found
+    return functions
 
 
 def step(left: int | None, buckets: int = 0, problem: str | None = None) -> dict[str, Any]:

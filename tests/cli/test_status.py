@@ -23,7 +23,9 @@ BILLION = 1_000_000_000
 
 def row(*tables: Table, taken: dict[tuple[str, str], ConsumedUnits] | None = None, **changes: Any) -> Row:
     entry = Entry("s", from_label("2026-03-15"), TABLE, LAYOUT, State.OPEN, NOON, **changes)
-    return row_of(ObservedPeriod(entry, configuration().streams["s"], {one.name: one for one in tables}), NOON, taken)
+    return row_of(
+        ObservedPeriod(entry, configuration().streams["s"], {table.name: table for table in tables}), NOON, taken
+    )
 
 
 def provisioned(table_class: TableClass = TableClass.STANDARD) -> Table:
@@ -37,10 +39,10 @@ def on_demand(name: str, table_class: TableClass = TableClass.STANDARD) -> Table
 
 
 def test_a_provisioned_table_costs_its_units_and_storage_and_those_of_its_indexes() -> None:
-    found = row(provisioned())
+    shown_row = row(provisioned())
     # 130 write units at $0.00065 and 60 read units at $0.00013 an hour, for 730 hours; 4 GB at $0.25.
-    assert found.dollars == pytest.approx((130 * 0.00065 + 60 * 0.00013) * 730 + 4 * 0.25)
-    assert (found.bytes, found.taken_write) == (4 * BILLION, None)
+    assert shown_row.dollars == pytest.approx((130 * 0.00065 + 60 * 0.00013) * 730 + 4 * 0.25)
+    assert (shown_row.bytes, shown_row.taken_write) == (4 * BILLION, None)
 
 
 def test_the_cheap_class_costs_a_quarter_more_per_unit_and_a_tenth_of_a_dollar_per_gigabyte() -> None:
@@ -57,19 +59,19 @@ def test_an_on_demand_table_costs_what_it_its_indexes_and_its_parts_took() -> No
         ("another", ""): ConsumedUnits(9e9, 9e9),
     }
     tables = on_demand(TABLE, TableClass.INFREQUENT), on_demand(f"{TABLE}.parts")
-    found = row(*tables, taken=taken)
+    shown_row = row(*tables, taken=taken)
     # Infrequent: four million writes at $0.78, six million reads at $0.155, a GB at $0.10. Parts: five million at
     # $0.625, $0.25.
-    assert found.dollars == pytest.approx(4 * 0.78 + 6 * 0.155 + 0.10 + 5 * 0.625 + 0.25)
-    assert (found.taken_write, found.taken_read) == (9e6, 6e6)
+    assert shown_row.dollars == pytest.approx(4 * 0.78 + 6 * 0.155 + 0.10 + 5 * 0.625 + 0.25)
+    assert (shown_row.taken_write, shown_row.taken_read) == (9e6, 6e6)
     unknown = row(*tables)
     assert unknown.dollars == pytest.approx(0.35)
     assert unknown.taken_write is None
 
 
 def test_an_open_backfill_is_part_of_the_state() -> None:
-    found = row(provisioned(), opened=Opened(NOON + timedelta(hours=1), 5, 5))
-    assert found.shown_state == "open for a backfill until 2026-03-15T13:00Z"
+    shown_row = row(provisioned(), opened=Opened(NOON + timedelta(hours=1), 5, 5))
+    assert shown_row.shown_state == "open for a backfill until 2026-03-15T13:00Z"
     assert row(provisioned(), opened=Opened(NOON, 5, 5)).shown_state == "open"
 
 
@@ -83,8 +85,8 @@ def test_a_table_that_is_lowered_for_late_events_is_shown_so(hours: float, shown
     stream = configuration(capacity=f'mode = "provisioned"\nladder = [{ladder}]').streams["s"]
     entry = Entry("s", from_label("2026-03-15"), TABLE, LAYOUT, State.OPEN, NOON)
     now = NOON + timedelta(hours=hours)
-    found = row_of(ObservedPeriod(entry, stream, {TABLE: provisioned()}), now, None)
-    assert (found.shown_age, found.late, mark_period(found)[0]) == (shown, shown == "late", character)
+    shown_row = row_of(ObservedPeriod(entry, stream, {TABLE: provisioned()}), now, None)
+    assert (shown_row.shown_age, shown_row.late, mark_period(shown_row)[0]) == (shown, shown == "late", character)
     raised = replace(entry, opened=Opened(now + timedelta(hours=1), 50, 5))
     assert not row_of(ObservedPeriod(raised, stream, {TABLE: provisioned()}), now, None).late, (
         "it has a backfill's units"
@@ -102,19 +104,21 @@ class Metrics:
 
     def paginate(self, **given: Any) -> Any:
         self.calls.append(given)
-        return [{"MetricDataResults": [{"Id": one["Id"], "Values": [1.0] * 30} for one in given["MetricDataQueries"]]}]
+        return [
+            {"MetricDataResults": [{"Id": query["Id"], "Values": [1.0] * 30} for query in given["MetricDataQueries"]]}
+        ]
 
 
 def test_what_was_taken_is_asked_for_in_days_and_five_hundred_metrics_at_a_time() -> None:
     client = Metrics()
     tables = {f"table{number}": ["index"] for number in range(150)}
-    found = read_consumed_units(client, tables, datetime(2026, 3, 15, 12, 34, 56, tzinfo=UTC))
+    units = read_consumed_units(client, tables, datetime(2026, 3, 15, 12, 34, 56, tzinfo=UTC))
     assert [len(call["MetricDataQueries"]) for call in client.calls] == [500, 100]
     assert {(call["StartTime"], call["EndTime"]) for call in client.calls} == {
         (datetime(2026, 2, 13, 13, tzinfo=UTC), datetime(2026, 3, 15, 13, tzinfo=UTC))
     }
-    assert len(found) == 300
-    assert set(found.values()) == {ConsumedUnits(30.0, 30.0)}
+    assert len(units) == 300
+    assert set(units.values()) == {ConsumedUnits(30.0, 30.0)}
     stat = client.calls[0]["MetricDataQueries"][2]["MetricStat"]
     assert (stat["Period"], stat["Stat"], stat["Metric"]["MetricName"]) == (86_400, "Sum", "ConsumedWriteCapacityUnits")
     assert stat["Metric"]["Dimensions"] == [

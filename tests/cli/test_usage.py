@@ -62,8 +62,8 @@ def test_failures_name_what_was_done_and_not_a_function(monkeypatch: pytest.Monk
         def invoke(self, **_: Any) -> Any:
             return {"FunctionError": "Unhandled", "Payload": io.BytesIO(b'{"errorMessage": "no space left"}')}
 
-    found = Account(Pipeline(), "Tidetable-t-Lifecycle8C53-9DA8", "archiver", "restorer", Functions())
-    monkeypatch.setattr(common, "connect", lambda *_, **__: found)
+    account = Account(Pipeline(), "Tidetable-t-Lifecycle8C53-9DA8", "archiver", "restorer", Functions())
+    monkeypatch.setattr(common, "connect", lambda *_, **__: account)
     result = run("plan")
     assert result.exit_code == 1
     assert "the lifecycle failed: no space left" in result.output
@@ -116,8 +116,8 @@ def test_a_call_of_minutes_shows_a_sign_of_life_before_a_nat_gateway_drops_its_c
 
     with HTTPServer(("127.0.0.1", 0), Aws) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        found = connect("t", endpoint=f"http://127.0.0.1:{server.server_port}", region="us-east-1")
+        account = connect("t", endpoint=f"http://127.0.0.1:{server.server_port}", region="us-east-1")
         monkeypatch.setattr(socket.socket, "connect", watch)
-        assert found.run_lifecycle() == {}
+        assert account.run_lifecycle() == {}
         server.shutdown()
     assert made == [(1, 60)]

@@ -101,8 +101,8 @@ class Engine:
         """Wait for the table's tags, which are visible some seconds after its creation."""
         for _ in range(1000):
             try:
-                if found := self.tables.tags(name):
-                    return found
+                if tags := self.tables.tags(name):
+                    return tags
             except TableMissing:
                 pass
             self.clock.sleep(1.0)

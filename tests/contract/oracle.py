@@ -39,10 +39,10 @@ class DynamoStore:
         self._pool = ThreadPoolExecutor(CONCURRENCY)
 
     def write(self, puts: Sequence[Put]) -> Written:
-        """Try each put once, with 25 puts of one table per call, because a missing table refuses the whole batch."""
+        """Try each put once, with 25 puts of outcome table per call, because a missing table refuses the whole batch."""
         total = Written()
-        for one in self._pool.map(self._write_batch, _batches(puts)):
-            total.add(one)
+        for outcome in self._pool.map(self._write_batch, _batches(puts)):
+            total.add(outcome)
         return total
 
     def _write_batch(self, puts: list[Put]) -> Written:
@@ -64,14 +64,14 @@ class DynamoStore:
             for request in answer.get("UnprocessedItems", {}).get(table, [])
         }
         unwritten = [put for put in puts if put.key in left]
-        units = sum(one.get("CapacityUnits", 0.0) for one in answer.get("ConsumedCapacity", []))
+        units = sum(capacity.get("CapacityUnits", 0.0) for capacity in answer.get("ConsumedCapacity", []))
         return Written(unwritten=unwritten, units=units, throttles=Counter(put.table for put in unwritten))
 
     def write_each(self, puts: Sequence[Put], guard: Guard) -> Written:
         """PutItem for each."""
         total = Written()
-        for one in self._pool.map(lambda put: self._write_one(put, guard), puts):
-            total.add(one)
+        for outcome in self._pool.map(lambda put: self._write_one(put, guard), puts):
+            total.add(outcome)
         return total
 
     def _write_one(self, put: Put, guard: Guard) -> Written:
@@ -100,7 +100,7 @@ class DynamoStore:
     def transact(self, puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
         """TransactWriteItems: the archive's change of the entry's state happens either before or after it."""
         actions: list[Any] = [
-            {"Put": {"TableName": one.put.table, "Item": to_wire(one.put.item), **_guarded(one)}} for one in puts
+            {"Put": {"TableName": put.put.table, "Item": to_wire(put.put.item), **_guarded(put)}} for put in puts
         ]
         if entry is not None:
             actions.append({"ConditionCheck": self._fence(entry)})
@@ -110,7 +110,7 @@ class DynamoStore:
                 self._client.transact_write_items(TransactItems=actions)
         except ClientError as error:
             reasons: Any = error.response.get("CancellationReasons", [])
-            codes = [one.get("Code") for one in reasons]
+            codes = [reason.get("Code") for reason in reasons]
             failed = CONDITION_FAILED.removesuffix("Exception")
             if error_code(error) != TRANSACTION_CANCELED or failed not in codes:
                 raise StoreUnavailable(error_code(error), str(error)) from error
@@ -152,9 +152,9 @@ class DynamoStore:
     ) -> Sequence[Page | None]:
         """One Query call for each."""
 
-        def ask(one: RangeRead) -> Page | None:
+        def ask(keys: RangeRead) -> Page | None:
             try:
-                return self._query(one, ascending=ascending, consistent=consistent, fields=fields)
+                return self._query(keys, ascending=ascending, consistent=consistent, fields=fields)
             except TableMissing:
                 return None
 
@@ -175,8 +175,8 @@ class DynamoStore:
 
     def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
         """BatchGetItem, as many keys at a time as 16 MB may hold."""
-        found = self._get_all(table, [{"pk": {"S": key}} for key in dict.fromkeys(keys)], _GET_PARTS)
-        return {item["pk"]["S"]: bytes(item["b"]["B"]) for item in found}
+        chunks = self._get_all(table, [{"pk": {"S": key}} for key in dict.fromkeys(keys)], _GET_PARTS)
+        return {item["pk"]["S"]: bytes(item["b"]["B"]) for item in chunks}
 
     def _get_all(self, table: str, keys: list[Any], most: int, *, consistent: bool = True) -> Iterator[Any]:
         for at in range(0, len(keys), most):
@@ -188,8 +188,8 @@ class DynamoStore:
                 wanted = answer.get("UnprocessedKeys")
 
 
-def _guarded(one: Guarded) -> Any:
-    members = condition_of(one)
+def _guarded(put: Guarded) -> Any:
+    members = condition_of(put)
     if "ExpressionAttributeValues" in members:
         members["ExpressionAttributeValues"] = to_wire(members["ExpressionAttributeValues"])
     return members

@@ -42,20 +42,20 @@ def test_the_first_to_record_a_period_decides_its_layout(engine: Engine) -> None
 def test_entries_of_a_range_are_those_whose_periods_meet_it(engine: Engine) -> None:
     month = entry(engine, Kind.MONTH, NOW - timedelta(days=20))
     day, hour = entry(engine), entry(engine, Kind.HOUR, NOW + timedelta(days=1))
-    for one in (hour, day, month):
-        engine.catalog.add(one)
-    found = engine.catalog.entries
-    assert list(found(engine.stream)) == [month, day, hour]
-    assert list(found(engine.stream, month.period.end - MICROSECOND, month.period.end - MICROSECOND)) == [month]
-    assert list(found(engine.stream, day.period.start, day.period.start)) == [day]
-    assert list(found(engine.stream, NOW, hour.period.start)) == [day, hour]
-    assert list(found(engine.stream, hour.period.end, hour.period.end + timedelta(days=9))) == []
+    for added in (hour, day, month):
+        engine.catalog.add(added)
+    read_entries = engine.catalog.entries
+    assert list(read_entries(engine.stream)) == [month, day, hour]
+    assert list(read_entries(engine.stream, month.period.end - MICROSECOND, month.period.end - MICROSECOND)) == [month]
+    assert list(read_entries(engine.stream, day.period.start, day.period.start)) == [day]
+    assert list(read_entries(engine.stream, NOW, hour.period.start)) == [day, hour]
+    assert list(read_entries(engine.stream, hour.period.end, hour.period.end + timedelta(days=9))) == []
 
 
 def test_entries_before_an_instant_come_newest_first_and_no_more_than_asked(engine: Engine) -> None:
     days = [entry(engine, at=NOW + number * DAY) for number in range(5)]
-    for one in days:
-        engine.catalog.add(one)
+    for added in days:
+        engine.catalog.add(added)
     before = engine.catalog.entries_before
     assert list(before(engine.stream, None, 2)) == [days[4], days[3]]
     assert list(before(engine.stream, days[3].period.start, 2)) == [days[2], days[1]]
@@ -69,7 +69,7 @@ def test_policies_are_recorded_for_each_stream_and_replaced(engine: Engine) -> N
     first, second = f"{engine.stream}a", f"{engine.stream}b"
 
     def mine() -> list[RecordedPolicy]:
-        return [one for one in engine.catalog.policies() if one.stream in (first, second)]
+        return [policy for policy in engine.catalog.policies() if policy.stream in (first, second)]
 
     engine.catalog.put_policy(RecordedPolicy(second, "two"))
     engine.catalog.put_policy(RecordedPolicy(first, "one", NOW))
@@ -142,8 +142,8 @@ def test_what_was_seen_of_a_table_is_noted_and_survives_a_move(engine: Engine) -
 def test_backfills_are_recorded_prolonged_and_taken_back(engine: Engine) -> None:
     first = Backfill(engine.stream, NOW, NOW + DAY, Opened(NOW + 2 * DAY, None, None))
     second = Backfill(engine.stream, NOW - DAY, NOW, Opened(NOW + DAY, 5, 6))
-    for one in (first, second):
-        engine.catalog.put_backfill(one)
+    for backfill in (first, second):
+        engine.catalog.put_backfill(backfill)
     assert list(engine.catalog.backfills(engine.stream)) == [second, first]
     longer = replace(first, opened=Opened(NOW + 3 * DAY, 7, 8))
     engine.catalog.put_backfill(longer)

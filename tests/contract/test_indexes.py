@@ -58,14 +58,14 @@ def made(engine: Engine, datas: list[dict[str, Any]]) -> str:
 
 def pages(engine: Engine, keys: KeyRange, *, ascending: bool = True, limit: int = 1000, **options: Any) -> list[Item]:
     """Everything in a range, page by page."""
-    found: list[Item] = []
+    items: list[Item] = []
     while True:
         (page,) = engine.store.query_many([RangeRead(keys, limit)], ascending=ascending, **options)
         assert isinstance(page, Page)
         assert len(page.items) <= page.read <= limit
-        found += page.items
+        items += page.items
         if not page.more:
-            return found
+            return items
         keys = replace(keys, start=page.last)
 
 
@@ -76,12 +76,12 @@ def test_the_service_leaves_out_what_does_not_meet_a_condition(engine: Engine) -
     many = pages(engine, everything)
     for operator, texts in CONDITIONS:
         condition = Condition("f.v", operator, texts)
-        found = pages(engine, replace(everything, conditions=(condition,)), limit=7)
+        items = pages(engine, replace(everything, conditions=(condition,)), limit=7)
         wanted = [item["sk"] for item in many if condition.holds(item["data"])]
-        assert [item["sk"] for item in found] == wanted, condition
+        assert [item["sk"] for item in items] == wanted, condition
 
 
-@pytest.mark.parametrize("name", [one for one in (*ENGINES, *LEAN) if "emulator" not in one])
+@pytest.mark.parametrize("name", [engine for engine in (*ENGINES, *LEAN) if "emulator" not in engine])
 def test_other_values_than_text_have_no_prefix(name: str, request: pytest.FixtureRequest) -> None:
     """ministack refuses a query that meets one, but the official engine continues."""
     engine = build(name, request)
@@ -94,15 +94,15 @@ def test_other_values_than_text_have_no_prefix(name: str, request: pytest.Fixtur
 def test_a_prefix_is_told_by_the_service(engine: Engine) -> None:
     table = made(engine, [{"f": value} for value in ("new", "newer", "old", "n")])
     condition = Condition("f", "prefix", ("new",))
-    found = pages(engine, KeyRange(table, "a#0", LOW, HIGH, conditions=(condition,)))
-    assert [item["data"]["f"] for item in found] == ["new", "newer"]
+    items = pages(engine, KeyRange(table, "a#0", LOW, HIGH, conditions=(condition,)))
+    assert [item["data"]["f"] for item in items] == ["new", "newer"]
 
 
 def test_several_conditions_hold_together(engine: Engine) -> None:
     table = made(engine, [{"a": n, "b": str(n % 3)} for n in range(20)])
     both = (Condition("a", "ge", ("5",)), Condition("b", "eq", ("1",)))
-    found = pages(engine, KeyRange(table, "a#0", LOW, HIGH, conditions=both))
-    assert [item["data"]["a"] for item in found] == [7, 10, 13, 16, 19]
+    items = pages(engine, KeyRange(table, "a#0", LOW, HIGH, conditions=both))
+    assert [item["data"]["a"] for item in items] == [7, 10, 13, 16, 19]
 
 
 def test_what_has_its_data_elsewhere_is_left_for_whoever_can_look(engine: Engine) -> None:
@@ -119,8 +119,8 @@ def test_what_has_its_data_elsewhere_is_left_for_whoever_can_look(engine: Engine
 
 def test_only_the_fields_asked_for_are_fetched(engine: Engine) -> None:
     table = made(engine, [{"a": 1, "b": {"c": 2, "d": 3}, "e": "x"}, {"e": "y"}])
-    found = pages(engine, KeyRange(table, "a#0", LOW, HIGH), fields=("a", "b.c"))
-    assert [item.get("data", {}) for item in found] == [{"a": 1, "b": {"c": 2, "d": 3}}, {}]
+    items = pages(engine, KeyRange(table, "a#0", LOW, HIGH), fields=("a", "b.c"))
+    assert [item.get("data", {}) for item in items] == [{"a": 1, "b": {"c": 2, "d": 3}}, {}]
     narrow = made(engine, [{"status": "new", "score": 7, "place": "x", "long": "y"}])
     keys = KeyRange(narrow, "new#0", LOW, HIGH, None, INDEXES[2])
     assert pages(engine, keys, fields=("score",))[0][INDEXES[2].copy] == {"score": 7}
@@ -134,9 +134,9 @@ def test_a_ranking_is_in_the_order_of_numbers_and_goes_on_behind_any_item(engine
     for suffix in range(2):
         keys = KeyRange(table, INDEXES[0].partition("chess", suffix), None, None, index=INDEXES[0])
         for limit in (1, 2, 100):
-            found = [item[INDEXES[0].sk] for item in pages(engine, keys, ascending=ascending, limit=limit)]
-            assert found == sorted(found, reverse=not ascending)
-        numbers += found
+            page_numbers = [item[INDEXES[0].sk] for item in pages(engine, keys, ascending=ascending, limit=limit)]
+            assert page_numbers == sorted(page_numbers, reverse=not ascending)
+        numbers += page_numbers
     assert sorted(numbers) == [Decimal("-1.5"), 3, 5, 20, 20, 20, 100]
 
 
@@ -199,9 +199,9 @@ def test_numbers_of_few_digits_may_be_great(engine: Engine, number: str) -> None
     (item,) = pages(engine, KeyRange(table, "a#0", LOW, HIGH, conditions=(Condition("score", "eq", (number,)),)))
     assert item["data"]["score"] == value
     assert item_bytes(item) > 0
-    found = [
-        one
+    items = [
+        page
         for suffix in range(2)
-        for one in pages(engine, KeyRange(table, INDEXES[0].partition("chess", suffix), value, None, None, INDEXES[0]))
+        for page in pages(engine, KeyRange(table, INDEXES[0].partition("chess", suffix), value, None, None, INDEXES[0]))
     ]
-    assert [one[INDEXES[0].sk] for one in found] == [value]
+    assert [item[INDEXES[0].sk] for item in items] == [value]

@@ -101,8 +101,8 @@ def test_of_two_rotations_at_once_one_is_refused(kept: Kept) -> None:
 
 def test_keys_are_listed_by_their_ids(kept: Kept) -> None:
     second = record("tt_aaaaaaaaaa_abcdefghijklmnopqrstuvwxyz012345")
-    for one in (second, FULL):
-        kept.keys.add(one)
+    for sent in (second, FULL):
+        kept.keys.add(sent)
     assert kept.keys.all() == [FULL, second]
     assert kept.keys.forget(ID)
     assert kept.keys.all() == [second]

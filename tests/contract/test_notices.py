@@ -19,14 +19,14 @@ def test_notices_reach_a_rule_of_the_default_bus(emulator: str) -> None:
     events.put_rule(Name="tidetable", EventPattern=json.dumps({"source": ["tidetable"]}))
     events.put_targets(Rule="tidetable", Targets=[{"Id": "queue", "Arn": arn}])
     assert EventBus(events).publish(NOTICES) == 0
-    found: list[Any] = []
+    notices: list[Any] = []
     for _ in range(120):
         answer = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10, WaitTimeSeconds=1)
-        found += [json.loads(one["Body"]) for one in answer.get("Messages", [])]
-        if len(found) >= 12:
+        notices += [json.loads(message["Body"]) for message in answer.get("Messages", [])]
+        if len(notices) >= 12:
             break
-    assert sorted(int(one["detail"]["period"]) for one in found) == list(range(12))
-    assert {one["detail-type"] for one in found} == {"Period Table Created"}
+    assert sorted(int(notice["detail"]["period"]) for notice in notices) == list(range(12))
+    assert {notice["detail-type"] for notice in notices} == {"Period Table Created"}
 
 
 def test_a_bus_that_does_not_answer_loses_notices_and_raises_nothing() -> None:

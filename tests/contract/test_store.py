@@ -91,9 +91,9 @@ def test_a_pack_that_waited_does_not_replace_itself_as_it_was_accepted_later(
     engine.store.write([Put(table, {**pack, "at": 5})])
     written = engine.store.write_each([Put(table, {**pack, "at": at})], "newer")
     assert (len(written.held), written.unwritten) == (held, [])
-    found = engine.store.get(table, Key("b#0", pack["sk"]))
-    assert found is not None
-    assert found["at"] == max(at, 5)
+    item = engine.store.get(table, Key("b#0", pack["sk"]))
+    assert item is not None
+    assert item["at"] == max(at, 5)
 
 
 def test_writing_again_changes_nothing(engine: Engine) -> None:
@@ -170,8 +170,8 @@ def test_an_index_holds_the_events_that_have_its_field_in_order_of_time(engine: 
 
     def page(after: str | None, limit: int, *, ascending: bool = True) -> tuple[list[str], bool]:
         keys = KeyRange(spec.name, index.partition("new", 0), LOW, HIGH, after, index)
-        found = page_of(engine, keys, limit, ascending=ascending)
-        return [read_event(layout, item).id for item in found.items], found.more
+        page = page_of(engine, keys, limit, ascending=ascending)
+        return [read_event(layout, item).id for item in page.items], page.more
 
     assert page(None, 10) == (["e1", "e3", "e5", "e7"], False)
     assert page(None, 2) == (["e1", "e3"], True)
@@ -252,9 +252,9 @@ def test_many_items_are_got_at_once(engine: Engine) -> None:
     many = puts(table, 130)
     engine.store.write(many)
     keys = [put.key for put in many]
-    found = engine.store.get_many(table, [*keys, Key("nobody", "2026")])
-    assert found.keys() == set(keys)
-    assert read_event(LAYOUT, found[keys[7]]) == events(130)[7]
+    items = engine.store.get_many(table, [*keys, Key("nobody", "2026")])
+    assert items.keys() == set(keys)
+    assert read_event(LAYOUT, items[keys[7]]) == events(130)[7]
     with pytest.raises(TableMissing):
         engine.store.get_many(engine.no_table(), keys[:1])
 

@@ -123,7 +123,7 @@ def test_a_table_is_deleted_once(engine: Engine) -> None:
     assert engine.tables.describe(name) is None
 
 
-@pytest.mark.parametrize("name", [one for one in ENGINES if one != "local"])
+@pytest.mark.parametrize("name", [engine for engine in ENGINES if engine != "local"])
 def test_a_protected_table_is_deleted_only_after_its_protection_is_lifted(
     name: str, request: pytest.FixtureRequest
 ) -> None:
@@ -144,7 +144,7 @@ def test_a_protected_table_is_deleted_only_after_its_protection_is_lifted(
 
 
 # DynamoDB Local alone forgets both; the rules keep them.
-@pytest.mark.parametrize("name", [one for one in ENGINES if one != "local"])
+@pytest.mark.parametrize("name", [engine for engine in ENGINES if engine != "local"])
 def test_class_and_tags_are_kept(name: str, request: pytest.FixtureRequest) -> None:
     engine = build(name, request)
     spec = replace(engine.spec(), table_class=TableClass.INFREQUENT)

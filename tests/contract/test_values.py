@@ -29,8 +29,8 @@ def bucket(request: pytest.FixtureRequest) -> Iterator[Bucket]:
     client = aws_client(request.getfixturevalue("emulator"), "s3")
     client.create_bucket(Bucket="values")
     yield S3Values(lambda: client, "values")
-    for one in client.list_objects_v2(Bucket="values").get("Contents", []):
-        client.delete_object(Bucket="values", Key=one["Key"])
+    for stored in client.list_objects_v2(Bucket="values").get("Contents", []):
+        client.delete_object(Bucket="values", Key=stored["Key"])
     client.delete_bucket(Bucket="values")
 
 
@@ -44,11 +44,11 @@ def test_what_is_there_is_listed_with_its_size_and_age_until_it_is_deleted(bucke
     for number in range(3):
         bucket.put(Blob(f"{KEY}{number}", b"x" * number, OWNER))
     bucket.put(Blob("large/stream=other/period=2026-03-01/abc/1", b"", OWNER))
-    found = list(bucket.stored("large/stream=s/"))
-    assert [(one.key, one.size) for one in found] == [(f"{KEY}{number}", number) for number in range(3)]
-    assert all(abs(datetime.now(UTC) - one.written) < timedelta(minutes=5) for one in found)
-    bucket.delete([one.key for one in found[:2]])
-    assert [one.key for one in bucket.stored("large/")] == ["large/stream=other/period=2026-03-01/abc/1", f"{KEY}2"]
+    blobs = list(bucket.stored("large/stream=s/"))
+    assert [(blob.key, blob.size) for blob in blobs] == [(f"{KEY}{number}", number) for number in range(3)]
+    assert all(abs(datetime.now(UTC) - blob.written) < timedelta(minutes=5) for blob in blobs)
+    bucket.delete([blob.key for blob in blobs[:2]])
+    assert [blob.key for blob in bucket.stored("large/")] == ["large/stream=other/period=2026-03-01/abc/1", f"{KEY}2"]
 
 
 def test_a_bucket_that_is_not_there_takes_nothing(emulator: str) -> None:

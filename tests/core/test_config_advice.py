@@ -29,7 +29,7 @@ DEMANDS = [
 def test_the_tables_that_a_configuration_needs_at_once(
     name: str, text: str, needed: list[tuple[str, int, int]]
 ) -> None:
-    assert [(one.stream, one.tables, one.yearly) for one in demand(parse(text))] == needed
+    assert [(need.stream, need.tables, need.yearly) for need in demand(parse(text))] == needed
 
 
 def test_a_raised_quota_lets_more_tables_be() -> None:
@@ -62,9 +62,9 @@ ADVICE = [
 
 @pytest.mark.parametrize(("name", "text", "message"), ADVICE)
 def test_what_is_hardly_meant_is_advised_against(name: str, text: str, message: str | None) -> None:
-    found = advice(parse(text))
-    assert (len(found), message or "") == (0 if message is None else 1, message or "")
-    assert message is None or message in found[0]
+    hints = advice(parse(text))
+    assert (len(hints), message or "") == (0 if message is None else 1, message or "")
+    assert message is None or message in hints[0]
 
 
 def test_synthesis_tells_the_tables_first_and_then_what_is_hardly_meant() -> None:

@@ -175,8 +175,8 @@ EDGES = [
 def test_the_last_value_within_a_bound_is_taken(text: str, value: str, key: str) -> None:
     # Of the others none depends on the quota.
     own = "table_quota" in text
-    found = parse(_filled(text, value) if own else _with_quota(_filled(text, value)))
-    assert list(found.streams) == ["s"], key
+    config = parse(_filled(text, value) if own else _with_quota(_filled(text, value)))
+    assert list(config.streams) == ["s"], key
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def _with_quota(text: str) -> str:
 
 def test_the_quota_itself_is_enough() -> None:
     """Three kept days, the present day, an expiring day while the next begins, two made ahead and a day of grace."""
-    assert [one.tables for one in demand(parse(STREAM))] == [8]
+    assert [need.tables for need in demand(parse(STREAM))] == [8]
     parse("[lifecycle]\ntable_quota = 8\n" + STREAM)
     with pytest.raises(ConfigError, match="tables at once: 8 of 7"):
         parse("[lifecycle]\ntable_quota = 7\n" + STREAM)

@@ -101,9 +101,9 @@ def test_what_cannot_be_is_said_with_the_key_and_the_fix(name: str, text: str, m
 
 @pytest.mark.parametrize(("name", "text", "message"), ADVICE, ids=[name for name, _, _ in ADVICE])
 def test_what_is_hardly_meant_is_advised_against(name: str, text: str, message: str | None) -> None:
-    found = advice(parse(text))
-    assert len(found) == (message is not None)
-    assert message is None or message in found[0]
+    hints = advice(parse(text))
+    assert len(hints) == (message is not None)
+    assert message is None or message in hints[0]
 
 
 def test_the_step_holds_between_the_first_and_the_next() -> None:

@@ -53,8 +53,8 @@ def test_a_pack_needs_its_span_only() -> None:
 def test_a_pack_spans_a_second_at_the_least_and_a_bucket_or_a_period_at_the_most(
     stream: str, span: str, fine: bool
 ) -> None:
-    found = problems(stream + f'pack = {{ span = "{span}" }}\n')
-    assert [one.partition(": ")[0] for one in found] == ([] if fine else ["streams.s.pack.span"])
+    messages = problems(stream + f'pack = {{ span = "{span}" }}\n')
+    assert [message.partition(": ")[0] for message in messages] == ([] if fine else ["streams.s.pack.span"])
 
 
 def test_the_longest_span_is_named() -> None:
@@ -68,8 +68,8 @@ def test_the_longest_span_is_named() -> None:
 
 @pytest.mark.parametrize(("most", "fine"), [(4_096, True), (4_095, False), (350_000, True), (350_001, False)])
 def test_a_pack_has_bytes_for_some_events_and_fits_an_item(most: int, fine: bool) -> None:
-    found = problems(TIMELY + f'pack = {{ span = "1m", max_bytes = {most} }}\n')
-    assert [one.partition(": ")[0] for one in found] == ([] if fine else ["streams.s.pack.max_bytes"])
+    messages = problems(TIMELY + f'pack = {{ span = "1m", max_bytes = {most} }}\n')
+    assert [message.partition(": ")[0] for message in messages] == ([] if fine else ["streams.s.pack.max_bytes"])
 
 
 @pytest.mark.parametrize(

@@ -223,8 +223,8 @@ def test_no_other_stream_may_have_the_name_of_a_rollup(order: int) -> None:
 
 def test_rollups_of_two_streams_may_not_meet_in_a_name() -> None:
     other = (QUAKES + HOURS).replace("streams.quakes", "streams.quakes-all")
-    found = problems(QUAKES + HOURS.replace('"hours"', '"all-hours"') + other)
-    assert found == [
+    messages = problems(QUAKES + HOURS.replace('"hours"', '"all-hours"') + other)
+    assert messages == [
         (
             "streams.quakes.rollup.all-hours.name: the rollup is the stream quakes-all-hours, and there is another stream of that"
             " name; rename one of them"

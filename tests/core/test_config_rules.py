@@ -110,7 +110,7 @@ DEMANDS = [
 def test_a_stream_needs_so_many_tables_at_once_and_so_many_more_each_year(
     name: str, text: str, wanted: tuple[int, int]
 ) -> None:
-    assert [(one.tables, one.yearly) for one in demand(parse(text))] == [wanted], name
+    assert [(need.tables, need.yearly) for need in demand(parse(text))] == [wanted], name
 
 
 def test_a_step_holds_from_its_age_on() -> None:
@@ -128,8 +128,8 @@ def test_a_stream_keeps_its_archives_as_it_says_and_as_all_do_where_it_says_noth
     )
     config = parse(text)
     assert [
-        (str(one.expire_after), one.storage_class, str(one.storage_class_after))
-        for one in (config.keeping_of("s"), config.keeping_of("t"), config.keeping_of("removed"))
+        (str(keeping.expire_after), keeping.storage_class, str(keeping.storage_class_after))
+        for keeping in (config.keeping_of("s"), config.keeping_of("t"), config.keeping_of("removed"))
     ] == [
         ("60d", "infrequent-access", "31d"),
         ("90d", "glacier-instant-retrieval", "40d"),
@@ -146,5 +146,7 @@ def test_an_auto_scaling_policy_that_differs_in_anything_has_another_text() -> N
     )
     ranges += ("write = { min = 1, max = 9, target = 71 }", "read = { min = 1, max = 9 }")
     ranges += ("write = { min = 1, max = 9 }, read = { min = 1, max = 9 }",)
-    found = [parse(PROVISIONED + f"autoscaling = {{ {one} }}\n").streams["s"].capacity.autoscaling for one in ranges]
-    assert len({one.text for one in found if one is not None}) == 6
+    scalings = [
+        parse(PROVISIONED + f"autoscaling = {{ {text} }}\n").streams["s"].capacity.autoscaling for text in ranges
+    ]
+    assert len({scaling.text for scaling in scalings if scaling is not None}) == 6

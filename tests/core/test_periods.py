@@ -131,7 +131,7 @@ def test_an_age_counts_back_from_now() -> None:
 
 def test_the_periods_of_a_range_are_those_that_meet_it_its_last_instant_included() -> None:
     def labels(start: str, end: str, kind: Kind) -> list[str]:
-        return [one.label for one in covering(from_text(start), from_text(end), kind)]
+        return [period.label for period in covering(from_text(start), from_text(end), kind)]
 
     assert labels("2026-01-30T13:00:00Z", "2026-02-01T00:00:00Z", Kind.DAY) == [
         "2026-01-30",

@@ -96,9 +96,9 @@ def test_hashes_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -
     """Each hash is compared whole, of every secret, and of a key that does not exist, too."""
     compared: list[tuple[bytes, bytes]] = []
 
-    def compare(one: bytes, other: bytes) -> bool:
-        compared.append((one, other))
-        return hmac.compare_digest(one, other)
+    def compare(first: bytes, second: bytes) -> bool:
+        compared.append((first, second))
+        return hmac.compare_digest(first, second)
 
     monkeypatch.setattr(records, "compare_digest", compare)
     rotated = record(TEXT).rotate(Secret.of(GATEWAY, SALT), NOW, timedelta(days=1))
@@ -106,7 +106,7 @@ def test_hashes_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -
     assert len(compared) == 2
     records.refuse_unknown(TEXT)
     assert len(compared) == 3
-    assert {len(one) for pair in compared for one in pair} == {32}
+    assert {len(digest) for pair in compared for digest in pair} == {32}
 
 
 class TestRotation:

@@ -127,7 +127,7 @@ def test_rotated_and_expired_keys_end_at_their_time(api: Api, keys: Keys, passin
     new = keys("rotate", old["id"], "--overlap", "5m", "--json")
 
     def found() -> list[int]:
-        return [api.call("/v1/streams/quakes/events", key=one["key"]).status for one in (old, new, short)]
+        return [api.call("/v1/streams/quakes/events", key=entry["key"]).status for entry in (old, new, short)]
 
     assert found() == [200, 200, 200]
     passing(timedelta(minutes=6))

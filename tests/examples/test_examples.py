@@ -34,20 +34,20 @@ class Example:
         data = import_module(f"examples.{name}.data")
         self.config = folder / "tidetable.toml"
         # As the event is after a round trip through JSON.
-        sent = [decode_json(json.dumps(one)) for one in data.events(NOW)]
-        self.sent: list[Sent] = [{**one, "at": datetime.fromisoformat(one["time"])} for one in sent]
+        sent = [decode_json(json.dumps(event)) for event in data.events(NOW)]
+        self.sent: list[Sent] = [{**event, "at": datetime.fromisoformat(event["time"])} for event in sent]
         self.stage = self._lived(data.STREAM)
         self.requests = re.findall(r'^    curl .* "\$URL(/[^"]*)"$', (folder / "README.md").read_text(), re.MULTILINE)
 
     def _lived(self, stream: str) -> Stage:
         start = self.sent[0]["at"] - timedelta(hours=1)
         stage = Stage(start, self.config.read_text())
-        for _, hour in groupby(self.sent, key=lambda one: one["at"].replace(minute=0, second=0)):
+        for _, hour in groupby(self.sent, key=lambda event: event["at"].replace(minute=0, second=0)):
             many = list(hour)
             while stage.run_lifecycle().count("done"):
                 stage.clock.sleep(60)
             stage.clock.time = max(stage.clock.now(), many[-1]["at"])
-            bare = [{name: value for name, value in one.items() if name != "at"} for one in many]
+            bare = [{name: value for name, value in event.items() if name != "at"} for event in many]
             outcome = stage.send(stream, json.dumps(bare, default=float).encode())
             assert (outcome.accepted, outcome.queued) == (len(many), 0)
         stage.clock.time = NOW
@@ -58,8 +58,8 @@ class Example:
 
     def since(self, **ago: float) -> list[Sent]:
         """The sent events since an instant, the newest first."""
-        found = [one for one in self.sent if NOW - timedelta(**ago) <= one["at"] < NOW + timedelta(minutes=5)]
-        return sorted(found, key=lambda one: (one["at"], one["series"], one["id"]), reverse=True)
+        events = [event for event in self.sent if NOW - timedelta(**ago) <= event["at"] < NOW + timedelta(minutes=5)]
+        return sorted(events, key=lambda event: (event["at"], event["series"], event["id"]), reverse=True)
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -75,10 +75,10 @@ def answer(gateway: Gateway, request: str) -> Any:
     # The gateway waits this long before it reads.
     gateway.stage.clock.time = NOW - timedelta(seconds=STALE_SECONDS)
     parts = urlsplit(request)
-    got: dict[str, Any] = {}
+    received: dict[str, Any] = {}
 
     def start(status: str, headers: Sequence[tuple[str, str]]) -> None:
-        got.update(status=status, headers=dict(headers))
+        received.update(status=status, headers=dict(headers))
 
     environ = {
         "PATH_INFO": parts.path,
@@ -87,7 +87,7 @@ def answer(gateway: Gateway, request: str) -> Any:
         "wsgi.input": io.BytesIO(),
     }
     body = b"".join(gateway(environ, start)).decode()
-    assert got["status"].startswith("200"), body
+    assert received["status"].startswith("200"), body
     if "format=csv" in request:
         return list(csv.DictReader(io.StringIO(body)))
     if "format=ndjson" in request:
@@ -101,12 +101,12 @@ def ids(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def best(example: Example, game: str, *, days: int = 99, worst: bool = False, level: int = 0) -> list[tuple[int, str]]:
     """Scores of a game and their ids, the best first."""
-    found = [
-        (one["data"]["score"], one["at"], one["series"], one["id"])
-        for one in example.since(days=days)
-        if one["data"]["game"] == game and one["data"]["level"] >= level
+    rows = [
+        (event["data"]["score"], event["at"], event["series"], event["id"])
+        for event in example.since(days=days)
+        if event["data"]["game"] == game and event["data"]["level"] >= level
     ]
-    return [(one[0], one[-1]) for one in sorted(found, reverse=not worst)]
+    return [(row[0], row[-1]) for row in sorted(rows, reverse=not worst)]
 
 
 def ranked(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, str]]:
@@ -117,28 +117,32 @@ def check_orders(example: Example, answers: list[Any]) -> None:
     for days, page in zip((1, 7, 30, 90), answers, strict=False):
         assert ids(page["events"]) == ids(example.since(days=days))
         assert (page["next"], page["gaps"]) == (None, [])
-    assert {one["from"] for one in answers[3]["sources"]} == {"table", "archive"}
+    assert {source["from"] for source in answers[3]["sources"]} == {"table", "archive"}
     newest, oldest, customer, refunds, large, weeks = answers[4:]
     assert ids(newest["events"]) == ids(example.since(days=90))[:100]
     assert ids(oldest["events"]) == ids(example.since(days=90))[:-101:-1]
     assert newest["next"]
-    mine = [one for one in example.since(days=30) if one["data"].get("customer") == "c7"]
-    assert [row["data"] for row in customer["events"]] == [{"total": one["data"]["total"]} for one in mine]
-    assert {one["from"] for one in customer["sources"]} == {"index"}
-    back = [one for one in example.since(days=60) if one["data"].get("order") == "o214"]
+    mine = [event for event in example.since(days=30) if event["data"].get("customer") == "c7"]
+    assert [row["data"] for row in customer["events"]] == [{"total": event["data"]["total"]} for event in mine]
+    assert {source["from"] for source in customer["sources"]} == {"index"}
+    back = [event for event in example.since(days=60) if event["data"].get("order") == "o214"]
     assert ids(refunds["events"]) == ids(back)
     assert back
-    dear = [one for one in example.since(days=30) if one["data"]["type"] == "order" and one["data"]["total"] >= 350]
+    dear = [
+        event for event in example.since(days=30) if event["data"]["type"] == "order" and event["data"]["total"] >= 350
+    ]
     assert [(row["id"], Decimal(row["data.total"])) for row in large] == [
-        (one["id"], one["data"]["total"]) for one in dear
+        (event["id"], event["data"]["total"]) for event in dear
     ]
     sums: defaultdict[tuple[str, str], list[Decimal]] = defaultdict(list)
-    for one in example.since(days=60):
-        monday = (one["at"] - timedelta(days=one["at"].weekday())).replace(hour=0, minute=0, second=0, microsecond=0)
+    for event in example.since(days=60):
+        monday = (event["at"] - timedelta(days=event["at"].weekday())).replace(
+            hour=0, minute=0, second=0, microsecond=0
+        )
         first = max(monday, NOW - timedelta(days=60))
-        sums[first.isoformat()[:19], one["data"]["type"]].append(one["data"]["total"])
-    found = {(row["start"][:19], row["group"]["type"]): row for row in weeks["aggregates"]}
-    assert {key: (row["count"], row["sum"], row["max"]) for key, row in found.items()} == {
+        sums[first.isoformat()[:19], event["data"]["type"]].append(event["data"]["total"])
+    rows = {(row["start"][:19], row["group"]["type"]): row for row in weeks["aggregates"]}
+    assert {key: (row["count"], row["sum"], row["max"]) for key, row in rows.items()} == {
         key: (len(some), sum(some), max(some)) for key, some in sums.items()
     }
 
@@ -152,36 +156,36 @@ def check_scores(example: Example, answers: list[Any]) -> None:
     assert [(row["value"], row["data.level"] >= 7) for row in skilled["top"]] == [
         (score, True) for score, _ in best(example, "chess", level=7)[:10]
     ]
-    assert ids(player["events"]) == ids([one for one in example.since(days=7) if one["series"] == "p7"])
-    mine = Counter(one["data"]["game"] for one in example.since(days=21) if one["series"] == "p7")
+    assert ids(player["events"]) == ids([event for event in example.since(days=7) if event["series"] == "p7"])
+    mine = Counter(event["data"]["game"] for event in example.since(days=21) if event["series"] == "p7")
     assert {row["group"]["game"]: row["count"] for row in games["aggregates"]} == mine
-    last = {one["series"]: one["event"] and one["event"]["id"] for one in latest["latest"]}
+    last = {row["series"]: row["event"] and row["event"]["id"] for row in latest["latest"]}
     assert last == {
-        "p7": next(one["id"] for one in example.since(days=99) if one["series"] == "p7"),
-        "p8": next(one["id"] for one in example.since(days=99) if one["series"] == "p8"),
+        "p7": next(event["id"] for event in example.since(days=99) if event["series"] == "p7"),
+        "p8": next(event["id"] for event in example.since(days=99) if event["series"] == "p8"),
         "nobody": None,
     }
 
 
 def check_jobs(example: Example, answers: list[Any]) -> None:
     failed, tests, logs, owned, steps, plan = answers
-    wanted = [one for one in example.since(days=1) if one["data"]["status"] == "failed"]
+    wanted = [event for event in example.since(days=1) if event["data"]["status"] == "failed"]
     assert ids(failed["events"]) == ids(wanted)
     assert {row["data"]["status"] for row in failed["events"]} == {"failed"}
     of_tests = [
-        one
-        for one in example.since(days=3)
-        if one["data"]["status"] in ("failed", "cancelled") and one["data"]["queue"] == "test"
+        event
+        for event in example.since(days=3)
+        if event["data"]["status"] in ("failed", "cancelled") and event["data"]["queue"] == "test"
     ]
     assert ids(tests["events"]) == ids(of_tests)
     assert ids(logs["events"]) == ids(wanted)[:20]
     assert all(row["data"] == {"log": "x" * 300} for row in logs["events"])
-    adas = [one for one in example.since(days=3) if one["data"].get("owner") == "ada"]
-    assert [row["data"] for row in owned["events"]] == [one["data"] for one in adas]
+    adas = [event for event in example.since(days=3) if event["data"].get("owner") == "ada"]
+    assert [row["data"] for row in owned["events"]] == [event["data"] for event in adas]
     every = Counter(
-        (f"{one['at']:%Y-%m-%d} {one['at'].hour // 6}", one["data"]["queue"])
-        for one in example.since(days=3)
-        if one["data"]["status"] == "failed"
+        (f"{event['at']:%Y-%m-%d} {event['at'].hour // 6}", event["data"]["queue"])
+        for event in example.since(days=3)
+        if event["data"]["status"] == "failed"
     )
     counts = {
         (f"{row['start'][:10]} {int(row['start'][11:13]) // 6}", row["group"]["queue"]): row["count"]
@@ -194,20 +198,22 @@ def check_jobs(example: Example, answers: list[Any]) -> None:
 
 def check_telemetry(example: Example, answers: list[Any]) -> None:
     hour, bad, latest, filled, percentiles, consistent = answers
-    mine = [one for one in example.since(days=2) if one["series"] == "d2"]
+    mine = [event for event in example.since(days=2) if event["series"] == "d2"]
     assert ids(hour["events"]) == ids(mine)[:3]
     assert consistent["events"] == hour["events"]
-    wrong = [one for one in mine if not one["data"]["ok"] and one["at"] >= NOW - timedelta(days=1)]
-    assert [row["data"] for row in bad["events"]] == [{"temp": one["data"]["temp"]} for one in reversed(wrong)]
-    silent = next(one for one in example.since(days=2) if one["series"] == "d3")
-    events = {one["series"]: one["event"] for one in latest["latest"]}
+    wrong = [event for event in mine if not event["data"]["ok"] and event["at"] >= NOW - timedelta(days=1)]
+    assert [row["data"] for row in bad["events"]] == [{"temp": event["data"]["temp"]} for event in reversed(wrong)]
+    silent = next(event for event in example.since(days=2) if event["series"] == "d3")
+    events = {row["series"]: row["event"] for row in latest["latest"]}
     assert (events["d3"]["id"], events["d9"]) == (silent["id"], None)
     rows = filled["aggregates"]
     assert [row["count"] > 0 for row in rows] == [True] * 7 + [False] * (len(rows) - 7)
     assert {(row["avg"], row["last"]) for row in rows[6:]} == {(rows[6]["avg"], rows[6]["last"])}
-    assert {one["from"] for one in percentiles["sources"]} == {"replica"}
+    assert {source["from"] for source in percentiles["sources"]} == {"replica"}
     for row in percentiles["aggregates"]:
-        held = sorted(float(one["data"]["temp"]) for one in mine if row["start"] <= one["at"].isoformat() < row["end"])
+        held = sorted(
+            float(event["data"]["temp"]) for event in mine if row["start"] <= event["at"].isoformat() < row["end"]
+        )
         exact = held[round(0.5 * (len(held) - 1))]
         assert float(row["p50"]) == pytest.approx(exact, rel=0.03)
 
@@ -216,21 +222,25 @@ def check_weblogs(example: Example, answers: list[Any]) -> None:
     quarter, errors, slow, percentiles, customer, days, cells, plan = answers
     assert ids(quarter["events"]) == ids(example.since(minutes=15))
     assert len(quarter["events"]) == 13
-    failed = [one for one in example.since(days=7) if "error" in one["data"]]
-    today = [one for one in failed if one["at"] >= NOW.replace(hour=0)]
+    failed = [event for event in example.since(days=7) if "error" in event["data"]]
+    today = [event for event in failed if event["at"] >= NOW.replace(hour=0)]
     assert ids(errors["events"]) == ids(today)
-    assert {one["from"] for one in errors["sources"]} == {"index"}
+    assert {source["from"] for source in errors["sources"]} == {"index"}
     slowest = sorted(
-        (one["data"]["slow_ms"] for one in example.since(days=7) if "slow_ms" in one["data"]), reverse=True
+        (event["data"]["slow_ms"] for event in example.since(days=7) if "slow_ms" in event["data"]), reverse=True
     )
     assert [row["value"] for row in slow["top"]] == slowest[:20]
-    counts = Counter((f"{one['at']:%H}", one["data"]["path"]) for one in example.since(hours=6) if one["at"] < NOW)
+    counts = Counter(
+        (f"{event['at']:%H}", event["data"]["path"]) for event in example.since(hours=6) if event["at"] < NOW
+    )
     assert {(row["start"][11:13], row["group"]["path"]): row["count"] for row in percentiles["aggregates"]} == counts
-    mine = [one for one in example.since(days=17) if one["data"].get("customer") == "c7"]
+    mine = [event for event in example.since(days=17) if event["data"].get("customer") == "c7"]
     assert ids(customer["events"]) == ids(mine)
-    assert {one["from"] for one in customer["sources"]} == {"table", "archive"}
+    assert {source["from"] for source in customer["sources"]} == {"table", "archive"}
     assert (len(mine), customer["next"], customer["gaps"]) == (17, None, [])
-    each = Counter((f"{one['at']:%Y-%m-%d}", one["data"]["status"]) for one in example.since(days=7) if one["at"] < NOW)
+    each = Counter(
+        (f"{event['at']:%Y-%m-%d}", event["data"]["status"]) for event in example.since(days=7) if event["at"] < NOW
+    )
     assert {(row["start"][:10], row["group"]["status"]): row["count"] for row in days["aggregates"]} == each
     assert [row["id"] for row in cells] == ids(failed)
     assert {(stage["index"], stage["ranges"]) for stage in plan["stages"]} == {("by_error", 2)}
@@ -261,8 +271,8 @@ def test_every_request_of_the_cookbook_and_of_the_first_page_is_answered_with_so
     requests = re.findall(rf'^    curl .* "\$URL(/v1/streams/{stream}/[^"]*)"$', text, re.MULTILINE)
     assert requests
     for request in requests:
-        found = answer(gateway, request)
-        rows = found if isinstance(found, list) else next(iter(found.values()))
+        document = answer(gateway, request)
+        rows = document if isinstance(document, list) else next(iter(document.values()))
         assert rows, request
 
 

@@ -144,8 +144,8 @@ def expected(sent: Sequence[dict[str, Any]]) -> dict[tuple[str, str], tuple[Any,
 def test_the_orders_and_their_corrections_say_something() -> None:
     sent = sendings()
     assert len(expected(sent)) == 420
-    assert sum(one.get("corrected", False) for one in sent) > 250
-    assert any(one["data"]["type"] == "refund" for one in sent)
+    assert sum(event.get("corrected", False) for event in sent) > 250
+    assert any(event["data"]["type"] == "refund" for event in sent)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

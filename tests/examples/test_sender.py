@@ -42,8 +42,8 @@ class Server:
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[Server, str]]:
-    for one in gateway():
-        server = Server(one)
+    for application in gateway():
+        server = Server(application)
         with make_server("127.0.0.1", 0, server, handler_class=Quiet) as http:
             thread = threading.Thread(target=http.serve_forever, daemon=True)
             thread.start()
@@ -53,9 +53,9 @@ def served() -> Iterator[tuple[Server, str]]:
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    found: list[float] = []
-    monkeypatch.setattr(time, "sleep", found.append)
-    return found
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    return pauses
 
 
 def events(count: int, name: str) -> list[dict[str, Any]]:
@@ -77,9 +77,9 @@ def test_what_is_refused_is_named_and_the_rest_is_stored(served: tuple[Server, s
     _, url = served
     old = {"series": "ci", "id": "old", "time": "2001-01-01T00:00:00Z", "data": {}}
     refused = list(send.send_events(url, "key", "quakes", [*events(2, "b"), old]))
-    assert [(one["code"], one["event"]["id"]) for one in refused] == [("too_old", "old")]
+    assert [(refusal["code"], refusal["event"]["id"]) for refusal in refused] == [("too_old", "old")]
     # Also of a batch that is refused as a whole.
-    assert [one["event"]["id"] for one in send.send_events(url, "key", "quakes", [old])] == ["old"]
+    assert [refusal["event"]["id"] for refusal in send.send_events(url, "key", "quakes", [old])] == ["old"]
 
 
 def test_a_busy_api_is_asked_again_when_it_says(served: tuple[Server, str], pauses: list[float]) -> None:

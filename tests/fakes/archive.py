@@ -6,6 +6,7 @@ from aws.zstd import Zstd
 from tests.fakes.catalog import FakeCatalog
 from tests.fakes.items import read_event
 from tests.fakes.store import FakeStore
+from tests.worlds.places import stored_place
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.reading import ArchivedEvent, read_archive
 from tidetable.catalog import ArchiveFacts, State
@@ -28,8 +29,8 @@ class FakeArchive:
 
     def keep(self, manifest: str, layout: Layout, events: Sequence[Event]) -> None:
         """Archive the events of a period."""
-        place = layout.sort_key
-        self.periods[manifest] = sorted(events, key=lambda event: place(event.time, event.series, event.id))
+        by = layout.partition_by
+        self.periods[manifest] = sorted(events, key=lambda event: stored_place(by, event.time, event.series, event.id))
         self.layouts[manifest] = layout
 
     def read(self, keys: ArchiveRange, *, limit: int, ascending: bool) -> ArchivePage:

@@ -34,9 +34,9 @@ class FakeGateway:
             raise refused(CONFLICT, "API Key already exists")
         assert enabled
         assert tags["project"] == "tidetable"
-        made = {"id": self._id("key"), "name": name, "value": value}
-        self.keys[made["id"]] = made
-        return made
+        id = self._id("key")
+        self.keys[id] = {"id": id, "name": name, "value": value}
+        return self.keys[id]
 
     def get_api_key(self, *, apiKey: str, includeValue: bool = False) -> dict[str, Any]:  # noqa: N803 - boto3's names
         self._check("get_api_key")
@@ -67,10 +67,10 @@ class FakeGateway:
 
     def create_usage_plan(self, *, name: str, throttle: dict[str, Any], apiStages: list[Any]) -> dict[str, Any]:  # noqa: N803
         self._check("create_usage_plan")
-        made = {"id": self._id("plan"), "name": name, "throttle": throttle, "apiStages": apiStages}
-        self.plans[made["id"]] = made
-        self.members[made["id"]] = set()
-        return made
+        id = self._id("plan")
+        self.plans[id] = {"id": id, "name": name, "throttle": throttle, "apiStages": apiStages}
+        self.members[id] = set()
+        return self.plans[id]
 
     def get_usage_plan(self, *, usagePlanId: str) -> dict[str, Any]:  # noqa: N803
         return self._plan(usagePlanId)
@@ -80,7 +80,7 @@ class FakeGateway:
             assert (change["op"], change["path"]) == ("remove", "/apiStages")
             api, stage = change["value"].split(":")
             plan = self._plan(usagePlanId)
-            plan["apiStages"] = [one for one in plan["apiStages"] if one != {"apiId": api, "stage": stage}]
+            plan["apiStages"] = [entry for entry in plan["apiStages"] if entry != {"apiId": api, "stage": stage}]
 
     def delete_usage_plan(self, *, usagePlanId: str) -> None:  # noqa: N803
         if self._plan(usagePlanId)["apiStages"]:

@@ -17,6 +17,8 @@ from tests.worlds.configs import uncomment
 
 # Changes of the example configuration: every feature whose tables keep it for life, and a key for the tables of a stream.
 FEATURES = (
+    # Keys and signatures side by side.
+    ('auth = "api-key"', 'auth = ["api-key", "iam"]'),
     ('delete_grace = "1d"', 'delete_grace = "0s"'),
     ('mode = "provisioned"', 'mode = "provisioned"\nautoscaling = {{ write = {{ min = 1, max = 40 }} }}'),
     ('encryption = "aws-owned"', 'encryption = "{first}"'),
@@ -24,6 +26,7 @@ FEATURES = (
 )
 # The same stage later: of that only the rollup is still on, and new tables have another key.
 PLAIN = (
+    ('auth = "api-key"', 'auth = ["api-key", "iam"]'),
     ('delete_grace = "1d"', 'delete_grace = "0s"'),
     ('encryption = "aws-owned"', 'encryption = "{second}"'),
     ("former_keys = []", 'former_keys = ["{first}"]'),

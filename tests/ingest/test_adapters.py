@@ -46,7 +46,9 @@ class Sqs:
         if taken:
             answer["Successful"] = [{"Id": entry["Id"]} for entry in taken]
         if failed:
-            answer["Failed"] = [{"Id": one["Id"], "SenderFault": False, "Code": "InternalError"} for one in failed]
+            answer["Failed"] = [
+                {"Id": result["Id"], "SenderFault": False, "Code": "InternalError"} for result in failed
+            ]
         return answer
 
     def send_message(self, **_: Any) -> None:

@@ -28,8 +28,8 @@ FORMS = [
 
 def decode(body: bytes, content_type: str = "application/json") -> list[object]:
     """The values of a body; recognised events as they were sent."""
-    found = decode_body(read_body(body, content_type, max_body=1000), max_events=10)
-    return [plain(one) if isinstance(one, Sent) else one for one in found]
+    events = decode_body(read_body(body, content_type, max_body=1000), max_events=10)
+    return [plain(event) if isinstance(event, Sent) else event for event in events]
 
 
 def plain(sent: Sent) -> dict[str, object]:
@@ -64,8 +64,8 @@ def test_a_gzip_file_is_read_whole_wherever_its_pieces_end(size: int) -> None:
     """The members are stored without compression, so that their ends fall around the end of a piece."""
     text = b'{"series": "' + b"x" * size + b'"}\n'
     member = gzip.compress(text, compresslevel=0, mtime=0)
-    found = decode_body(read_body(member + member, "application/x-ndjson", max_body=10**6), max_events=10)
-    assert [len(one.series) for one in found] == [size, size]
+    events = decode_body(read_body(member + member, "application/x-ndjson", max_body=10**6), max_events=10)
+    assert [len(event.series) for event in events] == [size, size]
     with pytest.raises(ProblemError, match="cut short"):
         decode_body(read_body((member + member)[:-1], "application/x-ndjson", max_body=10**6), max_events=10)
 
@@ -212,7 +212,7 @@ LINES = [
 
 @pytest.mark.parametrize(("name", "body", "good"), LINES, ids=[name for name, *_ in LINES])
 def test_a_line_of_ndjson_is_one_value(name: str, body: bytes, good: list[bool]) -> None:
-    assert [not isinstance(one, Unreadable) for one in decode(body, "application/x-ndjson")] == good
+    assert [not isinstance(event, Unreadable) for event in decode(body, "application/x-ndjson")] == good
 
 
 NDJSON, JSON, BYTES = "application/x-ndjson", "application/json", "application/octet-stream"
@@ -276,7 +276,7 @@ def outcome_of(body: bytes, kind: str) -> str | list[bool]:
         values = decode_body(read_body(body, kind, max_body=FOUR_MB), max_events=1000)
     except ProblemError as error:
         return error.problem.code
-    return [isinstance(one, Unreadable) for one in values]
+    return [isinstance(event, Unreadable) for event in values]
 
 
 @pytest.mark.parametrize("body", [b"[" * FOUR_MB, b'{"a":' * (FOUR_MB // 5), b'{"series":"a"}' * (FOUR_MB // 14)])
@@ -307,7 +307,7 @@ def test_a_bomb_is_given_up_at_the_limit_and_not_unpacked_whole() -> None:
 
 def test_series_inside_data_are_no_events() -> None:
     """Only events are counted; a body that may have too many is checked exactly."""
-    one = b'{"series": "a", "data": {"series": 1, "x": [{"series": 2}]}}'
+    text = b'{"series": "a", "data": {"series": 1, "x": [{"series": 2}]}}'
     expected = [{"series": "a", "data": {"series": 1, "x": [{"series": 2}]}}] * 10
-    assert decode(b"[" + b",".join([one] * 10) + b"]") == expected
-    assert decode(b"\n".join([one] * 10), NDJSON) == expected
+    assert decode(b"[" + b",".join([text] * 10) + b"]") == expected
+    assert decode(b"\n".join([text] * 10), NDJSON) == expected

@@ -49,7 +49,7 @@ def rows(found: Batch | None) -> list[tuple[str, str, str, Any]]:
     """The events of a batch."""
     assert found is not None
     events = [found.event(number) for number in range(len(found.times))]
-    return [(one.series, to_text(one.time), one.id, one.data) for one in events]
+    return [(event.series, to_text(event.time), event.id, event.data) for event in events]
 
 
 NUMBERS = st.sampled_from(
@@ -94,7 +94,7 @@ def sent_events(draw: st.DrawFn) -> list[str]:
     kinds = draw(st.lists(DATAS, min_size=1, max_size=3))
     alike = draw(st.booleans())
     time = draw(TIMES)
-    found = []
+    texts = []
     for number in range(draw(st.integers(1, 12))):
         data = draw(st.sampled_from(kinds)) if alike else draw(DATAS)
         fields = [f'"series":"{draw(st.sampled_from(["a", "b#1", "%"]))}"']
@@ -104,8 +104,8 @@ def sent_events(draw: st.DrawFn) -> list[str]:
         if stamp is not None:
             fields.append(f'"time":{stamp}')
         fields.append('"data" : {' + ", ".join(f"{name}: {value}" for name, value in data.items()) + "}")
-        found.append("{" + ",".join(fields) + "}")
-    return found
+        texts.append("{" + ",".join(fields) + "}")
+    return texts
 
 
 @settings(deadline=None, max_examples=150)
@@ -119,14 +119,16 @@ def test_both_ways_make_the_same_packs_refs_and_answers(sent: list[str], partiti
     assert (first.accepted, first.queued, first.packs) == (second.accepted, 0, second.packs)
     assert (first.newest, first.write_units) == (second.newest, second.write_units)
     assert [*first.refs, None] == second.refs
-    assert [one.code for one in first.rejections] == [one.code for one in second.rejections[:-1]]
+    assert [rejection.code for rejection in first.rejections] == [
+        rejection.code for rejection in second.rejections[:-1]
+    ]
 
 
 def test_values_stay_as_they_were_sent_until_they_are_packed() -> None:
-    found = batch(b'[{"series":"a","id":"x","time":"2026-03-01T00:00:00Z","data":{"n": 1.50}}]')
-    assert found is not None
-    assert [bytes(data["n"]) for data in found.datas] == [b"1.50"]
-    assert found.times == ["2026-03-01T00:00:00.000000Z"]
+    columns = batch(b'[{"series":"a","id":"x","time":"2026-03-01T00:00:00Z","data":{"n": 1.50}}]')
+    assert columns is not None
+    assert [bytes(data["n"]) for data in columns.datas] == [b"1.50"]
+    assert columns.times == ["2026-03-01T00:00:00.000000Z"]
 
 
 @pytest.mark.parametrize(
@@ -206,7 +208,10 @@ def test_what_dynamodb_refuses_is_rejected_alone(data: str, detail: str) -> None
     world = packed()
     body = f'[{json.dumps(event(1))},{{"series":"a","id":"9","data":{data}}}]'
     outcome = world.post(body.encode())
-    assert (outcome.accepted, [(one.index, one.code) for one in outcome.rejections]) == (1, [(1, "invalid")])
+    assert (outcome.accepted, [(rejection.index, rejection.code) for rejection in outcome.rejections]) == (
+        1,
+        [(1, "invalid")],
+    )
     assert detail in outcome.rejections[0].detail
     assert [item["n"] for item in world.table(LABEL)] == [1]
 
@@ -235,7 +240,7 @@ def test_a_pack_that_is_not_written_is_queued_by_its_events() -> None:
     assert (outcome.status, outcome.accepted, outcome.queued, outcome.packs) == (202, 0, 7, 0)
     assert [ref is not None for ref in outcome.refs] == [True] * 7
     # What was to be one pack stays together.
-    assert [(one.id, str(one.data.get("v", ""))) for one in world.overflow.queued] == [
+    assert [(message.id, str(message.data.get("v", ""))) for message in world.overflow.queued] == [
         ("9", ""),
         *[(str(n), "1.5") for n in range(8, 2, -1)],
     ]
@@ -265,7 +270,10 @@ def test_events_of_a_period_that_is_archived_are_refused_and_the_others_packed()
     world = packed()
     world.move("2026-02-28", State.ARCHIVING)
     outcome = world.send(event(1), event(2), event(3, days=1))
-    assert (outcome.accepted, [(one.index, one.code) for one in outcome.rejections]) == (2, [(2, "too_old")])
+    assert (outcome.accepted, [(rejection.index, rejection.code) for rejection in outcome.rejections]) == (
+        2,
+        [(2, "too_old")],
+    )
     assert (world.count(LABEL), world.count("2026-02-28")) == (1, 0)
 
 

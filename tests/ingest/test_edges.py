@@ -55,7 +55,11 @@ def test_an_event_of_a_backfill_whose_table_is_not_open_for_it_is_refused_and_ne
     (error,) = refused.value.problem.more["errors"]
     assert (error["code"], stage.store.tables[PAST_TABLE]) == ("too_old", {})
     outcome = stage.send(past, event(2))
-    assert (outcome.accepted, outcome.queued, [one.code for one in outcome.rejections]) == (1, 0, ["too_old"])
+    assert (outcome.accepted, outcome.queued, [rejection.code for rejection in outcome.rejections]) == (
+        1,
+        0,
+        ["too_old"],
+    )
     assert stage.store.tables[PAST_TABLE] == {}
     assert stage.overflow.queued == []
 
@@ -144,7 +148,7 @@ def test_what_an_index_of_an_older_table_holds_once_more_counts_towards_an_items
     stage = world()
     change_layout(stage, indexes=(Index("by_n", "n", project=("text",)),))
     outcome = stage.send(event(1), event(2) | {"data": {"n": "2", "text": "x" * 250_000}})
-    assert [(one.index, one.code) for one in outcome.rejections] == [(1, "too_large")]
+    assert [(rejection.index, rejection.code) for rejection in outcome.rejections] == [(1, "too_large")]
     assert (outcome.accepted, stage.count(LABEL)) == (1, 1)
 
 
@@ -152,7 +156,7 @@ def test_what_is_credited_to_a_table_does_not_pile_up_while_nothing_is_drained()
     """Of 80 units a quarter is for both consumers together: 10 per second for each. Twenty take two seconds, also later."""
     stage = World()
     entry = replace(
-        next(one for one in stage.catalog.entries("quakes") if one.period.label == LABEL),
+        next(entry for entry in stage.catalog.entries("quakes") if entry.period.label == LABEL),
         seen=Seen(80, 80, TableClass.STANDARD),
     )
     pace = Pace(stage.clock)
@@ -167,7 +171,7 @@ def test_what_is_credited_to_a_table_does_not_pile_up_while_nothing_is_drained()
 def test_a_write_that_its_condition_refused_has_cost_its_unit() -> None:
     """AWS charges a conditional write that fails, too. Ten of them take the second that ten written items take."""
     stage = World()
-    entry = next(one for one in stage.catalog.entries("quakes") if one.period.label == LABEL)
+    entry = next(entry for entry in stage.catalog.entries("quakes") if entry.period.label == LABEL)
     stage.catalog.note(entry, Seen(80, 80, TableClass.STANDARD))
     sent, ports = [Event("a", NOW, str(number), {}) for number in range(20)], stage.drainer()
     for at, seconds in ((5, 1), (4, 2)):
@@ -204,7 +208,7 @@ def test_of_a_table_that_is_archived_nothing_is_read_nor_written_beside_it() -> 
 def test_a_batch_of_messages_is_no_longer_than_sqs_takes() -> None:
     sqs, sent = Sqs(), [Event("a", NOW, str(n), {"text": "x" * 190_000}) for n in range(12)]
     assert overflow(sqs, FakeValues()).send("quakes", sent, 7) == []
-    assert [one.id for body in sqs.bodies for one in decode_message(body).events] == [one.id for one in sent]
+    assert [event.id for body in sqs.bodies for event in decode_message(body).events] == [event.id for event in sent]
 
 
 def test_a_reason_of_any_length_is_buried() -> None:

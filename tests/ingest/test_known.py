@@ -98,7 +98,7 @@ def test_what_leaves_the_window_is_refused_though_its_open_entry_is_kept() -> No
     assert process.clock.time - event_at > 2 * DAY
     sent = event(7) | {"time": to_text(event_at)}
     outcome = process.send(event(1) | {"time": to_text(process.clock.time)}, sent, known=process.known)
-    assert [one.code for one in outcome.rejections] == ["too_old"]
+    assert [rejection.code for rejection in outcome.rejections] == ["too_old"]
 
 
 def backfilled(process: Process) -> Entry:
@@ -123,7 +123,7 @@ def test_events_of_a_backfill_always_read_the_catalog() -> None:
     process.catalog.move(entry, State.ARCHIVING, expected=[State.OPEN])
     held = process.count(entry.period.label)
     outcome = process.serve(5 * DAY, MINUTE)
-    assert [one.code for one in outcome.rejections] == ["too_old"]
+    assert [rejection.code for rejection in outcome.rejections] == ["too_old"]
     assert process.count(entry.period.label) == held
 
 

@@ -46,7 +46,7 @@ def test_only_a_lowered_table_is_tried_once(
     stage = world(capacity=LATE)
     stage.store.throttles = tables
     outcome = stage.send(event(1, hours=hours), seconds=5)
-    assert (outcome.status, outcome.queued, [one.id for one in stage.overflow.queued]) == (202, 1, ["1"])
+    assert (outcome.status, outcome.queued, [message.id for message in stage.overflow.queued]) == (202, 1, ["1"])
     waited = (stage.clock.now() - NOW).total_seconds()
     assert seconds - 2 < waited <= seconds
     late = outcome.throttled_late
@@ -63,7 +63,7 @@ def test_without_the_step_every_table_is_tried_for_the_time_of_the_request() -> 
 
 def test_a_lowered_table_that_is_open_for_a_backfill_is_one_like_the_others() -> None:
     stage = world(capacity=LATE)
-    entry = next(one for one in stage.catalog.entries("quakes") if one.table == LOWERED)
+    entry = next(entry for entry in stage.catalog.entries("quakes") if entry.table == LOWERED)
     stage.catalog.move(entry, entry.state, expected=(entry.state,), opened=Opened(NOW + timedelta(hours=1), 50, 5))
     stage.store.throttles = {LOWERED}
     outcome = stage.send(event(1, hours=30), seconds=5)
@@ -158,7 +158,7 @@ def test_behind_the_window_only_what_is_missing_is_written_either() -> None:
     transact = stage.store.transact
 
     def watched(puts: Any, entry: Any = None) -> Any:
-        transacted.extend(one.put.item["sk"].rpartition("#")[2] for one in puts)
+        transacted.extend(put.put.item["sk"].rpartition("#")[2] for put in puts)
         return transact(puts, entry)
 
     stage.store.transact = watched  # type: ignore[method-assign]

@@ -95,7 +95,7 @@ def late(number: int, **ago: float) -> dict[str, Any]:
 
 
 def message(*events: dict[str, Any]) -> str:
-    listed = [Event("a", datetime.fromisoformat(one["time"]), one["id"], one["data"]) for one in events]
+    listed = [Event("a", datetime.fromisoformat(event["time"]), event["id"], event["data"]) for event in events]
     (encoded,) = (encode_message("quakes", listed, AT),)
     return encoded
 
@@ -170,7 +170,7 @@ def test_events_that_cannot_be_marked_are_queued_and_the_others_stored(
     stage.rollups.fails = failure
     outcome = stage.send(late(1, hours=30), late(2), late(3, hours=3))
     assert (outcome.status, outcome.accepted, outcome.queued, outcome.unmarked) == (202, 1, 2, 2)
-    assert sorted(one.id for one in stage.overflow.queued) == ["1", "3"]
+    assert sorted(message.id for message in stage.overflow.queued) == ["1", "3"]
     assert (stage.count("2026-02-27"), stage.count("2026-02-28"), stage.count("2026-03-01")) == (0, 0, 1)
     assert all(outcome.refs), "a queued event has its ref too"
 

@@ -46,18 +46,18 @@ def burst(count: int, **ago: float) -> list[dict[str, Any]]:
 
 def read(world: World, label: str = LABEL) -> list[tuple[str, Any]]:
     """The ids and data of a period's events, as a reader settles them, oldest first."""
-    layout = next(one.layout for one in world.catalog.entries("quakes") if one.period.label == label)
+    layout = next(entry.layout for entry in world.catalog.entries("quakes") if entry.period.label == label)
     by_bucket: dict[str, list[Item]] = {}
-    for item in sorted(world.table(label), key=lambda one: str(one["sk"])):
+    for item in sorted(world.table(label), key=lambda item: str(item["sk"])):
         by_bucket.setdefault(item["pk"].rpartition("#")[0], []).append(item)
-    found = []
+    events = []
     for _, items in sorted(by_bucket.items()):
         opened = (open_item(item, layout, Zstd()) for item in items)
         for run in walk(opened, span=60, ascending=True):
             for place, copy in zip(run.places, run.copies, strict=True):
                 value = decode_json(copy.value) if isinstance(copy.value, str) else copy.value["data"]
-                found.append((layout.names(copy.address, place)[2], value))
-    return found
+                events.append((layout.names(copy.address, place)[2], value))
+    return events
 
 
 def numbers(world: World, label: str = LABEL) -> list[int]:
@@ -118,8 +118,8 @@ class _Stopped(Exception):
 @pytest.mark.parametrize("written", [0, 1, 2, 3])
 def test_a_request_that_ends_between_two_writes_and_comes_again_leaves_every_event_once(written: int) -> None:
     world = packed()
-    sent = [one for minutes in (0, 2, 4) for one in burst(10, minutes=minutes)]
-    sent = [one | {"id": str(number), "data": {"n": number}} for number, one in enumerate(sent)]
+    sent = [event for minutes in (0, 2, 4) for event in burst(10, minutes=minutes)]
+    sent = [event | {"id": str(number), "data": {"n": number}} for number, event in enumerate(sent)]
     write = world.store.write
 
     def stopped(puts: Sequence[Put]) -> Written:
@@ -152,7 +152,7 @@ def test_all_events_of_a_pack_that_is_throttled_are_queued_and_those_of_the_othe
     outcome = world.send(*burst(50), *early, early[4] | {"data": {"n": 999}})
     assert (outcome.status, outcome.accepted, outcome.queued, outcome.packs) == (202, 50, 31, 1)
     wanted = sorted([*(number for number in range(100, 130) if number != 104), 999])
-    assert sorted(one.data["n"] for one in world.overflow.queued) == wanted, (
+    assert sorted(message.data["n"] for message in world.overflow.queued) == wanted, (
         "each event once, the repeated one as last sent"
     )
     assert None not in outcome.refs
@@ -169,7 +169,7 @@ def test_events_of_a_table_that_is_missing_or_not_recorded_are_queued_once_and_a
             del world.catalog.items["quakes", containing(NOW, Kind.DAY)]
         outcome = world.send(event(1), event(2), event(1) | {"data": {"n": 9}}, *burst(3, days=1))
         assert (outcome.status, outcome.accepted, outcome.queued) == (202, 3, 3)
-        assert sorted((one.id, one.data["n"]) for one in world.overflow.queued) == [("1", 9), ("2", 2)]
+        assert sorted((message.id, message.data["n"]) for message in world.overflow.queued) == [("1", 9), ("2", 2)]
 
 
 def test_a_table_that_throttled_a_pack_is_left_alone_and_its_events_are_queued() -> None:
@@ -188,7 +188,7 @@ def test_an_event_too_large_for_a_pack_is_an_item_of_its_own_and_beyond_an_item_
     larger = event(101) | {"data": {"n": 101, "text": noise(450_000)}}
     outcome = world.send(*burst(10), large, larger, large | {"data": {"n": 102, "text": noise(9_000)}})
     assert (outcome.accepted, outcome.queued, outcome.packs) == (12, 0, 1)
-    assert [(one.index, one.code) for one in outcome.rejections] == [(11, "too_large")]
+    assert [(rejection.index, rejection.code) for rejection in outcome.rejections] == [(11, "too_large")]
     assert sorted(is_pack(item) for item in world.table(LABEL)) == [False, True]
     assert numbers(world) == [*range(10), 102]
     assert outcome.refs[10] == outcome.refs[12]
@@ -239,7 +239,7 @@ def test_what_waited_in_the_queue_does_not_replace_what_was_accepted_after_it() 
 def test_what_waited_does_not_replace_what_a_request_wrote_meanwhile() -> None:
     world = packed()
     world.store.throttled = 10**6
-    world.send(*[one | {"data": {"n": -1}} for one in burst(3)])
+    world.send(*[event | {"data": {"n": -1}} for event in burst(3)])
     world.store.throttled = 0
     at = int(NOW.timestamp() * 1000)
     waiting = encode_message("quakes", world.overflow.queued, at)
@@ -302,14 +302,14 @@ def test_the_drain_writes_no_pack_into_a_table_that_is_archived() -> None:
     world.move(DAY_BEFORE, State.ARCHIVING)
     world.catalog.entries = lambda *_, **__: stale  # type: ignore[method-assign]
     with pytest.raises(Exception, match="restore it"):
-        world.drain(encode_message("quakes", [decode(one) for one in burst(5, days=1)], 1))
+        world.drain(encode_message("quakes", [decode(event) for event in burst(5, days=1)], 1))
     assert world.stored() == 0
 
 
 def test_the_drain_packs_a_large_event_beside_small_ones() -> None:
     world = packed(max_bytes=2_000)
     large = event(100) | {"data": {"n": 100, "text": noise(9_000)}}
-    message = encode_message("quakes", [decode(one) for one in [*burst(5), large]], 1)
+    message = encode_message("quakes", [decode(event) for event in [*burst(5), large]], 1)
     assert world.drain(message) == 6
     assert sorted(is_pack(item) for item in world.table(LABEL)) == [False, True]
     assert numbers(world) == [0, 1, 2, 3, 4, 100]
@@ -318,14 +318,14 @@ def test_the_drain_packs_a_large_event_beside_small_ones() -> None:
 def test_a_message_of_a_stream_that_is_no_longer_configured_keeps_to_the_layout_of_its_period() -> None:
     world = packed()
     world.config = replace(world.config, streams={})
-    assert world.drain(encode_message("quakes", [decode(one) for one in burst(5)], 1)) == 5
+    assert world.drain(encode_message("quakes", [decode(event) for event in burst(5)], 1)) == 5
     assert [item["n"] for item in world.table(LABEL)] == [5]
 
 
 def test_a_pack_by_series_holds_one_series() -> None:
     stream = CONFIG.streams["quakes"]
     world = packed(key=replace(stream.key, partition_by="series", bucket=None, shards=1))
-    sent = [one | {"series": f"s#{number % 3}"} for number, one in enumerate(burst(30))]
+    sent = [sent_event | {"series": f"s#{number % 3}"} for number, sent_event in enumerate(burst(30))]
     outcome = world.send(*sent)
     assert (outcome.accepted, outcome.packs) == (30, 3)
     assert sorted((item["pk"], item["n"]) for item in world.table(LABEL)) == [
@@ -339,7 +339,7 @@ def test_a_pack_by_series_holds_one_series() -> None:
 def test_of_a_request_with_problems_the_good_events_are_packed() -> None:
     world = packed()
     outcome = world.send(*burst(3), {"series": ""}, event(5, days=9))
-    assert (outcome.accepted, [one.code for one in outcome.rejections]) == (3, ["invalid", "too_old"])
+    assert (outcome.accepted, [rejection.code for rejection in outcome.rejections]) == (3, ["invalid", "too_old"])
     assert [item["n"] for item in world.table(LABEL)] == [3]
     assert [ref is None for ref in outcome.refs] == [False, False, False, True, True]
 

@@ -63,7 +63,7 @@ def test_of_a_request_that_is_refused_whole_a_hundred_errors_are_listed_and_all_
         problem = caught.value.problem
         assert problem.status == status
         assert problem.more["rejected"] == 150
-        assert [one["index"] for one in problem.more["errors"]] == list(range(LISTED))
+        assert [error["index"] for error in problem.more["errors"]] == list(range(LISTED))
         assert "errors lists the first 100 of 150" in problem.detail
 
 
@@ -113,7 +113,7 @@ def test_a_table_that_stays_throttled_is_left_alone_for_a_while_and_then_tried_o
     assert (outcome.queued, outcome.accepted) == (1, 1), "another table is not left alone"
     world.clock.sleep(1)
     assert world.send(event(5)).status == world.send(event(6)).status == 200
-    assert sorted(one.id for one in world.overflow.queued) == ["1", "2", "3"]
+    assert sorted(message.id for message in world.overflow.queued) == ["1", "2", "3"]
 
 
 def test_the_pause_doubles_while_trials_fail_and_no_longer_than_half_a_minute() -> None:
@@ -178,7 +178,7 @@ def test_what_stays_throttled_is_queued_and_its_duplicates_with_it() -> None:
     world.store.throttled = 1000
     outcome = world.send(event(1), event(2), event(1))
     assert (outcome.status, outcome.accepted, outcome.queued) == (202, 0, 3)
-    assert sorted(one.id for one in world.overflow.queued) == ["1", "2"]
+    assert sorted(message.id for message in world.overflow.queued) == ["1", "2"]
     assert None not in outcome.refs, "a queued event has its ref already"
 
 
@@ -201,7 +201,7 @@ def test_events_of_an_archived_period_are_refused() -> None:
     world = World()
     world.move("2026-02-28", State.ARCHIVED)
     outcome = world.send(event(1), event(2, minutes=10))
-    assert [(one.index, one.code) for one in outcome.rejections] == [(1, "too_old")]
+    assert [(rejection.index, rejection.code) for rejection in outcome.rejections] == [(1, "too_old")]
     with pytest.raises(ProblemError, match="all_refused"):
         world.send(event(2, minutes=10))
 
@@ -231,7 +231,7 @@ def test_a_gzipped_event_beyond_an_items_size_is_refused_however_small_it_came()
     body = gzip.compress(json.dumps([event(1), event(2) | {"data": {"text": "x" * 450_000}}]).encode())
     assert len(body) < 2_000
     outcome = world.post(body)
-    assert [(one.index, one.code) for one in outcome.rejections] == [(1, "too_large")]
+    assert [(rejection.index, rejection.code) for rejection in outcome.rejections] == [(1, "too_large")]
     assert world.stored() == 1
 
 
@@ -242,7 +242,7 @@ def test_what_an_index_holds_once_more_counts_towards_an_items_size() -> None:
     world = World(replace(GENEROUS, streams={"quakes": policy}))
     sent = event(1) | {"data": {"kind": "k", "text": "x" * 250_000}}
     outcome = world.send(sent, event(2))
-    assert [(one.index, one.code) for one in outcome.rejections] == [(0, "too_large")]
+    assert [(rejection.index, rejection.code) for rejection in outcome.rejections] == [(0, "too_large")]
     assert world.stored() == 1
 
 
@@ -327,12 +327,12 @@ def test_a_message_that_is_none_of_ours_ends_as_a_dead_letter(body: str) -> None
 def test_the_drain_takes_a_share_of_what_a_table_was_seen_to_have(units: int | None, seconds: float) -> None:
     """Both consumers together take a quarter, and enough units for one message."""
     world = World()
-    entry = next(one for one in world.catalog.entries("quakes") if one.period.label == "2026-03-01")
+    entry = next(entry for entry in world.catalog.entries("quakes") if entry.period.label == "2026-03-01")
     world.catalog.note(entry, Seen(units, units, TableClass.STANDARD))
     begun = world.clock.now()
     parts = world.drainer()
     for number in range(2):
-        sent = [decode_event(event(20 * number + one)) for one in range(20)]
+        sent = [decode_event(event(20 * number + n)) for n in range(20)]
         drain_message(encode_message("quakes", sent, 1), parts, lambda: 60.0)
     assert (world.clock.now() - begun).total_seconds() == pytest.approx(seconds)
     assert world.stored() == 40
@@ -342,7 +342,7 @@ def test_a_table_that_stays_throttled_is_left_to_the_live_traffic() -> None:
     world = World()
     world.store.throttled = 10**6
     begun = world.clock.now()
-    waiting = encode_message("quakes", [decode_event(event(one)) for one in range(20)], 1)
+    waiting = encode_message("quakes", [decode_event(event(number)) for number in range(20)], 1)
     with pytest.raises(NotDrained, match="20 of 20"):
         world.drain(waiting, 60)
     assert (world.clock.now() - begun).total_seconds() < 4
@@ -359,7 +359,7 @@ def test_a_refused_event_says_nothing_of_its_table() -> None:
     world.circuit.tripped([table])
     world.clock.sleep(2)
     outcome = world.send(event(1), event(2, days=1))
-    assert (outcome.accepted, [one.code for one in outcome.rejections]) == (1, ["too_old"])
+    assert (outcome.accepted, [rejection.code for rejection in outcome.rejections]) == (1, ["too_old"])
     world.circuit.tripped([table])
     world.clock.sleep(3)
     assert not world.circuit.admits(table), "4 seconds after the second failure"

@@ -45,10 +45,10 @@ def test_an_absent_time_is_the_time_of_arrival_and_null_is_absent() -> None:
 
 def test_an_absent_id_follows_from_the_content_whatever_the_order_of_its_fields() -> None:
     time = to_text(NOW)
-    one = taken({"series": "a", "time": time, "data": {"x": 1, "y": {"p": 1, "q": 2}}})
+    first = taken({"series": "a", "time": time, "data": {"x": 1, "y": {"p": 1, "q": 2}}})
     same = taken({"data": {"y": {"q": 2, "p": 1}, "x": 1}, "time": time, "series": "a"})
     other = taken({"series": "a", "time": time, "data": {"x": 1, "y": {"p": 1, "q": 3}}})
-    assert one.id == same.id != other.id
+    assert first.id == same.id != other.id
 
 
 # NOW is 2026-03-01T00:05:00Z; the stream takes events up to two days late and five minutes ahead.
@@ -72,7 +72,7 @@ def test_the_window_includes_both_its_edges(name: str, time: str, code: str | No
 def test_events_without_an_id_that_differ_in_time_or_series_alone_are_different_events() -> None:
     sent = {"series": "a", "time": "2026-03-01T00:00:00Z", "data": {"n": 1}}
     others = [sent | {"time": "2026-03-01T00:00:00.000001Z"}, sent | {"series": "b"}, sent | {"data": {"n": 2}}]
-    ids = [taken(one).id for one in (sent, *others)]
+    ids = [taken(event).id for event in (sent, *others)]
     assert len(set(ids)) == 4
     same_instant = sent | {"time": "2026-03-01T01:00:00+01:00"}
     assert taken(same_instant).id == ids[0]

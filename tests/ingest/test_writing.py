@@ -27,7 +27,7 @@ def test_an_item_is_not_written_while_its_parts_are_not() -> None:
     outcome = stage.send(event(1) | {"data": {"text": noise(950_000)}}, event(2))
     assert (outcome.accepted, outcome.queued) == (1, 1)
     assert [item["sk"][-1] for item in stage.table(LABEL)] == ["2"]
-    assert [one.id for one in stage.overflow.queued] == ["1"]
+    assert [message.id for message in stage.overflow.queued] == ["1"]
 
 
 def test_a_drained_item_behind_the_window_is_not_written_while_its_parts_are_not() -> None:
@@ -55,7 +55,7 @@ def test_versions_behind_one_that_cannot_be_written_are_queued_with_it() -> None
     stage.store.throttles = {TABLE}
     outcome = stage.send(numbered("first"), numbered("second"), event(2))
     assert (outcome.accepted, outcome.queued) == (0, 3)
-    assert [one.data["n"] for one in stage.overflow.queued] == ["first", "second", 2]
+    assert [message.data["n"] for message in stage.overflow.queued] == ["first", "second", 2]
 
 
 def other_writer(stage: World) -> None:

@@ -64,7 +64,7 @@ class S3:
 
     def delete_objects(self, **request: Any) -> dict[str, Any]:
         self._take(request)
-        keys = [one["Key"] for one in request["Delete"]["Objects"]]
+        keys = [object_["Key"] for object_ in request["Delete"]["Objects"]]
         assert len(keys) <= 1000, "MalformedXML"
         errors = [{"Key": key, "Code": "AccessDenied"} for key in keys if key == self.keeps]
         for key in keys:
@@ -83,7 +83,7 @@ class S3:
         if "Delimiter" in request:
             rest = len(request["Prefix"])
             folders = {key[: key.index("/", rest) + 1] for key in keys if "/" in key[rest:]}
-            yield {"CommonPrefixes": [{"Prefix": one} for one in sorted(folders)]}
+            yield {"CommonPrefixes": [{"Prefix": folder} for folder in sorted(folders)]}
             return
         for start in range(0, len(keys), 2):
             some = keys[start : start + 2]
@@ -134,7 +134,7 @@ def test_an_object_that_does_not_say_its_owner_has_none() -> None:
 def test_values_are_listed_page_by_page_from_behind_a_key() -> None:
     s3 = S3("a/1", "a/2", "a/3", "a/4", "b/1")
     assert list(values(s3).stored("a/")) == [Stored(f"a/{n}", 10, NOON) for n in (1, 2, 3, 4)]
-    assert [one.key for one in values(s3).stored("a/", after="a/2")] == ["a/3", "a/4"]
+    assert [value.key for value in values(s3).stored("a/", after="a/2")] == ["a/3", "a/4"]
 
 
 def test_folders_are_named_once_without_what_is_before_and_behind_them() -> None:
@@ -147,7 +147,7 @@ def test_a_thousand_values_are_deleted_at_a_time() -> None:
     keys = [f"k{n:04d}" for n in range(1_001)]
     s3 = S3(*keys)
     values(s3).delete(keys)
-    assert [len(one["Delete"]["Objects"]) for one in s3.sent] == [1_000, 1]
+    assert [len(event["Delete"]["Objects"]) for event in s3.sent] == [1_000, 1]
     assert s3.objects == {}
     values(s3).delete([])
     assert len(s3.sent) == 2

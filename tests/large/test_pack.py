@@ -36,7 +36,9 @@ LAYOUTS = st.sampled_from([PLAIN, WITH_PARTS, VERSIONED])
 
 texts = st.builds(lambda length, seed: noise(length, seed), st.sampled_from([0, 60, 1500, 30_000]), st.integers(0, 5))
 numbers = st.integers(-(10**30), 10**30) | st.decimals(-1000, 1000, places=3) | st.just(Decimal("1.50"))
-values = st.recursive(texts | numbers | st.booleans() | st.none(), lambda one: st.lists(one, max_size=3), max_leaves=4)
+values = st.recursive(
+    texts | numbers | st.booleans() | st.none(), lambda inner: st.lists(inner, max_size=3), max_leaves=4
+)
 datas = st.dictionaries(st.sampled_from(["a", "raw", "z", "out", "cold", "b#"]), values, max_size=4)
 
 

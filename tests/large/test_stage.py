@@ -21,8 +21,8 @@ from tidetable.times import to_text
 def plain(events: list[dict[str, Any]], *without: str) -> list[dict[str, Any]]:
     """Events as they were sent, newest first."""
     return [
-        {**one, "data": {name: value for name, value in one["data"].items() if name not in without}}
-        for one in ({name: found[name] for name in ("series", "id", "time", "data")} for found in events)
+        {**row, "data": {name: value for name, value in row["data"].items() if name not in without}}
+        for row in ({name: event[name] for name in ("series", "id", "time", "data")} for event in events)
     ]
 
 
@@ -34,14 +34,14 @@ def test_large_events_come_back_whole_from_table_archive_and_restored_table(stre
     cold = ["raw"] if stream in ("chunked", "texts") else []
 
     def check(state: State) -> None:
-        entry = next(one for one in stage.catalog.entries(stream, consistent=True) if one.period.label == DAY)
+        entry = next(entry for entry in stage.catalog.entries(stream, consistent=True) if entry.period.label == DAY)
         assert entry.state is state
         assert plain(ask(stage, stream)) == plain(SENT, *cold)
         assert plain(ask(stage, stream, fields="*", limit="1")) == plain(SENT)
-        assert [one["data"] for one in ask(stage, stream, fields="n,raw")] == [
-            {name: one["data"][name] for name in ("n", "raw") if name in one["data"]} for one in SENT
+        assert [event["data"] for event in ask(stage, stream, fields="n,raw")] == [
+            {name: event["data"][name] for name in ("n", "raw") if name in event["data"]} for event in SENT
         ]
-        assert [one["id"] for one in ask(stage, stream, **{"where.kind": "large"})] == ["e2", "e3"]
+        assert [event["id"] for event in ask(stage, stream, **{"where.kind": "large"})] == ["e2", "e3"]
         ref = outcome.refs[2]
         assert ref is not None
         shown = get_event(stage.config.streams[stream], ref, stage.reader(), {"fields": ["*"]})
@@ -68,9 +68,9 @@ def test_an_index_finds_packed_events() -> None:
     send(stage, "chunked", *SENT)
     stage.settle()
     policy, now = stage.config.streams["chunked"], stage.clock.now()
-    asked = {"from": [to_text(NOON - timedelta(days=1))], "where.kind": ["large"]}
+    parameters = {"from": [to_text(NOON - timedelta(days=1))], "where.kind": ["large"]}
     answer: Any = run_query(
-        parse_query(policy, asked, now, stage.seal), policy, stage.reader(), now, lambda: 100.0
+        parse_query(policy, parameters, now, stage.seal), policy, stage.reader(), now, lambda: 100.0
     ).document()
     assert plain(answer["events"]) == plain(SENT[2:], "raw")
 
@@ -87,9 +87,9 @@ def test_a_kill_between_any_two_writes_leaves_nothing_half_visible_and_a_retry_c
 
     seen = set()
     for _, stage in killed_after_every_call(prepare, lambda stage: send(stage, stream, after)):
-        found = plain(ask(stage, stream, fields="*"))
-        assert found in ([before], [after]), "the one or the other, and whole"
-        seen.add(found == [after])
+        shown = plain(ask(stage, stream, fields="*"))
+        assert shown in ([before], [after]), "the one or the other, and whole"
+        seen.add(shown == [after])
         assert send(stage, stream, after).accepted == 1
         assert plain(ask(stage, stream, fields="*")) == [after]
         if stream in ("kept", "texts"):
@@ -120,7 +120,7 @@ def test_an_event_that_waited_does_not_replace_one_that_was_accepted_after_it() 
     assert send(stage, "stored", event(0, {"n": "second"})).accepted == 1
     stage.drain()
     assert not stage.queue.messages
-    assert [one["data"] for one in ask(stage, "stored")] == [{"n": "second"}]
+    assert [event["data"] for event in ask(stage, "stored")] == [{"n": "second"}]
 
 
 def test_an_event_that_waited_replaces_one_that_was_accepted_before_it() -> None:
@@ -131,7 +131,7 @@ def test_an_event_that_waited_replaces_one_that_was_accepted_before_it() -> None
     assert send(stage, "stored", event(0, {"n": "second"})).queued == 1
     stage.clock.sleep(60)
     stage.drain()
-    assert [one["data"] for one in ask(stage, "stored")] == [{"n": "second"}]
+    assert [event["data"] for event in ask(stage, "stored")] == [{"n": "second"}]
 
 
 @pytest.mark.parametrize("stream", ["chunked", "kept"])
@@ -151,7 +151,7 @@ def test_a_period_of_before_takes_what_its_layout_allows(stream: str) -> None:
     else:
         for data in (SENT[2]["data"], SENT[3]["data"]):
             assert send(stage, stream, event(2, data)).accepted == 1
-        assert [one["data"] for one in ask(stage, stream, versions="all")] == [SENT[3]["data"]]
+        assert [event["data"] for event in ask(stage, stream, versions="all")] == [SENT[3]["data"]]
 
 
 def test_an_archive_that_has_expired_is_a_gap_with_a_reason_and_the_catalog_is_told() -> None:
@@ -171,9 +171,9 @@ def test_an_archive_that_has_expired_is_a_gap_with_a_reason_and_the_catalog_is_t
 
     def gaps() -> list[str]:
         policy, now = stage.config.streams["stored"], stage.clock.now()
-        given = {"from": [f"{DAY}T00:00:00Z"], "to": [f"{DAY}T23:00:00Z"], "series": ["a"]}
+        parameters = {"from": [f"{DAY}T00:00:00Z"], "to": [f"{DAY}T23:00:00Z"], "series": ["a"]}
         answer: Any = run_query(
-            parse_query(policy, given, now, stage.seal), policy, stage.reader(), now, lambda: 100.0
+            parse_query(policy, parameters, now, stage.seal), policy, stage.reader(), now, lambda: 100.0
         ).document()
         assert answer["events"] == []
         return [gap["reason"] for gap in answer["gaps"]]
@@ -190,9 +190,9 @@ def test_an_archive_that_has_expired_is_a_gap_with_a_reason_and_the_catalog_is_t
     stage.settle()
     # A longer expiry from now on does not bring it back.
     stage.config = parse(CONFIG)
-    told = entry_of(stage).archive
-    assert told is not None
-    assert told.expired_at == archived.at + timedelta(days=30)
+    archive = entry_of(stage).archive
+    assert archive is not None
+    assert archive.expired_at == archived.at + timedelta(days=30)
     assert gaps() == ["archive expired"]
     assert stage.sweep().lapsed == 0
 
@@ -201,11 +201,11 @@ def test_a_dangling_object_is_told_and_stops_the_archive() -> None:
     stage = built()
     send(stage, "stored", SENT[0], SENT[2])
     stage.values.blobs.clear()
-    found = ask(stage, "stored")
-    assert [one.get("incomplete") for one in found] == [None, True]
+    events = ask(stage, "stored")
+    assert [event.get("incomplete") for event in events] == [None, True]
     stage.clock.sleep(7 * 86_400)
     report = stage.run_lifecycle()
-    failed = [one.detail for one in report.done if one.action.name == "archive" and one.outcome == "failed"]
+    failed = [result.detail for result in report.done if result.action.name == "archive" and result.outcome == "failed"]
     assert len(failed) == 1
     assert "is not complete" in failed[0]
     assert [name for name in stage.dynamo.account.tables if f"stored.{DAY}" in name], "so nothing is deleted"
@@ -218,8 +218,8 @@ def test_data_that_is_damaged_in_its_item_is_told_and_the_others_are_shown() -> 
     items = stage.dynamo.account.engine.call("Scan", {"TableName": table, "ConsistentRead": True})["Items"]
     (packed,) = (item for item in items if "z" in item)
     stage.dynamo.call("PutItem", {"TableName": table, "Item": {**packed, "z": {"B": b"\x00"}}})
-    found = ask(stage, "chunked")
-    assert [(one["id"], one.get("incomplete"), one["data"]) for one in found] == [
+    events = ask(stage, "chunked")
+    assert [(event["id"], event.get("incomplete"), event["data"]) for event in events] == [
         ("e0", None, SENT[0]["data"]),
         ("e1", True, {}),
     ]
@@ -232,7 +232,7 @@ def test_data_that_is_damaged_in_its_item_is_told_and_the_others_are_shown() -> 
     span = {"from": ["2026-03-15T00:00:00Z"], "to": ["2026-03-16T00:00:00Z"], "series": ["a"]}
     query = parse_query(policy, span | {"where.n": ["1"]}, now, stage.seal)
     document: Any = run_query(query, policy, stage.reader(), now, lambda: 100.0).document()
-    assert ([one["id"] for one in document["events"]], document["gaps"]) == (["e0"], [gap])
+    assert ([event["id"] for event in document["events"]], document["gaps"]) == (["e0"], [gap])
     aggregation = parse_aggregation(policy, span | {"field": ["n"], "stat": ["count,sum"]}, now, stage.seal)
     answer: Any = find_aggregate(aggregation, policy, stage.reader(), now, lambda: 100.0).document()
     assert [(row["count"], row["sum"]) for row in answer["aggregates"]] == [(1, 1)]

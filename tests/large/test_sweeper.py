@@ -30,22 +30,22 @@ def sweeper(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 @pytest.fixture
 def stage() -> Iterator[Stage]:
     """A stage with three objects of two days ago that no item refers to."""
-    found = Stage(NOON, CONFIG)
-    while found.run_lifecycle().done:
+    stage = Stage(NOON, CONFIG)
+    while stage.run_lifecycle().done:
         pass
     for number in range(3):
-        found.values.put(orphan(found, "stored", number))
-    found.clock.sleep(2 * 86_400)
-    with wiring.serving(found.pipeline):
-        yield found
+        stage.values.put(orphan(stage, "stored", number))
+    stage.clock.sleep(2 * 86_400)
+    with wiring.serving(stage.pipeline):
+        yield stage
 
 
 @pytest.fixture
 def counted(sweeper: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     """The metrics that were added."""
-    found: dict[str, float] = {}
-    monkeypatch.setattr(sweeper.metrics, "add_metric", lambda name, _, value: found.update({name: value}))
-    return found
+    values_by_name: dict[str, float] = {}
+    monkeypatch.setattr(sweeper.metrics, "add_metric", lambda name, _, value: values_by_name.update({name: value}))
+    return values_by_name
 
 
 def invoke(sweeper: Any, **event: Any) -> Any:

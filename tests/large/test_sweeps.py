@@ -31,14 +31,14 @@ def test_the_sweep_removes_what_nothing_refers_to_and_nothing_else() -> None:
     assert stage.sweep().orphans == 0
     assert ask(stage, "stored")[0]["data"] == {"text": noise(900_000, 2)}
     both = [noise(900_000, 2), noise(900_000, 1)]
-    assert [one["data"]["text"] for one in ask(stage, "kept", versions="all")] == both
+    assert [version["data"]["text"] for version in ask(stage, "kept", versions="all")] == both
     stage.clock.sleep(7 * 86_400)
     for _ in range(40):
         stage.run_lifecycle()
         stage.clock.sleep(300)
     assert stage.sweep().expired == 3
     assert not stage.values.blobs
-    assert [one["data"]["text"] for one in ask(stage, "kept", versions="all")] == both, "the archive has them"
+    assert [version["data"]["text"] for version in ask(stage, "kept", versions="all")] == both, "the archive has them"
 
 
 def test_a_sweep_goes_on_where_the_time_was_up_and_begins_anew_once_it_is_through(
@@ -117,7 +117,7 @@ def test_what_cannot_be_looked_at_keeps_nothing_else_from_being_swept(monkeypatc
     monkeypatch.setattr(stage.values, "owner", refusing)
     swept = stage.sweep()
     assert (swept.orphans, swept.finished) == (2, True)
-    assert [one.partition(": ")[0] for one in swept.failures] == [orphan(stage, "stored", 1).key]
+    assert [failure.partition(": ")[0] for failure in swept.failures] == [orphan(stage, "stored", 1).key]
 
 
 @pytest.mark.parametrize("state", [State.ARCHIVED, State.RESTORING])
@@ -128,7 +128,7 @@ def test_objects_of_a_table_that_waits_or_is_being_restored_are_kept(state: Stat
     stage.values.put(orphan(stage, "stored", 0))
     stage.clock.sleep(7 * 86_400)
     age(stage)
-    entry = next(one for one in stage.catalog.entries("stored", consistent=True) if one.period.label == DAY)
+    entry = next(entry for entry in stage.catalog.entries("stored", consistent=True) if entry.period.label == DAY)
     assert entry.state is State.ARCHIVED
     if state is State.RESTORING:
         stage.catalog.move(entry, state, expected=(State.ARCHIVED,))

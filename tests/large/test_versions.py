@@ -16,8 +16,8 @@ from tidetable.query import get_event, parse_query, run_query
 from tidetable.times import to_text
 
 
-def versions(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    return [(one["data"]["n"], one["version"], one["newest"]) for one in found]
+def versions(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return [(row["data"]["n"], row["version"], row["newest"]) for row in rows]
 
 
 def test_every_version_stays_and_queries_return_the_newest() -> None:
@@ -25,7 +25,7 @@ def test_every_version_stays_and_queries_return_the_newest() -> None:
     for n in ("one", "two", "two", "three", "one"):
         send(stage, "kept", event(0, {"n": n, "kind": n}), event(1, {"n": "other"}))
         stage.clock.sleep(1)
-    assert [one["data"]["n"] for one in ask(stage, "kept")] == ["three", "other"]
+    assert [row["data"]["n"] for row in ask(stage, "kept")] == ["three", "other"]
     assert versions(ask(stage, "kept", versions="all")) == [
         ("three", 3, True), ("two", 2, False), ("one", 1, False), ("other", 1, True),
     ]  # fmt: skip
@@ -33,13 +33,13 @@ def test_every_version_stays_and_queries_return_the_newest() -> None:
     ref = send(stage, "kept", event(0, {"n": "three", "kind": "three"})).refs[0]
     assert ref is not None
     shown = get_event(policy, ref, stage.reader(), {"versions": ["all"]})
-    assert [one["version"] for one in [shown, *shown["versions"]]] == [3, 2, 1]
+    assert [row["version"] for row in [shown, *shown["versions"]]] == [3, 2, 1]
     stage.settle()
     now = stage.clock.now()
     for kind, count in (("three", 1), ("two", 0)):
-        asked = {"from": [to_text(NOON - timedelta(days=1))], "where.kind": [kind]}
+        parameters = {"from": [to_text(NOON - timedelta(days=1))], "where.kind": [kind]}
         answer: Any = run_query(
-            parse_query(policy, asked, now, stage.seal), policy, stage.reader(), now, lambda: 100.0
+            parse_query(policy, parameters, now, stage.seal), policy, stage.reader(), now, lambda: 100.0
         ).document()
         assert len(answer["events"]) == count, "an index holds the newest only"
 
@@ -48,21 +48,25 @@ def test_versions_that_share_a_cold_value_or_a_large_one_are_read_archived_and_r
     """Versions of the same content refer to the same parts."""
     stage = built()
     raw, text = noise(2_000, 5), noise(450_000, 6)
-    one = [{"n": n, "raw": raw} for n in range(3)]
-    two = [{"n": 1, "text": text, "raw": raw}, {"n": 2, "raw": raw}, {"n": 1, "text": text, "raw": raw, "more": 1}]
-    for first, second in zip(one, two, strict=True):
+    first_data = [{"n": n, "raw": raw} for n in range(3)]
+    second_data = [
+        {"n": 1, "text": text, "raw": raw},
+        {"n": 2, "raw": raw},
+        {"n": 1, "text": text, "raw": raw, "more": 1},
+    ]
+    for first, second in zip(first_data, second_data, strict=True):
         assert send(stage, "texts", event(0, first), event(1, second)).accepted == 2
         stage.clock.sleep(1)
-    ref = send(stage, "texts", event(1, two[2])).refs[0]
+    ref = send(stage, "texts", event(1, second_data[2])).refs[0]
     assert ref is not None
 
     def check(state: State) -> None:
-        entry = next(one for one in stage.catalog.entries("texts", consistent=True) if one.period.label == DAY)
+        entry = next(entry for entry in stage.catalog.entries("texts", consistent=True) if entry.period.label == DAY)
         assert entry.state is state
-        found = ask(stage, "texts", versions="all", fields="*")
-        assert [one["data"] for one in found] == [*one[::-1], *two[::-1]]
+        rows = ask(stage, "texts", versions="all", fields="*")
+        assert [row["data"] for row in rows] == [*first_data[::-1], *second_data[::-1]]
         shown = get_event(stage.config.streams["texts"], ref, stage.reader(), {"versions": ["all"], "fields": ["*"]})
-        assert [each["data"] for each in (shown, *shown["versions"])] == two[::-1]
+        assert [each["data"] for each in (shown, *shown["versions"])] == second_data[::-1]
 
     check(State.OPEN)
     stage.clock.sleep(7 * 86_400)
@@ -78,11 +82,11 @@ def test_every_version_of_an_event_of_hundreds_of_kilobytes_is_stored(stream: st
     """A partition takes 1,000 write units per second, and a transaction costs twice its items."""
     stage = built()
     data = [{"n": n, "text": dense(length, n)} for n in range(3)]
-    for one in data:
-        outcome = send(stage, stream, event(0, one))
+    for value in data:
+        outcome = send(stage, stream, event(0, value))
         assert (outcome.accepted, outcome.queued) == (1, 0)
         stage.clock.sleep(1)
-    assert [one["data"] for one in ask(stage, stream, versions="all")] == data[::-1]
+    assert [row["data"] for row in ask(stage, stream, versions="all")] == data[::-1]
     # And a version that waited in the overflow.
     stage.circuit.tripped([f"tidetable-lapse.{stream}.{DAY}"])
     last = {"n": 3, "text": dense(length, 3)}
@@ -90,7 +94,7 @@ def test_every_version_of_an_event_of_hundreds_of_kilobytes_is_stored(stream: st
     stage.clock.sleep(60)
     stage.drain()
     assert stage.queue.messages == []
-    assert [one["data"] for one in ask(stage, stream, versions="all")] == [last, *data[::-1]]
+    assert [row["data"] for row in ask(stage, stream, versions="all")] == [last, *data[::-1]]
 
 
 def dense(length: int, seed: int) -> str:
@@ -107,15 +111,15 @@ def test_a_version_that_waited_goes_behind_those_that_were_accepted_after_it() -
     stage.clock.sleep(60)
     assert send(stage, "kept", event(0, {"n": "last"})).accepted == 1
     stage.drain()
-    found = versions(ask(stage, "kept", versions="all"))
-    assert found == [("last", 3, True), ("waited", 2, False), ("first", 1, False)]
+    rows = versions(ask(stage, "kept", versions="all"))
+    assert rows == [("last", 3, True), ("waited", 2, False), ("first", 1, False)]
 
 
 def test_versions_of_one_request_are_all_kept_in_their_order() -> None:
     stage = built()
     outcome = send(stage, "kept", *(event(0, {"n": n}) for n in ("one", "two", "three")))
     assert outcome.accepted == 3
-    assert [one[0] for one in versions(ask(stage, "kept", versions="all"))] == ["three", "two", "one"]
+    assert [row[0] for row in versions(ask(stage, "kept", versions="all"))] == ["three", "two", "one"]
 
 
 def test_pages_never_part_an_event_from_its_versions() -> None:
@@ -123,16 +127,16 @@ def test_pages_never_part_an_event_from_its_versions() -> None:
     for n in range(4):
         send(stage, "kept", *(event(number, {"n": f"{number}.{n}"}) for number in range(5)))
     for limit in ("1", "3", "4", "9"):
-        found = ask(stage, "kept", versions="all", limit=limit)
-        assert [one["data"]["n"] for one in found] == [f"{number}.{n}" for number in range(5) for n in (3, 2, 1, 0)]
+        rows = ask(stage, "kept", versions="all", limit=limit)
+        assert [row["data"]["n"] for row in rows] == [f"{number}.{n}" for number in range(5) for n in (3, 2, 1, 0)]
     stage.clock.sleep(7 * 86_400)
     for _ in range(20):
         stage.run_lifecycle()
         stage.clock.sleep(300)
     for limit in ("1", "4", "9"):
-        found = ask(stage, "kept", versions="all", limit=limit)
-        assert [one["data"]["n"] for one in found] == [f"{number}.{n}" for number in range(5) for n in (3, 2, 1, 0)]
-    assert [one["data"]["n"] for one in ask(stage, "kept", limit="2")] == [f"{number}.3" for number in range(5)]
+        rows = ask(stage, "kept", versions="all", limit=limit)
+        assert [row["data"]["n"] for row in rows] == [f"{number}.{n}" for number in range(5) for n in (3, 2, 1, 0)]
+    assert [row["data"]["n"] for row in ask(stage, "kept", limit="2")] == [f"{number}.3" for number in range(5)]
 
 
 def test_every_kept_version_is_read_by_its_number_before_and_after_its_archive() -> None:
@@ -151,25 +155,29 @@ def test_every_kept_version_is_read_by_its_number_before_and_after_its_archive()
 
     def all_are_read() -> None:
         for number in range(1, 7):
-            one = get(version=str(number))
-            assert (one["version"], one["newest"], one["data"]["text"]) == (number, number == 6, texts[number - 1])
+            event = get(version=str(number))
+            assert (event["version"], event["newest"], event["data"]["text"]) == (
+                number,
+                number == 6,
+                texts[number - 1],
+            )
         with pytest.raises(ProblemError, match="no version 7 of this event"):
             get(version="7")
-        numbers, asked, pages = [], {"versions": "all"}, 0
+        numbers, parameters, pages = [], {"versions": "all"}, 0
         for _ in range(10):
-            page = get(**asked)
+            page = get(**parameters)
             pages += 1
-            for one in (page, *page["versions"]):
-                numbers.append(one["version"])
-                assert one["data"]["text"] == texts[one["version"] - 1]
+            for version in (page, *page["versions"]):
+                numbers.append(version["version"])
+                assert version["data"]["text"] == texts[version["version"] - 1]
             if not page.get("versions_left_out"):
                 break
-            asked = {"versions": "all", "version": str(page["versions_left_out"])}
+            parameters = {"versions": "all", "version": str(page["versions_left_out"])}
         assert numbers == [6, 5, 4, 3, 2, 1]
         assert 2 <= pages <= 6
         # A range names the newest version that has no room, where the next read continues.
         shown = ask(stage, "kept", versions="all")
-        assert [one["version"] for one in shown] == list(range(6, 6 - len(shown), -1))
+        assert [row["version"] for row in shown] == list(range(6, 6 - len(shown), -1))
         assert shown[0]["versions_left_out"] == 6 - len(shown)
 
     all_are_read()
@@ -187,14 +195,14 @@ def test_an_event_of_very_many_versions_is_read_some_at_a_time(monkeypatch: pyte
         (ref,) = send(stage, "kept", event(0, {"n": n})).refs
         stage.clock.sleep(1)
     stage.settle()
-    asked, found = {"versions": ["all"]}, []
+    parameters, shown = {"versions": ["all"]}, []
     for _ in range(5):
-        page = get_event(stage.config.streams["kept"], ref or "", stage.reader(), asked)
-        found.append([one["data"]["n"] for one in (page, *page["versions"])])
+        page = get_event(stage.config.streams["kept"], ref or "", stage.reader(), parameters)
+        shown.append([version["data"]["n"] for version in (page, *page["versions"])])
         if "versions_left_out" not in page:
             break
-        asked = {"versions": ["all"], "version": [str(page["versions_left_out"])]}
-    assert found == [[7, 6, 5], [4, 3, 2], [1]]
+        parameters = {"versions": ["all"], "version": [str(page["versions_left_out"])]}
+    assert shown == [[7, 6, 5], [4, 3, 2], [1]]
 
 
 def noted_fetches(stage: Stage, patch: pytest.MonkeyPatch) -> list[int]:
@@ -226,17 +234,17 @@ def test_a_range_fetches_no_more_versions_than_its_page_shows(monkeypatch: pytes
     stage.clock.sleep(10)
     fetched = noted_fetches(stage, monkeypatch)
     policy, now = stage.config.streams["history"], stage.clock.now()
-    given = {"from": ["-1d"], "to": ["now"], "series": ["a"], "versions": ["all"], "limit": ["1000"]}
+    parameters = {"from": ["-1d"], "to": ["now"], "series": ["a"], "versions": ["all"], "limit": ["1000"]}
     answer: Any = run_query(
-        parse_query(policy, given, now, stage.seal), policy, stage.reader(), now, lambda: 100.0
+        parse_query(policy, parameters, now, stage.seal), policy, stage.reader(), now, lambda: 100.0
     ).document()
-    assert [(one["id"], one["data"]["n"]) for one in answer["events"]] == [
+    assert [(row["id"], row["data"]["n"]) for row in answer["events"]] == [
         (id, n) for id in ("e0", "e1", "e2", "e3") for n in (5, 4, 3, 2, 1, 0)
     ]
     assert fetched == [100], "twenty events have a hundred earlier versions; of the other ten nothing is fetched"
     fetched.clear()
-    found = ask(stage, "history", versions="all", limit="1000")
-    assert [(one["id"], one["data"]["n"]) for one in found] == [
+    rows = ask(stage, "history", versions="all", limit="1000")
+    assert [(row["id"], row["data"]["n"]) for row in rows] == [
         (f"e{i}", n) for i in range(30) for n in (5, 4, 3, 2, 1, 0)
     ]
 
@@ -253,9 +261,9 @@ def test_of_an_event_with_very_many_versions_a_range_fetches_what_an_answer_hold
     # Reads that are not consistent may be seconds behind.
     stage.clock.sleep(10)
     fetched = noted_fetches(stage, monkeypatch)
-    found = ask(stage, "history", versions="all", limit="1000")
-    assert [one["data"]["n"] for one in found] == [30, 29, 28, 27, 26, 25, 24]
-    assert found[0]["versions_left_out"] == 23, "version 23 is the latest that is not shown"
+    rows = ask(stage, "history", versions="all", limit="1000")
+    assert [row["data"]["n"] for row in rows] == [30, 29, 28, 27, 26, 25, 24]
+    assert rows[0]["versions_left_out"] == 23, "version 23 is the latest that is not shown"
     assert fetched == [3, 3, 3]
 
 

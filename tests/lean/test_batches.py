@@ -11,7 +11,7 @@ from tidetable.ports import Put
 
 def asked(script: Script) -> list[int]:
     """The number of keys in each request."""
-    return [len(one["Keys"]) for _, body in script.sent for one in body["RequestItems"].values()]
+    return [len(item["Keys"]) for _, body in script.sent for item in body["RequestItems"].values()]
 
 
 def answer(_: int, body: dict[str, Any]) -> Any:
@@ -36,8 +36,8 @@ def test_reads_of_keys_are_consistent_unless_the_caller_says_otherwise() -> None
     script.store.get_many("t", [Key("p", "s")])
     script.store.get_many("t", [Key("p", "s")], consistent=False)
     script.store.get_parts("t", ["p"])
-    found = [one["ConsistentRead"] for _, body in script.sent for one in body["RequestItems"].values()]
-    assert found == [True, False, True]
+    flags = [item["ConsistentRead"] for _, body in script.sent for item in body["RequestItems"].values()]
+    assert flags == [True, False, True]
 
 
 def test_a_table_that_is_not_there_is_named_and_its_puts_are_not_written() -> None:

@@ -28,8 +28,8 @@ def test_the_entry_before_a_range_is_the_last_before_it_and_counts_if_it_reaches
         (midnight, ["2026-03-05"]),
         (midnight - timedelta(microseconds=1), ["2026-03-04", "2026-03-05"]),
     ):
-        found = catalog.entries("quakes", start, NOON)
-        assert [entry.period.label for entry in found] == labels
+        entries = catalog.entries("quakes", start, NOON)
+        assert [entry.period.label for entry in entries] == labels
     assert [(body.get("ScanIndexForward"), body.get("Limit")) for _, body in script.sent] == [
         (False, 1),
         (None, None),
@@ -43,6 +43,6 @@ def test_of_the_entries_before_an_instant_no_more_are_read_than_are_wanted() -> 
     items = [stored("2026-03-05"), stored("2026-03-04")]
     last = {name: items[-1][name] for name in ("pk", "sk")}
     script = Script(lambda number, _: {"Items": items, "LastEvaluatedKey": last} if number == 1 else {"Items": items})
-    found = LeanCatalog(script.client, "catalog").entries_before("quakes", NOON, 2)
-    assert [entry.period.label for entry in found] == ["2026-03-05", "2026-03-04"]
+    entries = LeanCatalog(script.client, "catalog").entries_before("quakes", NOON, 2)
+    assert [entry.period.label for entry in entries] == ["2026-03-05", "2026-03-04"]
     assert [(body["ScanIndexForward"], body["Limit"]) for _, body in script.sent] == [(False, 2)]

@@ -34,8 +34,8 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def answer(body: bytes = b"{}", status: int = 200, *headers: str, crc: int | None = None) -> bytes:
-    said = f"x-amz-crc32: {zlib.crc32(body) if crc is None else crc}"
-    lines = [f"HTTP/1.1 {status} x", f"Content-Length: {len(body)}", said, *headers, "", ""]
+    checksum = f"x-amz-crc32: {zlib.crc32(body) if crc is None else crc}"
+    lines = [f"HTTP/1.1 {status} x", f"Content-Length: {len(body)}", checksum, *headers, "", ""]
     return "\r\n".join(lines).encode() + body
 
 
@@ -244,7 +244,7 @@ def test_an_answer_whose_body_cannot_be_read_is_none_and_the_others_are_kept() -
     decode = msgspec.json.Decoder(dict[str, int]).decode
     with served((answer(b'{"n":1'), False), (answer(b'{"n":"x"}'), False), (answer(b'{"n":3}'), False)) as (_, client):
         replies = [client.call_all([Request("Query", b"{}", decode)])[0] for _ in range(3)]
-    assert [isinstance(one, NoAnswer) for one in replies] == [True, True, False]
+    assert [isinstance(reply, NoAnswer) for reply in replies] == [True, True, False]
     assert replies[2] == {"n": 3}
     assert "cannot be read" in replies[0].why
 
@@ -322,9 +322,9 @@ def partitions() -> list[tuple[str, str]]:
     """Every Region of botocore's own list, with its partition's domain."""
     listed = json.loads(files("botocore").joinpath("data/partitions.json").read_text())["partitions"]
     return [
-        (region, one["outputs"]["dnsSuffix"])
-        for one in listed
-        for region in one["regions"]
+        (region, partition["outputs"]["dnsSuffix"])
+        for partition in listed
+        for region in partition["regions"]
         if not region.endswith("-global")
     ]
 
@@ -349,8 +349,8 @@ FINGERPRINTS = {
 
 def test_the_roots_are_those_of_amazon_trust_services() -> None:
     end = "-----END CERTIFICATE-----\n"
-    certificates = [one + end for one in AMAZON_ROOTS.split(end) if one]
-    assert {sha256(ssl.PEM_cert_to_DER_cert(one)).hexdigest() for one in certificates} == FINGERPRINTS
+    certificates = [certificate + end for certificate in AMAZON_ROOTS.split(end) if certificate]
+    assert {sha256(ssl.PEM_cert_to_DER_cert(certificate)).hexdigest() for certificate in certificates} == FINGERPRINTS
 
 
 def tls_client(endpoint: str) -> LeanClient:

@@ -15,9 +15,9 @@ DECODE = msgspec.json.Decoder(list[PlainItem]).decode
 # The characters of JSON and of DynamoDB's wrappers.
 letters = st.text('{}":,SNML\\\n1', max_size=8)
 flat = st.one_of(
-    letters.map(lambda one: {"S": one}),
-    st.sampled_from(["1", "-2.5", "1E-30"]).map(lambda one: {"N": one}),
-    st.booleans().map(lambda one: {"BOOL": one}),
+    letters.map(lambda value: {"S": value}),
+    st.sampled_from(["1", "-2.5", "1E-30"]).map(lambda value: {"N": value}),
+    st.booleans().map(lambda value: {"BOOL": value}),
     st.just({"NULL": True}),
 )
 datas = st.dictionaries(names, awkward, max_size=4) | st.dictionaries(letters, flat, max_size=4)
@@ -30,20 +30,20 @@ def item(data: dict[str, Any], **more: Any) -> dict[str, Any]:
 @settings(max_examples=300, deadline=None)
 @given(datas)
 def test_the_text_is_the_data(data: dict[str, Any]) -> None:
-    found = texts_of(DECODE(msgspec.json.encode([item(data)])))
-    assert found is not None
+    texts = texts_of(DECODE(msgspec.json.encode([item(data)])))
+    assert texts is not None
     wanted = {name: plain(value) for name, value in data.items()}
-    assert decode_json(found[0]) == wanted
+    assert decode_json(texts[0]) == wanted
     assert decode_json(object_text(data)) == wanted
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.dictionaries(letters, flat, max_size=3), max_size=4))
 def test_the_texts_of_a_page_are_the_data_of_its_items(many: list[dict[str, Any]]) -> None:
-    found = texts_of(DECODE(msgspec.json.encode([item(data) for data in many])))
-    assert found is not None
+    texts = texts_of(DECODE(msgspec.json.encode([item(data) for data in many])))
+    assert texts is not None
     wanted = [{name: plain(value) for name, value in data.items()} for data in many]
-    assert [decode_json(one) for one in found] == wanted
+    assert [decode_json(text) for text in texts] == wanted
 
 
 def test_braces_in_texts_and_names_are_no_ends_of_values() -> None:
@@ -56,9 +56,9 @@ def test_braces_in_texts_and_names_are_no_ends_of_values() -> None:
         {"a": {"S": 'x"}y'}},
         {"a": {"S": '"}'}, "b": {"S": "z"}},
     ):
-        found = texts_of(DECODE(msgspec.json.encode([item(data)])))
-        assert found is not None
-        assert decode_json(found[0]) == {name: plain(value) for name, value in data.items()}
+        texts = texts_of(DECODE(msgspec.json.encode([item(data)])))
+        assert texts is not None
+        assert decode_json(texts[0]) == {name: plain(value) for name, value in data.items()}
 
 
 def test_what_is_more_than_a_plain_event_is_left_to_the_long_way() -> None:
@@ -68,8 +68,8 @@ def test_what_is_more_than_a_plain_event_is_left_to_the_long_way() -> None:
         {"cold": {"M": {}}},
         {"version": {"N": "1"}},
     ]
-    for one in more:
-        assert texts_of(DECODE(msgspec.json.encode([item({}), item({}, **one)]))) is None
+    for attributes in more:
+        assert texts_of(DECODE(msgspec.json.encode([item({}), item({}, **attributes)]))) is None
     without = item({})
     del without["data"]
     assert texts_of(DECODE(msgspec.json.encode([without]))) is None

@@ -71,7 +71,7 @@ READS: dict[str, tuple[Callable[[LeanStore], Any], Callable[[dict[str, Any]], An
 
 
 @pytest.mark.parametrize("name", READS)
-@pytest.mark.parametrize("failure", PASSING, ids=lambda one: one[0])
+@pytest.mark.parametrize("failure", PASSING, ids=lambda case: case[0])
 def test_every_read_that_fails_for_a_moment_is_read_again(name: str, failure: Reply) -> None:
     call, reply, expected = READS[name]
     script = Script(lambda number, body: failure if number == 1 else reply(body))
@@ -109,7 +109,7 @@ def test_functions_from_one_snapshot_do_not_pause_alike(monkeypatch: pytest.Monk
         random.seed(7)
         LeanClient.of_process().pause(1.0)
     assert slept[0] != slept[1]
-    assert all(0 <= one <= 1 for one in slept)
+    assert all(0 <= pause <= 1 for pause in slept)
 
 
 def test_the_replies_beside_one_that_was_throttled_are_kept() -> None:

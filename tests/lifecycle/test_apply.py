@@ -30,7 +30,7 @@ def lived(**changes: Any) -> World:
 
 
 def entry(world: World, label: str = TODAY) -> Entry:
-    return next(one for one in world.catalog.entries("s") if one.period.label == label)
+    return next(entry for entry in world.catalog.entries("s") if entry.period.label == label)
 
 
 def acting(world: World, seconds: float = 1000.0) -> Applied:
@@ -190,10 +190,10 @@ def test_an_archive_waits_until_its_table_has_become_faster() -> None:
 
 def test_an_archive_may_take_what_is_left_of_the_run_and_no_more() -> None:
     world = lived()
-    given: list[float] = []
-    world.archiver.archive = lambda *_, within: given.append(within)  # type: ignore[method-assign]
+    pauses: list[float] = []
+    world.archiver.archive = lambda *_, within: pauses.append(within)  # type: ignore[method-assign]
     act(world, Archive(entry(world), ""), seconds=123.0)
-    assert given == [123.0]
+    assert pauses == [123.0]
 
 
 # The proof that a table is ours

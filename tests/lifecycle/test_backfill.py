@@ -46,7 +46,7 @@ def test_history_is_refused_before_taken_meanwhile_and_archived_afterwards(stage
     with pytest.raises(ProblemError, match="refused"):
         send(stage)
     report = start_backfill(stage)
-    assert [one.action.entry.period.label for one in report.done if one.action.name == "create"] == LABELS
+    assert [result.action.entry.period.label for result in report.done if result.action.name == "create"] == LABELS
     assert report.healthy
     assert send(stage).accepted == len(HISTORY)
     assert found(stage) == IDS
@@ -68,7 +68,7 @@ def test_history_is_refused_before_taken_meanwhile_and_archived_afterwards(stage
 
 def test_a_dry_run_shows_the_tables_and_records_nothing(stage: Stage) -> None:
     report = start_backfill(stage, dry_run=True)
-    assert [one.outcome for one in report.done] == ["planned"] * 3
+    assert [result.outcome for result in report.done] == ["planned"] * 3
     assert stage.catalog.backfills("s") == []
     with pytest.raises(ProblemError):
         send(stage)

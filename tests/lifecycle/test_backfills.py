@@ -128,7 +128,9 @@ def test_the_reason_for_closing_is_the_backfills_end(stage: Any) -> None:
     report = later(stage, 2 * 3600 + 1)
     # 2026-03-15T12:00Z is the fixture's noon; opening took no more than seconds of it.
     (close,) = [
-        one for one in report.done if one.action.name == "close" and one.action.entry.period.label == "2026-02-20"
+        result
+        for result in report.done
+        if result.action.name == "close" and result.action.entry.period.label == "2026-02-20"
     ]
     assert close.action.reason.startswith("it was open for a backfill until 2026-03-")
     assert states(stage) == {"2026-02-20": State.CLOSED}
@@ -138,7 +140,7 @@ def test_open_backfills_are_in_the_report_of_a_run(stage: Any) -> None:
     request = make_backfill(stage, *SECOND)
     shown = {"stream": "s", "from": "2026-02-20T00:00:00.000000Z", "to": "2026-02-21T00:00:00.000000Z"}
     planned = start_backfill(stage, request, dry_run=True).document()["backfills"]
-    assert [{key: one[key] for key in shown} for one in planned] == [shown]
+    assert [{key: step[key] for key in shown} for step in planned] == [shown]
     start_backfill(stage, request)
     (told,) = later(stage, 300).document()["backfills"]
     assert {key: told[key] for key in shown} == shown
@@ -167,9 +169,9 @@ partition_by = "series"
 def test_a_backfill_does_its_own_streams_work_only(stage: Any) -> None:
     stage.config = parse(TWO)
     planned = start_backfill(stage, dry_run=True)
-    assert {one.action.entry.stream for one in planned.done} == {"s"}
+    assert {result.action.entry.stream for result in planned.done} == {"s"}
     report = start_backfill(stage)
-    assert {one.action.entry.stream for one in report.done} == {"s"}
+    assert {result.action.entry.stream for result in report.done} == {"s"}
     assert report.only == "s"
     assert stage.catalog.entries("other", consistent=True) == []
 
@@ -186,7 +188,7 @@ def test_an_expired_period_that_is_reopened_is_not_archived_in_the_same_run() ->
     until = world.clock.now() + timedelta(hours=3)
     world.catalog.put_backfill(Backfill("s", period.start, period.end, Opened(until, 7, 7)))
     report = world.after(minutes=5)
-    mine = [one.action.name for one in report.done if one.action.entry.period.label == oldest]
+    mine = [result.action.name for result in report.done if result.action.entry.period.label == oldest]
     assert mine == ["reopen", "capacity"]
     assert world.states()[oldest] is State.OPEN
     world.at(until + timedelta(minutes=14))
@@ -251,12 +253,12 @@ def test_only_a_table_that_takes_writes_is_open_for_a_backfill() -> None:
 
 def test_backfills_that_meet_get_the_later_end_and_the_greater_units() -> None:
     period, second = from_label("2026-02-20"), timedelta(seconds=1)
-    one = Backfill("s", *SECOND, Opened(NOON, 5, 9))
-    two = Backfill("s", *SECOND, Opened(NOON + second, 7, 3))
+    first = Backfill("s", *SECOND, Opened(NOON, 5, 9))
+    second_backfill = Backfill("s", *SECOND, Opened(NOON + second, 7, 3))
     demand = Backfill("s", *SECOND, Opened(NOON, None, None))
     elsewhere = Backfill("s", SECOND[1], SECOND[1] + timedelta(days=1), Opened(NOON + 2 * second, 99, 99))
-    assert opening(period, [one, two, elsewhere]) == Opened(NOON + second, 7, 9)
-    assert opening(period, [one, demand]) == Opened(NOON, None, None)
+    assert opening(period, [first, second_backfill, elsewhere]) == Opened(NOON + second, 7, 9)
+    assert opening(period, [first, demand]) == Opened(NOON, None, None)
     assert opening(period, [elsewhere]) is None
 
 

@@ -172,7 +172,7 @@ def test_a_deleted_table_leaves_no_scalable_target_though_the_ladder_never_stepp
     world.run()
     world.after(minutes=5)
     assert TODAY in world.scaling.tended
-    entry = next(one for one in world.catalog.entries("s") if one.table == TODAY)
+    entry = next(entry for entry in world.catalog.entries("s") if entry.table == TODAY)
     # An outage until the table has expired: the run that deletes it is the first since it was scaled.
     world.at(entry.period.shift(5).end + timedelta(hours=1))
     assert TODAY not in world.tables.names
@@ -197,12 +197,20 @@ def test_tables_of_one_age_change_one_after_another_but_none_too_late_to_rise() 
     stagger = timedelta(minutes=30)
     steps, rises = set(), set()
     for number in range(50):
-        one = replace(entry, table=f"tidetable-t.s{number}.2026-03-15", period=containing(NOON, Kind.DAY))
-        edge = one.period.end + stream.late
-        steps.add(next(m for m in range(60) if level_for(one, stream, edge + timedelta(minutes=m), stagger).write == 2))
-        early = one.period.start - timedelta(hours=2)
+        other_entry = replace(entry, table=f"tidetable-t.s{number}.2026-03-15", period=containing(NOON, Kind.DAY))
+        edge = other_entry.period.end + stream.late
+        steps.add(
+            next(
+                m for m in range(60) if level_for(other_entry, stream, edge + timedelta(minutes=m), stagger).write == 2
+            )
+        )
+        early = other_entry.period.start - timedelta(hours=2)
         rises.add(
-            next(m for m in range(120) if level_for(one, stream, early + timedelta(minutes=m), stagger).write == 10)
+            next(
+                m
+                for m in range(120)
+                if level_for(other_entry, stream, early + timedelta(minutes=m), stagger).write == 10
+            )
         )
     assert len(steps) > 15
     assert max(steps) <= 31

@@ -22,7 +22,7 @@ def test_a_table_gets_recovery_in_the_run_that_makes_it_though_backups_come_seco
     report = stage.run_lifecycle()
     assert {(action, outcome) for action, _, outcome in outcomes(report)} == {("create", "done")}
     assert [table.recoverable for table in tables(stage).values()] == [True] * 4
-    assert {one.state for one in stage.catalog.entries("s", consistent=True)} == {State.OPEN}
+    assert {entry.state for entry in stage.catalog.entries("s", consistent=True)} == {State.OPEN}
 
 
 def test_recovery_that_is_not_to_be_had_is_reported_and_had_later() -> None:
@@ -57,9 +57,14 @@ def test_a_lost_key_stops_its_own_tables_and_no_others() -> None:
     # faster for its export; those that were there are not.
     assert stage.clock.now() - began < timedelta(seconds=160)
     assert not report.healthy
-    stuck = [one for one in report.done if one.action.name == "stuck"]
-    assert [one.action.entry.period.label for one in stuck] == ["2026-03-14", "2026-03-15", "2026-03-16", "2026-03-17"]
-    assert all("INACCESSIBLE_ENCRYPTION_CREDENTIALS" in one.detail for one in stuck)
+    stuck = [result for result in report.done if result.action.name == "stuck"]
+    assert [result.action.entry.period.label for result in stuck] == [
+        "2026-03-14",
+        "2026-03-15",
+        "2026-03-16",
+        "2026-03-17",
+    ]
+    assert all("INACCESSIBLE_ENCRYPTION_CREDENTIALS" in result.detail for result in stuck)
     assert entry(stage, "2026-03-14").state is State.CLOSED, "what the catalog alone decides goes on"
     # The switch that makes a table faster takes minutes: the next run archives it.
     stage.clock.sleep(300)
@@ -115,7 +120,7 @@ def test_a_table_that_stays_in_the_making_is_waited_for_a_minute_and_reported_af
     stage.dynamo.account.lost_keys.clear()
     stage.clock.sleep(3600)
     quiet(stage)
-    assert {one.state for one in stage.catalog.entries("s", consistent=True)} == {State.OPEN}, (
+    assert {entry.state for entry in stage.catalog.entries("s", consistent=True)} == {State.OPEN}, (
         "the service dropped them; they are made anew"
     )
 
@@ -180,11 +185,11 @@ def test_tables_with_indexes_are_made_side_by_side_and_fewer_at_a_time_where_the
         stage.clock.sleep(300)
         reports.append(stage.run_lifecycle())
     assert len(reports) == runs
-    assert {one.state for one in stage.catalog.entries("s", consistent=True)} == {State.OPEN}
+    assert {entry.state for entry in stage.catalog.entries("s", consistent=True)} == {State.OPEN}
     assert len(tables(stage)) == 11
-    assert set(stage.dynamo.account.tables) == {one.table for one in stage.catalog.entries("s", consistent=True)} | {
-        CATALOG
-    }
+    assert set(stage.dynamo.account.tables) == {
+        entry.table for entry in stage.catalog.entries("s", consistent=True)
+    } | {CATALOG}
     if most == 250:
         assert stage.clock.now() - began < timedelta(seconds=75), "two waves of eight, and what was throttled of them"
 

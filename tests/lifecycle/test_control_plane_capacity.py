@@ -132,7 +132,7 @@ def test_the_fifth_decrease_of_a_day_is_deferred_and_never_refused(capacity: str
     seen: list[tuple[str, str]] = []
     for _ in range(6):
         report = stage.run_lifecycle()
-        seen += [(one.action.name, one.outcome) for one in report.done if one.action.entry.table == name]
+        seen += [(result.action.name, result.outcome) for result in report.done if result.action.entry.table == name]
         stage.clock.sleep(5)
         raised = {"WriteCapacityUnits": 60, "ReadCapacityUnits": 10}
         update: dict[str, Any] = {"ProvisionedThroughput": raised}
@@ -140,12 +140,12 @@ def test_the_fifth_decrease_of_a_day_is_deferred_and_never_refused(capacity: str
             update = {
                 "GlobalSecondaryIndexUpdates": [{"Update": {"IndexName": "status", "ProvisionedThroughput": raised}}]
             }
-        if any(one.action.name == "capacity" and one.action.entry.table == name for one in report.done):
+        if any(result.action.name == "capacity" and result.action.entry.table == name for result in report.done):
             stage.client.update_table(TableName=name, **update)
             stage.clock.sleep(5)
         # The lifecycle looks at a closed table within the hour; here at each run.
         stage.catalog.note(entry(stage, "2026-03-15T05"), _looked_at(stage, name))
-    assert [one for one in seen if one[0] in ("capacity", "deferred")] == [("capacity", "done")] * 4 + [
+    assert [outcome for outcome in seen if outcome[0] in ("capacity", "deferred")] == [("capacity", "done")] * 4 + [
         ("deferred", "deferred")
     ] * 2
 

@@ -76,7 +76,9 @@ def test_a_deploy_makes_and_raises_tables_and_leaves_archives_to_the_schedule() 
     stage.clock.time = datetime(2026, 3, 21, 23, 50, tzinfo=UTC)
     calls = dict(stage.dynamo.calls)
     done = deployed(stage)
-    actions = {(one.action.name, one.action.entry.period.label) for report in done.reports for one in report.done}
+    actions = {
+        (result.action.name, result.action.entry.period.label) for report in done.reports for result in report.done
+    }
     # Tables that closed days ago stood by at 1/1 and never rose. Lowering, closing and archiving wait.
     creates = {("create", f"2026-03-{day}") for day in (20, 21, 22, 23)}
     assert actions == creates | {("capacity", "2026-03-16"), ("capacity", "2026-03-17")}
@@ -234,9 +236,9 @@ def test_a_deploy_whose_schedule_made_everything_does_nothing() -> None:
     stage.run_lifecycle()
     done = deployed(stage, "a")
     assert [report.done for report in done.reports] == [[]]
-    assert set(stage.dynamo.account.tables) == {one.table for one in stage.catalog.entries("s", consistent=True)} | {
-        CATALOG
-    }
+    assert set(stage.dynamo.account.tables) == {
+        entry.table for entry in stage.catalog.entries("s", consistent=True)
+    } | {CATALOG}
 
 
 def test_a_catalog_that_does_not_answer_for_a_moment_fails_no_deploy() -> None:

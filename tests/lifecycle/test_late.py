@@ -82,7 +82,7 @@ def test_a_table_is_lowered_when_its_period_is_over_and_again_when_it_closes() -
 def test_the_reason_names_the_step() -> None:
     world = World(capacity=LATE, late="2d")
     world.run()
-    (action,) = [one.action for one in world.at(at(16, 0, 16)).done if one.action.entry.table == TABLE]
+    (action,) = [result.action for result in world.at(at(16, 0, 16)).done if result.action.entry.table == TABLE]
     assert action.reason == "10/10 to 3/6; its period is over: step late of the ladder"
 
 

@@ -135,11 +135,11 @@ def test_one_archive_that_fails_keeps_no_other_from_being_written_and_its_own_ta
 
     world.archiver.archive = failing  # type: ignore[method-assign]
     report = world.after(days=12)
-    found = [one for one in outcomes(report) if one[0] in ("archive", "delete")]
+    steps = [outcome for outcome in outcomes(report) if outcome[0] in ("archive", "delete")]
     days = [(f"2026-03-{day}", "failed" if day == 15 else "done") for day in (14, 15, 16, 17)]
     # A table without an archive is deleted by a later run.
     deletions = [(label, "done" if outcome == "done" else "deferred") for label, outcome in days]
-    assert found == [("archive", *one) for one in days] + [("delete", *one) for one in deletions]
+    assert steps == [("archive", *day) for day in days] + [("delete", *deletion) for deletion in deletions]
     assert "tidetable-t.s.2026-03-15" in world.tables.names
     assert [label for label, state in world.states().items() if state is State.DELETED] == [
         "2026-03-14",
@@ -154,7 +154,7 @@ def test_a_table_is_open_at_the_last_instant_of_its_window_and_closed_after_it()
     last = datetime(2026, 3, 16, tzinfo=UTC)
     # The end of 14 March plus a day; an event of 23:59:59.999999 may come until then.
     report = world.at(last)
-    assert [one for one in outcomes(report) if one[1] == OLDEST] == []
+    assert [outcome for outcome in outcomes(report) if outcome[1] == OLDEST] == []
     assert (world.states()[OLDEST], world.levels()[OLDEST]) == (State.OPEN, (10, 10, "standard"))
     world.at(last + timedelta(microseconds=1))
     assert (world.states()[OLDEST], world.levels()[OLDEST]) == (State.CLOSED, (2, 5, "standard"))

@@ -79,14 +79,14 @@ def test_a_role_without_one_permission_says_so_and_does_the_rest(stage: Stage, o
     for _ in range(2):
         stage.clock.sleep(180)
         reports.append(stage.run_lifecycle())
-    done = [one for report in reports for one in report.done]
-    failed = [one for one in done if one.outcome == "failed"]
-    assert action in {one.action.name for one in failed}
-    assert all("AccessDenied" in one.detail for one in failed), [one.detail for one in failed]
-    assert [report.healthy for report in reports if any(one in failed for one in report.done)].count(True) == 0
+    done = [result for report in reports for result in report.done]
+    failed = [result for result in done if result.outcome == "failed"]
+    assert action in {result.action.name for result in failed}
+    assert all("AccessDenied" in result.detail for result in failed), [result.detail for result in failed]
+    assert [report.healthy for report in reports if any(result in failed for result in report.done)].count(True) == 0
     # Tables that cannot be described cannot be changed.
     others = set() if operation == "DescribeTable" else {"create", "close"} - {action}
-    assert {one.action.name for one in done if one.outcome == "done"} >= others
+    assert {result.action.name for result in done if result.outcome == "done"} >= others
     settled(stage)
 
 

@@ -50,17 +50,17 @@ def test_an_archive_that_fails_for_a_day_is_overdue() -> None:
 
 def test_a_table_s_life_is_told_in_four_notices() -> None:
     world = World()
-    told = []
+    notices = []
     for report in (world.run(), *(world.after(hours=12) for _ in range(14))):
-        told += [(one.kind, one.detail["table"], one.detail["stage"]) for one in notices_of(report, "t")]
-    mine = [(kind, stage) for kind, table, stage in told if table == TODAY]
+        notices += [(notice.kind, notice.detail["table"], notice.detail["stage"]) for notice in notices_of(report, "t")]
+    mine = [(kind, stage) for kind, table, stage in notices if table == TODAY]
     assert mine == [(f"Period Table {kind}", "t") for kind in ("Created", "Closed", "Archived", "Deleted")]
 
 
 def test_a_failure_is_not_told_as_done() -> None:
     world = World()
     world.tables.fails = {TOMORROW}
-    assert TOMORROW not in {one.detail["table"] for one in notices_of(world.run(), "t")}
+    assert TOMORROW not in {notice.detail["table"] for notice in notices_of(world.run(), "t")}
     assert notices_of(world.run(dry_run=True), "t") == []
 
 

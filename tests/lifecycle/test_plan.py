@@ -44,11 +44,11 @@ def planned(
 ) -> list[Action]:
     """The planned actions for the period."""
     observed = Observed([entry], {TABLE: there} if there is not None else {}, backfills=backfills)
-    return [one for one in plan(config, "t", now, {"s": observed}) if one.entry.period == entry.period]
+    return [action for action in plan(config, "t", now, {"s": observed}) if action.entry.period == entry.period]
 
 
 def names(actions: Sequence[Action]) -> list[str]:
-    return [one.name for one in actions]
+    return [action.name for action in actions]
 
 
 def backfill(until: datetime) -> Backfill:
@@ -100,8 +100,8 @@ def test_only_a_table_whose_events_are_still_to_come_is_made_warm() -> None:
     warm = configuration(capacity='mode = "on-demand"\nwarm = { write = 8000, read = 12000 }')
     entry = recorded(warm, State.CREATING)
     for now, expected in ((START, (8000, 12_000)), (CLOSES, (8000, 12_000)), (CLOSES + HOUR, None)):
-        made = [one for one in planned(warm, entry, None, now) if isinstance(one, Create)]
-        assert [one.spec.warm for one in made] == [expected], now
+        made = [action for action in planned(warm, entry, None, now) if isinstance(action, Create)]
+        assert [action.spec.warm for action in made] == [expected], now
 
 
 # Decreases
@@ -170,7 +170,7 @@ def test_a_backfill_is_seen_though_all_before_a_later_time_was_noted_as_deleted(
     world.catalog.set_horizon("s", START + timedelta(days=2))
     report = world.after(minutes=5)
     assert ("reopen", DAY, "done") in outcomes(report)
-    assert ("create", DAY) not in [one[:2] for one in outcomes(report)]
+    assert ("create", DAY) not in [outcome[:2] for outcome in outcomes(report)]
     assert world.states()[DAY] is State.OPEN
 
 
@@ -179,7 +179,7 @@ def test_a_period_without_a_table_of_its_own_is_not_opened_and_says_what_to_do(s
     config = configuration(delete="false")
     entry = recorded(config, state)
     actions = planned(config, entry, None, CLOSES + HOUR, [backfill(CLOSES + 5 * HOUR)])
-    reasons = [one.reason for one in actions if isinstance(one, Deferred)]
+    reasons = [action.reason for action in actions if isinstance(action, Deferred)]
     until = to_text(CLOSES + 5 * HOUR)
     assert reasons == [f"a backfill asks for it until {until}, but it is {state}: restore it first"]
     assert "reopen" not in names(actions)
@@ -197,8 +197,8 @@ def test_a_planned_backfill_is_looked_at_for_its_own_stream_only() -> None:
     both = msgspec.structs.replace(config, streams={**config.streams, "other": other})
     clock, catalog = FakeClock(START), FakeCatalog()
     tables = FakeTables(clock, FakeStore(catalog))
-    found = observe(both, catalog, tables, Serial, START, [backfill(CLOSES)])
-    assert {name: len(one.backfills) for name, one in found.streams.items()} == {"s": 1, "other": 0}
+    observed = observe(both, catalog, tables, Serial, START, [backfill(CLOSES)])
+    assert {name: len(stream.backfills) for name, stream in observed.streams.items()} == {"s": 1, "other": 0}
 
 
 # What a run reads and leaves
@@ -259,7 +259,9 @@ def test_an_export_never_lowers_what_a_table_can_be_read_with(units: int, expect
     ladder = 'mode = "provisioned"\nladder = [{ age = 0, write = 10, read = 10 }, { age = 1, write = 2, read = 5 }]'
     config = configuration(capacity=ladder, more=f"archive = {{ read_units = {units} }}")
     actions = planned(config, recorded(config, State.CLOSED), table(2, 5), EXPIRES + HOUR)
-    assert [(one.level.write, one.level.read) for one in actions if isinstance(one, SetCapacity)] == expected
+    assert [
+        (action.level.write, action.level.read) for action in actions if isinstance(action, SetCapacity)
+    ] == expected
     assert names(actions)[-2:] == ["archive", "delete"]
 
 

@@ -26,7 +26,7 @@ def test_whatever_the_changes_of_period_no_instant_is_claimed_twice_or_left_out(
         late, retention = KINDS[kind]
         stream = configuration(period=kind.value, late=late, retention=retention).streams["s"]
         missing = [period for period, _ in periods_to_exist(stream, now, entries)]
-        entries += [Entry("s", one, one.label, stream.layout, State.OPEN, now) for one in missing]
+        entries += [Entry("s", period, period.label, stream.layout, State.OPEN, now) for period in missing]
         periods = sorted(entry.period for entry in entries)
         for earlier, later in pairwise(periods):
             assert earlier.end <= later.start, "two tables claim one instant"

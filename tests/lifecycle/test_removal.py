@@ -62,8 +62,8 @@ def lived(clock: SharedClock | None = None) -> Stage:
         stage.clock.sleep(300)
         stage.run_lifecycle()
         stage.clock.time = stage.clock.time.replace(hour=12, minute=0, second=0) + timedelta(days=1)
-    entries = {one.period.label: one for one in stage.catalog.entries("s", consistent=True)}
-    assert [one.state.value for one in entries.values()] == ["archived"] * 2 + ["closed"] * 2 + ["open"] * 4
+    entries = {entry.period.label: entry for entry in stage.catalog.entries("s", consistent=True)}
+    assert [entry.state.value for entry in entries.values()] == ["archived"] * 2 + ["closed"] * 2 + ["open"] * 4
     for label, to in (("2026-03-15", State.RESTORING), ("2026-03-16", State.ARCHIVING)):
         stage.catalog.move(entries[label], to, expected=State)
     # A table has lost its tags.
@@ -75,7 +75,7 @@ def lived(clock: SharedClock | None = None) -> Stage:
 
 def test_every_table_that_is_there_goes_whatever_its_state_but_no_strangers() -> None:
     stage = lived()
-    kept = {one.table for one in stage.catalog.entries("kept", consistent=True)}
+    kept = {entry.table for entry in stage.catalog.entries("kept", consistent=True)}
     # Eight periods with a table of parts each.
     assert len(stage.dynamo.account.tables) == 1 + 16 + len(kept)
     removed = removing(stage)
@@ -85,7 +85,7 @@ def test_every_table_that_is_there_goes_whatever_its_state_but_no_strangers() ->
     assert sorted(removed.tables) == [f"tidetable-lapse.s.2026-03-{day}" for day in (14, 15, 16, 17, 18, 19, 21)]
     assert list(removed.left) == [STRANGER]
     assert "not tagged as ours" in removed.left[STRANGER]
-    states = {one.period.label: one.state.value for one in stage.catalog.entries("s", consistent=True)}
+    states = {entry.period.label: entry.state.value for entry in stage.catalog.entries("s", consistent=True)}
     assert states.pop("2026-03-20") == "open"
     assert set(states.values()) == {"deleted"}
     assert len([key for key in stage.bucket.objects if key.endswith("manifest.json")]) == 2, "archives stay"
@@ -186,7 +186,7 @@ def test_one_table_that_cannot_be_deleted_is_named_and_keeps_no_other() -> None:
     ):
         removing(stage)
     stage.dynamo.account.settle()
-    left = {one for one in stage.dynamo.account.tables if one.startswith("tidetable-lapse.s.")}
+    left = {table for table in stage.dynamo.account.tables if table.startswith("tidetable-lapse.s.")}
     assert left == {name, STRANGER}
     stage.dynamo.faults.clear()
     assert removing(stage).tables == [name]
@@ -200,7 +200,7 @@ def test_a_table_of_parts_whose_period_table_is_gone_goes_too() -> None:
     stage.clock.sleep(20)
     removing(stage)
     stage.dynamo.account.settle()
-    assert [one for one in stage.dynamo.account.tables if "2026-03-17" in one and ".s." in one] == []
+    assert [table for table in stage.dynamo.account.tables if "2026-03-17" in table and ".s." in table] == []
 
 
 def test_tables_are_kept_unless_their_stream_says_otherwise() -> None:

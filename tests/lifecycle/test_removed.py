@@ -115,7 +115,7 @@ def test_a_stream_that_comes_back_is_itself_again() -> None:
     assert created == ["2026-03-24", "2026-03-25"]
     world.after(minutes=5)
     assert mine(world)["2026-03-23"] == (10, 10, "standard")
-    (record,) = [one for one in world.catalog.policies() if one.stream == "s"]
+    (record,) = [policy for policy in world.catalog.policies() if policy.stream == "s"]
     assert (record.removed, policy_of("s", record.policy)) == (None, config.streams["s"])
 
 
@@ -140,7 +140,7 @@ def test_the_policy_is_recorded_before_a_table_is_made() -> None:
     world.tables.create = dies  # type: ignore[method-assign, assignment]
     with pytest.raises(Dead):
         world.run()
-    assert [one.stream for one in world.catalog.policies()] == ["s"]
+    assert [policy.stream for policy in world.catalog.policies()] == ["s"]
 
 
 def test_a_dry_run_records_nothing_and_shows_what_would_become_of_a_removed_stream() -> None:
@@ -150,8 +150,8 @@ def test_a_dry_run_records_nothing_and_shows_what_would_become_of_a_removed_stre
     world = lived()
     without(world)
     report = world.run(dry_run=True)
-    assert [one["stream"] for one in report.document()["removed_streams"]] == ["s"]
-    (record,) = [one for one in world.catalog.policies() if one.stream == "s"]
+    assert [stream["stream"] for stream in report.document()["removed_streams"]] == ["s"]
+    (record,) = [policy for policy in world.catalog.policies() if policy.stream == "s"]
     assert record.removed is None
 
 
@@ -252,7 +252,7 @@ def test_a_restored_table_is_counted() -> None:
         report = world.after(hours=12)
     # At noon of the 22nd: five days that are kept, the present day and two ahead.
     assert (report.tables, len(world.tables.names)) == (8, 8)
-    deleted = next(one for one in world.catalog.entries("s") if one.state is State.DELETED)
+    deleted = next(entry for entry in world.catalog.entries("s") if entry.state is State.DELETED)
     restoring = world.catalog.move(deleted, State.RESTORING, expected=[State.DELETED])
     world.tables.create(_spec(restoring.table))
     world.catalog.set_horizon("s", restoring.period.start)

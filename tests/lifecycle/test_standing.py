@@ -96,9 +96,9 @@ def test_the_catalog_is_protected_once_the_stage_stands() -> None:
     world = deployed()
     for _ in range(2):
         stand(applied(world), CATALOG, protected=True)
-        found = world.tables.describe(CATALOG)
-        assert found is not None
-        assert (found.protected, world.catalog.stands()) == (True, True)
+        table = world.tables.describe(CATALOG)
+        assert table is not None
+        assert (table.protected, world.catalog.stands()) == (True, True)
 
 
 def test_a_catalog_that_goes_with_its_stack_is_not_protected() -> None:
@@ -106,9 +106,9 @@ def test_a_catalog_that_goes_with_its_stack_is_not_protected() -> None:
     stand(applied(world), CATALOG, protected=True)
     world.clock.sleep(60)
     stand(applied(world), CATALOG, protected=False)
-    found = world.tables.describe(CATALOG)
-    assert found is not None
-    assert (found.protected, world.catalog.stands()) == (False, True)
+    table = world.tables.describe(CATALOG)
+    assert table is not None
+    assert (table.protected, world.catalog.stands()) == (False, True)
 
 
 def test_a_stage_that_could_not_be_recorded_as_standing_is_not_protected_either() -> None:
@@ -120,9 +120,9 @@ def test_a_stage_that_could_not_be_recorded_as_standing_is_not_protected_either(
     world.catalog.mark_standing = mark  # type: ignore[method-assign]
     with pytest.raises(ConnectionError):
         stand(applied(world), CATALOG, protected=True)
-    found = world.tables.describe(CATALOG)
-    assert found is not None
-    assert not found.protected
+    table = world.tables.describe(CATALOG)
+    assert table is not None
+    assert not table.protected
 
 
 def test_protection_that_was_changed_a_moment_ago_is_waited_for() -> None:
@@ -136,9 +136,9 @@ def test_protection_that_was_changed_a_moment_ago_is_waited_for() -> None:
 
     world.tables.set_protection = refuse  # type: ignore[method-assign]
     protect(applied(world), CATALOG, protected=True)
-    found = world.tables.describe(CATALOG)
-    assert found is not None
-    assert found.protected
+    table = world.tables.describe(CATALOG)
+    assert table is not None
+    assert table.protected
 
 
 def test_a_stage_without_streams_of_its_catalog_is_no_trouble() -> None:
@@ -170,6 +170,6 @@ def test_a_stage_that_stands_stays_protected_though_a_later_deployment_fails() -
     world.catalog.mark_standing = mark  # type: ignore[method-assign]
     with pytest.raises(ConnectionError):
         stand(applied(world), CATALOG, protected=True)
-    found = world.tables.describe(CATALOG)
-    assert found is not None
-    assert found.protected
+    table = world.tables.describe(CATALOG)
+    assert table is not None
+    assert table.protected

@@ -80,9 +80,11 @@ def test_a_table_changed_by_hand_is_put_back_within_the_hour_and_reported() -> N
         world.tables.set_capacity(name, 77, 77)
     world.clock.sleep(10)
     reports = [world.after(minutes=5) for _ in range(13)]
-    found = {one.action.entry.table: one for report in reports for one in report.done if one.outcome == "done"}
-    assert found.keys() == {open_table, closed_table}
-    assert all("changed by hand, put back" in one.action.reason for one in found.values())
+    steps = {
+        result.action.entry.table: result for report in reports for result in report.done if result.outcome == "done"
+    }
+    assert steps.keys() == {open_table, closed_table}
+    assert all("changed by hand, put back" in value.action.reason for value in steps.values())
     assert (world.levels()["2026-03-17"], world.levels()["2026-03-14"]) == (FULL, LAST)
 
 
@@ -198,9 +200,9 @@ def test_a_run_does_not_read_what_has_long_been_deleted() -> None:
     entries = world.catalog.entries
 
     def counted(*args: Any, **kwargs: Any) -> Any:
-        found = entries(*args, **kwargs)
-        read.append(len(found))
-        return found
+        entry_list = entries(*args, **kwargs)
+        read.append(len(entry_list))
+        return entry_list
 
     world.catalog.entries = counted  # type: ignore[method-assign]
     assert world.run().done == []

@@ -83,9 +83,9 @@ def test_an_index_has_the_warm_throughput_and_the_maxima_of_its_table() -> None:
     ((operation, request),) = client.sent
     assert operation == "create_table"
     (index,) = request["GlobalSecondaryIndexes"]
-    for one in (request, index):
-        assert one["WarmThroughput"] == {"WriteUnitsPerSecond": 8000, "ReadUnitsPerSecond": 12_000}
-        assert one["OnDemandThroughput"] == {"MaxWriteRequestUnits": 500, "MaxReadRequestUnits": 600}
+    for part in (request, index):
+        assert part["WarmThroughput"] == {"WriteUnitsPerSecond": 8000, "ReadUnitsPerSecond": 12_000}
+        assert part["OnDemandThroughput"] == {"MaxWriteRequestUnits": 500, "MaxReadRequestUnits": 600}
 
 
 def test_maxima_are_lifted_with_minus_one_of_the_table_and_of_its_indexes() -> None:

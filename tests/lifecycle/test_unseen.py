@@ -58,7 +58,7 @@ def removing(stage: Stage) -> Removed:
 
 
 def entry_of(stage: Stage, label: str = DAY) -> Entry:
-    return next(one for one in stage.catalog.entries("s", consistent=True) if one.period.label == label)
+    return next(entry for entry in stage.catalog.entries("s", consistent=True) if entry.period.label == label)
 
 
 def made_unanswered(seed: int, timings: Timings) -> Stage:
@@ -66,7 +66,7 @@ def made_unanswered(seed: int, timings: Timings) -> Stage:
     stage = Stage(NOON, CONFIG, seed)
     stage.dynamo.account.timings = timings
     stage.dynamo.faults.add(Fault(Kind.TIMEOUT_AFTER, operation="CreateTable"))
-    assert {one.outcome for one in stage.run_lifecycle().done} == {"failed"}
+    assert {result.outcome for result in stage.run_lifecycle().done} == {"failed"}
     stage.dynamo.faults.clear()
     return stage
 
@@ -76,7 +76,9 @@ def test_tables_that_cannot_be_seen_yet_are_waited_for_and_made_once(seed: int) 
     stage = made_unanswered(seed, SLOW)
     made = set(stage.dynamo.account.tables)
     report = stage.run_lifecycle()
-    assert [(one.action.name, one.outcome, one.detail) for one in report.done if one.outcome != "done"] == []
+    assert [
+        (result.action.name, result.outcome, result.detail) for result in report.done if result.outcome != "done"
+    ] == []
     assert {entry.state for entry in stage.catalog.entries("s", consistent=True)} == {State.OPEN}
     assert set(stage.dynamo.account.tables) == made
 

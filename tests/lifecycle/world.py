@@ -120,14 +120,14 @@ class World:
     def levels(self) -> dict[str, tuple[int | None, int | None, str]]:
         """Units and class by period, after all changes in progress."""
         self.clock.sleep(5)
-        found = {}
+        tables = {}
         for name in sorted(self.tables.names):
             table = self.tables.describe(name)
             assert table is not None
-            found[name.removeprefix("tidetable-t.s.")] = (table.write, table.read, table.table_class.value)
-        return found
+            tables[name.removeprefix("tidetable-t.s.")] = (table.write, table.read, table.table_class.value)
+        return tables
 
 
 def outcomes(report: Report) -> list[tuple[str, str, str]]:
     """The actions of a run: action, period, outcome."""
-    return [(one.action.name, one.action.entry.period.label, one.outcome) for one in report.done]
+    return [(result.action.name, result.action.entry.period.label, result.outcome) for result in report.done]

@@ -43,23 +43,23 @@ def listening_of(groups: list[int]) -> dict[str, set[str]]:
                 inodes |= {str(link.readlink()) for link in (process / "fd").iterdir()}
         except OSError:
             continue
-    found: dict[str, set[str]] = {}
+    addresses: dict[str, set[str]] = {}
     for table in ("tcp", "tcp6"):
         for line in Path("/proc/net", table).read_text().splitlines()[1:]:
             cells = line.split()
             if cells[3] == LISTENS and f"socket:[{cells[9]}]" in inodes:
                 address, _, port = cells[1].partition(":")
-                found.setdefault(str(int(port, 16)), set()).add(address)
-    return found
+                addresses.setdefault(str(int(port, 16)), set()).add(address)
+    return addresses
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the system's table of sockets in /proc")
 def test_every_server_listens_on_the_loopback_interface_only(stage: Emulator) -> None:
-    found = listening_of(stage.pids)
+    addresses = listening_of(stage.pids)
     assert len(stage.pids) == 3
-    assert {stage.endpoint.rpartition(":")[2], stage.dynamodb.rpartition(":")[2]} <= found.keys()
-    assert len(found) == 3
-    assert set().union(*found.values()) <= LOOPBACK, found
+    assert {stage.endpoint.rpartition(":")[2], stage.dynamodb.rpartition(":")[2]} <= addresses.keys()
+    assert len(addresses) == 3
+    assert set().union(*addresses.values()) <= LOOPBACK, addresses
 
 
 def test_a_port_that_another_process_took_meanwhile_costs_another_try(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,9 +33,9 @@ class PackTable:
 
     def send(self, events: Sequence[Event], at: int) -> list[Item]:
         """Write the events of a request that was accepted at an instant; among equal keys the last accepted event stays."""
-        plain = [self.layout.item_of(one, at=at) for one in events]
+        plain = [self.layout.item_of(event, at=at) for event in events]
         made = make_packs(plain, self.layout, ZSTD)
-        written = [one.item for one in made.packs] + [plain[number] for number in made.alone]
+        written = [pack.item for pack in made.packs] + [plain[number] for number in made.alone]
         for item in written:
             held = self.items.get((item["pk"], item["sk"]))
             if held is None or held["at"] <= item["at"]:
@@ -48,12 +48,12 @@ class PackTable:
 
     def range(self, logical: str, low: str, high: str, *, ascending: bool) -> Iterator[Opened]:
         """The items of a logical partition with ``low <= sk < high``, as merged pages of its suffixes give them."""
-        found = [
+        items_in_range = [
             (sk, pk, item)
             for (pk, sk), item in self.items.items()
             if pk.rpartition("#")[0] == logical and low <= sk < high
         ]
-        for _, _, item in sorted(found, key=lambda one: one[:2], reverse=not ascending):
+        for _, _, item in sorted(items_in_range, key=lambda found_item: found_item[:2], reverse=not ascending):
             self.opened += 1
             yield open_item(item, self.layout, ZSTD)
 

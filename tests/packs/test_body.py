@@ -39,19 +39,19 @@ def body(*rows: tuple[str, str, str, dict[str, Any]]) -> bytes:
     ],
 )
 def test_data_comes_back_as_dynamodb_answers_it(sent: str, kept: str) -> None:
-    found = decode_body(body((T, "s", "a", decode_json(sent))))
-    assert list(found.texts) == [kept]
+    decoded = decode_body(body((T, "s", "a", decode_json(sent))))
+    assert list(decoded.texts) == [kept]
 
 
 def test_events_of_different_kinds_keep_their_own_fields() -> None:
     kinds: list[dict[str, Any]] = [{"a": 1}, {"b": "x", "a": 2}, {}, {"a": 3}, {"a": 4, "b": "y"}]
-    found = decode_body(body(*[(T, "s", str(n), data) for n, data in enumerate(kinds)]))
-    assert list(found.texts) == ['{"a":1}', '{"a":2,"b":"x"}', "{}", '{"a":3}', '{"a":4,"b":"y"}']
+    decoded = decode_body(body(*[(T, "s", str(n), data) for n, data in enumerate(kinds)]))
+    assert list(decoded.texts) == ['{"a":1}', '{"a":2,"b":"x"}', "{}", '{"a":3}', '{"a":4,"b":"y"}']
 
 
 def test_events_that_are_all_different_are_kept_as_rows() -> None:
-    found = decode_body(body(*[(T, "s", str(n), {f"f{n}": n}) for n in range(20)]))
-    assert list(found.texts) == [f'{{"f{n}":{n}}}' for n in range(20)]
+    decoded = decode_body(body(*[(T, "s", str(n), {f"f{n}": n}) for n in range(20)]))
+    assert list(decoded.texts) == [f'{{"f{n}":{n}}}' for n in range(20)]
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,9 @@ def test_an_id_that_does_not_follow_from_what_is_kept_is_kept_itself() -> None:
     """Ingest derives ids from the sent text, but 19.0 is answered as 19."""
     datas = [decode_json(text) for text in ('{"v":18.5}', '{"v":19.0}', '{"v":19.5}')]
     rows = [(T, "s", _hash_content("s", from_text(T), data), data) for data in datas]
-    found = decode_body(body(*rows))
-    assert list(found.ids) == [id for _, _, id, _ in rows]
-    assert list(found.texts) == ['{"v":18.5}', '{"v":19}', '{"v":19.5}']
+    decoded = decode_body(body(*rows))
+    assert list(decoded.ids) == [id for _, _, id, _ in rows]
+    assert list(decoded.texts) == ['{"v":18.5}', '{"v":19}', '{"v":19.5}']
 
 
 def test_the_format_is_what_earlier_versions_wrote() -> None:
@@ -105,14 +105,14 @@ def test_the_format_is_what_earlier_versions_wrote() -> None:
     rows: list[tuple[str, str, str, dict[str, Any]]] = [(T, "s", "a", {"v": 1})]
     rows.append(("2026-03-05T12:00:01.500000Z", "t", "b", {"v": Decimal("2.5")}))
     assert body(*rows).hex() == FORMAT_1
-    found = decode_body(bytes.fromhex(FORMAT_1))
-    assert [list(column) for column in found[:4]] == [
+    decoded = decode_body(bytes.fromhex(FORMAT_1))
+    assert [list(column) for column in decoded[:4]] == [
         ["2026-03-05T12:00:00.000000Z", "2026-03-05T12:00:01.500000Z"],
         ["s", "t"],
         ["a", "b"],
         ['{"v":1}', '{"v":2.5}'],
     ]
-    assert found.ats is None
+    assert decoded.ats is None
 
 
 FORMAT_1 = (
@@ -136,10 +136,10 @@ _EVENTS = st.tuples(
 @settings(deadline=None, max_examples=150)
 @given(st.lists(_EVENTS, min_size=1, max_size=12))
 def test_whatever_is_packed_comes_back(events: list[tuple[str, str, dict[str, Any]]]) -> None:
-    rows = [(f"2026-03-05T12:{n:02d}:00.{n * 1001:06d}Z", *one) for n, one in enumerate(events)]
-    found = decode_body(body(*rows))
-    assert list(zip(found.times, found.series, found.ids, strict=True)) == [row[:3] for row in rows]
-    assert [decode_json(text) for text in found.texts] == [data for *_, data in rows]
+    rows = [(f"2026-03-05T12:{n:02d}:00.{n * 1001:06d}Z", *event) for n, event in enumerate(events)]
+    decoded = decode_body(body(*rows))
+    assert list(zip(decoded.times, decoded.series, decoded.ids, strict=True)) == [row[:3] for row in rows]
+    assert [decode_json(text) for text in decoded.texts] == [data for *_, data in rows]
     assert body(*rows) == body(*[(*row[:3], dict(reversed(row[3].items()))) for row in rows])
 
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.packs.table import NOON, PackTable
+from tests.worlds.places import stored_partition, stored_place
 from tidetable.events import Event
 from tidetable.keys import Layout, Packing
 from tidetable.keys.pack import key_range
@@ -61,10 +62,10 @@ def history(requests: Sequence[Request]) -> dict[tuple[datetime, str, str], tupl
     """The events by series, time and id: the copy that was accepted last; within one request, the last copy."""
     held: dict[tuple[datetime, str, str], tuple[int, object]] = {}
     for request in requests:
-        for one in request.events:
-            place = (one.time, one.series, one.id)
+        for event in request.events:
+            place = (event.time, event.series, event.id)
             if place not in held or held[place][0] <= request.at:
-                held[place] = (request.at, one.data["v"])
+                held[place] = (request.at, event.data["v"])
     return held
 
 
@@ -87,18 +88,18 @@ def test_every_page_of_every_range_is_what_was_sent(
     held = history(requests)
     for logical in table.logicals():
         expected = sorted(
-            (layout.sort_key(*place), at, f'{{"v":{v}}}')
+            (stored_place(layout.partition_by, *place), at, f'{{"v":{v}}}')
             for place, (at, v) in held.items()
-            if layout.logical(*place[:2]) == logical and start <= place[0] < end
+            if stored_partition(layout.partition_by, layout.bucket, *place[:2]) == logical and start <= place[0] < end
         )
         if not ascending:
             expected.reverse()
-        found = _pages(table, logical, start, end, limit, ascending=ascending)
-        assert [(place, value) for place, _, value in found] == [(place, value) for place, _, value in expected]
-        assert [at for _, at, _ in found] == [at for _, at, _ in expected]
+        answer = _pages(table, logical, start, end, limit, ascending=ascending)
+        assert [(place, value) for place, _, value in answer] == [(place, value) for place, _, value in expected]
+        assert [at for _, at, _ in answer] == [at for _, at, _ in expected]
         # Pruned reads give the same events as a read of everything.
         whole = table.read(logical, ascending=ascending, low=to_text(start), high=to_text(end))
-        assert [(place, copy.at, copy.value) for place, copy in whole] == found
+        assert [(place, copy.at, copy.value) for place, copy in whole] == answer
 
 
 def _pages(
@@ -107,14 +108,14 @@ def _pages(
     """A range, page by page: each page continues after the last event of the page before, and reads no more than
     necessary.
     """
-    found: list[tuple[str, int, object]] = []
+    answer: list[tuple[str, int, object]] = []
     low, high = to_text(start), to_text(end)
     while True:
         keys = key_range(datetime.fromisoformat(low[:27]), datetime.fromisoformat(high[:27]) + _NEXT, SPAN)
         page = table.read(logical, ascending=ascending, low=low, high=high, keys=keys)[:limit]
-        found += [(place, copy.at, copy.value) for place, copy in page]
+        answer += [(place, copy.at, copy.value) for place, copy in page]
         if len(page) < limit:
-            return found
+            return answer
         if ascending:
             low = page[-1][0] + "\0"
         else:

@@ -32,9 +32,9 @@ def test_what_names_no_pack_is_no_address(text: str) -> None:
 def test_a_ref_carries_the_pack_and_the_event() -> None:
     place = "2026-03-05T12:00:00.000000Z#s#a"
     ref = Ref("quakes", from_label("2026-03-05"), Key(address("2026-03-05T12:00:00.000000Z#0", NAME), place))
-    found = Ref.decode(ref.encode())
-    assert found == ref
-    assert parse_address(found.key.pk).sk == NAME.sk
+    decoded = Ref.decode(ref.encode())
+    assert decoded == ref
+    assert parse_address(decoded.key.pk).sk == NAME.sk
 
 
 @pytest.mark.parametrize(("series", "escaped"), [("s", "s"), ("a#b%", "a%23b%25")])

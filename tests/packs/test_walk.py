@@ -114,8 +114,8 @@ def test_a_range_is_read_to_the_span_beyond_its_end(ascending: bool) -> None:
     start, end = event(100).time, event(100.000001).time
     keys = key_range(start, end, 60)
     assert keys == ("2026-03-05T12:01:40.000000Z", "2026-03-05T12:02:40.000001Z")
-    found = table.read(BUCKET, ascending=ascending, low=to_text(start), high=to_text(end), keys=keys)
-    assert [row[0] for row in found] == [place(100)]
+    read_items = table.read(BUCKET, ascending=ascending, low=to_text(start), high=to_text(end), keys=keys)
+    assert [row[0] for row in read_items] == [place(100)]
 
 
 def test_a_page_that_ends_inside_a_pack_goes_on_after_its_last_event() -> None:
@@ -203,6 +203,6 @@ def test_nothing_before_noon_is_read_for_what_is_newer() -> None:
     for n in range(50):
         table.send([event(60 * n, id=str(n))], at=n)
     low = to_text(NOON.replace(minute=45))
-    found = table.read(BUCKET, ascending=False, low=low)
-    assert [row[0] for row in found] == [place(60 * n, id=str(n)) for n in range(49, 44, -1)]
+    read_items = table.read(BUCKET, ascending=False, low=low)
+    assert [row[0] for row in read_items] == [place(60 * n, id=str(n)) for n in range(49, 44, -1)]
     assert table.opened == 6

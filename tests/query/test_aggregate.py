@@ -233,7 +233,7 @@ def test_a_large_step_in_the_middle_of_a_walk_is_refused_there_and_the_cursor_ta
 
 def test_a_parameter_beside_a_cursor_may_repeat_what_its_aggregate_says() -> None:
     base = make_base([reading(number, number, place={"state": "CA"}) for number in range(20)])
-    asked = {
+    parameters = {
         "stat": "max,count",
         "field": "mag",
         "by": "place.state",
@@ -241,9 +241,9 @@ def test_a_parameter_beside_a_cursor_may_repeat_what_its_aggregate_says() -> Non
         "fill": "none",
         "where.mag:ge": "2",
     }
-    following = ask(base, limit="3", **asked).next or ""
+    following = ask(base, limit="3", **parameters).next or ""
     assert [row["max"] for row in ask(base, cursor=following, limit="2").rows] == [5, 6]
-    for name, value in {**asked, **SPAN}.items():
+    for name, value in {**parameters, **SPAN}.items():
         assert [row["max"] for row in ask(base, cursor=following, limit="2", **{name: value}).rows] == [5, 6]
     others = {
         "stat": "max",

@@ -102,7 +102,7 @@ def test_a_range_goes_on_behind_what_a_filter_left_out() -> None:
     fetched: list[str | None] = []
 
     def fetch(due: Sequence[RangeRead]) -> list[Page]:
-        fetched.extend(one.keys.after for one in due)
+        fetched.extend(entry.keys.after for entry in due)
         return [Page(Columns.of([{"pk": "0", "sk": "06"}]), more=False)]
 
     merged = merge_ranges(reads, [empty, whole], fetch, Demand(9, filtered=True), ascending=True)

@@ -108,12 +108,12 @@ def test_an_id_is_looked_for_in_its_own_suffix_alone() -> None:
     base = StoredEvents(TIMELY, scattered(), [TIMELY.layout] * DAYS)
     span = {"from": [to_text(START + timedelta(days=1))], "to": [to_text(START + timedelta(days=1, hours=6))]}
     query = parse_query(TIMELY, span | {"id": ["x7"]}, NOW, SEAL)
-    one = run_query(query, TIMELY, base.reader, NOW, lambda: 100.0)
+    page = run_query(query, TIMELY, base.reader, NOW, lambda: 100.0)
     whole = run_query(
         parse_query(TIMELY, span | {"limit": ["1000"]}, NOW, SEAL), TIMELY, base.reader, NOW, lambda: 100.0
     )
-    assert (one.count, whole.count) == (1, 200)
-    assert one.cost.read < 80
+    assert (page.count, whole.count) == (1, 200)
+    assert page.cost.read < 80
     assert whole.cost.read == 200
 
 

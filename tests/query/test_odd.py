@@ -249,9 +249,9 @@ def test_the_newest_version_decides_for_all_of_an_archived_event(kept: Stream) -
     placed = []
     for event in events:
         for number, status in enumerate(versions[event.id]):
-            one = Event(event.series, event.time, event.id, {"status": status})
+            copy = Event(event.series, event.time, event.id, {"status": status})
             count = len(versions[event.id])
-            placed.append((one, Version(count - number, 1, newest=number == 0)))
+            placed.append((copy, Version(count - number, 1, newest=number == 0)))
     base = StoredEvents(kept, [], [kept.layout] * DAYS)
 
     archive: Any = base.reader.archive
@@ -291,8 +291,8 @@ def test_an_archived_event_of_many_large_versions_shows_as_many_as_a_page_of_the
     for number in range(2):
         event = make_event(0, number)
         for version in range(5, 0, -1):
-            one = Event(event.series, event.time, event.id, {"text": "x" * 400, "version": version})
-            placed.append((one, Version(version, 1, newest=version == 5)))
+            copy = Event(event.series, event.time, event.id, {"text": "x" * 400, "version": version})
+            placed.append((copy, Version(version, 1, newest=version == 5)))
     base = StoredEvents(kept, [], [kept.layout] * DAYS)
     archive: Any = base.reader.archive
     pages: list[int] = []

@@ -32,7 +32,7 @@ def rows(*some: Row) -> Rows:
 
 
 def ids(some: list[Rows]) -> list[str]:
-    return [row.names[2] for one in some for row in one.rows]
+    return [row.names[2] for page in some for row in page.rows]
 
 
 def test_a_page_has_room_for_as_many_events_as_its_limit() -> None:
@@ -66,7 +66,7 @@ def test_an_event_with_more_versions_than_an_answer_holds_leaves_out_the_oldest(
     (found,) = page.rows[0].rows
     # Each takes 1,000 bytes and some 400 more: three fit, of which two are earlier versions.
     assert (len(found.earlier), found.left_out) == (2, 7)
-    assert [one.item["sk"][:2] for one in found.earlier] == ["v9", "v8"]
+    assert [row.item["sk"][:2] for row in found.earlier] == ["v9", "v8"]
 
 
 def answer(*batches: Rows) -> Events:

@@ -121,7 +121,7 @@ def test_a_refusal_says_what_to_change(name: str, parameters: dict[str, list[str
 
 
 def test_a_parameter_beside_a_cursor_may_repeat_what_its_query_says() -> None:
-    said = {
+    messages = {
         "from": ["2026-03-05T00:00:00Z"],
         "to": ["2026-03-06T00:00:00Z"],
         "series": ["b", "a"],
@@ -132,10 +132,10 @@ def test_a_parameter_beside_a_cursor_may_repeat_what_its_query_says() -> None:
         "where.mag:ge": ["4"],
         "where.kind": ["quake"],
     }
-    query = parse_query(STREAM, said, NOW, SEAL)
+    query = parse_query(STREAM, messages, NOW, SEAL)
     text = SEAL.seal(query.cursor(Position(NOW, "a", "x1")))
     later = NOW + timedelta(hours=1)
-    for name, values in said.items():
+    for name, values in messages.items():
         continued = parse_query(STREAM, {"cursor": [text], name: values, "limit": ["7"]}, later, SEAL)
         assert (continued.start, continued.end, continued.limit) == (query.start, query.end, 7)
         assert continued.after == Position(NOW, "a", "x1")

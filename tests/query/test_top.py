@@ -161,10 +161,10 @@ def test_periods_without_the_ranking_are_named() -> None:
 def test_a_parameter_beside_a_cursor_may_repeat_what_its_ranking_says() -> None:
     events = [scored(1, number, number, status="red") for number in range(30)]
     base = StoredEvents(TIMELY, events, [TIMELY.layout] * DAYS)
-    asked = {"index": "best", "value": "red", "order": "asc", "where.mag:ge": "3", "fields": "mag", **SPAN}
-    following = ask(base, limit="4", **asked).next or ""
+    parameters = {"index": "best", "value": "red", "order": "asc", "where.mag:ge": "3", "fields": "mag", **SPAN}
+    following = ask(base, limit="4", **parameters).next or ""
     assert [row["value"] for row in ask(base, cursor=following, limit="2").rows] == [7, 8]
-    for name, value in asked.items():
+    for name, value in parameters.items():
         assert [row["value"] for row in ask(base, cursor=following, limit="2", **{name: value}).rows] == [7, 8]
     others = {
         "index": "best_of_all",

@@ -157,14 +157,14 @@ def test_an_archive_that_is_the_first_and_does_not_answer_is_said_to_be_slow() -
 def test_a_page_without_any_time_has_the_events_of_its_first_table() -> None:
     """Or a caller would follow cursors for ever."""
     fixture = Fixture(many(30))
-    asked = {"from": [START.isoformat()], "to": [(START + timedelta(days=3)).isoformat()], "order": ["asc"]}
-    answer = run_query(parse_query(STREAM, asked, NOW, SEAL), STREAM, fixture.reader, NOW, lambda: 0.0)
+    parameters = {"from": [START.isoformat()], "to": [(START + timedelta(days=3)).isoformat()], "order": ["asc"]}
+    answer = run_query(parse_query(STREAM, parameters, NOW, SEAL), STREAM, fixture.reader, NOW, lambda: 0.0)
     assert answer.count == 30
 
 
 def test_each_page_of_an_archive_is_a_request_and_its_events_are_read() -> None:
     fixture = Fixture([Event("a", START + timedelta(hours=24, minutes=n), str(n), {}) for n in range(8)])
-    asked = {"from": (START + timedelta(days=1)).isoformat(), "to": (START + timedelta(days=2)).isoformat()}
+    parameters = {"from": (START + timedelta(days=1)).isoformat(), "to": (START + timedelta(days=2)).isoformat()}
     # The archive on fakes answers seven events at a time.
-    cost = run(fixture, **asked).cost
+    cost = run(fixture, **parameters).cost
     assert (cost.requests, cost.read) == (2, 8)

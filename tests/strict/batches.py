@@ -71,7 +71,7 @@ def transaction_size(console: Console) -> list[str]:
 
     def write(count: int, size: int) -> None:
         items = [item(pk=str(number), size=size) for number in range(count)]
-        console("TransactWriteItems", TransactItems=[{"Put": {"TableName": "t", "Item": one}} for one in items])
+        console("TransactWriteItems", TransactItems=[{"Put": {"TableName": "t", "Item": item}} for item in items])
 
     # Wait until the units for the next request have grown.
     seen = []
@@ -96,15 +96,15 @@ def range_order(console: Console) -> list[str]:
     console.table()
     between = {"KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high"}
     values = [{":pk": {"S": "a"}, ":low": {"S": low}, ":high": {"S": "2"}} for low in ("2", "3")]
-    return [outcome(lambda one=one: console.query(**between, ExpressionAttributeValues=one)) for one in values]  # type: ignore[misc]
+    return [outcome(lambda value=value: console.query(**between, ExpressionAttributeValues=value)) for value in values]  # type: ignore[misc]
 
 
 @shows(Rule.PROJECTED_ONLY, ["done", "ValidationException"])
 def projected_only(console: Console) -> list[str]:
     console.table(GlobalSecondaryIndexes=[index(ProjectionType="KEYS_ONLY")])
-    asked = {"IndexName": "i", "KeyConditionExpression": "g = :pk"}
+    request = {"IndexName": "i", "KeyConditionExpression": "g = :pk"}
     shown: list[dict[str, Any]] = [
         {"ProjectionExpression": "pk, sk"},
         {"ProjectionExpression": "pk, #f", "ExpressionAttributeNames": {"#f": "f"}},
     ]
-    return [outcome(lambda one=one: console.query(**asked, **one)) for one in shown]  # type: ignore[misc]
+    return [outcome(lambda shown_value=shown_value: console.query(**request, **shown_value)) for shown_value in shown]  # type: ignore[misc]

@@ -222,9 +222,9 @@ def switch_drops_maxima(console: Console) -> list[tuple[dict[str, int], dict[str
     def shown() -> tuple[dict[str, int], dict[str, int]]:
         described = console.describe()
         both = described, described["GlobalSecondaryIndexes"][0]
-        maxima = [one.get("OnDemandThroughput", {}) for one in both]
+        maxima = [maximum.get("OnDemandThroughput", {}) for maximum in both]
         table, its_index = (
-            {side: one[f"Max{side}RequestUnits"] for side in ("Write", "Read") if one} for one in maxima
+            {side: maximum[f"Max{side}RequestUnits"] for side in ("Write", "Read") if maximum} for maximum in maxima
         )
         return table, its_index
 

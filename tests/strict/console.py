@@ -58,7 +58,7 @@ class Console:
 
     def batch(self, items: Iterable[Any], name: str = "t") -> Any:
         """BatchWriteItem of puts."""
-        requests = [{"PutRequest": {"Item": one}} for one in items]
+        requests = [{"PutRequest": {"Item": item}} for item in items]
         return self("BatchWriteItem", RequestItems={name: requests}, ReturnConsumedCapacity="TOTAL")
 
     def get_batch(self, sks: Iterable[str], name: str = "t") -> Any:
@@ -68,8 +68,8 @@ class Console:
 
     def query(self, pk: str = "a", name: str = "t", **more: Any) -> Any:
         """Query of a partition."""
-        asked = {"KeyConditionExpression": "pk = :pk", "ExpressionAttributeValues": {":pk": {"S": pk}}}
-        return self("Query", TableName=name, ReturnConsumedCapacity="TOTAL", **{**asked, **more})
+        request = {"KeyConditionExpression": "pk = :pk", "ExpressionAttributeValues": {":pk": {"S": pk}}}
+        return self("Query", TableName=name, ReturnConsumedCapacity="TOTAL", **{**request, **more})
 
 
 KEYS: dict[str, Any] = {

@@ -26,7 +26,7 @@ def indexed(console: Console) -> None:
 
 def transaction(console: Console, *puts: Any) -> None:
     """TransactWriteItems of puts."""
-    console("TransactWriteItems", TransactItems=[{"Put": {"TableName": "t", "Item": one}} for one in puts])
+    console("TransactWriteItems", TransactItems=[{"Put": {"TableName": "t", "Item": put}} for put in puts])
 
 
 @shows(Rule.STALE_READS, [0, 0, 0, 0, 1, 1, 1, 1])
@@ -61,7 +61,7 @@ def new_table_unseen(console: Console) -> tuple[Any, ...]:
 
     def tags() -> dict[str, str]:
         arn = "arn:aws:dynamodb:us-east-1:000000000000:table/t"
-        return {one["Key"]: one["Value"] for one in console("ListTagsOfResource", ResourceArn=arn)["Tags"]}
+        return {tag["Key"]: tag["Value"] for tag in console("ListTagsOfResource", ResourceArn=arn)["Tags"]}
 
     early = [outcome(console.describe), outcome(tags)]
     again = outcome(lambda: console.create("t"))
@@ -96,7 +96,7 @@ def conflicts(console: Console) -> tuple[Any, ...]:
         try:
             transaction(console, *(item(pk=pk) for pk in pks))
         except Refusal as refused:
-            codes.append([one["Code"] for one in refused.members["CancellationReasons"]])
+            codes.append([reason["Code"] for reason in refused.members["CancellationReasons"]])
     console.put("other")
     console.wait(seconds=1)
     return single, codes, [outcome(console.put), outcome(lambda: transaction(console, item(pk="a")))]
@@ -111,13 +111,13 @@ def one_action_per_item(console: Console) -> list[str]:
 @shows(Rule.KEY_TYPES, ["done"] + [REFUSED] * 5)
 def key_types(console: Console) -> list[str]:
     indexed(console)
-    one = item() | {"g": {"S": "x"}}
+    full = item() | {"g": {"S": "x"}}
     puts: tuple[Any, ...] = (
-        one,
-        one | {"pk": {"S": "b"}, "sk": {"N": "1"}},
-        one | {"pk": {"S": "c"}, "sk": {"B": b"1"}},
+        full,
+        full | {"pk": {"S": "b"}, "sk": {"N": "1"}},
+        full | {"pk": {"S": "c"}, "sk": {"B": b"1"}},
     )
-    puts += (one | {"pk": {"S": "d"}, "g": {"N": "1"}},)
+    puts += (full | {"pk": {"S": "d"}, "g": {"N": "1"}},)
     keys = ({"pk": {"S": "a"}, "sk": {"N": "1"}}, {"pk": {"S": "a"}})
     return each(lambda put: console("PutItem", TableName="t", Item=put), puts) + each(
         lambda key: console("GetItem", TableName="t", Key=key), keys
@@ -127,8 +127,8 @@ def key_types(console: Console) -> list[str]:
 @shows(Rule.EMPTY_KEYS, ["done"] + [REFUSED] * 4)
 def empty_keys(console: Console) -> list[str]:
     indexed(console)
-    one = item() | {"g": {"S": "x"}, "f": {"S": ""}}
-    puts = (one, one | {"pk": {"S": ""}}, one | {"sk": {"S": ""}}, one | {"g": {"S": ""}})
+    full = item() | {"g": {"S": "x"}, "f": {"S": ""}}
+    puts = (full, full | {"pk": {"S": ""}}, full | {"sk": {"S": ""}}, full | {"g": {"S": ""}})
     return [*each(lambda put: console.batch([put]), puts), outcome(lambda: console.query(""))]
 
 
@@ -136,10 +136,10 @@ def empty_keys(console: Console) -> list[str]:
 def key_bytes(console: Console) -> tuple[list[str], list[str]]:
     indexed(console)
     queries = each(lambda size: console.query("x" * size), (2048, 2049))
-    one = item() | {"g": {"S": "x"}}
+    full = item() | {"g": {"S": "x"}}
     # "ä" has two bytes.
     most = (("pk", "ä" * 1024), ("pk", "x" * 2049), ("sk", "x" * 1024), ("sk", "ä" * 513), ("g", "x" * 2048))
-    puts = [one | {name: {"S": text}} for name, text in (*most, ("g", "x" * 2049))]
+    puts = [full | {name: {"S": text}} for name, text in (*most, ("g", "x" * 2049))]
     return queries, each(lambda put: console("PutItem", TableName="t", Item=put), puts)
 
 
@@ -168,8 +168,8 @@ def levels(console: Console) -> list[str]:
 
 def condition(console: Console, text: str, values: dict[str, Any], **more: Any) -> Any:
     """PutItem with a condition."""
-    asked = {"ConditionExpression": text, "ExpressionAttributeValues": values, **more}
-    return console("PutItem", TableName="t", Item=item(), **{name: one for name, one in asked.items() if one != {}})
+    members = {"ConditionExpression": text, "ExpressionAttributeValues": values, **more}
+    return console("PutItem", TableName="t", Item=item(), **{name: one for name, one in members.items() if one != {}})
 
 
 @shows(Rule.EXPRESSION_BYTES, ["done", REFUSED])
@@ -204,8 +204,8 @@ def placeholders(console: Console) -> list[str]:
 
     def put(case: tuple[str, Any, Any]) -> Any:
         text, given, more = case
-        asked = {"ConditionExpression": text, **more} | ({"ExpressionAttributeValues": given} if given else {})
-        return console("PutItem", TableName="t", Item=item(), **asked)
+        members = {"ConditionExpression": text, **more} | ({"ExpressionAttributeValues": given} if given else {})
+        return console("PutItem", TableName="t", Item=item(), **members)
 
     # Without the rule, the double's own parser fails at an undefined placeholder.
     missing = [("NOT #f = :f", values, {}), ("NOT #f = :f", {}, names)]

@@ -12,7 +12,7 @@ from tests.strict.console import KB, Console, item, outcome, until_refused
 def test_a_batch_has_a_hundred_gets_at_the_most() -> None:
     console = Console()
     console.table()
-    seen = [outcome(lambda n=n: console.get_batch(str(one) for one in range(n))) for n in (100, 101)]  # type: ignore[misc]
+    seen = [outcome(lambda n=n: console.get_batch(str(number) for number in range(n))) for n in (100, 101)]  # type: ignore[misc]
     assert seen == ["done", "ValidationException"]
 
 
@@ -61,7 +61,7 @@ def test_a_transaction_beyond_the_tables_units_is_cancelled_and_nothing_of_it_is
     with pytest.raises(Refusal) as refused:
         console("TransactWriteItems", TransactItems=puts)
     assert refused.value.code == "TransactionCanceledException"
-    assert [one["Code"] for one in refused.value.members["CancellationReasons"]] == ["None", "ThrottlingError"]
+    assert [reason["Code"] for reason in refused.value.members["CancellationReasons"]] == ["None", "ThrottlingError"]
     console.wait(seconds=3)
     assert [console.query("b", name)["Count"] for name in ("other", "t")] == [0, 0]
     console.wait(minutes=5)

@@ -129,8 +129,8 @@ def test_read_and_write_units_are_those_of_dynamodb_local(proxy: Proxy, local: s
 
     def both(operation: str, **request: Any) -> None:
         answers = [
-            getattr(one, operation)(TableName="tides", ReturnConsumedCapacity="TOTAL", **request)["ConsumedCapacity"]
-            for one in (strict, plain)
+            getattr(client, operation)(TableName="tides", ReturnConsumedCapacity="TOTAL", **request)["ConsumedCapacity"]
+            for client in (strict, plain)
         ]
         assert answers[0]["CapacityUnits"] == answers[1]["CapacityUnits"], (operation, request.keys())
 

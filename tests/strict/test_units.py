@@ -161,12 +161,12 @@ def test_a_change_of_a_projected_attribute_costs_an_index_its_larger_projection(
 def test_a_get_of_what_is_not_there_costs_the_least() -> None:
     console = Console()
     console.table()
-    asked = {"TableName": "t", "Key": {"pk": {"S": "a"}, "sk": {"S": "1"}}, "ReturnConsumedCapacity": "TOTAL"}
-    assert console("GetItem", **asked)["ConsumedCapacity"]["CapacityUnits"] == 0.5
+    request = {"TableName": "t", "Key": {"pk": {"S": "a"}, "sk": {"S": "1"}}, "ReturnConsumedCapacity": "TOTAL"}
+    assert console("GetItem", **request)["ConsumedCapacity"]["CapacityUnits"] == 0.5
     console.put(size=9 * KB)
-    assert console("GetItem", **asked, ConsistentRead=True)["ConsumedCapacity"]["CapacityUnits"] == 3
+    assert console("GetItem", **request, ConsistentRead=True)["ConsumedCapacity"]["CapacityUnits"] == 3
     console.wait(seconds=3)
-    shown = console("GetItem", **asked, ProjectionExpression="sk")
+    shown = console("GetItem", **request, ProjectionExpression="sk")
     assert shown["ConsumedCapacity"]["CapacityUnits"] == 1.5
 
 
@@ -223,7 +223,7 @@ def test_a_replica_never_shows_an_earlier_write_of_an_item_after_a_later(seed: i
     seen = []
     for _ in range(30):
         clock.sleep(0.1)
-        found = engine.call("GetItem", {"TableName": "t", "Key": key}).get("Item")
-        seen.append(-1 if found is None else int(found["n"]["N"]))
+        item = engine.call("GetItem", {"TableName": "t", "Key": key}).get("Item")
+        seen.append(-1 if item is None else int(item["n"]["N"]))
     assert seen == sorted(seen)
     assert (seen[0], seen[-1]) == (-1, 3)

@@ -1,6 +1,7 @@
 """The commands on a stage in memory."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -103,8 +104,8 @@ def functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeFunctions:
     stage.clock.time = NOW
     monkeypatch.setattr(clock, "read_clock", stage.clock.now)
     names = "lifecycle", "archiver", "restorer"
-    gateway = {"gateway": FakeGateway(), "api": "api0", "usage_plan": "plan0"}
-    account = Account(stage.pipeline, *names, functions, metrics=FakeMetrics({}), **gateway)
+    account = Account(stage.pipeline, *names, functions, metrics=FakeMetrics({}))
+    account = replace(account, gateway=FakeGateway(), api="api0", usage_plan="plan0")
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
     return functions
 

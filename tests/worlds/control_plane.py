@@ -55,7 +55,7 @@ def tables(stage: Stage, name: str = "s") -> dict[str, Any]:
 
 
 def entry(stage: Stage, label: str, name: str = "s") -> Entry:
-    return next(one for one in stage.catalog.entries(name, consistent=True) if one.period.label == label)
+    return next(entry for entry in stage.catalog.entries(name, consistent=True) if entry.period.label == label)
 
 
 def quiet(stage: Stage) -> None:

@@ -65,9 +65,9 @@ def _check_where(stream: Stream, feed: FeedPolicy) -> Iterator[str]:
     from tidetable.problems import ProblemError
 
     try:
-        found = conditions_of(stream, feed)
+        conditions = conditions_of(stream, feed)
     except ProblemError as error:
         yield f".feed.where: {error.problem.detail}"
         return
-    if len(found) < len(feed.where):
+    if len(conditions) < len(feed.where):
         yield ".feed.where: a condition is FIELD = VALUE or FIELD:OPERATOR = VALUE, as where.FIELD:OPERATOR of a query"

@@ -168,7 +168,7 @@ def _array(text: bytes, max_events: int) -> list[Any]:
         elements = msgspec.json.Decoder(list[_Element], dec_hook=counted, float_hook=exact_number).decode(text)
     except (msgspec.DecodeError, RecursionError):
         return _one_by_one(text.decode(), max_events)
-    return [one.value for one in elements]
+    return [element.value for element in elements]
 
 
 def _one_by_one(text: str, max_events: int) -> list[Any]:
@@ -203,8 +203,8 @@ def _element(text: str) -> Any:
 
 
 def _after_space(text: str, at: int) -> int:
-    found = _BLANKS.match(text, at)
-    return found.end() if found is not None else at
+    blanks = _BLANKS.match(text, at)
+    return blanks.end() if blanks is not None else at
 
 
 def _lines(text: bytes, max_events: int) -> list[Any]:
@@ -244,14 +244,14 @@ def _lone_surrogate(text: bytes | str) -> str | None:
     It is grammatical JSON (RFC 8259, section 8.2), and what a program sends that cuts texts in the middle of an emoji.
     """
     try:
-        found = _SURROGATE.search(
+        surrogate = _SURROGATE.search(
             dumps(_SCANNER.decode(text if isinstance(text, str) else text.decode()), ensure_ascii=False)
         )
     except (ValueError, RecursionError):
         return None
-    if found is None:
+    if surrogate is None:
         return None
-    return f"\\u{ord(found.group()):04x} is half of a surrogate pair, and no character by itself: send both halves"
+    return f"\\u{ord(surrogate.group()):04x} is half of a surrogate pair, and no character by itself: send both halves"
 
 
 def _refuse_many(max_events: int) -> NoReturn:

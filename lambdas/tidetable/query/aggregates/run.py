@@ -142,10 +142,10 @@ class _Run:
     @property
     def cost(self) -> Cost:
         """What reading took."""
-        found = Cost()
-        for one in self.scanners:
-            found.add(one.cost)
-        return found
+        cost = Cost()
+        for scanner in self.scanners:
+            cost.add(scanner.cost)
+        return cost
 
     def rows(self, parts: Iterable[Part]) -> _Run:
         """Read until the range ends, the page is full or the time is up."""
