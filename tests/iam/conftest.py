@@ -19,6 +19,8 @@ from tests.worlds.configs import uncomment
 FEATURES = (
     # Keys and signatures side by side.
     ('auth = "api-key"', 'auth = ["api-key", "iam"]'),
+    # A door, for the function of the doors.
+    ("influx = false", "influx = true"),
     ('delete_grace = "1d"', 'delete_grace = "0s"'),
     ('mode = "provisioned"', 'mode = "provisioned"\nautoscaling = {{ write = {{ min = 1, max = 40 }} }}'),
     ('encryption = "aws-owned"', 'encryption = "{first}"'),
@@ -27,6 +29,8 @@ FEATURES = (
 # The same stage later: of that only the rollup is still on, and new tables have another key.
 PLAIN = (
     ('auth = "api-key"', 'auth = ["api-key", "iam"]'),
+    # A door, for the function of the doors.
+    ("influx = false", "influx = true"),
     ('delete_grace = "1d"', 'delete_grace = "0s"'),
     ('encryption = "aws-owned"', 'encryption = "{second}"'),
     ("former_keys = []", 'former_keys = ["{first}"]'),
