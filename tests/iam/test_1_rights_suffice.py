@@ -43,6 +43,7 @@ def _nothing_is_denied(stage: Stage) -> Iterator[None]:
 
 def test_with_every_feature_on(stage: Stage, api: Api, tidetable: Any) -> None:
     flows.write_and_read(api, "on")
+    flows.write_through_a_door(api, "on-door")
     flows.keep_in_the_bucket(api, "on-large")
     flows.keep_versions(api, "on")
     flows.wait_without_a_table(api, stage.deployed, "on-lost", large=True)
