@@ -11,7 +11,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
-from handlers._http import Response, complete_answers, read_access
+from handlers._http import Response, complete_answers, problem_response, read_access
 from handlers._observe import logger, metrics, observed, seconds_left, uncollected
 from handlers.ingest import RESERVE_SECONDS, measure
 from tidetable.dialects import cloudevents
@@ -37,6 +37,15 @@ _DOORS: dict[str, Callable[[wiring.Pipeline], Door]] = {
 @complete_answers
 def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     """Take the points, records or events of one request, or answer a client that looks whether the API is there."""
+    try:
+        return _serve(event, context)
+    except Exception as error:  # of the event itself, or of an answer: the gateway would answer 502 without a reason
+        logger.exception("door failed")
+        metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
+        return problem_response(problem_of(error, "ingest"))
+
+
+def _serve(event: dict[str, Any], context: LambdaContext) -> Response:
     pipeline = wiring.pipeline()
     request = _read_request(event, pipeline)
     if event["httpMethod"] != "POST":

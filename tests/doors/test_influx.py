@@ -352,3 +352,13 @@ def test_the_handler_knows_every_route_of_the_description() -> None:
 
     described = yaml.safe_load((ROOT / "docs" / "use" / "openapi-doors.yaml").read_text())["paths"]
     assert _DOORS.keys() == {path for path, methods in described.items() if "post" in methods}
+
+
+@pytest.mark.parametrize("broken", ["measure", "_respond", "read_access", "_read_request"])
+def test_no_exception_leaves_the_function(doors: Doors, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise ValueError(broken)
+
+    monkeypatch.setattr(f"handlers.doors.{broken}", fail)
+    reply = write(doors, f"cpu v=1 {T}")
+    assert (reply.status, reply.headers["retry-after"]) == (503, "5")

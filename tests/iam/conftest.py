@@ -36,6 +36,8 @@ _FEED = (
 FEATURES = (
     # Keys and signatures side by side.
     ('auth = "api-key"', 'auth = ["api-key", "iam"]'),
+    # A door, for the function of the doors.
+    ("influx = false", "influx = true"),
     ('delete_grace = "1d"', 'delete_grace = "0s"'),
     ('mode = "provisioned"', 'mode = "provisioned"\nautoscaling = {{ write = {{ min = 1, max = 40 }} }}'),
     ('encryption = "aws-owned"', 'encryption = "{first}"'),
@@ -45,6 +47,8 @@ FEATURES = (
 # The same stage later: of that only the rollup and the feed are still on, and new tables have another key.
 PLAIN = (
     ('auth = "api-key"', 'auth = ["api-key", "iam"]'),
+    # A door, for the function of the doors.
+    ("influx = false", "influx = true"),
     ('delete_grace = "1d"', 'delete_grace = "0s"'),
     ('encryption = "aws-owned"', 'encryption = "{second}"'),
     _FEED,

@@ -72,6 +72,13 @@ def write_and_read(api: Api, series: str) -> None:
     assert api.query("quakes", "periods").status == 200
 
 
+def write_through_a_door(api: Api, series: str) -> None:
+    """A line of InfluxDB's protocol, by the function of the doors."""
+    line = f"{series} n=1 {int(NOW.timestamp())}"
+    assert api.call("/write?db=quakes&precision=s", line.encode()).status == 204
+    assert [data["n"] for data in found(api, "quakes", series).values()] == [1]
+
+
 def keep_versions(api: Api, series: str) -> None:
     """Two versions of an event in chunks and with a cold field, in a table that was made to keep all of that."""
     first = {"n": 1, "text": noise(_LARGE), "raw": "cold " * 300}

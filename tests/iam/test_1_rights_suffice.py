@@ -47,6 +47,7 @@ def test_a_feed_delivers_to_its_targets(stage: Stage, api: Api) -> None:
 
 def test_with_every_feature_on(stage: Stage, api: Api, tidetable: Any) -> None:
     flows.write_and_read(api, "on")
+    flows.write_through_a_door(api, "on-door")
     flows.keep_in_the_bucket(api, "on-large")
     flows.keep_versions(api, "on")
     flows.wait_without_a_table(api, stage.deployed, "on-lost", large=True)

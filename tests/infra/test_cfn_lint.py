@@ -11,6 +11,7 @@ from cfnlint.config import ManualArgs
 from tests.infra.synth import (
     BOTH,
     DELETE_ALL,
+    DOORS,
     ENCRYPTED,
     NOTIFYING,
     PAGES,
@@ -38,6 +39,7 @@ EVERYTHING = (
     ('versions = "overwrite"', 'versions = "keep"'),
     ("cold = []", 'cold = ["raw"]'),
     *ROLLED_UP,
+    *DOORS,
 )
 EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/tidetable.toml"))
 # The ignored rules, each with its reason.

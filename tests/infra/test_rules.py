@@ -14,6 +14,7 @@ from aws_cdk import aws_sqs as sqs
 
 from tests.infra.synth import (
     ALL_GOES,
+    DOORS,
     ENCRYPTED,
     FORMER,
     NOTIFYING,
@@ -44,7 +45,7 @@ def _rules(report: dict[str, Any]) -> set[str]:
 
 @pytest.mark.parametrize(
     "changes",
-    [(), (TRACED, SIGNED, SCALED, ENCRYPTED, STORED_BY_KEY, FORMER, PAGES, NOTIFYING), ALL_GOES],
+    [(), (TRACED, SIGNED, SCALED, ENCRYPTED, STORED_BY_KEY, FORMER, PAGES, NOTIFYING, *DOORS), ALL_GOES],
     ids=["as shipped", "traced, signed, scaled, encrypted, called from pages and notifying", "to be deleted"],
 )
 def test_the_stack_passes(changes: tuple[tuple[str, str], ...]) -> None:
