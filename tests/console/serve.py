@@ -17,8 +17,8 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 from handlers import console
 from infra.console import collect_files
 from tests.api.gateway import Gateway, serving
-from tests.examples.test_examples import NOW, Example
 from tests.infra.synth import ROOT
+from tests.worlds.examples import NOW, Example
 
 
 class Quiet(WSGIRequestHandler):

@@ -16,8 +16,8 @@ import pytest
 from tests.api.gateway import serving
 from tests.console.browser import Browser, running_browser
 from tests.console.serve import Quiet, Served, served_console
-from tests.examples.test_examples import NOW, Example
 from tests.fakes.stage import STALE_SECONDS
+from tests.worlds.examples import NOW, Example
 
 KEY = "tt_right"
 VIEWS = ("tide", "explore?stream=access&from=-24h&by=path", "rankings", "latest", "send")

@@ -65,6 +65,11 @@ def test_of_a_request_that_is_refused_whole_a_hundred_errors_are_listed_and_all_
         assert problem.more["rejected"] == 150
         assert [error["index"] for error in problem.more["errors"]] == list(range(LISTED))
         assert "errors lists the first 100 of 150" in problem.detail
+        # It is 00:05 of 1 March; the stream takes events of the last two days, and those of the next five minutes.
+        assert problem.more["window"] == {
+            "oldest": "2026-02-27T00:05:00.000000Z",
+            "newest": "2026-03-01T00:10:00.000000Z",
+        }
 
 
 def test_of_a_request_that_is_stored_in_part_every_error_is_listed() -> None:

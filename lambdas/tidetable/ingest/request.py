@@ -87,7 +87,7 @@ class Outcome:
 
     def document(self) -> dict[str, Any]:
         """The answer's body."""
-        window: dict[str, Any] = {"oldest": to_text(self.window.oldest), "newest": to_text(self.window.newest)}
+        window = self.window.document()
         if self.backfills is not None:
             window["backfills"] = [backfill.document() for backfill in self.backfills]
         document: dict[str, Any] = {
@@ -194,7 +194,7 @@ def _take(
     judge = Judge(stream, layout, window, now, imports, small=small, packs=packer.packs, at=at, series_prefix=prefix)
     verdicts = judge.judge_all(values)
     rejections = rejections_of(verdicts)
-    _refuse_whole(rejections, len(values), refusal)
+    _refuse_whole(rejections, len(values), window, refusal)
     submissions = [verdict for verdict in verdicts if type(verdict) is Submission]
     if not submissions or (rejections and refusal == "whole"):
         return _reject_all(values, window, rejections, imports)
@@ -202,7 +202,7 @@ def _take(
     entries = _read_entries(stream.name, min(times), max(times), window, now, ports)
     routed = route(stream.name, submissions, entries, packer, layout=layout, oldest=window.oldest, now=now, at=at)
     rejections = rejections_of(verdicts)
-    _refuse_whole(rejections, len(values), refusal)
+    _refuse_whole(rejections, len(values), window, refusal)
     if rejections and refusal == "whole":
         return _reject_all(values, window, rejections, imports)
     lowered, unmarked = lowered_tables(stream, entries, now), NO_SLOTS
@@ -314,11 +314,12 @@ def _reject_all(values: Sequence[Any], window: Window, rejections: Sequence[Reje
     return Outcome([None] * len(values), window, rejections=rejections, backfills=imports.running)
 
 
-def _refuse_whole(rejections: Sequence[Rejection], count: int, refusal: Refusal) -> None:
+def _refuse_whole(rejections: Sequence[Rejection], count: int, window: Window, refusal: Refusal) -> None:
     """Raise ProblemError if a request of ``count`` events with these rejections is refused whole."""
     if not rejections or not (refusal == "strict" or (refusal == "all" and len(rejections) == count)):
         return
-    listed = {"rejected": len(rejections), "errors": errors_of(rejections[:LISTED])}
+    errors = errors_of(rejections[:LISTED])
+    listed = {"rejected": len(rejections), "errors": errors, "window": window.document()}
     more = f"; errors lists the first {LISTED} of {len(rejections)}" if len(rejections) > LISTED else ""
     if refusal == "strict":
         detail = f"{len(rejections)} of {count} events are refused, so with handling=strict nothing was written{more}"

@@ -35,6 +35,10 @@ class Window:
         """The stream's window at an instant."""
         return cls(now - stream.late, now + stream.ahead)
 
+    def document(self) -> dict[str, Any]:
+        """The window as answers show it."""
+        return {"oldest": to_text(self.oldest), "newest": to_text(self.newest)}
+
 
 @dataclass(slots=True)
 class Judge:

@@ -1,0 +1,54 @@
+"""The pipelines of the examples, simulated with all of their events."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from itertools import groupby
+from typing import Any
+
+from tests.fakes.stage import Stage
+from tests.infra.synth import ROOT
+from tidetable.exact import decode_json
+
+NOW = datetime(2026, 3, 31, 10, tzinfo=UTC)
+# An event as it was sent, with its time as an instant.
+Sent = dict[str, Any]
+
+
+class Example:
+    """An example's pipeline after the simulation, and all sent events."""
+
+    def __init__(self, name: str) -> None:
+        folder = ROOT / "examples" / name
+        data = import_module(f"examples.{name}.data")
+        self.config = folder / "tidetable.toml"
+        # As the event is after a round trip through JSON.
+        sent = [decode_json(json.dumps(event)) for event in data.events(NOW)]
+        self.sent: list[Sent] = [{**event, "at": datetime.fromisoformat(event["time"])} for event in sent]
+        self.stage = self._lived(data.STREAM)
+        self.requests = re.findall(r'^    curl .* "\$URL(/[^"]*)"$', (folder / "README.md").read_text(), re.MULTILINE)
+
+    def _lived(self, stream: str) -> Stage:
+        start = self.sent[0]["at"] - timedelta(hours=1)
+        stage = Stage(start, self.config.read_text())
+        for _, hour in groupby(self.sent, key=lambda event: event["at"].replace(minute=0, second=0)):
+            many = list(hour)
+            while stage.run_lifecycle().count("done"):
+                stage.clock.sleep(60)
+            stage.clock.time = max(stage.clock.now(), many[-1]["at"])
+            bare = [{name: value for name, value in event.items() if name != "at"} for event in many]
+            outcome = stage.send(stream, json.dumps(bare, default=float).encode())
+            assert (outcome.accepted, outcome.queued) == (len(many), 0)
+        stage.clock.time = NOW
+        while stage.run_lifecycle().count("done"):
+            stage.clock.sleep(1)
+        stage.clock.time = NOW
+        return stage
+
+    def since(self, **ago: float) -> list[Sent]:
+        """The sent events since an instant, the newest first."""
+        events = [event for event in self.sent if NOW - timedelta(**ago) <= event["at"] < NOW + timedelta(minutes=5)]
+        return sorted(events, key=lambda event: (event["at"], event["series"], event["id"]), reverse=True)
