@@ -31,7 +31,7 @@ WITH_CONFIG = $(if $(CONFIG),-c config=$(CONFIG))
 LOCALLY = $(if $(CONFIG),--config $(CONFIG)) --engine $(ENGINE)
 NEEDS_JAR := $(if $(filter dynamodb-local,$(ENGINE)),$(JAR))
 
-.PHONY: help setup demo local stop dynamodb test quick check bench synth bootstrap deploy adopt destroy clean
+.PHONY: help setup pictures demo local stop dynamodb test quick check bench synth bootstrap deploy adopt destroy clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /	/' | expand -t 12
@@ -71,6 +71,9 @@ $(JAR):
 
 test: setup $(JAR) ## every test, the deployed stack's among them
 	$(PY) -m pytest
+
+pictures: setup ## pictures of the console, for the documentation
+	@PYTHONPATH=lambdas:. $(PY) -m tests.console.pictures
 
 # What needs no server, no synthesised stack and no deployed stage, a folder per process.
 QUICK := tests/core tests/ingest tests/lean tests/lifecycle tests/query tests/test_imports.py --ignore=tests/query/test_duckdb.py

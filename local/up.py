@@ -36,6 +36,7 @@ def describe_stage(emulator: Emulator, deployed: Deployed, file: Path, config: C
         "",
         f"URL='{deployed.api}' KEY='{deployed.key}'",
         "",
+        *([f"Look at it in a browser, with the key: {deployed.api}/console", ""] if config.api.console else []),
         "Send an event, and read it back:",
     ]
     for name, stream in config.streams.items():
