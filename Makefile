@@ -85,6 +85,7 @@ check: setup ## lint, format, types, direction of imports, the templates
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
+	node_modules/.bin/tsc -p console/tsconfig.json
 	$(PY) -m pytest -q tests/test_imports.py tests/infra/test_cfn_lint.py
 
 bench: setup $(JAR) ## hot paths, suffixes and the bill, each against a named baseline

@@ -169,7 +169,7 @@ class Server:
             protocol_version = "HTTP/1.1"
 
             def _serve(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                body = self._read_body()
                 reply = server.answer(self.command, self.path, dict(self.headers.items()), body)
                 if reply is None:
                     self.close_connection = True
@@ -180,6 +180,17 @@ class Server:
                 self.send_header("Content-Length", str(len(reply.body)))
                 self.end_headers()
                 self.wfile.write(reply.body)
+
+            def _read_body(self) -> bytes:
+                if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+                    return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                # The gateway joins the chunks (RFC 9112, section 7.1).
+                chunks = []
+                while size := int(self.rfile.readline().split(b";")[0], 16):
+                    chunks.append(self.rfile.read(size))
+                    self.rfile.readline()
+                self.rfile.readline()
+                return b"".join(chunks)
 
             do_GET = do_POST = do_HEAD = do_OPTIONS = _serve  # noqa: N815 - the names of the library
 
