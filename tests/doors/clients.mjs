@@ -10,15 +10,32 @@ import { CloudEvent, emitterFor, httpTransport, Mode } from "cloudevents";
 
 const [kind, url, at] = process.argv.slice(2);
 
+/** For Node 20, which has no Promise.withResolvers. */
+function deferred() {
+  const parts = {};
+  parts.promise = new Promise((resolve, reject) => Object.assign(parts, { resolve, reject }));
+  return parts;
+}
+
 const senders = {
   async influx() {
-    // By default a batch is given up after five tries, some of which `flush` takes at once.
-    const quick = { minRetryDelay: 1, maxRetryDelay: 5, retryJitter: 1, maxRetries: 30 };
-    const api = new InfluxDB({ url, token: "k", writeOptions: quick }).getWriteApi("any", "quakes", "s");
+    const { promise, resolve, reject } = Promise.withResolvers?.() ?? deferred();
+    let acknowledged = 0;
+    const api = new InfluxDB({
+      url,
+      token: "k",
+      writeOptions: {
+        minRetryDelay: 1, maxRetryDelay: 5, retryJitter: 1,
+        writeSuccess: (lines) => (acknowledged += lines.length) === 1200 && resolve(),
+        // It is called when a try fails; undefined lets the client try again.
+        writeFailed: (error, lines, attempt) => (attempt > 5 ? reject(error) : undefined),
+      },
+    }).getWriteApi("any", "quakes", "s");
     for (let n = 0; n < 1200; n += 1)
       api.writePoint(new Point("cpu").tag("host", `h${n % 7}`).intField("idle", n).timestamp(Number(at) - 3600 + n));
-    // A program that runs on tries again by itself; closing gives up what was refused until then.
-    for (let tries = 0; tries < 12; tries += 1) await api.flush(true).catch(() => {});
+    // Sends the last points. The client tries again by itself while the program runs.
+    api.flush().catch(() => {});
+    await promise;
     await api.close();
   },
 
