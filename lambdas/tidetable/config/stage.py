@@ -1,0 +1,118 @@
+"""The tables of a whole stage: ``[api]``, ``[doors]``, ``[observability]``, ``[lifecycle]`` and ``[storage]``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from tidetable.config.groups import Group
+from tidetable.durations import Duration
+
+Auth = Literal["api-key", "iam"]
+Removal = Literal["keep", "delete"]
+LoggingRole = Literal["stage", "account"]
+
+
+class ApiPolicy(Group, frozen=True, kw_only=True):
+    """``[api]``: who may call, how often, and how much at once (``max_body`` in bytes, after decompression).
+
+    ``auth`` is a way to prove who calls, or a list of ways. With two there are two addresses, as a route has one of them alone.
+
+    ``cors`` are the origins whose pages may call. ``console`` says whether the API serves its console. With ``snap_start`` the
+    functions that callers wait for start from a snapshot.
+    ``logging_role`` says who sets the role with which API Gateway writes logs, of which an account has one per Region: this
+    stage, or the account's owner.
+    """
+
+    auth: Auth | tuple[Auth, ...] = "api-key"
+    rate: float = 200
+    burst: int = 400
+    snap_start: bool = False
+    max_events: int = 1000
+    max_body: int = 4_000_000
+    cors: tuple[str, ...] = ()
+    console: bool = True
+    logging_role: LoggingRole = "stage"
+
+    @property
+    def by_key(self) -> bool:
+        """True if callers may send a key."""
+        return "api-key" in self.ways
+
+    @property
+    def by_signature(self) -> bool:
+        """True if callers may sign their requests."""
+        return "iam" in self.ways
+
+    @property
+    def ways(self) -> tuple[Auth, ...]:
+        """The ways to prove who calls."""
+        return (self.auth,) if isinstance(self.auth, str) else self.auth
+
+
+class DoorsPolicy(Group, frozen=True, kw_only=True):
+    """``[doors]``: the protocols of other programs that the API speaks besides its own.
+
+    ``otlp_metrics`` and ``otlp_logs`` are the streams of OTLP requests whose path names no stream.
+    """
+
+    influx: bool = False
+    otlp: bool = False
+    cloudevents: bool = False
+    firehose: bool = False
+    otlp_metrics: str | None = None
+    otlp_logs: str | None = None
+
+    @property
+    def any(self) -> bool:
+        """True if any of these protocols is spoken."""
+        return self.influx or self.otlp or self.cloudevents or self.firehose
+
+
+class Observability(Group, frozen=True, kw_only=True):
+    """``[observability]``: logs, traces, and whom alarms notify: e-mail addresses and ARNs of SNS topics."""
+
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    log_retention_days: int = 30
+    tracing: bool = False
+    notify: tuple[str, ...] = ()
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The e-mail addresses that alarms notify."""
+        return tuple(target for target in self.notify if not target.startswith("arn:"))
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The ARNs of the SNS topics that alarms notify."""
+        return tuple(target for target in self.notify if target.startswith("arn:"))
+
+
+class LifecyclePolicy(Group, frozen=True, kw_only=True):
+    """``[lifecycle]``: what holds for every stream. ``delete_expired`` is the switch without which nothing is deleted.
+
+    An archived table stays for ``delete_grace`` more, and one run deletes ``max_deletes`` tables at the most: a mistake in the
+    configuration is noticed before it has gone far. ``table_quota`` is how many tables the account may have in the Region. Each
+    table steps down by up to ``stagger`` later than the ladder says, and up so much earlier: many tables do not all change at
+    once.
+    """
+
+    delete_expired: bool = False
+    delete_grace: Duration = Duration(days=1)
+    max_deletes: int = 100
+    stagger: Duration = Duration(minutes=10)
+    # AWS: 2,500 tables per account and Region, until a quota increase is granted.
+    table_quota: int = 2_500
+
+
+class StoragePolicy(Group, frozen=True, kw_only=True):
+    """``[storage]``: what is kept outside the period tables, in the bucket and the queues.
+
+    ``encryption`` is "service-managed" (free) or the ARN of a KMS key. ``former_keys`` are ARNs of keys that this or a stream's
+    ``encryption`` named before: tables, objects and messages keep the key that they were written with. ``removal`` is what
+    becomes of the archive and the catalog when the stack is destroyed.
+    """
+
+    encryption: str = "service-managed"
+    former_keys: tuple[str, ...] = ()
+    removal: Removal = "keep"
+    termination_protection: bool = False

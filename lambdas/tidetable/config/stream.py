@@ -1,0 +1,208 @@
+"""The tables of a stream, ``[streams.NAME.…]``, but for its capacity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from tidetable.config.groups import Group
+from tidetable.durations import Duration
+from tidetable.keys import TIME, Index, Packing
+from tidetable.keys.layout import PartitionBy, ShardBy
+from tidetable.periods import Kind
+
+StorageClass = Literal["standard", "infrequent-access", "intelligent-tiering", "glacier-instant-retrieval"]
+Beyond = Literal["refuse", "chunks", "s3"]
+ChangeKind = Literal["insert", "replace"]
+ChangeStream = Literal["none", "keys-only", "new-image", "old-image", "new-and-old-images"]
+RollupStat = Literal["count", "sum", "min", "max", "first", "last", "percentiles"]
+OnExpiry = Literal["archive", "delete", "keep"]
+
+
+class KeyPolicy(Group, frozen=True, kw_only=True):
+    """``[streams.NAME.key]``: the layout of period tables not yet created."""
+
+    partition_by: PartitionBy
+    bucket: Duration | None = None
+    shards: int = 1
+    shard_by: ShardBy = "id"
+
+
+class IndexPolicy(Group, frozen=True, kw_only=True):
+    """``[[streams.NAME.index]]``: an index of period tables not yet created.
+
+    It is partitioned by a field of ``data``, by ``*`` for all events at once, or, with ``kind``, by a field for each kind of
+    events; ``sort_by`` is ``time`` or a field that holds numbers. ``project`` is what it holds of an event: all, keys only, or
+    some fields of ``data``. A ``replica`` has the table's own keys.
+    """
+
+    name: str
+    partition_by: str | Mapping[str, str] | None = None
+    kind: str | None = None
+    shards: int = 1
+    sort_by: str = TIME
+    project: Literal["all", "keys"] | tuple[str, ...] = "all"
+    replica: bool = False
+
+    @property
+    def index(self) -> Index:
+        """The index as layouts have it."""
+        kinds = tuple(self.partition_by.items()) if isinstance(self.partition_by, Mapping) else ()
+        return Index(
+            self.name,
+            self.partition_by if isinstance(self.partition_by, str) else "",
+            self.shards,
+            self.sort_by,
+            None if self.project == "all" else () if self.project == "keys" else self.project,
+            self.kind or "",
+            kinds,
+            self.replica,
+        )
+
+
+class TablePolicy(Group, frozen=True, kw_only=True):
+    """``[streams.NAME.table]``: what period tables not yet created have besides their key and capacity."""
+
+    deletion_protection: bool = False
+    point_in_time_recovery: bool = False
+    # "aws-owned" (free), "aws-managed", or the ARN of a key of one's own.
+    encryption: str = "aws-owned"
+    stream: ChangeStream = "none"
+    tags: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+# Columns of an archive's files that are the pipeline's own, in lower case, as Athena knows no other.
+RESERVED_COLUMNS = frozenset(
+    {
+        "time", "series", "id", "id_hex", "shard", "data", "attributes", "stream", "period", "accepted_at", "version",
+    }
+)  # fmt: skip
+
+
+class Keeping(Group, frozen=True, kw_only=True):
+    """``[archive]``: how long archives are kept after they were written (zero: for ever), and in which class of S3's.
+
+    They are put into ``storage_class`` after ``storage_class_after``. Only classes that are read at once can be chosen: a query
+    of an archived period must not wait for hours.
+    """
+
+    expire_after: Duration = Duration(0)
+    storage_class: StorageClass = "standard"
+    storage_class_after: Duration = Duration(days=30)
+
+
+class ArchivePolicy(Group, frozen=True, kw_only=True):
+    """``[streams.NAME.archive]``: how an expired table is exported, and what its files look like.
+
+    A provisioned table is switched to on-demand for its export; with ``read_units`` it is raised to so many instead.
+    ``read_share`` of the table's read units are used, by so many ``segments`` side by side. ``columns`` are fields of ``data``
+    with the type of their column. The others are the stream's own of ``[archive]``.
+    """
+
+    read_share: float = 0.5
+    read_units: int | None = None
+    segments: int = 4
+    columns: Mapping[str, str] = msgspec.field(default_factory=dict)
+    expire_after: Duration | None = None
+    storage_class: StorageClass | None = None
+    storage_class_after: Duration | None = None
+
+
+class LargePolicy(Group, frozen=True, kw_only=True):
+    """``[streams.NAME.large]``: what becomes of large events.
+
+    Above ``compress_above`` bytes an event's ``data`` is compressed if that saves write units. What is too large for an item
+    all the same goes ``beyond``: it is refused, or kept in chunks beside the table, or in S3.
+    """
+
+    compress_above: int | None = None
+    beyond: Beyond = "refuse"
+
+
+class PackPolicy(Group, frozen=True, kw_only=True):
+    """``[streams.NAME.pack]``: many events in one item, in period tables not yet created.
+
+    The events of a pack are less than ``span`` apart, and take ``max_bytes`` at the most, compressed.
+    """
+
+    span: Duration
+    max_bytes: int = 65_536
+
+    @property
+    def packing(self) -> Packing:
+        """The packs as layouts have them."""
+        return Packing(int(self.span.total_seconds()), self.max_bytes)
+
+
+class FeedPolicy(Group, frozen=True, kw_only=True):
+    """``[streams.NAME.feed]``: where the changes of a stream's events go, and which.
+
+    ``targets`` are ARNs. ``where`` are conditions as in queries, such as ``{"mag:ge" = "5"}``. A batch has up to ``batch``
+    records and is waited for up to ``window``. What a target did not take for ``max_age`` becomes a dead letter.
+    """
+
+    targets: tuple[str, ...]
+    kinds: tuple[ChangeKind, ...] = ("insert", "replace")
+    where: Mapping[str, str] = msgspec.field(default_factory=dict)
+    batch: int = 100
+    window: Duration = Duration(seconds=1)
+    max_age: Duration = Duration(hours=1)
+
+
+class RollupPolicy(Group, frozen=True, kw_only=True):
+    """``[[streams.NAME.rollup]]``: aggregates of the stream, which are the stream NAME-``name`` (``tidetable.config.derive``).
+
+    Each bucket of ``every`` has, for each group of ``by`` (``series`` and fields of ``data``), the ``stats`` of the numbers of
+    ``fields``. The tables of ``period`` are kept for ``retention`` after their period's end. A bucket with more than
+    ``max_groups`` groups is not sealed.
+    """
+
+    name: str
+    every: Duration
+    by: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+    stats: tuple[RollupStat, ...] = ("count", "sum", "min", "max")
+    retention: Duration
+    period: Kind | None = None
+    max_groups: int = 10_000
+    on_expiry: OnExpiry = "archive"
+
+    @property
+    def kind(self) -> Kind:
+        """The period of the rollup's tables."""
+        return self.period or (Kind.DAY if self.every < Duration(hours=1) else Kind.MONTH)
+
+
+class InfluxPolicy(Group, frozen=True, kw_only=True):
+    """``[streams.NAME.influx]``: a point's series as a template of its measurement and tags, such as "{measurement}/{host}".
+
+    Without a template the series has the measurement and all tags.
+    """
+
+    series: str = ""
+
+
+class OtlpPolicy(Group, frozen=True, kw_only=True):
+    """``[streams.NAME.otlp]``: the attributes in the series of a metric or a log record.
+
+    Without any, the series of a metric has all attributes of its resource and its point, that of a log record all of its
+    resource. Names that begin with "telemetry." are left out.
+    """
+
+    series: tuple[str, ...] = ()
+
+
+class CloudEventsPolicy(Group, frozen=True, kw_only=True):
+    """``[streams.NAME.cloudevents]``: which attribute of a CloudEvent is its series; source, if it has no subject."""
+
+    series: Literal["subject", "source", "type"] = "subject"
+
+
+class FirehosePolicy(Group, frozen=True, kw_only=True):
+    """``[streams.NAME.firehose]``: the fields of a record, by their paths, that are its series, its time and its id."""
+
+    series: str = "series"
+    time: str = "time"
+    id: str = "id"
