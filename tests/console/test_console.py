@@ -80,7 +80,10 @@ def visit(browser: Browser, console: Locked, view: str, *, key: str = KEY, **opt
     browser("open", url=f"{console.url}#{view}", now=int(NOW.timestamp() * 1000), **options)
     browser("type", selector="dialog input", text=key)
     browser("click", selector="dialog .primary")
+    # Of a wrong key the dialog asks again.
+    browser.wait("!document.querySelector('dialog') || document.querySelector('dialog .remedy')")
     browser("settle")
+    browser.wait("!document.querySelector('.busy')")
 
 
 def of_key(errors: list[str]) -> list[str]:
@@ -139,7 +142,9 @@ def test_the_tide_shows_every_period_and_its_facts(chromium: Browser, console: L
     assert chromium.evaluate("document.querySelectorAll('.period.late').length") == 2, "two days of late events"
     assert chromium.evaluate("document.querySelectorAll('line.now').length") == 1
     chromium.evaluate("document.querySelectorAll('.period.late')[1].focus()")
+    chromium.wait("document.activeElement.classList.contains('late')")
     chromium("press", key="Enter")
+    chromium.wait("document.querySelector('dialog h2')")
     text = chromium.text("dialog")
     assert "access, 2026-03-30" in text
     assert "open for late events" in text

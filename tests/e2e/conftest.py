@@ -2,6 +2,8 @@
 the quakes.
 """
 
+import json
+import subprocess
 from collections.abc import Callable, Iterator
 from time import monotonic, sleep
 from typing import Any, TypeVar
@@ -9,13 +11,14 @@ from typing import Any, TypeVar
 import pytest
 
 from local import Deployed, Emulator, deploy
-from local.emulator import REGION, ROOT, clock_can_move
+from local.emulator import REGION, ROOT, clean_environment, clock_can_move
 from local.http import Api
 from local.stack import aws_client
 from tests.e2e.clock import OFFSET
 from tests.worlds.configs import uncomment
 
 _T = TypeVar("_T")
+Keys = Callable[..., Any]
 # The queue that receives the changes of the stations.
 CHANGES = "changes"
 _CHANGES = (*uncomment("[[streams.quakes.rollup]]"), ('by = ["net"]', 'by = ["series", "status"]'))
@@ -64,3 +67,19 @@ def eventually(probe: Callable[[], _T], holds: Callable[[_T], bool], seconds: fl
         assert monotonic() < deadline, f"not within {seconds} s; the last answer was {str(answer)[-3000:]}"
         sleep(0.3)
     return answer
+
+
+@pytest.fixture
+def keys(stage: tuple[Emulator, Deployed]) -> Keys:
+    emulator, deployed = stage
+    environment = clean_environment() | emulator.time_environment | deployed.environment
+
+    def run(*words: str) -> Any:
+        command = [str(ROOT / "bin" / "tidetable"), "keys", *words]
+        done = subprocess.run(  # noqa: S603 - our own command
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout) if "--json" in words else done.stdout
+
+    return run

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from base64 import b64encode
-from collections.abc import Callable, Iterator
-from datetime import timedelta
-from typing import Any
 
-import pytest
-
-from local import Deployed, Emulator
-from local.emulator import ROOT, clean_environment, clock_can_move
 from local.http import Api
-from tests.e2e.clock import OFFSET
-from tests.e2e.conftest import eventually
+from tests.e2e.conftest import Keys
 
-Keys = Callable[..., Any]
 ROUTES = (
     "events",
     "latest?series=a",
@@ -29,22 +19,6 @@ ROUTES = (
     "periods",
     "events/none",
 )
-
-
-@pytest.fixture
-def keys(stage: tuple[Emulator, Deployed]) -> Keys:
-    emulator, deployed = stage
-    environment = clean_environment() | emulator.time_environment | deployed.environment
-
-    def run(*words: str) -> Any:
-        command = [str(ROOT / "bin" / "tidetable"), "keys", *words]
-        done = subprocess.run(  # noqa: S603 - our own command
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return json.loads(done.stdout) if "--json" in words else done.stdout
-
-    return run
 
 
 def statuses(api: Api, key: str, stream: str) -> set[int]:
@@ -101,36 +75,3 @@ def test_a_key_may_come_in_any_of_its_headers(api: Api, keys: Keys) -> None:
     assert status(api) == status(api, Authorization=f"Bearer {key[:-1]}!") == 403
     two = {"Authorization": f"Bearer {key}", "x-api-key": f"tt_{'0' * 10}_{'0' * 32}"}
     assert status(api, **two) == 403
-
-
-def test_a_revoked_key_is_refused_within_a_minute(api: Api, keys: Keys) -> None:
-    made = keys("create", "--name", "leaked", "--stream", "quakes", "--json")
-    assert api.call("/v1/streams/quakes/events", key=made["key"]).status == 200
-    keys("revoke", made["id"])
-    eventually(lambda: api.call("/v1/streams/quakes/events", key=made["key"]).status, lambda found: found == 403, 70)
-    (shown,) = [entry for entry in keys("list", "--json") if entry["id"] == made["id"]]
-    assert shown["state"] == "revoked"
-
-
-@pytest.fixture
-def passing(stage: tuple[Emulator, Deployed]) -> Iterator[Callable[[timedelta], None]]:
-    """Lets time pass for the emulator and its functions, and sets it back."""
-    if not clock_can_move():
-        pytest.skip("the clock cannot be moved here")
-    yield lambda time: stage[0].move_clock(OFFSET + time)
-    stage[0].move_clock(OFFSET)
-
-
-def test_rotated_and_expired_keys_end_at_their_time(api: Api, keys: Keys, passing: Callable[[timedelta], None]) -> None:
-    old = keys("create", "--name", "turned", "--stream", "quakes", "--json")
-    short = keys("create", "--name", "short", "--stream", "quakes", "--expires", "10m", "--json")
-    new = keys("rotate", old["id"], "--overlap", "5m", "--json")
-
-    def found() -> list[int]:
-        return [api.call("/v1/streams/quakes/events", key=entry["key"]).status for entry in (old, new, short)]
-
-    assert found() == [200, 200, 200]
-    passing(timedelta(minutes=6))
-    assert found() == [403, 200, 200]
-    passing(timedelta(minutes=11))
-    assert found() == [403, 200, 403]
