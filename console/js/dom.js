@@ -42,6 +42,19 @@ export function fill(element, ...children) {
 }
 
 /**
+ * A listener that acts on Enter and Space, as a button does. The key does nothing else: else it would also press the button on which
+ * an opened dialog puts the focus, and close it.
+ * @param {() => void} act @returns {(event: KeyboardEvent) => void}
+ */
+export function onEnter(act) {
+  return (event) => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    act();
+  };
+}
+
+/**
  * Let a screen reader say something.
  * @param {string} text
  */

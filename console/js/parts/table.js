@@ -1,4 +1,4 @@
-import { h } from "../dom.js";
+import { h, onEnter } from "../dom.js";
 import { showValue } from "../format.js";
 
 /**
@@ -12,9 +12,7 @@ import { showValue } from "../format.js";
  */
 export function showTable(columns, rows, { caption, open }) {
   const body = rows.map((row) =>
-    h("tr", open ? { tabindex: 0, class: "opens", onclick: () => open(row), onkeydown: (/** @type {KeyboardEvent} */ event) => {
-      if (event.key === "Enter") open(row);
-    } } : {}, columns.map((column) => h(column.number ? "td.number" : "td", {}, column.cell(row)))));
+    h("tr", open ? { tabindex: 0, class: "opens", onclick: () => open(row), onkeydown: onEnter(() => open(row)) } : {}, columns.map((column) => h(column.number ? "td.number" : "td", {}, column.cell(row)))));
   return h("div.scroll", { tabindex: 0, role: "region", "aria-label": caption },
     h("table", {}, h("caption.visually-hidden", {}, caption),
       h("thead", {}, h("tr", {}, columns.map((column) => h(column.number ? "th.number" : "th", { scope: "col" }, column.name)))),

@@ -1,7 +1,7 @@
 // Every stream's period tables along time: their state, class and capacity.
 
 import { get, streamPath } from "../api.js";
-import { fill, h, s } from "../dom.js";
+import { fill, h, onEnter, s } from "../dom.js";
 import { plural, showBytes, showNumber } from "../format.js";
 import { showDialog, showFacts } from "../parts/dialog.js";
 import { showBusy, showEmpty, showProblem } from "../parts/problem.js";
@@ -91,7 +91,7 @@ function picture(stream, periods) {
     const height = share * (HEIGHT - 18);
     const label = `${period.period}: ${STATES.find(([name]) => name === state)?.[1] ?? state}, ${capacityText(period)}`;
     return s("g.period", { tabindex: 0, role: "button", "aria-label": label, class: `${state}${demand ? " demand" : ""}${period.capacity?.class === "standard-ia" ? " ia" : ""}`,
-      onclick: () => openPeriod(stream, period), onkeydown: (/** @type {KeyboardEvent} */ event) => { if (event.key === "Enter") openPeriod(stream, period); },
+      onclick: () => openPeriod(stream, period), onkeydown: onEnter(() => openPeriod(stream, period)),
       onmouseenter: () => show(label, number), onfocus: () => show(label, number), onmouseleave: hide, onblur: hide },
       s("rect.hit", { x: number * width, y: 0, width, height: HEIGHT }),
       s("rect.bar", { x: number * width + 1.5, y: HEIGHT - height, width: width - 3, height, rx: Math.min(4, width / 5) }),
