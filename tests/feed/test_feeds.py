@@ -32,7 +32,7 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TABLE = "tidetable-t.orders.2026-03-01"
 ONE, TWO = "arn:aws:sqs:eu-central-1:123456789012:one", "arn:aws:sqs:eu-central-1:123456789012:two"
 LAYOUT = Layout("series", 1, "id", pack=Packing(60, 65_536))
-CONFIG = parse(f"""
+TEXT = f"""
 [streams.orders]
 period = "day"
 late = "1d"
@@ -44,7 +44,8 @@ period = "day"
 late = "1d"
 retention = 5
 key = {{ partition_by = "series" }}
-""")
+"""
+CONFIG = parse(TEXT)
 
 
 class Target:
@@ -79,10 +80,10 @@ class Stage:
             period = containing(NOW, Kind.DAY)
             entry = Entry(name, period, f"tidetable-t.{name}.2026-03-01", LAYOUT, State.OPEN, NOW)
             self.catalog.add(entry)
-        whole = unpacker(FakeStore(self.catalog), FakeValues())
+        self.whole = unpacker(FakeStore(self.catalog), FakeValues())
         self.clock = FakeClock(NOW)
         self.made: list[str] = []
-        self.feeds = Feeds(CONFIG, "t", self.catalog, whole, Letters(), self.clock, self.make_target)
+        self.feeds = Feeds(CONFIG, "t", self.catalog, self.whole, Letters(), self.clock, self.make_target)
         self.pipeline = wiring.Pipeline(feeds=self.feeds, read_records=read_records, clock=self.clock)
 
     def make_target(self, arn: str, stream: str) -> Target:
@@ -147,6 +148,28 @@ def test_the_first_record_that_fails_is_answered() -> None:
     records = [as_sent(LAYOUT.item_of(event(id), at=1), sequence=id) for id in "ab"]
     assert call(stage, {"Records": records}) == {"batchItemFailures": [{"itemIdentifier": "a"}]}
     assert stage.taken(ONE) == ["a", "b"]
+
+
+def test_a_change_is_buried_when_it_is_older_than_the_configured_max_age() -> None:
+    """Two hours: neither the default of one, nor the day of late events."""
+    stage = Stage()
+    buried: list[tuple[str, str]] = []
+
+    class Cemetery:
+        def bury(self, stream: str, target: str, reason: str, bodies: Sequence[bytes]) -> None:
+            buried.append((stream, target))
+
+    config = parse(TEXT.replace("feed = {", 'feed = { max_age = "2h",'))
+    stage.feeds = Feeds(config, "t", stage.catalog, stage.whole, Cemetery(), stage.clock, stage.make_target)
+    stage.pipeline = wiring.Pipeline(feeds=stage.feeds, read_records=read_records, clock=stage.clock)
+    stage.targets[TWO].shut = True
+    records = [as_sent(LAYOUT.item_of(event("a"), at=1))]
+    stage.clock.sleep(90 * 60)
+    assert call(stage, {"Records": records}) == {"batchItemFailures": [{"itemIdentifier": "1"}]}
+    assert buried == []
+    stage.clock.sleep(40 * 60)
+    assert call(stage, {"Records": records}) == {"batchItemFailures": []}
+    assert buried == [("orders", TWO)]
 
 
 def test_records_of_a_stream_without_a_feed_go_nowhere() -> None:

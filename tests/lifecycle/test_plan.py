@@ -149,6 +149,9 @@ def test_a_closed_period_is_opened_until_the_backfill_ends_and_closed_after_it()
     closed = recorded(config, State.CLOSED)
     now = CLOSES + HOUR
     assert names(planned(config, closed, table(2, 5), now, [backfill(until)])) == ["reopen", "capacity"]
+    # A run that died may have closed the table, and have left the note of this backfill.
+    noted = recorded(config, State.CLOSED, opened=backfill(until).opened)
+    assert names(planned(config, noted, table(2, 5), now, [backfill(until)])) == ["reopen", "capacity"]
     opened = recorded(config, State.OPEN, opened=backfill(until).opened)
     assert names(planned(config, opened, table(None, None), until - HOUR, [backfill(until)])) == []
     assert names(planned(config, opened, table(None, None), until)) == ["capacity", "close"]
