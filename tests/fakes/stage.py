@@ -35,7 +35,8 @@ from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.drain import drain_message
 from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.marks import Marks
-from tidetable.ingest.request import IngestRequest, Outcome, ingest
+from tidetable.ingest.outcome import Outcome
+from tidetable.ingest.request import IngestRequest, ingest
 from tidetable.large.sweep import Swept, sweep
 from tidetable.lifecycle import Reconciler, Report, reconcile
 from tidetable.ports import Pools, TableSpec

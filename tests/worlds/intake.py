@@ -14,7 +14,8 @@ from tidetable.events import Item
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.drain import Drain, drain_message
 from tidetable.ingest.known import KnownPeriods
-from tidetable.ingest.request import Ingest, IngestRequest, Outcome, ingest
+from tidetable.ingest.outcome import Outcome
+from tidetable.ingest.request import Ingest, IngestRequest, ingest
 from tidetable.ingest.writing import Jitter
 from tidetable.names import parts_table
 from tidetable.periods import Kind, containing
