@@ -13,7 +13,7 @@ from tidetable.config import Stream
 from tidetable.dialects.reading import BATCHES, MOST_POINTS, Reading, Refusal
 from tidetable.exact import encode_json
 from tidetable.ingest import Outcome, ingest_values
-from tidetable.ingest.inflate import inflate
+from tidetable.ingest.bodies import inflate
 from tidetable.ingest.request import Ingest
 from tidetable.ingest.writing import Remaining
 from tidetable.problems import Problem, refuse, unknown_stream

@@ -31,7 +31,8 @@ from tidetable.dialects.reading import (
 )
 from tidetable.events import JsonObject
 from tidetable.exact import encode_json
-from tidetable.ingest.bodies import Sent, Unreadable
+from tidetable.ingest.bodies import Sent
+from tidetable.ingest.unreadable import Unreadable
 from tidetable.problems import refuse
 
 # What identifies the SDK and no source: an update of the SDK must not begin new series.
