@@ -37,8 +37,8 @@ def open_client(
 ) -> Client:
     """A client by address and key, or of a deployed stage; ends the command with the reason if there is none."""
     if not url:
-        url, found = find_api(stage, endpoint, profile, region)
-        key = key or found
+        url, first_key = find_api(stage, endpoint, profile, region)
+        key = key or first_key
     if not (key or sigv4):
         fail('there is no key: use --key or TIDETABLE_KEY, or --sigv4 for a stage with auth = "iam"')
     try:

@@ -97,7 +97,7 @@ def simulate(
             source = streams[stream.source] if stream.source else stream
             workload = Workload(by_hour(rate, night), size, reads, read_bytes, 0.0, source, batch)
             if stream.source:
-                workload = next(one.workload for one in list_rollups(workload, groups) if one.name == name)
+                workload = next(rollup.workload for rollup in list_rollups(workload, groups) if rollup.name == name)
         lives[name] = list(simulated(stream, start, days, workload))
     if svg is not None:
         svg.mkdir(parents=True, exist_ok=True)

@@ -85,9 +85,9 @@ def write_parquet(table: Any, path: Path) -> int:
     import pyarrow as pa
     from pyarrow import parquet
 
-    found = pa.table(table)
-    parquet.write_table(found, path, compression="zstd")
-    return int(found.num_rows)
+    arrow = pa.table(table)
+    parquet.write_table(arrow, path, compression="zstd")
+    return int(arrow.num_rows)
 
 
 def write_cell(value: Any) -> str:

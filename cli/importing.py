@@ -154,8 +154,8 @@ class Transfer:
             self._journal.finish()
         refused = sum(progress.refused.values())
         if as_json:
-            found = {"rows": progress.rows, "stored": progress.stored, "refused": progress.refused}
-            print_json(found | {"done": progress.is_done, "problem": self._trouble and self._trouble.detail})
+            summary = {"rows": progress.rows, "stored": progress.stored, "refused": progress.refused}
+            print_json(summary | {"done": progress.is_done, "problem": self._trouble and self._trouble.detail})
         else:
             out.print(f"{source.path}: {progress.rows:,} rows, {self._describe()}", markup=False, soft_wrap=True)
         if refused:

@@ -52,19 +52,19 @@ class Journal:
 
     def _load(self, fingerprint: str, task: dict[str, Any]) -> Progress:
         try:
-            found = Progress(**json.loads(self._path.read_bytes()))
+            progress = Progress(**json.loads(self._path.read_bytes()))
         except (ValueError, TypeError) as error:
             raise JournalError(
                 f"{self._path} cannot be read: {error}. --again imports from the first row on"
             ) from error
-        if found.file != fingerprint:
+        if progress.file != fingerprint:
             raise JournalError(
                 f"the file has changed since {self._path} was written: --again imports from the first row on"
             )
-        if found.task != task:
-            changed = ", ".join(name for name in task if found.task.get(name) != task[name])
+        if progress.task != task:
+            changed = ", ".join(name for name in task if progress.task.get(name) != task[name])
             raise JournalError(f"{self._path} is of an import with other options ({changed}): --again begins a new one")
-        return found
+        return progress
 
     def expect(self, row: int, index: int) -> None:
         """The row was handed to the client as its event ``index``."""

@@ -98,16 +98,16 @@ def query(
                 _show([event for event in events if event is not None], chosen, file, field)
                 return
             if top is not None:
-                found = client.top(stream, index=top, value=value, fields=fields, limit=limit or None, **shared)
+                pages = client.top(stream, index=top, value=value, fields=fields, limit=limit or None, **shared)
             elif stat or step or by:
-                asked = {"stat": stat, "step": step, "field": field, "by": by, "series": series or None}
-                found = client.aggregate(stream, limit=limit or None, **shared, **asked)
+                statistics = {"stat": stat, "step": step, "field": field, "by": by, "series": series or None}
+                pages = client.aggregate(stream, limit=limit or None, **shared, **statistics)
                 field = (stat or "count").partition(",")[0]
             else:
-                found = _read_events(client, stream, series, fields, limit, shared)
-            rows = found.to_arrow(every_field=True) if chosen == "parquet" else list(found)
+                pages = _read_events(client, stream, series, fields, limit, shared)
+            rows = pages.to_arrow(every_field=True) if chosen == "parquet" else list(pages)
             _show(rows, chosen, file, field)
-            _report_gaps(found)
+            _report_gaps(pages)
     except (TidetableError, ValueError) as error:
         fail(str(error))
 
@@ -152,17 +152,17 @@ def warn_count(count: int, file: Path) -> None:
     out.print(f"{count:,} rows in {file}", markup=False, soft_wrap=True)
 
 
-def _report_gaps(found: Query) -> None:
-    for gap in found.gaps:
+def _report_gaps(pages: Query) -> None:
+    for gap in pages.gaps:
         warn(f"not read: {gap.get('from')} to {gap.get('to')}: {gap.get('reason')}")
 
 
 def _read_conditions(where: list[str] | None) -> dict[str, str] | None:
     """``mag:ge=4.5`` as the client has it."""
-    found = {}
+    conditions = {}
     for condition in where or []:
         path, equals, value = condition.partition("=")
         if not equals or not path:
             raise ValueError(f"--where {condition}: write FIELD=VALUE or FIELD:OPERATOR=VALUE, such as mag:ge=4.5")
-        found[path] = value
-    return found or None
+        conditions[path] = value
+    return conditions or None

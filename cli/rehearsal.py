@@ -29,14 +29,18 @@ class Rehearsal:
             raise ValueError(f"there is no stream {stream!r}; the streams are {', '.join(sorted(policies))}")
         policy = policies[stream]
         (page, *_) = client.periods(stream, limit=1).pages()
-        ranges = [(from_text(one["from"]), from_text(one["to"])) for one in page.document.get("backfills", [])]
-        known = config.streams.get(stream) if config is not None else None
-        self.is_complete = known is not None
-        found = known or _make_stream(stream, policy)
+        ranges = [
+            (from_text(backfill["from"]), from_text(backfill["to"])) for backfill in page.document.get("backfills", [])
+        ]
+        configured = config.streams.get(stream) if config is not None else None
+        self.is_complete = configured is not None
+        simulated = configured or _make_stream(stream, policy)
         window = Window(from_text(policy["window"]["oldest"]), from_text(policy["window"]["newest"]))
-        large = found.large
-        packs = known is None or large.beyond != "refuse" or large.compress_above is not None or bool(found.cold)
-        self._judge = Judge(found, unspread(found.layout), window, now, _holds(ranges), packs=packs)
+        large = simulated.large
+        packs = (
+            configured is None or large.beyond != "refuse" or large.compress_above is not None or bool(simulated.cold)
+        )
+        self._judge = Judge(simulated, unspread(simulated.layout), window, now, _holds(ranges), packs=packs)
 
     def judge(self, event: dict[str, Any]) -> Rejection | None:
         """Why the event would be refused; None if it would be stored."""

@@ -85,11 +85,15 @@ def list_rollups(workload: Workload, groups: int) -> list[Rolled]:
     source = workload.stream
     definitions = {rollup.name: definition_of(source, rollup) for rollup in source.rollup}
     sizes = {rollup.name: size_bucket(rollup, _count_groups(rollup, workload, groups)) for rollup in source.rollup}
-    found = []
+    rollups = []
     for rollup in source.rollup:
         seconds, own = rollup.every.total_seconds(), definitions[rollup.name]
         # Of those that it can be made of, a rollup is made of the coarsest.
-        finer = max((one for one in definitions.values() if one.feeds(own)), key=lambda one: one.every, default=None)
+        finer = max(
+            (rollup for rollup in definitions.values() if rollup.feeds(own)),
+            key=lambda rollup: rollup.every,
+            default=None,
+        )
         size, units = sizes[rollup.name]
         reads = size / seconds
         if finer is not None:
@@ -99,10 +103,10 @@ def list_rollups(workload: Workload, groups: int) -> list[Rolled]:
         stream = derive_stream(source, rollup)
         hours = [1 / seconds] * 24
         cells = CellWorkload(hours, ceil(size), reads / 4096, 4096, 0.0, stream, bucket_bytes=size, bucket_units=units)
-        found.append(
+        rollups.append(
             Rolled(stream.name, cells, _count_groups(rollup, workload, groups), "" if finer is None else finer.stream)
         )
-    return found
+    return rollups
 
 
 def _count_groups(rollup: RollupPolicy, workload: Workload, groups: int) -> int:
@@ -121,17 +125,21 @@ Priced = tuple[str, float, str]
 def price_rollups(workload: Workload, groups: int) -> Iterator[Priced]:
     """The lines of a stream's rollups, and of the refresher."""
     rollups = list_rollups(workload, groups)
-    for one in rollups:
-        bill, cells = rolling(one.workload), one.workload
+    for rollup in rollups:
+        bill, cells = rolling(rollup.workload), rollup.workload
         buckets = cells.events_per_day
-        how = f"{buckets:,.0f} buckets per day of {one.groups:,} groups, {cells.event_units:g} write units each"
-        yield f"rollup {one.name}, writes", bill.table_writes, f"{how} with the edge"
-        source = f"the cells of {one.finer}" if one.finer else "each event"
-        if not one.finer and not _is_on_demand(workload.stream):
+        how = f"{buckets:,.0f} buckets per day of {rollup.groups:,} groups, {cells.event_units:g} write units each"
+        yield f"rollup {rollup.name}, writes", bill.table_writes, f"{how} with the edge"
+        source = f"the cells of {rollup.finer}" if rollup.finer else "each event"
+        if not rollup.finer and not _is_on_demand(workload.stream):
             source = "each event by the provisioned units of its table"
-        yield f"rollup {one.name}, reads", bill.table_reads, f"{source}, and each bucket, once and strongly consistent"
         yield (
-            f"rollup {one.name}, storage",
+            f"rollup {rollup.name}, reads",
+            bill.table_reads,
+            f"{source}, and each bucket, once and strongly consistent",
+        )
+        yield (
+            f"rollup {rollup.name}, storage",
             bill.table_storage,
             f"{cells.stored_bytes:,.0f} bytes per bucket, {cells.kept_days:g} days",
         )
@@ -140,7 +148,7 @@ def price_rollups(workload: Workload, groups: int) -> Iterator[Priced]:
 
 
 def _price_refresher(workload: Workload, rollups: Sequence[Rolled]) -> Priced:
-    events = workload.events_per_day * HOURS / 24 * sum(not one.finer for one in rollups)
+    events = workload.events_per_day * HOURS / 24 * sum(not rollup.finer for rollup in rollups)
     seconds = _RUNS * REFRESHER_SECONDS + events * REFRESHER_EVENT_SECONDS
     state = _RUNS * _QUERIES * (_LOOKS + len(rollups)) * ON_DEMAND[TableClass.STANDARD][1] / 1e6
     dollars = _RUNS * CALL_MILLION / 1e6 + seconds * REFRESHER_GB * GB_SECOND + state

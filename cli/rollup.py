@@ -55,13 +55,13 @@ def rollup(
         fail("a rebuild needs all of --rebuild, --from and --to, such as --rebuild --from 2026-01-01 --to 2026-02-01")
     account = find_account(stage, endpoint, profile, region)
     rollups = run_task("looking", lambda: account.refresh(status=stream))["rollups"]
-    if name is not None and name not in [one["rollup"] for one in rollups]:
-        fail(f"{stream} has no rollup {name!r}; it has {', '.join(one['rollup'] for one in rollups)}")
-    chosen = [one for one in rollups if name in (None, one["rollup"])]
+    if name is not None and name not in [rollup["rollup"] for rollup in rollups]:
+        fail(f"{stream} has no rollup {name!r}; it has {', '.join(rollup['rollup'] for rollup in rollups)}")
+    chosen = [rollup for rollup in rollups if name in (None, rollup["rollup"])]
     if not rebuild:
         print_json(chosen) if as_json else _draw(chosen, stream)
         return
-    answers = [_rebuild(account, stream, one, start, end, dry_run=dry_run, quiet=as_json) for one in chosen]
+    answers = [_rebuild(account, stream, rollup, start, end, dry_run=dry_run, quiet=as_json) for rollup in chosen]
     if as_json:
         print_json(answers)
     if any(answer["problem"] for answer in answers):
@@ -72,18 +72,18 @@ def _draw(rollups: list[dict[str, Any]], stream: str) -> None:
     grid = Grid(title=f"rollups of {stream}")
     for heading in ("rollup", "every", "by", "fields", "from", "sealed until", "lag", "marks", "overfull"):
         grid.add_column(heading, overflow="fold")
-    for one in rollups:
-        begun = one["start"] is not None
+    for rollup in rollups:
+        begun = rollup["start"] is not None
         grid.add_row(
-            *(one["stream"], one["every"], ", ".join(one["by"]), ", ".join(one["fields"])),
-            *(_minute(one["start"]), _minute(one["sealed"]), f"{one['lag_seconds']} s" if begun else ""),
-            *(f"{one['marks']:,}", f"{one['overfull_count']:,}"),
+            *(rollup["stream"], rollup["every"], ", ".join(rollup["by"]), ", ".join(rollup["fields"])),
+            *(_minute(rollup["start"]), _minute(rollup["sealed"]), f"{rollup['lag_seconds']} s" if begun else ""),
+            *(f"{rollup['marks']:,}", f"{rollup['overfull_count']:,}"),
         )
     out.print(grid)
-    for one in rollups:
-        if one["overfull"]:
-            buckets = ", ".join(map(_minute, one["overfull"]))
-            out.print(f"{one['stream']} has too many groups and is read from events in: {buckets}", soft_wrap=True)
+    for rollup in rollups:
+        if rollup["overfull"]:
+            buckets = ", ".join(map(_minute, rollup["overfull"]))
+            out.print(f"{rollup['stream']} has too many groups and is read from events in: {buckets}", soft_wrap=True)
 
 
 def _minute(text: str | None) -> str:
@@ -94,10 +94,10 @@ def _rebuild(
     account: Account, stream: str, rollup: dict[str, Any], start: Any, end: Any, *, dry_run: bool, quiet: bool
 ) -> dict[str, Any]:
     """Rebuild a rollup by as many runs of the refresher as it needs."""
-    wanted = {"stream": stream, "rollup": rollup["rollup"], "from": start, "to": end}
+    range_of_rollup = {"stream": stream, "rollup": rollup["rollup"], "from": start, "to": end}
     name = rollup["stream"]
     if dry_run:
-        plan: dict[str, Any] = run_task("looking", lambda: account.refresh(rebuild=wanted, dry_run=True))
+        plan: dict[str, Any] = run_task("looking", lambda: account.refresh(rebuild=range_of_rollup, dry_run=True))
         if not quiet:
             out.print(
                 plan["problem"] or f"{name}: {plan['buckets']:,} buckets to compute, {plan['marked']:,} to compute anew"
@@ -111,7 +111,7 @@ def _rebuild(
     while answer.get("left") != 0 and not answer.get("problem"):
         left = answer.get("left")
         so_far = f"rebuilding {name}: {computed:,} buckets computed{'' if left is None else f', {left:,} left'}"
-        answer = run_task(so_far, lambda: account.refresh(rebuild=wanted))
+        answer = run_task(so_far, lambda: account.refresh(rebuild=range_of_rollup))
         computed += answer["buckets"]
         if answer["left"] is None:
             busy += 1

@@ -161,17 +161,17 @@ def _type(row: Mapping[str | None, Any], kept: set[str | None]) -> dict[str, Any
     """Cells as values: an empty cell is no value, and a cell that is a JSON number or truth is that."""
     if None in row:
         raise ValueError("the row has more cells than the header has columns")
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, cell in row.items():
         if name is None or cell is None or cell == "":
             continue
         if name in kept:
-            found[name] = cell
+            values[name] = cell
         elif cell in ("true", "false"):
-            found[name] = cell == "true"
+            values[name] = cell == "true"
         else:
-            found[name] = decode_json(cell.encode()) if _NUMBER.fullmatch(cell) else cell
-    return found
+            values[name] = decode_json(cell.encode()) if _NUMBER.fullmatch(cell) else cell
+    return values
 
 
 def _read_parquet(path: Path, mapping: Columns) -> Iterator[Row]:
@@ -214,16 +214,16 @@ def _take(data: dict[str, Any], name: str, option: str) -> Any:
 
 def _unflatten(data: Mapping[str, Any]) -> dict[str, Any]:
     """The columns ``data.place.state`` of a flat export as nested objects; all others stay as they are."""
-    found: dict[str, Any] = {}
+    nested: dict[str, Any] = {}
     for name, value in data.items():
         if name == "ref":
             continue  # of an export; it follows from the event
         if not name.startswith("data."):
-            found[name] = value
+            nested[name] = value
             continue
         *path, last = name.removeprefix("data.").split(".")
-        inner = found
-        for part in path:
-            inner = inner.setdefault(part, {})
+        inner = nested
+        for step in path:
+            inner = inner.setdefault(step, {})
         inner[last] = value
-    return found
+    return nested

@@ -33,9 +33,9 @@ def _with_bytes(value: Any) -> Any:
     if kind == "B":
         return {kind: b64decode(inner)}
     if kind == "BS":
-        return {kind: [b64decode(one) for one in inner]}
+        return {kind: [b64decode(element) for element in inner]}
     if kind == "L":
-        return {kind: [_with_bytes(one) for one in inner]}
+        return {kind: [_with_bytes(element) for element in inner]}
     if kind == "M":
-        return {kind: {name: _with_bytes(one) for name, one in inner.items()}}
+        return {kind: {name: _with_bytes(element) for name, element in inner.items()}}
     return value

@@ -224,9 +224,9 @@ def _answer_page(
         # The control plane knows sizes, so this is slower than most of what it explains.
         return json_response(200, explain(query, policy, reader, pipeline.table_reader, now))
     form = form_of({name: values[0] for name, values in parameters.items() if name in FORMAT}, request.accept)
-    found = run(query, policy, reader, now, request.remaining)
+    page = run(query, policy, reader, now, request.remaining)
     # Looked up when it is called: only an answer in Arrow waits for its import.
-    rendered = render(found, form, lambda columns: pipeline.encode_table(columns))
+    rendered = render(page, form, lambda columns: pipeline.encode_table(columns))
     answer = rendered.answer
     _report_losses(answer.losses)
     headers = _count_cost(answer.cost) | {"Tidetable-Gaps": str(len(answer.gaps))}

@@ -97,21 +97,21 @@ def _status(stream: Any, services: Services) -> dict[str, Any]:
 
 def _rebuild(payload: Any, services: Services, owner: str, length: timedelta, *, dry_run: Any) -> dict[str, Any]:
     try:
-        wanted = msgspec.convert(payload, _RebuildPayload)
-        start, end = _read_instant(wanted.start), _read_instant(wanted.end)
+        request = msgspec.convert(payload, _RebuildPayload)
+        start, end = _read_instant(request.start), _read_instant(request.end)
     except (msgspec.ValidationError, InvalidTime) as error:
         raise BadInvocation(f"rebuild: {error}") from error
     if not isinstance(dry_run, bool):
         raise BadInvocation("dry_run must be true or false")
     if start >= end:
         raise BadInvocation(f"rebuild: from {to_text(start)} is not before to {to_text(end)}")
-    definitions = _definitions_of(wanted.stream)
-    definition = next((one for one in definitions if one.name == wanted.rollup), None)
+    definitions = _definitions_of(request.stream)
+    definition = next((rollup for rollup in definitions if rollup.name == request.rollup), None)
     if definition is None:
-        names = ", ".join(one.name for one in definitions)
-        raise BadInvocation(f"rebuild: {wanted.stream} has no rollup {wanted.rollup!r}; it has {names}")
+        names = ", ".join(rollup.name for rollup in definitions)
+        raise BadInvocation(f"rebuild: {request.stream} has no rollup {request.rollup!r}; it has {names}")
     if dry_run:
-        return plan_rebuild(definition, services.rollups.read_state(wanted.stream), start, end)
+        return plan_rebuild(definition, services.rollups.read_state(request.stream), start, end)
     progress = rebuild(definition, start, end, definitions, services, owner, length)
     if progress is None:
         return {"reached": None, "buckets": 0, "left": None, "marked": 0, "problem": None}

@@ -60,8 +60,8 @@ class LeanRollups(LeanNotes):
         if span is not None:
             first, last = to_text(span[0]), to_text(span[1])
             behind = to_text(min(span[1], _LAST) + _LONGEST) + _BEHIND
-        found = self._read(stream, _MARK + first, _MARK + behind)
-        marks = [_mark_of(rest, item) for rest, item in found]
+        items = self._read(stream, _MARK + first, _MARK + behind)
+        marks = [_mark_of(rest, item) for rest, item in items]
         edges, noting = list[Edge](), None
         for rest, item in self._read(stream, _EDGE, _NOTING):
             if rest:
@@ -85,13 +85,13 @@ class LeanRollups(LeanNotes):
             "ExpressionAttributeValues": {":pk": {"S": stream}, ":low": {"S": low}, ":high": {"S": high}},
             "ConsistentRead": True,
         }
-        found = []
+        items = []
         while True:
             (reply,) = read_all(self._client, [Request("Query", msgspec.json.encode(body), _DECODE)])
             page: _Found = answered(reply, self._table)
-            found += [(item["sk"].S.split("#")[1:], item) for item in page.Items]
+            items += [(item["sk"].S.split("#")[1:], item) for item in page.Items]
             if page.LastEvaluatedKey is None:
-                return found
+                return items
             body["ExclusiveStartKey"] = page.LastEvaluatedKey
 
     def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:

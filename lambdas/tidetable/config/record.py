@@ -19,9 +19,9 @@ def policy_text(stream: Stream) -> str:
 def policy_of(stream: str, text: str) -> Stream:
     """The policy that ``policy_text`` wrote; ConfigError if this version of the code cannot read it."""
     try:
-        found: Any = msgspec.json.decode(text, type=Stream, dec_hook=read_duration)
+        decoded: Any = msgspec.json.decode(text, type=Stream, dec_hook=read_duration)
     except (msgspec.DecodeError, ValueError) as error:
         problem = f"the recorded policy of the removed stream {stream} cannot be read: {error}"
         raise ConfigError([f"{problem}; add [streams.{stream}] again, so that its tables are looked after"]) from error
-    policy: Stream = msgspec.structs.replace(found, name=stream)
+    policy: Stream = msgspec.structs.replace(decoded, name=stream)
     return policy

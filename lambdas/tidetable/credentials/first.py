@@ -32,5 +32,5 @@ def admit_first(
 
 def dismiss_first(keys: Keys, gateway_key: str) -> list[str]:
     """Forget the keys that were admitted from API Gateway's key of this id; answers their ids. A revoked key stays known."""
-    found = [record.id for record in keys.all() if record.origin == gateway_key]
-    return [id for id in found if keys.forget(id)]
+    ids = [record.id for record in keys.all() if record.origin == gateway_key]
+    return [id for id in ids if keys.forget(id)]

@@ -61,12 +61,12 @@ def read_lines(
     have none. ProblemError for more than ``most`` lines.
     """
     points: dict[tuple[_Identity, int], _Point] = {}
-    found: list[_Point | tuple[int, str]] = []
+    points_and_problems: list[_Point | tuple[int, str]] = []
     for count, (number, line) in enumerate(_parse_all(text, parse_line), start=1):
         if count > most:
             raise too_many(most)
         if isinstance(line, str):
-            found.append((number, line))
+            points_and_problems.append((number, line))
             continue
         tags: Mapping[str, str] = line["tags"]
         identity = line["measurement"], tuple(sorted(tags.items()))
@@ -75,11 +75,11 @@ def read_lines(
         point = points.get((identity, nanos))
         if point is None:
             point = points[identity, nanos] = _Point(identity, nanos, {})
-            found.append(point)
+            points_and_problems.append(point)
         point.fields |= line["fields"]
         point.lines.append(number)
     reading = Reading()
-    for item in found:
+    for item in points_and_problems:
         if isinstance(item, _Point):
             reading.add(_read_point(item, policy), *item.lines)
         else:

@@ -106,7 +106,7 @@ def deliver(records: Sequence[Record], feed: Feed, remaining: Callable[[], float
             read.append(_Read(record, ()))
     failures = [failure] if failure is not None else []
     done: dict[str, int] = {}
-    for target in sorted(feed.targets, key=lambda one: feed.memory.is_failing(one.arn)):
+    for target in sorted(feed.targets, key=lambda target: feed.memory.is_failing(target.arn)):
         failed = _send_all(read, target, feed, remaining, delivered)
         done[target.arn] = len(read) if failed is None else failed[0]
         if failed is not None:
@@ -136,7 +136,7 @@ def _send_all(
 ) -> tuple[int, str] | None:
     """Send the changes of records to a target; the number of the first record that is to come again, and why."""
     memory, arn = feed.memory, target.arn
-    taken = memory.count_taken(arn, [one.record for one in read]) if read else 0
+    taken = memory.count_taken(arn, [record_read.record for record_read in read]) if read else 0
     pending: Sequence[_Numbered] = [
         (number, Message(change.identity, change.encode(target.most_bytes)))
         for number, (_, changes) in enumerate(read)
@@ -149,20 +149,20 @@ def _send_all(
     while pending:
         chunk, rest = _cut(pending, target)
         was_out, begun = memory.is_out(arn), feed.clock.now()
-        left, reason = _send(chunk, target, feed.clock, remaining, tries=1 if was_out else TRIES)
-        delivered.sent += len(chunk) - len(left)
-        if len(left) < len(chunk):
+        refused, reason = _send(chunk, target, feed.clock, remaining, tries=1 if was_out else TRIES)
+        delivered.sent += len(chunk) - len(refused)
+        if len(refused) < len(chunk):
             memory.note_success(arn)
-        if not left:
+        if not refused:
             pending = rest
             continue
-        took_nothing = len(left) == len(chunk) and len(feed.targets) > 1
+        took_nothing = len(refused) == len(chunk) and len(feed.targets) > 1
         if was_out and took_nothing:
-            _bury([*left, *rest], reason, target, feed, delivered)
+            _bury([*refused, *rest], reason, target, feed, delivered)
             memory.note_failure(arn, begun, feed.clock.now(), out=True)
             return None
-        young = [one for one in left if not _is_due(read[one[0]].record, feed)]
-        due = [one for one in left if one not in young]
+        young = [message for message in refused if not _is_due(read[message[0]].record, feed)]
+        due = [message for message in refused if message not in young]
         if due:
             _bury(due, reason, target, feed, delivered)
         out = bool(due) and took_nothing

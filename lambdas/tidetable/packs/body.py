@@ -112,16 +112,16 @@ def decode_body(body: bytes, format: int = FORMAT) -> Columns:
             f"it is of the format {format}, this reads the format {FORMAT}; deploy the version that wrote it"
         )
     try:
-        found = _DECODE(body)
-        times = [f"{found.before}{time}{found.after}" for time in found.times.split("\n")]
+        decoded = _DECODE(body)
+        times = [f"{decoded.before}{time}{decoded.after}" for time in decoded.times.split("\n")]
         count = len(times)
-        which = found.which_series
-        series = [found.series[number] for number in which] if which else found.series * count
-        texts = _texts(found.shapes, found.which_shape, found.columns, count)
-        ids = _unpack_ids(found, times, series, texts)
+        which = decoded.which_series
+        series = [decoded.series[number] for number in which] if which else decoded.series * count
+        texts = _texts(decoded.shapes, decoded.which_shape, decoded.columns, count)
+        ids = _unpack_ids(decoded, times, series, texts)
     except (msgspec.DecodeError, ValueError, IndexError, TypeError, StopIteration) as error:
         raise DamagedPack(f"its body cannot be read: {error}") from error
-    columns = Columns(times, series, ids, texts, found.ats or None)
+    columns = Columns(times, series, ids, texts, decoded.ats or None)
     if any(len(column) != count for column in columns if column is not None):
         raise DamagedPack("its columns differ in length")
     return columns
@@ -144,7 +144,9 @@ def _columns_of(
     """The columns of each shape's fields, or its rows, as lines of JSON without the end of the last."""
     columns: list[bytes] = []
     for number, shape in enumerate(shapes):
-        rows = [data for data, own in zip(datas, which, strict=True) if own == number] if which else datas
+        rows = (
+            [data for data, which_shape in zip(datas, which, strict=True) if which_shape == number] if which else datas
+        )
         if shape is None:
             columns.append(encode(rows)[:-1])
         elif "" in shape:
@@ -156,7 +158,9 @@ def _columns_of(
 
 def _common_start(first: str, last: str) -> str:
     """What two texts begin with: of texts in order, what all between them begin with, too."""
-    length = next((n for n, (one, two) in enumerate(zip(first, last, strict=False)) if one != two), len(first))
+    length = next(
+        (n for n, (character, other) in enumerate(zip(first, last, strict=False)) if character != other), len(first)
+    )
     return first[:length]
 
 
@@ -179,8 +183,8 @@ def _texts(
     shapes: Sequence[Sequence[str] | None], which: Sequence[int], columns: Sequence[bytes], count: int
 ) -> list[str]:
     """The JSON of each event's data."""
-    found = iter(columns)
-    rows = [_rows(shape, found, which.count(number) if which else count) for number, shape in enumerate(shapes)]
+    each_column = iter(columns)
+    rows = [_rows(shape, each_column, which.count(number) if which else count) for number, shape in enumerate(shapes)]
     if not which:
         return rows[0]
     following = [iter(some) for some in rows]

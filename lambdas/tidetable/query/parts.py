@@ -58,13 +58,13 @@ class Choice(NamedTuple):
     def document(self, reader: Reader) -> dict[str, Any]:
         """What a plan shows of rollups: each of them, and what each part costs that is read by noted series."""
         rollups = [{"rollup": name, "used": reason is None, "reason": reason} for name, reason in self.reasons.items()]
-        found: dict[str, Any] = {"rollups": rollups} if rollups else {}
+        document: dict[str, Any] = {"rollups": rollups} if rollups else {}
         noted = [
             _show_stretch(part.query, part.stretch, reader.rolled.rollups)
             for part in self.parts
             if part.stretch is not None and reader.rolled is not None
         ]
-        return found | ({"noted": noted} if noted else {})
+        return document | ({"noted": noted} if noted else {})
 
 
 def _show_stretch(query: Query, stretch: Stretch, rollups: Rollups) -> dict[str, Any]:
@@ -97,20 +97,22 @@ def read_events_alone(
 
 def _split(query: Query, begin: datetime, entries: Sequence[Entry], since: datetime | None) -> list[Part]:
     """The parts of a query of events from ``begin`` on, if any of it is read by noted series."""
-    stretches = [one for one in find_stretches(query, entries) if is_noted(one.entry, since) and begin < one.end]
+    stretches = [
+        stretch for stretch in find_stretches(query, entries) if is_noted(stretch.entry, since) and begin < stretch.end
+    ]
     if not stretches:
         return []
-    found, at = list[Part](), begin
+    parts, at = list[Part](), begin
     for stretch in [*stretches, None]:
         start, end = (query.end, query.end) if stretch is None else (max(stretch.start, begin), stretch.end)
         if at < start:
-            own = msgspec.structs.replace(query, start=at, end=start, after=None)
-            found.append(Part(at, own, plan_query(own, entries), None))
+            narrowed = msgspec.structs.replace(query, start=at, end=start, after=None)
+            parts.append(Part(at, narrowed, plan_query(narrowed, entries), None))
         if stretch is not None:
-            own = msgspec.structs.replace(query, start=start, end=end, after=None)
-            found.append(Part(start, own, Plan((), ()), None, stretch._replace(start=start)))
+            narrowed = msgspec.structs.replace(query, start=start, end=end, after=None)
+            parts.append(Part(start, narrowed, Plan((), ()), None, stretch._replace(start=start)))
         at = end
-    return found
+    return parts
 
 
 def choose_by_state(
@@ -138,11 +140,11 @@ def choose_by_state(
                 definition.stream, query.start, query.end, consistent=consistent
             )
             readable = readable_spans(entries_of[definition.stream])
-            usable += [Usable(one.definition, usable_spans(one, state, readable)) for one in versions]
+            usable += [Usable(version.definition, usable_spans(version, state, readable)) for version in versions]
     # Of equally long buckets those with fewer groups are read.
-    usable.sort(key=lambda one: (len(one.definition.by), len(one.definition.fields)))
+    usable.sort(key=lambda rollup: (len(rollup.definition.by), len(rollup.definition.fields)))
     segments = cover(query.start if query.after is None else query.after.time, query.end, usable)
-    used = {one.definition.stream for one in segments if one.definition is not None}
+    used = {segment.definition.stream for segment in segments if segment.definition is not None}
     for name, reason in reasons.items():
         if name in used:
             reasons[name] = None
@@ -157,9 +159,9 @@ def choose_by_state(
 def _fitting(definition: Definition, query: Query, state: RollupState, find_misfit: FindMisfit) -> list[Version]:
     """The versions of a rollup that fit, and have sealed something of the range."""
     return [
-        one
-        for one in list_versions(definition, state)
-        if one.start < query.end and query.start < one.end and find_misfit(one.definition) is None
+        version
+        for version in list_versions(definition, state)
+        if version.start < query.end and query.start < version.end and find_misfit(version.definition) is None
     ]
 
 

@@ -87,16 +87,16 @@ class Numbers:
 
     def document(self, kept: frozenset[str]) -> JsonObject:
         """The state as JSON, as far as a rollup keeps it."""
-        found: JsonObject = {"count": self.count}
+        document: JsonObject = {"count": self.count}
         if "sum" in kept:
-            found["sum"] = settled_text(self.sum)
-        found |= {name: getattr(self, name) for name in ("min", "max") if name in kept}
+            document["sum"] = settled_text(self.sum)
+        document |= {name: getattr(self, name) for name in ("min", "max") if name in kept}
         for name in ("first", "last"):
-            if name in kept and (placed := getattr(self, name)) is not None:
-                found[name] = [placed[1], placed[0]]
+            if name in kept and (position := getattr(self, name)) is not None:
+                document[name] = [position[1], position[0]]
         if PERCENTILES in kept and self.sketch is not None:
-            found["sketch"] = b64encode(self.sketch.dump()).decode()
-        return found
+            document["sketch"] = b64encode(self.sketch.dump()).decode()
+        return document
 
 
 @dataclass(slots=True)
@@ -122,18 +122,18 @@ class Cell:
     @property
     def data(self) -> JsonObject:
         """Data that has the values that its events were grouped by, at their paths."""
-        found: JsonObject = {}
+        data: JsonObject = {}
         for path, value in self.by.items():
             if path == SERIES or value is None:
                 continue
             *tops, name = path.split(".")
-            inner = found
+            inner = data
             for top in tops:
                 if not isinstance(inner.get(top), dict):
                     inner[top] = {}
                 inner = inner[top]
             inner.setdefault(name, value)
-        return found
+        return data
 
 
 class Bucket:
@@ -198,7 +198,7 @@ class Bucket:
     def events(self, start: datetime) -> list[Event]:
         """The cells of the bucket, and the names of its fields."""
         definition = self._definition
-        found = []
+        events = []
         for group, state in self.groups.items():
             by = {name: value for name, (_, value) in zip(definition.by, group, strict=True) if name != SERIES}
             fields = {path: numbers.document(definition.kept) for path, numbers in state.fields.items()}
@@ -206,11 +206,11 @@ class Bucket:
                 (value for name, (_, value) in zip(definition.by, group, strict=True) if name == SERIES), ALL_SERIES
             )
             id = id_of(definition, list(by.values()))
-            found.append(Event(series, start, id, {"by": by, "count": state.count, "fields": fields}))
+            events.append(Event(series, start, id, {"by": by, "count": state.count, "fields": fields}))
         if self.names:
             names = {name: sorted(self.names[name]) for name in sorted(self.names)[:MAX_NAMES]}
-            found.append(Event(ALL_SERIES, start, FIELDS_ID, {"names": names}))
-        return found
+            events.append(Event(ALL_SERIES, start, FIELDS_ID, {"names": names}))
+        return events
 
 
 def id_of(definition: Definition, values: Sequence[Any]) -> str:

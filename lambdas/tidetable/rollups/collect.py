@@ -134,8 +134,8 @@ def find_end_of_gone(stream: str, start: datetime, end: datetime, services: Serv
     spans = [(gap.start, gap.end) for gap in plan_query(query, entries).gaps if gap.reason in _GONE]
     if since is not None:
         # Nothing of the period can be read by series, also what is still to come.
-        unnoted = [one for one in find_stretches(query, entries) if not is_noted(one.entry, since)]
-        spans += [(one.start, one.entry.period.end) for one in unnoted]
+        unnoted = [stretch for stretch in find_stretches(query, entries) if not is_noted(stretch.entry, since)]
+        spans += [(stretch.start, stretch.entry.period.end) for stretch in unnoted]
     return max(last for _, last in spans) if any(first < end for first, _ in spans) else None
 
 
@@ -146,7 +146,9 @@ def list_gone(stream: str, start: datetime, end: datetime, services: Services) -
     """
     entries = services.catalog.entries(stream, start, end, consistent=True)
     return [
-        (one.period.start, one.period.end) for one in entries if one.state is State.DELETED and one.archived is None
+        (entry.period.start, entry.period.end)
+        for entry in entries
+        if entry.state is State.DELETED and entry.archived is None
     ]
 
 
@@ -184,7 +186,9 @@ def collect_together(definition: Definition, start: datetime, due: int, services
     """
     every = definition.every
     entries = services.catalog.entries(definition.source, start, start + every, consistent=True)
-    end = min([start + min(due, MOST_TOGETHER) * every, *(one.period.end for one in entries if start in one.period)])
+    end = min(
+        [start + min(due, MOST_TOGETHER) * every, *(entry.period.end for entry in entries if start in entry.period)]
+    )
     query = make_query(definition.source, start, end)
     stretches = find_stretches(query, entries)
     if end - start <= every or len(stretches) != 1 or (stretches[0].start, stretches[0].end) != (start, end):
@@ -198,15 +202,15 @@ def collect_together(definition: Definition, start: datetime, due: int, services
     if count < 2:
         return {}
     end = start + count * every
-    found = {start + number * every: Bucket(definition, services.reader.sketches) for number in range(count)}
+    buckets = {start + number * every: Bucket(definition, services.reader.sketches) for number in range(count)}
     query, stretch = make_query(definition.source, start, end), stretch._replace(end=end)
-    at = {to_text(bucket): bucket for bucket in found}
+    at = {to_text(bucket): bucket for bucket in buckets}
     starts = sorted(at)
     for row in _read_stretch(query, stretch, noted, services):
-        bucket = found[at[starts[bisect_right(starts, row[0]) - 1]]]
+        bucket = buckets[at[starts[bisect_right(starts, row[0]) - 1]]]
         if not bucket.is_over:
             _add(bucket, row)
-    return found
+    return buckets
 
 
 def _add(bucket: Bucket, row: _Row) -> None:

@@ -45,14 +45,14 @@ def list_versions(definition: Definition, state: RollupState) -> list[Version]:
     The newest is sealed farthest. A version that has sealed nothing yet is as far as the version before it, and starts later.
     """
     edges = [edge for edge in state.edges if edge.rollup == definition.name]
-    found: list[Version] = []
+    versions: list[Version] = []
     limit: datetime | None = None
     for edge in sorted(edges, key=lambda edge: (edge.sealed, edge.start), reverse=True):
-        own = definition.as_of(edge.definition)
+        definition_then = definition.as_of(edge.definition)
         end = edge.sealed if limit is None else min(edge.sealed, limit)
-        found.append(Version(edge, own, edge.start, max(edge.start, end), limit))
+        versions.append(Version(edge, definition_then, edge.start, max(edge.start, end), limit))
         limit = edge.start if limit is None else min(limit, edge.start)
-    return found
+    return versions
 
 
 def marked_buckets(version: Version, marks: Iterable[Mark]) -> set[datetime]:
@@ -62,13 +62,13 @@ def marked_buckets(version: Version, marks: Iterable[Mark]) -> set[datetime]:
     did not know, or did not know any more.
     """
     every = version.definition.every
-    found = set()
+    buckets = set()
     for mark in marks:
         bucket = version.definition.floor(mark.bucket)
         while bucket < mark.bucket + mark.length:
-            found.add(bucket)
+            buckets.add(bucket)
             bucket += every
-    return found
+    return buckets
 
 
 def unusable_buckets(version: Version, state: RollupState) -> list[Span]:
@@ -80,7 +80,7 @@ def unusable_buckets(version: Version, state: RollupState) -> list[Span]:
 
 def readable_spans(entries: Iterable[Entry]) -> list[Span]:
     """The periods whose tables or archives can be read."""
-    return [(one.period.start, one.period.end) for one in entries if one.live or one.archived is not None]
+    return [(entry.period.start, entry.period.end) for entry in entries if entry.live or entry.archived is not None]
 
 
 def usable_spans(version: Version, state: RollupState, readable: Sequence[Span]) -> list[Span]:
@@ -91,14 +91,14 @@ def usable_spans(version: Version, state: RollupState, readable: Sequence[Span])
 
 def cover(start: datetime, end: datetime, usable: Iterable[Usable]) -> list[Segment]:
     """The segments of a range in the order of time: the coarsest rollups that answer whole buckets of it, events elsewhere."""
-    left: list[Span] = [(start, end)]
-    found: list[Segment] = []
-    for definition, spans in sorted(usable, key=lambda one: one.definition.every, reverse=True):
-        taken = list(_whole(definition, intersect(left, spans)))
-        found += [Segment(first, last, definition) for first, last in taken]
-        left = subtract(left, taken)
-    found += [Segment(first, last, None) for first, last in left]
-    return sorted(found, key=lambda one: one.start)
+    uncovered: list[Span] = [(start, end)]
+    segments: list[Segment] = []
+    for definition, spans in sorted(usable, key=lambda rollup: rollup.definition.every, reverse=True):
+        covered = list(_whole(definition, intersect(uncovered, spans)))
+        segments += [Segment(first, last, definition) for first, last in covered]
+        uncovered = subtract(uncovered, covered)
+    segments += [Segment(first, last, None) for first, last in uncovered]
+    return sorted(segments, key=lambda segment: segment.start)
 
 
 def _whole(definition: Definition, spans: Iterable[Span]) -> Iterator[Span]:
@@ -111,13 +111,13 @@ def _whole(definition: Definition, spans: Iterable[Span]) -> Iterator[Span]:
 
 def join(spans: Iterable[Span]) -> list[Span]:
     """Spans in order, with those made one that touch."""
-    found: list[Span] = []
+    joined: list[Span] = []
     for start, end in sorted(spans):
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], end)
+        if joined and start <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
         else:
-            found.append((start, end))
-    return found
+            joined.append((start, end))
+    return joined
 
 
 def intersect(spans: Iterable[Span], others: Sequence[Span]) -> list[Span]:
@@ -128,15 +128,15 @@ def intersect(spans: Iterable[Span], others: Sequence[Span]) -> list[Span]:
 
 def subtract(spans: Iterable[Span], holes: Sequence[Span]) -> list[Span]:
     """What spans have beside holes, which are in order and do not meet."""
-    found: list[Span] = []
+    remainder: list[Span] = []
     for start, end in spans:
         at = start
         for first, last in holes:
             if last <= at or first >= end:
                 continue
             if at < first:
-                found.append((at, first))
+                remainder.append((at, first))
             at = max(at, last)
         if at < end:
-            found.append((at, end))
-    return found
+            remainder.append((at, end))
+    return remainder

@@ -68,7 +68,7 @@ def rebuild(
             return Progress(end, 0, 1, problem="the rollup has not begun: wait for the refresher's next run")
         newest = versions[0]
         early = not can_seal(newest.start, services.clock.now())
-        if early or any(one.edge.sealed >= newest.edge.sealed for one in versions[1:]):
+        if early or any(version.edge.sealed >= newest.edge.sealed for version in versions[1:]):
             problem = f"the rollup begins at {to_text(newest.start)}: rebuild it when its first bucket is sealed"
             return Progress(newest.start, 0, 1, problem=problem)
         marked = _mark_sealed(newest, start, end, services)

@@ -89,8 +89,10 @@ def _measure(state: RollupState, definitions: Sequence[Definition], now: datetim
 
 def refresh_stream(source: str, definitions: Sequence[Definition], services: Services, report: Report) -> None:
     """Seal and reseal what is due of one stream. Finer rollups come first, because coarser ones are made of them."""
-    ordered = sorted(definitions, key=lambda one: one.every)
-    state = begin_noting(source, max(one.ahead for one in ordered), services.rollups.read_state(source), services)
+    ordered = sorted(definitions, key=lambda definition: definition.every)
+    state = begin_noting(
+        source, max(definition.ahead for definition in ordered), services.rollups.read_state(source), services
+    )
     for definition in ordered:
         _begin(definition, state, services)
     _reseal(source, ordered, services, report)
@@ -154,12 +156,12 @@ def _seal(
                 start = definition.ceil(behind)
                 services.rollups.put_edge(definition.source, Edge(definition.name, start, start, edge.definition), None)
             return state
-        moved = edge._replace(sealed=end)
-        if not services.rollups.put_edge(definition.source, moved, edge):
+        advanced = edge._replace(sealed=end)
+        if not services.rollups.put_edge(definition.source, advanced, edge):
             raise Superseded(f"the edge of {definition.stream} was moved by another run")
         report.sealed += 1
-        state = state._replace(edges=[moved if one == edge else one for one in state.edges])
-        edge = moved
+        state = state._replace(edges=[advanced if other == edge else other for other in state.edges])
+        edge = advanced
 
 
 def _read_together(
@@ -174,9 +176,11 @@ def _read_together(
         due = min(due, (version.limit - bucket) // definition.every)
     end = bucket + due * definition.every
     # What finer rollups answer costs less.
-    if due < 2 or any(one.definition for one in _segments(definition, bucket, end, definitions, state, services)):
+    if due < 2 or any(
+        segment.definition for segment in _segments(definition, bucket, end, definitions, state, services)
+    ):
         return {}
-    return {at: (now, found) for at, found in collect_together(definition, bucket, due, services).items()}
+    return {at: (now, collected) for at, collected in collect_together(definition, bucket, due, services).items()}
 
 
 def compute_bucket(
@@ -195,15 +199,15 @@ def compute_bucket(
     entry = find_table(definition, bucket, services)
     present = read_present(entry, bucket, services)
     if collected is None:
-        found = collect(definition, _segments(definition, bucket, end, definitions, state, services), services)
+        content = collect(definition, _segments(definition, bucket, end, definitions, state, services), services)
     else:
-        found = collected[1]
+        content = collected[1]
     was_over = (definition.name, bucket) in {(name, at) for name, at in state.over}
-    if found.is_over:
-        services.rollups.put_over(definition.source, definition.name, bucket, len(found.groups))
+    if content.is_over:
+        services.rollups.put_over(definition.source, definition.name, bucket, len(content.groups))
         report.over.append(f"{definition.stream} {to_text(bucket)}: more than {definition.max_groups} groups")
         return
-    write_cells(definition, entry, found.events(bucket), present, read_at, services)
+    write_cells(definition, entry, content.events(bucket), present, read_at, services)
     if was_over:
         services.rollups.clear_over(definition.source, definition.name, bucket)
 
@@ -219,11 +223,11 @@ def _segments(
     """What a bucket is computed from: finer rollups where they fit, and else the events."""
     usable = []
     for other in definitions:
-        fitting = [one for one in list_versions(other, state) if one.definition.feeds(definition)]
+        fitting = [version for version in list_versions(other, state) if version.definition.feeds(definition)]
         if fitting and other.name != definition.name:
             entries = services.catalog.entries(other.stream, start, end, consistent=True)
             readable = readable_spans(entries)
-            usable += [Usable(one.definition, usable_spans(one, state, readable)) for one in fitting]
+            usable += [Usable(version.definition, usable_spans(version, state, readable)) for version in fitting]
     return cover(start, end, usable)
 
 

@@ -56,7 +56,9 @@ def read_present(entry: Entry, bucket: datetime, services: Services) -> Present:
     low, high = layout.edge(bucket), layout.edge(bucket + _MOMENT)
     span = 0 if layout.pack is None else layout.pack.span
     items = list(_read_items(entry, bucket, span, reader.store))
-    opened = sorted((open_item(item, layout, reader.unpacker.compressor) for item in items), key=lambda one: one.newest)
+    opened = sorted(
+        (open_item(item, layout, reader.unpacker.compressor) for item in items), key=lambda pack: pack.newest
+    )
     events = {}
     for run in walk(opened, span=max(span, 1), ascending=True, low=low, high=high):
         for place, copy in zip(run.places, run.copies, strict=True):

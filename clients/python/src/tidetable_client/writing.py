@@ -227,11 +227,11 @@ class Writer:
 
     def _report(self, settled: Iterable[Settled]) -> None:
         """Call the user's functions, without the lock. A failure that they did not take is raised by ``flush``."""
-        for one in settled:
-            kept = list(one.failures)
+        for event in settled:
+            kept = list(event.failures)
             try:
                 if self._on_settled is not None:
-                    self._on_settled(one)
+                    self._on_settled(event)
                 while self._on_refused is not None and kept:
                     self._on_refused(kept[0])
                     kept.pop(0)

@@ -40,7 +40,7 @@ def choose_parts(
         since = (
             reader.rolled.rollups.read_state(query.stream, (query.start, query.end)).noted_since if stretches else None
         )
-        reasons = {one.stream: "rollups=false reads the events" for one in definitions}
+        reasons = {definition.stream: "rollups=false reads the events" for definition in definitions}
         choice = read_events_alone(query, entries, reasons, since)
         refuse_unnoted(stream, choice, since)
         return choice
@@ -51,7 +51,7 @@ def choose_parts(
         if stretches:
             raise
         # The events say the same, and only cost more.
-        reasons = {one.stream: f"its state cannot be read: {error}" for one in definitions}
+        reasons = {definition.stream: f"its state cannot be read: {error}" for definition in definitions}
         return read_events_alone(query, entries, reasons)
 
     def misfit(definition: Definition) -> str | None:
@@ -98,7 +98,7 @@ def read_cells(
     fields = () if aggregation.field is None else (aggregation.field,)
     for time, series, id, data in batch_events(batch, reader):
         cell = parse_cell(definition, Event(series, from_text(time), id, data), reader.sketches, fields)
-        if cell is not None and (not conditions or all(one.holds(cell.data) for one in conditions)):
+        if cell is not None and (not conditions or all(condition.holds(cell.data) for condition in conditions)):
             yield time, cell
 
 

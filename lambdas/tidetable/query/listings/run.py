@@ -44,11 +44,11 @@ def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime
         choice = _choose(listing, stream, reader, entries, consistent=forgiving or query.consistent)
         run = _Run(listing, stream, reader, remaining, forgiving=forgiving)
         run.read(choice.parts)
-        found = run.names.sorted()
-        shown = found[: listing.limit]
+        names = run.names.sorted()
+        shown = names[: listing.limit]
         return PAGES[listing.kind](
             rows=[show_row(listing, held) for _, held in shown],
-            next=reader.seal.seal(listing.cursor(shown[-1][0])) if len(found) > len(shown) else None,
+            next=reader.seal.seal(listing.cursor(shown[-1][0])) if len(names) > len(shown) else None,
             gaps=visible_gaps([*choice.gaps, *(gap for scanner in run.scanners for gap in scanner.gaps)], now),
             cost=run.cost,
             sources=[scan for scanner in run.scanners for scan in scanner.sources],
@@ -76,7 +76,9 @@ def _resolve(listing: Listing, stream: Stream, reader: Reader, now: datetime) ->
     That is the last hour if no rollup that fits has sealed a bucket yet. ProblemError if there is no such rollup.
     """
     query = listing.query
-    fitting = [one for one in list_definitions(query.stream, reader) if listing.find_misfit(one) is None]
+    fitting = [
+        definition for definition in list_definitions(query.stream, reader) if listing.find_misfit(definition) is None
+    ]
     if reader.rolled is None or not fitting:
         raise needs_rollup(listing, stream)
     if not listing.whole or listing.after is not None:
@@ -119,10 +121,10 @@ class _Run:
     @property
     def cost(self) -> Cost:
         """What reading took."""
-        found = Cost()
+        cost = Cost()
         for scanner in self.scanners:
-            found.add(scanner.cost)
-        return found
+            cost.add(scanner.cost)
+        return cost
 
     def read(self, parts: Iterable[Part]) -> None:
         """Read all parts; ProblemError if the time does not suffice."""
