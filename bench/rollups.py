@@ -76,7 +76,8 @@ class Counted(FakeStore):
     ) -> Sequence[Page | None]:
         share = 1 if consistent else 2
         return [
-            self._raw_page(one, share) if one.keys.table == self.raw else self._cell_page(one, share) for one in reads
+            self._raw_page(read, share) if read.keys.table == self.raw else self._cell_page(read, share)
+            for read in reads
         ]
 
     def _raw_page(self, read: RangeRead, share: int) -> Page:
@@ -138,7 +139,7 @@ def main() -> None:
     assert report.sealed == 24
     print(f"a day by hour: {store.written} write units for {EVENTS} events")
     raw, raw_seconds = measure(world, rollups="false")
-    ours, seconds = min((measure(world) for _ in range(3)), key=lambda one: one[1])
+    ours, seconds = min((measure(world) for _ in range(3)), key=lambda run: run[1])
     assert ours.rows == raw.rows
     assert {scan.entry.stream for scan in ours.sources} == {"s-h"}
     print(f"read units: events {raw.cost.units}, rollup {ours.cost.units}; seconds {raw_seconds:.2f}, {seconds:.4f}")

@@ -129,7 +129,7 @@ pipeline.ingest, pipeline.reader, pipeline.drain
 heavy = ("boto3", "botocore.session", "pydantic", "aws_xray_sdk", "pyarrow", "ddsketch", "zstandard", "nanoarrow")
 heavy += ("tidetable.query.aggregates", "tidetable.query.rankings", "tidetable.ingest.marks", "aws.lean.rollups")
 heavy += ("tidetable.query.aggregates", "tidetable.query.rankings", "tidetable.packs", "tidetable.ingest.columns")
-heavy += ("tidetable.query.listings", "tidetable.query.parts", "tidetable.query.typed", "aws.arrow")
+heavy += ("tidetable.query.listings", "tidetable.query.sections", "tidetable.query.typed", "aws.arrow")
 heavy += ("tidetable.dialects", "parsers", "google.protobuf", "wiring_upkeep")
 print([name for name in heavy if name in sys.modules])
 """

@@ -97,10 +97,10 @@ class PeriodTables:
             raise NotOurs(
                 f"table {name} is not a table of period {entry.period.label} of {entry.stream}; it is left alone"
             )
-        wanted = table_tags(self.stage, entry.stream, entry.period.label)
+        expected = table_tags(self.stage, entry.stream, entry.period.label)
         while True:
             tags = self._tags(table)
-            if all(tags.get(key) == value for key, value in wanted.items()):
+            if all(tags.get(key) == value for key, value in expected.items()):
                 return
             if not self._is_new(table):
                 raise NotOurs(f"table {name} exists but is not tagged as ours; it is left alone")

@@ -65,10 +65,10 @@ class LeanNotes:
         """
         waiting = [_put(stream, period, name, at) for name in dict.fromkeys(series)]
         for turn in range(_ROUNDS):
-            parts = [waiting[start : start + _BATCH] for start in range(0, len(waiting), _BATCH)]
-            replies = self._client.call_all([self._batch(part) for part in parts])
+            batches = [waiting[start : start + _BATCH] for start in range(0, len(waiting), _BATCH)]
+            replies = self._client.call_all([self._batch(batch) for batch in batches])
             waiting = [
-                put for part, reply in zip(parts, replies, strict=True) for put in self._unprocessed(part, reply)
+                put for batch, reply in zip(batches, replies, strict=True) for put in self._unprocessed(batch, reply)
             ]
             if not waiting:
                 return

@@ -89,11 +89,11 @@ def read_lines(
 
 def quote_lines(text: bytes, numbers: Sequence[int], longest: int) -> dict[int, str]:
     """The beginnings of these lines, at most ``longest`` characters each, to quote in an answer."""
-    wanted, lines = set(numbers), text.split(b"\n") if numbers else []
+    chosen, lines = set(numbers), text.split(b"\n") if numbers else []
     return {
         number: line.decode(errors="replace").rstrip("\r")[:longest]
         for number, line in enumerate(lines, start=1)
-        if number in wanted
+        if number in chosen
     }
 
 

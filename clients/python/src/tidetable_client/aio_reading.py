@@ -68,21 +68,21 @@ class AsyncReader:
     ) -> dict[str, dict[str, Any] | None]:
         """The latest event of each series; None where the tables have none."""
         names = [series] if isinstance(series, str) else list(series)
-        found: dict[str, dict[str, Any] | None] = {}
+        latest: dict[str, dict[str, Any] | None] = {}
         for some in pair_series(names):
             document = await self.get(self._connection.find_address(stream, "latest"), {"series": some, **parameters})
-            found |= {row["series"]: row["event"] for row in document["latest"]}
-        return found
+            latest |= {row["series"]: row["event"] for row in document["latest"]}
+        return latest
 
     async def event(self, stream: str, ref: str, **parameters: Any) -> dict[str, Any]:
         """One event by its ref."""
-        found: dict[str, Any] = await self.get(self._connection.find_address(stream, "events", ref), parameters)
-        return found
+        event: dict[str, Any] = await self.get(self._connection.find_address(stream, "events", ref), parameters)
+        return event
 
     async def streams(self) -> list[dict[str, Any]]:
         """Every stream with its policy and its window."""
-        found: list[dict[str, Any]] = (await self.get(f"{self._connection.url}/v1/streams", {}))["streams"]
-        return found
+        streams: list[dict[str, Any]] = (await self.get(f"{self._connection.url}/v1/streams", {}))["streams"]
+        return streams
 
     async def tail(
         self, stream: str, *, overlap: float = 60.0, interval: float = 2.0, **parameters: Any

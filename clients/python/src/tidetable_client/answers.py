@@ -119,10 +119,10 @@ def read_retry_after(text: str | None, now: datetime) -> float:
 def read_document(body: bytes) -> dict[str, Any]:
     """A JSON object, or an empty one."""
     try:
-        found = msgspec.json.decode(body)
+        document = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def describe_problem(document: Mapping[str, Any], body: bytes) -> str:
@@ -154,9 +154,9 @@ def _foreign(status: int, body: bytes) -> Later:
 
 def _read_refused(document: Mapping[str, Any], count: int) -> list[Refused]:
     errors = document.get("errors")
-    found: dict[int, Refused] = {}
+    refused: dict[int, Refused] = {}
     for error in errors if isinstance(errors, list) else ():
         index = error.get("index") if isinstance(error, dict) else None
         if isinstance(index, int) and 0 <= index < count:
-            found[index] = Refused(index, str(error.get("code")), str(error.get("detail")))
-    return list(found.values())
+            refused[index] = Refused(index, str(error.get("code")), str(error.get("detail")))
+    return list(refused.values())

@@ -99,17 +99,17 @@ def _arrays(pyarrow: Any, columns: dict[str, list[Any]]) -> dict[str, Any]:
     """Columns as Arrow arrays; values of several types become text, because a column has one type."""
     from datetime import datetime
 
-    found = {}
+    arrays = {}
     for name, values in columns.items():
         if name in _TIMES:
             at = [None if value is None else datetime.fromisoformat(value) for value in values]
-            found[name] = pyarrow.array(at, pyarrow.timestamp("us", "UTC"))
+            arrays[name] = pyarrow.array(at, pyarrow.timestamp("us", "UTC"))
             continue
         try:
-            found[name] = pyarrow.array(values)
+            arrays[name] = pyarrow.array(values)
         except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
-            found[name] = pyarrow.array(_alike(values))
-    return found
+            arrays[name] = pyarrow.array(_alike(values))
+    return arrays
 
 
 def _alike(values: Sequence[Any]) -> list[Any]:
@@ -127,16 +127,16 @@ def _find(name: str, *submodules: str) -> Any:
     from importlib import import_module
 
     try:
-        found = import_module(name)
+        module = import_module(name)
         for submodule in submodules:
             import_module(submodule)
     except ImportError:
         return None
-    return found
+    return module
 
 
 def _require(name: str, what: str) -> Any:
-    found = _find(name)
-    if found is None:
+    module = _find(name)
+    if module is None:
         raise TidetableError(f"{what} needs {name}: pip install {name}")
-    return found
+    return module

@@ -183,9 +183,9 @@ class Outbox:
 
     def collect_failures(self) -> list[Failure]:
         """The failures that nobody has seen yet."""
-        found, self.failures = self.failures, []
-        self.weight -= sum(len(failure.line) + 1 + _PER_EVENT for failure in found)
-        return found
+        failures, self.failures = self.failures, []
+        self.weight -= sum(len(failure.line) + 1 + _PER_EVENT for failure in failures)
+        return failures
 
     def _close(self, stream: str, now: float) -> None:
         batch = self._open.pop(stream)

@@ -70,21 +70,21 @@ class Reader:
     def latest(self, stream: str, series: str | Sequence[str], **parameters: Any) -> dict[str, dict[str, Any] | None]:
         """The latest event of each series; None where the tables have none."""
         names = [series] if isinstance(series, str) else list(series)
-        found: dict[str, dict[str, Any] | None] = {}
+        latest: dict[str, dict[str, Any] | None] = {}
         for some in pair_series(names):
             document = self.get(self._connection.find_address(stream, "latest"), {"series": some, **parameters})
-            found |= {row["series"]: row["event"] for row in document["latest"]}
-        return found
+            latest |= {row["series"]: row["event"] for row in document["latest"]}
+        return latest
 
     def event(self, stream: str, ref: str, **parameters: Any) -> dict[str, Any]:
         """One event by its ref; ApiError with ``unknown_event`` if it is not there."""
-        found: dict[str, Any] = self.get(self._connection.find_address(stream, "events", ref), parameters)
-        return found
+        event: dict[str, Any] = self.get(self._connection.find_address(stream, "events", ref), parameters)
+        return event
 
     def streams(self) -> list[dict[str, Any]]:
         """Every stream with its policy and its window."""
-        found: list[dict[str, Any]] = self.get(f"{self._connection.url}/v1/streams", {})["streams"]
-        return found
+        streams: list[dict[str, Any]] = self.get(f"{self._connection.url}/v1/streams", {})["streams"]
+        return streams
 
     def tail(
         self, stream: str, *, overlap: float = 60.0, interval: float = 2.0, **parameters: Any

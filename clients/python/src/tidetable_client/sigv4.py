@@ -24,10 +24,10 @@ class SigV4(httpx.Auth):
         session = Session()
         self._sign, self._request = SigV4Auth, AWSRequest
         self._region = region or session.get_config_variable("region")
-        found: Any = credentials or session.get_credentials()
-        if found is None:
+        usable: Any = credentials or session.get_credentials()
+        if usable is None:
             raise ValueError("there are no AWS credentials: set them in the environment, or configure a profile")
-        self._credentials = found
+        self._credentials = usable
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         """Add the headers of the signature."""

@@ -76,12 +76,12 @@ def _refuse_id(id: Any) -> NoReturn:
 def _fields_of(event: Any) -> Mapping[str, Any]:
     """The fields of a dataclass or a msgspec structure."""
     try:
-        found = msgspec.to_builtins(event, builtin_types=(datetime, Decimal, bytes))
+        fields = msgspec.to_builtins(event, builtin_types=(datetime, Decimal, bytes))
     except TypeError:
-        found = None
-    if not isinstance(found, dict):
+        fields = None
+    if not isinstance(fields, dict):
         raise EventInvalid(f"an event is a mapping with series and data, not {type(event).__name__}")
-    return found
+    return fields
 
 
 def _convert(value: Any) -> Any:

@@ -12,7 +12,7 @@ from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.ports import Tables
 from tidetable.query.aggregates.parse import Aggregation
-from tidetable.query.aggregates.rolled import choose_parts, rollup_of
+from tidetable.query.aggregates.rolled import choose_sections, rollup_of
 from tidetable.query.aggregates.run import Run, refuse_parting
 from tidetable.query.aggregates.stats import EXACT
 from tidetable.query.explain import explain_query
@@ -68,9 +68,9 @@ def find_aggregate(
     query = aggregation.query
 
     def read(entries: Sequence[Entry], forgiving: bool) -> Aggregate:
-        choice = choose_parts(aggregation, stream, reader, entries, consistent=forgiving or query.consistent)
+        choice = choose_sections(aggregation, stream, reader, entries, consistent=forgiving or query.consistent)
         with localcontext(EXACT):
-            run = Run(aggregation, reader, remaining, forgiving=forgiving).rows(choice.parts)
+            run = Run(aggregation, reader, remaining, forgiving=forgiving).rows(choice.sections)
         return Aggregate(
             rows=run.result,
             next=None if run.stopped is None else reader.seal.seal(aggregation.cursor(run.stopped)),
@@ -91,6 +91,6 @@ def explain_aggregate(
     """What ``find_aggregate`` would read to the end of its range, and about how much."""
     query = aggregation.query
     entries = reader.catalog.entries(stream.name, query.start, query.end)
-    choice = choose_parts(aggregation, stream, reader, entries, consistent=False)
+    choice = choose_sections(aggregation, stream, reader, entries, consistent=False)
     explained = explain_query(query, stream, reader, tables, now, whole=True, plan=choice.plan)
     return explained | choice.document(reader)

@@ -1,4 +1,4 @@
-"""Aggregates from rollups: which parts of a range rollups answer, and why they do not answer the others."""
+"""Aggregates from rollups: which sections of a range rollups answer, and why they do not answer the others."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tidetable.query.aggregates.parse import SERIES, Aggregation
 from tidetable.query.aggregates.stats import Cell, percentile_of
 from tidetable.query.model import Reader
 from tidetable.query.noted import find_stretches
-from tidetable.query.parts import Choice, choose_by_state, list_definitions, read_events_alone, refuse_unnoted
 from tidetable.query.read import ArchiveBatch, LiveBatch
 from tidetable.query.scans import Scan
+from tidetable.query.sections import Choice, choose_by_state, list_definitions, read_events_alone, refuse_unnoted
 from tidetable.rollups.cells import Cell as RolledCell
 from tidetable.rollups.cells import Numbers, parse_cell
 from tidetable.rollups.collect import batch_events
@@ -23,7 +23,7 @@ from tidetable.rollups.definition import PERCENTILES, Definition
 from tidetable.times import from_text
 
 
-def choose_parts(
+def choose_sections(
     aggregation: Aggregation, stream: Stream, reader: Reader, entries: Sequence[Entry], *, consistent: bool
 ) -> Choice:
     """Choose what an aggregate is read from: the coarsest rollups that fit, and the events elsewhere.

@@ -20,8 +20,8 @@ from tidetable.query.aggregates.stats import Cell, adder
 from tidetable.query.aggregates.unordered import Unordered
 from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remaining
 from tidetable.query.noted import NotedScanner, Stretch, read_series
-from tidetable.query.parts import Part
 from tidetable.query.read import ArchiveBatch, Batch, LiveBatch, Scanner, TimeUp
+from tidetable.query.sections import Section
 from tidetable.rollups.cells import Cell as RolledCell
 from tidetable.rollups.cells import Group, plain
 from tidetable.times import from_text, to_text
@@ -43,7 +43,7 @@ def refuse_parting(aggregation: Aggregation) -> None:
 
 
 class Run:
-    """One pass over the parts of a range. ``stopped`` is the start of the first step that is not among the ``result``."""
+    """One pass over the sections of a range. ``stopped`` is the start of the first step that is not among the ``result``."""
 
     def __init__(self, aggregation: Aggregation, reader: Reader, remaining: Remaining, *, forgiving: bool) -> None:
         self._aggregation = aggregation
@@ -70,31 +70,31 @@ class Run:
             cost.add(scanner.cost)
         return cost
 
-    def rows(self, parts: Iterable[Part]) -> Run:
+    def rows(self, sections: Iterable[Section]) -> Run:
         """Read until the range ends, the page is full or the time is up."""
-        for part in parts:
+        for section in sections:
             if self.scanners and self._remaining() < RESERVE:
-                return self._stop(Position(part.start))
-            if not self._take_part(part):
+                return self._stop(Position(section.start))
+            if not self._take_section(section):
                 return self
         if self._pass_to(self._aggregation.query.end) and self._aggregation.top is not None:
             self._show_top()
         return self
 
-    def _take_part(self, part: Part) -> bool:
-        """Take a part of the range into account; tells whether to go on."""
-        unordered = None if part.stretch is None else Unordered(self._aggregation, self._sketches)
-        for batch in self._read(part):
+    def _take_section(self, section: Section) -> bool:
+        """Take a section of the range into account; tells whether to go on."""
+        unordered = None if section.stretch is None else Unordered(self._aggregation, self._sketches)
+        for batch in self._read(section):
             if isinstance(batch, TimeUp):
                 self._stop(batch.reached)
                 return False
             if unordered is not None:
                 unordered.take(batch)
                 continue
-            if part.definition is None:
+            if section.definition is None:
                 taken = self._take(self._events(batch))
             else:
-                taken = self._take_cells(read_cells(batch, part.definition, self._aggregation, self._reader))
+                taken = self._take_cells(read_cells(batch, section.definition, self._aggregation, self._reader))
             if taken and self._remaining() < RESERVE and batch.reached is not None:
                 self._stop(batch.reached)
                 taken = False
@@ -102,25 +102,25 @@ class Run:
                 return False
         return unordered is None or self._take_cells(unordered.cells())
 
-    def _read(self, part: Part) -> Iterator[Batch]:
-        """What is read of a part. An archive that is slow ends the page, unless nothing was read before it."""
+    def _read(self, section: Section) -> Iterator[Batch]:
+        """What is read of a section. An archive that is slow ends the page, unless nothing was read before it."""
         first = not self.scanners
         try:
-            yield from self._scan(part)
+            yield from self._scan(section)
         except ArchiveBusy:
             if first:
                 raise
-            yield TimeUp(Position(part.start))
+            yield TimeUp(Position(section.start))
 
-    def _scan(self, part: Part) -> Iterator[Batch]:
-        fields = (self._aggregation.needed or (SERIES,)) if part.definition is None else ()
-        if part.stretch is not None:
-            return self._scan_noted(part.query, part.stretch, fields)
+    def _scan(self, section: Section) -> Iterator[Batch]:
+        fields = (self._aggregation.needed or (SERIES,)) if section.definition is None else ()
+        if section.stretch is not None:
+            return self._scan_noted(section.query, section.stretch, fields)
         scanner = Scanner(
-            part.query, self._reader, self._remaining, count=_AT_ONCE, fields=fields, forgiving=self._forgiving
+            section.query, self._reader, self._remaining, count=_AT_ONCE, fields=fields, forgiving=self._forgiving
         )
         self.scanners.append(scanner)
-        return scanner.read(part.plan.scans)
+        return scanner.read(section.plan.scans)
 
     def _scan_noted(self, query: Query, stretch: Stretch, fields: Sequence[str]) -> Iterator[Batch]:
         assert self._reader.rolled is not None  # noqa: S101 - the state of rollups says what is noted

@@ -23,10 +23,10 @@ from tidetable.query.listings.parse import Listing, needs_rollup, place_of
 from tidetable.query.listings.sightings import list_of_cells, list_of_events
 from tidetable.query.model import RESERVE, Cost, Query, Reader, Remaining
 from tidetable.query.noted import NotedScanner, Stretch, read_series
-from tidetable.query.parts import Choice, Part, choose_by_state, list_definitions, refuse_unnoted
 from tidetable.query.plan import read_planned
 from tidetable.query.read import ArchiveBatch, LiveBatch, Scanner, TimeUp
 from tidetable.query.scans import visible_gaps
+from tidetable.query.sections import Choice, Section, choose_by_state, list_definitions, refuse_unnoted
 from tidetable.rollups.cover import list_versions, readable_spans, usable_spans
 from tidetable.rollups.definition import SERIES, Definition
 from tidetable.times import to_text
@@ -43,7 +43,7 @@ def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime
     def read(entries: Sequence[Entry], forgiving: bool) -> Listed:
         choice = _choose(listing, stream, reader, entries, consistent=forgiving or query.consistent)
         run = _Run(listing, stream, reader, remaining, forgiving=forgiving)
-        run.read(choice.parts)
+        run.read(choice.sections)
         names = run.names.sorted()
         shown = names[: listing.limit]
         return PAGES[listing.kind](
@@ -103,7 +103,7 @@ def _choose(listing: Listing, stream: Stream, reader: Reader, entries: Sequence[
 
 
 class _Run:
-    """One pass over the parts of a range."""
+    """One pass over the sections of a range."""
 
     def __init__(
         self, listing: Listing, stream: Stream, reader: Reader, remaining: Remaining, *, forgiving: bool
@@ -126,18 +126,18 @@ class _Run:
             cost.add(scanner.cost)
         return cost
 
-    def read(self, parts: Iterable[Part]) -> None:
-        """Read all parts; ProblemError if the time does not suffice."""
-        for part in parts:
+    def read(self, sections: Iterable[Section]) -> None:
+        """Read all sections; ProblemError if the time does not suffice."""
+        for section in sections:
             if self.scanners and self._remaining() < RESERVE:
                 raise _too_much()
-            if part.stretch is not None and self._listing.kind == "series":
-                self._read_notes(part.query, part.stretch)
+            if section.stretch is not None and self._listing.kind == "series":
+                self._read_notes(section.query, section.stretch)
                 continue
-            for batch in self._scan(part):
+            for batch in self._scan(section):
                 if isinstance(batch, TimeUp):
                     raise _too_much()
-                for value, seen in self._list(batch, part.definition):
+                for value, seen in self._list(batch, section.definition):
                     self._take(value, seen)
                 if batch.reached is not None and self._remaining() < RESERVE:
                     raise _too_much()
@@ -147,18 +147,18 @@ class _Run:
             if place is not None and not self.names.holds(place):
                 self._take(series, seen)
 
-    def _scan(self, part: Part) -> Iterator[LiveBatch | ArchiveBatch | TimeUp]:
+    def _scan(self, section: Section) -> Iterator[LiveBatch | ArchiveBatch | TimeUp]:
         needed = {"series": (SERIES,), "values": (self._listing.field or "",), "fields": ()}[self._listing.kind]
-        fields = needed if part.definition is None else ()
-        if part.stretch is not None:
-            noted = NotedScanner(part.query, self._reader, self._remaining, fields=fields, forgiving=self._forgiving)
+        fields = needed if section.definition is None else ()
+        if section.stretch is not None:
+            noted = NotedScanner(section.query, self._reader, self._remaining, fields=fields, forgiving=self._forgiving)
             self.scanners.append(noted)
-            return noted.read(part.stretch, read_series(part.query, part.stretch, self._rollups))
+            return noted.read(section.stretch, read_series(section.query, section.stretch, self._rollups))
         scanner = Scanner(
-            part.query, self._reader, self._remaining, count=_AT_ONCE, fields=fields, forgiving=self._forgiving
+            section.query, self._reader, self._remaining, count=_AT_ONCE, fields=fields, forgiving=self._forgiving
         )
         self.scanners.append(scanner)
-        return scanner.read(part.plan.scans)
+        return scanner.read(section.plan.scans)
 
     def _read_notes(self, query: Query, stretch: Stretch) -> None:
         """The noted series of a period: each has an event within it. Reading one costs a request per series and suffix."""

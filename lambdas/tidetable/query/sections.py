@@ -1,4 +1,4 @@
-"""The parts of a range: which of them rollups answer, which the events, and why a rollup is not used."""
+"""The sections of a range: which of them rollups answer, which the events, and why a rollup is not used."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from tidetable.times import to_text
 FindMisfit = Callable[[Definition], str | None]
 
 
-class Part(NamedTuple):
-    """A part of a range, and how it is read: from a rollup, or (None) from the events.
+class Section(NamedTuple):
+    """A section of a range, and how it is read: from a rollup, or (None) from the events.
 
     The events of a ``stretch`` have no order, and are read by the series that are noted for its period: its plan is empty.
     """
@@ -40,29 +40,29 @@ class Part(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The parts of a range in the order of time; of each rollup why it is not used, None if it is."""
+    """The sections of a range in the order of time; of each rollup why it is not used, None if it is."""
 
-    parts: Sequence[Part]
+    sections: Sequence[Section]
     reasons: Mapping[str, str | None]
 
     @property
     def gaps(self) -> list[Gap]:
-        """The gaps of all parts."""
-        return [gap for part in self.parts for gap in part.plan.gaps]
+        """The gaps of all sections."""
+        return [gap for section in self.sections for gap in section.plan.gaps]
 
     @property
     def plan(self) -> Plan:
-        """All parts as one plan, to be explained."""
-        return Plan([scan for part in self.parts for scan in part.plan.scans], self.gaps)
+        """All sections as one plan, to be explained."""
+        return Plan([scan for section in self.sections for scan in section.plan.scans], self.gaps)
 
     def document(self, reader: Reader) -> dict[str, Any]:
-        """What a plan shows of rollups: each of them, and what each part costs that is read by noted series."""
+        """What a plan shows of rollups: each of them, and what each section costs that is read by noted series."""
         rollups = [{"rollup": name, "used": reason is None, "reason": reason} for name, reason in self.reasons.items()]
         document: dict[str, Any] = {"rollups": rollups} if rollups else {}
         noted = [
-            _show_stretch(part.query, part.stretch, reader.rolled.rollups)
-            for part in self.parts
-            if part.stretch is not None and reader.rolled is not None
+            _show_stretch(section.query, section.stretch, reader.rolled.rollups)
+            for section in self.sections
+            if section.stretch is not None and reader.rolled is not None
         ]
         return document | ({"noted": noted} if noted else {})
 
@@ -91,28 +91,28 @@ def read_events_alone(
 ) -> Choice:
     """The choice of no rollup, for these reasons. The series of the stream are noted ``since`` an instant."""
     begin = query.start if query.after is None else query.after.time
-    parts = _split(query, begin, entries, since)
-    return Choice(parts or [Part(begin, query, plan_query(query, entries), None)], reasons)
+    sections = _split(query, begin, entries, since)
+    return Choice(sections or [Section(begin, query, plan_query(query, entries), None)], reasons)
 
 
-def _split(query: Query, begin: datetime, entries: Sequence[Entry], since: datetime | None) -> list[Part]:
-    """The parts of a query of events from ``begin`` on, if any of it is read by noted series."""
+def _split(query: Query, begin: datetime, entries: Sequence[Entry], since: datetime | None) -> list[Section]:
+    """The sections of a query of events from ``begin`` on, if any of it is read by noted series."""
     stretches = [
         stretch for stretch in find_stretches(query, entries) if is_noted(stretch.entry, since) and begin < stretch.end
     ]
     if not stretches:
         return []
-    parts, at = list[Part](), begin
+    sections, at = list[Section](), begin
     for stretch in [*stretches, None]:
         start, end = (query.end, query.end) if stretch is None else (max(stretch.start, begin), stretch.end)
         if at < start:
             narrowed = msgspec.structs.replace(query, start=at, end=start, after=None)
-            parts.append(Part(at, narrowed, plan_query(narrowed, entries), None))
+            sections.append(Section(at, narrowed, plan_query(narrowed, entries), None))
         if stretch is not None:
             narrowed = msgspec.structs.replace(query, start=start, end=end, after=None)
-            parts.append(Part(start, narrowed, Plan((), ()), None, stretch._replace(start=start)))
+            sections.append(Section(start, narrowed, Plan((), ()), None, stretch._replace(start=start)))
         at = end
-    return parts
+    return sections
 
 
 def choose_by_state(
@@ -152,8 +152,8 @@ def choose_by_state(
             reasons[name] = "no sealed bucket of it without a mark lies in the range, or a coarser rollup has them"
     if not used:
         return read_events_alone(query, entries, reasons, state.noted_since)
-    parts = [part for segment in segments for part in _parts(query, segment, entries_of, state.noted_since)]
-    return Choice(parts, reasons)
+    sections = [section for segment in segments for section in _sections(query, segment, entries_of, state.noted_since)]
+    return Choice(sections, reasons)
 
 
 def _fitting(definition: Definition, query: Query, state: RollupState, find_misfit: FindMisfit) -> list[Version]:
@@ -165,9 +165,9 @@ def _fitting(definition: Definition, query: Query, state: RollupState, find_misf
     ]
 
 
-def _parts(
+def _sections(
     query: Query, segment: Segment, entries_of: Mapping[str, Sequence[Entry]], since: datetime | None
-) -> list[Part]:
+) -> list[Section]:
     start, end, definition = segment
     if definition is None:
         own = msgspec.structs.replace(query, start=start, end=end, after=None)
@@ -177,7 +177,7 @@ def _parts(
     else:
         names = Names(series=query.names.series, series_prefix=query.names.series_prefix)
         own = make_query(definition.stream, start, end, names)
-    return [Part(start, own, plan_query(own, entries_of[own.stream]), definition)]
+    return [Section(start, own, plan_query(own, entries_of[own.stream]), definition)]
 
 
 def refuse_unnoted(stream: Stream, choice: Choice, since: datetime | None) -> None:
