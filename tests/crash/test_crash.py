@@ -83,7 +83,7 @@ def test_an_archive_is_finished_by_the_next_one(config: str) -> None:
 @pytest.mark.parametrize("days", [0, 1.5])
 def test_a_drain_is_finished_when_its_message_comes_again(days: float, config: str) -> None:
     """Within the window the drain writes batches; behind it each event in a transaction with the catalog."""
-    waiting = [Event("a", from_text(str(one["time"])), f"waiting-{one['id']}", {}) for one in EVENTS]
+    waiting = [Event("a", from_text(str(event["time"])), f"waiting-{event['id']}", {}) for event in EVENTS]
 
     def queued() -> Stage:
         stage = built(config)

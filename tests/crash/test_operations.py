@@ -39,7 +39,7 @@ def test_a_restore_of_versions_cold_fields_and_chunks_is_finished_by_the_next() 
     def check(stage: Stage, calls: int) -> None:
         found = read_events(stage, versions="all")
         assert [(id, data["n"]) for id, data in found] == VERSIONS, f"killed after {calls} calls"
-        whole = [one["data"] for one in (SECOND[0], FIRST[0], SECOND[1], FIRST[1], FIRST[2])]
+        whole = [event["data"] for event in (SECOND[0], FIRST[0], SECOND[1], FIRST[1], FIRST[2])]
         assert [data for _, data in found] == whole, f"killed after {calls} calls"
 
     for calls, stage in killed_after_every_call(gone, restore):
@@ -72,7 +72,7 @@ def littered() -> Stage:
     live = list(stage.values.blobs.values())[-1]
     for month in ("2026-03", "2026-04", "2025-01"):
         stage.values.put(Blob(f"large/stream=s/period={month}/other", b"other", live.owner))
-    entry = next(one for one in stage.catalog.entries("s", consistent=True) if one.period.label == "2026-04")
+    entry = next(entry for entry in stage.catalog.entries("s", consistent=True) if entry.period.label == "2026-04")
     stage.catalog.move(entry, State.DELETED, expected=[entry.state], deleted_at=stage.clock.now())
     stage.clock.sleep(2 * 86_400)
     assert len(stage.values.blobs) == 5

@@ -104,7 +104,7 @@ def check(stage: Stage, events: list[dict[str, Any]], what: str) -> set[str]:
 
 
 def corrected() -> list[dict[str, Any]]:
-    return [*(one for one in FIRST if one["id"] != "e3"), *LATE]
+    return [*(event for event in FIRST if event["id"] != "e3"), *LATE]
 
 
 def test_hours_that_were_sealed_answer() -> None:
@@ -141,7 +141,7 @@ def test_a_refresher_that_was_stopped_while_it_computes_late_buckets_anew_is_fin
 def test_a_message_with_late_events_that_comes_again_leaves_no_event_that_aggregates_miss() -> None:
     def queued() -> Stage:
         stage = sealed()
-        waiting = [Event(one["series"], from_text(one["time"]), one["id"], one["data"]) for one in LATE]
+        waiting = [Event(event["series"], from_text(event["time"]), event["id"], event["data"]) for event in LATE]
         stage.queue.send("s", waiting, to_millis(stage.clock.now()))
         return stage
 

@@ -144,8 +144,16 @@ def held(requests: list[list[dict[str, Any]]]) -> duckdb.DuckDBPyConnection:
     base.execute("CREATE TABLE sent (number INT, series TEXT, time TEXT, id TEXT, data TEXT, v DOUBLE, state TEXT)")
     events = [event for request in requests for event in request]
     rows = [
-        [n, one["series"], one["time"], one["id"], json.dumps(one["data"]), one["data"]["v"], one["data"].get("state")]
-        for n, one in enumerate(events)
+        [
+            n,
+            event["series"],
+            event["time"],
+            event["id"],
+            json.dumps(event["data"]),
+            event["data"]["v"],
+            event["data"].get("state"),
+        ]
+        for n, event in enumerate(events)
     ]
     base.executemany("INSERT INTO sent VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
     base.execute(f"CREATE VIEW events AS {SETTLED}")
@@ -187,8 +195,8 @@ def test_a_packed_stream_answers_as_a_plain_stream_and_duckdb(
             for order in ("desc", "asc"):
                 span = {"start": first, "to": end, "limit": 700 if condition == "true" else 150, "order": order}
                 found = [
-                    (one["series"], one["time"], one["id"], one["data"])
-                    for one in api.walk(stream, **span | parameters)
+                    (event["series"], event["time"], event["id"], event["data"])
+                    for event in api.walk(stream, **span | parameters)
                 ]
                 places = f"time {order}, series {order}, id {order}"
                 rows = held.execute(

@@ -107,7 +107,7 @@ def as_sent(item: Any, name: str = "INSERT", sequence: str = "1", table: str = T
         if kind == "B":
             return {kind: b64encode(inner).decode()}
         if kind == "M":
-            return {kind: {name: text(one) for name, one in inner.items()}}
+            return {kind: {name: text(element) for name, element in inner.items()}}
         return value
 
     image = {name: text(value) for name, value in to_wire(item).items()}

@@ -80,7 +80,7 @@ class Stage:
 
     def denials(self) -> list[tuple[str, ...]]:
         """Action, resource and principal of each denial since this was looked at last, less those that probes provoked."""
-        found = [one for one in _DENIED.findall(self.log()) if not one[2].endswith(f"/{PROBE}")]
+        found = [denial for denial in _DENIED.findall(self.log()) if not denial[2].endswith(f"/{PROBE}")]
         new, self.seen = found[self.seen :], len(found)
         return new
 

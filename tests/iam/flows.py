@@ -32,7 +32,7 @@ def send(api: Api, stream: str, *events: dict[str, Any]) -> Any:
 def found(api: Api, stream: str, series: str, **more: Any) -> dict[str, Any]:
     """The data of a series' events, by id."""
     given = {"start": (NOW - 7 * DAY).isoformat(), "to": (NOW + DAY).isoformat(), "series": series, **more}
-    return {one["id"]: one["data"] for one in api.walk(stream, **given)}
+    return {event["id"]: event["data"] for event in api.walk(stream, **given)}
 
 
 def run_lifecycle(deployed: Deployed, **payload: Any) -> dict[str, Any]:
@@ -59,10 +59,14 @@ def write_and_read(api: Api, series: str) -> None:
     ]
     refs = send(api, "quakes", *events)["refs"]
     send(api, "stations", *events)
-    assert found(api, "quakes", series) == found(api, "stations", series) == {one["id"]: one["data"] for one in events}
+    assert (
+        found(api, "quakes", series)
+        == found(api, "stations", series)
+        == {event["id"]: event["data"] for event in events}
+    )
     assert api.get("quakes", refs[1]).body["data"] == events[1]["data"]
     found_by_index = found(api, "stations", series, **{"where.status": "new"})
-    assert found_by_index.keys() == {one["id"] for one in events}
+    assert found_by_index.keys() == {event["id"] for event in events}
     top = api.query("stations", "top", start="-1d", index="strongest", limit=100).body["top"]
     assert 2.5 in [row["value"] for row in top]
     answer = api.query("quakes", "aggregate", start="-1d", series=series, field="mag", stat="count,max")
@@ -85,7 +89,7 @@ def keep_versions(api: Api, series: str) -> None:
     _send_versions(api, series, first)
     span = {"start": (NOW - 7 * DAY).isoformat(), "to": (NOW + DAY).isoformat()}
     kept = list(api.walk("reports", **span, series=series, versions="all", fields="*"))
-    assert [one["data"] for one in kept] == [{"n": 2}, first]
+    assert [event["data"] for event in kept] == [{"n": 2}, first]
 
 
 def write_where_versions_are_kept(api: Api, series: str) -> None:
@@ -115,7 +119,7 @@ def wait_without_a_table(api: Api, deployed: Deployed, series: str, *, large: bo
     items = tables.scan(TableName=name)["Items"]
     tables.delete_table(TableName=name)
     sources = mappings.list_event_source_mappings()["EventSourceMappings"]
-    (mapping,) = (one for one in sources if ":sqs:" in one["EventSourceArn"])
+    (mapping,) = (mapping for mapping in sources if ":sqs:" in mapping["EventSourceArn"])
     # A message that was tried in vain comes again in six minutes, longer than a test waits: the drain sleeps meanwhile.
     mappings.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
     events = [{"series": series, "id": "small", "time": (NOW - DAY).isoformat(), "data": {"n": 1}}]
@@ -135,7 +139,7 @@ def wait_without_a_table(api: Api, deployed: Deployed, series: str, *, large: bo
         tables.put_item(TableName=name, Item=item)
     mappings.update_event_source_mapping(UUID=mapping["UUID"], Enabled=True)
     written = eventually(lambda: found(api, "quakes", series), lambda data: len(data) == len(events))
-    assert written == {one["id"]: one["data"] for one in events}
+    assert written == {event["id"]: event["data"] for event in events}
 
 
 def be_laid_aside(deployed: Deployed, tidetable: Any) -> None:
@@ -168,7 +172,7 @@ def live_through_a_past_day(
     events += [{**events[0], "id": "large", "data": {"text": noise(_LARGE)}}] if large else []
     send(api, "quakes", *events)
     asked = {"series": "past", "start": f"{day}T00:00:00Z", "to": f"{day + DAY}T00:00:00Z"}
-    expected = {one["id"]: one["data"] for one in events}
+    expected = {event["id"]: event["data"] for event in events}
     assert found(api, "quakes", **asked) == expected
     run_lifecycle(deployed, end_backfill=span)
     # No table expires within a quarter of an hour of its closing, as a write may still be under way.
@@ -177,7 +181,7 @@ def live_through_a_past_day(
     def state() -> str:
         run_lifecycle(deployed)
         periods = api.call(f"/v1/streams/quakes/periods?to={day + DAY}T00:00:00Z&limit=1").body["periods"]
-        states: dict[str, str] = {one["period"]: one["state"] for one in periods}
+        states: dict[str, str] = {period["period"]: period["state"] for period in periods}
         return states[str(day)]
 
     assert eventually(state, lambda now: now == "deleted") == "deleted"

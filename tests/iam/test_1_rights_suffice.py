@@ -78,7 +78,9 @@ def test_with_features_off_whose_tables_live_on(stage: Stage, api: Api) -> None:
 
     def states() -> dict[str, str]:
         flows.run_lifecycle(stage.deployed)
-        return {one["period"]: one["state"] for one in api.query("quakes", "periods", limit=100).body["periods"]}
+        return {
+            period["period"]: period["state"] for period in api.query("quakes", "periods", limit=100).body["periods"]
+        }
 
     eventually(states, lambda found: found.get(TODAY) == "deleted" and str(later) in found)
     assert key_of(str(later)) == stage.keys["second"]

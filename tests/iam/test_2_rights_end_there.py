@@ -129,7 +129,7 @@ Caller = Callable[[str], Any]
 def functions(stage: Stage) -> dict[str, Any]:
     """The stage's functions by the name of their handler."""
     listed = stage.deployed.client("lambda").list_functions(MaxItems=100)["Functions"]
-    ours = [one for one in listed if str(one.get("Handler", "")).startswith("handlers.")]
+    ours = [function for function in listed if str(function.get("Handler", "")).startswith("handlers.")]
     return {one["Handler"].split(".")[1]: one for one in ours}
 
 

@@ -63,6 +63,6 @@ def answers_of(template: Template) -> dict[str, dict[str, str]]:
 def open_routes(methods: dict[tuple[str, str], dict[str, Any]]) -> set[tuple[str, str]]:
     return {
         route
-        for route, one in methods.items()
-        if one["AuthorizationType"] == "NONE" and not one.get("ApiKeyRequired", False)
+        for route, method in methods.items()
+        if method["AuthorizationType"] == "NONE" and not method.get("ApiKeyRequired", False)
     }

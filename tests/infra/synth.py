@@ -96,21 +96,25 @@ class Template:
 
     def all(self, kind: str) -> dict[str, Properties]:
         """The properties of every resource of a type, by logical id."""
-        return {id: one.get("Properties", {}) for id, one in self.resources.items() if one["Type"] == kind}
+        return {
+            id: resource.get("Properties", {}) for id, resource in self.resources.items() if resource["Type"] == kind
+        }
 
     def functions(self) -> dict[str, Properties]:
         """The project's own functions, by the name of their handler's module; not the CDK's helpers."""
         found = self.all("AWS::Lambda::Function").values()
         return {
-            one["Handler"].removeprefix("handlers.").removesuffix(".handler"): one
-            for one in found
-            if one["Handler"].startswith("handlers.")
+            function["Handler"].removeprefix("handlers.").removesuffix(".handler"): function
+            for function in found
+            if function["Handler"].startswith("handlers.")
         }
 
     def id_of(self, handler: str) -> str:
         """The logical id of one of the project's own functions."""
         kind = "AWS::Lambda::Function"
-        return next(id for id, one in self.all(kind).items() if one["Handler"] == f"handlers.{handler}.handler")
+        return next(
+            id for id, resource in self.all(kind).items() if resource["Handler"] == f"handlers.{handler}.handler"
+        )
 
     def statements(self, handler: str) -> list[dict[str, Any]]:
         """Every statement of the policies of a function's role."""

@@ -66,7 +66,7 @@ def alarms(made: Template) -> dict[str, dict[str, Any]]:
 
 def watched(made: Template, alarm: dict[str, Any]) -> str:
     """The resource in an alarm's dimensions: a queue, a function, a service, or an API and its stage."""
-    dimensions = {one["Name"]: one["Value"] for one in alarm["Dimensions"]}
+    dimensions = {dimension["Name"]: dimension["Value"] for dimension in alarm["Dimensions"]}
     match sorted(dimensions):
         case ["QueueName"]:
             queue, attribute = dimensions["QueueName"]["Fn::GetAtt"]
@@ -108,7 +108,7 @@ def test_there_is_no_other_alarm(dev: Template) -> None:
 
 
 def test_an_alarm_on_the_lag_of_rollups_is_made_when_runs_are_due(rolled: Template) -> None:
-    (alarm,) = (one for id, one in rolled.resources.items() if id.startswith("AlarmsRollupLagging"))
+    (alarm,) = (resource for id, resource in rolled.resources.items() if id.startswith("AlarmsRollupLagging"))
     (schedule,) = (id for id in rolled.all("AWS::Scheduler::Schedule") if id.startswith("RollupsSchedule"))
     assert schedule in alarm["DependsOn"]
 
@@ -180,7 +180,7 @@ def test_the_dashboard_shows_the_gateways_free_metrics_only(dev: Template) -> No
 def test_an_alarm_on_runs_is_made_when_runs_are_due_and_goes_before_they_end(dev: Template) -> None:
     """Missing data counts as an alarm, and there is no data before the schedule."""
     resources = dev.resources.items()
-    (alarm,) = (one for id, one in resources if id.startswith("AlarmsLifecycleNotRunning"))
+    (alarm,) = (resource for id, resource in resources if id.startswith("AlarmsLifecycleNotRunning"))
     (schedule,) = (id for id in dev.all("AWS::Scheduler::Schedule") if id.startswith("LifecycleSchedule"))
     assert schedule in alarm["DependsOn"]
 
@@ -199,11 +199,11 @@ def test_addresses_are_subscribed_to_a_topic_of_the_stack() -> None:
     made = template("dev", NOTIFYING)
     (topic,) = made.all("AWS::SNS::Topic")
     subscriptions = made.all("AWS::SNS::Subscription").values()
-    assert {(one["Protocol"], one["Endpoint"]) for one in subscriptions} == {
+    assert {(subscription["Protocol"], subscription["Endpoint"]) for subscription in subscriptions} == {
         ("email", "ops@example.com"),
         ("email", "night@example.com"),
     }
-    assert {json.dumps(one["TopicArn"]) for one in subscriptions} == {json.dumps({"Ref": topic})}
+    assert {json.dumps(subscription["TopicArn"]) for subscription in subscriptions} == {json.dumps({"Ref": topic})}
 
 
 def test_cloudwatch_may_publish_to_the_encrypted_topic_for_alarms_of_this_account() -> None:
@@ -236,7 +236,7 @@ def test_a_topic_that_is_there_already_needs_none_of_the_stack() -> None:
 def _notes(stage: str, *changes: tuple[str, str]) -> list[str]:
     made, stack = app(stage, *changes)
     artifact = made.synth().get_stack_by_name(stack.stack_name)
-    return [str(one.entry.data) for one in artifact.messages if "notifies" in str(one.entry.data)]
+    return [str(message.entry.data) for message in artifact.messages if "notifies" in str(message.entry.data)]
 
 
 def test_the_synth_says_so_if_alarms_notify_nobody(dev: Template) -> None:

@@ -27,9 +27,9 @@ def test_the_routes_are_those_of_the_contract(dev: Template) -> None:
 
 def test_every_route_but_health_asks_for_a_key(dev: Template) -> None:
     methods = methods_of(dev)
-    assert [route for route, one in methods.items() if not one["ApiKeyRequired"]] == OPEN
-    assert [route for route, one in methods.items() if one["AuthorizationType"] != "CUSTOM"] == OPEN
-    assert {json.dumps(one["AuthorizerId"]) for one in methods.values() if "AuthorizerId" in one} == {
+    assert [route for route, method in methods.items() if not method["ApiKeyRequired"]] == OPEN
+    assert [route for route, method in methods.items() if method["AuthorizationType"] != "CUSTOM"] == OPEN
+    assert {json.dumps(method["AuthorizerId"]) for method in methods.values() if "AuthorizerId" in method} == {
         json.dumps({"Ref": next(iter(dev.all("AWS::ApiGateway::Authorizer")))})
     }
     assert len(dev.all("AWS::ApiGateway::UsagePlanKey")) == 1
@@ -43,8 +43,8 @@ def test_the_gateway_counts_requests_by_the_key_that_the_authorizer_names(dev: T
 def test_the_emulator_which_cannot_do_that_is_not_told_to(local: Template) -> None:
     """It would ask for the header x-api-key, and a key may be in others."""
     methods = methods_of(local)
-    assert not [route for route, one in methods.items() if one["ApiKeyRequired"]]
-    assert [route for route, one in methods.items() if one["AuthorizationType"] != "CUSTOM"] == OPEN
+    assert not [route for route, method in methods.items() if method["ApiKeyRequired"]]
+    assert [route for route, method in methods.items() if method["AuthorizationType"] != "CUSTOM"] == OPEN
 
 
 def test_the_gateway_keeps_no_answer_of_the_authorizer(dev: Template) -> None:
@@ -56,7 +56,9 @@ def test_the_gateway_keeps_no_answer_of_the_authorizer(dev: Template) -> None:
 
 
 def test_the_authorizer_reads_the_keys_of_the_catalog_and_nothing_else(dev: Template) -> None:
-    reading = [one for one in dev.statements("authorizer") if "dynamodb:GetItem" in json.dumps(one["Action"])]
+    reading = [
+        statement for statement in dev.statements("authorizer") if "dynamodb:GetItem" in json.dumps(statement["Action"])
+    ]
     assert [one["Condition"] for one in reading] == [{"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["keys"]}}]
 
 
@@ -72,7 +74,7 @@ def test_the_first_key_is_the_one_of_earlier_deployments(dev: Template) -> None:
 def test_the_first_key_is_known_before_the_stage_asks_for_it(dev: Template) -> None:
     ((name, first),) = dev.all("Custom::TidetableFirstKey").items()
     assert first["gateway_key"] == {"Ref": KEY}
-    (stage,) = [one for one in dev.resources.values() if one["Type"] == "AWS::ApiGateway::Stage"]
+    (stage,) = [resource for resource in dev.resources.values() if resource["Type"] == "AWS::ApiGateway::Stage"]
     assert name in stage["DependsOn"]
 
 
@@ -87,7 +89,7 @@ def test_a_deployment_reads_the_text_of_the_first_key_alone(dev: Template) -> No
     assert resource["Fn::Join"][1][-1] == {"Ref": KEY}
     assert resource["Fn::Join"][1][-2].endswith("::/apikeys/")
     assert roles == [{"Ref": dev.functions()["deployment"]["Role"]["Fn::GetAtt"][0]}]
-    (first,) = [one for one in dev.resources.values() if one["Type"] == "Custom::TidetableFirstKey"]
+    (first,) = [resource for resource in dev.resources.values() if resource["Type"] == "Custom::TidetableFirstKey"]
     assert name in first["DependsOn"], "the right must be there before it is used"
 
 
@@ -133,8 +135,8 @@ def test_with_signatures_alone_no_key_is_checked(signed: Template) -> None:
 
 def test_every_route_but_health_asks_for_a_signature(signed: Template) -> None:
     methods = methods_of(signed)
-    assert [route for route, one in methods.items() if one["AuthorizationType"] != "AWS_IAM"] == OPEN
-    assert not [route for route, one in methods.items() if one.get("ApiKeyRequired", False)]
+    assert [route for route, method in methods.items() if method["AuthorizationType"] != "AWS_IAM"] == OPEN
+    assert not [route for route, method in methods.items() if method.get("ApiKeyRequired", False)]
     assert not signed.all("AWS::ApiGateway::ApiKey")
 
 
@@ -152,10 +154,10 @@ def test_the_stage_throttles_as_configured(dev: Template) -> None:
 
 
 def test_no_body_is_logged_and_no_metric_per_route_is_paid_for(dev: Template) -> None:
-    for one in settings_of(dev):
-        assert one["DataTraceEnabled"] is False
-        assert one["MetricsEnabled"] is False
-        assert one["LoggingLevel"] == "ERROR"
+    for setting in settings_of(dev):
+        assert setting["DataTraceEnabled"] is False
+        assert setting["MetricsEnabled"] is False
+        assert setting["LoggingLevel"] == "ERROR"
 
 
 def test_every_call_is_logged_with_its_caller_and_its_end(dev: Template) -> None:
@@ -196,14 +198,14 @@ def test_bodies_travel_as_bytes_and_long_answers_compressed(dev: Template) -> No
 @pytest.mark.parametrize("status", ["400", "401", "403", "404", "413", "415", "429", "500", "503", "504"])
 def test_the_gateway_answers_problem_details(dev: Template, status: str) -> None:
     all_answers = dev.all("AWS::ApiGateway::GatewayResponse").values()
-    answers = [one for one in all_answers if one.get("StatusCode") == status]
+    answers = [answer for answer in all_answers if answer.get("StatusCode") == status]
     assert answers
-    for one in answers:
-        document = json.loads(one["ResponseTemplates"]["application/json"])
+    for answer in answers:
+        document = json.loads(answer["ResponseTemplates"]["application/json"])
         assert document.keys() == {"type", "title", "status", "code", "detail", "request_id"}
         assert document["request_id"] == "$context.requestId"
         assert (document["type"], str(document["status"])) == ("about:blank", status)
-        parameters = one["ResponseParameters"]
+        parameters = answer["ResponseParameters"]
         assert parameters["gatewayresponse.header.Content-Type"] == "'application/problem+json'"
         assert ("gatewayresponse.header.Retry-After" in parameters) == (status in RETRIED)
 
@@ -211,12 +213,12 @@ def test_the_gateway_answers_problem_details(dev: Template, status: str) -> None
 def test_no_browser_guesses_what_an_answer_of_the_gateway_is(dev: Template) -> None:
     answers = answers_of(dev)
     assert answers.keys() >= {"DEFAULT_4XX", "DEFAULT_5XX", "WAF_FILTERED"}
-    assert {one["X-Content-Type-Options"] for one in answers.values()} == {"'nosniff'"}
+    assert {answer["X-Content-Type-Options"] for answer in answers.values()} == {"'nosniff'"}
 
 
 def test_other_refusals_of_the_gateway_keep_their_status(dev: Template) -> None:
     answers = dev.all("AWS::ApiGateway::GatewayResponse").values()
-    (other,) = (one for one in answers if one["ResponseType"] == "DEFAULT_4XX")
+    (other,) = (answer for answer in answers if answer["ResponseType"] == "DEFAULT_4XX")
     assert "StatusCode" not in other
 
 
@@ -227,7 +229,7 @@ def test_the_outputs_name_what_a_user_needs(dev: Template, signed: Template) -> 
 
 
 def test_what_can_be_tagged_is_tagged(dev: Template) -> None:
-    tags = [one["Tags"] for one in dev.functions().values()] + [
+    tags = [function["Tags"] for function in dev.functions().values()] + [
         *(t["Tags"] for t in dev.all("AWS::SQS::Queue").values())
     ]
     assert all(

@@ -52,7 +52,7 @@ def problems(made: Template) -> list[str]:
     """The problems that cfn-lint finds, as lines."""
     settings = ManualArgs(ignore_checks=list(IGNORED), regions=["us-east-1"])
     found = lint(json.dumps(made.document), config=settings)
-    return [f"{one.rule.id} {'/'.join(map(str, one.path or []))}: {one.message}" for one in found]
+    return [f"{finding.rule.id} {'/'.join(map(str, finding.path or []))}: {finding.message}" for finding in found]
 
 
 def test_the_example_as_shipped() -> None:
@@ -74,7 +74,7 @@ def test_an_example(example: str) -> None:
 
 def test_a_property_that_does_not_exist_and_a_value_out_of_range_are_found() -> None:
     document = json.loads(json.dumps(template("dev").document))
-    queue = next(one for one in document["Resources"].values() if one["Type"] == "AWS::SQS::Queue")
+    queue = next(resource for resource in document["Resources"].values() if resource["Type"] == "AWS::SQS::Queue")
     queue["Properties"] |= {"MessageRetentionPeriod": 1_209_601, "Colour": "blue"}
     rules = {line.split()[0] for line in problems(Template(document))}
     assert rules == {"E3002", "E3034"}

@@ -15,14 +15,14 @@ ALL_PAGES = ("cors = []", 'cors = ["*"]')
 
 def test_web_pages_may_not_call_unless_they_are_named(dev: Template) -> None:
     assert not [route for route in methods_of(dev) if route[0] == "OPTIONS"]
-    assert not [name for one in answers_of(dev).values() for name in one if name.startswith("Access-Control")]
+    assert not [name for answer in answers_of(dev).values() for name in answer if name.startswith("Access-Control")]
 
 
 @pytest.mark.parametrize("auth", [(), (SIGNED,)], ids=["by key", "signed"])
 def test_a_browser_may_ask_on_every_route_without_a_key(auth: tuple[tuple[str, str], ...]) -> None:
     made = template("dev", PAGES, *auth)
     methods = methods_of(made)
-    options = {path: one for (verb, path), one in methods.items() if verb == "OPTIONS"}
+    options = {path: method for (verb, path), method in methods.items() if verb == "OPTIONS"}
     # The console is a page of the API itself.
     assert options.keys() == {path for _, path in ROUTES if not path.startswith("/console")}
     for one in options.values():

@@ -67,9 +67,9 @@ def test_a_door_asks_for_what_every_route_asks_for(changes: tuple[tuple[str, str
         assert methods[route].get("AuthorizerId") == like.get("AuthorizerId")
         assert methods[route].get("ApiKeyRequired") == like.get("ApiKeyRequired")
     slow = {
-        one["ResourcePath"].replace("~1", "/")[1:] + " " + one["HttpMethod"]
-        for one in settings_of(made)
-        if one["ThrottlingRateLimit"] == 2
+        setting["ResourcePath"].replace("~1", "/")[1:] + " " + setting["HttpMethod"]
+        for setting in settings_of(made)
+        if setting["ThrottlingRateLimit"] == 2
     }
     probes = {route for route in OPEN if not route[1].startswith("/console")}
     assert slow == {f"{path} {method}" for method, path in {*probes, *OPEN_DOORS}}

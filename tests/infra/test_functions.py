@@ -87,14 +87,18 @@ def test_what_settings_read_is_supplied(dev: Template) -> None:
     tree = ast.parse((ROOT / "lambdas" / "settings.py").read_text())
     texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
     read = {text for text in texts if text.startswith("TIDETABLE_")}
-    supplied = {name for one in dev.functions().values() for name in one["Environment"]["Variables"]}
+    supplied = {name for function in dev.functions().values() for name in function["Environment"]["Variables"]}
     assert read
     assert read == {name for name in supplied if name.startswith("TIDETABLE_")}
 
 
 def test_functions_run_on_arm_except_in_the_emulator(dev: Template, local: Template) -> None:
-    assert {(one["Runtime"], *one["Architectures"]) for one in dev.functions().values()} == {("python3.13", "arm64")}
-    assert {(one["Runtime"], *one["Architectures"]) for one in local.functions().values()} == {("python3.13", "x86_64")}
+    assert {(function["Runtime"], *function["Architectures"]) for function in dev.functions().values()} == {
+        ("python3.13", "arm64")
+    }
+    assert {(function["Runtime"], *function["Architectures"]) for function in local.functions().values()} == {
+        ("python3.13", "x86_64")
+    }
 
 
 def test_time_travel_is_for_the_local_stage_only(dev: Template, local: Template) -> None:
@@ -107,25 +111,30 @@ def test_time_travel_is_for_the_local_stage_only(dev: Template, local: Template)
 
 
 def test_no_function_reserves_concurrency(dev: Template) -> None:
-    assert not [name for name, one in dev.functions().items() if "ReservedConcurrentExecutions" in one]
+    assert not [name for name, function in dev.functions().items() if "ReservedConcurrentExecutions" in function]
 
 
 def test_every_function_has_a_log_group_that_forgets(dev: Template) -> None:
     groups = dev.all("AWS::Logs::LogGroup")
-    named = [one["LoggingConfig"]["LogGroup"]["Ref"] for one in dev.functions().values()]
+    named = [function["LoggingConfig"]["LogGroup"]["Ref"] for function in dev.functions().values()]
     assert len(set(named)) == len(named)
     assert {groups[id]["RetentionInDays"] for id in named} == {30}
 
 
 def test_tracing_is_switched_by_the_configuration(dev: Template, signed: Template) -> None:
-    assert not [name for name, one in dev.functions().items() if "TracingConfig" in one]
-    assert {one["TracingConfig"]["Mode"] for one in signed.functions().values()} == {"Active"}
-    assert {one["Environment"]["Variables"]["TIDETABLE_TRACING"] for one in signed.functions().values()} == {"on"}
+    assert not [name for name, function in dev.functions().items() if "TracingConfig" in function]
+    assert {function["TracingConfig"]["Mode"] for function in signed.functions().values()} == {"Active"}
+    assert {function["Environment"]["Variables"]["TIDETABLE_TRACING"] for function in signed.functions().values()} == {
+        "on"
+    }
 
 
 def test_stages_of_one_account_count_apart(dev: Template, local: Template) -> None:
     def services(template: Template) -> set[str]:
-        return {one["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"] for one in template.functions().values()}
+        return {
+            function["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"]
+            for function in template.functions().values()
+        }
 
     assert not services(dev) & services(local)
 
@@ -139,5 +148,5 @@ def test_functions_behind_the_api_start_from_a_snapshot_if_the_configuration_say
     aliases = made.all("AWS::Lambda::Alias")
     assert {one["Name"] for one in aliases.values()} == {"live"}
     methods = [one for one in made.all("AWS::ApiGateway::Method").values() if one["HttpMethod"] != "OPTIONS"]
-    uris = [json.dumps(one["Integration"]["Uri"]) for one in methods]
+    uris = [json.dumps(method["Integration"]["Uri"]) for method in methods]
     assert all(any(id in uri for id in aliases) for uri in uris)

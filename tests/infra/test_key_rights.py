@@ -40,7 +40,12 @@ PLAIN = (
 @pytest.mark.parametrize("name", RIGHTS)
 def test_rights_do_not_follow_todays_configuration(name: str) -> None:
     def rights(made: Template) -> set[tuple[str, str]]:
-        return {(action, text) for one in made.statements(name) for action in actions(one) for text in resources(one)}
+        return {
+            (action, text)
+            for statement in made.statements(name)
+            for action in actions(statement)
+            for text in resources(statement)
+        }
 
     assert rights(synth.template("dev", *PLAIN, *ROLLED_UP, *DOORS)) == rights(
         synth.template("dev", SCALED, *ROLLED_UP, *DOORS)
@@ -65,9 +70,9 @@ def test_keys_of_tables_present_and_former_are_used_through_dynamodb_only(
     made = synth.template("dev", *changes)
     for name in ("ingest", "drain", "query", "lifecycle", "deployment", "archiver", "restorer", "sweeper"):
         uses = [
-            one
-            for one in made.statements(name)
-            if one.get("Condition", {}) == {"StringEquals": {"kms:ViaService": THROUGH}}
+            statement
+            for statement in made.statements(name)
+            if statement.get("Condition", {}) == {"StringEquals": {"kms:ViaService": THROUGH}}
         ]
         assert [actions(one) for one in uses] == [USES]
         assert {text.strip('"') for one in uses for text in resources(one)} == keys
@@ -77,9 +82,9 @@ def test_only_who_makes_tables_may_let_dynamodb_keep_using_a_key() -> None:
     made = synth.template("dev", ENCRYPTED, FORMER, *ROLLED_UP, *DOORS)
     may = {}
     for name in RIGHTS:
-        for one in made.statements(name):
-            if "kms:CreateGrant" in actions(one):
-                may[name] = one["Condition"]
+        for statement in made.statements(name):
+            if "kms:CreateGrant" in actions(statement):
+                may[name] = statement["Condition"]
     assert set(may) == {"lifecycle", "deployment", "restorer"}
     condition = {
         "StringEquals": {"kms:ViaService": THROUGH},
@@ -99,7 +104,7 @@ def test_only_who_makes_tables_may_let_dynamodb_keep_using_a_key() -> None:
     ],
 )
 def test_the_bucket_is_listed_under_a_functions_own_prefixes(dev: Template, name: str, prefixes: list[str]) -> None:
-    listing = [one for one in dev.statements(name) if "s3:ListBucket" in actions(one)]
+    listing = [statement for statement in dev.statements(name) if "s3:ListBucket" in actions(statement)]
     # CloudFormation takes a list of one as its element.
     expected = {"StringLike": {"s3:prefix": prefixes if len(prefixes) > 1 else prefixes[0]}}
     assert [_unlisted(one["Condition"]) for one in listing] == [expected]
@@ -119,13 +124,13 @@ def test_the_sweeper_may_list_what_it_lists(dev: Template) -> None:
         stage.run_lifecycle()
     listed.clear()
     assert stage.sweep().failures == []
-    (statement,) = [one for one in dev.statements("sweeper") if "s3:ListBucket" in actions(one)]
+    (statement,) = [statement for statement in dev.statements("sweeper") if "s3:ListBucket" in actions(statement)]
     patterns = statement["Condition"]["StringLike"]["s3:prefix"]
-    assert {pattern: any(fnmatchcase(one, pattern) for one in listed) for pattern in patterns} == {
+    assert {pattern: any(fnmatchcase(prefix, pattern) for prefix in listed) for pattern in patterns} == {
         "stream=*": True,
         "large/*": True,
     }
-    assert [one for one in listed if not any(fnmatchcase(one, pattern) for pattern in patterns)] == []
+    assert [prefix for prefix in listed if not any(fnmatchcase(prefix, pattern) for pattern in patterns)] == []
 
 
 def _note_prefixes(store: Any, name: str, listed: list[str]) -> None:
@@ -158,7 +163,13 @@ def _unlisted(condition: dict[str, dict[str, object]]) -> dict[str, dict[str, ob
 def test_objects_are_those_of_the_accounts_own_bucket(rolled: Template) -> None:
     """The name of a deleted bucket may be taken by another account."""
     found = [
-        one for name in RIGHTS for one in rolled.statements(name) if any("/large/*" in text for text in resources(one))
+        statement
+        for name in RIGHTS
+        for statement in rolled.statements(name)
+        if any("/large/*" in text for text in resources(statement))
     ]
     assert len(found) > 4
-    assert all(one["Condition"]["StringEquals"] == {"aws:ResourceAccount": {"Ref": "AWS::AccountId"}} for one in found)
+    assert all(
+        statement["Condition"]["StringEquals"] == {"aws:ResourceAccount": {"Ref": "AWS::AccountId"}}
+        for statement in found
+    )

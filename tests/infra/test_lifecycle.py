@@ -41,13 +41,13 @@ def test_a_run_that_is_not_delivered_or_fails_leaves_a_dead_letter(dev: Template
 
 
 def test_the_schedule_goes_before_the_tables_do(dev: Template) -> None:
-    schedule = next(one for id, one in dev.resources.items() if id.startswith("LifecycleSchedule"))
+    schedule = next(resource for id, resource in dev.resources.items() if id.startswith("LifecycleSchedule"))
     (tables,) = dev.all("Custom::TidetableTables")
     assert tables in schedule["DependsOn"]
 
 
 def test_tables_are_made_when_the_functions_may_make_them(dev: Template) -> None:
-    (resource,) = (one for one in dev.resources.values() if one["Type"] == "Custom::TidetableTables")
+    (resource,) = (resource for resource in dev.resources.values() if resource["Type"] == "Custom::TidetableTables")
     depends = set(resource["DependsOn"])
     assert {dev.id_of("deployment"), dev.id_of("archiver")} <= depends
     assert set(dev.all("AWS::DynamoDB::Table")) <= depends
@@ -88,9 +88,9 @@ def _before(template: Template, id: str, seen: set[str]) -> set[str]:
     named = {named} if isinstance(named, str) else set(named)
     text = json.dumps(resource.get("Properties", {}))
     named |= set(re.findall(r'"Ref": "(\w+)"', text)) | set(re.findall(r'"Fn::GetAtt": \["(\w+)"', text))
-    for one in (named & set(template.resources)) - seen:
-        seen.add(one)
-        _before(template, one, seen)
+    for resource in (named & set(template.resources)) - seen:
+        seen.add(resource)
+        _before(template, resource, seen)
     return seen
 
 

@@ -33,7 +33,9 @@ FUNCTIONS = {
 
 
 def test_a_function_has_this_time_and_this_memory(rolled: Template) -> None:
-    assert {name: (one["Timeout"], one["MemorySize"]) for name, one in rolled.functions().items()} == FUNCTIONS
+    assert {
+        name: (function["Timeout"], function["MemorySize"]) for name, function in rolled.functions().items()
+    } == FUNCTIONS
 
 
 @pytest.mark.parametrize("name", ["ingest", "doors", "drain"])
@@ -118,6 +120,8 @@ def test_archives_change_class_after_the_days_of_the_configuration() -> None:
 
 @pytest.mark.parametrize("name", ["lifecycle", "deployment"])
 def test_alarms_of_auto_scaling_may_be_changed_for_the_stages_own_tables_only(dev: Template, name: str) -> None:
-    (statement,) = (one for one in dev.statements(name) if "cloudwatch:PutMetricAlarm" in actions(one))
+    (statement,) = (
+        statement for statement in dev.statements(name) if "cloudwatch:PutMetricAlarm" in actions(statement)
+    )
     (alarms,) = resources(statement)
     assert alarms.endswith(':alarm:TargetTracking-table/tidetable-dev.*"]]}')

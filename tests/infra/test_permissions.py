@@ -54,8 +54,12 @@ WILDCARDS = {
 
 
 def _on(template: Template, handler: str, resource: str) -> set[str]:
-    found = [one for one in template.statements(handler) if any(resource in text for text in resources(one))]
-    return {action for one in found for action in actions(one)}
+    found = [
+        statement
+        for statement in template.statements(handler)
+        if any(resource in text for text in resources(statement))
+    ]
+    return {action for statement in found for action in actions(statement)}
 
 
 @pytest.mark.parametrize("name", RIGHTS)
@@ -81,7 +85,12 @@ def test_a_function_may_read_and_write_objects_of_its_own_prefixes_only(dev: Tem
 
 def test_who_changes_tables_may_announce_it_on_the_default_bus_and_nobody_else_may(dev: Template) -> None:
     may = {
-        name: [text for one in dev.statements(name) if "events:PutEvents" in actions(one) for text in resources(one)]
+        name: [
+            text
+            for statement in dev.statements(name)
+            if "events:PutEvents" in actions(statement)
+            for text in resources(statement)
+        ]
         for name in RIGHTS
     }
     assert {name for name, on in may.items() if on} == {"lifecycle", "deployment"}
@@ -107,7 +116,7 @@ def test_the_drain_alone_takes_from_the_overflow_queue_and_fills_the_dead_letter
     ],
 )
 def test_a_function_may_call_one_other(dev: Template, name: str, called: str) -> None:
-    invoking = [one for one in dev.statements(name) if "lambda:InvokeFunction" in actions(one)]
+    invoking = [statement for statement in dev.statements(name) if "lambda:InvokeFunction" in actions(statement)]
     assert [resources(one) for one in invoking] == [[json.dumps({"Fn::GetAtt": [dev.id_of(called), "Arn"]})]]
 
 
@@ -119,12 +128,16 @@ def test_only_what_takes_requests_may_send_to_the_overflow_queue(dev: Template) 
 @pytest.mark.parametrize("name", RIGHTS)
 def test_a_function_may_write_to_its_own_log_group_only(dev: Template, name: str) -> None:
     group = dev.functions()[name]["LoggingConfig"]["LogGroup"]["Ref"]
-    writing = [one for one in dev.statements(name) if any(action.startswith("logs:") for action in actions(one))]
+    writing = [
+        statement
+        for statement in dev.statements(name)
+        if any(action.startswith("logs:") for action in actions(statement))
+    ]
     assert [resources(one) for one in writing] == [[json.dumps({"Fn::GetAtt": [group, "Arn"]})]]
 
 
 def test_no_two_functions_share_a_role(dev: Template) -> None:
-    roles = [json.dumps(one["Role"]) for one in dev.functions().values()]
+    roles = [json.dumps(function["Role"]) for function in dev.functions().values()]
     assert len(set(roles)) == len(roles)
 
 
@@ -144,7 +157,12 @@ MAPPINGS = {f"lambda:{change}EventSourceMapping" for change in ("Create", "Updat
 def _bare(template: Template) -> dict[str, set[str]]:
     """The actions on any resource, by function."""
     found = {
-        name: {action for one in template.statements(name) if '"*"' in resources(one) for action in actions(one)}
+        name: {
+            action
+            for statement in template.statements(name)
+            if '"*"' in resources(statement)
+            for action in actions(statement)
+        }
         for name in template.functions()
     }
     return {name: may for name, may in found.items() if may}
@@ -157,7 +175,7 @@ def test_a_bare_wildcard_stands_where_aws_knows_no_resources(dev: Template) -> N
 
 @pytest.mark.parametrize("name", ["lifecycle", "deployment"])
 def test_mappings_of_the_feeds_function_alone_may_be_changed(dev: Template, name: str) -> None:
-    changing = [one for one in dev.statements(name) if MAPPINGS & set(actions(one))]
+    changing = [statement for statement in dev.statements(name) if MAPPINGS & set(actions(statement))]
     feed = {"Fn::GetAtt": [dev.id_of("feed"), "Arn"]}
     assert [one.get("Condition") for one in changing] == [{"ArnEquals": {"lambda:FunctionArn": feed}}]
     assert set(actions(changing[0])) == MAPPINGS
@@ -182,12 +200,16 @@ def test_the_feed_may_reach_exactly_the_targets_of_the_configuration(dev: Templa
     feed = f"[streams.stations.feed]\ntargets = {json.dumps(list(TARGETS))}\n[streams.stations.key]"
     made = template("dev", ("[streams.stations.key]", feed))
     found: dict[str, set[str]] = {}
-    for one in made.statements("feed"):
-        for text in resources(one):
+    for statement in made.statements("feed"):
+        for text in resources(statement):
             if text.strip('"') in TARGETS:
-                found.setdefault(text.strip('"'), set()).update(actions(one))
+                found.setdefault(text.strip('"'), set()).update(actions(statement))
     assert found == TARGETS
-    own = [one for one in made.statements("feed") if not any(text.strip('"') in TARGETS for text in resources(one))]
+    own = [
+        statement
+        for statement in made.statements("feed")
+        if not any(text.strip('"') in TARGETS for text in resources(statement))
+    ]
     assert own == dev.statements("feed")
 
 
@@ -203,10 +225,14 @@ def test_only_who_scales_may_scale(dev: Template) -> None:
     may = {
         name
         for name in RIGHTS
-        if any("application-autoscaling:RegisterScalableTarget" in actions(one) for one in dev.statements(name))
+        if any(
+            "application-autoscaling:RegisterScalableTarget" in actions(statement) for statement in dev.statements(name)
+        )
     }
     assert may == {"lifecycle", "deployment"}
-    linked = [one for one in dev.statements("lifecycle") if "iam:CreateServiceLinkedRole" in actions(one)]
+    linked = [
+        statement for statement in dev.statements("lifecycle") if "iam:CreateServiceLinkedRole" in actions(statement)
+    ]
     assert [one["Condition"] for one in linked] == [
         {"StringLike": {"iam:AWSServiceName": "dynamodb.application-autoscaling.amazonaws.com"}}
     ]

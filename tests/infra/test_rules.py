@@ -40,7 +40,7 @@ def _report(made: cdk.App) -> tuple[bool, dict[str, Any]]:
 
 
 def _rules(report: dict[str, Any]) -> set[str]:
-    return {one["ruleName"] for one in report["violations"]}
+    return {violation["ruleName"] for violation in report["violations"]}
 
 
 @pytest.mark.parametrize(

@@ -29,12 +29,12 @@ QUEUE, BUCKET, TABLE = "AWS::SQS::Queue", "AWS::S3::Bucket", "AWS::DynamoDB::Tab
 
 
 def _one(template: Template, kind: str, part: str) -> dict[str, object]:
-    return next(one for id, one in template.resources.items() if one["Type"] == kind and part in id)
+    return next(resource for id, resource in template.resources.items() if resource["Type"] == kind and part in id)
 
 
 @pytest.mark.parametrize("part", ["StorageArchive", "StorageAccessLogs"])
 def test_a_bucket_is_private_and_encrypted(dev: Template, part: str) -> None:
-    bucket = next(one for id, one in dev.all(BUCKET).items() if part in id)
+    bucket = next(bucket for id, bucket in dev.all(BUCKET).items() if part in id)
     assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
     assert bucket["BucketEncryption"]
 
@@ -46,7 +46,7 @@ def test_nothing_is_reached_without_tls(dev: Template, kind: str, policy: str) -
 
 
 def test_old_versions_and_broken_uploads_do_not_pile_up(dev: Template) -> None:
-    bucket = next(one for id, one in dev.all(BUCKET).items() if "StorageArchive" in id)
+    bucket = next(bucket for id, bucket in dev.all(BUCKET).items() if "StorageArchive" in id)
     rule = bucket["LifecycleConfiguration"]["Rules"][0]
     assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
     assert rule["NoncurrentVersionExpiration"]["NoncurrentDays"] > 0
@@ -98,7 +98,7 @@ def test_only_buckets_that_go_are_emptied(dev: Template) -> None:
     assert not dev.all("Custom::S3AutoDeleteObjects")
     assert not template("dev", *DELETE_ALL).all("Custom::S3AutoDeleteObjects")
     emptied = template("dev", *ALL_GOES).all("Custom::S3AutoDeleteObjects").values()
-    assert {one["BucketName"]["Ref"][:18] for one in emptied} == {"StorageArchiveEF4C", "StorageAccessLogs9"}
+    assert {bucket["BucketName"]["Ref"][:18] for bucket in emptied} == {"StorageArchiveEF4C", "StorageAccessLogs9"}
 
 
 @pytest.mark.parametrize("kind, part", KEPT)
@@ -120,11 +120,11 @@ def test_nothing_is_protected_before_the_stage_stands(dev: Template) -> None:
 def test_what_is_taken_back_has_a_literal_name_where_the_account_is_known() -> None:
     made = located()
     names = {
-        next(iter(id for id in ("Catalog", "Rollups", "Archive", "AccessLogs") if f"Storage{id}" in name)): one.get(
+        next(iter(id for id in ("Catalog", "Rollups", "Archive", "AccessLogs") if f"Storage{id}" in name)): bucket.get(
             "TableName"
         )
-        or one.get("BucketName")
-        for name, one in {**made.all(TABLE), **made.all(BUCKET)}.items()
+        or bucket.get("BucketName")
+        for name, bucket in {**made.all(TABLE), **made.all(BUCKET)}.items()
     }
     assert names == {
         "Catalog": "tidetable-dev-catalog",
@@ -135,7 +135,7 @@ def test_what_is_taken_back_has_a_literal_name_where_the_account_is_known() -> N
 
 
 def test_without_credentials_cloudformation_puts_the_same_names_together(dev: Template) -> None:
-    name = next(one["BucketName"] for id, one in dev.all(BUCKET).items() if "StorageArchive" in id)
+    name = next(bucket["BucketName"] for id, bucket in dev.all(BUCKET).items() if "StorageArchive" in id)
     parts = ["tidetable-dev-archive-", {"Ref": "AWS::AccountId"}, "-", {"Ref": "AWS::Region"}]
     assert name == {"Fn::Join": ["", parts]}
 
@@ -143,9 +143,9 @@ def test_without_credentials_cloudformation_puts_the_same_names_together(dev: Te
 def test_nothing_that_outlives_a_failed_creation_has_a_name_of_its_own(dev: Template) -> None:
     """The only exception is the account's role for API logs, because other APIs may use it."""
     left = {
-        one["Type"]: one.get("Properties", {})
-        for one in dev.resources.values()
-        if one.get("DeletionPolicy") == "Retain"
+        resource["Type"]: resource.get("Properties", {})
+        for resource in dev.resources.values()
+        if resource.get("DeletionPolicy") == "Retain"
     }
     assert set(left) == {"AWS::IAM::Role", "AWS::ApiGateway::Account"}
     assert "RoleName" not in left["AWS::IAM::Role"]
@@ -165,13 +165,13 @@ def test_a_stack_is_protected_from_termination_if_the_configuration_says_so() ->
 
 def test_a_key_of_ones_own_encrypts_the_bucket_and_the_queues_of_events() -> None:
     made = template("dev", STORED_BY_KEY)
-    bucket = next(one for id, one in made.all(BUCKET).items() if "StorageArchive" in id)
+    bucket = next(bucket for id, bucket in made.all(BUCKET).items() if "StorageArchive" in id)
     (rule,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
     assert rule == {
         "BucketKeyEnabled": True,
         "ServerSideEncryptionByDefault": {"KMSMasterKeyID": STORAGE_KEY, "SSEAlgorithm": "aws:kms"},
     }
-    keys = {id: one.get("KmsMasterKeyId") for id, one in made.all(QUEUE).items()}
+    keys = {id: queue.get("KmsMasterKeyId") for id, queue in made.all(QUEUE).items()}
     assert {id[:12]: key for id, key in keys.items()} == {
         "FeedDeadLett": STORAGE_KEY,
         "IngestDeadLe": STORAGE_KEY,
@@ -179,7 +179,7 @@ def test_a_key_of_ones_own_encrypts_the_bucket_and_the_queues_of_events() -> Non
         "LifecycleDea": None,
     }
     # S3 delivers access logs to no bucket with a customer's key.
-    logs = next(one for id, one in made.all(BUCKET).items() if "StorageAccessLogs" in id)
+    logs = next(bucket for id, bucket in made.all(BUCKET).items() if "StorageAccessLogs" in id)
     assert "aws:kms" not in json.dumps(logs)
 
 
@@ -187,10 +187,10 @@ def _uses(made: Template, handler: str, service: str) -> dict[str, set[str]]:
     """The keys that a function may use through a service, and the allowed actions."""
     through = {"Fn::Join": ["", [f"{service}.", {"Ref": "AWS::Region"}, ".", {"Ref": "AWS::URLSuffix"}]]}
     found: dict[str, set[str]] = {}
-    for one in made.statements(handler):
-        if one.get("Condition", {}).get("StringEquals", {}).get("kms:ViaService") == through:
-            for key in resources(one):
-                found.setdefault(key.strip('"'), set()).update(actions(one))
+    for statement in made.statements(handler):
+        if statement.get("Condition", {}).get("StringEquals", {}).get("kms:ViaService") == through:
+            for key in resources(statement):
+                found.setdefault(key.strip('"'), set()).update(actions(statement))
     return found
 
 
@@ -225,13 +225,13 @@ def test_without_a_key_of_ones_own_nobody_may_use_any(dev: Template) -> None:
 
 
 def test_every_queue_is_encrypted_and_keeps_two_weeks(dev: Template) -> None:
-    assert {(one["SqsManagedSseEnabled"], one["MessageRetentionPeriod"]) for one in dev.all(QUEUE).values()} == {
+    assert {(queue["SqsManagedSseEnabled"], queue["MessageRetentionPeriod"]) for queue in dev.all(QUEUE).values()} == {
         (True, 14 * 24 * 3600)
     }
 
 
 def test_the_overflow_queue_outwaits_its_consumer_and_redrives(dev: Template) -> None:
-    queue = next(one for id, one in dev.all(QUEUE).items() if "IngestOverflow" in id)
+    queue = next(queue for id, queue in dev.all(QUEUE).items() if "IngestOverflow" in id)
     assert queue["VisibilityTimeout"] >= 6 * dev.functions()["drain"]["Timeout"]
     assert "IngestDeadLetters" in json.dumps(queue["RedrivePolicy"]["deadLetterTargetArn"])
     # 120 tries, six minutes apart: an event survives half a day without its table.
@@ -250,13 +250,15 @@ def test_the_drain_reports_single_failures(dev: Template) -> None:
 def _archive_rules(*changes: tuple[str, str]) -> list[tuple[object, ...]]:
     """Prefix, days until deletion, class and days until it, of each rule about archives."""
     made = template("dev", *changes)
-    bucket = next(one for id, one in made.all(BUCKET).items() if "StorageArchive" in id)
+    bucket = next(bucket for id, bucket in made.all(BUCKET).items() if "StorageArchive" in id)
     found = []
     for rule in bucket["LifecycleConfiguration"]["Rules"]:
         if not str(rule.get("Prefix", "")).startswith("stream="):
             continue
         assert rule["Status"] == "Enabled"
-        moves = [(one["StorageClass"], one["TransitionInDays"]) for one in rule.get("Transitions", [])]
+        moves = [
+            (transition["StorageClass"], transition["TransitionInDays"]) for transition in rule.get("Transitions", [])
+        ]
         found.append((rule["Prefix"], rule.get("ExpirationInDays"), *moves))
     return found
 
@@ -303,7 +305,7 @@ def test_archives_expire_and_change_class_as_configured(
 def test_what_has_expired_is_gone_after_thirty_days_more() -> None:
     """The bucket is versioned: an object that a rule deletes becomes a noncurrent version first."""
     made = template("dev", EXPIRES)
-    bucket = next(one for id, one in made.all(BUCKET).items() if "StorageArchive" in id)
+    bucket = next(bucket for id, bucket in made.all(BUCKET).items() if "StorageArchive" in id)
     everywhere = [one for one in bucket["LifecycleConfiguration"]["Rules"] if "Prefix" not in one]
     assert [one["NoncurrentVersionExpiration"]["NoncurrentDays"] for one in everywhere] == [30]
     assert everywhere[0]["ExpiredObjectDeleteMarker"] is True

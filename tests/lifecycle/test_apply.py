@@ -35,7 +35,7 @@ def entry(world: World, label: str = TODAY) -> Entry:
 
 def acting(world: World, seconds: float = 1000.0) -> Applied:
     """The ports of actions, with a number of seconds left of the run."""
-    return world.parts().world(lambda: seconds)
+    return world.reconciler().world(lambda: seconds)
 
 
 def act(world: World, action: Any, seconds: float = 1000.0) -> None:

@@ -224,7 +224,7 @@ def test_a_backfill_takes_the_horizon_back_to_its_start_and_no_run_moves_it_beyo
     world.run()
     world.catalog.set_horizon("s", START)
     early = Backfill("s", datetime(2026, 3, 10, tzinfo=UTC), datetime(2026, 3, 11, tzinfo=UTC), backfill(CLOSES).opened)
-    open_backfill(early, world.parts(), "b", lambda: 1000.0)
+    open_backfill(early, world.reconciler(), "b", lambda: 1000.0)
     assert world.catalog.horizon("s") == early.start
     # All known periods are deleted, and the backfill's own periods are not recorded yet.
     world.catalog.set_horizon("s", datetime(2026, 3, 1, tzinfo=UTC))

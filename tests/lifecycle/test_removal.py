@@ -240,7 +240,7 @@ def test_no_scalable_target_is_left_of_a_table_that_was_removed_while_it_was_sca
     world.run()
     world.after(minutes=5)
     assert len(world.scaling.tended) == 2
-    parts = world.parts()
+    parts = world.reconciler()
     assert len(remove(world.config, parts.world(lambda: 500.0), world.clock.now(), "destroy").tables) == 4
     assert (world.scaling.tended, world.tables.names) == ({}, set())
 
@@ -249,7 +249,7 @@ def test_no_run_begins_while_a_removal_goes_on_however_long_that_takes() -> None
     """A lease lasts for five minutes at most; a run in between would make tables again."""
     world = FakeWorld(more='removal = "delete"')
     world.run()
-    parts, delete = world.parts(), world.tables.delete
+    parts, delete = world.reconciler(), world.tables.delete
     others: list[bool] = []
 
     def slowly(name: str) -> None:

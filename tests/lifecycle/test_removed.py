@@ -181,7 +181,7 @@ def test_a_catalog_that_cannot_tell_its_policies_keeps_no_table_from_being_made(
 
 
 def removing(world: World, config: Config) -> list[str]:
-    parts = world.parts().world(lambda: 1000.0)
+    parts = world.reconciler().world(lambda: 1000.0)
     return remove(config, parts, world.clock.now(), "owner").tables
 
 

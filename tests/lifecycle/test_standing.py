@@ -15,7 +15,7 @@ from tidetable.ports import TableSpec
 
 
 def applied(world: World) -> Applied:
-    return world.parts().world(lambda: 1000.0)
+    return world.reconciler().world(lambda: 1000.0)
 
 
 def taken(world: World) -> list[str]:

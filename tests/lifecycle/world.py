@@ -84,7 +84,7 @@ class World:
         self.config = configuration(**changes)
         self.pools: Pools = Serial
 
-    def parts(self) -> Reconciler:
+    def reconciler(self) -> Reconciler:
         return self.pipeline().reconciler
 
     def pipeline(self, **ports: Any) -> Upkeep:
@@ -105,7 +105,7 @@ class World:
 
     def run(self, *, dry_run: bool = False) -> Report:
         # A run may take long by the fake clock, because every wait moves it; other tests check the time of a run.
-        return reconcile(self.parts(), "owner", lambda: 1000.0, dry_run=dry_run)
+        return reconcile(self.reconciler(), "owner", lambda: 1000.0, dry_run=dry_run)
 
     def at(self, now: datetime) -> Report:
         self.clock.time = now

@@ -65,7 +65,7 @@ REASONS = [
 def test_a_plan_says_why_a_rollup_is_not_used(name: str, query: dict[str, str], rollup: str, reason: str) -> None:
     world = begin_rollups()
     world.refresh()
-    found = {one["rollup"]: one for one in world.explain(**query)["rollups"]}
+    found = {rollup["rollup"]: rollup for rollup in world.explain(**query)["rollups"]}
     assert found[rollup] == {"rollup": rollup, "used": False, "reason": reason}
     assert rollup not in {scan.entry.stream for scan in world.ask(**query).sources}
 

@@ -85,7 +85,7 @@ class Rolled(Stage):
         return {scan.entry.stream for scan in answer.sources}
 
     def entry(self, label: str) -> Entry:
-        (found,) = [one for one in self.catalog.entries("s", consistent=True) if one.period.label == label]
+        (found,) = [entry for entry in self.catalog.entries("s", consistent=True) if entry.period.label == label]
         return found
 
     def notes(self, label: str) -> list[str]:

@@ -150,8 +150,8 @@ def test_merged_cells_are_the_cells_of_all_events(drawn: list[tuple[str, Any, An
     chance.shuffle(events)
     finer = [bucket_of(MINUTES, *events[n::3]) for n in range(3)]
     merged = Bucket(HOURS, SKETCHES)
-    for one in finer:
-        for cell in one.events(START):
+    for bucket in finer:
+        for cell in bucket.events(START):
             held = Event(cell.series, cell.time, cell.id, decode_json(canonical_json(cell.data)))
             merged.merge_names(parse_names(MINUTES, held))
             read = parse_cell(MINUTES, held, SKETCHES, HOURS.fields)
@@ -197,7 +197,7 @@ def test_a_sketch_of_another_accuracy_is_refused() -> None:
 def test_a_definition_is_told_by_what_decides_its_cells() -> None:
     assert replace(HOURS, fields=("a", "b")).key == replace(HOURS, fields=("b", "a"), max_groups=5).key
     different = [replace(HOURS, by=()), replace(HOURS, every=timedelta(hours=2)), replace(HOURS, stats=("count",))]
-    assert len({HOURS.key, *(one.key for one in different)}) == 4
+    assert len({HOURS.key, *(definition.key for definition in different)}) == 4
     assert HOURS.as_of(replace(HOURS, by=()).text) == replace(HOURS, by=(), stats=tuple(sorted(EVERYTHING)))
 
 

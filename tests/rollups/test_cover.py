@@ -79,7 +79,8 @@ def test_the_coarsest_rollup_answers_whole_buckets(
 ) -> None:
     found = cover(at(start), at(end), [Usable(one, spans(text)) for one, text in usable])
     shown = [
-        f"{show(one.start)}-{show(one.end)} {'raw' if one.definition is None else one.definition.name}" for one in found
+        f"{show(segment.start)}-{show(segment.end)} {'raw' if segment.definition is None else segment.definition.name}"
+        for segment in found
     ]
     assert ", ".join(shown) == wanted
 
@@ -125,7 +126,7 @@ def test_a_newer_definition_that_was_rebuilt_to_the_beginning_hides_the_older_on
 def test_a_definition_that_has_sealed_nothing_is_newer_than_the_one_that_reaches_it() -> None:
     newer = replace(HOURS, by=())
     state = RollupState([edge(HOURS, "02T00:00", "02T06:00"), edge(newer, "02T06:00", "02T06:00")], [], [])
-    assert [one.definition.by for one in list_versions(newer, state)] == [(), ("kind",)]
+    assert [version.definition.by for version in list_versions(newer, state)] == [(), ("kind",)]
 
 
 MARKS = [

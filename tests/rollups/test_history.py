@@ -74,7 +74,7 @@ def act(world: World, action: tuple[Any, ...]) -> None:  # noqa: C901 - a table 
     match kind:
         case "write":
             drawn, error = rest
-            world.begin([event_of(world, one, error) for one in drawn], error)
+            world.begin([event_of(world, drawing, error) for drawing in drawn], error)
         case "step":
             if world.writers:
                 writer = world.writers[rest[0] % len(world.writers)]

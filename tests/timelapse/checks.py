@@ -250,7 +250,7 @@ class Checks:
             self.outcomes["deletions without archive"] += 1
             return
         entries = account.engine.call("Scan", {"TableName": CATALOG, "ConsistentRead": True})["Items"]
-        entry = next(one for one in entries if one.get("table", {}).get("S") == owner)
+        entry = next(entry for entry in entries if entry.get("table", {}).get("S") == owner)
         if entry["state"]["S"] != "archived":
             self.complain(f"{name} is to be deleted while its entry is {entry['state']['S']}")
             return
@@ -269,7 +269,9 @@ def _count(items: list[dict[str, Any]]) -> int:
         return len(items)
     columns = [decode_body(Zstd().expand(bytes(body))) for body in bodies]
     packed = {
-        name for one in columns for name in zip(one.times, map(escape, one.series), map(escape, one.ids), strict=True)
+        name
+        for column in columns
+        for name in zip(column.times, map(escape, column.series), map(escape, column.ids), strict=True)
     }
     # A stream in packs is partitioned by time here.
     return len(packed | {tuple(item["sk"]["S"].split("#")) for item in items if "pack" not in item})

@@ -210,10 +210,10 @@ class Life:
             return
         finally:
             stage.client.allowance = None
-        for one in report.done:
-            self.outcomes[f"{one.action.name} {one.outcome}"] += 1
-            if one.outcome == "failed" and one.detail.startswith(BUGS):
-                self.complaints.append(one.detail)
+        for step in report.done:
+            self.outcomes[f"{step.action.name} {step.outcome}"] += 1
+            if step.outcome == "failed" and step.detail.startswith(BUGS):
+                self.complaints.append(step.detail)
         for step in report.feeds:
             self.outcomes[f"{step.action} {step.outcome}"] += 1
             if step.detail.startswith(BUGS):
@@ -259,7 +259,9 @@ class Life:
                 self.outcomes[what] += getattr(report, what)
             for what in ("blocked", "over", "failed"):
                 self.outcomes[f"refresh {what}"] += len(getattr(report, what))
-            self.complaints.extend(one for one in [*report.failed, *report.over] if any(bug in one for bug in BUGS))
+            self.complaints.extend(
+                trouble for trouble in [*report.failed, *report.over] if any(bug in trouble for bug in BUGS)
+            )
 
     def _restore(self, restore: Restore) -> bool:
         """Restore a period; whether it is done, now or in an earlier call whose answer was lost."""

@@ -81,7 +81,9 @@ class RollupChecks:
         self._complain_of(name, "events", shown, own, lambda key: key[0] >= gone)
         if events is not None:
             vague = {to_text(start + (time - start) // step * step) for time in unsure if time >= start}
-            sent = tally((one for one in events if one["time"] >= to_text(start)), step, by, "n" if stats else None)
+            sent = tally(
+                (event for event in events if event["time"] >= to_text(start)), step, by, "n" if stats else None
+            )
             plain = {key: {stat: row[stat] for stat in sent.get(key, row)} for key, row in shown.items()}
             self._complain_of(name, "sent", plain, sent, lambda key: key[0] not in vague)
             known = self.remembered.setdefault(name, {})

@@ -40,14 +40,16 @@ class Sent:
         return [
             name
             for name, sendings in self.sendings.items()
-            if name[0] == stream and any(one.sure for one in sendings) and start <= sendings[0].event["time"] < end
+            if name[0] == stream
+            and any(sending.sure for sending in sendings)
+            and start <= sendings[0].event["time"] < end
         ]
 
     def may_show(self, name: Name) -> list[dict[str, Any]]:
         """The allowed contents of an event: the last acknowledged content, or a later content without an answer."""
         sendings = self.sendings.get(name, [])
-        last = max((place for place, one in enumerate(sendings) if one.sure), default=0)
-        return [one.event for one in sendings[last:]]
+        last = max((place for place, sending in enumerate(sendings) if sending.sure), default=0)
+        return [sending.event for sending in sendings[last:]]
 
     def differences(self, stream: str, found: list[dict[str, Any]], start: str = "", end: str = "~") -> list[str]:
         """The differences between the events of an answer and the acknowledged events; no event may come twice."""
@@ -68,9 +70,9 @@ class Sent:
         problems = []
         if len(set(found)) != len(found):
             problems.append(f"{name} has a version twice: {found}")
-        if not set(found) <= {one.event["data"]["n"] for one in sendings}:
+        if not set(found) <= {sending.event["data"]["n"] for sending in sendings}:
             problems.append(f"{name} has versions that were never sent: {found}")
-        missing = {one.event["data"]["n"] for one in sendings if one.sure} - set(found)
+        missing = {sending.event["data"]["n"] for sending in sendings if sending.sure} - set(found)
         if kept and missing:
             problems.append(f"{name} lacks versions {missing}")
         if kept is False and len(found) != 1:

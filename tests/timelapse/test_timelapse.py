@@ -166,7 +166,7 @@ def test_every_event_of_a_kind_is_found_once_with_the_index_and_without(life: Li
     }
     assert wanted <= {event["id"] for event in events}
     assert {event["data"]["kind"] for event in events} == {"storm"}
-    problems = [one for one in sent.differences("hourly", events) if "is missing" not in one]
+    problems = [event for event in sent.differences("hourly", events) if "is missing" not in event]
     assert problems == []
 
 
@@ -217,7 +217,7 @@ def test_no_object_stays_that_no_event_needs(life: Life) -> None:
         name
         for name in sent.sendings
         if name[0] == "weekly"
-        and any(len(one["data"]["text"]) > 10_000 for one in sent.may_show(name))
+        and any(len(event["data"]["text"]) > 10_000 for event in sent.may_show(name))
         and from_text(sent.sendings[name][0].event["time"]) > now - timedelta(days=24)
     ]
     assert len(weekly) <= len(large)

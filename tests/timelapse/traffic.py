@@ -158,7 +158,7 @@ class Traffic:
     def _acknowledge(
         self, names: list[Name], events: list[dict[str, Any]], outcome: Any, refused: dict[int, str], now: datetime
     ) -> None:
-        codes = {one.index: one.code for one in outcome.rejections}
+        codes = {rejection.index: rejection.code for rejection in outcome.rejections}
         if codes != refused:
             self.complaints.append(f"{to_text(now)}: {names[0][0]} refused {codes}, not {refused}")
         for count in ("accepted", "queued", "throttled"):

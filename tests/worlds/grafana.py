@@ -86,10 +86,10 @@ def rows_of(target: Mapping[str, Any], body: Any, variables: Mapping[str, str]) 
     found = jsonata.Jsonata(root).evaluate(body) if root.startswith("$") else body[root]
     objects = found if isinstance(found, list) else [] if found is None else [found]
     if not target["columns"]:
-        return [dict(one) for one in objects]
+        return [dict(row) for row in objects]
     return [
-        {column["text"] or column["selector"]: _select(one, column["selector"]) for column in target["columns"]}
-        for one in objects
+        {column["text"] or column["selector"]: _select(row, column["selector"]) for column in target["columns"]}
+        for row in objects
     ]
 
 

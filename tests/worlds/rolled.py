@@ -116,7 +116,7 @@ class World:
                 self.time = max(self.time, writer.end)
                 while writer.steps:
                     writer.step()
-        self.writers = [one for one in self.writers if one.steps]
+        self.writers = [writer for writer in self.writers if writer.steps]
         self.time = end
 
     def add_period(self, stream: str, kind: Kind, at: datetime, layout: Layout) -> Entry:
@@ -127,7 +127,7 @@ class World:
         return entry
 
     def entry(self, stream: str, at: datetime) -> Entry:
-        (found,) = [one for one in self.catalog.entries(stream, consistent=True) if at in one.period]
+        (found,) = [entry for entry in self.catalog.entries(stream, consistent=True) if at in entry.period]
         return found
 
     def set_state(self, stream: str, at: datetime, state: State) -> None:
@@ -173,7 +173,7 @@ class World:
         items = [layout.item_of(event, at=at) for event in events]
         if layout.pack is not None:
             made = make_packs(items, layout, Zstd())
-            items = [one.item for one in made.packs] + [items[number] for number in made.alone]
+            items = [pack.item for pack in made.packs] + [items[number] for number in made.alone]
         for item in items:
             self.store.tables[entry.table][Key(item["pk"], item["sk"])] = item
 
@@ -226,7 +226,7 @@ class World:
             rolled, raw = self.ask(**query), (self.twin or self).ask(**query, rollups="false")
             # Also as JSON: 3 and 3.0 are equal numbers, and different answers.
             assert encode_json(rolled.rows) == encode_json(raw.rows), (query, to_text(self.time))
-            assert {(one.start, one.end) for one in rolled.gaps} <= {(one.start, one.end) for one in raw.gaps}
+            assert {(gap.start, gap.end) for gap in rolled.gaps} <= {(gap.start, gap.end) for gap in raw.gaps}
             used += any(scan.entry.stream != "s" for scan in rolled.sources)
         return used
 
