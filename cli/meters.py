@@ -46,11 +46,11 @@ class Meters:
             raise
 
     def reattach(self, record: KeyRecord) -> None:
-        """Put the gateway's key of one of ours into the usage plan of the stage as it is deployed now."""
+        """Put the gateway's key of a caller's key into the usage plan of the stage as it is deployed now."""
         self._join(record)
 
     def exists(self, record: KeyRecord) -> bool:
-        """True if the gateway's key of one of ours is there."""
+        """True if the gateway's key of a caller's key exists."""
         try:
             self.client.get_api_key(apiKey=record.gateway_key)
         except ClientError as error:

@@ -13,7 +13,7 @@ class Zstd:
     """Level 3: as small as gzip's best at a tenth of the time."""
 
     def compress(self, value: bytes) -> bytes:
-        """One frame, with its size and checksum."""
+        """The value as one zstd frame, which holds its size and checksum."""
         compressed: bytes = _compressor().compress(value)
         return compressed
 

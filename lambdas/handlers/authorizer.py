@@ -37,7 +37,7 @@ def _read_call(event: Mapping[str, Any]) -> Call:
 
 
 def _lists(event: Mapping[str, Any], single: str, several: str) -> Mapping[str, Sequence[str]]:
-    """All values of headers or parameters: a name that is repeated has only its last value in the single form."""
+    """All values of headers or parameters. The event's single-value form keeps only the last value of a repeated name."""
     values: Mapping[str, Sequence[str]] | None = event.get(several)
     return values or {name: [value] for name, value in (event.get(single) or {}).items()}
 

@@ -152,7 +152,7 @@ class FeedPolicy(Group, frozen=True, kw_only=True):
 
 
 class RollupPolicy(Group, frozen=True, kw_only=True):
-    """``[[streams.NAME.rollup]]``: aggregates of the stream, which are the stream NAME-``name`` (``tidetable.config.derive``).
+    """``[[streams.NAME.rollup]]``: aggregates of a stream, stored as the stream NAME-``name`` (``tidetable.config.derive``).
 
     Each bucket of ``every`` has, for each group of ``by`` (``series`` and fields of ``data``), the ``stats`` of the numbers of
     ``fields``. The tables of ``period`` are kept for ``retention`` after their period's end. A bucket with more than

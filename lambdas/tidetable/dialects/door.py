@@ -82,7 +82,7 @@ class Taken:
 
     @property
     def refusals(self) -> list[Refusal]:
-        """What is refused, in the order of the places."""
+        """The refusals, ordered by their places in the body."""
         return self.reading.refusals(self.outcome.rejections)
 
 

@@ -68,7 +68,7 @@ class _Budget:
 
 @dataclass(slots=True)
 class _Source:
-    """The resource and the scope of points: their attributes, what each event's data has of them, and its size in bytes."""
+    """The resource and the scope of points: their attributes, the data that each event repeats, and its size in bytes."""
 
     resource: Attributes
     scope: Sequence[Any]

@@ -85,8 +85,8 @@ class ChangeReader:
     def read(self, record: Record, entry: Entry) -> list[Change]:
         """The changes of a record of the entry's table, in the order of their events.
 
-        A deletion is none: the lifecycle deletes tables, and nobody deletes events. Of an event that keeps its versions only the
-        item of the newest version is a change.
+        A deletion is not a change: the lifecycle deletes whole tables, and nobody deletes events. If an event keeps its
+        versions, only the item of the newest version is a change.
         """
         item, kind = record.item, record.kind
         if item is None or kind is None or kind not in self.kinds:

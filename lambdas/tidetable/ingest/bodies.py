@@ -52,7 +52,7 @@ class Body(NamedTuple):
 def read_body(body: bytes, content_type: str, *, max_body: int) -> Body:
     """The text of a body; ProblemError for a body that cannot be read.
 
-    ``max_body`` bounds the bytes after decompression and is enforced while decompressing, so a small bomb stays small.
+    ``max_body`` bounds the bytes after decompression and is enforced while decompressing, so a gzip bomb cannot fill the memory.
     """
     kind = content_type.partition(";")[0].strip().lower()
     if kind not in _NDJSON_TYPES | _JSON_TYPES | _OPAQUE_TYPES:

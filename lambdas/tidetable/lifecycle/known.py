@@ -75,10 +75,10 @@ def recorded_policy(stream: str, catalog: Catalog) -> Stream | None:
 
 
 def remember_policies(catalog: Catalog, known: Known, find_rollups: Callable[[], Rollups] | None = None) -> None:
-    """Record what is new. Before tables are made: a table must not outlive the only record of its policy.
+    """Record new policies. Call it before tables are made: a table must not outlive the only record of its policy.
 
-    A rollup that has left the configuration is forgotten before that is recorded. Nobody marks its buckets any more, so what was
-    sealed may become wrong, and must not count if the rollup comes back.
+    A rollup that has left the configuration is forgotten before that is recorded. Nobody marks its buckets any more, so its
+    sealed buckets may become wrong, and must not be read if the rollup comes back.
     """
     for record in known.news:
         try:

@@ -96,7 +96,7 @@ def is_past(period: Period, stream: Stream, now: datetime) -> bool:
 
 
 def level_for(entry: Entry, stream: Stream, now: datetime, stagger: timedelta = timedelta(0)) -> Level:
-    """The level that the entry's table should have: its age's, a backfill's, or while it is exported what that may take."""
+    """The level that the entry's table should have: that of its age or of a backfill, or what an export may read."""
     level = level_of(entry.period, stream, now, delay=_share(entry.table) * stagger)
     if entry.opened is not None and entry.is_open(now) and is_past(entry.period, stream, now):
         until, write, read = entry.opened

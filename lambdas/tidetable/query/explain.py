@@ -38,7 +38,7 @@ def explain_query(
 ) -> dict[str, Any]:
     """What a query would read, and about how much; with ``whole``, of a query that reads its range to the end.
 
-    ``plan`` is another plan than that of its events.
+    ``plan`` replaces the plan that would read the query's events.
     """
     plan = plan or plan_query(query, reader.catalog.entries(stream.name, query.start, query.end))
     if whole:

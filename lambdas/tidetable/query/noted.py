@@ -25,7 +25,7 @@ Pace = Callable[[Entry, float], None]
 
 
 class Stretch(NamedTuple):
-    """A part of a range within one period that can be read by noted series alone."""
+    """A span of a range within one period that can be read only through its noted series."""
 
     entry: Entry
     start: datetime

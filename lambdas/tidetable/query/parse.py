@@ -119,7 +119,7 @@ def parse_range(
 
 
 def parse_consistent(values: Mapping[str, str]) -> bool:
-    """Whether everything that was acknowledged must be readable."""
+    """True if the answer must hold every acknowledged event: tables are read strongly consistent."""
     consistent = values.get("consistent", "false")
     if consistent not in ("true", "false"):
         raise bad_parameter("consistent must be true or false")

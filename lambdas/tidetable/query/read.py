@@ -40,7 +40,7 @@ class LiveBatch(NamedTuple):
 
 
 class ArchiveBatch(NamedTuple):
-    """A page of an archive. ``reached`` is the position up to which the scan was read, if it goes on."""
+    """A page of an archive. ``reached`` is the position up to which the scan was read; None at its end."""
 
     scan: ArchiveScan
     page: ArchivePage

@@ -159,7 +159,7 @@ def _csv(answer: Answer, *, escape: bool) -> str:
 
 
 def _escaped(value: Any) -> str:
-    """A cell that no spreadsheet executes: text that would be a formula has an apostrophe in front, numbers are as they are."""
+    """A cell that no spreadsheet executes: a text that would be a formula gets an apostrophe in front; numbers stay."""
     text = _text(value)
     if isinstance(value, str) and text.startswith(_FORMULA) and not _NUMBER.fullmatch(text):
         return f"'{text}"

@@ -32,7 +32,7 @@ class Usable(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """A part of a range, and the rollup that answers it; None: the events do."""
+    """A span of a range, and the rollup that answers it; None if the events do."""
 
     start: datetime
     end: datetime

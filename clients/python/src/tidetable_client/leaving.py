@@ -14,7 +14,7 @@ logger = logging.getLogger("tidetable_client")
 
 
 class Leaver(Protocol):
-    """A writer that may still have events."""
+    """A writer that may still hold unsent events when the process ends."""
 
     def leave(self) -> Sequence[Failure]:
         """Send what is left within the time for that; the events that are not acknowledged."""

@@ -182,7 +182,7 @@ class Outbox:
             self.weight += len(failure.line) + 1 + _PER_EVENT
 
     def collect_failures(self) -> list[Failure]:
-        """The failures that nobody has seen yet."""
+        """The failures since the last call; each is returned once."""
         failures, self.failures = self.failures, []
         self.weight -= sum(len(failure.line) + 1 + _PER_EVENT for failure in failures)
         return failures

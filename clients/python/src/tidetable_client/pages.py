@@ -178,9 +178,9 @@ def find_url(address: str, parameters: Sequence[tuple[str, str]]) -> str:
 def begin_walk(
     connection: Connection, stream: str, route: Sequence[str], rows: str, parameters: Mapping[str, Any]
 ) -> Walk:
-    """The walk of a route of a stream; ``rows`` is the field of the answer that has its rows.
+    """A walk over the pages of a stream's route; ``rows`` is the field of the answer that has its rows.
 
-    Of the parameters, ``cursor``, ``limit`` (of all rows) and ``page_size`` are the walk's own.
+    The walk takes ``cursor``, ``limit`` (of all rows) and ``page_size`` for itself; the other parameters are the query's.
     """
     named = dict(parameters)
     own = {name: named.pop(name) for name in ("cursor", "limit", "page_size") if named.get(name) is not None}

@@ -28,7 +28,7 @@ class Seen(NamedTuple):
 
 @dataclass(slots=True)
 class Held:
-    """What is known of a name or value. Times are texts; ``within`` is how far an event may be from a time."""
+    """What is known of a name or value. Times are texts; the event of a time lies within its ``within`` of it."""
 
     value: Any
     first: str
@@ -41,7 +41,7 @@ class Held:
 class Names:
     """The first ``limit + 1`` of all names and values behind a place, each with all that was seen of it.
 
-    What is dropped has more than ``limit`` others before it, and is never wanted again.
+    A name is dropped if more than ``limit`` others come before it; it cannot come back.
     """
 
     def __init__(self, limit: int, after: Place | None) -> None:
