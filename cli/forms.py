@@ -100,7 +100,7 @@ def write_cell(value: Any) -> str:
 
 
 def form_of(form: str | None, out: Path | None) -> str:
-    """The form that a command has: as it says, or by the name of its file. ValueError if there is none."""
+    """The form of a command's output: the named form, or that of its file's name. ValueError if the name has none."""
     if form is None and out is not None:
         form = _BY_NAME.get(out.suffix.lower())
         if form is None:

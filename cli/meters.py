@@ -25,10 +25,10 @@ class Meters:
     usage_plan: str
 
     def attach(self, record: KeyRecord, draw: Callable[[], str]) -> KeyRecord:
-        """Make the gateway's key for one of ours, and put it into its usage plan; answers ours with what was made.
+        """Make the gateway's key for a caller's key, and put it into its usage plan; returns the caller's key with both.
 
-        The value is no secret: the gateway takes it from the authorizer alone. A plan is shared by the keys of one rate, as its
-        limits hold for each of its keys: an account has 300 plans per Region.
+        The value is not a secret: the gateway takes it from the authorizer alone. Keys of one rate
+        share a plan, as its limits hold for each of its keys: an account has 300 plans per Region.
         """
         value = record.meter or f"tidetable-{self.stage}-{record.id}-{draw()}"
         tags = {"project": "tidetable", "stage": self.stage}

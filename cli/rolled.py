@@ -88,7 +88,7 @@ def list_rollups(workload: Workload, groups: int) -> list[Rolled]:
     rollups = []
     for rollup in source.rollup:
         seconds, own = rollup.every.total_seconds(), definitions[rollup.name]
-        # Of those that it can be made of, a rollup is made of the coarsest.
+        # A rollup is made of the coarsest rollup that has what it needs.
         finer = max(
             (rollup for rollup in definitions.values() if rollup.feeds(own)),
             key=lambda rollup: rollup.every,

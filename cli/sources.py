@@ -158,7 +158,7 @@ def _read_csv(path: Path, mapping: Columns) -> Iterator[Row]:
 
 
 def _type(row: Mapping[str | None, Any], kept: set[str | None]) -> dict[str, Any]:
-    """Cells as values: an empty cell is no value, and a cell that is a JSON number or truth is that."""
+    """Cells as values: an empty cell is left out, and a cell with a JSON number, true or false becomes that value."""
     if None in row:
         raise ValueError("the row has more cells than the header has columns")
     values: dict[str, Any] = {}

@@ -15,7 +15,7 @@ from tidetable.ports.feeds import FeedSettings, StreamMapping
 # AWS: a mapping that is being changed refuses with the first code; the others pass with time, too.
 _TRANSIENT = frozenset({"ResourceInUseException", "TooManyRequestsException", "ServiceException"})
 _REFUSALS = _TRANSIENT | {"InvalidParameterValueException", "AccessDeniedException"}
-# Deletions are no changes: only tables are deleted, as a whole, and a deleted table leaves no such records.
+# Deletions are not changes: only tables are deleted, as a whole, and a deleted table leaves no such records.
 _PATTERN = '{"eventName":["INSERT","MODIFY"]}'
 
 

@@ -30,7 +30,7 @@ class DDSketches:
         return _DDSketch(DDSketch(_RELATIVE_ERROR))
 
     def load(self, dumped: bytes) -> Sketch:
-        """A sketch that was dumped; ValueError if it is of another accuracy or is no sketch."""
+        """A sketch that was dumped; ValueError if it has another accuracy or is not a sketch."""
         from ddsketch import DDSketch
 
         held = _DECODE(dumped)

@@ -29,7 +29,7 @@ class State(StrEnum):
 
 # States in which the table itself holds the events; in the others they are in the archive, or gone by policy.
 LIVE = frozenset({State.CREATING, State.OPEN, State.CLOSED, State.ARCHIVING})
-# States in which a write may still land in the table. Archiving is none: the scan must not be overtaken by a write.
+# States in which a write may still land in the table. Archiving is not among them: no write may overtake the scan.
 WRITABLE = frozenset({State.CREATING, State.OPEN, State.CLOSED})
 
 

@@ -22,7 +22,7 @@ class Condition(NamedTuple):
     """A field, an operator, and the values to compare with, as text.
 
     A field's own type decides: text is compared as text, a number with what the value is as a number, truth with ``true`` and
-    ``false``. What is no plain value (nothing, null, a list, an object) meets no condition, not even ``ne``.
+    ``false``. An absent value, null, a list or an object meets no condition, not even ``ne``.
     """
 
     field: str

@@ -49,11 +49,11 @@ class ConfigError(TidetableError):
 
 
 class InvalidTime(TidetableError, ValueError):
-    """A text or number is no instant that the pipeline accepts."""
+    """A text or number is not an instant that the pipeline accepts."""
 
 
 class InvalidName(TidetableError, ValueError):
-    """A text is no name of a stage, a stream, a period or a period table."""
+    """A text is not the name of a stage, a stream, a period or a period table."""
 
 
 class InvalidRef(TidetableError, ValueError):

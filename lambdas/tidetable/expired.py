@@ -12,7 +12,7 @@ from tidetable.ports import CatalogReader, Clock
 
 
 def expiry_of(entry: Entry, config: Config) -> datetime | None:
-    """From when on the bucket may have deleted an entry's archive; None if it is kept for ever, or there is none.
+    """The instant from which S3 may have deleted an entry's archive; None if it has no archive, or keeps it for ever.
 
     AWS: a lifecycle rule deletes an object at the first midnight (UTC) that lies so many days after it was written, or later.
     """

@@ -83,7 +83,7 @@ def parse_stamp(value: object) -> tuple[datetime, str]:
 
 
 def parse_stamps(values: Sequence[object]) -> list[str]:
-    """Parse instants; return their canonical texts. InvalidTime for the first value that is no instant.
+    """Parse instants; return their canonical texts. InvalidTime for the first value that is not an instant.
 
     Texts of one usual form, which most senders use, are checked all at once.
     """
@@ -91,7 +91,7 @@ def parse_stamps(values: Sequence[object]) -> list[str]:
 
 
 def _parse_alike(values: Sequence[object]) -> list[str]:
-    """The canonical texts of instants in one usual form; none if the forms differ, or any is no instant."""
+    """The canonical texts of instants in one usual form; an empty answer if the forms differ, or if any is not an instant."""
     if {*map(type, values)} != {str}:
         return []
     texts: list[str] = [*map(str, values)]

@@ -64,7 +64,7 @@ def _size(value: Any, depth: int) -> int:
         return len(value)
     if kind is list:
         return _list_size(value, depth)
-    raise _Refused("is no JSON value")
+    raise _Refused("is not a JSON value")
 
 
 def _text_size(text: str) -> int:

@@ -28,7 +28,7 @@ class LeanCatalog:
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
-        """A Query for those that begin in the range, and at the same time one for the last that began before it."""
+        """Two Queries at the same time: the periods that begin in the range, and the last that began before it."""
         first, low, high = ranges(start, end)
         key = stream_key(stream)
         if start is None:

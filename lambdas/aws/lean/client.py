@@ -78,7 +78,7 @@ class NoAnswer(NamedTuple):
     why: str
 
 
-# What was made of an answer's body, the body itself, or why there is none.
+# The decoded body of an answer, the body itself, or the reason why there is no answer.
 Reply = Any
 
 

@@ -82,7 +82,7 @@ class Connection:
     def quiet(self) -> bool:
         """True if the other end is there and has sent nothing since its answer: more bytes would be taken for the next.
 
-        Nothing waits: over TLS, what is read may be a ticket of the session, which is no answer.
+        Nothing waits: over TLS, what is read may be a ticket of the session, which is not an answer.
         """
         self._socket.settimeout(0)
         try:

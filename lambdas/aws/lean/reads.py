@@ -10,7 +10,7 @@ from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
 from tidetable.errors import StoreUnavailable, TableMissing
 
 _ATTEMPTS = 3
-# BatchGetItem answers 16 MB at the most, and whatever the table's units did not suffice for is left: that is no failure.
+# BatchGetItem answers 16 MB at the most, and leaves the keys that the table's units did not cover: that is not a failure.
 _ROUNDS = 8
 _FIRST_PAUSE = 0.05
 _BROKEN = frozenset(

@@ -46,7 +46,7 @@ class Autoscaling(Group, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The policy in one line, by which a later one is told apart from it."""
+        """The policy in one line. Two policies that differ have different lines."""
         sides = (("write", self.write), ("read", self.read))
         return " ".join(f"{side} {units.min}-{units.max}@{units.target}" for side, units in sides if units is not None)
 

@@ -118,13 +118,13 @@ def _is_group(kind: Any) -> bool:
 
 
 def _items_of(kind: Any) -> Any:
-    """The type of a list's items; None if it is no list."""
+    """The type of a list's items; None if it is not a list."""
     types = next((get_args(member) for member in _members(kind) if get_origin(member) is tuple), None)
     return types[0] if types else None
 
 
 def _values_of(kind: Any) -> Any:
-    """The type of a table's values, where its keys are the user's own; None if it is none."""
+    """The type of a table's values, if the user chooses its keys; None if it is not such a table."""
     types = next((get_args(member) for member in _members(kind) if get_origin(member) in (dict, Mapping)), None)
     return types[1] if types else None
 

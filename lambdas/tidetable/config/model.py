@@ -110,7 +110,7 @@ class Stream(Group, frozen=True, kw_only=True):
         )
 
 
-# Fields of a stream that are no keys of a file.
+# Fields of a stream that are not keys of the file.
 KEYLESS = frozenset({"name", "source"})
 
 

@@ -33,7 +33,7 @@ class KeyRing:
         self._lock = Lock()
 
     def find(self, id: str, now: datetime) -> KeyRecord | None:
-        """The key of an id; None if there is none. What ``read`` raises is raised: a key that cannot be read is not accepted."""
+        """The key of an id; None if there is none. Errors of ``read`` pass: a key that cannot be read is not accepted."""
         known = self._known.get(id)
         if known is not None and _fresh(known[0], now, LIFE):
             return known[1]

@@ -75,7 +75,7 @@ def _decode(body: bytes) -> Any:
     try:
         return decode_json(body)
     except ValueError as error:
-        raise refuse(400, "unparseable", f"the body is no JSON: {error}") from error
+        raise refuse(400, "unparseable", f"the body is not JSON: {error}") from error
 
 
 def _read_binary(body: bytes, kind: str, content_type: str, headers: Mapping[str, str]) -> JsonObject:

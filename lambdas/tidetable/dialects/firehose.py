@@ -39,7 +39,7 @@ class Delivery(msgspec.Struct, rename="camel"):
 
 
 def decode_delivery(body: bytes) -> Delivery:
-    """The request; ProblemError if it is none."""
+    """The request; ProblemError if the body is not a request of Firehose."""
     try:
         return _DELIVERY.decode(body)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
@@ -85,7 +85,7 @@ def _read_record(record: Record, policy: FirehosePolicy, timestamp: int | None) 
         try:
             yield _read_value(decode_json(line), policy, timestamp)
         except ValueError as error:
-            yield Unreadable(f"a line of the record is no JSON: {error}")
+            yield Unreadable(f"a line of the record is not JSON: {error}")
 
 
 def _read_value(value: Any, policy: FirehosePolicy, timestamp: int | None) -> Sent | Unreadable:

@@ -145,7 +145,7 @@ def read_logs(request: types.LogsRequest, policy: OtlpPolicy, bounds: Bounds) ->
         except (ValueError, RecursionError) as error:
             reading.add(Unreadable(f"log record: {error}"), number)
             continue
-        # Equal records of one request are several: the second is no copy by a retry, which would be in another request.
+        # Equal records of one request are different events: a retry would send its copy in another request.
         key = event.series, event.time, event.id
         count = seen[key] = seen.get(key, 0) + 1
         if count > 1:

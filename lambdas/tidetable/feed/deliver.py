@@ -45,7 +45,7 @@ class Target(Protocol):
     most_together: int
 
     def send(self, messages: Sequence[Message]) -> Sequence[int]:
-        """Send messages by one request; the numbers of those that were not taken. An error is raised if none was."""
+        """Send messages in one request; returns the numbers of the messages that the target refused. Raises if it refused all."""
         ...
 
 
@@ -219,7 +219,7 @@ def _send(
     *,
     tries: int = TRIES,
 ) -> tuple[Sequence[_Numbered], str]:
-    """Send some changes, those that were not taken again; what is left, and why."""
+    """Send some changes, and send the refused ones again; returns the changes that are left, and why."""
     reason = ""
     for attempt in range(tries):
         if attempt:

@@ -1,4 +1,4 @@
-"""What a process remembers of a feed's targets: those that are out of order, and what each took of a batch that comes again.
+"""What a process remembers of a feed's targets: which are out of order, and what each took of a batch that comes again.
 
 It is forgotten with the process, which costs time and repeats, and never a change.
 """

@@ -110,7 +110,7 @@ def _json(text: bytes, kind: str, max_events: int) -> list[Any]:
     except ValueError as error:
         if kind in _OPAQUE_TYPES and b"\n" in text.strip():
             return _lines(text, max_events)
-        raise refuse(400, "unparseable", f"the body is no JSON: {error}") from error
+        raise refuse(400, "unparseable", f"the body is not JSON: {error}") from error
 
 
 def _object(text: bytes, max_events: int) -> list[Any]:
@@ -134,7 +134,7 @@ def _object(text: bytes, max_events: int) -> list[Any]:
 
 
 def _array(text: bytes, max_events: int) -> list[Any]:
-    """The elements of an array; ValueError if it is none.
+    """The elements of an array; ValueError if the text is not an array.
 
     First as events of usual types, if there cannot be too many; then as any values, and where one cannot be decoded, one by one.
     """

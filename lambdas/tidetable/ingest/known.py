@@ -33,7 +33,7 @@ class KnownPeriods:
     def covering(
         self, catalog: CatalogReader, stream: str, oldest: datetime, newest: datetime, now: datetime
     ) -> Sequence[Entry]:
-        """The entries of ``[oldest, newest]``, which lies within the window: those that are kept, if they hold all of it."""
+        """The entries of ``[oldest, newest]``, which lies within the window; from memory if that covers all of it."""
         known = self._entries.setdefault(stream, {})
         # A clock that was set back makes nothing young again.
         fresh = [entry for entry, at in known.values() if timedelta(0) <= now - at < KEPT]

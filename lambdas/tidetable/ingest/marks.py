@@ -18,7 +18,7 @@ from tidetable.ports.rollups import Rollups
 from tidetable.rollups.bounds import MARK_KEPT, needs_mark, to_millis
 from tidetable.times import EPOCH
 
-# Buckets that a process remembers: beyond that, those that it must mark again anyway are forgotten.
+# Buckets that a process remembers. Beyond that it forgets the buckets that it must mark again anyway.
 _MOST = 10_000
 
 

@@ -67,7 +67,7 @@ def encode_ticket(stream: str, key: str) -> str:
 
 
 def decode_message(body: str | bytes) -> Message:
-    """Read a message; ValueError if it is not one of ours."""
+    """Read a message; ValueError if it is not a message of the overflow."""
     message = decode_json(body)
     if not isinstance(message, dict) or message.get("version") not in _KNOWN:
         raise ValueError("this is not an overflow message of a version that is understood")

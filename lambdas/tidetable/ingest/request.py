@@ -216,7 +216,7 @@ def _is_small(body: Body, layout: Layout) -> bool:
 
 
 class _Imports:
-    """Whether a backfill takes a time. It is looked up for the first event that needs it, which in most requests is none."""
+    """Whether a backfill takes a time. The first event that needs it causes the look-up; most requests have no such event."""
 
     def __init__(self, stream: str, catalog: CatalogReader, now: datetime) -> None:
         self._stream = stream

@@ -55,13 +55,13 @@ def read_line(line: bytes) -> Any:
     try:
         return decode_json(line)
     except ValueError as error:
-        return Unreadable(find_lone_surrogate(line) or f"this line is no JSON: {error}")
+        return Unreadable(find_lone_surrogate(line) or f"this line is not JSON: {error}")
 
 
 def find_lone_surrogate(text: bytes | str) -> str | None:
-    """The reason, if what keeps a text from being decoded is half of a surrogate pair, which is no character.
+    """The reason, if a text cannot be decoded because of half of a surrogate pair, which is not a character.
 
-    It is grammatical JSON (RFC 8259, section 8.2), and what a program sends that cuts texts in the middle of an emoji.
+    It is grammatical JSON (RFC 8259, section 8.2). Programs send it that cut a text in the middle of an emoji.
     """
     try:
         surrogate = _SURROGATE.search(
@@ -75,7 +75,7 @@ def find_lone_surrogate(text: bytes | str) -> str | None:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 _BLANKS = re.compile(r"[ \t\r\n]*")

@@ -82,7 +82,7 @@ def write_packed(
 
 
 def add_fenced(store: EventStore, put: Put, entry: Entry) -> Transacted:
-    """Add one version only while the catalog says that the entry is writable; HELD if others are at the event, too."""
+    """Add a version while the catalog says that the entry is writable; HELD if another writer changed the event meanwhile."""
     done = store.transact([Guarded(put, "absent")], entry)
     if done is not Transacted.HELD:
         return done

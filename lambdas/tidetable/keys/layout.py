@@ -91,7 +91,7 @@ class Layout:
         return f"{self.edge(time)}#{escape(id)}"
 
     def across(self, series: str | None) -> Layout:
-        """The layout whose sort keys order the events of one series. For None of all series, so they name the series, too."""
+        """The layout whose sort keys order the events of a series; for None of all series, which the keys then name."""
         return self if series is not None or self.partition_by == "time" else replace(self, partition_by="time")
 
     def edge(self, time: datetime) -> str:

@@ -32,7 +32,7 @@ def periods_to_exist(
     newest = now + stream.ahead
     end = containing(newest, stream.period).shift(stream.premake).end
     claims = sorted(entry.period for entry in entries)
-    # The window first: what it needs is no backfill's.
+    # The window comes first: its periods do not belong to a backfill.
     ranges: list[tuple[datetime, datetime, Opened | None]] = [(now - stream.late, end, None)]
     open_now = [backfill for backfill in backfills if now < backfill.opened.until]
     ranges += [(backfill.start, backfill.end, backfill.opened) for backfill in open_now]

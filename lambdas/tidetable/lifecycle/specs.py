@@ -38,7 +38,7 @@ def filling_spec(entry: Entry, stream: Stream, level: Level, own_tags: Mapping[s
     """The specification of a table that is filled from its archive: on demand, whatever the level.
 
     The ladder sets the units afterwards, of the indexes too. The maximum of an on-demand level holds for the filling as well.
-    It has the change stream of the configuration alone: events that come back are no changes for a feed.
+    It has the change stream of the configuration alone: events that a restore writes are not changes for a feed.
     """
     spec = table_spec(entry, stream, level, own_tags, young=False)
     return replace(spec, write=None, read=None, index_units={}, stream=stream.table.stream)

@@ -157,7 +157,7 @@ def _columns_of(
 
 
 def _common_start(first: str, last: str) -> str:
-    """What two texts begin with: of texts in order, what all between them begin with, too."""
+    """The common beginning of two texts. In a sorted list, all texts between them have it, too."""
     length = next(
         (n for n, (character, other) in enumerate(zip(first, last, strict=False)) if character != other), len(first)
     )
@@ -206,7 +206,7 @@ def _rows(shape: Sequence[str] | None, columns: Iterator[bytes], count: int) -> 
 def _pack_ids(
     times: Sequence[str], series: Sequence[str], ids: Sequence[str], texts: Callable[[], Sequence[str]]
 ) -> tuple[int, bytes, list[str], list[int]]:
-    """The ids in the form that takes the least room: those that follow from the content are not kept.
+    """The ids in the form that takes the least room: ids that follow from the content are not kept.
 
     The last value says to which events the bytes belong, if not to all. An id follows from what was sent, and so does not
     follow from a number such as ``19.0``, which DynamoDB answers as 19.

@@ -48,7 +48,7 @@ class Put(msgspec.Struct, frozen=True, gc=False):
         return self.table, self.item["pk"], self.item.get("sk", "")
 
 
-# When an item may be put: only if there is none, if there is none that was accepted later, or if there is this version of it.
+# When an item may be put: if no item is there, if no item is there that was accepted later, or if this version is there.
 Guard = Literal["absent", "newer"] | int
 
 
@@ -266,7 +266,7 @@ class Overflow(Protocol):
     """The durable queue for what DynamoDB would not take in time."""
 
     def send(self, stream: str, events: Sequence[Event], at: int) -> Sequence[Event]:
-        """Queue events that were accepted at an instant, in epoch milliseconds; returns those that could not be queued."""
+        """Queue events that were accepted at an instant, in epoch milliseconds; returns the events that could not be queued."""
 
 
 class DeadLetters(Protocol):

@@ -66,7 +66,7 @@ class Seal:
             raise InvalidCursor(_INVALID) from error
 
     def _mac(self, payload: bytes) -> bytes:
-        # The version is signed, too: what another version means by its fields is no business of this one.
+        # The version is signed, too: another version may mean something else by the same fields.
         return hmac(self.secret(), bytes([_VERSION]) + payload, sha256)[:_MAC_BYTES]
 
 

@@ -156,7 +156,7 @@ def refuse_versions(stream: Stream) -> None:
 
 
 def refuse_unwritable(parameters: Mapping[str, Sequence[str]]) -> None:
-    """ProblemError for text that is no Unicode: half of a surrogate pair, which no event can have and no answer can say."""
+    """ProblemError for text that is not Unicode: half of a surrogate pair, which neither an event nor an answer can hold."""
     for name, values in parameters.items():
         for text in (name, *values):
             try:

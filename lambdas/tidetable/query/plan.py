@@ -173,7 +173,7 @@ def _suffixes(names: Names, layout: Layout) -> Sequence[int]:
 
 
 def _suffixes_of(hashed: Sequence[str], shards: int) -> Sequence[int]:
-    """The suffixes that these series or ids have, of so many; all, if there are none."""
+    """The suffixes of these series or ids among ``shards``; all suffixes if no series or id is named."""
     return sorted({suffix_of(name, shards) for name in hashed}) if hashed else range(shards)
 
 

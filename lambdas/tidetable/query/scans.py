@@ -27,7 +27,7 @@ Source = Literal["table", "index", "replica", "archive"]  # of an answer's event
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A part of the range for which there is no table, yet or any more, or in which a pack or the data of an event is damaged."""
+    """A span of the range that has no table, not yet or not any more, or in which a pack or the data of an event is damaged."""
 
     start: datetime
     end: datetime
@@ -192,7 +192,7 @@ def list_filters(scan: Scan, query: Query | None) -> list[str]:
 
 
 def visible_gaps(gaps: Iterable[Gap], now: datetime) -> list[Gap]:
-    """The gaps of an answer, oldest first, but for those that are yet to come."""
+    """The gaps of an answer, oldest first, without those of future periods."""
     return sorted((gap for gap in gaps if gap.start <= now), key=lambda gap: gap.start)
 
 

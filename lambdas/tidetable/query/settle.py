@@ -119,7 +119,7 @@ class PackWalk:
         return pages
 
     def _next_limit(self, before: int, waiting: int, ranges: int) -> int:
-        """So many packs as hold what is still wanted, by those that were read, and the one that settles the last.
+        """How many packs to read for the missing events, judged by the packs so far, and one more to settle the last.
 
         With a filter, and where nothing could be settled (the walk is within ``span`` of its beginning), twice as many each time.
         """
@@ -133,7 +133,7 @@ class PackWalk:
         """Take an item's events in, if it may hold any that are wanted."""
         newest, oldest = item["sk"][:_TIME], str(item.get("oldest", ""))
         scan = self._scan
-        # What sorts behind the newest event is no time of the oldest: it must not hide the pack, nor its damage.
+        # A key behind the newest event is not the time of the oldest: it must hide neither the pack nor its damage.
         begins_behind = oldest <= newest and oldest + "#" >= scan.high
         if is_pack(item) and (begins_behind or newest + "$" <= scan.low):
             return

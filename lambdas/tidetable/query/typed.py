@@ -19,7 +19,7 @@ from tidetable.ports import TypedColumn
 from tidetable.query.model import ALL, Projection
 from tidetable.times import from_text, to_micros
 
-# The columns of events that are their own, and those that an answer with all versions has besides.
+# The columns of every event, and the further columns of an answer with all versions.
 _NAMES = {"series": "string", "time": "time", "id": "string"}
 _REST = {"data": "string", "ref": "string", "incomplete": "boolean"}
 _VERSIONS = {"version": "integer", "newest": "boolean", "accepted": "time", "versions_left_out": "integer"}

@@ -37,7 +37,7 @@ Group = tuple[tuple[str, Any], ...]
 
 
 def plain(value: Any) -> tuple[str, Any]:
-    """A value to group by. Truth is no number, though Python takes it for one; what is no plain value is none."""
+    """A value to group by. A truth value is not a number, though Python counts it as one; lists and objects count as no value."""
     if isinstance(value, bool):
         return "truth", value
     if isinstance(value, int | Decimal):
@@ -234,7 +234,7 @@ def is_removed(event: Event) -> bool:
 
 
 def parse_cell(definition: Definition, event: Event, sketches: Sketches, fields: Iterable[str]) -> Cell | None:
-    """The cell that an event of the rollup's stream is, with the numbers of some fields; None if it is none, or is empty."""
+    """The cell in an event of the rollup's stream, with the numbers of some fields; None if it has none, or is empty."""
     data = event.data
     if not event.id.startswith(definition.key) or not data.get("count"):
         return None

@@ -142,7 +142,7 @@ def find_end_of_gone(stream: str, start: datetime, end: datetime, services: Serv
 def list_gone(stream: str, start: datetime, end: datetime, services: Services) -> list[Span]:
     """The periods of a range of which neither a table nor an archive is left: their events are gone for ever.
 
-    A period that is being restored is none of them, nor one whose table is still to be deleted.
+    A period that is being restored is not listed, nor is a period whose table is still to be deleted.
     """
     entries = services.catalog.entries(stream, start, end, consistent=True)
     return [

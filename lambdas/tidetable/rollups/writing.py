@@ -96,7 +96,7 @@ def write_cells(
     read_at: datetime,
     services: Services,
 ) -> None:
-    """Make the cells of a bucket those that were computed from what was read at an instant.
+    """Replace the cells of a bucket by those computed from its events as they were read at an instant.
 
     Only what differs is written, and groups that are there no more are written as removed. TableThrottled if some of it may not
     be written, BucketBlocked if the table takes nothing any more, Superseded if another run wrote later cells.

@@ -217,7 +217,7 @@ class Outbox:
         return since + self.policy.retry_for
 
     def _give_up_late(self, batch: Batch, verdict: Later) -> list[Settled]:
-        """Give up a request that was repeated for long enough, and those that would meet the same end.
+        """Give up a request that was repeated for long enough, and the requests that would fail in the same way.
 
         Without this, a client that is closed during an outage would wait for a try of each request in its buffer.
         """

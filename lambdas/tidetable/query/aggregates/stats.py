@@ -18,7 +18,7 @@ _AVERAGE = Context(prec=17)
 
 
 def percentile_of(stat: str) -> float | None:
-    """The share that a percentile is of, such as 0.95 of ``p95``; None if it is none."""
+    """The quantile of a percentile, such as 0.95 of ``p95``; None if the statistic is not a percentile."""
     percentile = _PERCENTILE.fullmatch(stat)
     return float(percentile[1]) / 100 if percentile else None
 

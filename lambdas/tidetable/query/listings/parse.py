@@ -41,7 +41,7 @@ class Place(NamedTuple):
 
 
 def place_of(value: Any) -> Place | None:
-    """The place of a value; None if it is no plain value."""
+    """The place of a value; None if it is not a plain value."""
     if type(value) is str and len(value) <= _HEAD:
         # Nearly all values are such, and there may be millions.
         return Place("text", value)
