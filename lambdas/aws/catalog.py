@@ -13,12 +13,9 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
-
 from aws import catalog_items
 from aws.codec import from_wire, to_wire
-from aws.codes import CONDITION_FAILED
-from aws.errors import error_code
+from aws.errors import write_if
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
 from tidetable.errors import StaleEntry
 from tidetable.events import Item
@@ -80,14 +77,7 @@ class DynamoCatalog:
         self._client.put_item(TableName=self._table, Item=to_wire(item))
 
     def _write(self, write: Callable[..., Any], condition: str, **members: Any) -> bool:
-        """Make a request on a condition; False if DynamoDB refuses it because the condition does not hold."""
-        try:
-            write(TableName=self._table, ConditionExpression=condition, **members)
-        except ClientError as error:
-            if error_code(error) != CONDITION_FAILED:
-                raise
-            return False
-        return True
+        return write_if(condition, write, TableName=self._table, **members)
 
     def add(self, entry: Entry) -> bool:
         """A conditional put: the first caller that records a period decides its layout."""

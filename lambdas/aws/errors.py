@@ -6,10 +6,11 @@ client and without a lock, so that two threads may each get classes of their own
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from aws.codes import NOT_FOUND
+from aws.codes import CONDITION_FAILED, NOT_FOUND
 from tidetable.errors import TableMissing
 
 
@@ -35,6 +36,17 @@ def _read_error(error: Exception, field: str) -> str:
     response = getattr(error, "response", None)
     text: str = response.get("Error", {}).get(field, "") if isinstance(response, dict) else ""
     return text
+
+
+def write_if(condition: str, write: Callable[..., Any], **members: Any) -> bool:
+    """Make a request to DynamoDB on a condition; False if it is refused because the condition does not hold."""
+    try:
+        write(ConditionExpression=condition, **members)
+    except aws_errors() as error:
+        if error_code(error) != CONDITION_FAILED:
+            raise
+        return False
+    return True
 
 
 @contextmanager

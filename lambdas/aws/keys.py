@@ -6,11 +6,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
-
 from aws.codec import from_wire, to_wire
-from aws.codes import CONDITION_FAILED
-from aws.errors import error_code
+from aws.errors import write_if
 from aws.key_items import PARTITION, item_of_record, key_of_record, record_of_item
 from tidetable.credentials import KeyRecord
 from tidetable.times import to_text
@@ -76,10 +73,4 @@ class DynamoKeys:
         return self._write(self._client.delete_item, "attribute_not_exists(revoked)", Key=to_wire(key_of_record(id)))
 
     def _write(self, write: Callable[..., Any], condition: str, **members: Any) -> bool:
-        try:
-            write(TableName=self._table, ConditionExpression=condition, **members)
-        except ClientError as error:
-            if error_code(error) != CONDITION_FAILED:
-                raise
-            return False
-        return True
+        return write_if(condition, write, TableName=self._table, **members)

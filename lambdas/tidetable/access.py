@@ -61,10 +61,6 @@ class Access:
         """True if the key has any right on a stream."""
         return self.streams is None or stream in self.streams
 
-    def allows(self, stream: str, scope: Scope) -> bool:
-        """True if the key may do this with the stream; its series prefix is another question (``covers``)."""
-        return scope in self.can and self.sees(stream)
-
     def covers(self, series: str) -> bool:
         """True if the series is one that the key may write and read."""
         return series.startswith(self.series_prefix)

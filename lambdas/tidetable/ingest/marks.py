@@ -7,9 +7,10 @@ On-time events need no mark, because their bucket is not sealed before every wri
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
+from tidetable.catalog import Entry
 from tidetable.config.model import Stream
 from tidetable.errors import StoreUnavailable, TableMissing, TableThrottled
 from tidetable.ingest.notes import Notes
@@ -39,8 +40,7 @@ class Marks:
         ``now`` is when the writer looked at the clock, before it decided to write.
         """
         step = min(rollup.every for rollup in stream.rollup)
-        late = {time for time in times if needs_mark(time, now)}
-        buckets = {EPOCH + (time - EPOCH) // step * step for time in late}
+        buckets = {EPOCH + (time - EPOCH) // step * step for time in times if needs_mark(time, now)}
         unmarked = sorted(bucket for bucket in buckets if not self._is_kept(stream.name, bucket, now))
         if not unmarked:
             return True
@@ -53,7 +53,23 @@ class Marks:
         self._put |= {(stream.name, bucket): now for bucket in unmarked}
         return True
 
-    def find_unmarked(
+    def find_unready(
+        self,
+        stream: Stream,
+        entries: Sequence[Entry],
+        oldest: datetime,
+        times: Iterable[tuple[Slot, datetime]],
+        names: Iterable[tuple[Slot, str]],
+        now: datetime,
+    ) -> frozenset[Slot]:
+        """Mark the buckets and note the series of events; the slots that must not be written, as either may be missing.
+
+        ``times`` and ``names`` are the slots of the events with their times and with their series.
+        """
+        unmarked = self._find_unmarked(stream, oldest, times, now)
+        return unmarked | self.notes.find_unnoted(stream.name, entries, names, now)
+
+    def _find_unmarked(
         self, stream: Stream, oldest: datetime, events: Iterable[tuple[Slot, datetime]], now: datetime
     ) -> frozenset[Slot]:
         """Mark the buckets of late events; the slots that must not be written, as their marks may not be there.
@@ -62,10 +78,10 @@ class Marks:
         """
         if not needs_mark(oldest, now):
             return frozenset()
-        late = [(slot, time) for slot, time in events if needs_mark(time, now)]
-        if self.mark(stream, (time for _, time in late), now):
+        pending = [(slot, time) for slot, time in events if needs_mark(time, now)]
+        if self.mark(stream, (time for _, time in pending), now):
             return frozenset()
-        return frozenset(slot for slot, _ in late)
+        return frozenset(slot for slot, _ in pending)
 
     def _is_kept(self, stream: str, bucket: datetime, now: datetime) -> bool:
         at = self._put.get((stream, bucket))

@@ -149,9 +149,8 @@ def _take(
     lowered, unmarked = lowered_tables(stream, entries, now), NO_SLOTS
     if stream.rollup and ports.marks is not None:
         events = ((submission.slot, submission.event.time) for submission in submissions if submission.put is not None)
-        unmarked = ports.marks.find_unmarked(stream, min(times), events, now)
         named = ((submission.slot, submission.event.series) for submission in submissions if submission.put is not None)
-        unmarked |= ports.marks.notes.find_unnoted(stream.name, entries, named, now)
+        unmarked = ports.marks.find_unready(stream, entries, min(times), events, named, now)
     written, unwritten = _store(routed, lowered, unmarked, ports, remaining)
     for submission in submissions:
         if submission.fate is None:
@@ -185,9 +184,8 @@ def _ingest_batch(
     lowered, unmarked = lowered_tables(stream, entries, now), NO_SLOTS
     if stream.rollup and ports.marks is not None:
         events = ((slot, from_text(batch.times[number])) for slot, numbers in members.items() for number in numbers)
-        unmarked = ports.marks.find_unmarked(stream, oldest, events, now)
         named = ((slot, batch.series[number]) for slot, numbers in members.items() for number in numbers)
-        unmarked |= ports.marks.notes.find_unnoted(stream.name, entries, named, now)
+        unmarked = ports.marks.find_unready(stream, entries, oldest, events, named, now)
     written, unwritten = _store(routed, lowered, unmarked, ports, remaining)
     # What was to be one pack stays together, as it can be packed again.
     waiting = [batch.event(number) for slot, numbers in members.items() if slot in unwritten for number in numbers]

@@ -6,7 +6,7 @@ fill a page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -141,6 +141,14 @@ class Cost:
     units: float = 0.0
     requests: int = 0
     read: int = 0
+
+    @classmethod
+    def sum_of(cls, costs: Iterable[Cost]) -> Cost:
+        """What several reads took together."""
+        total = cls()
+        for cost in costs:
+            total.add(cost)
+        return total
 
     def add_page(self, page: Page | None) -> None:
         """Count a request for a page of a table or an index; there is no page if the table is missing."""

@@ -8,7 +8,7 @@ is made of the events.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode, urlsafe_b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -273,13 +273,3 @@ def _numbers(held: JsonObject, sketches: Sketches) -> Numbers:
         None if last is None else (last[1], last[0]),
         sketches.load(b64decode(held["sketch"])) if "sketch" in held else None,
     )
-
-
-def iterate_cells(
-    definition: Definition, events: Iterable[Event], sketches: Sketches, fields: Sequence[str]
-) -> Iterator[Cell]:
-    """The cells among events of the rollup's stream."""
-    for event in events:
-        cell = parse_cell(definition, event, sketches, fields)
-        if cell is not None:
-            yield cell

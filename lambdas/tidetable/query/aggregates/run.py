@@ -65,10 +65,7 @@ class Run:
     @property
     def cost(self) -> Cost:
         """What reading took."""
-        cost = Cost()
-        for scanner in self.scanners:
-            cost.add(scanner.cost)
-        return cost
+        return Cost.sum_of(scanner.cost for scanner in self.scanners)
 
     def rows(self, sections: Iterable[Section]) -> Run:
         """Read until the range ends, the page is full or the time is up."""
