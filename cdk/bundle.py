@@ -1,4 +1,4 @@
-"""Builds the functions' code for the wheel: a ZIP file per kind of function and architecture, and a manifest of them.
+"""Builds the functions' code for the wheel: ZIP files with every file once, and a manifest of them.
 
 python -m cdk.bundle                  # arm64 and x86_64
 python -m cdk.bundle local            # this machine's Python alone, for emulators
@@ -11,12 +11,12 @@ import shutil
 import sys
 import tomllib
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
 from infra.assets import MACHINES, RUNTIME, Assets
-from infra.bundles import MANIFEST
+from infra.bundles import CONSOLE, EPOCH, MANIFEST
 
 ROOT = Path(__file__).parents[1]
 BUNDLES = ROOT / ".build" / "bundles"
@@ -25,30 +25,50 @@ REQUIREMENTS = {
     "archive": "requirements-archive.txt",
     "doors": "requirements-doors.txt",
 }
-# ZIP files have no time zone and begin in 1980: a fixed time makes the same files of the same content.
-_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def build(folder: Path, platforms: Sequence[str]) -> None:
     """Fill the folder, which is made anew; ``platforms`` are ``arm64``, ``x86_64`` and ``local``."""
     shutil.rmtree(folder, ignore_errors=True)
-    packages: dict[str, dict[str, str]] = {}
+    bundles, packages = {}, {}
     for platform in platforms:
         assets = _open_assets(platform)
         for name, requirements in REQUIREMENTS.items():
             built = assets.build(requirements)
-            pack(built, folder / platform / f"{name}.zip")
+            bundles[f"{platform}/{name}"] = built
             packages[name] = list_packages(built)
-    console = _open_assets("arm64").build_console()
-    pack(console, folder / "console.zip")
-    files = sorted(file for file in folder.rglob("*.zip"))
+    parts = pack_parts(bundles, folder)
+    pack(read_files(_open_assets(platforms[0]).build_console()), folder / CONSOLE)
+    digests = {file.name: sha256(file.read_bytes()).hexdigest() for file in sorted(folder.glob("*.zip"))}
+    version = tomllib.loads((ROOT / "cdk" / "pyproject.toml").read_text())["project"]["version"]
     manifest = {
-        "version": tomllib.loads((ROOT / "cdk" / "pyproject.toml").read_text())["project"]["version"],
+        "version": version,
         "platforms": list(platforms),
-        "digests": {str(file.relative_to(folder)): sha256(file.read_bytes()).hexdigest() for file in files},
         "packages": packages,
+        "bundles": parts,
+        "digests": digests,
     }
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
+
+
+def pack_parts(bundles: Mapping[str, Path], folder: Path) -> dict[str, list[str]]:
+    """Write every file of the bundles once: a ZIP file for the files that the same bundles have. The parts per bundle."""
+    owners: dict[tuple[str, str], list[str]] = {}
+    sources: dict[tuple[str, str], Path] = {}
+    for bundle, built in bundles.items():
+        for name, path in read_files(built).items():
+            file = name, sha256(path.read_bytes()).hexdigest()
+            owners.setdefault(file, []).append(bundle)
+            sources[file] = path
+    groups: dict[tuple[str, ...], dict[str, Path]] = {}
+    for file, owning in owners.items():
+        groups.setdefault(tuple(owning), {})[file[0]] = sources[file]
+    parts: dict[str, list[str]] = {bundle: [] for bundle in bundles}
+    for number, (owning, files) in enumerate(sorted(groups.items()), 1):
+        pack(files, folder / f"part-{number}.zip")
+        for bundle in owning:
+            parts[bundle].append(f"part-{number}.zip")
+    return parts
 
 
 def _open_assets(platform: str) -> Assets:
@@ -62,12 +82,17 @@ def _open_assets(platform: str) -> Assets:
     return assets
 
 
-def pack(folder: Path, file: Path) -> None:
-    """Write the files of a folder to a ZIP file, in order of their names, readable by every user."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
-        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-            entry = zipfile.ZipInfo(path.relative_to(folder).as_posix(), _EPOCH)
+def read_files(folder: Path) -> dict[str, Path]:
+    """The files in a folder by their names in it."""
+    return {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def pack(files: Mapping[str, Path], target: Path) -> None:
+    """Write a ZIP file, in order of the files' names, readable by every user."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, path in sorted(files.items()):
+            entry = zipfile.ZipInfo(name, EPOCH)
             entry.external_attr = 0o100644 << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             packed.writestr(entry, path.read_bytes())
@@ -86,8 +111,8 @@ def main(arguments: Sequence[str]) -> None:
         if platform not in known:
             sys.exit(f"platform {platform!r}: use {', '.join(known)}")
     build(BUNDLES, arguments or list(MACHINES))
-    for file in sorted(BUNDLES.rglob("*.zip")):
-        sys.stdout.write(f"{file.stat().st_size / 1e6:7.1f} MB  {file.relative_to(BUNDLES)}\n")
+    for file in sorted(BUNDLES.glob("*.zip")):
+        sys.stdout.write(f"{file.stat().st_size / 1e6:7.1f} MB  {file.name}\n")
 
 
 if __name__ == "__main__":

@@ -137,7 +137,7 @@ class Assets:
                 if self._config is not None:
                     shutil.copy(self._config, partial / "tidetable.toml")
                 for path in [*partial.glob("*.py"), *(partial / name for name in _OWN)]:
-                    self._compile(path)
+                    self._compile(path, partial)
                 _make_readable(partial)
         return folder
 
@@ -177,19 +177,20 @@ class Assets:
                 for pattern in _CLUTTER:
                     for path in list(partial.rglob(pattern)):
                         shutil.rmtree(path) if path.is_dir() else path.unlink()
-                self._compile(partial)
+                self._compile(partial, partial)
         return folder
 
-    def _compile(self, path: Path) -> None:
+    def _compile(self, path: Path, folder: Path) -> None:
         """Compile in place, to bytecode that Python uses without a check of the source's time.
 
         Functions cannot write files. A source that is newer than its bytecode, as in an unpacked archive, would be
-        compiled at every cold start.
+        compiled at every cold start. Its file names begin at the asset's folder: the same sources make the same bytecode.
         """
         interpreter = self.interpreter
         if interpreter is None or not path.exists():
             return
-        command = [interpreter, "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash", str(path)]
+        command = [interpreter, "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash"]
+        command += ["-s", str(folder), str(path)]
         # Some packages have modules for other versions of Python: they do not compile, but nothing imports them.
         subprocess.run(command, check=False, stdout=subprocess.DEVNULL)  # noqa: S603 - our own command
 

@@ -16,15 +16,16 @@ from aws_cdk import AssetHashType
 from aws_cdk import aws_lambda as lambda_
 
 from .errors import UsageError
+from .zips import join
 
 FOLDER = Path(__file__).parent / "bundles"
-MANIFEST = "manifest.json"
-# The time of the file that is added: the same content is the same ZIP file.
-_EPOCH = (1980, 1, 1, 0, 0, 0)
+MANIFEST, CONSOLE = "manifest.json", "console.zip"
+# The time of all files: the same content makes the same ZIP file.
+EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 class Bundles:
-    """The assets of one stage: the package's ZIP files, with the stage's configuration added to each.
+    """The assets of one stage: parts of the package joined to ZIP files, with the stage's configuration in each.
 
     A stage ``local`` takes the code for this machine's Python, which emulators run functions with, if the package has it.
     """
@@ -49,8 +50,8 @@ class Bundles:
 
     def console(self) -> lambda_.Code:
         """The code of the function that serves the console; it reads no configuration."""
-        digest = self._manifest["digests"]["console.zip"]
-        file = self._folder / "console.zip"
+        digest = self._manifest["digests"][CONSOLE]
+        file = self._folder / CONSOLE
         return lambda_.Code.from_asset(str(file), asset_hash_type=AssetHashType.CUSTOM, asset_hash=digest)
 
     @cached_property
@@ -75,13 +76,14 @@ class Bundles:
         return str(wanted)
 
     def _configured(self, name: str) -> lambda_.Code:
-        packed = f"{self._platform}/{name}.zip"
-        digest = sha256(str(self._manifest["digests"][packed]).encode() + sha256(self._config).digest()).hexdigest()
+        parts = self._manifest["bundles"][f"{self._platform}/{name}"]
+        content = [*(str(self._manifest["digests"][part]) for part in parts), sha256(self._config).hexdigest()]
+        digest = sha256("\n".join(content).encode()).hexdigest()
         file = self._work / f"{digest}.zip"
         if not file.exists():
-            shutil.copy(self._folder / packed, file)
+            join([self._folder / part for part in parts], file)
             with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as archive:
-                entry = zipfile.ZipInfo("tidetable.toml", _EPOCH)
+                entry = zipfile.ZipInfo("tidetable.toml", EPOCH)
                 # Functions run as another user than the owner of the files.
                 entry.external_attr = 0o100644 << 16
                 archive.writestr(entry, self._config)
