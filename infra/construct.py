@@ -213,6 +213,11 @@ class Tidetable(Construct):
         return self.api.url
 
     @property
+    def signed_url(self) -> str:
+        """The address of ``signed_api``, with a slash at its end; UsageError if the API takes no signed requests."""
+        return self._signed("signed_url").url
+
+    @property
     def key(self) -> apigateway.IApiKey | None:
         """The first key of callers, which may do everything; None unless ``auth`` has ``"api-key"``."""
         return self._api.key
@@ -311,14 +316,18 @@ class Tidetable(Construct):
         return streams or ("*",)
 
     def _grant(self, what: str, grantee: iam.IGrantable, routes: list[tuple[str, str]]) -> iam.Grant:
+        signed = self._signed(what)
+        arns = [signed.arn_for_execute_api(method, path, STAGE) for method, path in routes]
+        return iam.Grant.add_to_principal(grantee=grantee, actions=["execute-api:Invoke"], resource_arns=arns)
+
+    def _signed(self, what: str) -> apigateway.RestApi:
         signed = self.signed_api
         if signed is None:
             raise UsageError(
                 f'{what}: the API takes keys only. Set [api] auth = ["api-key", "iam"] to let roles sign their requests, or'
                 " give the caller a key: docs/operate/keys.md"
             )
-        arns = [signed.arn_for_execute_api(method, path, STAGE) for method, path in routes]
-        return iam.Grant.add_to_principal(grantee=grantee, actions=["execute-api:Invoke"], resource_arns=arns)
+        return signed
 
     @property
     def outputs(self) -> Mapping[str, str]:
