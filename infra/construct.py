@@ -56,6 +56,16 @@ class Code(Protocol):
         """The code of the function that serves the console."""
 
 
+# Flags of the CDK that the constructs are written for, whatever the app's cdk.json says: without the second a bucket that
+# forbids ACLs cannot get access logs, without the first request validators of two APIs have one name, and without the third
+# policies may exceed IAM's size.
+_FLAGS = (
+    "@aws-cdk/aws-apigateway:requestValidatorUniqueId",
+    "@aws-cdk/aws-s3:serverAccessLogsUseBucketPolicy",
+    "@aws-cdk/aws-iam:minimizePolicies",
+)
+
+
 class Tidetable(Construct):
     """One stage: the API, its functions, the period tables' lifecycle, the archive, alarms and a dashboard.
 
@@ -83,6 +93,8 @@ class Tidetable(Construct):
         check_name(stage)
         check_own(config.parsed, bucket, key)
         super().__init__(scope, id)
+        for flag in _FLAGS:
+            self.node.set_context(flag, True)
         stack = Stack.of(self)
         check_region(stack, config.parsed)
         present = {child.node.id for child in stack.node.children}
