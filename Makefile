@@ -17,6 +17,7 @@ TAKES_local := CONFIG ENGINE
 TAKES_synth := STAGE CONFIG
 TAKES_bootstrap := STAGE CONFIG
 TAKES_adopt := STAGE CONFIG
+TAKES_wheel := PLATFORMS
 TAKES_deploy := STAGE CONFIG
 TAKES_destroy := STAGE CONFIG
 GOALS := $(or $(MAKECMDGOALS),help)
@@ -31,7 +32,7 @@ WITH_CONFIG = $(if $(CONFIG),-c config=$(CONFIG))
 LOCALLY = $(if $(CONFIG),--config $(CONFIG)) --engine $(ENGINE)
 NEEDS_JAR := $(if $(filter dynamodb-local,$(ENGINE)),$(JAR))
 
-.PHONY: help setup pictures demo local stop dynamodb test quick check bench synth bootstrap deploy adopt destroy clean
+.PHONY: help setup wheel pictures demo local stop dynamodb test quick check bench synth bootstrap deploy adopt destroy clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /	/' | expand -t 12
@@ -116,5 +117,10 @@ adopt: setup ## deploy a stage that was destroyed, and take back its catalog, ar
 destroy: setup ## take a stage down; what its streams keep stays (STAGE, CONFIG)
 	$(CDK) destroy -c stage=$(STAGE) $(WITH_CONFIG)
 
+wheel: setup ## the CDK construct as a package, with its Lambda code, in dist/ (PLATFORMS="arm64 x86_64 local")
+	@rm -rf dist
+	PYTHONPATH=lambdas:. $(PY) -m cdk.bundle $(PLATFORMS)
+	.venv/bin/pip --disable-pip-version-check wheel --quiet --no-deps --no-build-isolation --wheel-dir dist ./cdk
+
 clean: ## what was built
-	rm -rf .build cdk.out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .build dist cdk.out .mypy_cache .ruff_cache .pytest_cache .hypothesis

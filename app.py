@@ -14,11 +14,10 @@ sys.path.insert(0, str(ROOT / "lambdas"))
 import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 
+from infra import Config, UsageError
 from infra.assets import Assets
 from infra.stack import TidetableStack
-from tidetable.config import load
 from tidetable.config.demand import remarks
-from tidetable.errors import ConfigError
 from tidetable.names import STAGE
 
 
@@ -40,17 +39,20 @@ def main() -> None:
     name = str(app.node.try_get_context("config") or "tidetable.toml")
     file = ROOT / name
     try:
-        config = load(file)
-    except ConfigError as error:
-        sys.exit(f"{file.name}: {error}")
+        config = Config.file(file)
+    except UsageError as error:
+        sys.exit(str(error))
     # To stderr: the template goes to stdout.
-    sys.stderr.write(f"configuration: {name}, streams: {', '.join(config.streams)}\n")
-    sys.stderr.writelines(f"{name}: {line}\n" for line in remarks(config))
+    sys.stderr.write(f"configuration: {name}, streams: {', '.join(config.parsed.streams)}\n")
+    sys.stderr.writelines(f"{name}: {line}\n" for line in remarks(config.parsed))
     if stage != "local":
         # They are about a stage in AWS, and take a fifth of the time of a synth.
         cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     assets = Assets(ROOT, file, stage)
-    TidetableStack(app, f"Tidetable-{stage}", stage=stage, config=config, assets=assets, env=environment())
+    try:
+        TidetableStack(app, f"Tidetable-{stage}", stage=stage, config=config.parsed, assets=assets, env=environment())
+    except UsageError as error:
+        sys.exit(str(error))
     app.synth()
 
 

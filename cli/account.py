@@ -106,6 +106,11 @@ class Account:
         return body
 
 
+def name_stack(stage: str) -> str:
+    """The CloudFormation stack of a stage: TIDETABLE_STACK names the stack of another app than this project's own."""
+    return os.environ.get("TIDETABLE_STACK") or f"Tidetable-{stage}"
+
+
 def connect(
     stage: str, *, endpoint: str | None = None, profile: str | None = None, region: str | None = None
 ) -> Account:
@@ -114,7 +119,7 @@ def connect(
         session = boto3.Session(profile_name=profile, region_name=region)
         # A run may take five minutes, an archive fifteen.
         patient = Config(read_timeout=910, retries={"total_max_attempts": 1}, tcp_keepalive=True)
-        stacks = session.client("cloudformation", endpoint_url=endpoint).describe_stacks(StackName=f"Tidetable-{stage}")
+        stacks = session.client("cloudformation", endpoint_url=endpoint).describe_stacks(StackName=name_stack(stage))
         functions = session.client("lambda", endpoint_url=endpoint, config=patient)
         queues = session.client("sqs", endpoint_url=endpoint)
         metrics = session.client("cloudwatch", endpoint_url=endpoint)

@@ -9,6 +9,7 @@ import boto3
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
+from cli.account import name_stack
 from cli.common import check_address, fail
 from tidetable_client import Client, Policy
 
@@ -51,7 +52,7 @@ def find_api(stage: str, endpoint: str | None, profile: str | None, region: str 
     """The address of a stage's API and its first key, None if it has none."""
     try:
         session = boto3.Session(profile_name=profile, region_name=region)
-        stacks = session.client("cloudformation", endpoint_url=endpoint).describe_stacks(StackName=f"Tidetable-{stage}")
+        stacks = session.client("cloudformation", endpoint_url=endpoint).describe_stacks(StackName=name_stack(stage))
         outputs = {output["OutputKey"]: output["OutputValue"] for output in stacks["Stacks"][0].get("Outputs", [])}
         key = None
         if "ApiKeyId" in outputs:

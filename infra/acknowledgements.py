@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aws_cdk import Acknowledgment, CfnElement, Stack, Token, Validations
 from aws_cdk import aws_lambda as lambda_
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 from tidetable.names import table_prefix
 
@@ -34,7 +34,7 @@ _WITH_TRACING = {"IAM5[Resource::*]": "X-Ray's write actions know no resources"}
 
 
 def acknowledge(
-    stack: Stack,
+    scope: IConstruct,
     *,
     stage: str,
     tracing: bool,
@@ -43,10 +43,11 @@ def acknowledge(
     watching: list[lambda_.Function],
     mapping: list[lambda_.Function],
 ) -> None:
-    """Record on the stack the reasons for the rules above, and for the wildcards that its roles need.
+    """Record on the construct the reasons for the rules above, and for the wildcards that its roles need.
 
     The bare wildcard is accepted of the roles alone that deal in event source mappings: elsewhere it is still a finding.
     """
+    stack = Stack.of(scope)
     # The rules write placeholders such as <AWS::Region> for values that CloudFormation fills in.
     region = "<AWS::Region>" if Token.is_unresolved(stack.region) else stack.region
     account = "<AWS::AccountId>" if Token.is_unresolved(stack.account) else stack.account
@@ -68,7 +69,7 @@ def acknowledge(
     for function in invoked:
         reasons[f"IAM5[Resource::<{_id(function)}.Arn>:*]"] = "Any version of the one function that the role may call"
     for rule, reason in reasons.items():
-        Validations.of(stack).acknowledge(Acknowledgment(id=f"AwsSolutions::AwsSolutions-{rule}", reason=reason))
+        Validations.of(scope).acknowledge(Acknowledgment(id=f"AwsSolutions::AwsSolutions-{rule}", reason=reason))
 
     listed = f"arn:<AWS::Partition>:cloudwatch:{region}:{account}:alarm:*"
     for function in watching:

@@ -6,15 +6,16 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from infra.api import Api
-from infra.doors import Doors
-from infra.feed import Feed
-from infra.function import own_metric
-from infra.ingest import Ingest
-from infra.lifecycle import EVERY_MINUTES, Lifecycle
-from infra.rollups import Rollups
-from infra.targets import Targets
 from tidetable.config.demand import NEAR
+
+from .api import Api
+from .doors import Doors
+from .feed import Feed
+from .function import own_metric
+from .ingest import Ingest
+from .lifecycle import EVERY_MINUTES, Lifecycle
+from .rollups import Rollups
+from .targets import Targets
 
 
 class Alarms(Construct):
@@ -37,6 +38,8 @@ class Alarms(Construct):
     ) -> None:
         super().__init__(scope, id)
         self._targets = targets
+        # Every alarm by the section of docs/operate/runbook.md, such as ``DeadLetters``.
+        self.by_name: dict[str, cloudwatch.Alarm] = {}
         near = int(NEAR * quota)
         minute, five = Duration.minutes(1), Duration.minutes(5)
         self._alarm(
@@ -216,4 +219,5 @@ class Alarms(Construct):
             alarm_description=f"{description} What to do: docs/operate/runbook.md#{id.lower()}",
         )
         self._targets.watch(alarm)
+        self.by_name[id] = alarm
         return alarm

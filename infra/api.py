@@ -11,13 +11,13 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.authorizer import Keys
-from infra.console import Console
-from infra.cors import allow_preflights, gateway_headers
-from infra.doors import Doors
-from infra.function import Common
-from infra.lifecycle import Lifecycle
-from infra.storage import Storage
+from .authorizer import Keys
+from .console import Console
+from .cors import allow_preflights, gateway_headers
+from .doors import Doors
+from .function import Common
+from .lifecycle import Lifecycle
+from .storage import Storage
 
 STAGE = "api"
 # A smaller answer fits into one packet anyway, and compression may make it larger.

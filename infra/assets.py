@@ -17,14 +17,11 @@ from tempfile import TemporaryDirectory
 from aws_cdk import AssetHashType
 from aws_cdk import aws_lambda as lambda_
 
-from infra.console import collect_files
+from .console import collect_files
 
 RUNTIME = "3.13"
-# The platforms for which pip fetches packages: Lambda's arm64 machines, whatever machine runs the synth.
-_TARGET = [
-    *("--platform", "manylinux2014_aarch64", "--platform", "manylinux_2_28_aarch64"),
-    *("--implementation", "cp", "--python-version", RUNTIME, "--only-binary=:all:"),
-]
+# The names that pip has for Lambda's architectures.
+MACHINES = {"arm64": "aarch64", "x86_64": "x86_64"}
 # Files that functions do not need; without them pyarrow fits into Lambda's 250 MB.
 _CLUTTER = ("__pycache__", "tests", "include", "bin", "libarrow_flight*")
 _OWN = ("handlers", "aws", "parsers", "tidetable")
@@ -41,9 +38,11 @@ _IGNORED = shutil.ignore_patterns("__pycache__", "requirements*.txt", "requireme
 class Assets:
     """Builds each asset once per content: a folder under .build/ named by the hash of everything that goes into it."""
 
-    def __init__(self, root: Path, config: Path, stage: str) -> None:
+    def __init__(self, root: Path, config: Path | None, stage: str, architecture: str = "arm64") -> None:
+        """``config`` is None for code that gets its configuration later; ``architecture`` is ``arm64`` or ``x86_64``."""
         self._root = root
         self._config = config
+        self._architecture = architecture
         # The emulator runs functions with the interpreter that runs the emulator, on this machine.
         self._local = stage == "local"
 
@@ -63,6 +62,11 @@ class Assets:
 
     def console(self) -> lambda_.Code:
         """The asset of the function that serves the console: its handler and the page's files, without a dependency."""
+        folder = self.build_console()
+        return lambda_.Code.from_asset(str(folder), asset_hash_type=AssetHashType.CUSTOM, asset_hash=folder.name)
+
+    def build_console(self) -> Path:
+        """The folder of the console's asset; builds it unless a folder with the same content exists."""
         with TemporaryDirectory() as name:
             built = Path(name) / "built"
             collect_files(self._root, built / "site")
@@ -76,7 +80,7 @@ class Assets:
                 with _building(folder) as partial:
                     shutil.copytree(built, partial, dirs_exist_ok=True)
                     _make_readable(partial)
-        return lambda_.Code.from_asset(str(folder), asset_hash_type=AssetHashType.CUSTOM, asset_hash=folder.name)
+        return folder
 
     def pip_command(self, requirements: str, target: Path) -> list[str]:
         """The pip command that fetches all dependencies of an asset, at the versions and hashes of the lock file."""
@@ -90,9 +94,18 @@ class Assets:
             "--quiet",
             "--no-compile",
         ]
-        platform = [] if self._local else _TARGET
+        platform = [] if self._local else self._target
         locked = ["--require-hashes", "--no-deps", "-r", str(self._lambdas / lock_file(requirements))]
         return [*command, *platform, "--target", str(target), *locked]
+
+    @property
+    def _target(self) -> list[str]:
+        """The platform for which pip fetches packages, whatever machine runs the synth."""
+        machine = MACHINES[self._architecture]
+        return [
+            *("--platform", f"manylinux2014_{machine}", "--platform", f"manylinux_2_28_{machine}"),
+            *("--implementation", "cp", "--python-version", RUNTIME, "--only-binary=:all:"),
+        ]
 
     @property
     def _bytecode(self) -> bytes:
@@ -112,7 +125,8 @@ class Assets:
         """The folder of an asset; builds it unless a folder with the same content exists."""
         packages = self._packages(requirements)
         sources = sorted(path for path in self._lambdas.rglob("*") if path.suffix in {".py", ".txt"})
-        content = [packages.name.encode(), self._config.read_bytes(), self._bytecode, b"readable"]
+        config = [self._config.read_bytes()] if self._config is not None else []
+        content = [packages.name.encode(), *config, self._bytecode, b"readable"]
         content += [str(path.relative_to(self._lambdas)).encode() + path.read_bytes() for path in sources]
         folder = self._root / ".build" / f"asset-{_digest(content)}"
         if not folder.exists():
@@ -120,9 +134,10 @@ class Assets:
                 # Links, not copies: the packages are large, and nothing writes to them.
                 shutil.copytree(packages, partial, symlinks=True, copy_function=os.link, dirs_exist_ok=True)
                 shutil.copytree(self._lambdas, partial, dirs_exist_ok=True, ignore=_IGNORED)
-                shutil.copy(self._config, partial / "tidetable.toml")
+                if self._config is not None:
+                    shutil.copy(self._config, partial / "tidetable.toml")
                 for path in [*partial.glob("*.py"), *(partial / name for name in _OWN)]:
-                    self._compile(path)
+                    self._compile(path, partial)
                 _make_readable(partial)
         return folder
 
@@ -153,7 +168,7 @@ class Assets:
 
     def _packages(self, requirements: str) -> Path:
         pins = [(self._lambdas / lock_file(requirements)).read_bytes()]
-        machine = f"{sys.platform}-{sys.version_info[:2]}" if self._local else f"arm64-{RUNTIME}"
+        machine = f"{sys.platform}-{sys.version_info[:2]}" if self._local else f"{self._architecture}-{RUNTIME}"
         content = [requirements.encode(), machine.encode(), self._bytecode, *map(str.encode, _CLUTTER), *pins]
         folder = self._root / ".build" / f"packages-{_digest(content)}"
         if not folder.exists():
@@ -162,19 +177,20 @@ class Assets:
                 for pattern in _CLUTTER:
                     for path in list(partial.rglob(pattern)):
                         shutil.rmtree(path) if path.is_dir() else path.unlink()
-                self._compile(partial)
+                self._compile(partial, partial)
         return folder
 
-    def _compile(self, path: Path) -> None:
+    def _compile(self, path: Path, folder: Path) -> None:
         """Compile in place, to bytecode that Python uses without a check of the source's time.
 
         Functions cannot write files. A source that is newer than its bytecode, as in an unpacked archive, would be
-        compiled at every cold start.
+        compiled at every cold start. Its file names begin at the asset's folder: the same sources make the same bytecode.
         """
         interpreter = self.interpreter
         if interpreter is None or not path.exists():
             return
-        command = [interpreter, "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash", str(path)]
+        command = [interpreter, "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash"]
+        command += ["-s", str(folder), str(path)]
         # Some packages have modules for other versions of Python: they do not compile, but nothing imports them.
         subprocess.run(command, check=False, stdout=subprocess.DEVNULL)  # noqa: S603 - our own command
 

@@ -8,9 +8,9 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra.function import Common, Function
-from infra.lifecycle import Lifecycle
-from infra.storage import Storage
+from .function import Common, Function
+from .lifecycle import Lifecycle
+from .storage import Storage
 
 # The partition of the catalog that holds the keys.
 _PARTITION = "keys"

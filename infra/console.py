@@ -11,8 +11,8 @@ from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra.cors import allow_preflights
-from infra.function import Common, Function
+from .cors import allow_preflights
+from .function import Common, Function
 
 # What the page consists of, beside the pinned library for charts.
 _PAGE = ("index.html", "icon.svg", "style.css")
@@ -41,7 +41,15 @@ class Console(Construct):
     open_routes = (("GET", "/console"), ("GET", "/console/assets/{file+}"))
 
     def __init__(
-        self, scope: Construct, id: str, common: Common, *, page: lambda_.Code, slim: lambda_.Code, lifecycle: Function
+        self,
+        scope: Construct,
+        id: str,
+        common: Common,
+        *,
+        page: lambda_.Code,
+        slim: lambda_.Code,
+        lifecycle: Function,
+        alarm_prefix: str = "",
     ) -> None:
         super().__init__(scope, id)
         snap_start = common.config.api.snap_start
@@ -63,7 +71,10 @@ class Console(Construct):
             code=slim,
             timeout=Duration.seconds(28),
             memory=512,
-            environment={"TIDETABLE_LIFECYCLE_FUNCTION": lifecycle.function_name},
+            environment={
+                "TIDETABLE_LIFECYCLE_FUNCTION": lifecycle.function_name,
+                **({"TIDETABLE_ALARM_PREFIX": alarm_prefix} if alarm_prefix else {}),
+            },
             snap_start=snap_start,
         )
         self.operations.allow(["lambda:InvokeFunction"], lifecycle.function_arn)

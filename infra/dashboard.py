@@ -6,13 +6,13 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from infra.api import Api
-from infra.feed import Feed
-from infra.function import own_metric
-from infra.ingest import Ingest
-from infra.lifecycle import Lifecycle
-from infra.query import Query
-from infra.rollups import Rollups
+from .api import Api
+from .feed import Feed
+from .function import own_metric
+from .ingest import Ingest
+from .lifecycle import Lifecycle
+from .query import Query
+from .rollups import Rollups
 
 
 class Dashboard(Construct):
@@ -51,7 +51,7 @@ class Dashboard(Construct):
                 ),
             ]
         ]
-        cloudwatch.Dashboard(
+        self.board = cloudwatch.Dashboard(
             self,
             "Board",
             dashboard_name=f"tidetable-{stage}",

@@ -11,10 +11,10 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra.function import Common, Function
-from infra.queue import Queue
-from infra.storage import LARGE, Storage
-from infra.tables import reach
+from .function import Common, Function
+from .queue import Queue
+from .storage import LARGE, Storage
+from .tables import reach
 
 # What a target's service is asked, by the service in its ARN.
 _ACTIONS = {

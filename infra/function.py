@@ -13,8 +13,9 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.naming import catalog_table, service_name
 from tidetable.config import Config
+
+from .naming import catalog_table, service_name
 
 METRICS_NAMESPACE = "Tidetable"
 
@@ -33,6 +34,7 @@ class Common:
 
     stage: str
     config: Config
+    architecture: lambda_.Architecture = lambda_.Architecture.ARM_64
 
 
 class Function(lambda_.Function):
@@ -56,7 +58,6 @@ class Function(lambda_.Function):
         snap_start: bool = False,
     ) -> None:
         observability = common.config.observability
-        local = common.stage == "local"
         group = logs.LogGroup(
             scope,
             f"{id}Logs",
@@ -69,7 +70,7 @@ class Function(lambda_.Function):
             scope,
             id,
             runtime=lambda_.Runtime.PYTHON_3_13,
-            architecture=lambda_.Architecture.X86_64 if local else lambda_.Architecture.ARM_64,
+            architecture=common.architecture,
             handler=f"handlers.{handler}.handler",
             code=code,
             role=role,
@@ -92,6 +93,7 @@ class Function(lambda_.Function):
             },
         )
 
+        self.handler_name = handler
         # SnapStart holds for published versions only, which callers reach by an alias.
         self.entry: lambda_.IFunction = (
             lambda_.Alias(scope, f"{id}Live", alias_name="live", version=self.current_version) if snap_start else self

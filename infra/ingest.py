@@ -8,12 +8,13 @@ from aws_cdk import aws_lambda_event_sources as sources
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra import allocator
-from infra.function import Common, Function
-from infra.queue import Queue
-from infra.storage import LARGE, OVERFLOW, Storage
-from infra.tables import reach
 from tidetable.ingest.drain import CONSUMERS
+
+from . import allocator
+from .function import Common, Function
+from .queue import Queue
+from .storage import LARGE, OVERFLOW, Storage
+from .tables import reach
 
 _DRAIN_SECONDS = 60
 # Marks of rollups, and notes of series.

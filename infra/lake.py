@@ -12,10 +12,11 @@ from aws_cdk import aws_glue as glue
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.naming import lake_database
 from tidetable.config import Config, Stream
 from tidetable.names import lake_table
 from tidetable.periods import Kind
+
+from .naming import lake_database
 
 # The format of a period's label for partition projection, which has no format for weeks: a query must name its week.
 _PROJECTIONS: dict[Kind, dict[str, str]] = {

@@ -18,11 +18,11 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
-from infra.feed import Feed
-from infra.function import Common, Function, own_metric, retention
-from infra.queue import Queue
-from infra.storage import ARCHIVES, LARGE, Storage
-from infra.tables import allow_scaling, reach
+from .feed import Feed
+from .function import Common, Function, own_metric, retention
+from .queue import Queue
+from .storage import ARCHIVES, LARGE, Storage
+from .tables import allow_scaling, reach
 
 EVERY_MINUTES = 5
 # The time limit of the deployment's function, within the 15 minutes of the provider's own function.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from aws_cdk import ArnFormat, Stack
 from constructs import Construct
 
@@ -21,6 +23,19 @@ def rollups_table(stage: str) -> str:
 def service_name(stage: str, handler: str) -> str:
     """The service name of a function's logs, traces and metrics."""
     return f"tidetable-{stage}-{handler}"
+
+
+def alarm_prefix(construct: Construct, stage: str) -> str:
+    """What the names of a stage's alarms begin with; empty in a stack whose functions know it by the stage alone.
+
+    CloudFormation makes the names of the stack's name and the alarm's logical id. The CDK makes that of the ids of the
+    constructs around it, without ``Default`` and without other characters than letters and digits.
+    """
+    stack = Stack.of(construct)
+    ids = [scope.node.id for scope in construct.node.scopes[len(stack.node.scopes) :] if scope.node.id != "Default"]
+    if not ids and stack.stack_name == f"Tidetable-{stage}":
+        return ""
+    return f"{stack.stack_name}-" + re.sub("[^A-Za-z0-9]", "", "".join(ids))
 
 
 def archive_bucket(scope: Construct, stage: str) -> str:

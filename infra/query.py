@@ -6,10 +6,10 @@ from aws_cdk import Duration
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra import allocator
-from infra.function import Common, Function
-from infra.storage import ARCHIVES, LARGE, Storage
-from infra.tables import reach
+from . import allocator
+from .function import Common, Function
+from .storage import ARCHIVES, LARGE, Storage
+from .tables import reach
 
 
 class Query(Construct):

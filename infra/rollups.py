@@ -8,10 +8,10 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct, IConstruct
 
-from infra.function import Common, Function
-from infra.query import Query
-from infra.storage import LARGE, Storage
-from infra.tables import reach
+from .function import Common, Function
+from .query import Query
+from .storage import LARGE, Storage
+from .tables import reach
 
 EVERY_MINUTES = 1
 # A run ends before it, and the lease of a run that died soon after it.

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from constructs import Construct, IConstruct
 
-from infra.function import Common
-from infra.lifecycle import Lifecycle
+from .function import Common
+from .lifecycle import Lifecycle
 
 
 class Standing(Construct):

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import Annotations, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.function import Function
-from infra.keys import READS, WRITES, customer_key, key_statements
-from infra.naming import archive_bucket, catalog_table, log_bucket, rollups_table
 from tidetable.config import Config, Keeping
+
+from .function import Function
+from .keys import READS, WRITES, customer_key, key_statements
+from .naming import archive_bucket, catalog_table, log_bucket, rollups_table
 
 # Prefixes of the bucket: archives, large values, and messages that were too large for their queue.
 ARCHIVES, LARGE, OVERFLOW = "stream=", "large/", "overflow/"
 
+# Messages that were too large for the overflow queue, which keeps its own for 14 days.
+_OVERFLOW_RULE = s3.LifecycleRule(prefix=OVERFLOW, expiration=Duration.days(15))
 _CLASSES = {
     "infrequent-access": s3.StorageClass.INFREQUENT_ACCESS,
     "intelligent-tiering": s3.StorageClass.INTELLIGENT_TIERING,
@@ -55,21 +59,56 @@ class Storage(Construct):
 
     They are kept when the stack is destroyed, unless the configuration says otherwise. Their names are fixed, so that
     ``cdk deploy --import-existing-resources`` imports them again. If the first deployment fails, its rollback deletes
-    them: otherwise the next deployment could not use their names. For the same reason ``infra.standing`` sets the
+    them: otherwise the next deployment could not use their names. For the same reason ``standing.py`` sets the
     catalog's deletion protection at the end of the deployment.
     """
 
-    def __init__(self, scope: Construct, id: str, *, stage: str, config: Config) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        stage: str,
+        config: Config,
+        bucket: s3.IBucket | None = None,
+        key: kms.IKey | None = None,
+    ) -> None:
         super().__init__(scope, id)
-        self._config = config
         # The key of the bucket and the queues; None for the services' own keys.
-        self.key = customer_key(self, "Key", config.storage.encryption)
+        self.key = key or customer_key(self, "Key", config.storage.encryption)
+        self._message_keys = [*config.storage_keys, *([key.key_arn] if key is not None else [])]
         keep = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
-        kept = config.storage.removal == "keep"
         removal = keep if config.keeps_catalog else RemovalPolicy.DESTROY
         self.catalog = self._table("Catalog", catalog_table(stage), removal)
         # It is there without rollups, too: a table that was kept could not be created again under its name.
         self.rollups = self._table("Rollups", rollups_table(stage), removal)
+        self.bucket = self._make_bucket(stage, config) if bucket is None else bucket
+        self._object_keys = list(self._message_keys)
+        if bucket is not None:
+            self._adopt(bucket, config)
+
+    def _adopt(self, bucket: s3.IBucket, config: Config) -> None:
+        """Use the app's own bucket: with the rights on its key, and with the rules for the project's own prefixes."""
+        if bucket.encryption_key is not None:
+            self._object_keys.append(bucket.encryption_key.key_arn)
+        if not isinstance(bucket, s3.Bucket):
+            Annotations.of(self).add_info(
+                f"The bucket is imported, so its rules are yours: let objects under {OVERFLOW} expire after 15 days, and"
+                " apply [archive] expire_after and storage_class, as docs/start/own-app.md says."
+            )
+            return
+        for prefix in (ARCHIVES, LARGE, OVERFLOW):
+            bucket.add_lifecycle_rule(
+                prefix=prefix,
+                abort_incomplete_multipart_upload_after=Duration.days(1),
+                noncurrent_version_expiration=Duration.days(30),
+            )
+        for rule in (_OVERFLOW_RULE, *archive_rules(config)):
+            bucket.add_lifecycle_rule(prefix=rule.prefix, expiration=rule.expiration, transitions=rule.transitions)
+
+    def _make_bucket(self, stage: str, config: Config) -> s3.Bucket:
+        keep = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+        kept = config.storage.removal == "keep"
         logs = s3.Bucket(
             self,
             "AccessLogs",
@@ -83,7 +122,7 @@ class Storage(Construct):
             removal_policy=keep if kept else RemovalPolicy.DESTROY,
             auto_delete_objects=not kept,
         )
-        self.bucket = s3.Bucket(
+        return s3.Bucket(
             self,
             "Archive",
             bucket_name=archive_bucket(self, stage),
@@ -103,8 +142,7 @@ class Storage(Construct):
                     noncurrent_version_expiration=Duration.days(30),
                     expired_object_delete_marker=True,
                 ),
-                # Messages that were too large for the overflow queue, which keeps its own for 14 days.
-                s3.LifecycleRule(prefix=OVERFLOW, expiration=Duration.days(15)),
+                _OVERFLOW_RULE,
                 *archive_rules(config),
             ],
             removal_policy=keep if kept else RemovalPolicy.DESTROY,
@@ -143,7 +181,7 @@ class Storage(Construct):
         function.allow([f"s3:{action}" for action in actions], *objects, conditions=own_account)
         uses = WRITES if "PutObject" in actions else READS if "GetObject" in actions else ()
         if uses:
-            for statement in key_statements(self, "s3", self._config.storage_keys, uses):
+            for statement in key_statements(self, "s3", self._object_keys, uses):
                 function.add_to_role_policy(statement)
 
     def allow_listing(self, function: Function, *prefixes: str) -> None:
@@ -157,5 +195,5 @@ class Storage(Construct):
 
     def allow_messages(self, function: Function, *, receives: bool = False) -> None:
         """Let the function use the queues' keys: to send messages, or only to receive some."""
-        for statement in key_statements(self, "sqs", self._config.storage_keys, READS if receives else WRITES):
+        for statement in key_statements(self, "sqs", self._message_keys, READS if receives else WRITES):
             function.add_to_role_policy(statement)

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 from aws_cdk import ArnFormat, Stack
 
-from infra.function import Common, Function
-from infra.keys import TABLE_USES, key_statements
-from infra.naming import period_tables
 from tidetable.names import table_prefix
+
+from .function import Common, Function
+from .keys import TABLE_USES, key_statements
+from .naming import period_tables
 
 
 def reach(function: Function, common: Common, actions: Sequence[str]) -> None:

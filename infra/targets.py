@@ -14,19 +14,20 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from infra.function import Common
+from .function import Common
 
 
 class Targets(Construct):
-    """The topics of ``[observability] notify``.
+    """The topics of ``[observability] notify``, and a topic of the app.
 
     ``topic`` is the stack's own topic, which exists if there are e-mail addresses.
     """
 
-    def __init__(self, scope: Construct, id: str, common: Common) -> None:
+    def __init__(self, scope: Construct, id: str, common: Common, *, topic: sns.ITopic | None = None) -> None:
         super().__init__(scope, id)
         policy = common.config.observability
         topics = [sns.Topic.from_topic_arn(self, f"Given{n}", arn) for n, arn in enumerate(policy.topics)]
+        topics += [topic] if topic is not None else []
         self.topic = self._own(common.stage, policy.addresses) if policy.addresses else None
         if self.topic is not None:
             topics.append(self.topic)

@@ -26,6 +26,7 @@ class Settings:
     archiver_function: str
     archive_reader_function: str
     lifecycle_function: str
+    alarm_prefix: str
     feed_function: str
     feed_dead_letter_queue_url: str
     tracing: bool
@@ -45,6 +46,7 @@ class Settings:
             archiver_function=env.get("TIDETABLE_ARCHIVER_FUNCTION", ""),
             archive_reader_function=env.get("TIDETABLE_ARCHIVE_READER_FUNCTION", ""),
             lifecycle_function=env.get("TIDETABLE_LIFECYCLE_FUNCTION", ""),
+            alarm_prefix=env.get("TIDETABLE_ALARM_PREFIX", ""),
             feed_function=env.get("TIDETABLE_FEED_FUNCTION", ""),
             feed_dead_letter_queue_url=env.get("TIDETABLE_FEED_DEAD_LETTER_QUEUE_URL", ""),
             tracing=env.get("TIDETABLE_TRACING") == "on",

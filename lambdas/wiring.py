@@ -113,7 +113,9 @@ class Pipeline:
         """What operators look at."""
         from aws.operations import AwsOperations
 
-        return AwsOperations(clients.functions, settings.settings().lifecycle_function, clients.alarms, self.stage)
+        known = settings.settings()
+        prefix = known.alarm_prefix or f"Tidetable-{self.stage}-"
+        return AwsOperations(clients.functions, known.lifecycle_function, clients.alarms, prefix)
 
     # Writing events.
 

@@ -89,7 +89,8 @@ def _api(endpoint: str, url: str) -> str:
     return f"{endpoint}/restapis/{name}/{parts.path.strip('/')}/_user_request_"
 
 
-def _cdk(emulator: Emulator, *arguments: str) -> None:
+def _cdk(emulator: Emulator, *arguments: str, app: Path = ROOT) -> None:
+    """Run the CDK's command line; ``app`` is the folder of an app's ``cdk.json``."""
     if urlsplit(emulator.endpoint).hostname != "127.0.0.1":
         raise RuntimeError("the local stage is only ever deployed to this machine")
     environment = (
@@ -109,7 +110,7 @@ def _cdk(emulator: Emulator, *arguments: str) -> None:
     cdk = [str(ROOT / "node_modules" / ".bin" / "cdk"), *arguments]
     options = ["-c", f"stage={STAGE}", "--output", str(emulator.folder / "cdk.out"), "--no-notices", "--ci"]
     # In a folder without cdk.json the CDK does not synthesise, which bootstrapping does not need.
-    folder = emulator.folder if arguments[0] == "bootstrap" else ROOT
+    folder = emulator.folder if arguments[0] == "bootstrap" else app
     result = subprocess.run([*cdk, *options], cwd=folder, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
     if result.returncode:
         raise RuntimeError(f"cdk {arguments[0]} failed:\n{(result.stdout + result.stderr)[-6000:]}")

@@ -17,13 +17,13 @@ class AwsOperations:
     """The lifecycle function and CloudWatch through boto3."""
 
     def __init__(
-        self, functions: Callable[[int], LambdaClient], lifecycle: str, alarms: Callable[[], Any], stage: str
+        self, functions: Callable[[int], LambdaClient], lifecycle: str, alarms: Callable[[], Any], prefix: str
     ) -> None:
         self._functions = functions
         self._lifecycle = lifecycle
         self._alarms = alarms
-        # CloudFormation makes an alarm's name of the stack's name and its own id.
-        self._prefix = f"Tidetable-{stage}-"
+        # CloudFormation makes an alarm's name of the stack's name and its own id, which begins with the construct's ids.
+        self._prefix = prefix
 
     def plan(self, within: float) -> dict[str, Any]:
         """The report of a dry run, which changes nothing; StoreUnavailable if it does not come within so many seconds."""

@@ -108,7 +108,7 @@ class Alarms:
 
 
 def operations(functions: Functions, alarms: Any = None) -> AwsOperations:
-    return AwsOperations(lambda _: functions, "lifecycle", lambda: alarms, "prod")  # type: ignore[arg-type, return-value]
+    return AwsOperations(lambda _: functions, "lifecycle", lambda: alarms, "Tidetable-prod-")  # type: ignore[arg-type, return-value]
 
 
 def test_the_adapter_asks_for_a_dry_run_and_nothing_else() -> None:

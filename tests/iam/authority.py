@@ -8,12 +8,17 @@ import json
 import sys
 from contextvars import ContextVar
 from itertools import count
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from ministack import app
 from ministack.core import iam_actions, iam_evaluator, router, sigv4
 from ministack.services import dynamodb, kms, lambda_svc
+
+# It is started as a file, without the checkout on its path.
+sys.path.append(str(Path(__file__).parents[2]))
+from strict import conditions
 
 SCALING = "application-autoscaling"
 SCALING_LINK = "dynamodb.application-autoscaling.amazonaws.com"
@@ -32,7 +37,7 @@ _ITEMS = frozenset(
 )
 
 _serve, _enforce = app.app, iam_evaluator.enforce
-_resources, _context = iam_actions.dynamodb_resource_arns, iam_actions.dynamodb_service_context
+_resources = iam_actions.dynamodb_resource_arns
 _action, _resource = iam_actions.extract_iam_action, iam_actions.extract_resource_arn
 _targets: set[str] = set()
 _keys = count(1)
@@ -95,9 +100,14 @@ def find_mapped(path: str, body: bytes, region: str, account_id: str) -> str:
 
 
 def describe_request(body: bytes) -> dict[str, Any]:
-    """It drops the key that a new table is to have."""
-    key = (json.loads(body or b"{}").get("SSESpecification") or {}).get("KMSMasterKeyId")
-    return {**_context(body), **({_REQUESTED_KEY: key} if key else {})}
+    """It drops the key that a new table is to have, and it knows of the leading keys and the attributes of a request nothing,
+    or less than AWS: of these strict/conditions.py says what AWS's guide says.
+    """
+    request = json.loads(body or b"{}")
+    key = (request.get("SSESpecification") or {}).get("KMSMasterKeyId")
+    name = request.get("TableName") or next(iter(request.get("RequestItems") or ()), "")
+    seen = conditions.describe_request(request, conditions.partition_keys_of(dynamodb._tables.get(name) or {}))
+    return {**seen, **({_REQUESTED_KEY: key} if key else {})}
 
 
 def check(

@@ -32,6 +32,8 @@ _FEED = (
     "\n[streams.stations]\n",
     f'\n[streams.stations]\nfeed = {{{{ targets = ["{TARGETS[0]}", "{TARGETS[1]}"] }}}}\n',
 )
+# A read replica, for callers who read the tables themselves.
+_REPLICA = ('name = "by_status"', 'name = "reports"\nreplica = true\n[[streams.stations.index]]\nname = "by_status"')
 # Changes of the example configuration: every feature whose tables keep it for life, and a key for the tables of a stream.
 FEATURES = (
     # Keys and signatures side by side.
@@ -42,6 +44,7 @@ FEATURES = (
     ('mode = "provisioned"', 'mode = "provisioned"\nautoscaling = {{ write = {{ min = 1, max = 40 }} }}'),
     ('encryption = "aws-owned"', 'encryption = "{first}"'),
     _FEED,
+    _REPLICA,
     *uncomment("[[streams.quakes.rollup]]"),
 )
 # The same stage later: of that only the rollup and the feed are still on, and new tables have another key.
@@ -52,6 +55,7 @@ PLAIN = (
     ('delete_grace = "1d"', 'delete_grace = "0s"'),
     ('encryption = "aws-owned"', 'encryption = "{second}"'),
     _FEED,
+    _REPLICA,
     ("former_keys = []", 'former_keys = ["{first}"]'),
     ('versions = "keep"', 'versions = "overwrite"'),
     ('cold = ["raw"]', "cold = []"),

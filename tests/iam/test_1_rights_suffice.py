@@ -1,6 +1,6 @@
 """Every flow with nothing but the rights of the roles: first with all features on, then with those off whose tables live on.
 
-Not looked at by the emulator: PassRole, LeadingKeys, the rights with which event sources are polled, keys of buckets and queues.
+Not looked at by the emulator: PassRole, the rights with which event sources are polled, keys of buckets and queues.
 """
 
 import subprocess

@@ -86,7 +86,7 @@ MAY: dict[str, tuple[set[str], set[str], dict[str, set[str]]]] = {
         {"Query", "PutItem", "DeleteItem", "ConditionCheckItem"},
         {"large/stream=probe/": {"GetObject", "ListBucket"}},
     ),
-    # AWS lets it read the partition of keys alone (tests/infra); the emulator does not look at leading keys.
+    # Of the partition of keys alone: test_the_authorizer_reads_the_partition_of_keys_alone.
     "authorizer": (set(), {"GetItem"}, {}),
     "sweeper": (
         {"BatchGetItem"},

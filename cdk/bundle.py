@@ -1,0 +1,119 @@
+"""Builds the functions' code for the wheel: ZIP files with every file once, and a manifest of them.
+
+python -m cdk.bundle                  # arm64 and x86_64
+python -m cdk.bundle local            # this machine's Python alone, for emulators
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tomllib
+import zipfile
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from infra.assets import MACHINES, RUNTIME, Assets
+from infra.bundles import CONSOLE, EPOCH, MANIFEST
+
+ROOT = Path(__file__).parents[1]
+BUNDLES = ROOT / ".build" / "bundles"
+REQUIREMENTS = {
+    "slim": "requirements.txt",
+    "archive": "requirements-archive.txt",
+    "doors": "requirements-doors.txt",
+}
+
+
+def build(folder: Path, platforms: Sequence[str]) -> None:
+    """Fill the folder, which is made anew; ``platforms`` are ``arm64``, ``x86_64`` and ``local``."""
+    shutil.rmtree(folder, ignore_errors=True)
+    bundles, packages = {}, {}
+    for platform in platforms:
+        assets = _open_assets(platform)
+        for name, requirements in REQUIREMENTS.items():
+            built = assets.build(requirements)
+            bundles[f"{platform}/{name}"] = built
+            packages[name] = list_packages(built)
+    parts = pack_parts(bundles, folder)
+    pack(read_files(_open_assets(platforms[0]).build_console()), folder / CONSOLE)
+    digests = {file.name: sha256(file.read_bytes()).hexdigest() for file in sorted(folder.glob("*.zip"))}
+    version = tomllib.loads((ROOT / "cdk" / "pyproject.toml").read_text())["project"]["version"]
+    manifest = {
+        "version": version,
+        "platforms": list(platforms),
+        "packages": packages,
+        "bundles": parts,
+        "digests": digests,
+    }
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
+
+
+def pack_parts(bundles: Mapping[str, Path], folder: Path) -> dict[str, list[str]]:
+    """Write every file of the bundles once: a ZIP file for the files that the same bundles have. The parts per bundle."""
+    owners: dict[tuple[str, str], list[str]] = {}
+    sources: dict[tuple[str, str], Path] = {}
+    for bundle, built in bundles.items():
+        for name, path in read_files(built).items():
+            file = name, sha256(path.read_bytes()).hexdigest()
+            owners.setdefault(file, []).append(bundle)
+            sources[file] = path
+    groups: dict[tuple[str, ...], dict[str, Path]] = {}
+    for file, owning in owners.items():
+        groups.setdefault(tuple(owning), {})[file[0]] = sources[file]
+    parts: dict[str, list[str]] = {bundle: [] for bundle in bundles}
+    for number, (owning, files) in enumerate(sorted(groups.items()), 1):
+        pack(files, folder / f"part-{number}.zip")
+        for bundle in owning:
+            parts[bundle].append(f"part-{number}.zip")
+    return parts
+
+
+def _open_assets(platform: str) -> Assets:
+    if platform == "local":
+        return Assets(ROOT, None, "local")
+    assets = Assets(ROOT, None, "", platform)
+    if assets.interpreter is None:
+        sys.stderr.write(
+            f"{platform}: there is no python{RUNTIME} on this machine, so the functions go without bytecode\n"
+        )
+    return assets
+
+
+def read_files(folder: Path) -> dict[str, Path]:
+    """The files in a folder by their names in it."""
+    return {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def pack(files: Mapping[str, Path], target: Path) -> None:
+    """Write a ZIP file, in order of the files' names, readable by every user."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, path in sorted(files.items()):
+            entry = zipfile.ZipInfo(name, EPOCH)
+            entry.external_attr = 0o100644 << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            packed.writestr(entry, path.read_bytes())
+
+
+def list_packages(folder: Path) -> dict[str, str]:
+    """The versions of the packages in a folder, by their names."""
+    found = (path.name.removesuffix(".dist-info").partition("-") for path in sorted(folder.glob("*.dist-info")))
+    return {name: version for name, _, version in found}
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Build the bundles of the platforms that are the arguments; both of Lambda's without arguments."""
+    known = [*MACHINES, "local"]
+    for platform in arguments:
+        if platform not in known:
+            sys.exit(f"platform {platform!r}: use {', '.join(known)}")
+    build(BUNDLES, arguments or list(MACHINES))
+    for file in sorted(BUNDLES.glob("*.zip")):
+        sys.stdout.write(f"{file.stat().st_size / 1e6:7.1f} MB  {file.name}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

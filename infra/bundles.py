@@ -1,0 +1,97 @@
+"""The functions' code as the installed package brings it: built before, so that a synth needs no pip and no Docker."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import shutil
+import zipfile
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from aws_cdk import AssetHashType
+from aws_cdk import aws_lambda as lambda_
+
+from .errors import UsageError
+from .zips import join
+
+FOLDER = Path(__file__).parent / "bundles"
+MANIFEST, CONSOLE = "manifest.json", "console.zip"
+# The time of all files: the same content makes the same ZIP file.
+EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+class Bundles:
+    """The assets of one stage: parts of the package joined to ZIP files, with the stage's configuration in each.
+
+    A stage ``local`` takes the code for this machine's Python, which emulators run functions with, if the package has it.
+    """
+
+    def __init__(self, config: bytes, stage: str, architecture: lambda_.Architecture, *, folder: Path = FOLDER) -> None:
+        self._config = config
+        self._folder = folder
+        self._stage = stage
+        self._architecture = architecture
+
+    def slim(self) -> lambda_.Code:
+        """The code of the functions on the hot path."""
+        return self._configured("slim")
+
+    def archive(self) -> lambda_.Code:
+        """The code of the functions that write and read Parquet."""
+        return self._configured("archive")
+
+    def doors(self) -> lambda_.Code:
+        """The code of the function of the doors."""
+        return self._configured("doors")
+
+    def console(self) -> lambda_.Code:
+        """The code of the function that serves the console; it reads no configuration."""
+        digest = self._manifest["digests"][CONSOLE]
+        file = self._folder / CONSOLE
+        return lambda_.Code.from_asset(str(file), asset_hash_type=AssetHashType.CUSTOM, asset_hash=digest)
+
+    @cached_property
+    def _manifest(self) -> dict[str, Any]:
+        file = self._folder / MANIFEST
+        if not file.exists():
+            raise UsageError(
+                f"{file} is missing: this is no installed package. Install the wheel that `make wheel` makes, or pass"
+                " code=Assets(...) as app.py does"
+            )
+        manifest: dict[str, Any] = json.loads(file.read_text())
+        return manifest
+
+    @cached_property
+    def _platform(self) -> str:
+        built = self._manifest["platforms"]
+        if self._stage == "local" and "local" in built:
+            return "local"
+        wanted = self._architecture.name
+        if wanted not in built:
+            raise UsageError(f"architecture {wanted}: this package has code for {', '.join(built)}; choose one of them")
+        return str(wanted)
+
+    def _configured(self, name: str) -> lambda_.Code:
+        parts = self._manifest["bundles"][f"{self._platform}/{name}"]
+        content = [*(str(self._manifest["digests"][part]) for part in parts), sha256(self._config).hexdigest()]
+        digest = sha256("\n".join(content).encode()).hexdigest()
+        file = self._work / f"{digest}.zip"
+        if not file.exists():
+            join([self._folder / part for part in parts], file)
+            with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as archive:
+                entry = zipfile.ZipInfo("tidetable.toml", EPOCH)
+                # Functions run as another user than the owner of the files.
+                entry.external_attr = 0o100644 << 16
+                archive.writestr(entry, self._config)
+        return lambda_.Code.from_asset(str(file), asset_hash_type=AssetHashType.CUSTOM, asset_hash=digest)
+
+    @cached_property
+    def _work(self) -> Path:
+        """A folder that exists until the synth ends: the CDK copies assets into its own output."""
+        folder = mkdtemp(prefix="tidetable-bundles-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        return Path(folder)

@@ -1,0 +1,100 @@
+"""Mistakes that can be found before CloudFormation or a running stage finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from weakref import WeakKeyDictionary
+
+from aws_cdk import Stack, Token
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from constructs import Construct, IConstruct
+
+from tidetable.config import Config
+from tidetable.names import STAGE
+
+from .errors import UsageError
+
+_stages: WeakKeyDictionary[IConstruct, list[tuple[str, Construct, s3.IBucket]]] = WeakKeyDictionary()
+
+
+def check_name(stage: str) -> None:
+    """UsageError unless the text can be the name of a stage."""
+    if not STAGE.fullmatch(stage):
+        raise UsageError(f"stage {stage!r}: use 1 to 16 of a-z, 0-9 and -, beginning with a letter, such as 'prod'")
+
+
+def check_own(config: Config, bucket: s3.IBucket | None, key: kms.IKey | None) -> None:
+    """UsageError if a bucket or a key of the app contradicts the configuration."""
+    policy = config.storage
+    if key is not None and policy.encryption != "service-managed":
+        raise UsageError(
+            "key and [storage] encryption both name the key of the queues and the bucket: leave out one of them."
+            " If you change from one key to the other, add the former to [storage] former_keys"
+        )
+    if bucket is None:
+        return
+    if policy.removal == "delete":
+        raise UsageError(
+            'bucket and [storage] removal = "delete" exclude each other: the stack empties and deletes only a bucket that it'
+            ' makes. Set removal = "keep", and delete your own bucket yourself'
+        )
+
+
+def check_region(stack: Stack, config: Config) -> None:
+    """UsageError if the configuration names a key or a topic of another Region than the stack's.
+
+    AWS KMS: a service uses keys of its own Region only. CloudWatch: an alarm notifies topics of its own Region only.
+    """
+    if Token.is_unresolved(stack.region):
+        return
+    for key, arn in _regional(config):
+        region = arn.split(":")[3]
+        if region != stack.region:
+            raise UsageError(
+                f"{key}: {arn} is of {region}, and the stack {stack.stack_name} of {stack.region}: name one of {stack.region},"
+                " or give each Region a configuration of its own"
+            )
+
+
+def _regional(config: Config) -> Iterator[tuple[str, str]]:
+    if config.storage.encryption.startswith("arn:"):
+        yield "[storage] encryption", config.storage.encryption
+    for name, stream in config.streams.items():
+        if stream.table.encryption.startswith("arn:"):
+            yield f"[streams.{name}.table] encryption", stream.table.encryption
+    for topic in config.observability.topics:
+        yield "[observability] notify", topic
+
+
+def check_alone(construct: Construct, stage: str, bucket: s3.IBucket) -> None:
+    """UsageError if the app has a stage of the same name in the same account and Region, or with the same bucket.
+
+    Names of tables, buckets and metrics follow from the stage. Objects in a bucket follow from the stream only.
+    """
+    others = _stages.setdefault(construct.node.root, [])
+    for name, other, held in others:
+        if name == stage and _place(other) == _place(construct):
+            raise UsageError(
+                f"stage {stage!r}: {other.node.path} has this name already, and the tables of both would have the same names."
+                " Choose another stage, or give their stacks the env of different Regions"
+            )
+        if _same_bucket(held, bucket):
+            raise UsageError(
+                f"bucket: {other.node.path} uses this bucket already, and streams of the same name would share their objects."
+                " Give each stage a bucket of its own"
+            )
+    others.append((stage, construct, bucket))
+
+
+def _place(construct: Construct) -> tuple[str, ...]:
+    """Account and Region; those that are not known yet count as the same."""
+    stack = Stack.of(construct)
+    return tuple("" if Token.is_unresolved(value) else value for value in (stack.account, stack.region))
+
+
+def _same_bucket(one: s3.IBucket, other: s3.IBucket) -> bool:
+    if one is other:
+        return True
+    names = one.bucket_name, other.bucket_name
+    return not any(Token.is_unresolved(name) for name in names) and names[0] == names[1]

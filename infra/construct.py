@@ -1,0 +1,380 @@
+"""One stage of the pipeline as a construct, for any stack of any app."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from aws_cdk import CfnOutput, Stack, Tags
+from aws_cdk import aws_apigateway as apigateway
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct, IConstruct
+
+from .acknowledgements import acknowledge
+from .alarms import Alarms
+from .api import STAGE, Api
+from .bundles import Bundles
+from .checks import check_alone, check_name, check_own, check_region
+from .configuration import Config
+from .console import Console
+from .dashboard import Dashboard
+from .doors import Doors
+from .errors import UsageError
+from .feed import Feed
+from .function import Common, Function
+from .ingest import Ingest
+from .lake import Lake
+from .lifecycle import Lifecycle
+from .naming import alarm_prefix
+from .query import Query
+from .rollups import Rollups
+from .standing import Standing
+from .storage import Storage
+from .targets import Targets
+
+
+class Code(Protocol):
+    """The code of the functions, as assets."""
+
+    def slim(self) -> lambda_.Code:
+        """The code of the functions on the hot path."""
+
+    def archive(self) -> lambda_.Code:
+        """The code of the functions that write and read Parquet."""
+
+    def doors(self) -> lambda_.Code:
+        """The code of the function of the doors."""
+
+    def console(self) -> lambda_.Code:
+        """The code of the function that serves the console."""
+
+
+# Flags of the CDK that the constructs are written for, whatever the app's cdk.json says: without the second a bucket that
+# forbids ACLs cannot get access logs, without the first request validators of two APIs have one name, and without the third
+# policies may exceed IAM's size.
+_FLAGS = (
+    "@aws-cdk/aws-apigateway:requestValidatorUniqueId",
+    "@aws-cdk/aws-s3:serverAccessLogsUseBucketPolicy",
+    "@aws-cdk/aws-iam:minimizePolicies",
+)
+
+
+class Tidetable(Construct):
+    """One stage: the API, its functions, the period tables' lifecycle, the archive, alarms and a dashboard.
+
+    ``stage`` is part of the name of every table: at most one stage of a name per account and Region. ``local`` is for
+    emulators only. ``bucket`` takes the place of the stage's own bucket of archives and large values, and ``key`` encrypts
+    the queues and the stage's own bucket. ``alarm_topic`` is notified beside the targets of ``[observability] notify``.
+    ``permissions_boundary`` limits every role that the construct makes. ``code`` is for a checkout of the project; the
+    installed package brings the functions' code. UsageError names the parameter or the key that cannot be used.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        stage: str,
+        config: Config,
+        bucket: s3.IBucket | None = None,
+        key: kms.IKey | None = None,
+        alarm_topic: sns.ITopic | None = None,
+        permissions_boundary: iam.IManagedPolicy | None = None,
+        architecture: lambda_.Architecture | None = None,
+        code: Code | None = None,
+    ) -> None:
+        check_name(stage)
+        check_own(config.parsed, bucket, key)
+        super().__init__(scope, id)
+        for flag in _FLAGS:
+            self.node.set_context(flag, True)
+        stack = Stack.of(self)
+        check_region(stack, config.parsed)
+        present = {child.node.id for child in stack.node.children}
+        machine = architecture or (lambda_.Architecture.X86_64 if stage == "local" else lambda_.Architecture.ARM_64)
+        self._common = common = Common(stage, config.parsed, machine)
+        self._code: Code = code or Bundles(config.content, stage, machine)
+        slim, archive = self._code.slim(), self._code.archive()
+        self._storage = storage = Storage(self, "Storage", stage=stage, config=config.parsed, bucket=bucket, key=key)
+        check_alone(self, stage, storage.bucket)
+        self._ingest = ingest = Ingest(self, "Ingest", common, code=slim, storage=storage)
+        self._query = query = Query(self, "Query", common, slim=slim, archive=archive, storage=storage)
+        self._feed = feed = Feed(self, "Feed", common, code=slim, storage=storage)
+        self._lifecycle = lifecycle = Lifecycle(
+            self, "Lifecycle", common, slim=slim, archive=archive, storage=storage, feed=feed
+        )
+        self._rollups: Rollups | None = None
+        if config.parsed.rolled_up:
+            self._rollups = Rollups(
+                self, "Rollups", common, slim=slim, storage=storage, query=query, after=lifecycle.tables
+            )
+        self._lake = Lake(self, "Lake", stage=stage, config=config.parsed, bucket=storage.bucket)
+        self._doors: Doors | None = None
+        if config.parsed.doors.any:
+            self._doors = Doors(self, "Doors", common, code=self._code.doors(), ingest=ingest)
+        self._console: Console | None = None
+        if config.parsed.api.console:
+            page = self._code.console()
+            self._console = Console(
+                self,
+                "Console",
+                common,
+                page=page,
+                slim=slim,
+                lifecycle=lifecycle.function,
+                alarm_prefix=alarm_prefix(self, stage),
+            )
+        self._api = self._make_api(slim)
+        self._targets = Targets(self, "Notify", common, topic=alarm_topic)
+        self._watch()
+        # The CDK makes the roles of schedules, and its own helpers, as children of the stack.
+        outside = [child for child in stack.node.children if child.node.id not in present]
+        Standing(self, "Standing", common, lifecycle=lifecycle, after=[*self.node.children, *outside])
+        for made in (self, *outside):
+            Tags.of(made).add("project", "tidetable")
+            Tags.of(made).add("stage", stage)
+            self._acknowledge(made)
+            if permissions_boundary is not None:
+                iam.PermissionsBoundary.of(made).apply(permissions_boundary)
+
+    def _make_api(self, slim: lambda_.Code) -> Api:
+        lifecycle = self._lifecycle
+        api = Api(
+            self,
+            "Api",
+            self._common,
+            ingest=self._ingest.function.entry,
+            query=self._query.function.entry,
+            doors=self._doors,
+            console=self._console,
+            slim=slim,
+            storage=self._storage,
+            lifecycle=lifecycle,
+        )
+        # The API is created after the tables and deleted before them, so that every accepted event has its table.
+        api.node.add_dependency(lifecycle.tables)
+        return api
+
+    def _watch(self) -> None:
+        common = self._common
+        self._alarms = Alarms(
+            self,
+            "Alarms",
+            stage=common.stage,
+            ingest=self._ingest,
+            lifecycle=self._lifecycle,
+            feed=self._feed,
+            api=self._api,
+            rollups=self._rollups,
+            doors=self._doors,
+            targets=self._targets,
+            quota=common.config.lifecycle.table_quota,
+        )
+        self._dashboard = Dashboard(
+            self,
+            "Dashboard",
+            stage=common.stage,
+            ingest=self._ingest,
+            query=self._query,
+            lifecycle=self._lifecycle,
+            feed=self._feed,
+            api=self._api,
+            rollups=self._rollups,
+        )
+
+    def _acknowledge(self, made: IConstruct) -> None:
+        lifecycle, rollups, console = self._lifecycle, self._rollups, self._console
+        acknowledge(
+            made,
+            stage=self.stage,
+            tracing=self._common.config.observability.tracing,
+            bucket=self.bucket,
+            invoked=[
+                *(lifecycle.function, lifecycle.deployment, lifecycle.sweeper),
+                *([rollups.function] if rollups is not None else []),
+            ],
+            watching=[console.operations] if console is not None else [],
+            mapping=[self._feed.function, lifecycle.function, lifecycle.deployment],
+        )
+
+    @property
+    def stage(self) -> str:
+        """The name of the stage."""
+        return self._common.stage
+
+    @property
+    def api(self) -> apigateway.RestApi:
+        """The API: for keys, or for signed requests if ``auth`` is ``"iam"`` alone."""
+        return self._api.rest
+
+    @property
+    def signed_api(self) -> apigateway.RestApi | None:
+        """The API for requests that are signed with AWS credentials; None unless ``auth`` has ``"iam"``."""
+        return self._api.signed or (None if self._common.config.api.by_key else self._api.rest)
+
+    @property
+    def url(self) -> str:
+        """The address of ``api``, with a slash at its end."""
+        return self.api.url
+
+    @property
+    def signed_url(self) -> str:
+        """The address of ``signed_api``, with a slash at its end; UsageError if the API takes no signed requests."""
+        return self._signed("signed_url").url
+
+    @property
+    def key(self) -> apigateway.IApiKey | None:
+        """The first key of callers, which may do everything; None unless ``auth`` has ``"api-key"``."""
+        return self._api.key
+
+    @property
+    def usage_plan(self) -> apigateway.UsagePlan | None:
+        """The usage plan of keys without a rate of their own; None unless ``auth`` has ``"api-key"``."""
+        return self._api.plan
+
+    @property
+    def bucket(self) -> s3.IBucket:
+        """The bucket of archives and large values."""
+        return self._storage.bucket
+
+    @property
+    def encryption_key(self) -> kms.IKey | None:
+        """The key of the queues and the stage's own bucket; None for the services' own keys."""
+        return self._storage.key
+
+    @property
+    def catalog(self) -> dynamodb.Table:
+        """The table that records the period tables."""
+        return self._storage.catalog
+
+    @property
+    def rollups_table(self) -> dynamodb.Table:
+        """The table of the rollups' state."""
+        return self._storage.rollups
+
+    @property
+    def database(self) -> str:
+        """The name of the Glue database of the archive."""
+        return self._lake.name
+
+    @property
+    def overflow(self) -> sqs.Queue:
+        """The queue of accepted events that DynamoDB did not take in time."""
+        return self._ingest.overflow
+
+    @property
+    def dead_letters(self) -> sqs.Queue:
+        """The queue of accepted events that could not be written for half a day."""
+        return self._ingest.dead_letters
+
+    @property
+    def feed_dead_letters(self) -> sqs.Queue:
+        """The queue of changes that a target of a feed did not take."""
+        return self._feed.dead_letters
+
+    @property
+    def lifecycle_dead_letters(self) -> sqs.Queue:
+        """The queue of failed runs of the lifecycle and of the sweeper."""
+        return self._lifecycle.dead_letters
+
+    @property
+    def functions(self) -> Mapping[str, lambda_.Function]:
+        """The functions by the names of their handlers, such as ``ingest`` and ``query``."""
+        found = [construct for construct in self.node.find_all() if isinstance(construct, Function)]
+        return {function.handler_name: function for function in found}
+
+    @property
+    def alarms(self) -> Mapping[str, cloudwatch.Alarm]:
+        """The alarms by their sections of the runbook, such as ``DeadLetters``."""
+        return self._alarms.by_name
+
+    @property
+    def alarm_topic(self) -> sns.Topic | None:
+        """The stage's own topic; None unless ``[observability] notify`` has e-mail addresses."""
+        return self._targets.topic
+
+    @property
+    def dashboard(self) -> cloudwatch.Dashboard:
+        """The dashboard."""
+        return self._dashboard.board
+
+    def grant_write(self, grantee: iam.IGrantable, *streams: str) -> iam.Grant:
+        """Let a role or a user send events by signed requests: to these streams, or to all without names.
+
+        UsageError if the API takes no signed requests, or if there is no such stream.
+        """
+        return self._grant("grant_write", grantee, [("POST", f"/v1/streams/{name}/*") for name in self._named(streams)])
+
+    def grant_read(self, grantee: iam.IGrantable, *streams: str) -> iam.Grant:
+        """Let a role or a user query by signed requests: these streams, or all without names; and list the streams.
+
+        UsageError if the API takes no signed requests, or if there is no such stream.
+        """
+        routes = [("GET", f"/v1/streams/{name}/*") for name in self._named(streams)]
+        return self._grant("grant_read", grantee, [("GET", "/v1/streams"), *routes])
+
+    def _named(self, streams: tuple[str, ...]) -> tuple[str, ...]:
+        known = self._common.config.streams
+        for name in streams:
+            if name not in known:
+                raise UsageError(f"stream {name!r}: the configuration has no such stream; it has: {', '.join(known)}")
+        return streams or ("*",)
+
+    def _grant(self, what: str, grantee: iam.IGrantable, routes: list[tuple[str, str]]) -> iam.Grant:
+        signed = self._signed(what)
+        arns = [signed.arn_for_execute_api(method, path, STAGE) for method, path in routes]
+        return iam.Grant.add_to_principal(grantee=grantee, actions=["execute-api:Invoke"], resource_arns=arns)
+
+    def _signed(self, what: str) -> apigateway.RestApi:
+        signed = self.signed_api
+        if signed is None:
+            raise UsageError(
+                f'{what}: the API takes keys only. Set [api] auth = ["api-key", "iam"] to let roles sign their requests, or'
+                " give the caller a key: docs/operate/keys.md"
+            )
+        return signed
+
+    @property
+    def outputs(self) -> Mapping[str, str]:
+        """The values by which the command line finds the stage, by the names of their outputs."""
+        lifecycle = self._lifecycle
+        outputs = {
+            "ApiUrl": self.url,
+            **({"ConsoleUrl": self.api.url_for_path("/console")} if self._console is not None else {}),
+            "ArchiveBucket": self.bucket.bucket_name,
+            "ArchiveDatabase": self.database,
+            "CatalogTable": self.catalog.table_name,
+            "LifecycleFunction": lifecycle.function.function_name,
+            "ArchiverFunction": lifecycle.archiver.function_name,
+            "RestorerFunction": lifecycle.restorer.function_name,
+            "SweeperFunction": lifecycle.sweeper.function_name,
+            "OverflowQueueUrl": self.overflow.queue_url,
+            "DeadLetterQueueUrl": self.dead_letters.queue_url,
+            "FeedFunction": self._feed.function.function_name,
+            "FeedDeadLetterQueueUrl": self.feed_dead_letters.queue_url,
+        }
+        if self._rollups is not None:
+            outputs["RefresherFunction"] = self._rollups.function.function_name
+        if self.key is not None and self.usage_plan is not None:
+            outputs |= {
+                "ApiKeyId": self.key.key_id,
+                "ApiUsagePlan": self.usage_plan.usage_plan_id,
+                "ApiId": self.api.rest_api_id,
+            }
+        if self._api.signed is not None:
+            outputs["IamApiUrl"] = self._api.signed.url
+        if self.alarm_topic is not None:
+            outputs["AlarmTopic"] = self.alarm_topic.topic_arn
+        return outputs
+
+    def add_outputs(self) -> None:
+        """Add the outputs to the stack, by which ``bin/tidetable --stage`` finds a stage: for one stage per stack."""
+        for name, value in self.outputs.items():
+            CfnOutput(Stack.of(self), name, value=value)

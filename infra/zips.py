@@ -1,0 +1,77 @@
+"""Joining ZIP files without compressing their contents again.
+
+A bundle has 70 MB, and many of its files are those of other bundles. The package keeps each file once, in parts, and a synth
+joins the parts of a bundle within a second.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+# APPNOTE.TXT, "End of central directory record": signature, disks and entries, size and offset of the directory, comment.
+_END = struct.Struct("<4sHHHHLLH")
+_END_SIGNATURE = b"PK\x05\x06"
+# "Central directory structure": the fixed part of an entry, the lengths of its three texts, and the offset of its file.
+_ENTRY_BYTES, _LENGTHS_AT, _OFFSET_AT = 46, 28, 42
+_LENGTHS, _OFFSET = struct.Struct("<HHH"), struct.Struct("<L")
+_CHUNK = 1024 * 1024
+_MOST_ENTRIES, _MOST_BYTES = 0xFFFF, 0xFFFFFFFF
+
+
+class _Directory(NamedTuple):
+    count: int
+    offset: int
+    entries: bytes
+
+
+def join(parts: Sequence[Path], target: Path) -> None:
+    """Write a ZIP file with the files of all parts, which have no file in common and no comment.
+
+    ValueError if a part is not such a ZIP file, or if the result would need the 64-bit form.
+    """
+    entries, count = b"", 0
+    with target.open("wb") as joined:
+        for part in parts:
+            with part.open("rb") as source:
+                base, found = joined.tell(), _read_directory(source, part)
+                source.seek(0)
+                _copy(source, joined, found.offset)
+                entries += _moved(found.entries, base)
+                count += found.count
+        begins = joined.tell()
+        if count >= _MOST_ENTRIES or begins + len(entries) >= _MOST_BYTES:
+            raise ValueError(f"{target}: {count} files of {begins} bytes are too many for one ZIP file")
+        joined.write(entries)
+        joined.write(_END.pack(_END_SIGNATURE, 0, 0, count, count, len(entries), begins, 0))
+
+
+def _read_directory(source: BinaryIO, part: Path) -> _Directory:
+    source.seek(-_END.size, 2)
+    signature, _, _, _, count, size, offset, _ = _END.unpack(source.read())
+    if signature != _END_SIGNATURE:
+        raise ValueError(f"{part} is not a ZIP file without a comment")
+    source.seek(offset)
+    return _Directory(count, offset, source.read(size))
+
+
+def _copy(source: BinaryIO, target: BinaryIO, length: int) -> None:
+    """Copy so many bytes. ``copyfileobj`` would copy the directory, too."""
+    while length:
+        chunk = source.read(min(length, _CHUNK))
+        if not chunk:
+            raise ValueError("a ZIP file ends before its directory")
+        target.write(chunk)
+        length -= len(chunk)
+
+
+def _moved(entries: bytes, base: int) -> bytes:
+    """The entries of a directory whose files begin ``base`` bytes later."""
+    moved, at = bytearray(entries), 0
+    while at < len(moved):
+        (offset,) = _OFFSET.unpack_from(moved, at + _OFFSET_AT)
+        _OFFSET.pack_into(moved, at + _OFFSET_AT, offset + base)
+        at += _ENTRY_BYTES + sum(_LENGTHS.unpack_from(moved, at + _LENGTHS_AT))
+    return bytes(moved)

@@ -1,0 +1,103 @@
+"""What IAM sees of a request to DynamoDB: the values of its condition keys, by which a policy limits items and attributes.
+
+Guide, "Using IAM policy conditions for fine-grained access control"; docs/inside/aws.md has the facts one by one.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+Request = Mapping[str, Any]
+
+LEADING_KEYS, ATTRIBUTES, SELECT = "dynamodb:LeadingKeys", "dynamodb:Attributes", "dynamodb:Select"
+_EXPRESSIONS = ("ProjectionExpression", "FilterExpression", "KeyConditionExpression", "ConditionExpression")
+_EQUALS = re.compile(r"(#?\w+)\s*=\s*(:\w+)")
+# Names at the beginning of a path: neither members of a map, nor functions, nor placeholders of values.
+_FIRST_NAME = re.compile(r"(?<![.\w#:])#?[A-Za-z_]\w*(?!\s*\(|\w)")
+_WORDS = frozenset({"and", "or", "not", "between", "in"})
+
+
+def describe_request(request: Request, partition_keys: Mapping[str, str]) -> dict[str, Any]:
+    """The condition keys of a request for one table.
+
+    ``partition_keys`` names the attribute of the partition key by the name of an index, and of the table by "". A key that
+    the request has no value for is absent.
+    """
+    leading, attributes = list(_find_leading(request, partition_keys)), list(dict.fromkeys(_find_attributes(request)))
+    context: dict[str, Any] = {SELECT: _find_select(request)}
+    if leading:
+        context[LEADING_KEYS] = leading
+    if attributes:
+        context[ATTRIBUTES] = attributes
+    return context
+
+
+def _find_leading(request: Request, partition_keys: Mapping[str, str]) -> Iterator[str]:
+    """The partition keys of the items that a request names. A Scan names none."""
+    name = partition_keys.get(request.get("IndexName") or "")
+    if name is None:
+        return
+    for item in _find_items(request):
+        if name in item:
+            yield _text(item[name])
+    names, values = request.get("ExpressionAttributeNames") or {}, request.get("ExpressionAttributeValues") or {}
+    for attribute, value in _EQUALS.findall(request.get("KeyConditionExpression") or ""):
+        if names.get(attribute, attribute) == name and value in values:
+            yield _text(values[value])
+    legacy = (request.get("KeyConditions") or {}).get(name) or {}
+    yield from (_text(value) for value in legacy.get("AttributeValueList", ()))
+
+
+def _find_items(request: Request) -> Iterator[Mapping[str, Any]]:
+    """The items and keys of a request, and those of a batch for one table."""
+    for member in ("Key", "Item"):
+        if isinstance(request.get(member), Mapping):
+            yield request[member]
+    for requested in (request.get("RequestItems") or {}).values():
+        yield from requested.get("Keys", ()) if isinstance(requested, Mapping) else ()
+        for write in requested if isinstance(requested, list) else ():
+            yield from (action[member] for action in write.values() for member in ("Key", "Item") if member in action)
+
+
+def _find_attributes(request: Request) -> Iterator[str]:
+    """The names of the top-level attributes that a request mentions: those that it reads by, filters by and asks for."""
+    names = request.get("ExpressionAttributeNames") or {}
+    for member in _EXPRESSIONS:
+        for name in _FIRST_NAME.findall(request.get(member) or ""):
+            if name.lower() not in _WORDS:
+                yield names.get(name, name)
+    yield from request.get("AttributesToGet") or ()
+    for member in ("KeyConditions", "QueryFilter", "ScanFilter", "Expected", "AttributeUpdates", "ExclusiveStartKey"):
+        yield from request.get(member) or ()
+    for item in _find_items(request):
+        yield from item
+
+
+def _find_select(request: Request) -> str:
+    """The value of Select, or that which DynamoDB takes without it."""
+    if request.get("Select"):
+        return str(request["Select"])
+    if request.get("ProjectionExpression") or request.get("AttributesToGet"):
+        return "SPECIFIC_ATTRIBUTES"
+    return "ALL_PROJECTED_ATTRIBUTES" if request.get("IndexName") else "ALL_ATTRIBUTES"
+
+
+def _text(value: Mapping[str, Any]) -> str:
+    """A key's value as IAM compares it."""
+    (only,) = value.values()
+    return base64.b64encode(only).decode() if isinstance(only, bytes) else str(only)
+
+
+def partition_keys_of(table: Mapping[str, Any]) -> dict[str, str]:
+    """The attribute of the partition key of a table ("") and of each index, from the members of its description."""
+    indexes: Iterable[Mapping[str, Any]] = [
+        *(table.get("GlobalSecondaryIndexes") or ()),
+        *(table.get("LocalSecondaryIndexes") or ()),
+    ]
+    schemas = {"": table.get("KeySchema") or (), **{index["IndexName"]: index["KeySchema"] for index in indexes}}
+    return {
+        name: key["AttributeName"] for name, schema in schemas.items() for key in schema if key["KeyType"] == "HASH"
+    }

@@ -1,0 +1,91 @@
+"""What IAM sees of a request: the condition keys, written out for requests like those of a reader with few rights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from strict.conditions import describe_request, partition_keys_of
+
+TABLE = {
+    "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+    "GlobalSecondaryIndexes": [
+        {"IndexName": "reports", "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}]},
+        {"IndexName": "strongest", "KeySchema": [{"AttributeName": "pk_strongest", "KeyType": "HASH"}]},
+    ],
+}
+KEYS = {"": "pk", "reports": "pk", "strongest": "pk_strongest"}
+OF_ONE = {
+    "TableName": "t",
+    "KeyConditionExpression": "#p = :p AND sk BETWEEN :a AND :b",
+    "ExpressionAttributeNames": {"#p": "pk"},
+    "ExpressionAttributeValues": {":p": {"S": "boiler-1#0"}, ":a": {"S": "a"}, ":b": {"S": "b"}},
+}
+
+
+def test_the_keys_are_those_of_the_table_and_its_indexes() -> None:
+    assert partition_keys_of(TABLE) == KEYS
+
+
+@pytest.mark.parametrize(
+    ("request_", "leading", "attributes", "select"),
+    [
+        (OF_ONE, ["boiler-1#0"], {"pk", "sk"}, "ALL_ATTRIBUTES"),
+        (OF_ONE | {"IndexName": "reports"}, ["boiler-1#0"], {"pk", "sk"}, "ALL_PROJECTED_ATTRIBUTES"),
+        (OF_ONE | {"Select": "COUNT"}, ["boiler-1#0"], {"pk", "sk"}, "COUNT"),
+        (
+            OF_ONE | {"ProjectionExpression": "sk, #p, at.x[0]"},
+            ["boiler-1#0"],
+            {"pk", "sk", "at"},
+            "SPECIFIC_ATTRIBUTES",
+        ),
+        (
+            OF_ONE | {"FilterExpression": "size(secret) > :a OR NOT begins_with(data.x, :b)"},
+            ["boiler-1#0"],
+            {"pk", "sk", "secret", "data"},
+            "ALL_ATTRIBUTES",
+        ),
+        (
+            OF_ONE | {"ExclusiveStartKey": {"pk": {"S": "boiler-1#0"}, "hidden": {"S": "x"}}},
+            ["boiler-1#0"],
+            {"pk", "sk", "hidden"},
+            "ALL_ATTRIBUTES",
+        ),
+        # The key of the table is no leading key of an index with other keys.
+        (OF_ONE | {"IndexName": "strongest"}, [], {"pk", "sk"}, "ALL_PROJECTED_ATTRIBUTES"),
+        ({"TableName": "t", "Key": {"pk": {"S": "a#0"}, "sk": {"S": "1"}}}, ["a#0"], {"pk", "sk"}, "ALL_ATTRIBUTES"),
+        ({"TableName": "t", "Item": {"pk": {"S": "a#0"}, "x": {"N": "1"}}}, ["a#0"], {"pk", "x"}, "ALL_ATTRIBUTES"),
+        ({"TableName": "t", "AttributesToGet": ["data"]}, [], {"data"}, "SPECIFIC_ATTRIBUTES"),
+        (
+            {"RequestItems": {"t": {"Keys": [{"pk": {"S": "a"}}, {"pk": {"S": "b"}}]}}},
+            ["a", "b"],
+            {"pk"},
+            "ALL_ATTRIBUTES",
+        ),
+        (
+            {
+                "RequestItems": {
+                    "t": [{"PutRequest": {"Item": {"pk": {"S": "a"}}}}, {"DeleteRequest": {"Key": {"pk": {"N": "7"}}}}]
+                }
+            },
+            ["a", "7"],
+            {"pk"},
+            "ALL_ATTRIBUTES",
+        ),
+        (
+            {"TableName": "t", "KeyConditions": {"pk": {"AttributeValueList": [{"S": "a"}], "ComparisonOperator": "EQ"}}},
+            ["a"],
+            {"pk"},
+            "ALL_ATTRIBUTES",
+        ),
+        # A Scan has no leading key: a condition ForAllValues is met by it.
+        ({"TableName": "t"}, [], set(), "ALL_ATTRIBUTES"),
+    ],
+)  # fmt: skip
+def test_what_iam_sees(request_: dict[str, Any], leading: list[str], attributes: set[str], select: str) -> None:
+    context = describe_request(request_, KEYS)
+    assert context.pop("dynamodb:Select") == select
+    assert context.pop("dynamodb:LeadingKeys", []) == leading
+    assert set(context.pop("dynamodb:Attributes", ())) == attributes
+    assert context == {}, "a key without a value is absent"
