@@ -43,7 +43,7 @@ class Traffic:
     late: float = 0.0
     hot: float = 0.0
     units: float | None = None
-    reads: float = 0.0
+    reads: float | Callable[[datetime], float] = 0.0
     in_index: Mapping[str, float] = field(default_factory=dict)
     index_reads: Mapping[str, float] = field(default_factory=dict)
     index_hot: Mapping[str, float] = field(default_factory=dict)
@@ -77,9 +77,7 @@ def live(text: str, traffic: Traffic, days: float = 14, missing: tuple[str, ...]
     return History(stream, start, END, tuple(resources), known, traffic.uses, shares, missing)
 
 
-def _hours(
-    stream: Stream, traffic: Traffic, at: datetime, rate: float
-) -> Iterator[tuple[tuple[Period, str], Hour]]:
+def _hours(stream: Stream, traffic: Traffic, at: datetime, rate: float) -> Iterator[tuple[tuple[Period, str], Hour]]:
     """An hour of the current table and of the one before it, each with its indexes."""
     units = traffic.units if traffic.units is not None else ceil(traffic.size / 1024)
     current = containing(at, stream.period)
@@ -88,9 +86,13 @@ def _hours(
             demand = rate * units * share * (traffic.in_index.get(index, 1.0) if index else 1.0)
             read = 0.0
             if period == current:
-                read = traffic.index_reads.get(index, 0.0) if index else traffic.reads
+                read = traffic.index_reads.get(index, 0.0) if index else _reads(traffic, at)
             if demand or read:
                 yield (period, index), _hour(stream, traffic, period, index, at, demand, read)
+
+
+def _reads(traffic: Traffic, at: datetime) -> float:
+    return traffic.reads(at) if callable(traffic.reads) else traffic.reads
 
 
 def _hour(
@@ -101,6 +103,10 @@ def _hour(
     throttles: dict[tuple[str, Reason], float] = {}
     if taken < demand - 1e-6:
         throttles["Write", "KeyRangeThroughput"] = (demand - taken) * 3600
+    most = stream.capacity.most
+    if most is not None and most.write < taken:
+        throttles["Write", "MaxOnDemandThroughput"] = (taken - most.write) * 3600
+        taken = most.write
     level = level_of(period, stream, at + timedelta(minutes=30))
     if level.write is not None:
         provisioned = level.index_units.get(index, (level.write, level.read))[0] if index else level.write
