@@ -131,7 +131,12 @@ class TidetableStack(Stack):
             "DeadLetterQueueUrl": ingest.dead_letters.queue_url,
             "FeedFunction": feed.function.function_name,
             "FeedDeadLetterQueueUrl": feed.dead_letters.queue_url,
+            # For `tidetable advise`.
+            "IngestLogs": ingest.function.log_group.log_group_name,
+            "QueryLogs": query.function.log_group.log_group_name,
         }
+        if doors is not None:
+            outputs["DoorsLogs"] = doors.function.log_group.log_group_name
         if rollups is not None:
             outputs["RefresherFunction"] = rollups.function.function_name
         if api.key is not None and api.plan is not None:

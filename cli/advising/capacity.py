@@ -43,10 +43,15 @@ def choose_capacity(measured: Measured, *, enough: bool) -> tuple[Capacity, Find
     busy = measured.find_throttling("Write", "ProvisionedThroughput")
     reads = measured.find_throttling("Read", "ProvisionedThroughput", late=None)
     late = measured.find_throttling("Write", "ProvisionedThroughput", late=True)
-    throttled = busy.enough or late.enough or reads.enough
+    # Former tables may have been provisioned: their throttles say nothing about on-demand tables.
+    provisioned = not capacity.on_demand(capacity.ladder[0])
+    throttled = provisioned and (busy.enough or late.enough or reads.enough)
     if not (enough or throttled):
         return capacity, None
-    plans = [_on_demand(measured), *_provisioned(measured, busy, reads, late)]
+    if enough:
+        plans = [_on_demand(measured), *_provisioned(measured, busy, reads, late)]
+    else:
+        plans = [_raised(measured, busy, reads, late)]
     best = min(plans, key=lambda plan: plan.dollars)
     saving = measured.dollars - best.dollars
     worth = enough and saving >= max(MIN_DOLLARS, MIN_SHARE * measured.dollars)
@@ -61,6 +66,21 @@ def _on_demand(measured: Measured) -> _Plan:
         if not steps or steps[-1].table_class is not step.table_class:
             steps.append(Step(age=step.age, table_class=step.table_class))
     return _priced(measured, Capacity(mode="on-demand", ladder=tuple(steps)))
+
+
+def _raised(measured: Measured, busy: Throttling, reads: Throttling, late: Throttling) -> _Plan:
+    """The present ladder with more units where it throttles: some hours say nothing about units that are too many."""
+    now, present = measured.stream.capacity.ladder[0], measured.stream.capacity.late_step
+    fitted = _first_step(measured, now, busy, reads)
+    index = dict(fitted.index)
+    for name, own in fitted.index.items():
+        write, read = _units_of(now, name) or (1, 1)
+        index[name] = Units(write=max(write, own.write), read=max(read, own.read))
+    write, read = (max(units or 1, other or 1) for units, other in ((now.write, fitted.write), (now.read, fitted.read)))
+    first = msgspec.structs.replace(now, write=write, read=read, index=index)
+    lowered = (_late_step(measured, first, present, late),) if present is not None else ()
+    rest = (step for step in measured.stream.capacity.ladder[1:] if not step.is_late)
+    return _priced(measured, Capacity(mode="provisioned", ladder=(first, *lowered, *rest)))
 
 
 def _provisioned(measured: Measured, busy: Throttling, reads: Throttling, late: Throttling) -> Iterator[_Plan]:
@@ -170,9 +190,8 @@ def _evidence(measured: Measured, plan: _Plan, busy: Throttling, reads: Throttli
         provisioned = f"{units:,} provisioned" if units is not None else "on demand"
         used = f", {peak / units:.0%} of them" if units else ""
         yield f"{operation.lower()} units per second: {peak:,.1f} at the peak, {provisioned}{used}"
-    yield f"write units per second on average: {measured.mean_writes:,.1f}; after the period's end at most " + (
-        f"{measured.find_peak('Write', late=True):,.1f}"
-    )
+    mean, trickle = measured.mean_writes, measured.find_peak("Write", late=True)
+    yield f"write units per second on average: {mean:,.1f}; after the period's end at most {trickle:,.1f}"
     for name, throttling in (("writes", busy), ("reads", reads), ("late writes", late)):
         if throttling.events:
             yield f"throttled {name}: {throttling.events:,.0f} in {throttling.hours} hours, for want of provisioned units"

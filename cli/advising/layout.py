@@ -115,8 +115,9 @@ def advise_bucket(measured: Measured) -> Iterator[Finding]:
         return
     bucket = Duration(seconds=longest.total_seconds())
     text = "24h" if longest == _LONGEST_BUCKET else str(bucket)
+    each = sum(use.units for use in many) / requests
     evidence = (
-        f"{queries:,} queries read {requests / queries:,.0f} ranges each, of {sum(use.units for use in many) / requests:.2f} units",
+        f"{queries:,} queries read {requests / queries:,.0f} ranges each, of {each:.2f} units",
         f'buckets of "{text}" need {key.bucket / longest:.0%} of these ranges; a bucket takes as many writes as before',
     )
     lines = write_table(stream.name, "key", {"bucket": text})

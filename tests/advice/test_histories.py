@@ -133,6 +133,15 @@ CASES: dict[str, Case] = {
         Traffic(daily(10, 1500, 12), shards=1, in_index={"by_kind": 0.01}, index_reads={"by_kind": 1}),
         {},
     ),
+    "one day of throttles says nothing about read units or late events": Case(
+        stream(
+            head='period = "day"\nlate = "7d"\nretention = 7',
+            capacity="{ age = 0, write = 100, read = 50 }, { age = 1, write = 1, read = 1 }",
+        ),
+        Traffic(daily(90, 180, 18, 19, 20)),
+        {"units": {"capacity": {"ladder": [{"age": 0, "write": 200, "read": 50}, {"age": 1, "write": 1, "read": 1}]}}},
+        days=1,
+    ),
     "throttles of an import are no evidence": Case(
         stream(tail=BY_KIND),
         Traffic(daily(10, 1500, 12), imported=True, in_index={"by_kind": 0.01}, index_reads={"by_kind": 1}),
@@ -362,6 +371,51 @@ def test_the_lines_of_each_finding_make_a_valid_configuration(name: str) -> None
         assert changed.streams["s"] != history.stream
         again = advise(replace(history, stream=changed.streams["s"])).findings
         assert finding.toml not in [other.toml for other in again]
+
+
+def saving(name: str, rule: str) -> float:
+    case = CASES[name]
+    (found,) = (own for own in advise(live(case.text, case.traffic, case.days)).findings if own.rule == rule)
+    assert found.saving is not None
+    return found.saving
+
+
+def test_a_saving_is_what_the_bill_would_lose() -> None:
+    """By hand, of the largest amounts: units x $0.00065 x 730 hours, or $0.625 and $0.125 per million units."""
+    seconds = 730 * 3600
+    # 1,200 units for a day and a quarter of an hour, a late table, two tables ahead; 52.5 units per second on demand.
+    before = (1200 * (1 + 0.25 / 24) + 3 + 7) * 0.00065 * 730
+    assert saving("a provisioned stream with one busy hour costs less on demand", "mode") == pytest.approx(
+        before - 52.5 * seconds * 0.625 / 1e6, rel=0.03
+    )
+    # 6.875 events per second, each a unit of the index and 500 bytes of it for eight days and a half.
+    units, stored = 6.875 * seconds * 0.625 / 1e6, 6.875 * 86_400 * 500 * 8 / 1e9 * 0.25
+    assert saving("an index that nobody reads", "unused_index") == pytest.approx(units + stored, rel=0.03)
+    # Four queries per second read 16 ranges in place of one, at half a unit each.
+    ranges = 4 * 15 * 0.5 * seconds * 0.125 / 1e6
+    name = "sixteen shards for a hundred events per second, queried four times per second"
+    assert saving(name, "shards") == pytest.approx(ranges, rel=0.01)
+
+
+def test_without_logs_it_is_said_what_is_not_judged() -> None:
+    history = live(stream(BY_SERIES), Traffic(daily(10, 2600, 12), hot=0.5, shares_known=False, uses=None))
+    advice = advise(replace(history, writing=None, missing=("the logs were not read",)))
+    assert [finding.rule for finding in advice.findings] == ["shards"]
+    assert advice.missing == (
+        "the queries' conditions are not known: nothing is said about indexes, buckets and fewer shards",
+        "the events per request are not known: nothing is said about packs",
+        (
+            "the heaviest partition keys are not known: turn on Contributor Insights for the newest table, in the mode"
+            " ACCESSED_AND_THROTTLED_KEYS, for a day"
+        ),
+        "the logs were not read",
+    )
+
+
+def test_a_stream_without_events_is_not_judged() -> None:
+    advice = advise(live(stream(tail=BY_KIND), Traffic(steady(0))))
+    assert advice.findings == ()
+    assert advice.missing == ("no table of the stream was written to: there is nothing to judge",)
 
 
 def dump(document: dict[str, Any]) -> str:

@@ -106,9 +106,7 @@ def test_a_querys_line_has_the_fields_that_it_compares_and_no_value(
     assert [metric["Name"] for metric in line["_aws"]["CloudWatchMetrics"][0]["Metrics"]] == ["ReadUnits", "EventsRead"]
 
 
-def test_a_query_that_needs_an_index_is_logged_with_its_fields(
-    stage: Stage, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_query_that_needs_an_index_is_logged_with_its_fields(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     assert ask(stage, "events", **{"where.customer": "hush", "where.size:ge": "1"}) == 400
     (refused,) = (record for record in caplog.records if record.message == "query refused")
     noted = {name: getattr(refused, name) for name in ("stream", "route", "code", "conditions")}
