@@ -58,7 +58,7 @@ def advise(
     for policy in chosen:
         history = run_task(
             f"reading what was measured of {policy.name}",
-            lambda policy=policy: measure.measure(account, sources, policy, now, timedelta(days=days)),  # type: ignore[misc]
+            lambda policy=policy: measure.measure(account, sources, policy, now, timedelta(days=days)),
         )
         advice.append(judge(history))
     if as_json:
