@@ -1,5 +1,5 @@
 """Events per second that a table takes before the first throttle, by number of suffixes and key layout, in the
-simulator.
+simulator; and one key, random and calculated suffixes compared (bench/suffix_kinds.py).
 
 The table has more throughput than it needs (40,000 units per second, 40 physical partitions), so only the distribution of
 the keys limits it. Events of 1 KB come evenly for a minute, with real keys of real layouts. Bisection finds the highest rate
@@ -19,12 +19,16 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "lambdas")]
 
+from bench import suffix_kinds
+from bench.suffix_kinds import KINDS, Costs, Kind
+from bench.suffix_picture import svg
 from strict import ManualClock, StrictDynamo
 from strict.memory import MemoryEngine
 from strict.throughput import PARTITION_UNITS, Throughput
 from tidetable.events import Event
 from tidetable.keys import Layout
 
+PICTURE = Path(__file__).parents[1] / "docs" / "inside" / "suffix.svg"
 SUFFIXES = (1, 2, 4, 8, 16, 32)
 UNITS = 40_000
 SECONDS = 60
@@ -72,7 +76,11 @@ def keys(name: str, suffixes: int) -> list[str]:
 
 def find_rate(name: str, suffixes: int) -> int:
     """The highest rate without a throttle, to 1 %."""
-    pool = keys(name, suffixes)
+    return bisect_rate(keys(name, suffixes))
+
+
+def bisect_rate(pool: list[str]) -> int:
+    """The highest rate of events with these partition keys without a throttle, to 1 %."""
     low, high = 0, UNITS
     while high - low > max(high // 100, 1):
         rate = (low + high + 1) // 2
@@ -101,6 +109,11 @@ def results() -> dict[str, list[int]]:
     return {name: [find_rate(name, count) for count in SUFFIXES] for name in LAYOUTS}
 
 
+def compare_kinds() -> dict[Kind, Costs]:
+    """One key, random and calculated suffixes: their sustained writes, look-ups, ranges and repetitions."""
+    return {kind: suffix_kinds.measure(kind, bisect_rate(suffix_kinds.keys(kind, _POOL))) for kind in KINDS}
+
+
 def markdown(rates: dict[str, list[int]]) -> str:
     """The results as a table."""
     rows = ["| suffixes | ideal | " + " | ".join(rates) + " |", "|---" * (len(rates) + 2) + "|"]
@@ -112,7 +125,10 @@ def markdown(rates: dict[str, list[int]]) -> str:
 
 
 def main() -> None:
-    """Print the table and the gain by suffixes."""
+    """Print both tables and the gain by suffixes; draw docs/inside/suffix.svg."""
+    costs = compare_kinds()
+    print(suffix_kinds.markdown(costs))
+    PICTURE.write_text(svg(costs))
     print("events per second before the first throttle")
     rates = results()
     print(markdown(rates))

@@ -359,6 +359,12 @@ class Tidetable(Construct):
             "DeadLetterQueueUrl": self.dead_letters.queue_url,
             "FeedFunction": self._feed.function.function_name,
             "FeedDeadLetterQueueUrl": self.feed_dead_letters.queue_url,
+            # For `tidetable advise`.
+            **{
+                f"{handler.capitalize()}Logs": function.log_group.log_group_name
+                for handler, function in self.functions.items()
+                if handler in ("ingest", "query", "doors")
+            },
         }
         if self._rollups is not None:
             outputs["RefresherFunction"] = self._rollups.function.function_name

@@ -263,6 +263,34 @@ def test_the_published_alarms_of_auto_scaling_are_those_of_the_open_tables(perio
     assert row in (ROOT / "docs" / "design" / "cost.md").read_text()
 
 
+def test_the_kinds_of_suffixes_are_compared_by_what_the_bench_measures() -> None:
+    costs = suffixes.compare_kinds()
+    text = (ROOT / "docs" / "inside" / "suffix.md").read_text()
+    assert suffixes.suffix_kinds.markdown(costs) in text
+    assert suffixes.svg(costs) == suffixes.PICTURE.read_text()
+    assert "](suffix.svg)" in text
+    by_title = {kind.title: own for kind, own in costs.items()}
+    one, random, calculated = (by_title[name] for name in ("one key", "16 random suffixes", "16 calculated suffixes"))
+    # One partition takes 1,000 units per second, and the bucket holds some of a second before; sixteen meet eight partitions.
+    assert one.writes == 1005
+    assert calculated.writes == 8046
+    # A look-up reads one key against all sixteen, each half a unit.
+    assert (calculated.get_requests, calculated.get_units) == (1, 0.5)
+    assert (random.get_requests, random.get_units) == (16, 8)
+    # A range of the newest reads every suffix.
+    assert (one.page_requests, random.page_requests, calculated.page_requests) == (1, 16, 16)
+    # Of 1,000 repeated events one in sixteen meets its first copy.
+    assert calculated.stored == one.stored == 1000
+    assert 1000 + 1000 * 14 / 16 < random.stored < 2000
+
+
+def test_the_picture_of_the_suffixes_is_painted_on_a_light_and_on_a_dark_ground() -> None:
+    picture = suffixes.PICTURE.read_text()
+    light, dark = picture.split("@media (prefers-color-scheme: dark)")
+    assert ".ground { fill: #ffffff } text { fill: #1f2328 }" in light
+    assert ".ground { fill: #0d1117 } text { fill: #e6edf3 }" in dark
+
+
 @pytest.mark.parametrize(("layout", "count"), [("by time", 1), ("by time", 8), ("by series, only one", 4)])
 def test_the_published_rates_are_what_the_bench_prints(layout: str, count: int) -> None:
     text = (ROOT / "docs" / "inside" / "suffix.md").read_text()

@@ -55,7 +55,7 @@ def _serve(event: dict[str, Any], context: LambdaContext) -> Response:
         answer, outcome = take(
             door, request, read_access(event), pipeline.ingest, seconds_left(context, RESERVE_SECONDS)
         )
-        measure(outcome)
+        measure(outcome, door.stream(request), len(request.body))
         return _respond(answer)
     except ProblemError as error:
         logger.info("request refused", code=error.problem.code, status=error.problem.status)

@@ -34,6 +34,8 @@ from tidetable.query import (
     find_latest,
     form_of,
     get_event,
+    name_conditions,
+    name_parameters,
     parse_periods,
     parse_query,
     refuse_unwritable,
@@ -46,8 +48,8 @@ _Query = TypeVar("_Query")
 
 
 class Request(NamedTuple):
-    """A request: the parameters of its path and of its query, its Accept header, the seconds that are left for it, and what its
-    caller may do.
+    """A request: the parameters of its path and of its query, its Accept header, the seconds that are left for it, what its
+    caller may do, and the gateway's resource.
     """
 
     path: Mapping[str, str]
@@ -55,6 +57,7 @@ class Request(NamedTuple):
     accept: str
     remaining: Callable[[], float]
     access: Access = FULL
+    route: str = ""
 
     @property
     def stream(self) -> Stream:
@@ -132,6 +135,7 @@ def list_latest(request: Request) -> Response:
     now = wiring.pipeline().clock.now()
     latest = find_latest(request.stream, request.parameters, wiring.pipeline().reader, now, request.remaining)
     _report_losses(latest.losses)
+    _note_use(request, request.stream.name, latest.cost, shown=len(latest.events))
     return json_response(200, latest.document(), _count_cost(latest.cost))
 
 
@@ -168,6 +172,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     try:
         return _route(event, context)
     except Exception as error:
+        if isinstance(error, ProblemError) and error.problem.code == "needs_index":
+            _note_refusal(event)
         if not isinstance(error, ProblemError):
             logger.exception("query failed")
             metrics.add_metric("QueryFailures", MetricUnit.Count, 1)
@@ -188,7 +194,7 @@ def _route(event: dict[str, Any], context: LambdaContext) -> Response:
             unquote(path["stream"]), scopes_of(event.get("httpMethod", "GET"), event["resource"], access)
         )
     parameters = confine_parameters(event["resource"], parameters, access)
-    return route(Request(path, parameters, headers.get("accept", ""), seconds_left(context), access))
+    return route(Request(path, parameters, headers.get("accept", ""), seconds_left(context), access, event["resource"]))
 
 
 def _count_cost(cost: Cost) -> dict[str, str]:
@@ -200,6 +206,23 @@ def _count_cost(cost: Cost) -> dict[str, str]:
         "Tidetable-Requests": str(cost.requests),
         "Tidetable-Events-Read": str(cost.read),
     }
+
+
+def _note_use(request: Request, stream: str, cost: Cost, *, shown: int, conditions: str = "") -> None:
+    """Add what was queried to the line of the metrics: fields, and no values. It makes no metric, so it costs nothing.
+
+    ``tidetable advise`` reads these lines: which index would be worth its price, which shards and buckets are too many.
+    """
+    use = {"stream": stream, "route": request.route.rpartition("/")[2], "conditions": conditions}
+    for name, value in (*use.items(), ("requests", cost.requests), ("shown", shown)):
+        metrics.add_metadata(name, value)
+
+
+def _note_refusal(event: Mapping[str, Any]) -> None:
+    """Log the fields by which a query could not be answered, for want of an index."""
+    stream = unquote((event.get("pathParameters") or {}).get("stream", ""))
+    route, names = event["resource"].rpartition("/")[2], event.get("multiValueQueryStringParameters") or {}
+    logger.info("query refused", stream=stream, route=route, conditions=name_parameters(names), code="needs_index")
 
 
 def _report_losses(losses: Sequence[str]) -> None:
@@ -229,6 +252,7 @@ def _answer_page(
     rendered = render(page, form, lambda columns: pipeline.encode_table(columns))
     answer = rendered.answer
     _report_losses(answer.losses)
+    _note_use(request, policy.name, answer.cost, shown=answer.count, conditions=name_conditions(query))
     headers = _count_cost(answer.cost) | {"Tidetable-Gaps": str(len(answer.gaps))}
     if answer.next is not None:
         headers["Tidetable-Next"] = answer.next

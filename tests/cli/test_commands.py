@@ -248,6 +248,7 @@ def test_cost_prices_a_workload_and_refuses_what_is_none(tmp_path: Path) -> None
 
 
 COMMANDS = {
+    "advise",
     "status",
     "check",
     "plan",

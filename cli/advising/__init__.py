@@ -1,0 +1,7 @@
+"""Advice from measurements: a stream's measured history in, findings out. Pure."""
+
+from cli.advising.advise import advise
+from cli.advising.finding import Advice, Confidence, Finding
+from cli.advising.history import History, Hour, Resource, Use, Writing
+
+__all__ = ["Advice", "Confidence", "Finding", "History", "Hour", "Resource", "Use", "Writing", "advise"]

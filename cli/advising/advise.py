@@ -1,0 +1,67 @@
+"""All rules in order, and what is missing for them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cli.advising.capacity import choose_capacity, raise_maximum
+from cli.advising.finding import Advice, Finding
+from cli.advising.history import History
+from cli.advising.indexes import advise_hot, advise_missing, advise_unused
+from cli.advising.layout import advise_bucket, advise_packs, advise_period, advise_shards
+from cli.advising.measured import Measured
+from tidetable.config import Capacity
+
+# A week has a weekend: fewer days say nothing about a bill.
+MIN_DAYS = 7
+
+
+def advise(history: History) -> Advice:
+    """The findings about a stream, those against throttling first, then the largest saving."""
+    measured = Measured(history)
+    enough = measured.days >= MIN_DAYS - 0.01 and measured.count_units("Write") > 0
+    capacity, finding = choose_capacity(measured, enough=enough)
+    found = [*([finding] if finding is not None else ()), *_judge_throttling(measured, enough=enough)]
+    found += _judge_savings(measured, capacity) if enough else ()
+    found.sort(key=lambda finding: (finding.saving is not None and finding.saving > 0, -(finding.saving or 0.0)))
+    return Advice(history.stream.name, measured.days, tuple(found), tuple(_list_missing(measured, enough=enough)))
+
+
+def _judge_throttling(measured: Measured, *, enough: bool) -> Iterator[Finding]:
+    yield from advise_shards(measured, enough=enough)
+    yield from advise_hot(measured)
+    yield from raise_maximum(measured)
+
+
+def _judge_savings(measured: Measured, capacity: Capacity) -> Iterator[Finding]:
+    yield from advise_bucket(measured)
+    yield from advise_period(measured, capacity)
+    yield from advise_packs(measured)
+    yield from advise_unused(measured)
+    yield from advise_missing(measured)
+
+
+def _list_missing(measured: Measured, *, enough: bool) -> Iterator[str]:
+    history = measured.history
+    if not measured.count_units("Write"):
+        yield "no table of the stream was written to: there is nothing to judge"
+    elif not enough:
+        yield f"{measured.days:.1f} days are measured: advice about the bill needs {MIN_DAYS}, about throttling one hour in three"
+    if history.uses is None:
+        yield "the queries' conditions are not known: nothing is said about indexes, buckets and fewer shards"
+    if history.writing is None:
+        yield "the events per request are not known: nothing is said about packs"
+    hot = measured.find_throttling("Write", "KeyRangeThroughput", late=None)
+    if hot.enough and history.shares is None:
+        yield (
+            "the heaviest partition keys are not known: turn on Contributor Insights for the newest table, in the mode"
+            " ACCESSED_AND_THROTTLED_KEYS, for a day"
+        )
+    if measured.stream.capacity.autoscaling is not None:
+        yield "auto scaling finds the units by itself: nothing is said about them"
+    if measured.stream.capacity.most is not None:
+        yield "the tables have a maximum (capacity.max): nothing is said about provisioned units"
+    account = measured.find_throttling("Write", "AccountLimit", late=None)
+    if account.events:
+        yield f"{account.events:,.0f} writes were throttled by the account's limit: no line of tidetable.toml changes it; ask AWS"
+    yield from history.missing

@@ -1,0 +1,225 @@
+"""Rules about capacity: on demand or provisioned, how many units, and a step for late events. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import ceil
+
+import msgspec
+
+from cli.advising.finding import Confidence, Finding
+from cli.advising.lines import write_ladder, write_table
+from cli.advising.measured import Measured, Throttling
+from tidetable.config import Capacity, Step, Units
+from tidetable.config.model import LATE
+
+# AWS's default target of auto scaling: the peak of five minutes is at 70 percent of the units.
+TARGET = 0.7
+# Units are kept up to so many times of what is needed: nobody should change them each week.
+_KEPT = 1.5
+# Below this saving, in dollars per month and as a share of the bill, nothing is said.
+MIN_DOLLARS, MIN_SHARE = 5.0, 0.1
+_NO_THROTTLING = Throttling(0.0, 0, 0.0)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A capacity, and its price per month."""
+
+    capacity: Capacity
+    dollars: float
+
+
+def choose_capacity(measured: Measured, *, enough: bool) -> tuple[Capacity, Finding | None]:
+    """On demand, provisioned, other units, or a step for late events: the cheapest of them, if it is worth it.
+
+    Throttles need fewer days than a saving: ``enough`` is true if a saving may be judged. The answer is the capacity of the
+    finding, or the present one.
+    """
+    capacity = measured.stream.capacity
+    if capacity.autoscaling is not None or capacity.most is not None:
+        return capacity, None  # Auto scaling finds the units, and a maximum is a decision about the bill.
+    busy = measured.find_throttling("Write", "ProvisionedThroughput")
+    reads = measured.find_throttling("Read", "ProvisionedThroughput", late=None)
+    late = measured.find_throttling("Write", "ProvisionedThroughput", late=True)
+    # Former tables may have been provisioned: their throttles say nothing about on-demand tables.
+    provisioned = not capacity.on_demand(capacity.ladder[0])
+    throttled = provisioned and (busy.enough or late.enough or reads.enough)
+    if not (enough or throttled):
+        return capacity, None
+    if enough:
+        plans = [_on_demand(measured), *_provisioned(measured, busy, reads, late)]
+    else:
+        plans = [_raised(measured, busy, reads, late)]
+    best = min(plans, key=lambda plan: plan.dollars)
+    saving = measured.dollars - best.dollars
+    worth = enough and saving >= max(MIN_DOLLARS, MIN_SHARE * measured.dollars)
+    if not (worth or throttled) or best.capacity == capacity:
+        return capacity, None
+    return best.capacity, _describe(measured, best, saving, busy, reads, late)
+
+
+def _on_demand(measured: Measured) -> _Plan:
+    steps: list[Step] = []
+    for step in measured.stream.capacity.ladder:
+        if not steps or steps[-1].table_class is not step.table_class:
+            steps.append(Step(age=step.age, table_class=step.table_class))
+    return _priced(measured, Capacity(mode="on-demand", ladder=tuple(steps)))
+
+
+def _raised(measured: Measured, busy: Throttling, reads: Throttling, late: Throttling) -> _Plan:
+    """The present ladder with more units where it throttles: some hours say nothing about units that are too many."""
+    now, present = measured.stream.capacity.ladder[0], measured.stream.capacity.late_step
+    fitted = _first_step(measured, now, busy, reads)
+    index = dict(fitted.index)
+    for name, own in fitted.index.items():
+        write, read = _units_of(now, name) or (1, 1)
+        index[name] = Units(write=max(write, own.write), read=max(read, own.read))
+    write, read = (max(units or 1, other or 1) for units, other in ((now.write, fitted.write), (now.read, fitted.read)))
+    first = msgspec.structs.replace(now, write=write, read=read, index=index)
+    lowered = (_late_step(measured, first, present, late),) if present is not None else ()
+    rest = (step for step in measured.stream.capacity.ladder[1:] if not step.is_late)
+    return _priced(measured, Capacity(mode="provisioned", ladder=(first, *lowered, *rest)))
+
+
+def _provisioned(measured: Measured, busy: Throttling, reads: Throttling, late: Throttling) -> Iterator[_Plan]:
+    """The ladder with units for the measured peaks, and the same with a step for late events."""
+    capacity = measured.stream.capacity
+    now = capacity.ladder[0] if not capacity.on_demand(capacity.ladder[0]) else None
+    first = _first_step(measured, now, busy, reads)
+    if now is not None:
+        rest = [step for step in capacity.ladder[1:] if not step.is_late]
+    else:
+        classes = {step.age: step.table_class for step in capacity.ladder[1:]}
+        rest = [
+            Step(age=age, mode="on-demand", table_class=kind)
+            for age, kind in ({1: first.table_class} | classes).items()
+        ]
+        rest.sort(key=lambda step: step.rung)
+    present = capacity.late_step if now is not None else None
+    if present is None:
+        yield _priced(measured, Capacity(mode="provisioned", ladder=(first, *rest)))
+    lowered = _late_step(measured, first, present, late)
+    yield _priced(measured, Capacity(mode="provisioned", ladder=(first, lowered, *rest)))
+
+
+def _first_step(measured: Measured, now: Step | None, busy: Throttling, reads: Throttling) -> Step:
+    write = _size(measured.find_peak("Write"), now.write if now else None, busy)
+    read = _size(measured.find_peak("Read"), now.read if now else None, reads)
+    units = {index.name: _size_index(measured, index.name, now) for index in measured.stream.index}
+    same = {name: own for name, own in units.items() if own != (write, read) or (now and name in now.index)}
+    index = {name: Units(write=own[0], read=own[1]) for name, own in same.items()}
+    return Step(age=0, write=write, read=read, index=index)
+
+
+def _size_index(measured: Measured, index: str, now: Step | None) -> tuple[int, int]:
+    throttling = measured.find_throttling("Write", "ProvisionedThroughput", index)
+    reads = measured.find_throttling("Read", "ProvisionedThroughput", index, late=None)
+    own = _units_of(now, index)
+    write = _size(measured.find_peak("Write", index), own[0] if own else None, throttling)
+    return write, _size(measured.find_peak("Read", index), own[1] if own else None, reads)
+
+
+def _units_of(step: Step | None, index: str) -> tuple[int, int] | None:
+    if step is None:
+        return None
+    own = step.index.get(index)
+    return (own.write, own.read) if own is not None else (step.write or 1, step.read or 1)
+
+
+def _late_step(measured: Measured, first: Step, present: Step | None, late: Throttling) -> Step:
+    """The present step, raised if it throttles; else one with units for the measured late events."""
+    if present is not None:
+        write = _size(measured.find_peak("Write", late=True), present.write, late) if late.enough else present.write
+        return msgspec.structs.replace(present, write=min(write or 1, first.write or 1))
+    write = min(_size(measured.find_peak("Write", late=True), None, _NO_THROTTLING), first.write or 1)
+    index: Mapping[str, Units] = {
+        name.name: Units(
+            write=_size(measured.find_peak("Write", name.name, late=True), None, _NO_THROTTLING),
+            read=(_units_of(first, name.name) or (1, 1))[1],
+        )
+        for name in measured.stream.index
+    }
+    return Step(age=LATE, write=write, read=first.read, index=index, table_class=first.table_class)
+
+
+def _size(peak: float, now: int | None, throttling: Throttling) -> int:
+    """Units for a peak. Throttled requests come again and are counted again: so at most twice as many, or ten more."""
+    needed = max(1, ceil(peak / TARGET))
+    if now is None:
+        return needed
+    if throttling.enough:
+        needed = max(1, ceil((peak + throttling.rate) / TARGET))
+        return max(now, min(needed, max(2 * now, now + 10)))
+    return needed if now > _KEPT * needed else now
+
+
+def _priced(measured: Measured, capacity: Capacity) -> _Plan:
+    capacity = msgspec.structs.replace(capacity, warm=measured.stream.capacity.warm)
+    return _Plan(capacity, measured.price(measured.change(capacity=capacity)))
+
+
+def _describe(
+    measured: Measured, plan: _Plan, saving: float, busy: Throttling, reads: Throttling, late: Throttling
+) -> Finding:
+    before, after = measured.stream.capacity, plan.capacity
+    changed = [own for own in after.ladder if own not in before.ladder] if after.mode == before.mode else []
+    if before.mode != after.mode:
+        rule = "mode"
+        text = "take on-demand tables" if after.mode == "on-demand" else "take provisioned tables with this ladder"
+    elif all(own.is_late for own in changed):
+        rule = "late"
+        text = 'change the step age = "late"' if before.late_step is not None else 'add a step age = "late"'
+    else:
+        rule, text = "units", "change the units of the ladder"
+    return Finding(
+        rule,
+        text,
+        tuple(_evidence(measured, plan, busy, reads, late)),
+        saving,
+        write_ladder(measured.stream.name, after.ladder, after.mode if rule == "mode" else None),
+        _judge(measured, throttled=busy.enough or reads.enough or late.enough),
+    )
+
+
+def _evidence(measured: Measured, plan: _Plan, busy: Throttling, reads: Throttling, late: Throttling) -> Iterator[str]:
+    first = measured.stream.capacity.ladder[0]
+    for operation, units in (("Write", first.write), ("Read", first.read)):
+        peak = measured.find_peak(operation)  # type: ignore[arg-type]
+        provisioned = f"{units:,} provisioned" if units is not None else "on demand"
+        used = f", {peak / units:.0%} of them" if units else ""
+        yield f"{operation.lower()} units per second: {peak:,.1f} at the peak, {provisioned}{used}"
+    mean, trickle = measured.mean_writes, measured.find_peak("Write", late=True)
+    yield f"write units per second on average: {mean:,.1f}; after the period's end at most {trickle:,.1f}"
+    for name, throttling in (("writes", busy), ("reads", reads), ("late writes", late)):
+        if throttling.events:
+            yield f"throttled {name}: {throttling.events:,.0f} in {throttling.hours} hours, for want of provisioned units"
+    yield f"DynamoDB per month: ${measured.dollars:,.2f} now, ${plan.dollars:,.2f} then"
+
+
+def _judge(measured: Measured, *, throttled: bool) -> Confidence:
+    """Throttled demand is an estimate, and a week may be unlike others."""
+    return "medium" if throttled or measured.days < 13 else "high"
+
+
+def raise_maximum(measured: Measured) -> Iterator[Finding]:
+    """On-demand tables that are throttled at their own maximum."""
+    most = measured.stream.capacity.most
+    if most is None:
+        return
+    units = {"write": most.write, "read": most.read}
+    evidence = []
+    for operation, key in (("Write", "write"), ("Read", "read")):
+        found = measured.find_throttling(operation, "MaxOnDemandThroughput", late=None)  # type: ignore[arg-type]
+        if found.enough:
+            needed = ceil((measured.find_peak(operation) + found.rate) / TARGET)  # type: ignore[arg-type]
+            evidence.append(
+                f"throttled {key}s at max.{key} = {units[key]:,}: {found.events:,.0f} in {found.hours} hours"
+            )
+            units[key] = max(units[key], min(needed, 2 * units[key]))
+    if evidence:
+        lines = write_table(measured.stream.name, "capacity", {"max": units})
+        yield Finding(
+            "maximum", "raise max, at which these tables are throttled", tuple(evidence), None, lines, "medium"
+        )

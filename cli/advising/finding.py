@@ -1,0 +1,54 @@
+"""A finding: what to change, why, and what it saves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Confidence = Literal["high", "medium", "low"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One piece of advice.
+
+    ``toml`` are lines of tidetable.toml that replace those of the same keys. ``saving`` is in dollars per month, negative if the
+    change costs; None if it changes no bill.
+    """
+
+    rule: str
+    text: str
+    evidence: tuple[str, ...]
+    saving: float | None
+    toml: str
+    confidence: Confidence
+
+    def document(self) -> dict[str, Any]:
+        """The finding as JSON; dollars in cents."""
+        return {
+            "rule": self.rule,
+            "advice": self.text,
+            "evidence": list(self.evidence),
+            "dollars_saved_per_month": None if self.saving is None else round(self.saving, 2),
+            "toml": self.toml,
+            "confidence": self.confidence,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The findings about a stream, the largest saving first, and what is missing for others."""
+
+    stream: str
+    days: float
+    findings: tuple[Finding, ...]
+    missing: tuple[str, ...]
+
+    def document(self) -> dict[str, Any]:
+        """The advice as JSON."""
+        return {
+            "stream": self.stream,
+            "days": round(self.days, 1),
+            "findings": [finding.document() for finding in self.findings],
+            "missing": list(self.missing),
+        }

@@ -1,0 +1,98 @@
+"""The measured history of a stream, which the rules of the advice judge. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
+
+from tidetable.config import Stream
+from tidetable.periods import Period
+
+# The kinds of throttling, in CloudWatch's words: the metrics are {Write,Read}<reason>ThrottleEvents.
+Reason = Literal["KeyRangeThroughput", "ProvisionedThroughput", "MaxOnDemandThroughput", "AccountLimit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """A clock hour of a table or an index.
+
+    ``write`` and ``read`` are consumed units, ``peak_write`` and ``peak_read`` the units per second of the busiest five minutes.
+    ``throttles`` counts throttled events by operation and reason.
+    """
+
+    start: datetime
+    write: float = 0.0
+    read: float = 0.0
+    peak_write: float = 0.0
+    peak_read: float = 0.0
+    throttles: Mapping[tuple[Literal["Write", "Read"], Reason], float] = field(default_factory=dict)
+
+    def throttled(self, operation: Literal["Write", "Read"], reason: Reason) -> float:
+        """The throttled events of an operation for a reason."""
+        return self.throttles.get((operation, reason), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A period's table (``index`` is empty) or one of its indexes, with the hours in which something was measured.
+
+    ``shards`` are those of its frozen layout. ``items`` and ``bytes`` are its last known size, zero if unknown. ``imported``
+    says that a backfill wrote to it.
+    """
+
+    period: Period
+    index: str
+    shards: int
+    hours: tuple[Hour, ...]
+    items: int = 0
+    bytes: int = 0
+    imported: bool = False
+
+
+class Writing(NamedTuple):
+    """The requests that sent events: how many, and the accepted events of all."""
+
+    requests: int
+    events: int
+
+
+class Use(NamedTuple):
+    """The queries of one kind: a route, the fields and operators of their conditions, and what they took together.
+
+    ``requests`` are those to DynamoDB. ``refused`` queries read nothing: no index answers their conditions.
+    """
+
+    route: str
+    conditions: tuple[str, ...]
+    queries: int
+    requests: int = 0
+    units: float = 0.0
+    read: int = 0
+    returned: int = 0
+    refused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Everything measured of a stream between two instants, and what could not be measured.
+
+    ``writing``, ``uses`` and ``shares`` are None if unknown. ``shares`` are the shares (0 to 1) of a bucket's or all series'
+    write units by partition key, the heaviest first: of a table partitioned by time the keys of one bucket.
+    """
+
+    stream: Stream
+    start: datetime
+    end: datetime
+    resources: tuple[Resource, ...]
+    writing: Writing | None = None
+    uses: tuple[Use, ...] | None = None
+    shares: Mapping[str, float] | None = None
+    missing: tuple[str, ...] = ()
+
+    @property
+    def length(self) -> timedelta:
+        """The time between its first measured hour and its end."""
+        first = min((hour.start for resource in self.resources for hour in resource.hours), default=self.end)
+        return self.end - max(first, self.start)

@@ -1,0 +1,194 @@
+"""Rules about the layout: shards, the suffix, buckets, the period, packs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from math import ceil
+
+import msgspec
+
+from cli.advising.capacity import MIN_DOLLARS, MIN_SHARE
+from cli.advising.finding import Confidence, Finding
+from cli.advising.lines import write_ladder, write_table
+from cli.advising.measured import Measured
+from cli.advising.pricing import price_reads
+from tidetable.config import Capacity, Step, Stream
+from tidetable.config.model import PackPolicy
+from tidetable.durations import Duration
+from tidetable.periods import LONGEST, Kind
+
+# AWS: write units per second of one partition key. Twice as many shards as that needs: two keys may share a partition
+# (docs/inside/suffix.md).
+_KEY_UNITS, _SPARE = 1000, 2
+# A range of a few items takes half a unit, the least; more than this per request says that the items count, not the ranges.
+_SMALL_RANGE = 0.75
+_LONGEST_BUCKET = timedelta(hours=24)
+_SPAN = Duration(minutes=1)
+# Packs of fewer events per request save little and are read whole.
+_MIN_BATCH = 10
+_LONGER = {Kind.HOUR: Kind.DAY, Kind.DAY: Kind.WEEK, Kind.WEEK: Kind.MONTH}
+
+
+def advise_shards(measured: Measured, *, enough: bool) -> Iterator[Finding]:
+    """More shards where a partition key is throttled; fewer where queries read more ranges than the writes need."""
+    key = measured.stream.key
+    tables = [resource for resource in measured.resources() if resource.shards == key.shards]
+    if not tables:
+        return
+    hot = measured.find_throttling("Write", "KeyRangeThroughput", late=None, shards=key.shards)
+    if hot.enough:
+        yield _spread(
+            measured, hot.rate, f"{hot.events:,.0f} writes were throttled in {hot.hours} hours by one partition's limit"
+        )
+    elif enough:
+        yield from _gather(measured)
+
+
+def _spread(measured: Measured, throttled: float, seen: str) -> Finding:
+    stream, key = measured.stream, measured.stream.key
+    peak, shares = measured.find_peak("Write"), measured.history.shares
+    evidence = [seen, f"write units per second of a table at the peak: {peak:,.0f}, with {key.shards} shards"]
+    heaviest = next(iter(shares.values()), 0.0) if shares else None
+    if heaviest is not None:
+        evidence.append(f"the heaviest partition key has {heaviest:.0%} of the write units")
+    if key.partition_by == "time" and key.shard_by == "series" and heaviest and heaviest > 1.5 / key.shards:
+        lines = write_table(stream.name, "key", {"shard_by": "id"})
+        text = "calculate the suffix from the id: more shards do not spread one series over several partition keys"
+        return Finding("shard_by", text, tuple(evidence), None, lines, "high")
+    confidence: Confidence = "high"
+    if key.partition_by == "time":
+        rate, shards = peak + throttled, 0
+    elif heaviest is not None:
+        rate, shards = heaviest * key.shards * peak + throttled, 0
+    else:
+        rate, shards, confidence = 0.0, 2 * key.shards, "low"
+    shards = max(shards, key.shards + 1, ceil(_SPARE * rate / _KEY_UNITS))
+    if rate:
+        evidence.append(
+            f"{rate:,.0f} units per second for one logical partition; a key takes 1,000, and twice the shards are spare"
+        )
+    lines = write_table(stream.name, "key", {"shards": shards})
+    return Finding("shards", f"take {shards} shards", tuple(evidence), None, lines, confidence)
+
+
+def _gather(measured: Measured) -> Iterator[Finding]:
+    stream, key, uses = measured.stream, measured.stream.key, measured.history.uses
+    if key.shards == 1 or not uses or key.partition_by == "series":
+        return  # A series' own peak is not measured.
+    peak = measured.find_peak("Write")
+    shards = max(1, ceil(_SPARE * peak / _KEY_UNITS))
+    if shards >= key.shards:
+        return
+    saved = sum(
+        use.requests * (0.5 if use.units <= _SMALL_RANGE * use.requests else 0.25) for use in uses if not use.refused
+    ) * (1 - shards / key.shards)
+    dollars = price_reads(saved / measured.seconds, on_demand=stream.capacity.on_demand(stream.capacity.ladder[0]))
+    if dollars < MIN_DOLLARS:
+        return
+    evidence = (
+        f"write units per second at the peak: {peak:,.0f}; {shards} shards take {shards * _KEY_UNITS:,}",
+        f"read units per month that only the ranges of further shards take: {saved * measured.month:,.0f}",
+    )
+    lines = write_table(stream.name, "key", {"shards": shards})
+    yield Finding(
+        "shards", f"take {shards} shards", evidence, dollars, lines, "high" if measured.days >= 13 else "medium"
+    )
+
+
+def advise_bucket(measured: Measured) -> Iterator[Finding]:
+    """A longer bucket where queries read many ranges that hold little."""
+    stream, key, uses = measured.stream, measured.stream.key, measured.history.uses
+    longest = min(_LONGEST_BUCKET, LONGEST[stream.period])
+    if key.bucket is None or key.bucket >= longest or not uses:
+        return
+    many = [
+        use
+        for use in uses
+        if use.queries and use.requests >= 8 * use.queries and use.units <= _SMALL_RANGE * use.requests
+    ]
+    queries, requests = sum(use.queries for use in many), sum(use.requests for use in many)
+    saved = 0.5 * requests * (1 - key.bucket / longest)
+    dollars = price_reads(saved / measured.seconds, on_demand=stream.capacity.on_demand(stream.capacity.ladder[0]))
+    if not many or dollars < MIN_DOLLARS:
+        return
+    bucket = Duration(seconds=longest.total_seconds())
+    text = "24h" if longest == _LONGEST_BUCKET else str(bucket)
+    each = sum(use.units for use in many) / requests
+    evidence = (
+        f"{queries:,} queries read {requests / queries:,.0f} ranges each, of {each:.2f} units",
+        f'buckets of "{text}" need {key.bucket / longest:.0%} of these ranges; a bucket takes as many writes as before',
+    )
+    lines = write_table(stream.name, "key", {"bucket": text})
+    yield Finding("bucket", f'take buckets of "{text}"', evidence, dollars, lines, "medium")
+
+
+def advise_period(measured: Measured, advised: Capacity) -> Iterator[Finding]:
+    """Longer periods, where the least units of many tables cost more than the events, even with the advised capacity."""
+    stream = measured.change(capacity=advised)
+    longer = _LONGER.get(stream.period)
+    if longer is None or stream.capacity.autoscaling is not None:
+        return
+    ratio = LONGEST[longer] / LONGEST[stream.period]
+    retention = ceil(stream.retention / ratio)
+    ladder = _lengthen(stream.capacity.ladder, ratio)
+    capacity = msgspec.structs.replace(stream.capacity, ladder=ladder)
+    dollars = measured.price(measured.change(period=longer, retention=retention, capacity=capacity))
+    now = measured.price(stream)
+    saving = now - dollars
+    if saving < max(MIN_DOLLARS, MIN_SHARE * now):
+        return
+    evidence = (
+        f"{stream.retention:,} tables are kept, each with its least units or more; by the {longer.value} {retention:,}",
+        f"DynamoDB per month: ${now:,.2f} with a table per {stream.period.value}, ${dollars:,.2f} then",
+        f"ages of the ladder count periods: they become {[step.age for step in ladder]}",
+    )
+    lines = write_table(stream.name, "", {"period": longer, "retention": retention})
+    if ladder != stream.capacity.ladder:
+        lines += "\n" + write_ladder(stream.name, ladder)
+    yield Finding("period", f"take a table per {longer.value}", evidence, saving, lines, "medium")
+
+
+def _lengthen(ladder: tuple[Step, ...], ratio: float) -> tuple[Step, ...]:
+    """The ladder in longer periods; of steps that then have one age the last holds."""
+    steps = {}
+    for step in ladder:
+        age = step.age if isinstance(step.age, str) else ceil(step.age / ratio)
+        steps[age] = msgspec.structs.replace(step, age=age)
+    return tuple(steps.values())
+
+
+def advise_packs(measured: Measured) -> Iterator[Finding]:
+    """Packs, where requests have many small events."""
+    stream, batch, size = measured.stream, measured.batch, measured.event_bytes
+    free = stream.pack is None and not stream.index and stream.versions == "overwrite" and not stream.cold
+    if not free or stream.key.shard_by == "series" or batch is None or size is None or batch < _MIN_BATCH:
+        return
+    packed = measured.change(pack=PackPolicy(span=_SPAN))
+    if not stream.capacity.on_demand(stream.capacity.ladder[0]):
+        packed = _lower(measured, packed)
+    dollars = measured.price(packed)
+    saving = measured.dollars - dollars
+    if saving < max(MIN_DOLLARS, MIN_SHARE * measured.dollars):
+        return
+    evidence = [
+        f"{batch:,.0f} events per request, of {size:,.0f} bytes each: a write unit holds 1,024",
+        f"DynamoDB per month: ${measured.dollars:,.2f} now, ${dollars:,.2f} then, if packs take a quarter of the bytes",
+    ]
+    if packed.capacity != stream.capacity:
+        evidence.append(
+            "provisioned units save only if they are lowered, too: ask for advice again after a week of packs"
+        )
+    lines = write_table(stream.name, "pack", {"span": str(_SPAN)})
+    yield Finding("packs", "keep the events in packs", tuple(evidence), saving, lines, "medium")
+
+
+def _lower(measured: Measured, packed: Stream) -> Stream:
+    """The policy with write units for packs in place of events."""
+    share = replace(measured.workload, stream=packed).event_units / measured.workload.event_units
+    ladder = tuple(
+        msgspec.structs.replace(step, write=max(1, ceil((step.write or 1) * share)) if step.write else None)
+        for step in measured.stream.capacity.ladder
+    )
+    return msgspec.structs.replace(packed, capacity=msgspec.structs.replace(measured.stream.capacity, ladder=ladder))

@@ -1,0 +1,69 @@
+"""Lines of tidetable.toml. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from tidetable.config.model import IndexPolicy, Step
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def write_table(stream: str, table: str, values: Mapping[str, Any]) -> str:
+    """A table of a stream; ``table`` is empty for the stream's own keys."""
+    name = ".".join(filter(None, ("streams", _write_key(stream), table)))
+    return "\n".join([f"[{name}]", *(f"{key} = {_write_value(value)}" for key, value in values.items())])
+
+
+def write_ladder(stream: str, ladder: Iterable[Step], mode: str | None = None) -> str:
+    """The whole ladder, a step per line, and the mode if it changes."""
+    steps = [f"    {_write_value(_changed(step))}," for step in ladder]
+    table = write_table(stream, "capacity", {"mode": mode} if mode is not None else {})
+    return "\n".join([table, "ladder = [", *steps, "]"])
+
+
+def write_indexes(stream: str, indexes: Iterable[IndexPolicy]) -> str:
+    """All indexes of a stream, each as a table; an empty list if there are none."""
+    tables = []
+    for index in indexes:
+        lines = (f"{key} = {_write_value(value)}" for key, value in _changed(index).items())
+        tables.append("\n".join([f"[[streams.{_write_key(stream)}.index]]", *lines]))
+    return "\n".join(tables) if tables else write_table(stream, "", {"index": []})
+
+
+def _changed(struct: msgspec.Struct) -> dict[str, Any]:
+    """The keys of a table that differ from their defaults, by the names that a file has."""
+    found = {}
+    for field in msgspec.structs.fields(type(struct)):
+        value = getattr(struct, field.name)
+        default = field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default
+        if value != default:
+            found[field.encode_name] = value
+    return found
+
+
+def _write_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, msgspec.Struct):
+        return _write_value(_changed(value))
+    if isinstance(value, Enum):
+        return _write_value(value.value)
+    if isinstance(value, Mapping):
+        pairs = ", ".join(f"{_write_key(key)} = {_write_value(inner)}" for key, inner in value.items())
+        return f"{{ {pairs} }}" if pairs else "{}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_write_value, value))}]"
+    # JSON's text is TOML's basic string: both escape with a backslash.
+    return json.dumps(str(value), ensure_ascii=False) if isinstance(value, str | timedelta) else str(value)
+
+
+def _write_key(key: str) -> str:
+    return key if _BARE.fullmatch(key) else json.dumps(key, ensure_ascii=False)

@@ -1,0 +1,200 @@
+"""The figures that the rules share: peaks, sizes, throttles and the priced workload of a history. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import cached_property
+from math import ceil
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from cli.advising.history import History, Hour, Reason, Resource
+from cli.advising.pricing import Workload, price
+from tidetable.config import Stream
+
+Operation = Literal["Write", "Read"]
+_HOUR = timedelta(hours=1)
+# A query of 8 KB takes one read unit, eventually consistent: so queries per second are units per second.
+_UNIT_BYTES = 8192
+_DEFAULT_BYTES = 1000
+
+
+class Throttling(NamedTuple):
+    """The throttled events of an operation for a reason: all, the clock hours that had some, and the rate of the worst hour."""
+
+    events: float
+    hours: int
+    rate: float
+
+    @property
+    def enough(self) -> bool:
+        """True if it is a pattern: one burst of a deploy or a test is none."""
+        return self.events >= 100 and self.hours >= 3
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The figures of a history. Tables to which a backfill wrote are left out: an import is no usual traffic."""
+
+    history: History
+
+    @property
+    def stream(self) -> Stream:
+        """The stream as it is configured."""
+        return self.history.stream
+
+    @property
+    def days(self) -> float:
+        """For how many days something was measured."""
+        return self.history.length / timedelta(days=1)
+
+    @property
+    def seconds(self) -> float:
+        """For how many seconds something was measured."""
+        return max(self.history.length.total_seconds(), 1.0)
+
+    @property
+    def month(self) -> float:
+        """The factor by which a sum of this history becomes a sum per month of 730 hours."""
+        return 730 * 3600 / self.seconds
+
+    def resources(self, index: str = "") -> list[Resource]:
+        """The tables, or one index of each."""
+        return [resource for resource in self.history.resources if resource.index == index and not resource.imported]
+
+    def count_units(self, operation: Operation, index: str = "") -> float:
+        """All units that the tables or an index consumed."""
+        return sum(
+            hour.write if operation == "Write" else hour.read
+            for resource in self.resources(index)
+            for hour in resource.hours
+        )
+
+    def find_peak(self, operation: Operation, index: str = "", *, late: bool = False) -> float:
+        """The units per second of the busiest five minutes of one table, while its period lasts; ``late``: after its end."""
+        return max(
+            (
+                hour.peak_write if operation == "Write" else hour.peak_read
+                for resource in self.resources(index)
+                for hour in _hours(resource, late=late)
+            ),
+            default=0.0,
+        )
+
+    def find_throttling(
+        self,
+        operation: Operation,
+        reason: Reason,
+        index: str = "",
+        *,
+        late: bool | None = False,
+        shards: int | None = None,
+    ) -> Throttling:
+        """The throttling of the tables or an index; ``late`` None: whenever. ``shards``: only of tables with so many."""
+        hours = [
+            hour
+            for resource in self.resources(index)
+            if shards in (None, resource.shards)
+            for hour in (resource.hours if late is None else _hours(resource, late=late))
+        ]
+        counts = [count for hour in hours if (count := hour.throttled(operation, reason))]
+        return Throttling(sum(counts), len(counts), max(counts, default=0.0) / 3600)
+
+    @property
+    def mean_writes(self) -> float:
+        """Write units per second of the tables, on average."""
+        return self.count_units("Write") / self.seconds
+
+    @property
+    def event_bytes(self) -> float | None:
+        """Bytes of an item on average, without the items of a table that is too small to tell; None if unknown."""
+        items, size = (sum(getattr(resource, name) for resource in self.resources()) for name in ("items", "bytes"))
+        return size / items if items >= 100 and size else None
+
+    @property
+    def batch(self) -> float | None:
+        """Events per request, on average; None if unknown."""
+        writing = self.history.writing
+        return writing.events / writing.requests if writing is not None and writing.requests else None
+
+    @cached_property
+    def workload(self) -> Workload:
+        """The workload that takes the measured units: events by the hour of the day, and queries of one unit each."""
+        stream = self.stream
+        size = round(self.event_bytes or _DEFAULT_BYTES)
+        packed, plain = None, size
+        if stream.pack is not None and self.history.writing is not None and self.history.writing.events:
+            packed = max(1.0, sum(resource.bytes for resource in self.resources()) / self.history.writing.events)
+            plain = round(4 * packed)
+        new, old = self._reads
+        workload = Workload(
+            [0.0] * 24,
+            max(1, plain),
+            new,
+            _UNIT_BYTES,
+            old,
+            stream,
+            max(1, round(self.batch or 100)),
+            packed_bytes=packed,
+        )
+        events = [units / workload.event_units for units in self._writes_by_hour]
+        per_query = workload.read_units
+        workload = replace(
+            workload,
+            events_per_second=events,
+            reads_per_second=new / per_query,
+            old_reads_per_second=old / per_query,
+        )
+        return replace(
+            workload, index_shares={index.name: self._share_in(index.name, workload) for index in stream.index}
+        )
+
+    @property
+    def _writes_by_hour(self) -> list[float]:
+        """Write units per second of all tables together, by the hour of the day."""
+        sums: defaultdict[int, float] = defaultdict(float)
+        for resource in self.resources():
+            for hour in resource.hours:
+                sums[hour.start.hour] += hour.write
+        return [sums[hour] / 3600 / max(self.days, 1 / 24) for hour in range(24)]
+
+    @property
+    def _reads(self) -> tuple[float, float]:
+        """Read units per second, of the tables of the day and of older tables, with those of their indexes."""
+        sums = [0.0, 0.0]
+        for resource in self.history.resources:
+            for hour in resource.hours:
+                sums[hour.start >= resource.period.end + timedelta(days=1)] += hour.read
+        return sums[0] / self.seconds, sums[1] / self.seconds
+
+    def _share_in(self, index: str, workload: Workload) -> float:
+        """The share of events in an index: its units over those of the table."""
+        (policy,) = (policy for policy in self.stream.index if policy.name == index)
+        units = self.count_units("Write")
+        own = self.count_units("Write", index) / ceil(workload.bytes_in(policy) / 1024)
+        return min(1.0, own * workload.event_units / units) if units else 1.0
+
+    @cached_property
+    def dollars(self) -> float:
+        """DynamoDB's bill per month as it is."""
+        return price(self.workload)
+
+    def price(self, stream: Stream) -> float:
+        """DynamoDB's bill per month with another policy."""
+        return price(replace(self.workload, stream=stream))
+
+    def change(self, **keys: object) -> Stream:
+        """The stream with other keys."""
+        return msgspec.structs.replace(self.stream, **keys)
+
+
+def _hours(resource: Resource, *, late: bool) -> Iterator[Hour]:
+    """The hours while the period lasts, and the hour after; or the hours after them, in which only late events come."""
+    for hour in resource.hours:
+        # A table keeps its units for some minutes after its period's end (tidetable.late).
+        if (hour.start >= resource.period.end + min(_HOUR, resource.period.end - resource.period.start)) == late:
+            yield hour

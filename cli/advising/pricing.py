@@ -1,0 +1,32 @@
+"""The monthly price of a policy under a workload: the only place in which the advice meets the bill."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from cli.bill import HOURS, ON_DEMAND, Bill, Workload, hour_of
+from cli.prices import READ_HOUR
+from tidetable.config import TableClass
+from tidetable.periods import Kind
+
+__all__ = ["Workload", "price", "price_reads"]
+
+# The bill repeats itself after these days. (`cost` prices 31 days, hour by hour, which takes seconds for tables by the hour.)
+_CYCLE_DAYS = {Kind.HOUR: 1, Kind.DAY: 1, Kind.WEEK: 7, Kind.MONTH: 30}
+
+
+def price(workload: Workload) -> float:
+    """Dollars per month of the rolling tables of a workload: units, requests and storage at DynamoDB."""
+    start = datetime(2026, 6, 1, tzinfo=UTC)
+    hours = 24 * _CYCLE_DAYS[workload.stream.period]
+    whole = Bill()
+    for hour in range(hours):
+        whole += hour_of(workload, start + timedelta(hours=hour, minutes=30))
+    return whole.scale(HOURS / hours).total
+
+
+def price_reads(units_per_second: float, *, on_demand: bool) -> float:
+    """Dollars per month of read units, in the class standard; provisioned units are used to 70 percent."""
+    if on_demand:
+        return units_per_second * HOURS * 3600 * ON_DEMAND[TableClass.STANDARD][1] / 1e6
+    return units_per_second / 0.7 * READ_HOUR * HOURS

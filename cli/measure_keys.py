@@ -1,0 +1,98 @@
+"""Which partition keys have the most writes: from Contributor Insights where it is on, else from a sample of the keys."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from tidetable.catalog import Entry
+from tidetable.times import to_text
+
+_RULE = "DynamoDBContributorInsights-PKC"
+_DAY = timedelta(days=1)
+# AWS: a report has at most 100 contributors.
+_CONTRIBUTORS = 100
+# The sample: so long a slice, and so many items per suffix, each page of which is 1 MB (128 read units) at the most.
+_SLICE, _SAMPLED = timedelta(minutes=1), 1000
+
+
+def read_shares(dynamodb: Any, metrics: Any, entry: Entry, now: datetime) -> Mapping[str, float] | None:
+    """The shares of a table's partition keys, the heaviest first; None if nothing says them.
+
+    ``entry`` is the table that is being written. Contributor Insights counts reads, too. The sample is of tables partitioned by
+    time: the items of a minute by suffix.
+    """
+    described = dynamodb.describe_contributor_insights(TableName=entry.table)
+    rules = [name for name in described.get("ContributorInsightsRuleList", ()) if name.startswith(_RULE)]
+    if described.get("ContributorInsightsStatus") == "ENABLED" and rules:
+        return _read_report(metrics, rules[0], entry, now)
+    if entry.layout.partition_by == "time" and entry.layout.pack is None and entry.layout.shards > 1:
+        return _sample(dynamodb, entry, now)
+    return None
+
+
+def _read_report(metrics: Any, rule: str, entry: Entry, now: datetime) -> Mapping[str, float] | None:
+    end = now.replace(minute=0, second=0, microsecond=0)
+    start = max(end - _DAY, entry.period.start)
+    if start >= end:
+        return None
+    report = metrics.get_insight_rule_report(
+        RuleName=rule, StartTime=start, EndTime=end, Period=3600, MaxContributorCount=_CONTRIBUTORS, OrderBy="Sum"
+    )
+    counts = {own["Keys"][0]: float(own["ApproximateAggregateValue"]) for own in report.get("Contributors", ())}
+    if entry.layout.partition_by == "series":
+        return share_out(counts, float(report.get("AggregateValue") or 0.0))
+    return share_out(take_heaviest_bucket(counts))
+
+
+def take_heaviest_bucket(counts: Mapping[str, float]) -> dict[str, float]:
+    """The counts by suffix of the bucket that has the most; keys are ``<bucket>#<suffix>``."""
+    buckets: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for key, count in counts.items():
+        bucket, _, suffix = key.rpartition("#")
+        buckets[bucket][suffix] = count
+    return max(buckets.values(), key=lambda own: sum(own.values()), default={})
+
+
+def share_out(counts: Mapping[str, float], whole: float = 0.0) -> dict[str, float] | None:
+    """Counts as shares of the whole (by default of their sum), the heaviest first; None if there are none."""
+    whole = max(whole, sum(counts.values()))
+    if not whole:
+        return None
+    return {key: count / whole for key, count in sorted(counts.items(), key=lambda pair: -pair[1])}
+
+
+def _sample(dynamodb: Any, entry: Entry, now: datetime) -> dict[str, float] | None:
+    """The items of the last whole minutes by suffix, counted by a query each; a minute that is too full is halved."""
+    slice_, end = _SLICE, min(now - _SLICE, entry.period.end)
+    while slice_ >= timedelta(milliseconds=50):
+        counts = {
+            str(suffix): _count(dynamodb, entry, suffix, end - slice_, end) for suffix in range(entry.layout.shards)
+        }
+        if _is_whole(counts.values()):
+            return share_out({suffix: float(count) for suffix, count in counts.items()})
+        slice_ /= 4
+    return None
+
+
+def _is_whole(counts: Iterable[int]) -> bool:
+    return all(count < _SAMPLED for count in counts)
+
+
+def _count(dynamodb: Any, entry: Entry, suffix: int, start: datetime, end: datetime) -> int:
+    values = {
+        ":pk": {"S": f"{entry.layout.logical(start, '')}#{suffix}"},
+        ":low": {"S": to_text(start)},
+        ":high": {"S": to_text(end)},
+    }
+    answer = dynamodb.query(
+        TableName=entry.table,
+        KeyConditionExpression="pk = :pk AND sk BETWEEN :low AND :high",
+        ExpressionAttributeValues=values,
+        Select="COUNT",
+        Limit=_SAMPLED,
+    )
+    # A page also ends at 1 MB: then the count is not whole either.
+    return _SAMPLED if "LastEvaluatedKey" in answer else int(answer["Count"])

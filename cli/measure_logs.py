@@ -1,0 +1,74 @@
+"""Requests and queries of a stream, from the functions' logs by CloudWatch Logs Insights ($0.005 per GB of log)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+from urllib.parse import unquote
+
+from cli.account import AccountError
+from cli.advising import Use, Writing
+
+# Metrics are lists in their line, so Logs Insights calls the first value NAME.0.
+_USES = """filter stream = "{stream}" and ispresent(conditions)
+| stats count(*) as queries, sum(requests) as asked, sum(`ReadUnits.0`) as units, sum(`EventsRead.0`) as events,
+  sum(shown) as returned by route, conditions, code"""
+_WRITING = """filter stream = "{stream}" and ispresent(bytes)
+| stats count(*) as requests, sum(`EventsAccepted.0`) as events"""
+_POLLS, _PAUSE = 120, 1.0
+
+
+def read_uses(
+    client: Any, groups: Sequence[str], stream: str, start: datetime, end: datetime, pause: Callable[[float], None]
+) -> tuple[Use, ...]:
+    """The queries of a stream by their route and conditions; AccountError if they cannot be read."""
+    rows = _run(client, groups, _USES.format(stream=stream), start, end, pause)
+    return tuple(
+        Use(
+            row.get("route", ""),
+            tuple(unquote(condition) for condition in row.get("conditions", "").split("&") if condition),
+            _number(row, "queries"),
+            _number(row, "asked"),
+            float(row.get("units") or 0),
+            _number(row, "events"),
+            _number(row, "returned"),
+            refused=row.get("code") == "needs_index",
+        )
+        for row in rows
+    )
+
+
+def read_writing(
+    client: Any, groups: Sequence[str], stream: str, start: datetime, end: datetime, pause: Callable[[float], None]
+) -> Writing | None:
+    """The requests that sent events to a stream; None if the log has none."""
+    rows = _run(client, groups, _WRITING.format(stream=stream), start, end, pause)
+    requests = sum(_number(row, "requests") for row in rows)
+    return Writing(requests, sum(_number(row, "events") for row in rows)) if requests else None
+
+
+def _run(
+    client: Any,
+    groups: Sequence[str],
+    query: str,
+    start: datetime,
+    end: datetime,
+    pause: Callable[[float], None],
+) -> list[dict[str, str]]:
+    """The rows of a query, which Logs Insights runs by itself; AccountError after two minutes."""
+    span = {"startTime": int(start.timestamp()), "endTime": int(end.timestamp())}
+    id = client.start_query(logGroupNames=list(groups), queryString=query, limit=10_000, **span)["queryId"]
+    for _ in range(_POLLS):
+        answer = client.get_query_results(queryId=id)
+        if answer["status"] == "Complete":
+            return [{cell["field"]: cell.get("value", "") for cell in row} for row in answer["results"]]
+        if answer["status"] not in ("Scheduled", "Running"):
+            raise AccountError(f"a query of the logs ended as {answer['status']}: try a shorter range with --days")
+        pause(_PAUSE)
+    client.stop_query(queryId=id)
+    raise AccountError("a query of the logs took longer than two minutes: try a shorter range with --days")
+
+
+def _number(row: dict[str, str], name: str) -> int:
+    return round(float(row.get(name) or 0))

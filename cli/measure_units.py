@@ -1,0 +1,89 @@
+"""The units and throttles of tables and indexes by the hour, from CloudWatch."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple, get_args
+
+from cli.advising import Hour
+from cli.advising.history import Reason
+
+# CloudWatch keeps points of five minutes for 63 days (docs.aws.amazon.com/AmazonCloudWatch: metrics retention).
+LONGEST = timedelta(days=60)
+_FIVE_MINUTES, _HOUR = 300, 3600
+# AWS: 500 metrics per GetMetricData call, at $0.01 per 1,000 metrics.
+_AT_ONCE = 500
+
+
+class _Metric(NamedTuple):
+    """A metric of a table or an index: what it counts, its operation, and the reason of a throttle ("" for units)."""
+
+    name: str
+    operation: str
+    reason: str = ""
+
+
+_METRICS = (
+    *(_Metric(f"Consumed{operation}CapacityUnits", operation) for operation in ("Write", "Read")),
+    *(
+        _Metric(f"{operation}{reason}ThrottleEvents", operation, reason)
+        for operation in ("Write", "Read")
+        for reason in get_args(Reason)
+    ),
+)
+
+
+def read_hours(
+    client: Any, tables: Mapping[str, Sequence[str]], start: datetime, end: datetime
+) -> dict[tuple[str, str], tuple[Hour, ...]]:
+    """The hours in which something was measured by (table, index), oldest first; the index "" is the table itself.
+
+    ``tables`` maps names of tables to the names of their indexes. Tables that are deleted are measured, too.
+    """
+    places = [(table, index) for table, indexes in tables.items() for index in ("", *indexes)]
+    requested = [(place, metric) for place in places for metric in _METRICS]
+    points: defaultdict[tuple[str, str], defaultdict[datetime, list[tuple[_Metric, float]]]]
+    points = defaultdict(lambda: defaultdict(list))
+    for first in range(0, len(requested), _AT_ONCE):
+        batch = requested[first : first + _AT_ONCE]
+        pages = client.get_paginator("get_metric_data").paginate(
+            MetricDataQueries=list(_queries(batch)), StartTime=start, EndTime=end
+        )
+        for page in pages:
+            for result in page["MetricDataResults"]:
+                place, metric = batch[int(result["Id"][1:])]
+                for at, value in zip(result["Timestamps"], result["Values"], strict=True):
+                    hour = at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+                    points[place][hour].append((metric, value))
+    return {place: tuple(_hour(at, hours[at]) for at in sorted(hours)) for place, hours in points.items()}
+
+
+def _hour(start: datetime, points: Sequence[tuple[_Metric, float]]) -> Hour:
+    units: dict[str, list[float]] = {"Write": [0.0], "Read": [0.0]}
+    throttles: dict[Any, float] = {}
+    for metric, value in points:
+        if not metric.reason:
+            units[metric.operation].append(value)
+        elif value:
+            key = metric.operation, metric.reason
+            throttles[key] = throttles.get(key, 0.0) + value
+    return Hour(
+        start,
+        sum(units["Write"]),
+        sum(units["Read"]),
+        max(units["Write"]) / _FIVE_MINUTES,
+        max(units["Read"]) / _FIVE_MINUTES,
+        throttles,
+    )
+
+
+def _queries(requested: Sequence[tuple[tuple[str, str], _Metric]]) -> Iterator[dict[str, Any]]:
+    for number, ((table, index), metric) in enumerate(requested):
+        dimensions = [{"Name": "TableName", "Value": table}]
+        if index:
+            dimensions.append({"Name": "GlobalSecondaryIndexName", "Value": index})
+        queried = {"Namespace": "AWS/DynamoDB", "MetricName": metric.name, "Dimensions": dimensions}
+        period = _HOUR if metric.reason else _FIVE_MINUTES
+        yield {"Id": f"m{number}", "MetricStat": {"Metric": queried, "Period": period, "Stat": "Sum"}}

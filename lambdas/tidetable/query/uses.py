@@ -1,0 +1,39 @@
+"""What queries compare, as the log has it: fields and operators, and no values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import quote
+
+from tidetable.conditions import OPERATORS
+from tidetable.query.where import WHERE, is_condition
+
+
+def name_conditions(query: Any) -> str:
+    """The fields that a query of any route compares, such as ``series:eq&status:in``, in their order; empty if there are none.
+
+    Fields are escaped as in a URL.
+    """
+    own = getattr(query, "query", query)
+    names = getattr(own, "names", None)
+    compared = [(condition.field, condition.operator) for condition in own.conditions]
+    if names is not None:
+        compared += [("series", "eq")] if names.series else []
+        compared += [("id", "eq")] if names.ids else []
+    return _join(compared)
+
+
+def name_parameters(names: Iterable[str]) -> str:
+    """The same of a query string's parameters, which may be wrong."""
+    compared = []
+    for name in names:
+        if is_condition(name):
+            field, _, operator = name.removeprefix(WHERE).rpartition(":")
+            known = field and operator in OPERATORS
+            compared.append((field, operator) if known else (name.removeprefix(WHERE), "eq"))
+    return _join(compared)
+
+
+def _join(compared: Iterable[tuple[str, str]]) -> str:
+    return "&".join(f"{quote(field, safe='')}:{operator}" for field, operator in sorted(set(compared)))
