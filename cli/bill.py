@@ -104,7 +104,7 @@ def index_units(level: Level, stream: Stream) -> list[tuple[int, int]]:
     """Provisioned units of each index at a level; none on demand."""
     if level.write is None or level.read is None:
         return []
-    return [level.index_units.get(index.name, (level.write, level.read)) for index in stream.index]
+    return [level.index_units.get(index.name, (level.write, level.read)) for index in stream.index if not index.local]
 
 
 def stage_hour(level: Level, stream: Stream) -> float:

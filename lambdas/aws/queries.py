@@ -57,9 +57,9 @@ def query_request(read: RangeRead, *, ascending: bool, consistent: bool, fields:
         "ReturnConsumedCapacity": "TOTAL",
         "Limit": limit,
     }
-    if index is None:
+    if index is None or index.local:
         body["ConsistentRead"] = consistent
-    else:
+    if index is not None:
         body["IndexName"] = index.name
     if keys.start is not None:
         body["ExclusiveStartKey"] = {name: _wire(value) for name, value in keys.start.items()}
@@ -73,7 +73,9 @@ def query_request(read: RangeRead, *, ascending: bool, consistent: bool, fields:
     pk, sk = ("pk", "sk") if index is None else (index.pk, index.sk)
     condition = f"{names.of([pk])} = {values.of('S', keys.pk)}"
     letter = "N" if index is not None and index.ranks else "S"
-    if low is not None and high is not None:
+    if keys.prefix:
+        condition += f" AND begins_with({names.of([sk])}, {values.of('S', keys.prefix)})"
+    elif low is not None and high is not None:
         edges = values.of(letter, str(low)), values.of(letter, str(high))
         condition += f" AND {names.of([sk])} BETWEEN {edges[0]} AND {edges[1]}"
     elif low is not None or high is not None:
@@ -103,7 +105,7 @@ def _projected_paths(index: Index | None, fields: Sequence[str]) -> Iterator[Seq
     yield ["sk"]
     if index is not None and not index.replica:
         # DynamoDB refuses a projection of attributes that the index does not hold.
-        yield from ([index.pk], [index.sk])
+        yield from ([name] for name in (index.pk, index.sk) if name != "pk")
         if index.project == ():
             return
     if root == "data":

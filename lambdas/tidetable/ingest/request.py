@@ -63,7 +63,8 @@ class Outcome:
     ``throttled`` counts throttled writes, ``throttled_late`` those of tables that are lowered for late events; ``reasons``
     counts why, in DynamoDB's words. ``backfills`` are those under way, None if they were not looked up, as no event was
     older than the window. ``packs`` counts the packs that were written, ``unmarked`` the writes that were queued because their
-    buckets of rollups could not be marked, or their series not noted.
+    buckets of rollups could not be marked, or their series not noted. ``full`` counts the writes that item collections did not
+    take, because they hold all that DynamoDB allows.
     """
 
     refs: list[str | None]
@@ -79,6 +80,7 @@ class Outcome:
     backfills: Sequence[Backfill] | None = None
     packs: int = 0
     unmarked: int = 0
+    full: int = 0
 
     @property
     def status(self) -> int:
@@ -272,6 +274,7 @@ def _report(
         reasons=written.reasons,
         newest=newest,
         packs=len(routed.packs),
+        full=sum(map(written.is_full, written.unwritten)),
     )
 
 
@@ -348,8 +351,9 @@ def _store(
         written = retry_writes(ports.store.write, tried, **options)
     else:
         written = write_packed(ports.store, ports.large.values, tried, ports.store.write, **options)
-    # A put with parts or an object may wait for those, and says nothing of the table.
-    throttled = {put.table for put in written.unwritten if not (put.parts or put.blob)} - written.missing_tables
+    # A put with parts or an object may wait for those, and says nothing of the table. Nor does a full item collection.
+    unwilling = (put for put in written.unwritten if not (put.parts or put.blob or written.is_full(put)))
+    throttled = {put.table for put in unwilling} - written.missing_tables
     ports.circuit.tripped(throttled)
     ports.circuit.closed(routed.tables - shut - throttled)
     unwritten = {slot_of(put) for put in written.unwritten} | {slot for slot, put in puts.items() if put.table in shut}
