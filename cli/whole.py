@@ -112,7 +112,7 @@ def _price_late_step(workload: Workload, ours: float) -> list[str]:
         saved = _price_ladder(workload, without) - ours
         return [f'the ladder\'s step age = "late" saves ${saved:,.2f} per month: it lowers tables whose period is over']
     own = {name: units.read for name, units in first.index.items()}
-    lowered = {index.name: Units(write=1, read=own.get(index.name, first.read)) for index in workload.stream.index}
+    lowered = {index.name: Units(write=1, read=own.get(index.name, first.read)) for index in workload.stream.index if not index.local}
     late = Step(age=LATE, write=1, read=first.read, index=lowered, table_class=first.table_class)
     saved = ours - _price_ladder(workload, (first, late, *capacity.ladder[1:]))
     if saved <= 0.05 * ours:

@@ -94,7 +94,7 @@ class Alarms(Construct):
         self._alarm(
             "ItemCollectionFull",
             own_metric(stage, "ingest", "FullCollectionWrites").with_(period=five),
-            "A bucket's suffix, or a series, holds 10 GB, the most in a table with local indexes: its events become dead letters.",
+            "A partition key holds 10 GB, the most in a table with local indexes: its events become dead letters.",
         )
         self._alarm(
             "TableQuotaNear",

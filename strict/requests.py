@@ -93,7 +93,7 @@ class Requests:
                 raise invalid(
                     f"{_WRONG}Table KeySchema does not have a range key, which is required when specifying a LocalSecondaryIndex"
                     if len(keys) < 2
-                    else f"{_WRONG}Index KeySchema of {index['IndexName']} must begin with the table's hash key and have a range key"
+                    else f"{_WRONG}Index KeySchema of {index['IndexName']} must have the hash key of the table and a range key"
                 )
 
     def _tags(self, request: Request) -> None:

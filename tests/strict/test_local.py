@@ -27,10 +27,10 @@ def by_index(console: Console, name: str = "l", **more: Any) -> Any:
 
 @shows(Rule.LOCAL_QUOTA, ["done", REFUSED])
 def local_quota(console: Console) -> list[str]:
-    return [
-        outcome(lambda: console.table(f"t{count}", LocalSecondaryIndexes=[local(f"l{n}") for n in range(count)]))
-        for count in (5, 6)
-    ]
+    def create(count: int) -> None:
+        console.table(f"t{count}", LocalSecondaryIndexes=[local(f"l{number}") for number in range(count)])
+
+    return [outcome(lambda count=count: create(count)) for count in (5, 6)]  # type: ignore[misc]
 
 
 @shows(Rule.LOCAL_SCHEMA, ["done", REFUSED, REFUSED])

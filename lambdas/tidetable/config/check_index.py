@@ -47,13 +47,13 @@ def _check_local(at: str, index: IndexPolicy) -> Iterator[str]:
     """A local index has the table's partitions, so it says nothing of its own."""
     if index.partition_by is not None or index.kind is not None or index.shards != 1:
         yield (
-            f"{at}.local: a local index has the partitions and the shards of the table; remove partition_by, kind and shards, or"
-            " local"
+            f"{at}.local: a local index has the partitions and the shards of the table; remove partition_by, kind and"
+            " shards, or local"
         )
     if index.sort_by == TIME:
         yield (
-            f"{at}.sort_by: a local index in the order of time would be the table itself; name a field that holds numbers, such as"
-            ' "score", or a list of fields, such as ["country", "region"]'
+            f"{at}.sort_by: a local index in the order of time would be the table itself; name a field that holds"
+            ' numbers, such as "score", or a list of fields, such as ["country", "region"]'
         )
 
 
@@ -62,8 +62,8 @@ def _check_order(at: str, index: IndexPolicy) -> Iterator[str]:
     if isinstance(by, str):
         if not _is_path(by):
             yield (
-                f'{at}.sort_by: "{TIME}", a field of data that holds numbers, such as "score", or a list of fields that hold text,'
-                ' such as ["country", "region"]'
+                f'{at}.sort_by: "{TIME}", a field of data that holds numbers, such as "score", or a list of fields that hold'
+                ' text, such as ["country", "region"]'
             )
     elif not 1 <= len(by) <= MAX_LEVELS or len(set(by)) < len(by) or not all(map(_is_path, by)):
         yield f'{at}.sort_by: 1 to {MAX_LEVELS} fields of data, each once, such as ["country", "region", "city"]'

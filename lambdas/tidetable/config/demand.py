@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
-from tidetable.config.model import Config, IndexPolicy, LifecyclePolicy, Stream
+from tidetable.config.model import Config, LifecyclePolicy, Stream
 from tidetable.keys import TIME, WHOLE
 from tidetable.late import LATE_SETTLE
 from tidetable.periods import LONGEST, Kind
@@ -14,7 +14,7 @@ from tidetable.periods import LONGEST, Kind
 # The shortest period of each kind: so many fit into a retention at the most. February has 28 days.
 SHORTEST = LONGEST | {Kind.MONTH: timedelta(days=28)}
 _YEAR = timedelta(days=365)
-# AWS: what an item collection may hold in a table with local indexes, and the write units of a partition, which then has all of it.
+# AWS: what an item collection may hold in a table with local indexes, and the write units of the partition that has it.
 COLLECTION_BYTES = 10 * 1024**3
 PARTITION_UNITS = 1_000
 # The share of the quota at which alarm TableQuotaNear rings.
@@ -119,7 +119,7 @@ def _advise_stream(stream: Stream, policy: LifecyclePolicy) -> Iterator[str]:
     yield from _advise_late_step(stream, f"{path}.capacity.ladder")
     for index in stream.index:
         if index.local:
-            yield from _advise_local(stream, index, f"{path}.index.{index.name}")
+            yield from _advise_local(stream, f"{path}.index.{index.name}")
         if stream.key.partition_by == "time" and (index.partition_by, index.sort_by) == (WHOLE, TIME):
             yield (
                 f'{path}.index.{index.name}: a stream partitioned by "time" answers by itself what this index would, which'
@@ -127,10 +127,10 @@ def _advise_stream(stream: Stream, policy: LifecyclePolicy) -> Iterator[str]:
             )
 
 
-def _advise_local(stream: Stream, index: IndexPolicy, path: str) -> Iterator[str]:
-    """What a partition may get by the table's units, a KB each: the events of a bucket's suffix, and their copies in local indexes.
+def _advise_local(stream: Stream, path: str) -> Iterator[str]:
+    """What the table's units, a KB each, may bring to a suffix of a bucket, with the copies in local indexes.
 
-    How many events a series has nobody states, so a table partitioned by series is not judged.
+    How many events a series has nobody states, nor what comes to an on-demand table without maxima: these are not judged.
     """
     bucket, first, capacity = stream.key.bucket, stream.capacity.ladder[0], stream.capacity
     if stream.key.partition_by != "time" or bucket is None:
@@ -138,15 +138,16 @@ def _advise_local(stream: Stream, index: IndexPolicy, path: str) -> Iterator[str
     scaled = None if capacity.autoscaling is None else capacity.autoscaling.write
     most = max(first.write or 0, 0 if scaled is None else scaled.max)
     if capacity.on_demand(first):
-        most = PARTITION_UNITS * stream.key.shards if capacity.most is None else capacity.most.write
+        most = 0 if capacity.most is None else capacity.most.write
     seconds = int(bucket.total_seconds())
     got = min(-(-most // stream.key.shards), PARTITION_UNITS) * seconds * 1024
     if got > COLLECTION_BYTES:
         shards = -(-most * seconds * 1024 // COLLECTION_BYTES)
         more = f"; {shards} shards would do" if shards <= 256 else ""
         yield (
-            f"{path}: at {most:,} write units per second a suffix of a bucket of {bucket} may get {got / 1024**3:,.0f} GB, and with a"
-            f" local index DynamoDB takes 10 GB; what comes then waits in the overflow: choose a shorter bucket or more shards{more}"
+            f"{path}: at {most:,} write units per second a suffix of a bucket of {bucket} may get {got / 1024**3:,.0f} GB,"
+            " and with a local index DynamoDB takes 10 GB; further events become dead letters: choose a shorter bucket or more"
+            f" shards{more}"
         )
 
 

@@ -205,6 +205,6 @@ def _skipped(index: Index, conditions: Sequence[Condition]) -> str | None:
         return None
     order = ", ".join(index.levels)
     return (
-        f"{' and '.join(lacking)}: the index {index.name} is sorted by {order} in this order, so where.{named[0]} alone is no range"
-        f' of it; an index with sort_by = ["{named[0]}"] would serve it'
+        f"{' and '.join(lacking)}: the index {index.name} is sorted by {order} in this order, so where.{named[0]} alone is"
+        f' not a range of it; an index with sort_by = ["{named[0]}"] would serve it'
     )

@@ -80,7 +80,7 @@ def _placed(page: Page, scan: GatherScan, names: Names) -> Iterator[Placed]:
 class Nearest:
     """The first events in the order of an answer, as many as ``KEPT_BYTES`` hold, and at least the first.
 
-    ``cut`` says that there are more. An event may come twice, under two values, of which the index has not removed the former yet.
+    ``cut`` says that there are more. An event may come twice, under two values, until the index has removed the former.
     """
 
     def __init__(self, *, ascending: bool) -> None:

@@ -14,7 +14,7 @@ from tidetable.keys import Index, Layout, escape, suffix_of
 from tidetable.ports import ArchiveRange, CatalogReader, KeyRange
 from tidetable.query.access import Access, access_to
 from tidetable.query.model import Position, Projection, Query
-from tidetable.query.scans import ArchiveScan, GatherScan, Gap, IndexScan, PackScan, Plan, Scan, TableScan
+from tidetable.query.scans import ArchiveScan, Gap, GatherScan, IndexScan, PackScan, Plan, Scan, TableScan
 from tidetable.times import MOMENT
 
 _Answer = TypeVar("_Answer")

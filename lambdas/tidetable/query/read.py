@@ -21,7 +21,7 @@ from tidetable.query.gather import first_gather_reads, gather
 from tidetable.query.hydrate import match_conditions, read_base_items
 from tidetable.query.merge import Demand, Placed, first_reads, merge_ranges
 from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remaining
-from tidetable.query.scans import LOST, ArchiveScan, GatherScan, Gap, IndexScan, LiveScan, PackScan, Scan, TableScan
+from tidetable.query.scans import LOST, ArchiveScan, Gap, GatherScan, IndexScan, LiveScan, PackScan, Scan, TableScan
 from tidetable.query.settle import PackWalk, count_events, first_pack_reads, gap_of_damaged
 from tidetable.times import MOMENT, from_text
 
