@@ -63,7 +63,9 @@ class Workload:
     def event_units(self) -> float:
         """Write units of an event in the table and its local indexes: of a pack, its share."""
         if self.stream.pack is None:
-            return ceil(self.event_bytes / 1024) + sum(self.units_in(index) for index in self.stream.index if index.local)
+            return ceil(self.event_bytes / 1024) + sum(
+                self.units_in(index) for index in self.stream.index if index.local
+            )
         return ceil(self._pack_bytes / 1024) * self._packs / self.batch
 
     @property

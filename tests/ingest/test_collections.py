@@ -36,7 +36,12 @@ def stage_of(config: str = CONFIG) -> Stage:
 
 def event(series: str, number: int, **data: Any) -> dict[str, Any]:
     at = to_text(NOON - timedelta(minutes=number))
-    return {"series": series, "id": f"{series}{number}", "time": at, "data": {"text": "x" * 2100, "country": "US"} | data}
+    return {
+        "series": series,
+        "id": f"{series}{number}",
+        "time": at,
+        "data": {"text": "x" * 2100, "country": "US"} | data,
+    }
 
 
 def send(stage: Stage, many: list[dict[str, Any]]) -> Any:
