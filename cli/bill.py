@@ -104,7 +104,7 @@ def index_units(level: Level, stream: Stream) -> list[tuple[int, int]]:
     """Provisioned units of each index at a level; none on demand."""
     if level.write is None or level.read is None:
         return []
-    return [level.index_units.get(index.name, (level.write, level.read)) for index in stream.index]
+    return [level.index_units.get(index.name, (level.write, level.read)) for index in stream.index if not index.local]
 
 
 def stage_hour(level: Level, stream: Stream) -> float:
@@ -180,7 +180,8 @@ def one_provisioned(workload: Workload) -> Bill:
     workload = workload.plain
     peak = max(workload.events_per_second)
     read_units = ceil((workload.reads_per_second + workload.old_reads_per_second) * workload.read_units)
-    indexes = [max(1, ceil(peak * workload.units_in(index))) for index in workload.stream.index]
+    owners = [index for index in workload.stream.index if not index.local]
+    indexes = [max(1, ceil(peak * workload.units_in(index))) for index in owners]
     return Bill(
         ceil(peak * workload.event_units) * WRITE_HOUR * HOURS,
         read_units * READ_HOUR * HOURS,

@@ -88,7 +88,7 @@ class ObservedPeriod:
     @property
     def on_demand(self) -> dict[str, list[str]]:
         """The names of its on-demand tables, each with the names of its indexes."""
-        indexes = [index.name for index in self.entry.layout.indexes]
+        indexes = [index.name for index in self.entry.layout.global_indexes]
         on_demand = [name for name, table in self.tables.items() if table.on_demand]
         return {name: indexes if name == self.entry.table else [] for name in on_demand}
 

@@ -33,6 +33,7 @@ from cli.prices import (
 from cli.rolled import price_feed, price_rollups
 from cli.workload import Workload
 from tidetable.config import TableClass, Units
+from tidetable.config.demand import COLLECTION_BYTES
 from tidetable.config.model import LATE, Step
 
 _SECONDS = HOURS * 3600
@@ -98,6 +99,12 @@ def advise(workload: Workload, tables: dict[str, Bill]) -> list[str]:
     requests = sum(line.dollars for line in _requests(workload) if line.name == "API Gateway")
     if workload.batch < 10 and requests > ours:
         advice.append(f"send batches: at {workload.batch} events per request the gateway costs more than the tables")
+    held = workload.collection_bytes
+    if held is not None and held > COLLECTION_BYTES:
+        advice.append(
+            f"a suffix of a bucket of {workload.stream.key.bucket} gets {held / 1024**3:,.1f} GB at the busiest hour, with its local"
+            " indexes, and DynamoDB takes 10 GB: choose a shorter bucket or more shards"
+        )
     return advice
 
 
@@ -112,7 +119,11 @@ def _price_late_step(workload: Workload, ours: float) -> list[str]:
         saved = _price_ladder(workload, without) - ours
         return [f'the ladder\'s step age = "late" saves ${saved:,.2f} per month: it lowers tables whose period is over']
     own = {name: units.read for name, units in first.index.items()}
-    lowered = {index.name: Units(write=1, read=own.get(index.name, first.read)) for index in workload.stream.index}
+    lowered = {
+        index.name: Units(write=1, read=own.get(index.name, first.read))
+        for index in workload.stream.index
+        if not index.local
+    }
     late = Step(age=LATE, write=1, read=first.read, index=lowered, table_class=first.table_class)
     saved = ours - _price_ladder(workload, (first, late, *capacity.ladder[1:]))
     if saved <= 0.05 * ours:

@@ -61,9 +61,11 @@ class Workload:
 
     @property
     def event_units(self) -> float:
-        """Write units of an event in the table: of a pack, its share."""
+        """Write units of an event in the table and its local indexes: of a pack, its share."""
         if self.stream.pack is None:
-            return ceil(self.event_bytes / 1024)
+            return ceil(self.event_bytes / 1024) + sum(
+                self.units_in(index) for index in self.stream.index if index.local
+            )
         return ceil(self._pack_bytes / 1024) * self._packs / self.batch
 
     @property
@@ -98,8 +100,20 @@ class Workload:
 
     @property
     def index_units(self) -> float:
-        """Write units of an event in all indexes, on average."""
-        return sum(self.units_in(index) for index in self.stream.index)
+        """Write units of an event in all indexes that have units of their own, on average."""
+        return sum(self.units_in(index) for index in self.stream.index if not index.local)
+
+    @property
+    def collection_bytes(self) -> float | None:
+        """The most bytes of a partition key of a table with local indexes; None without them, and where nobody can say.
+
+        A bucket is taken at the busiest hour, evenly over its suffixes. How many events a series has is not known.
+        """
+        local = [index for index in self.stream.index if index.local]
+        if not local or self.stream.key.bucket is None:
+            return None
+        events = max(self.events_per_second) * self.stream.key.bucket.total_seconds() / self.stream.key.shards
+        return events * (self.event_bytes + sum(self.share_of(index) * self.bytes_in(index) for index in local))
 
     @property
     def index_bytes(self) -> float:

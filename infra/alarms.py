@@ -95,6 +95,11 @@ class Alarms(Construct):
             periods=3,
         )
         self._alarm(
+            "ItemCollectionFull",
+            own_metric(stage, "ingest", "FullCollectionWrites").with_(period=five),
+            "A partition key holds 10 GB, the most in a table with local indexes: its events become dead letters.",
+        )
+        self._alarm(
             "TableQuotaNear",
             own_metric(stage, "lifecycle", "PeriodTables", "Maximum").with_(period=five),
             f"This stage alone has {near:,} tables; the account may have {quota:,} in the Region until AWS raises that.",

@@ -13,6 +13,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from tidetable.config import Config, Stream
+from tidetable.config.stream import IndexPolicy
 from tidetable.names import lake_table
 from tidetable.periods import Kind
 
@@ -99,11 +100,16 @@ def projection(kind: Kind) -> dict[str, str]:
     return {f"projection.period.{name}": value for name, value in settings.items()}
 
 
+def has_column(index: IndexPolicy) -> bool:
+    """Whether the files have a column of an index's partition key: those of an index sorted by texts are among the attributes."""
+    return not (index.replica or index.local or isinstance(index.sort_by, tuple))
+
+
 def columns(stream: Stream) -> dict[str, str]:
     """The columns of a stream's files with Athena's types: the pipeline's own, the keys of indexes,
     and declared columns.
     """
-    indexes = {f"pk_{index.name}": "string" for index in stream.index if not index.replica}
+    indexes = {f"pk_{index.name}": "string" for index in stream.index if has_column(index)}
     declared = {name.lower(): _glue(kind) for name, kind in sorted(stream.archive.columns.items())}
     own = {**_OWN, "version": "int"} if stream.versions == "keep" else _OWN
     return {**own, **indexes, **declared, **_REST}

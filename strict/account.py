@@ -16,6 +16,9 @@ from strict.tables import Index, Table, keys_of
 from strict.throughput import Throughput
 from strict.timings import Timings
 
+# 10 GB, in units of 1,024.
+COLLECTION_BYTES = 10 * 1024**3
+
 
 class Account:
     """Tables by name. If only the engine knows a table, the account adopts it as the engine describes it."""
@@ -32,6 +35,8 @@ class Account:
         self.mutations: list[datetime] = []
         # The greatest number of tables with indexes that may be created at once; the service may lower it for a while.
         self.indexed_at_once = 250
+        # What an item collection of a table with local indexes may hold.
+        self.collection_bytes = COLLECTION_BYTES
         # Keys that are disabled, deleted or out of reach, by their ARN.
         self.lost_keys: set[str] = set()
         self._changing: set[str] = set()
@@ -110,7 +115,7 @@ class Account:
         """New throughput for a table (``name``) or an index (``table/index/name``)."""
         return Throughput(name, self.without, self.clock.now())
 
-    def index(self, table: str, keys: tuple[str, ...], described: Any, units: Any) -> Index:
+    def index(self, table: str, keys: tuple[str, ...], described: Any, units: Any, *, local: bool = False) -> Index:
         """An index from its description in a request or an answer; ``keys`` are the table's key attributes."""
         own = keys_of(described["KeySchema"])
         projection = described.get("Projection", {"ProjectionType": "ALL"})
@@ -122,6 +127,7 @@ class Account:
             write=units.get("WriteCapacityUnits", 0),
             read=units.get("ReadCapacityUnits", 0),
             throughput=self.resource(name),
+            local=local,
             projection=projection,
             included=None if everything else frozenset({*keys, *own, *projection.get("NonKeyAttributes", ())}),
             maximum=sides_of(described.get("OnDemandThroughput", {})),
@@ -158,6 +164,8 @@ class Account:
         )
         for index in described.get("GlobalSecondaryIndexes", ()):
             table.indexes[index["IndexName"]] = self.index(name, keys, index, index.get("ProvisionedThroughput", {}))
+        for index in described.get("LocalSecondaryIndexes", ()):
+            table.indexes[index["IndexName"]] = self.index(name, keys, index, {}, local=True)
         for resource in table.resources():
             resource.apply(now, on_demand=table.on_demand)
         self.tables[name] = table

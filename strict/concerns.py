@@ -71,7 +71,7 @@ def check_units_fit(
         )
     if not on_demand and table.on_demand and table.name not in requested:
         raise invalid(f"{wrong}ReadCapacityUnits and WriteCapacityUnits must both be specified")
-    missing = [name for name, index in table.indexes.items() if index.name not in requested]
+    missing = [name for name, index in table.global_indexes.items() if index.name not in requested]
     if not on_demand and table.on_demand and missing:
         raise invalid(f"{wrong}ProvisionedThroughput must be specified for index: {missing[0]}")
 

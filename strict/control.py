@@ -55,6 +55,8 @@ class Control:
         )
         for index in request.get("GlobalSecondaryIndexes", ()):
             table.indexes[index["IndexName"]] = account.index(name, keys, index, index.get("ProvisionedThroughput", {}))
+        for index in request.get("LocalSecondaryIndexes", ()):
+            table.indexes[index["IndexName"]] = account.index(name, keys, index, {}, local=True)
         self._check_new(table)
         account.engine.call("CreateTable", request)
         account.tables[name] = table
@@ -163,7 +165,7 @@ class Control:
         creating = [table for table in account.changing_tables() if table.indexes and table.status == "CREATING"]
         maximum = account.indexed_at_once
         if (
-            request.get("GlobalSecondaryIndexes")
+            (request.get("GlobalSecondaryIndexes") or request.get("LocalSecondaryIndexes"))
             and account.enforces(Rule.CONCURRENT_INDEXED)
             and len(creating) >= maximum
         ):

@@ -89,7 +89,7 @@ class _Table:
     def __init__(self, request: Request) -> None:
         self.main = _Sorted(keys_of(request["KeySchema"]))
         self.indexes: dict[str, _Sorted] = {}
-        for index in request.get("GlobalSecondaryIndexes", ()):
+        for index in (*request.get("GlobalSecondaryIndexes", ()), *request.get("LocalSecondaryIndexes", ())):
             self.add_index(index)
 
     def add_index(self, described: Any) -> None:

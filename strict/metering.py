@@ -10,7 +10,7 @@ from typing import Any
 
 from strict.account import Account
 from strict.rules import Rule
-from strict.tables import Resource, Table
+from strict.tables import Index, Resource, Table
 from strict.throughput import Lane, Side
 from strict.units import Wire, index_units, item_size, put_units
 
@@ -42,8 +42,13 @@ class Meter:
             units = index_units(before, after, index.keys)
             if units:
                 key = partition_key(index.keys[0], after or before or {})
-                charges.append(Charge(index, "Write", factor * units, key))
+                charges.append(Charge(self.payer(table, index), "Write", factor * units, key))
         return charges
+
+    def payer(self, table: Table, resource: Resource) -> Resource:
+        """The resource that has the units of a table or an index: a local index has its table's."""
+        local = isinstance(resource, Index) and resource.local
+        return table if local and self._account.enforces(Rule.LOCAL_UNITS) else resource
 
     def find_refusals(self, table: Table, charges: Iterable[Charge]) -> list[Reason]:
         """The reasons why the charges cannot be paid now; empty if they can."""
@@ -71,6 +76,10 @@ class Meter:
             before, after = index.project(old), index.project(new)
             index.size += (item_size(after) if after else 0) - (item_size(before) if before else 0)
             index.count += bool(after) - bool(before)
+        grown = collection_growth(table, old, new)
+        if grown:
+            key = partition_key(table.keys[0], new or old or {})
+            table.collections[key] = table.collections.get(key, 0) + grown
 
     def report_consumed(
         self, request: Mapping[str, Any], charges: Iterable[tuple[Table, Charge]]
@@ -103,6 +112,15 @@ def _consumed_capacity(table: str, units: Mapping[str, float], *, indexes: bool)
         if by_index:
             answer["GlobalSecondaryIndexes"] = by_index
     return answer
+
+
+def collection_growth(table: Table, old: Wire | None, new: Wire | None) -> int:
+    """By how many bytes a change makes an item collection larger; 0 in a table without local indexes, which has no limit."""
+    local = [index for index in table.indexes.values() if index.local]
+    if not local:
+        return 0
+    held = [(old, new), *((index.project(old), index.project(new)) for index in local)]
+    return sum((item_size(after) if after else 0) - (item_size(before) if before else 0) for before, after in held)
 
 
 def partition_key(name: str, item: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from strict.account import Account
 from strict.engines import Document
-from strict.expressions import sortable
+from strict.expressions import Parser, sortable
 from strict.metering import Charge, Meter, Reason, omit_capacity_option, partition_key
 from strict.refusals import invalid, throttled
 from strict.rules import Rule
@@ -132,18 +132,32 @@ class Reads:
     def _page(self, operation: str, request: Request, key: str) -> Document:
         table = self._account.find_usable(request["TableName"])
         resource: Resource = table.indexes[request["IndexName"]] if "IndexName" in request else table
-        self._admit(table, resource, key)
+        payer = self._meter.payer(table, resource)
+        self._admit(table, payer, key)
         if self._account.enforces(Rule.PROJECTED_ONLY):
             _refuse_unprojected(request, resource)
         bare = {name: value for name, value in omit_capacity_option(request).items() if name not in _DISPLAY_MEMBERS}
         read, size = self._cut_page(
             table, resource, self._account.engine.call(operation, _drop_unused_placeholders(bare))
         )
-        units = read_units(size, consistent=request.get("ConsistentRead", False))
+        consistent = request.get("ConsistentRead", False)
+        units = read_units(size, consistent=consistent)
         answer = read | {"Count": len(read["Items"]), "ScannedCount": len(read["Items"])}
-        if _DISPLAY_MEMBERS & request.keys():
+        if _fetches(request, resource):
+            wholes = self._fetch(table, read["Items"], consistent=consistent)
+            if self._account.enforces(Rule.LOCAL_FETCHES):
+                units += sum(read_units(item_size(item), consistent=consistent) for item in wholes)
+            answer |= _show(request, wholes)
+        elif _DISPLAY_MEMBERS & request.keys():
             answer |= self._filter_and_project(operation, request, table, read["Items"])
-        return self._charge(request, table, Charge(resource, "Read", units, key), answer)
+        return self._charge(request, table, Charge(payer, "Read", units, key), answer)
+
+    def _fetch(self, table: Table, items: Sequence[Wire], *, consistent: bool) -> list[Wire]:
+        """The items of a local index as the table has them: DynamoDB reads each for what the index does not hold."""
+        keys = [{name: item[name] for name in table.keys} for item in items]
+        request = {"TableName": table.name, "ConsistentRead": consistent}
+        found = [self._account.engine.call("GetItem", request | {"Key": key}).get("Item") for key in keys]
+        return [item for item in found if item is not None]
 
     def _cut_page(self, table: Table, resource: Resource, page: Document) -> tuple[Document, int]:
         """The page and its bytes; it ends at 1 MB, even if the engine read further."""
@@ -216,18 +230,40 @@ def _drop_unused_placeholders(request: Document) -> Document:
 
 def _refuse_unprojected(request: Request, resource: Resource) -> None:
     """Refuse a projection or a filter on attributes that the index does not hold."""
-    if not isinstance(resource, Index) or resource.included is None:
+    if not isinstance(resource, Index) or resource.included is None or resource.local:
         return
-    names = request.get("ExpressionAttributeNames", {})
-    text = " ".join(request.get(name, "") for name in ("ProjectionExpression", "FilterExpression"))
-    used = {names.get(name, name) for name in re.findall(r"(?<![.\w#])#\w+", text)}
-    missing = used - resource.included
+    missing = _used_names(request) - resource.included
     if missing:
         index = resource.name.rpartition("/")[2]
         raise invalid(
             "One or more parameter values were invalid: "
             f"Global secondary index {index} does not project {sorted(missing)}"
         )
+
+
+def _fetches(request: Request, resource: Resource) -> bool:
+    """Whether a request of a local index shows, or filters by, what the index does not hold."""
+    if not isinstance(resource, Index) or not resource.local or resource.included is None:
+        return False
+    return request.get("Select") == "ALL_ATTRIBUTES" or bool(_used_names(request) - resource.included)
+
+
+def _show(request: Request, items: Sequence[Wire]) -> Document:
+    """Whole items after a request's filter and projection."""
+    if "FilterExpression" in request:
+        matches = Parser(request["FilterExpression"], request).condition()
+        items = [item for item in items if matches(item)]
+    if "ProjectionExpression" in request:
+        paths = _projection_paths(request)
+        items = [_project(item, paths) for item in items]
+    return {"Items": [] if request.get("Select") == "COUNT" else list(items), "Count": len(items)}
+
+
+def _used_names(request: Request) -> set[str]:
+    """The attributes that a request shows or filters by, as far as they have short names."""
+    names = request.get("ExpressionAttributeNames", {})
+    text = " ".join(request.get(name, "") for name in ("ProjectionExpression", "FilterExpression"))
+    return {names.get(name, name) for name in re.findall(r"(?<![.\w#])#\w+", text)}
 
 
 def _refuse_backwards(request: Request) -> None:

@@ -39,6 +39,14 @@ def over_limit(message: str) -> Refusal:
     return Refusal("LimitExceededException", message)
 
 
+def collection_full() -> Refusal:
+    """ItemCollectionSizeLimitExceededException: a table with local indexes has a limit for each partition key."""
+    return Refusal(
+        "ItemCollectionSizeLimitExceededException",
+        "Item collection size limit exceeded: an item collection holds 10 GB at most",
+    )
+
+
 def not_found(table: str) -> Refusal:
     """ResourceNotFoundException for a table."""
     return Refusal("ResourceNotFoundException", f"Requested resource not found: Table: {table} not found")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -10,7 +10,7 @@ from strict.account import Account
 from strict.placeholders import Expression, check_filter, check_placeholders, check_projection
 from strict.refusals import invalid
 from strict.rules import Rule
-from strict.tables import Table
+from strict.tables import Table, keys_of
 
 Request = Mapping[str, Any]
 
@@ -19,6 +19,9 @@ KEY_BYTES = (2048, 1024)
 LEVELS = 32
 DIGITS = 38
 INDEXES = 20
+LOCAL_INDEXES = 5
+# Attributes besides keys that all indexes of a table project.
+ATTRIBUTES = 100
 TAGS = 50
 # A number is zero, or its first digit stands for a power of ten within these.
 _SMALLEST, _LARGEST = -130, 125
@@ -61,8 +64,12 @@ class Requests:
 
     def _creation(self, request: Request) -> None:
         enforces = self._account.enforces
-        indexes = request.get("GlobalSecondaryIndexes", ())
-        keys = {key["AttributeName"] for described in (request, *indexes) for key in described["KeySchema"]}
+        indexes, local = request.get("GlobalSecondaryIndexes", ()), request.get("LocalSecondaryIndexes", ())
+        self._local(request, local)
+        attributes = sum(len(index["Projection"].get("NonKeyAttributes", ())) for index in (*indexes, *local))
+        if attributes > ATTRIBUTES and enforces(Rule.PROJECTED_ATTRIBUTES):
+            raise invalid(f"{_WRONG}the indexes project {attributes} attributes besides keys, at most {ATTRIBUTES}")
+        keys = {key["AttributeName"] for described in (request, *indexes, *local) for key in described["KeySchema"]}
         defined = {definition["AttributeName"] for definition in request["AttributeDefinitions"]}
         if keys != defined and enforces(Rule.DEFINITIONS):
             raise invalid(
@@ -74,6 +81,20 @@ class Requests:
                 f"{_WRONG}GlobalSecondaryIndex count exceeds the per-table limit of {INDEXES}: {len(indexes)}"
             )
         self._tags(request)
+
+    def _local(self, request: Request, indexes: Sequence[Any]) -> None:
+        enforces = self._account.enforces
+        if len(indexes) > LOCAL_INDEXES and enforces(Rule.LOCAL_QUOTA):
+            raise invalid("Cannot have more than 5 local secondary indexes per table")
+        keys = keys_of(request["KeySchema"])
+        for index in indexes:
+            own = keys_of(index["KeySchema"])
+            if (len(keys) < 2 or len(own) != 2 or own[0] != keys[0]) and enforces(Rule.LOCAL_SCHEMA):
+                raise invalid(
+                    f"{_WRONG}Table KeySchema does not have a range key, which is required when specifying a LocalSecondaryIndex"
+                    if len(keys) < 2
+                    else f"{_WRONG}Index KeySchema of {index['IndexName']} must have the hash key of the table and a range key"
+                )
 
     def _tags(self, request: Request) -> None:
         if len(request.get("Tags", ())) > TAGS and self._account.enforces(Rule.TAG_QUOTA):
@@ -121,9 +142,10 @@ class Requests:
         """Query or Scan."""
         enforces = self._account.enforces
         self._expressions(request)
-        if "IndexName" in request and request.get("ConsistentRead") and enforces(Rule.INDEX_READS):
-            raise invalid("Consistent reads are not supported on global secondary indexes")
         table = self._table(request["TableName"])
+        local = table is not None and "IndexName" in request and table.indexes[request["IndexName"]].local
+        if "IndexName" in request and not local and request.get("ConsistentRead") and enforces(Rule.INDEX_READS):
+            raise invalid("Consistent reads are not supported on global secondary indexes")
         if table is None or "KeyConditionExpression" not in request:
             return
         keys = table.indexes[request["IndexName"]].keys if "IndexName" in request else table.keys

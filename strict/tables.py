@@ -64,8 +64,9 @@ class Resource:
 
 @dataclass(slots=True)
 class Index(Resource):
-    """A global secondary index; ``included`` is None if it projects everything."""
+    """A secondary index; ``included`` is None if it projects everything. A ``local`` one has the table's partitions and units."""
 
+    local: bool = False
     status: str = "ACTIVE"
     projection: Mapping[str, Any] = field(default_factory=dict)
     included: frozenset[str] | None = None
@@ -108,14 +109,21 @@ class Table(Resource):
     count: int = 0
     shown: tuple[int, int] = (0, 0)
     sized: datetime | None = None
+    # The bytes of each item collection, by its partition key as text: of its items and their copies in local indexes.
+    collections: dict[str, int] = field(default_factory=dict)
 
     @property
     def arn(self) -> str:
         return ARN + self.name
 
     def resources(self) -> list[Resource]:
-        """The table and its indexes."""
-        return [self, *self.indexes.values()]
+        """The table and its global indexes: what has throughput of its own."""
+        return [self, *self.global_indexes.values()]
+
+    @property
+    def global_indexes(self) -> dict[str, Index]:
+        """The indexes that have partitions of their own, by name."""
+        return {name: index for name, index in self.indexes.items() if not index.local}
 
     def sizes(self, now: datetime, without: AbstractSet[Rule]) -> tuple[int, int]:
         """Bytes and items at the time of the last count."""
@@ -155,21 +163,24 @@ class Table(Resource):
             label = f"{self.stream_since or self.created:%Y-%m-%dT%H:%M:%S.%f}"[:-3]
             described["LatestStreamLabel"] = label
             described["LatestStreamArn"] = f"{self.arn}/stream/{label}"
-        if self.indexes:
-            described["GlobalSecondaryIndexes"] = [
-                {
-                    "IndexName": name,
-                    "IndexStatus": index.status,
-                    "IndexArn": ARN + index.name,
-                    "KeySchema": schema(index.keys),
-                    "Projection": index.projection,
-                    "ProvisionedThroughput": index.figures(now, on_demand=self.on_demand),
-                    "IndexSizeBytes": index.size if Rule.STALE_SIZE in without else index.shown[0],
-                    "ItemCount": index.count if Rule.STALE_SIZE in without else index.shown[1],
-                    **({"OnDemandThroughput": index.maxima()} if index.maximum else {}),
-                }
-                for name, index in self.indexes.items()
-            ]
+        for name, index in self.indexes.items():
+            shown: dict[str, Any] = {
+                "IndexName": name,
+                "IndexArn": ARN + index.name,
+                "KeySchema": schema(index.keys),
+                "Projection": index.projection,
+                "IndexSizeBytes": index.size if Rule.STALE_SIZE in without else index.shown[0],
+                "ItemCount": index.count if Rule.STALE_SIZE in without else index.shown[1],
+            }
+            if index.local:
+                described.setdefault("LocalSecondaryIndexes", []).append(shown)
+                continue
+            shown |= {
+                "IndexStatus": index.status,
+                "ProvisionedThroughput": index.figures(now, on_demand=self.on_demand),
+                **({"OnDemandThroughput": index.maxima()} if index.maximum else {}),
+            }
+            described.setdefault("GlobalSecondaryIndexes", []).append(shown)
         return described
 
 

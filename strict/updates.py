@@ -213,6 +213,13 @@ class Update:
         account = self._account
         finishing: list[Callable[[], object]] = []
         for change in request.get("GlobalSecondaryIndexUpdates", ()):
+            (named,) = change.values()
+            known = table.indexes.get(named["IndexName"])
+            if known is not None and known.local and account.enforces(Rule.LOCAL_STAYS):
+                raise invalid(
+                    "One or more parameter values were invalid: local secondary indexes are made and deleted with their table: "
+                    f"{named['IndexName']}"
+                )
             if "Create" in change:
                 described = change["Create"]
                 index = account.index(table.name, table.keys, described, described.get("ProvisionedThroughput", {}))

@@ -10,8 +10,8 @@ from typing import Any
 
 from strict.account import Account
 from strict.engines import Document
-from strict.metering import Charge, Meter, Reason, omit_capacity_option
-from strict.refusals import Refusal, canceled, invalid, throttled
+from strict.metering import Charge, Meter, Reason, collection_growth, omit_capacity_option, partition_key
+from strict.refusals import Refusal, canceled, collection_full, invalid, throttled
 from strict.rules import Rule
 from strict.tables import Table
 from strict.units import Wire, item_size
@@ -70,6 +70,8 @@ class Writes:
         changes = list(self._batch(request["RequestItems"]))
         self._check_batch(changes)
         old_items = self._read_old_items(changes)
+        if self._full([(change.table, old, change.new) for change, old in zip(changes, old_items, strict=True)]):
+            raise collection_full()
         admitted: list[_Change] = []
         unprocessed: dict[str, list[Document]] = {}
         reasons: list[Reason] = []
@@ -113,6 +115,10 @@ class Writes:
             refusals.append(self._meter.find_refusals(table, own))
             charges += [(table, charge) for charge in own]
             changes.append((table, old, new))
+        full = self._full(changes)
+        if full:
+            codes = ["ItemCollectionSizeLimitExceeded" if number in full else "None" for number in range(len(changes))]
+            raise canceled(codes)
         if any(refusals):
             raise canceled(["ThrottlingError" if reasons else "None" for reasons in refusals])
         for table, charge in charges:
@@ -128,9 +134,29 @@ class Writes:
         if new is not None:
             self._check_item(new)
         old = self._get(table, request["Key"] if "Key" in request else _key(table, request["Item"]))
+        if self._full([(table, old, new)]):
+            raise collection_full()
         self._pay_if_possible(table, self._meter.write(table, old, new))
         answer = self._forward(operation, request, table, old)
         return self._charge(request, table, old, new, answer)
+
+    def _full(self, changes: Iterable[tuple[Table, Wire | None, Wire | None]]) -> list[int]:
+        """The numbers of the changes whose item collections would hold too much. What makes one smaller is accepted.
+
+        An UpdateItem is not judged: its new item is known only afterwards.
+        """
+        account = self._account
+        grown: dict[tuple[str, str], int] = {}
+        full: list[int] = []
+        for number, (table, old, new) in enumerate(changes):
+            growth = collection_growth(table, old, new)
+            if growth <= 0 or not account.enforces(Rule.COLLECTION_BYTES):
+                continue
+            key = partition_key(table.keys[0], new or {})
+            grown[table.name, key] = grown.get((table.name, key), 0) + growth
+            if table.collections.get(key, 0) + grown[table.name, key] > account.collection_bytes:
+                full.append(number)
+        return full
 
     def _pay_if_possible(self, table: Table, charges: Iterable[Charge]) -> None:
         reasons = self._meter.find_refusals(table, charges)

@@ -130,7 +130,9 @@ def _layout(item: Mapping[str, Any]) -> Layout:
 def _index_item(index: Index) -> list[Any]:
     project = None if index.project is None else list(index.project)
     kinds = [list(pair) for pair in index.kinds]
-    return [index.name, index.partition_by, index.shards, index.sort_by, project, index.kind, kinds, index.replica]
+    item = [index.name, index.partition_by, index.shards, index.sort_by, project, index.kind, kinds, index.replica]
+    # A release that knows neither can read every other index.
+    return [*item, list(index.levels), index.local] if index.levels or index.local else item
 
 
 def _index(
@@ -142,10 +144,13 @@ def _index(
     kind: str = "",
     kinds: Sequence[Sequence[str]] = (),
     replica: bool = False,
+    levels: Sequence[str] = (),
+    local: bool = False,
 ) -> Index:
     """An index as ``_index_item`` wrote it; older releases wrote fewer members, as every index was sorted by time."""
     pairs = tuple((value, by) for value, by in kinds)
-    return Index(name, field, int(shards), sort_by, None if project is None else tuple(project), kind, pairs, replica)
+    held = None if project is None else tuple(project)
+    return Index(name, field, int(shards), sort_by, held, kind, pairs, replica, tuple(levels), local)
 
 
 def backfill_key(backfill: Backfill) -> Item:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+COLLECTION_FULL = "ItemCollectionSizeLimitExceededException"
 CONDITION_FAILED = "ConditionalCheckFailedException"
 NOT_FOUND = "ResourceNotFoundException"
 THROTTLED = frozenset({"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from aws.wire import value_of
@@ -57,9 +58,9 @@ def query_request(read: RangeRead, *, ascending: bool, consistent: bool, fields:
         "ReturnConsumedCapacity": "TOTAL",
         "Limit": limit,
     }
-    if index is None:
+    if index is None or index.local:
         body["ConsistentRead"] = consistent
-    else:
+    if index is not None:
         body["IndexName"] = index.name
     if keys.start is not None:
         body["ExclusiveStartKey"] = {name: _wire(value) for name, value in keys.start.items()}
@@ -72,20 +73,28 @@ def query_request(read: RangeRead, *, ascending: bool, consistent: bool, fields:
         body["Limit"] = limit + 1
     pk, sk = ("pk", "sk") if index is None else (index.pk, index.sk)
     condition = f"{names.of([pk])} = {values.of('S', keys.pk)}"
-    letter = "N" if index is not None and index.ranks else "S"
-    if low is not None and high is not None:
-        edges = values.of(letter, str(low)), values.of(letter, str(high))
-        condition += f" AND {names.of([sk])} BETWEEN {edges[0]} AND {edges[1]}"
-    elif low is not None or high is not None:
-        sign, edge = (">=", low) if low is not None else ("<=", high)
-        condition += f" AND {names.of([sk])} {sign} {values.of(letter, str(edge))}"
-    body["KeyConditionExpression"] = condition
+    body["KeyConditionExpression"] = condition + _within(replace(keys, low=low, high=high), names, sk, values)
     filters = list(_filters(keys, names, values))
     if filters:
         body["FilterExpression"] = _join_terms(filters)
     if fields:
         body["ProjectionExpression"] = ", ".join(names.of(path) for path in _projected_paths(keys.index, fields))
     return body | {"ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
+
+
+def _within(keys: KeyRange, names: _Names, sk: str, values: _Values) -> str:
+    """The condition on the sort key; empty for a whole partition."""
+    low, high = keys.low, keys.high
+    letter = "N" if keys.index is not None and keys.index.ranks else "S"
+    if keys.prefix:
+        return f" AND begins_with({names.of([sk])}, {values.of('S', keys.prefix)})"
+    if low is not None and high is not None:
+        edges = values.of(letter, str(low)), values.of(letter, str(high))
+        return f" AND {names.of([sk])} BETWEEN {edges[0]} AND {edges[1]}"
+    if low is None and high is None:
+        return ""
+    sign, edge = (">=", low) if low is not None else ("<=", high)
+    return f" AND {names.of([sk])} {sign} {values.of(letter, str(edge))}"
 
 
 def _wire(value: Any) -> dict[str, str]:
@@ -103,7 +112,7 @@ def _projected_paths(index: Index | None, fields: Sequence[str]) -> Iterator[Seq
     yield ["sk"]
     if index is not None and not index.replica:
         # DynamoDB refuses a projection of attributes that the index does not hold.
-        yield from ([index.pk], [index.sk])
+        yield from ([name] for name in (index.pk, index.sk) if name != "pk")
         if index.project == ():
             return
     if root == "data":

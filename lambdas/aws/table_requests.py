@@ -16,6 +16,8 @@ CLASSES: dict[TableClass, TableClassType] = {
     TableClass.INFREQUENT: "STANDARD_INFREQUENT_ACCESS",
 }
 
+_GLOBAL = "GlobalSecondaryIndexes"
+
 
 def billing(write: int | None, read: int | None) -> Any:
     if write is None or read is None:
@@ -28,19 +30,17 @@ def units_members(write: int, read: int) -> dict[str, int]:
 
 
 def index_members(spec: TableSpec) -> Any:
-    if not spec.indexes:
-        return {}
-    return {
-        "GlobalSecondaryIndexes": [
-            {
-                "IndexName": index.name,
-                "KeySchema": key_schema(index.pk, index.sk),
-                "Projection": _projection(index),
-                **_throughput(spec, index.name),
-            }
-            for index in spec.indexes
-        ]
-    }
+    """Both kinds of indexes; a local index has the units of its table."""
+    members: Any = {}
+    for index in spec.indexes:
+        described = {
+            "IndexName": index.name,
+            "KeySchema": key_schema(index.pk, index.sk),
+            "Projection": _projection(index),
+        }
+        kind, own = ("LocalSecondaryIndexes", {}) if index.local else (_GLOBAL, _throughput(spec, index.name))
+        members.setdefault(kind, []).append(described | own)
+    return members
 
 
 def attribute_definitions(spec: TableSpec, keys: tuple[str, ...]) -> Any:

@@ -71,7 +71,7 @@ class DynamoTables:
             item_count=table.get("ItemCount", 0),
             index_sizes={
                 index["IndexName"]: (index["ItemCount"], index["IndexSizeBytes"])
-                for index in table.get("GlobalSecondaryIndexes", ())
+                for index in (*table.get("GlobalSecondaryIndexes", ()), *table.get("LocalSecondaryIndexes", ()))
                 if "ItemCount" in index
             },
             most=_maxima_of(table),

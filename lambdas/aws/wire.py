@@ -85,8 +85,8 @@ def put_text(guarded: Guarded) -> str:
     return f'{{"Put":{{"TableName":{quoted(put.table)},"Item":{item_text(put.item)}{_guard_text(guarded)}}}}}'
 
 
-def put_body(put: Put, guard: Guard) -> bytes:
-    """PutItem on a condition; a refusal shows what is there instead."""
+def put_body(put: Put, guard: Guard | None = None) -> bytes:
+    """PutItem, on a condition if there is one; a refusal shows what is there instead."""
     options = '"ReturnConsumedCapacity":"TOTAL","ReturnValuesOnConditionCheckFailure":"ALL_OLD"'
     text = _guard_text(Guarded(put, guard))
     return f'{{"TableName":{quoted(put.table)},"Item":{item_text(put.item)}{text},{options}}}'.encode()

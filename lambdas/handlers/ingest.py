@@ -81,6 +81,8 @@ def measure(outcome: Outcome, stream: str, size: int) -> None:
     metrics.add_metric("ThrottledWrites", MetricUnit.Count, outcome.throttled)
     if outcome.throttled_late:
         metrics.add_metric("ThrottledLateWrites", MetricUnit.Count, outcome.throttled_late)
+    if outcome.full:
+        metrics.add_metric("FullCollectionWrites", MetricUnit.Count, outcome.full)
     for reason, count in outcome.reasons.items():
         # A hot key or a small table: DynamoDB says which, if it throttles a whole batch.
         metrics.add_metric(f"Throttled_{reason}", MetricUnit.Count, count)

@@ -64,6 +64,14 @@ class InvalidCursor(TidetableError, ValueError):
     """A cursor cannot be read, or belongs to another query."""
 
 
+class CollectionFull(TidetableError):
+    """The item collection of a write is full: AWS allows 10 GB in a table with local indexes. No later try succeeds."""
+
+    def __init__(self, table: str) -> None:
+        self.table = table
+        super().__init__(f"an item collection of table {table} holds 10 GB and takes nothing more")
+
+
 class TableMissing(TidetableError):
     """DynamoDB knows no table of this name: not created yet, or deleted."""
 

@@ -14,6 +14,7 @@ from aws.archive.parquet import Parquet, ParquetWriter
 from tests.worlds.parts import (
     NUMBERS,
     RANKED,
+    SORTED,
     awkward,
     make_item,
     names,
@@ -32,7 +33,7 @@ INDEXED = Layout("time", 2, "id", 3600, (Index("status", "status", 3), Index("de
 INDEXED_SERIES = Layout("series", 2, "id", 0, (Index("status", "status", 3),))
 KEPT = Layout("time", 2, "id", 3600, (Index("status", "status", 3),), versioned=True)
 KEPT_SERIES = Layout("series", 2, "id", 0, (Index("status", "status", 3),), versioned=True)
-LAYOUTS = [BY_TIME, BY_SERIES, INDEXED, INDEXED_SERIES, RANKED, KEPT, KEPT_SERIES]
+LAYOUTS = [BY_TIME, BY_SERIES, INDEXED, INDEXED_SERIES, RANKED, SORTED, KEPT, KEPT_SERIES]
 
 NUMBERS += ["12345678901234567890123456789012345678", "0.12345678901234567890123456789012345678"]
 

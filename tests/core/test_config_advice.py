@@ -45,6 +45,11 @@ def two_steps(age: int) -> str:
 
 KEPT = two_steps(99).replace("= 3", '= 3\non_expiry = "keep"')
 
+# Of the bucket of 6 hours each of the four suffixes gets a quarter of the units, 1 KB each.
+LOCAL = ladder("age = 0, write = 1, read = 1") + index('sort_by = "n"\nlocal = true')
+LIMITED = GOOD + index('sort_by = "n"\nlocal = true') + "[streams.s.capacity]\nmax = { write = 8000, read = 1 }"
+SCALED = "[streams.s.capacity.autoscaling]\nwrite = { min = 1, max = 2500 }"
+
 
 ADVICE = [
     ("nothing to say", SWITCHED + GOOD, None),
@@ -56,6 +61,11 @@ ADVICE = [
     ("tables that never go", GOOD, "365 more per year, so that the quota of 2,500 is reached in about 2,492 days"),
     ("near the quota", SWITCHED + GOOD.replace("= 3", "= 2000"), "2,005 tables at once are near the quota of 2,500"),
     ("an index for nothing", SWITCHED + GOOD + index('partition_by = "*"'), 'own: a stream partitioned by "time" answers'),
+    ("a local index", SWITCHED + LOCAL, None),
+    ("a local index of a long bucket", SWITCHED + LOCAL.replace("write = 1,", "write = 3000,"), "may get 15 GB, and with a"),
+    ("a local index that may grow", SWITCHED + LOCAL + SCALED, "at 2,500 write units per second a suffix of a bucket of 6h may get 13"),
+    ("a local index on demand", SWITCHED + GOOD + index('sort_by = "n"\nlocal = true'), None),
+    ("a local index on demand up to a maximum", SWITCHED + LIMITED, "choose a shorter bucket or more shards; 17 shards would do"),
     ("a ranking", SWITCHED + GOOD + index('partition_by = "*"\nsort_by = "mag"'), None),
 ]  # fmt: skip
 

@@ -106,6 +106,7 @@ class FakeStore:
 
         held = self._table(keys.table, consistent=consistent).values()
         items = [item for item in held if pk in item and item[pk] == keys.pk]
+        items = [item for item in items if sk in item and (not keys.prefix or item[sk].startswith(keys.prefix))]
         items = [item for item in items if keys.low is None or item[sk] >= keys.low]
         items = sorted((item for item in items if keys.high is None or item[sk] <= keys.high), key=place)
         if not ascending:
@@ -118,7 +119,7 @@ class FakeStore:
         page = items[:limit]
         self.items_read += len(page)
         more = len(page) < len(items)
-        last = {name: page[-1][name] for name in (pk, *names)} if more else None
+        last = {name: page[-1][name] for name in dict.fromkeys((pk, *names))} if more else None
         items = [project(item, keys.index) for item in page if passes_filters(item, keys)]
         return Page(Columns.of(items), more, 0.5, last, len(page))
 

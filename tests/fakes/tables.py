@@ -64,7 +64,7 @@ class FakeTables:
         self.changes.append(f"create {spec.name}")
         own = (spec.write or 0, spec.read or 0)
         units = (
-            {index.name: spec.index_units.get(index.name, own) for index in spec.indexes}
+            {index.name: spec.index_units.get(index.name, own) for index in spec.indexes if not index.local}
             if spec.write is not None
             else {}
         )
@@ -78,7 +78,7 @@ class FakeTables:
             protected=spec.protected,
             created=self._clock.now(),
             most=spec.most,
-            index_most={index.name: spec.most for index in spec.indexes},
+            index_most={index.name: spec.most for index in spec.indexes if not index.local},
             **self._stream_of(spec.name, spec.stream),
         )
         self._states[spec.name] = _TableState(

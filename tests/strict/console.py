@@ -35,8 +35,8 @@ class Console:
 
     def create(self, name: str = "t", write: int | None = None, read: int | None = None, **more: Any) -> None:
         """CreateTable."""
-        keys = INDEXED_KEYS if "GlobalSecondaryIndexes" in more else KEYS
-        self("CreateTable", TableName=name, **keys, **billing(write, read), **more)
+        keys = INDEXED_KEYS if {"GlobalSecondaryIndexes", "LocalSecondaryIndexes"} & more.keys() else KEYS
+        self("CreateTable", TableName=name, **{**keys, **billing(write, read), **more})
 
     def update(self, name: str = "t", **changes: Any) -> Any:
         """UpdateTable."""

@@ -7,6 +7,7 @@ import pytest
 import tests.strict.batches
 import tests.strict.changes
 import tests.strict.requests
+import tests.strict.test_local
 import tests.strict.throughput  # noqa: F401
 from strict import Rule
 from tests.strict.console import Console, outcome

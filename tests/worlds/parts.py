@@ -29,6 +29,19 @@ RANKED = Layout(
         Index("again", replica=True),
     ),
 )
+# Indexes sorted by texts, and local indexes.
+SORTED = Layout(
+    "time",
+    2,
+    "id",
+    3600,
+    (
+        Index("status", "status", 3),
+        Index("places", "*", 2, levels=("status", "a.b"), project=("n",)),
+        Index("near", local=True, levels=("a", "status")),
+        Index("highest", local=True, sort_by="n", project=("status",)),
+    ),
+)
 NUMBERS = ["0", "-1", "3.14", "100", "0.1", "1E+125", "-1E-130", "9007199254740993", "1700000000000000", "2.50"]
 TEXTS = ["", "a", 'é#%"\\\n\u2028\x00\x1f\x7f', "😀", "2026-03-01", "2026-03-01T00:00:00Z", '{"S":"x"}', "null", "1"]
 text = st.sampled_from(TEXTS) | st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

@@ -22,8 +22,15 @@ _Value = Mapping[str, Any]
 
 
 def derived_indexes(layout: Layout, names: Collection[str] | None = None) -> tuple[Index, ...]:
-    """The indexes, or of ``names`` only, whose attributes can be calculated from an item's data."""
-    derivable = (index for index in layout.indexes if not index.replica and (index.ranks or index.project))
+    """The indexes, or of ``names`` only, whose attributes are calculated from an item's data.
+
+    Those of local indexes, and of indexes sorted by levels, stay among an item's other attributes.
+    """
+    derivable = (
+        index
+        for index in layout.indexes
+        if not (index.replica or index.local or index.levels) and (index.ranks or index.project)
+    )
     return tuple(index for index in derivable if names is None or index.name in names)
 
 

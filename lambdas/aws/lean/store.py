@@ -11,14 +11,14 @@ from typing import Any, cast
 import msgspec
 
 from aws.catalog_items import period_key
-from aws.codes import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED
+from aws.codes import COLLECTION_FULL, CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED
 from aws.lean import answers
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
 from aws.lean.reads import answered, read_all, read_whole
 from aws.queries import query_request
 from aws.wire import batch_body, batches_of, item_of, item_text, put_body, put_text
 from tidetable.catalog import WRITABLE, Entry
-from tidetable.errors import StoreUnavailable, TableMissing
+from tidetable.errors import CollectionFull, StoreUnavailable, TableMissing
 from tidetable.events import Item
 from tidetable.keys import Key
 from tidetable.ports import Guard, Guarded, Page, Put, RangeRead, Transacted, Written
@@ -41,8 +41,17 @@ class LeanStore:
         replies = self._client.call_all(
             [Request("BatchWriteItem", batch_body(batch), answers.WROTE) for batch in batches]
         )
+        mixed: list[Put] = []
         for batch, reply in zip(batches, replies, strict=True):
-            _account(batch, reply, total)
+            if len(batch) > 1 and isinstance(reply, Refused) and reply.code == COLLECTION_FULL:
+                # The refusal does not name the item collection that is full, and the others are to be written.
+                mixed += batch
+            else:
+                _account(batch, reply, total)
+        if mixed:
+            replies = self._client.call_all([Request("PutItem", put_body(put), answers.wrote_one) for put in mixed])
+            for put, reply in zip(mixed, replies, strict=True):
+                _account([put], reply, total)
         return total
 
     def write_each(self, puts: Sequence[Put], guard: Guard) -> Written:
@@ -65,6 +74,8 @@ class LeanStore:
         reply = self._client.call("TransactWriteItems", body.encode())
         if isinstance(reply, Refused) and reply.code == TRANSACTION_CANCELED:
             codes = [reason.Code for reason in answers.why_of(reply).CancellationReasons]
+            if COLLECTION_FULL.removesuffix("Exception") in codes:
+                raise CollectionFull(puts[codes.index(COLLECTION_FULL.removesuffix("Exception"))].put.table)
             failed = CONDITION_FAILED.removesuffix("Exception")
             if entry is not None and codes[-1:] == [failed]:
                 return Transacted.FENCED
@@ -172,6 +183,8 @@ def _account(batch: list[Put], reply: Reply, total: Written) -> None:
         elif reply.code in THROTTLED:
             total.throttles[batch[0].table] += len(batch)
             total.reasons.update(answers.throttling_reasons(reply) or [reply.code])
+        elif reply.code == COLLECTION_FULL:
+            total.full.update((put.table, put.item["pk"]) for put in batch)
         return
     answer = cast("answers.Wrote", reply)
     total.units += sum(units.CapacityUnits for units in answer.ConsumedCapacity)

@@ -33,6 +33,8 @@ MAX_TAGS = 40
 MAX_COLD = 20
 # AWS: 20 global secondary indexes per table.
 MAX_INDEXES = 20
+# AWS: 5 local secondary indexes per table.
+MAX_LOCAL = 5
 COLUMN_TYPES = ("string", "boolean", "integer", "double")
 _COLUMN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _DECIMAL = re.compile(r"decimal\((\d{1,2}), ?(\d{1,2})\)")
@@ -201,8 +203,11 @@ def _check_key(stream: Stream) -> Iterator[str]:
 
 def _check_indexes(stream: Stream) -> Iterator[str]:
     names = [index.name for index in stream.index]
-    if len(names) > MAX_INDEXES:
-        yield f".index: {len(names)} indexes; AWS allows {MAX_INDEXES} a table"
+    local = [index.name for index in stream.index if index.local]
+    if len(names) - len(local) > MAX_INDEXES:
+        yield f".index: {len(names) - len(local)} indexes; AWS allows {MAX_INDEXES} a table"
+    if len(local) > MAX_LOCAL:
+        yield f".index: {len(local)} local indexes; AWS allows {MAX_LOCAL} per table: make some of them global with partition_by"
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f".index: two are named {name!r}; an index's name is its own"
     for index in stream.index:

@@ -74,8 +74,11 @@ def _check_step(step: Step, stream: Stream, *, on_demand: bool) -> Iterator[str]
         else:
             yield from _check_units(f"{at}.{name}", units)
     for index, own in step.index.items():
-        if index not in {policy.name for policy in stream.index}:
+        named = next((policy for policy in stream.index if policy.name == index), None)
+        if named is None:
             yield f"{at}.index.{index}: the stream has no index of this name"
+        elif named.local:
+            yield f"{at}.index.{index}: a local index takes its units from the table; remove it here, and raise write and read"
         yield from _check_units(f"{at}.index.{index}.write", own.write)
         yield from _check_units(f"{at}.index.{index}.read", own.read)
 

@@ -13,6 +13,8 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{2,62}")
 # A field is copied into the item for each index that names it, and counts towards DynamoDB's 400 KB each time.
 MAX_PROJECTED = 20
 MAX_KINDS = 50
+# Each level takes room in the sort key, of which AWS allows 1,024 bytes for all levels, the time, the series and the id.
+MAX_LEVELS = 8
 
 
 def check_index(index: IndexPolicy, cold: Collection[str]) -> Iterator[str]:
@@ -24,19 +26,51 @@ def check_index(index: IndexPolicy, cold: Collection[str]) -> Iterator[str]:
         if index != IndexPolicy(name=index.name, replica=True):
             yield f"{at}.replica: a replica has the table's own keys and holds everything; remove the other settings"
         return
+    if index.local:
+        yield from _check_local(at, index)
+    else:
+        yield from _check_partition(at, index)
     yield from check_bounds(f"{at}.shards", index.shards, 1, 256, "; every query of a value reads each of them")
-    yield from _check_partition(at, index)
-    if not _is_path(index.sort_by):
-        yield f'{at}.sort_by: "{TIME}", or a field of data that holds numbers, such as "score"'
+    yield from _check_order(at, index)
     project = index.project
     if isinstance(project, tuple) and (
         not 1 <= len(project) <= MAX_PROJECTED or len(set(project)) < len(project) or not all(project)
     ):
         yield f'{at}.project: "all", "keys", or 1 to {MAX_PROJECTED} fields of data, each once'
-    fields = {*_fields(index), *(project if isinstance(project, tuple) else ()), index.sort_by, index.kind or ""}
+    fields = {*_fields(index), *(project if isinstance(project, tuple) else ()), *_sorted_by(index), index.kind or ""}
     for field in sorted(fields):
         if field.partition(".")[0] in cold:
             yield f"{at}: {field} is cold, and what is asked for often is not"
+
+
+def _check_local(at: str, index: IndexPolicy) -> Iterator[str]:
+    """A local index has the table's partitions, so it says nothing of its own."""
+    if index.partition_by is not None or index.kind is not None or index.shards != 1:
+        yield (
+            f"{at}.local: a local index has the partitions and the shards of the table; remove partition_by, kind and"
+            " shards, or local"
+        )
+    if index.sort_by == TIME:
+        yield (
+            f"{at}.sort_by: a local index in the order of time would be the table itself; name a field that holds"
+            ' numbers, such as "score", or a list of fields, such as ["country", "region"]'
+        )
+
+
+def _check_order(at: str, index: IndexPolicy) -> Iterator[str]:
+    by = index.sort_by
+    if isinstance(by, str):
+        if not _is_path(by):
+            yield (
+                f'{at}.sort_by: "{TIME}", a field of data that holds numbers, such as "score", or a list of fields that hold'
+                ' text, such as ["country", "region"]'
+            )
+    elif not 1 <= len(by) <= MAX_LEVELS or len(set(by)) < len(by) or not all(map(_is_path, by)):
+        yield f'{at}.sort_by: 1 to {MAX_LEVELS} fields of data, each once, such as ["country", "region", "city"]'
+
+
+def _sorted_by(index: IndexPolicy) -> tuple[str, ...]:
+    return (index.sort_by,) if isinstance(index.sort_by, str) else index.sort_by
 
 
 def _check_partition(at: str, index: IndexPolicy) -> Iterator[str]:

@@ -14,6 +14,9 @@ from tidetable.periods import LONGEST, Kind
 # The shortest period of each kind: so many fit into a retention at the most. February has 28 days.
 SHORTEST = LONGEST | {Kind.MONTH: timedelta(days=28)}
 _YEAR = timedelta(days=365)
+# AWS: what an item collection may hold in a table with local indexes, and the write units of the partition that has it.
+COLLECTION_BYTES = 10 * 1024**3
+PARTITION_UNITS = 1_000
 # The share of the quota at which alarm TableQuotaNear rings.
 NEAR = 0.8
 
@@ -115,11 +118,37 @@ def _advise_stream(stream: Stream, policy: LifecyclePolicy) -> Iterator[str]:
                 )
     yield from _advise_late_step(stream, f"{path}.capacity.ladder")
     for index in stream.index:
+        if index.local:
+            yield from _advise_local(stream, f"{path}.index.{index.name}")
         if stream.key.partition_by == "time" and (index.partition_by, index.sort_by) == (WHOLE, TIME):
             yield (
                 f'{path}.index.{index.name}: a stream partitioned by "time" answers by itself what this index would, which'
                 " costs as many write units again; remove it, or set sort_by to a field that holds numbers"
             )
+
+
+def _advise_local(stream: Stream, path: str) -> Iterator[str]:
+    """What the table's units, a KB each, may bring to a suffix of a bucket, with the copies in local indexes.
+
+    How many events a series has nobody states, nor what comes to an on-demand table without maxima: these are not judged.
+    """
+    bucket, first, capacity = stream.key.bucket, stream.capacity.ladder[0], stream.capacity
+    if stream.key.partition_by != "time" or bucket is None:
+        return
+    scaled = None if capacity.autoscaling is None else capacity.autoscaling.write
+    most = max(first.write or 0, 0 if scaled is None else scaled.max)
+    if capacity.on_demand(first):
+        most = 0 if capacity.most is None else capacity.most.write
+    seconds = int(bucket.total_seconds())
+    got = min(-(-most // stream.key.shards), PARTITION_UNITS) * seconds * 1024
+    if got > COLLECTION_BYTES:
+        shards = -(-most * seconds * 1024 // COLLECTION_BYTES)
+        more = f"; {shards} shards would do" if shards <= 256 else ""
+        yield (
+            f"{path}: at {most:,} write units per second a suffix of a bucket of {bucket} may get {got / 1024**3:,.0f} GB,"
+            " and with a local index DynamoDB takes 10 GB; further events become dead letters: choose a shorter bucket or more"
+            f" shards{more}"
+        )
 
 
 def _advise_late_step(stream: Stream, path: str) -> Iterator[str]:

@@ -34,17 +34,19 @@ class IndexPolicy(Group, frozen=True, kw_only=True):
     """``[[streams.NAME.index]]``: an index of period tables not yet created.
 
     It is partitioned by a field of ``data``, by ``*`` for all events at once, or, with ``kind``, by a field for each kind of
-    events; ``sort_by`` is ``time`` or a field that holds numbers. ``project`` is what it holds of an event: all, keys only, or
-    some fields of ``data``. A ``replica`` has the table's own keys.
+    events; ``sort_by`` is ``time``, a field that holds numbers, or a list of fields that hold texts, which are joined.
+    ``project`` is what it holds of an event: all, keys only, or some fields of ``data``. A ``replica`` has the table's own keys,
+    a ``local`` index the table's own partitions in another order.
     """
 
     name: str
     partition_by: str | Mapping[str, str] | None = None
     kind: str | None = None
     shards: int = 1
-    sort_by: str = TIME
+    sort_by: str | tuple[str, ...] = TIME
     project: Literal["all", "keys"] | tuple[str, ...] = "all"
     replica: bool = False
+    local: bool = False
 
     @property
     def index(self) -> Index:
@@ -54,11 +56,13 @@ class IndexPolicy(Group, frozen=True, kw_only=True):
             self.name,
             self.partition_by if isinstance(self.partition_by, str) else "",
             self.shards,
-            self.sort_by,
+            self.sort_by if isinstance(self.sort_by, str) else TIME,
             None if self.project == "all" else () if self.project == "keys" else self.project,
             self.kind or "",
             kinds,
             self.replica,
+            self.sort_by if isinstance(self.sort_by, tuple) else (),
+            self.local,
         )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidetable.catalog import Entry, State, entry_at
 from tidetable.config import Config
-from tidetable.errors import NotDrained, StoreUnavailable, TableMissing, Undrainable
+from tidetable.errors import CollectionFull, NotDrained, StoreUnavailable, TableMissing, Undrainable
 from tidetable.events import Event, Item
 from tidetable.ingest.overflow import Message, decode_message
 from tidetable.ingest.routing import LargeValueServices, PeriodTarget
@@ -112,6 +112,7 @@ def write_message(body: str, ports: Drain, remaining: Remaining, *, repeated: bo
     _mark_late(message, ports)
     _note_series(message, [(entry, events) for (_, _), (entry, events) in groups.items()], ports)
     direct: list[tuple[Entry, list[Put]]] = []
+    full = 0
     for (_, is_direct), (entry, events) in groups.items():
         puts = _make_puts(message, entry, events, ports)
         if repeated:
@@ -120,9 +121,18 @@ def write_message(body: str, ports: Drain, remaining: Remaining, *, repeated: bo
             direct.append((entry, puts))
             continue
         for put in puts:
-            _write_fenced(message.stream, put, entry, ports, remaining)
+            try:
+                _write_fenced(message.stream, put, entry, ports, remaining)
+            except CollectionFull:
+                full += 1
     for entry, puts in direct:
-        _write_direct(message.stream, entry, puts, ports, remaining)
+        full += _write_direct(message.stream, entry, puts, ports, remaining)
+    if full:
+        # Everything else of the message is written. AWS lets nothing into such a collection but what makes it smaller.
+        raise Undrainable(
+            f"{full} items of {message.stream} belong to item collections that hold 10 GB, the most with a local index: choose a"
+            " shorter bucket or more shards for the periods to come (runbook: ItemCollectionFull)"
+        )
     return len(message.events)
 
 
@@ -231,17 +241,21 @@ def _write_fenced(stream: str, put: Put, entry: Entry, ports: Drain, remaining: 
         raise Undrainable(sealed)
 
 
-def _write_direct(stream: str, entry: Entry, puts: list[Put], ports: Drain, remaining: Remaining) -> None:
-    """A few at a time, at the table's pace."""
+def _write_direct(stream: str, entry: Entry, puts: list[Put], ports: Drain, remaining: Remaining) -> int:
+    """Write puts, a few at a time, at the table's pace; how many belong to full item collections."""
+    full = 0
     for start in range(0, len(puts), _AT_ONCE):
         some = puts[start : start + _AT_ONCE]
         ports.pace.wait(entry, remaining)
         written = _write_some(some, ports, remaining)
         ports.pace.spent(entry, written.units + len(written.held))
-        if written.unwritten:
+        lost = sum(map(written.is_full, written.unwritten))
+        full += lost
+        if len(written.unwritten) > lost:
             missing = f"; missing: {', '.join(sorted(written.missing_tables))}" if written.missing_tables else ""
             left = len(puts) - start - len(some) + len(written.unwritten)
             raise NotDrained(f"{left} of {len(puts)} items of {stream} are still to be written{missing}")
+    return full
 
 
 def _write_some(puts: list[Put], ports: Drain, remaining: Remaining) -> Written:

@@ -29,7 +29,8 @@ class Outcome:
     ``throttled`` counts throttled writes, ``throttled_late`` those of tables that are lowered for late events; ``reasons``
     counts why, in DynamoDB's words. ``backfills`` are those under way, None if they were not looked up, as no event was
     older than the window. ``packs`` counts the packs that were written, ``unmarked`` the writes that were queued because their
-    buckets of rollups could not be marked, or their series not noted.
+    buckets of rollups could not be marked, or their series not noted. ``full`` counts the writes that item collections did not
+    take, because they hold all that DynamoDB allows.
     """
 
     refs: list[str | None]
@@ -45,6 +46,7 @@ class Outcome:
     backfills: Sequence[Backfill] | None = None
     packs: int = 0
     unmarked: int = 0
+    full: int = 0
 
     @property
     def status(self) -> int:
@@ -92,6 +94,7 @@ def report_written(
         reasons=written.reasons,
         newest=newest,
         packs=len(routed.packs),
+        full=sum(map(written.is_full, written.unwritten)),
     )
 
 

@@ -250,8 +250,9 @@ def _store(
         written = retry_writes(ports.store.write, tried, **options)
     else:
         written = write_packed(ports.store, ports.large.values, tried, ports.store.write, **options)
-    # A put with parts or an object may wait for those, and says nothing of the table.
-    throttled = {put.table for put in written.unwritten if not (put.parts or put.blob)} - written.missing_tables
+    # A put with parts or an object may wait for those, and says nothing of the table. Nor does a full item collection.
+    unwilling = (put for put in written.unwritten if not (put.parts or put.blob or written.is_full(put)))
+    throttled = {put.table for put in unwilling} - written.missing_tables
     ports.circuit.tripped(throttled)
     ports.circuit.closed(routed.tables - shut - throttled)
     unwritten = {slot_of(put) for put in written.unwritten} | {slot for slot, put in puts.items() if put.table in shut}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from hashlib import sha256
 
 from tidetable.catalog import Entry
-from tidetable.errors import StoreUnavailable, TableMissing
+from tidetable.errors import CollectionFull, StoreUnavailable, TableMissing
 from tidetable.events import Item, JsonObject
 from tidetable.exact import canonical_json
 from tidetable.ingest.writing import Jitter, Remaining, retry_writes, write_outside
@@ -100,6 +100,9 @@ def _supersede(store: EventStore, put: Put, held: Item, written: Written) -> Non
         done = held and store.transact(_successors(put, held)) is Transacted.DONE
     except TableMissing:
         written.missing_tables.add(put.table)
+        done = False
+    except CollectionFull:
+        written.full.add((put.table, put.item["pk"]))
         done = False
     except StoreUnavailable:
         done = False

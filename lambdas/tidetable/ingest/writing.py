@@ -31,7 +31,7 @@ def retry_writes(
 
     Full jitter, so that many throttled functions do not come back in step. Puts whose table is missing are not tried
     again: a table appears by the lifecycle's doing, in minutes, not in the time of a request. Nor are puts of the tables
-    ``once``.
+    ``once``, nor of item collections that are full.
     """
     total = Written()
     waiting = list(puts)
@@ -41,8 +41,9 @@ def retry_writes(
         unwritten, outcome.unwritten = outcome.unwritten, []
         total.add(outcome)
         given_up = outcome.missing_tables.union(once)
-        total.unwritten += [put for put in unwritten if put.table in given_up]
-        waiting = [put for put in unwritten if put.table not in given_up]
+        lost = [put.table in given_up or total.is_full(put) for put in unwritten]
+        total.unwritten += [put for put, is_lost in zip(unwritten, lost, strict=True) if is_lost]
+        waiting = [put for put, is_lost in zip(unwritten, lost, strict=True) if not is_lost]
         wait = jitter(pause)
         if not waiting or wait >= remaining():
             break

@@ -8,12 +8,15 @@ from decimal import Decimal
 from typing import Any
 
 from tidetable.events import Event, Item, JsonObject
+from tidetable.keys.hierarchy import join_levels, level_of, number_text
 from tidetable.keys.suffix import suffix_of
 from tidetable.keys.text import escape
 from tidetable.times import to_text
 
 # AWS: an index's partition key has at most 2,048 bytes; the suffix and its separator take a few.
 MAX_VALUE_BYTES = 2_000
+# AWS: a sort key has at most 1,024 bytes, that of an index, too.
+MAX_SORT_BYTES = 1_024
 # The value of `partition_by` for an index over all events, and of `sort_by` for an index in the order of time.
 WHOLE, TIME = "*", "time"
 # The prefixes of the attributes that an item has for its indexes.
@@ -22,7 +25,7 @@ ATTRIBUTES = ("pk_", "sk_", "in_")
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A sparse global secondary index of a period table, over a field of ``data`` such as ``status`` or ``place.state``.
+    """A sparse secondary index of a period table, over a field of ``data`` such as ``status`` or ``place.state``.
 
     An event is not in the index if the field is missing, or is a list, an object or null. Its keys are the attributes
     ``pk_<name> = <value>#<suffix>`` and ``sk_<name> = <time>#<series>#<id>`` or, sorted by a field, that field's number: without
@@ -32,6 +35,11 @@ class Index:
     field by which events of this kind are indexed; keys begin with the kind. ``project`` is None if the index holds
     everything; otherwise it names the fields of data that it holds, in ``in_<name>``. A ``replica`` has the table's own
     keys, and needs no attributes.
+
+    With ``levels`` the index is sorted by the values of these fields, joined (``tidetable.keys.hierarchy``), and then as by time:
+    ``sk_<name> = <level>…<time>#<series>#<id>``. Without the first field an event is not in the index; without another it is, as
+    a query by the first field alone must find it. A ``local`` index has the table's partitions in another order: it has no
+    partition key of its own.
     """
 
     name: str
@@ -42,11 +50,13 @@ class Index:
     kind: str = ""
     kinds: tuple[tuple[str, str], ...] = ()
     replica: bool = False
+    levels: tuple[str, ...] = ()
+    local: bool = False
 
     @property
     def pk(self) -> str:
         """The attribute that holds the partition key."""
-        return "pk" if self.replica else f"pk_{self.name}"
+        return "pk" if self.replica or self.local else f"pk_{self.name}"
 
     @property
     def sk(self) -> str:
@@ -61,7 +71,7 @@ class Index:
     @property
     def timely(self) -> bool:
         """True if the index is in the order of time, by keys of its own."""
-        return self.sort_by == TIME and not self.replica
+        return self.sort_by == TIME and not self.replica and not self.levels
 
     @property
     def ranks(self) -> bool:
@@ -82,25 +92,44 @@ class Index:
 
     def attributes_of(self, event: Event) -> Item:
         """The attributes that the event's item has for this index."""
-        partition = None if self.replica else self._partition_of(event.data)
+        partition = self._partition_of(event.data)
         if partition is None or len(partition.encode()) > MAX_VALUE_BYTES:
             return {}
-        sort_value: Any = f"{to_text(event.time)}#{escape(event.series)}#{escape(event.id)}"
-        if self.ranks:
-            sort_value = number_at(event.data, self.sort_by)
-            if sort_value is None:
-                return {}
-        item: Item = {self.pk: f"{partition}#{suffix_of(event.id, self.shards)}", self.sk: sort_value}
+        sort_value = self._sort_value_of(event)
+        if sort_value is None or (self.levels and len(sort_value.encode()) > MAX_SORT_BYTES):
+            return {}
+        item: Item = {self.sk: sort_value}
+        if not self.local:
+            item[self.pk] = f"{partition}#{suffix_of(event.id, self.shards)}"
         if self.project:
             item[self.copy] = {name: event.data[name] for name in self.project if name in event.data}
         return item
 
+    def _sort_value_of(self, event: Event) -> Any:
+        """The event's sort key in the index; None if it is not in the index."""
+        if self.ranks:
+            return number_at(event.data, self.sort_by)
+        order = f"{to_text(event.time)}#{escape(event.series)}#{escape(event.id)}"
+        if not self.levels:
+            return order
+        levels = [level_of(value_at(event.data, field)) for field in self.levels]
+        return join_levels(levels) + order if levels[0] else None
+
     def problem(self, event: Event) -> str | None:
         """The reason why an event that has the field cannot be indexed; None if there is no reason."""
-        partition = None if self.replica else self._partition_of(event.data)
-        if partition is None or len(partition.encode()) <= MAX_VALUE_BYTES:
+        partition = self._partition_of(event.data)
+        if partition is None:
             return None
-        return f"data.{self._field(event.data)} is indexed, and takes more than {MAX_VALUE_BYTES} bytes"
+        if len(partition.encode()) > MAX_VALUE_BYTES:
+            return f"data.{self._field(event.data)} is indexed, and takes more than {MAX_VALUE_BYTES} bytes"
+        size = len((self._sort_value_of(event) or "").encode()) if self.levels else 0
+        if size <= MAX_SORT_BYTES:
+            return None
+        fields = ", ".join(f"data.{field}" for field in self.levels)
+        return (
+            f"{fields}: the index {self.name} joins them with time, series and id to a key of {size} bytes, and DynamoDB takes"
+            f" {MAX_SORT_BYTES}: shorten them"
+        )
 
     def _field(self, data: JsonObject) -> str | None:
         """The field by which an event is indexed; None if the index does not have the event's kind."""
@@ -108,7 +137,9 @@ class Index:
 
     def _partition_of(self, data: JsonObject) -> str | None:
         """The event's logical partition; None if the event is not in the index."""
-        if self.partition_by == WHOLE:
+        if self.replica:
+            return None
+        if self.partition_by == WHOLE or self.local:
             return WHOLE
         field = self._field(data)
         text = None if field is None else value_text(data, field)
@@ -140,9 +171,3 @@ def value_text(data: JsonObject, path: str) -> str | None:
         case int() | Decimal():
             return number_text(value)
     return None
-
-
-def number_text(number: int | Decimal) -> str:
-    """A number as text for keys: without an exponent and needless zeros."""
-    plain = format(Decimal(number), "f") if number else "0"
-    return plain.rstrip("0").rstrip(".") if "." in plain else plain

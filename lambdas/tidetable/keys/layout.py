@@ -107,6 +107,11 @@ class Layout:
         midnight = time.replace(hour=0, minute=0, second=0, microsecond=0)
         return midnight + timedelta(seconds=(time - midnight) // timedelta(seconds=self.bucket) * self.bucket)
 
+    def buckets(self, start: datetime, end: datetime) -> list[str]:
+        """The logical partitions of a table partitioned by time that ``[start, end)`` meets, the oldest first."""
+        size, first = timedelta(seconds=self.bucket), self.bucket_start(start)
+        return [to_text(first + number * size) for number in range(-(-(end - first) // size))]
+
     def suffixes(self, series: str | None) -> range:
         """The suffixes that can hold events of the series (of any series, if None)."""
         if series is not None and self.shard_by == "series":
@@ -124,6 +129,11 @@ class Layout:
         for index in self.indexes:
             item |= index.attributes_of(event)
         return item
+
+    @property
+    def global_indexes(self) -> tuple[Index, ...]:
+        """The indexes that have partitions and units of their own."""
+        return tuple(index for index in self.indexes if not index.local)
 
     @property
     def replica(self) -> Index | None:

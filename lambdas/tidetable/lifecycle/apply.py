@@ -82,7 +82,7 @@ def _tune(action: actions.SetCapacity | actions.SetClass | actions.Scale | actio
         case actions.Scale():
             # Noted first: what is noted is taken back some day, whether it was done or not.
             world.catalog.mark_scaled(entry, scaled=True)
-            indexes = [index.name for index in entry.layout.indexes]
+            indexes = [index.name for index in entry.layout.global_indexes]
             if entry.scaling not in ("", action.policy.text):
                 world.scaling.deregister(entry.table, indexes)  # what the new policy does not name must go
             world.scaling.register(entry.table, indexes, action.policy)
@@ -112,7 +112,7 @@ def _set_capacity(action: actions.SetCapacity, table: Table, world: World) -> No
     indexes: dict[str, tuple[int, int]] = {}
     if level.write is not None:
         # A table that leaves on-demand mode shows no units of its indexes, and must be given all of them.
-        units = table.index_units or {index.name: (0, 0) for index in action.entry.layout.indexes}
+        units = table.index_units or {index.name: (0, 0) for index in action.entry.layout.global_indexes}
         targets = {name: level.units_of(name, have) for name, have in units.items()}
         indexes = {name: target for name, target in targets.items() if target != units[name]}
     if target != current or indexes:
@@ -120,11 +120,11 @@ def _set_capacity(action: actions.SetCapacity, table: Table, world: World) -> No
             table.name, *target, itself=target != current, indexes=indexes, most=None if table.on_demand else level.most
         )
     elif level.caps(table):
-        world.tables.set_maxima(table.name, level.most, [index.name for index in action.entry.layout.indexes])
+        world.tables.set_maxima(table.name, level.most, [index.name for index in action.entry.layout.global_indexes])
 
 
 def _unscale(entry: Entry, world: World) -> None:
-    world.scaling.deregister(entry.table, [index.name for index in entry.layout.indexes])
+    world.scaling.deregister(entry.table, [index.name for index in entry.layout.global_indexes])
     world.catalog.mark_scaled(entry, scaled=False)
 
 

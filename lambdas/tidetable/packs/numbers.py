@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from tidetable.exact import canonical_json, decode_json, encode_json
-from tidetable.keys.index import number_text
+from tidetable.keys import number_text
 from tidetable.values import item_bytes
 
 # An exponent, a zero at the end of a fraction, or a zero with a sign. Texts may look so, too: that costs time, and no more.

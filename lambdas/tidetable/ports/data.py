@@ -72,7 +72,8 @@ class Written:
     """The outcome of some puts: the unwritten puts, the reasons, and the write units that the others consumed.
 
     ``throttles`` counts the throttled puts of each table, ``reasons`` why requests were throttled, in DynamoDB's words. ``held``
-    are puts whose condition did not hold, and the items that are there instead; they count as written.
+    are puts whose condition did not hold, and the items that are there instead; they count as written. ``full`` are the item
+    collections, by table and partition key, that take nothing more: no later try writes their puts, which are unwritten.
     """
 
     unwritten: list[Put] = field(default_factory=list)
@@ -81,6 +82,11 @@ class Written:
     missing_tables: set[str] = field(default_factory=set)
     reasons: Counter[str] = field(default_factory=Counter)
     held: list[tuple[Put, Item]] = field(default_factory=list)
+    full: set[tuple[str, str]] = field(default_factory=set)
+
+    def is_full(self, put: Put) -> bool:
+        """True if the item collection of a put is full."""
+        return bool(self.full) and (put.table, put.item["pk"]) in self.full
 
     @property
     def throttled(self) -> int:
@@ -94,6 +100,7 @@ class Written:
         self.missing_tables |= other.missing_tables
         self.reasons += other.reasons
         self.held += other.held
+        self.full |= other.full
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +110,7 @@ class KeyRange:
     ``after`` (within the range) is where an earlier page ended: only what follows it, in the direction asked, is read. Where
     sort keys do not tell items apart, as in a ranking, ``start`` is the whole key of that item instead. Of what is read only
     events that meet all ``conditions`` are answered, as far as their data is in their items, and whose sort keys in the table
-    lie within ``times``.
+    lie within ``times``. With a ``prefix`` the range is of the sort keys that begin with it.
     """
 
     table: str
@@ -115,6 +122,7 @@ class KeyRange:
     conditions: tuple[Condition, ...] = ()
     times: tuple[str, str] | None = None
     start: Item | None = None
+    prefix: str = ""
 
 
 class RangeRead(NamedTuple):
@@ -184,7 +192,7 @@ class EventStore(Protocol):
     def transact(self, puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
         """Write all of these or none and, if an entry is given, only while the catalog says that it is writable.
 
-        TableMissing, or StoreUnavailable if it may be done or not.
+        TableMissing, CollectionFull, or StoreUnavailable if it may be done or not.
         """
 
     def query_many(

@@ -3,63 +3,147 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tidetable.conditions import Condition, Names
+from tidetable.conditions import Condition, Names, numbers_of
 from tidetable.keys import WHOLE, Index, Layout
+from tidetable.keys.hierarchy import join_levels, level_of, text_level
 from tidetable.keys.index import MAX_VALUE_BYTES
 
 # AWS bills half a unit for each range at the least: a query that names many values names them to a filter instead.
 MAX_PARTITIONS = 200
+# So many beginnings of sort keys of an index that is sorted by levels: each is a range in every partition.
+MAX_HEADS = 30
+
+
+# A gathered range has its value's events of the whole bucket, series or period; a table is read only as far as a query's range
+# goes. Which share of the events has a value nobody has counted: it is taken for a tenth.
+GATHERED_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
     """The way into a period. ``index`` is None for the table; ``partitions`` are the logical partitions of an index.
 
-    ``conditions`` are those that the way itself does not answer.
+    ``conditions`` are those that the way itself does not answer. ``heads`` are the beginnings of the sort keys of an index that
+    is sorted by levels. The events of a head are in the order of time, unless the way ``gathers``: then the heads do not name all
+    levels, and whoever wants an order must read all of a range.
     """
 
     index: Index | None
     partitions: Sequence[str]
     conditions: tuple[Condition, ...]
+    heads: Sequence[str] = ("",)
+    gathers: bool = False
 
 
 def access_to(
-    layout: Layout, names: Names, conditions: tuple[Condition, ...], *, consistent: bool, low: bool
+    layout: Layout, names: Names, conditions: tuple[Condition, ...], *, consistent: bool, low: bool, share: float = 1.0
 ) -> Access | None:
     """The cheapest way into a period that is not a scan; None if there is none.
 
     A table partitioned by series is read by series, if any are named; else the index over what is asked for; a table
-    partitioned by time as it is. DynamoDB reads indexes eventually, so a ``consistent`` query takes none; one of ``low``
-    priority takes the read replica where it would take the table.
+    partitioned by time as it is. DynamoDB reads global indexes eventually, so a ``consistent`` query takes none; one of ``low``
+    priority takes the read replica where it would take the table. A local index is the table's own partitions, in an order that
+    answers a condition. ``share`` is how much of a bucket, or of a period without buckets, the query is of: of a small one a
+    table costs less than a range that must be gathered.
     """
     by_series = layout.partition_by == "series"
+    readable = not by_series or bool(names.series)
+    replica = layout.replica if low and not consistent else None
+    ways: list[Access] = []
     if not (by_series and names.series) and not consistent:
-        indexed = next(_indexed(layout.indexes, conditions), None)
-        if indexed is not None:
-            return indexed
-        whole = next((index for index in layout.indexes if index.timely and index.partition_by == WHOLE), None)
-        if by_series and whole is not None:
-            return Access(whole, [whole.logical(WHOLE)], conditions)
+        ways += _indexed(layout.indexes, conditions)
+        ways += _sorted_ways([index for index in layout.indexes if not index.local], conditions)
+    if readable and replica is None:
+        ways += _sorted_ways([index for index in layout.indexes if index.local], conditions)
+    if readable and share < GATHERED_SHARE:
+        ways = [way for way in ways if not way.gathers]
+    if ways:
+        # The way that answers most. Of several a global index has fewer partitions than the buckets of a local one.
+        return min(ways, key=lambda way: (way.gathers, len(way.conditions)))
     if by_series and not names.series:
-        return None
-    return Access(layout.replica if low and not consistent else None, (), conditions)
+        whole = next((index for index in layout.indexes if index.timely and index.partition_by == WHOLE), None)
+        return None if whole is None or consistent else Access(whole, [whole.logical(WHOLE)], conditions)
+    return Access(replica, (), conditions)
 
 
 def _indexed(indexes: Sequence[Index], conditions: tuple[Condition, ...]) -> Iterator[Access]:
     """The indexes that answer equality of what they are partitioned by; those of kinds, too, which say more, first."""
-    equal = {condition.field: condition for condition in reversed(conditions) if condition.equals}
     for index in sorted(indexes, key=lambda index: not index.kind):
         if index.timely and index.partition_by != WHOLE:
-            used = _used(index, equal)
-            kind = used[0].texts()[0] if len(used) > 1 else ""
-            partitions = logical_partitions(index, used[-1].texts(), kind) if used else []
-            # A value by itself is always looked for in an index, however many suffixes that has.
-            if used and (len(partitions) <= 1 or len(partitions) * index.shards <= MAX_PARTITIONS):
-                # A number in another form than its usual one is also looked for where text of that form is.
-                implied = {condition for condition in used if set(condition.texts()) == set(condition.values)}
-                yield Access(index, partitions, tuple(other for other in conditions if other not in implied))
+            way = _by_value(index, conditions)
+            if way is not None:
+                yield way
+
+
+def _by_value(index: Index, conditions: tuple[Condition, ...]) -> Access | None:
+    """The way by equality of what a global index is partitioned by; None if the conditions do not name it."""
+    if index.partition_by == WHOLE:
+        return Access(index, [index.logical(WHOLE)], conditions)
+    used = _used(index, {condition.field: condition for condition in reversed(conditions) if condition.equals})
+    kind = used[0].texts()[0] if len(used) > 1 else ""
+    partitions = logical_partitions(index, used[-1].texts(), kind) if used else []
+    # A value by itself is always looked for in an index, however many suffixes that has.
+    if not used or (len(partitions) > 1 and len(partitions) * index.shards > MAX_PARTITIONS):
+        return None
+    # A number in another form than its usual one is also looked for where text of that form is.
+    implied = {condition for condition in used if set(condition.texts()) == set(condition.values)}
+    return Access(index, partitions, tuple(other for other in conditions if other not in implied))
+
+
+def _sorted_ways(indexes: Sequence[Index], conditions: tuple[Condition, ...]) -> Iterator[Access]:
+    """The indexes, sorted by levels, whose first level the conditions name."""
+    for index in indexes:
+        if not index.levels:
+            continue
+        # The partitions of a local index are the table's, which the planner knows.
+        way = Access(index, (), conditions) if index.local else _by_value(index, conditions)
+        found = None if way is None else _heads_of(index.levels, conditions)
+        if way is None or found is None:
+            continue
+        heads, implied, whole = found
+        # A number stands for the text of its digits, too: that is two heads, and never too many.
+        if len(heads) > MAX_HEADS or len(heads) * len(way.partitions) * index.shards > max(
+            MAX_PARTITIONS, 2 * index.shards
+        ):
+            continue
+        left = tuple(condition for condition in way.conditions if condition not in implied)
+        yield replace(way, conditions=left, heads=heads, gathers=not whole)
+
+
+def _heads_of(
+    levels: Sequence[str], conditions: tuple[Condition, ...]
+) -> tuple[list[str], set[Condition], bool] | None:
+    """The beginnings of sort keys that the conditions name, which of them they imply, and whether they name every level.
+
+    None if they name not even the first level: the key cannot be searched by a later one.
+    """
+    heads, implied = [""], set[Condition]()
+    for field in levels:
+        equal = next((condition for condition in conditions if condition.field == field and condition.equals), None)
+        if equal is not None:
+            heads = [head + join_levels([level]) for head in heads for level in levels_of(equal)]
+            implied.add(equal)
+            continue
+        begins = next(
+            (condition for condition in conditions if condition.field == field and condition.operator == "prefix"), None
+        )
+        if begins is not None:
+            heads = [head + text_level(begins.values[0]) for head in heads]
+            implied.add(begins)
+        return (heads, implied, False) if implied else None
+    return heads, implied, True
+
+
+def levels_of(condition: Condition) -> list[str]:
+    """The levels of the values that meet a condition of equality: the text, and what else the text may stand for."""
+    levels: list[str] = []
+    for text in condition.values:
+        levels.append(text_level(text))
+        levels += [level_of(number) for number in numbers_of(text)]
+        levels += [level_of(text == "true")] if text in ("true", "false") else []
+    return list(dict.fromkeys(levels))
 
 
 def _used(index: Index, equal: dict[str, Condition]) -> list[Condition]:
@@ -85,13 +169,42 @@ def needed_index(stream: str, layout: Layout, conditions: Sequence[Condition]) -
         return f"a stream that is partitioned by time: no index sees into the packs of {stream}"
     table = f"[[streams.{stream}.index]]"
     equal = [condition for condition in conditions if condition.equals]
+    skipped = next((text for index in layout.indexes if (text := _skipped(index, conditions)) is not None), None)
+    if skipped is not None:
+        return skipped
     if any(len(condition.values) > 1 for condition in equal):
         return f"fewer values at once, of a field that {table} with partition_by is over"
     if equal:
         field = equal[0].field
         return f'an index to the stream: {table} with partition_by = "{field}" would serve where.{field} without a scan'
     filtered = f" (where.{conditions[0].field}:{conditions[0].operator} is applied after reading)" if conditions else ""
-    served = [f"where.{index.partition_by}" for index in layout.indexes if index.timely and index.partition_by]
+    served = [text for index in layout.indexes if (text := _served(index))]
     others = f"; {', '.join(served)} is served now" if served else ""
     whole = f'{table} with partition_by = "{WHOLE}", sorted by time, would serve it without a scan'
     return f"an index over all events: {whole}{filtered}{others}"
+
+
+def _served(index: Index) -> str:
+    """The conditions that an index needs; empty if it needs none, or does not list events."""
+    if index.local or not (index.timely or index.levels):
+        return ""
+    by = [index.partition_by] if index.partition_by not in ("", WHOLE) else []
+    return " with ".join(f"where.{field}" for field in (*by, *index.levels[:1]))
+
+
+def _skipped(index: Index, conditions: Sequence[Condition]) -> str | None:
+    """What lacks to search a global index by its later levels; None if the conditions name none of those, or nothing lacks."""
+    fields = {condition.field for condition in conditions if condition.equals or condition.operator == "prefix"}
+    by = () if index.partition_by in ("", WHOLE) else (index.partition_by,)
+    named = [field for field in index.levels if field in fields]
+    if index.local or index.kind or not named:
+        return None
+    before = index.levels[: index.levels.index(named[0])]
+    lacking = [f"where.{field}" for field in (*by, *before) if field not in fields]
+    if not lacking:
+        return None
+    order = ", ".join(index.levels)
+    return (
+        f"{' and '.join(lacking)}: the index {index.name} is sorted by {order} in this order, so where.{named[0]} alone is"
+        f' not a range of it; an index with sort_by = ["{named[0]}"] would serve it'
+    )

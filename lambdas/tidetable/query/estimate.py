@@ -18,7 +18,7 @@ from tidetable.ports import Table
 from tidetable.query.merge import share
 from tidetable.query.model import Query
 from tidetable.query.read import AHEAD
-from tidetable.query.scans import ArchiveScan, IndexScan, LiveScan, PackScan, Plan, Scan, list_filters
+from tidetable.query.scans import ArchiveScan, GatherScan, IndexScan, LiveScan, PackScan, Plan, Scan, list_filters
 
 # AWS: a read unit is 4 KB, half of it if the read need not be consistent; a page ends at 1 MB.
 _UNIT, _PAGE = 4096, 1024 * 1024
@@ -146,6 +146,9 @@ def _walk_pages(segments: Sequence[_Segment], query: Query) -> Iterator[Spent]:
                 events = segment.events - (taken if place == current else 0.0)
                 # A page looks for one event more than it shows.
                 each = min(events / segment.ranges, share(max(ceil(left) + 1, 1), segment.ranges))
+                if isinstance(segment.scan, GatherScan):
+                    # Each page reads all of it again.
+                    each = segment.events / segment.ranges
                 shown = min(events, max(left, 0.0))
                 page.add(*segment.cost(each * segment.ranges, shown, consistent=query.consistent))
                 left -= shown
@@ -181,6 +184,10 @@ def _density(scan: Scan, table: Table | None, now: datetime) -> tuple[float, flo
     # Of the period under way only what has passed has events.
     passed = min(period.end, now) - period.start
     share_of_time = max(0.0, (min(scan.end, now) - scan.start) / passed) if passed > timedelta(0) else 1.0
+    if isinstance(scan, GatherScan):
+        # It reads the values of its whole bucket or period.
+        whole = timedelta(seconds=scan.entry.layout.bucket) if scan.index.local and scan.entry.layout.bucket else passed
+        share_of_time = min(whole / passed, 1.0) if passed > timedelta(0) else 1.0
     if isinstance(scan, ArchiveScan):
         return (0.0 if scan.entry.archive is None else scan.entry.archive.events * min(share_of_time, 1.0)), None
     if table is None or not table.item_count:
@@ -202,9 +209,12 @@ def _share_of(scan: LiveScan) -> float:
     Nobody has counted the values of an index: one value may be all that the index holds, which DynamoDB counts, and is
     taken for that, the most that it can be. Of a table's series there is no such bound below the whole table.
     """
-    if isinstance(scan, IndexScan):
-        return len(scan.suffixes) / scan.index.shards
     layout = scan.entry.layout
+    if isinstance(scan, IndexScan) and not scan.index.local:
+        return len(scan.suffixes) / scan.index.shards
+    if isinstance(scan, IndexScan):
+        series = layout.partition_by == "series"
+        return min(len(scan.partitions) * _SERIES_SHARE, 1.0) if series else len(scan.suffixes) / layout.shards
     if layout.partition_by == "series":
         if isinstance(scan, PackScan):
             return min(len(scan.partitions) * _SERIES_SHARE, 1.0)
@@ -218,7 +228,7 @@ def _is_guess(scan: Scan) -> bool:
     if isinstance(scan, PackScan):
         return True
     if isinstance(scan, IndexScan):
-        return scan.index.partition_by != WHOLE
+        return scan.index.partition_by != WHOLE or bool(scan.index.levels)
     return not isinstance(scan, ArchiveScan) and scan.entry.layout.partition_by == "series"
 
 

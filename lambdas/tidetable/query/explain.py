@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from tidetable.catalog import Entry
 from tidetable.conditions import Condition, Names
 from tidetable.config import Stream
 from tidetable.ports import Pools, Table, Tables
@@ -40,7 +41,8 @@ def explain_query(
 
     ``plan`` replaces the plan that would read the query's events.
     """
-    plan = plan or plan_query(query, reader.catalog.entries(stream.name, query.start, query.end))
+    entries = reader.catalog.entries(stream.name, query.start, None)
+    plan = plan or plan_query(query, entries)
     if whole:
         query = msgspec.structs.replace(query, limit=_EVERYTHING)
     shown = {
@@ -55,7 +57,7 @@ def explain_query(
         "priority": "low" if query.low_priority else "normal",
     }
     estimated = estimate(query, plan, describe_tables(plan, tables, reader.pools), now)
-    return show_plan(shown, plan, query, estimated)
+    return show_plan(shown, plan, query, estimated) | show_since(stream, entries, query.end)
 
 
 def describe_tables(plan: Plan, tables: Tables, pools: Pools) -> dict[str, Table | None]:
@@ -78,6 +80,22 @@ def show_plan(shown: dict[str, Any], plan: Plan, query: Query | None, estimated:
         "gaps": list_gaps(plan.gaps),
         "estimate": estimated.document(),
     }
+
+
+def show_since(stream: Stream, entries: Sequence[Entry], end: datetime) -> dict[str, Any]:
+    """Since when tables have an index, for each index of the stream that a table of a range ending at ``end`` lacks.
+
+    ``entries`` are the periods from the range on. An index comes with the tables that are made after it was configured, so the
+    instant is the start of a period; None if no table has it yet. The older tables answer by themselves, as far as they can.
+    """
+    periods = sorted(entries, key=lambda entry: entry.period.start)
+    found: dict[str, str | None] = {}
+    for index in stream.layout.indexes:
+        without = [entry.period.end for entry in periods if entry.live and index not in entry.layout.indexes]
+        if without and any(entry.period.start < end for entry in periods if index not in entry.layout.indexes):
+            later = [entry.period.start for entry in periods if entry.period.start >= max(without)]
+            found[index.name] = to_text(later[0]) if later else None
+    return {"indexes_since": found} if found else {}
 
 
 def show_names(names: Names) -> dict[str, Any]:

@@ -23,14 +23,16 @@ from tidetable.query.scans import IndexScan, LiveScan, PackScan
 BATCH = 100
 
 
-def read_base_items(items: Sequence[Item], scan: IndexScan, store: EventStore, cost: Cost) -> list[Item]:
+def read_base_items(
+    items: Sequence[Item], scan: IndexScan, store: EventStore, cost: Cost, *, consistent: bool = False
+) -> list[Item]:
     """The items of an index as the table holds them, but for those that have gone, or are elsewhere in the index by now."""
     index = scan.index
     index_keys = {Key(item["pk"], item["sk"]): (item[index.pk], item[index.sk]) for item in items}
     if not index_keys:
         return []
     cost.requests += -(-len(index_keys) // BATCH)
-    base = store.get_many(scan.entry.table, list(index_keys), consistent=False)
+    base = store.get_many(scan.entry.table, list(index_keys), consistent=consistent)
     cost.add_items(list(base.values()))
     current = ((base[key], index_key) for key, index_key in index_keys.items() if key in base)
     return [item for item, index_key in current if (item.get(index.pk), item.get(index.sk)) == index_key]

@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from tidetable.events import Item
+from tidetable.keys.hierarchy import after_levels
 from tidetable.ports import KeyRange, Page, RangeRead
 
 # A query costs half a unit at the least, which is four events of 1 KB.
@@ -36,13 +37,15 @@ def share(count: int, ranges: int) -> int:
 class _Range:
     """A range that is being read: the items that wait to be handed on, and where it goes on.
 
-    ``attribute`` holds the sort key. A range ``of_series`` is of one series among several, whose sort keys do not name it.
+    ``attribute`` holds the sort key. A range ``of_series`` is of one series among several, whose sort keys do not name it. The
+    order of a range is what follows so many ``levels`` in its sort keys.
     """
 
     keys: KeyRange
     attribute: str
     limit: int
     of_series: bool = False
+    levels: int = 0
     more: bool = True
     waiting: list[Placed] = field(default_factory=list)
     edge: str | None = None
@@ -52,19 +55,24 @@ class _Range:
         pks, sks, contents = page.columns
         after: str | None = None
         if sks:
-            order: Sequence[Any] = sks
-            if self.of_series:
-                order = list(map(self._across, sks))
-            elif self.attribute != "sk":
-                order = [item[self.attribute] for item in page.items]
+            keys: Sequence[Any] = sks
+            if self.attribute != "sk":
+                keys = [item[self.attribute] for item in page.items]
+            order = list(map(self._place_of, keys)) if self.of_series or self.levels else keys
             self.waiting += zip(order, pks, sks, contents, strict=True)
-            after = sks[-1] if self.of_series else order[-1]
+            after = keys[-1]
         if page.last is not None:
             # A filter may have left out what was read last.
-            after = page.last["sk" if self.of_series else self.attribute]
+            after = page.last[self.attribute]
         if after is not None:
-            self.edge = self._across(after) if self.of_series else after
+            self.edge = self._place_of(after)
             self.keys = replace(self.keys, after=after)
+
+    def _place_of(self, key: str) -> str:
+        """A sort key of the range as it is in the order of all ranges."""
+        if self.levels:
+            return after_levels(key, self.levels)
+        return self._across(key) if self.of_series else key
 
     def _across(self, sk: str) -> str:
         """A sort key of a table that is partitioned by series as it is in the order of all series."""
@@ -118,7 +126,13 @@ def merge_ranges(
     read. Without it that follows from ``demand``.
     """
     ranges = [
-        _Range(keys, keys.index.sk if keys.index is not None and not of_series else "sk", limit, of_series)
+        _Range(
+            keys,
+            keys.index.sk if keys.index is not None and not of_series else "sk",
+            limit,
+            of_series,
+            len(keys.index.levels) if keys.index is not None else 0,
+        )
         for keys, limit in reads
     ]
     for reading, page in zip(ranges, pages, strict=True):

@@ -37,7 +37,7 @@ def find_stretches(query: Query, entries: Sequence[Entry]) -> list[Stretch]:
     return [
         Stretch(entry, start, end)
         for entry, start, end in covered(query.start, query.end, entries, [])
-        if entry.live and find_access(query, entry.layout) is None
+        if entry.live and find_access(query, entry, start, end) is None
     ]
 
 

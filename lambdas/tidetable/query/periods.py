@@ -58,8 +58,9 @@ def _index(index: IndexPolicy) -> dict[str, Any]:
         "name": index.name,
         "partition_by": index.kind if kinds else index.partition_by,
         "kinds": list(kinds) if kinds else None,
-        "sort_by": index.sort_by,
+        "sort_by": index.sort_by if isinstance(index.sort_by, str) else list(index.sort_by),
         "replica": index.replica,
+        "local": index.local,
     }
 
 

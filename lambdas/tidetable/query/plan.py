@@ -14,7 +14,7 @@ from tidetable.keys import Index, Layout, escape, suffix_of
 from tidetable.ports import ArchiveRange, CatalogReader, KeyRange
 from tidetable.query.access import Access, access_to
 from tidetable.query.model import Position, Projection, Query
-from tidetable.query.scans import ArchiveScan, Gap, IndexScan, PackScan, Plan, Scan, TableScan
+from tidetable.query.scans import ArchiveScan, Gap, GatherScan, IndexScan, PackScan, Plan, Scan, TableScan
 from tidetable.times import MOMENT
 
 _Answer = TypeVar("_Answer")
@@ -50,7 +50,7 @@ class _Scans:
     def __iter__(self) -> Iterator[Scan]:
         query = self.query
         for entry, start, end in self.segments if query.ascending else reversed(self.segments):
-            yield from _scans_of(query, find_access(query, entry.layout), entry, start, end)
+            yield from _scans_of(query, find_access(query, entry, start, end), entry, start, end)
 
 
 def plan_query(query: Query, entries: Sequence[Entry]) -> Plan:
@@ -60,7 +60,7 @@ def plan_query(query: Query, entries: Sequence[Entry]) -> Plan:
     for entry, start, end in covered(query.start, query.end, entries, gaps):
         if not entry.live and entry.archived is None:
             gaps.append(Gap(start, end, entry.absence))
-        elif entry.live and find_access(query, entry.layout) is None:
+        elif entry.live and find_access(query, entry, start, end) is None:
             gaps.append(Gap(start, end, "no index"))
         else:
             segments.append((entry, start, end))
@@ -85,16 +85,24 @@ def covered(
         gaps.append(Gap(at, end, "no table"))
 
 
-def find_access(query: Query, layout: Layout) -> Access | None:
-    """The way of a query into a period of a layout; None if there is none."""
-    return access_to(layout, query.names, query.conditions, consistent=query.consistent, low=query.low_priority)
+def find_access(query: Query, entry: Entry, start: datetime, end: datetime) -> Access | None:
+    """The way of a query into the part of a period; None if there is none."""
+    layout = entry.layout
+    whole = timedelta(seconds=layout.bucket) if layout.bucket else entry.period.end - entry.period.start
+    options = {"consistent": query.consistent, "low": query.low_priority}
+    return access_to(layout, query.names, query.conditions, share=(end - start) / whole, **options)
 
 
 def _scans_of(query: Query, access: Access | None, entry: Entry, start: datetime, end: datetime) -> Iterator[Scan]:
     """A period's scans, as far as they lie ahead."""
-    if entry.live and access is not None and (access.index is None or access.index.replica):
+    index = None if access is None else access.index
+    if entry.live and access is not None and (index is None or index.replica or index.local):
         for first, last in _slices(query, entry.layout, start, end):
-            if _ahead(first, last, query):
+            if not _ahead(first, last, query):
+                continue
+            if index is not None and index.local:
+                yield _index_scan(query, access, index, entry, first, last)
+            else:
                 scan = _table_scan if entry.layout.pack is None else _pack_scan
                 yield scan(query, access, entry, first, last)
     elif _ahead(start, end, query):
@@ -104,8 +112,8 @@ def _scans_of(query: Query, access: Access | None, entry: Entry, start: datetime
             conditions, names = query.conditions, query.names
             keys = ArchiveRange(facts.manifest, low, high, query.series, after, versions, conditions, names=names)
             yield ArchiveScan(entry=entry, start=start, end=end, keys=keys)
-        elif access is not None and access.index is not None:
-            yield _index_scan(query, access, access.index, entry, start, end)
+        elif access is not None and index is not None:
+            yield _index_scan(query, access, index, entry, start, end)
 
 
 def _slices(query: Query, layout: Layout, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
@@ -152,19 +160,31 @@ def _pack_scan(query: Query, access: Access, entry: Entry, start: datetime, end:
 def _index_scan(query: Query, access: Access, index: Index, entry: Entry, start: datetime, end: datetime) -> IndexScan:
     """One range for each suffix of each value. An index sorts by time, series and id, whatever its table is partitioned by."""
     # Only the newest version of an event is in it, and its key there says no version.
-    low, high, after = _edges(query, replace(entry.layout, partition_by="time", versioned=False), start, end)
-    conditions = access.conditions
-    return IndexScan(
+    layout = entry.layout
+    low, high, after = _edges(query, replace(layout, partition_by="time", versioned=False), start, end)
+    conditions, partitions, suffixes = access.conditions, access.partitions, _suffixes_of(query.names.ids, index.shards)
+    if index.local:
+        by_series = layout.partition_by == "series"
+        partitions = [escape(series) for series in query.names.series] if by_series else [layout.logical(start, "")]
+        suffixes = _suffixes(query.names, layout)
+    scan = IndexScan(
         entry=entry,
         start=start,
         end=end,
         conditions=conditions,
         index=index,
         keys=KeyRange(entry.table, "", low, high, after, index, pushed_down(index, conditions)),
-        partitions=access.partitions,
-        suffixes=_suffixes_of(query.names.ids, index.shards),
+        partitions=partitions,
+        suffixes=suffixes,
+        heads=access.heads,
         fetches=fetches_from(index, query.projection, conditions),
     )
+    if not access.gathers:
+        return scan
+    # A filter of the times spares the way what lies outside of the range, but no units.
+    times = layout.edge(start), layout.edge(end)
+    keys = replace(scan.keys, low=None, high=None, after=None, times=times)
+    return GatherScan.of(replace(scan, keys=keys), low, high, after)
 
 
 def _suffixes(names: Names, layout: Layout) -> Sequence[int]:

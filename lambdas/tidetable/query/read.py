@@ -15,11 +15,13 @@ from tidetable.conditions import ANY
 from tidetable.errors import ArchiveBusy, TableMissing
 from tidetable.events import Item
 from tidetable.ports import ArchivePage, ArchiveRange, Columns, Page, RangeRead
+from tidetable.problems import refuse
 from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
+from tidetable.query.gather import first_gather_reads, gather
 from tidetable.query.hydrate import match_conditions, read_base_items
 from tidetable.query.merge import Demand, Placed, first_reads, merge_ranges
 from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remaining
-from tidetable.query.scans import LOST, ArchiveScan, Gap, IndexScan, LiveScan, PackScan, Scan, TableScan
+from tidetable.query.scans import LOST, ArchiveScan, Gap, GatherScan, IndexScan, LiveScan, PackScan, Scan, TableScan
 from tidetable.query.settle import PackWalk, count_events, first_pack_reads, gap_of_damaged
 from tidetable.times import MOMENT, from_text
 
@@ -211,15 +213,21 @@ class Scanner:
         query, demand = self._query, self.demand
         names, names_of = scan.names_left(query), scan.entry.layout.names
         demand.filtered = names != ANY or bool(scan.conditions)
-        of_series = not isinstance(scan, IndexScan) and bool(scan.series_ranges)
-        merged = merge_ranges(
-            begun.reads, begun.pages, self._fetch, demand, ascending=query.ascending, of_series=of_series
-        )
+        if isinstance(scan, GatherScan):
+            fetch, check = self._fetch, self._check_gathering
+            merged = gather(
+                scan, begun.reads, begun.pages, fetch, names, ascending=query.ascending, check_time=lambda: check(scan)
+            )
+        else:
+            of_series = not isinstance(scan, IndexScan) and bool(scan.series_ranges)
+            merged = merge_ranges(
+                begun.reads, begun.pages, self._fetch, demand, ascending=query.ascending, of_series=of_series
+            )
         for entries, edge in merged:
-            if names != ANY:
+            if names != ANY and not isinstance(scan, GatherScan):
                 # AWS: a filter takes no attribute of the primary key, and an event's names are nowhere else.
                 entries = [entry for entry in entries if names.hold(*names_of(entry[1], entry[2])[1:])]
-            if len(scan.partitions) > 1:
+            if len(scan.partitions) > 1 or (isinstance(scan, IndexScan) and len(scan.heads) > 1):
                 # For a moment an index may hold an event under its old value and its new one.
                 entries = list({entry[1:3]: entry for entry in entries}.values())
             if isinstance(scan, IndexScan) and scan.fetches:
@@ -229,11 +237,23 @@ class Scanner:
                     yield self._hydrate(scan, some, scan.position_of(some[-1][0], query.series))
             yield self._hydrate(scan, entries, None if edge is None else scan.position_of(edge, query.series))
 
+    def _check_gathering(self, scan: GatherScan) -> None:
+        """ProblemError if there is no time for another round of pages: a range that is gathered in part is no answer."""
+        if self._remaining() >= RESERVE:
+            return
+        levels = ", ".join(f"where.{field}" for field in scan.index.levels)
+        detail = (
+            f"the index {scan.index.name} holds more events of this value in {scan.entry.period.label} than an answer has time to"
+            f" put in order: narrow from and to, or name all of its levels ({levels}), whose events are in order"
+        )
+        raise refuse(422, "too_much", detail)
+
     def _hydrate(self, scan: TableScan | IndexScan, entries: Sequence[Placed], reached: Position | None) -> LiveBatch:
         """A batch of the events that meet all conditions, with what the index lacks."""
         columns = Columns(*list(zip(*entries, strict=True))[1:]) if entries else Columns((), (), ())
         if isinstance(scan, IndexScan) and scan.fetches:
-            columns = Columns.of(read_base_items(columns.items(), scan, self._reader.store, self.cost))
+            store, consistent = self._reader.store, self._query.consistent
+            columns = Columns.of(read_base_items(columns.items(), scan, store, self.cost, consistent=consistent))
         columns = match_conditions(columns, scan, self._reader.unpacker, self._fields, self._note_lost(scan))
         return LiveBatch(scan, columns, reached)
 
@@ -274,4 +294,6 @@ def _first_reads(scan: Scan, count: int) -> list[RangeRead]:
     """The reads of the first page of each of a scan's ranges; an archive has none."""
     if isinstance(scan, ArchiveScan):
         return []
+    if isinstance(scan, GatherScan):
+        return first_gather_reads(scan)
     return first_pack_reads(scan, count) if isinstance(scan, PackScan) else first_reads(scan.ranges, count)

@@ -6,7 +6,7 @@ A scan is of a table, an index, packs or an archive. The planner makes them; not
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import ClassVar, Literal
 
@@ -115,10 +115,23 @@ class TableScan(_KeyScan):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexScan(_KeyScan):
-    """An index of a period. ``fetches`` says that the query shows, or checks, more of an event than the index holds."""
+    """An index of a period. ``fetches`` says that the query shows, or checks, more of an event than the index holds.
+
+    Of an index that is sorted by levels each of the ``heads`` is a range of its own in every partition.
+    """
 
     index: Index
     fetches: bool = False
+    heads: Sequence[str] = ("",)
+
+    @property
+    def count(self) -> int:
+        return len(self.partitions) * len(self.suffixes) * len(self.heads)
+
+    @property
+    def ranges(self) -> Sequence[KeyRange]:
+        ranges = _ranges_of(self.keys, self.partitions, self.suffixes)
+        return ranges if not self.index.levels else [_within(keys, head) for keys in ranges for head in self.heads]
 
     def position_of(self, sort_key: str, series: str | None) -> Position:  # noqa: ARG002 - other scans need it
         """The position of an event from its sort key in the index, which says its series in any case."""
@@ -134,6 +147,36 @@ class IndexScan(_KeyScan):
         if self.index.project is None or not item.keys().isdisjoint(("data", "z", "out")):
             return item
         return {**item, "data": item.get(self.index.copy, {})}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatherScan(IndexScan):
+    """The ranges of an index that begin with its ``heads``, in which events are not in the order of time.
+
+    All of them are read for each page. ``first <= place < last`` bounds the events by the rest of their sort keys, which are in
+    that order; ``after`` is the query's place.
+    """
+
+    first: str
+    last: str
+    after: str | None
+
+    @classmethod
+    def of(cls, scan: IndexScan, first: str, last: str, after: str | None) -> GatherScan:
+        """The scan of the same ranges as far as they begin with the heads."""
+        shared = {name.name: getattr(scan, name.name) for name in fields(scan)}
+        return cls(**shared, first=first, last=last, after=after)
+
+    @property
+    def ranges(self) -> Sequence[KeyRange]:
+        ranges = _ranges_of(self.keys, self.partitions, self.suffixes)
+        return [replace(keys, prefix=head) for keys in ranges for head in self.heads]
+
+    def holds(self, place: str, after: str | None, *, ascending: bool) -> bool:
+        """True if an event of that place is one of the scan's, and lies after another place."""
+        if not self.first <= place < self.last:
+            return False
+        return after is None or (place > after if ascending else place < after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +219,12 @@ Scan = LiveScan | ArchiveScan
 
 def _ranges_of(keys: KeyRange, partitions: Sequence[str], suffixes: Sequence[int]) -> list[KeyRange]:
     return [replace(keys, pk=f"{partition}#{suffix}") for partition in partitions for suffix in suffixes]
+
+
+def _within(keys: KeyRange, head: str) -> KeyRange:
+    """A range of times within a head: its sort keys begin with that, and go on as by time."""
+    after = None if keys.after is None else f"{head}{keys.after}"
+    return replace(keys, low=f"{head}{keys.low}", high=f"{head}{keys.high}", after=after)
 
 
 def span_of(entry: Entry) -> int:

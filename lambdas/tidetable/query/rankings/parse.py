@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
@@ -10,9 +11,9 @@ from typing import NamedTuple
 import msgspec
 
 from tidetable.catalog import Entry
-from tidetable.conditions import ANY, Condition, numbers_of
+from tidetable.conditions import ANY, Condition, Names, numbers_of
 from tidetable.config import Stream
-from tidetable.keys import WHOLE, Index
+from tidetable.keys import WHOLE, Index, Layout, escape
 from tidetable.periods import containing
 from tidetable.ports import ArchiveRange, KeyRange, Rank
 from tidetable.problems import bad_parameter, refuse
@@ -69,8 +70,15 @@ class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
         start = None if after is None else (str(after.number), to_text(after.time), after.series, after.id)
         return Rank(self.index.sort_by, start)
 
+    @property
+    def of_series(self) -> str | None:
+        """The series whose events a local index ranks; None for any other ranking."""
+        return self.value if self.index.local and self.value else None
+
     def all_conditions(self) -> tuple[Condition, ...]:
         """All that an event must meet where no index implies it: in an archive."""
+        if self.index.local:
+            return self.conditions
         kind = (Condition(self.index.kind, "eq", (self.kind,)),) if self.index.kind else ()
         field = dict(self.index.kinds).get(self.kind) if self.index.kind else self.index.partition_by
         value = (Condition(field, "eq", (self.value,)),) if field is not None and field != WHOLE else ()
@@ -79,7 +87,7 @@ class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
 
 def _order_of(index: Index) -> Index:
     """An index by its name and all that its order depends on."""
-    return Index(index.name, index.partition_by, sort_by=index.sort_by, kind=index.kind, kinds=index.kinds)
+    return replace(index, shards=1, project=None)
 
 
 def parse_ranking(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Ranking:
@@ -97,10 +105,11 @@ def parse_ranking(stream: Stream, parameters: Mapping[str, Sequence[str]], now: 
     value, kind = values.get("value", ""), values.get("kind", "")
     if len(value.encode()) > MAX_VALUE_BYTES:
         raise bad_parameter(f"value has at most {MAX_VALUE_BYTES} bytes")
-    if index.partition_by == WHOLE and "value" in values:
+    of_all = index.partition_by == WHOLE or (index.local and stream.key.partition_by == "time")
+    if of_all and "value" in values:
         raise bad_parameter(f"the index {index.name} ranks all events: leave value out")
-    if index.partition_by != WHOLE and "value" not in values:
-        field = dict(index.kinds).get(kind) if index.kind else index.partition_by
+    if not of_all and ("value" not in values or (index.local and not value)):
+        field = "series" if index.local else dict(index.kinds).get(kind) if index.kind else index.partition_by
         raise bad_parameter(f"add value=: the index {index.name} ranks the events of one {field}")
     if ("kind" in values) != bool(index.kind) or (index.kind and kind not in dict(index.kinds)):
         kinds = ", ".join(name for name, _ in index.kinds)
@@ -171,10 +180,11 @@ def plan_ranking(ranking: Ranking, entries: Sequence[Entry]) -> Plan:
         layout = entry.layout
         whole = (start, end) == (entry.period.start, entry.period.end)
         edges = layout.edge(start), layout.edge(end)
-        index = _same_order(ranking.index, layout.indexes)
+        index = _same_order(ranking, layout)
         if not entry.live and entry.archived is not None:
             conditions, rank = ranking.all_conditions(), ranking.archived()
-            keys = ArchiveRange(entry.archived.manifest, *edges, conditions=conditions, rank=rank)
+            names = ANY if ranking.of_series is None else Names(series=(ranking.of_series,))
+            keys = ArchiveRange(entry.archived.manifest, *edges, conditions=conditions, rank=rank, names=names)
             scans.append(ArchiveScan(entry=entry, start=start, end=end, conditions=ranking.conditions, keys=keys))
         elif not entry.live:
             gaps.append(Gap(start, end, entry.absence))
@@ -185,13 +195,15 @@ def plan_ranking(ranking: Ranking, entries: Sequence[Entry]) -> Plan:
     return Plan(scans, gaps)
 
 
-def _same_order(former: Index, indexes: Sequence[Index]) -> Index | None:
+def _same_order(ranking: Ranking, layout: Layout) -> Index | None:
     """The index of a period that ranks the same events in the same order, whatever its suffixes and what it holds."""
 
     def order(index: Index) -> tuple[object, ...]:
-        return index.partition_by, index.kind, frozenset(index.kinds), index.sort_by
+        return index.partition_by, index.kind, frozenset(index.kinds), index.sort_by, index.local
 
-    return next((index for index in indexes if order(index) == order(former)), None)
+    if ranking.index.local and (layout.partition_by == "series") is not (ranking.of_series is not None):
+        return None
+    return next((index for index in layout.indexes if order(index) == order(ranking.index)), None)
 
 
 def _scan(
@@ -199,8 +211,12 @@ def _scan(
 ) -> IndexScan:
     """A range of each suffix of the value; none, if no event can have it, or no number lies within the conditions."""
     low, high = _bounds(ranking)
-    conditions, partitions = ranking.conditions, [index.logical("")]
-    if index.partition_by != WHOLE:
+    conditions, partitions, suffixes = ranking.conditions, [index.logical("")], range(index.shards)
+    layout = entry.layout
+    if index.local:
+        suffixes = layout.suffixes(ranking.of_series)
+        partitions = [escape(ranking.value)] if ranking.of_series is not None else layout.buckets(start, end)
+    elif index.partition_by != WHOLE:
         equal = Condition(dict(index.kinds).get(ranking.kind, index.partition_by), "eq", (ranking.value,))
         partitions = logical_partitions(index, equal.texts(), ranking.kind)
         if len(partitions) > 1:
@@ -216,7 +232,7 @@ def _scan(
         index=index,
         keys=KeyRange(entry.table, "", low, high, None, index, pushed_down(index, conditions), times),
         partitions=partitions,
-        suffixes=range(index.shards),
+        suffixes=suffixes,
         fetches=fetches_from(index, ranking.projection, conditions),
     )
 

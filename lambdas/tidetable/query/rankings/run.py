@@ -23,7 +23,7 @@ from tidetable.ports import ArchivePage, ArchiveRange, Columns, KeyRange, Page, 
 from tidetable.problems import ProblemError, refuse
 from tidetable.query.archives import ARCHIVES, read_archive_pages
 from tidetable.query.estimate import estimate_top
-from tidetable.query.explain import describe_tables, show_conditions, show_plan
+from tidetable.query.explain import describe_tables, show_conditions, show_plan, show_since
 from tidetable.query.hydrate import complete_rows, match_conditions, read_base_items
 from tidetable.query.merge import share
 from tidetable.query.model import RESERVE, Cost, Reader, Remaining
@@ -72,7 +72,8 @@ def find_top(ranking: Ranking, stream: Stream, reader: Reader, now: datetime, re
 
 def explain_top(ranking: Ranking, stream: Stream, reader: Reader, tables: Tables, now: datetime) -> dict[str, Any]:
     """What ``find_top`` would read, and about how much."""
-    plan = plan_ranking(ranking, reader.catalog.entries(stream.name, ranking.start, ranking.end))
+    entries = reader.catalog.entries(stream.name, ranking.start, None)
+    plan = plan_ranking(ranking, entries)
     estimated = estimate_top(plan, ranking.limit, describe_tables(plan, tables, reader.pools), now)
     query = {
         "stream": ranking.stream,
@@ -84,7 +85,8 @@ def explain_top(ranking: Ranking, stream: Stream, reader: Reader, tables: Tables
         "order": "asc" if ranking.ascending else "desc",
         "limit": ranking.limit,
     }
-    return show_plan(query, Plan(plan.scans, visible_gaps(plan.gaps, now)), None, estimated)
+    shown = show_plan(query, Plan(plan.scans, visible_gaps(plan.gaps, now)), None, estimated)
+    return shown | show_since(stream, entries, ranking.end)
 
 
 def _too_much(what: str) -> ProblemError:

@@ -1,0 +1,56 @@
+"""Joined sort keys: the values of several fields as one text, in the order of the values, each as its own level.
+
+A level ends with ``END``, the second character of Unicode, and the characters up to ``_MARK`` are written in two. So the end of a
+level sorts before every character of a longer one, and no level can be taken for the beginning of another: "Cal" ends where
+"California" goes on. A visible separator such as ``#`` has neither property: a space and "!" sort before it. The first character
+(NUL) is not used, because not every engine keeps it.
+
+A missing value is the empty level, and sorts first; the empty text, numbers and booleans have marks of their own, so that a key
+tells the number 5 from the text "5", as conditions do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+END = "\x01"
+_MARK = "\x02"
+_EMPTY, _OTHER = f"{_MARK}\x02", f"{_MARK}\x03"
+_WRITTEN = {ord("\x00"): f"{_MARK}\x04", ord(END): f"{_MARK}\x05", ord(_MARK): f"{_MARK}\x06"}
+
+
+def join_levels(levels: Sequence[str]) -> str:
+    """Levels as one text; each is closed by ``END``."""
+    return "".join([f"{level}{END}" for level in levels])
+
+
+def text_level(text: str) -> str:
+    """A text as a level. What begins with the level of a text that is not empty is a text that begins with that text."""
+    if not text:
+        return _EMPTY
+    return text.translate(_WRITTEN) if min(text) <= _MARK else text
+
+
+def level_of(value: Any) -> str:
+    """The level of a field's value; empty if it is not a plain value."""
+    match value:
+        case bool():
+            return _OTHER + ("true" if value else "false")
+        case str():
+            return text_level(value)
+        case int() | Decimal():
+            return _OTHER + number_text(value)
+    return ""
+
+
+def after_levels(key: str, count: int) -> str:
+    """What follows so many levels in a key."""
+    return key.split(END, count)[count]
+
+
+def number_text(number: int | Decimal) -> str:
+    """A number as text for keys: without an exponent and needless zeros."""
+    plain = format(Decimal(number), "f") if number else "0"
+    return plain.rstrip("0").rstrip(".") if "." in plain else plain

@@ -1,0 +1,128 @@
+"""Gathering: the events of key ranges that are not in the order of time, in that order.
+
+The ranges are read to their end, and only the nearest events are kept, as many as a process holds. If there are more, the ranges
+are read again for those that follow. So the memory is bounded, and the order is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from operator import itemgetter
+
+from tidetable.conditions import ANY, Names
+from tidetable.keys.hierarchy import after_levels
+from tidetable.ports import Page, RangeRead
+from tidetable.query.merge import Fetch, Merged, Placed
+from tidetable.query.scans import GatherScan
+from tidetable.values import item_bytes
+
+# So many bytes of items are kept at once. As objects of Python they take several times as much.
+KEPT_BYTES = 16 * 1024 * 1024
+# AWS: a page of a query ends at 1 MB, whatever its limit.
+PAGE_ITEMS = 10_000
+
+
+def first_gather_reads(scan: GatherScan) -> list[RangeRead]:
+    """The reads of the first page of each range."""
+    return [RangeRead(keys, PAGE_ITEMS) for keys in scan.ranges]
+
+
+def gather(
+    scan: GatherScan,
+    reads: Sequence[RangeRead],
+    pages: Sequence[Page],
+    fetch: Fetch,
+    names: Names,
+    *,
+    ascending: bool,
+    check_time: Callable[[], None],
+) -> Iterator[Merged]:
+    """The events of a scan in the order of the answer, from the first pages of its ranges on.
+
+    ``check_time`` is called before each round of pages, and raises if there is no time for another.
+    """
+    after = scan.after
+    while True:
+        nearest = Nearest(ascending=ascending)
+        due, answers = list(reads), list(pages)
+        while due:
+            for page in answers:
+                for entry in _placed(page, scan, names):
+                    if scan.holds(entry[0], after, ascending=ascending):
+                        nearest.add(entry)
+            due = [
+                RangeRead(replace(keys, start=page.last), limit)
+                for (keys, limit), page in zip(due, answers, strict=True)
+                if page.more
+            ]
+            if due:
+                check_time()
+                answers = list(fetch(due))
+        entries = nearest.entries()
+        yield Merged(entries, entries[-1][0] if nearest.cut else None)
+        if not nearest.cut:
+            return
+        after = entries[-1][0]
+        check_time()
+        pages = fetch(reads)
+
+
+def _placed(page: Page, scan: GatherScan, names: Names) -> Iterator[Placed]:
+    """The items of a page with their places; without those that the query's names exclude."""
+    levels, attribute, names_of = len(scan.index.levels), scan.index.sk, scan.entry.layout.names
+    for item in page.items:
+        pk, sk = item["pk"], item["sk"]
+        if names == ANY or names.hold(*names_of(pk, sk)[1:]):
+            yield after_levels(item[attribute], levels), pk, sk, item
+
+
+class Nearest:
+    """The first events in the order of an answer, as many as ``KEPT_BYTES`` hold, and at least the first.
+
+    ``cut`` says that there are more. An event may come twice, under two values, until the index has removed the former.
+    """
+
+    def __init__(self, *, ascending: bool) -> None:
+        self._ascending = ascending
+        self._entries: dict[tuple[str, str], tuple[Placed, int]] = {}
+        self._size = 0
+        self._edge: str | None = None
+        self.cut = False
+
+    def add(self, entry: Placed) -> None:
+        """Keep an event, unless there are enough nearer events."""
+        if self._edge is not None and not self._is_nearer(entry[0], self._edge):
+            return
+        key = entry[1], entry[2]
+        known = self._entries.get(key)
+        size = item_bytes(entry[3])  # type: ignore[arg-type]
+        self._entries[key] = entry, size
+        self._size += size - (0 if known is None else known[1])
+        if self._size > 2 * KEPT_BYTES:
+            self._cut()
+
+    def entries(self) -> list[Placed]:
+        """The events in order."""
+        if self._size > KEPT_BYTES:
+            self._cut()
+        return self._ordered()
+
+    def _ordered(self) -> list[Placed]:
+        return sorted((entry for entry, _ in self._entries.values()), key=itemgetter(0), reverse=not self._ascending)
+
+    def _is_nearer(self, place: str, other: str) -> bool:
+        return place < other if self._ascending else place > other
+
+    def _cut(self) -> None:
+        """Leave out the farthest events, so that the others fit. It is done rarely: half of all that is kept goes at once."""
+        ordered, size, kept = self._ordered(), 0, 0
+        for entry in ordered:
+            size += self._entries[entry[1], entry[2]][1]
+            if kept and size > KEPT_BYTES:
+                break
+            kept += 1
+        if kept < len(ordered):
+            self.cut, self._edge = True, ordered[kept][0]
+        for entry in ordered[kept:]:
+            self._size -= self._entries.pop((entry[1], entry[2]))[1]

@@ -1,0 +1,213 @@
+"""Indexes that are sorted by several fields, global and local: random queries are compared with DuckDB."""
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.query.stored_events import BY_SERIES, BY_TIME, DAYS, START, StoredEvents, stream
+from tests.query.test_duckdb import KINDS, NAMES, clauses, events, make_parameters, ranges, walk
+from tidetable.archive import reading
+from tidetable.conditions import Condition, Names
+from tidetable.events import Event
+from tidetable.keys import Index, Layout
+from tidetable.query import gather
+from tidetable.query.access import access_to
+from tidetable.times import to_text
+
+_LEVELS = 'sort_by = ["place.state", "status", "type"]'
+GLOBAL = f'\n[[streams.s.index]]\nname = "places"\npartition_by = "*"\nshards = 3\n{_LEVELS}\n'
+NARROW = f'\n[[streams.s.index]]\nname = "narrow"\npartition_by = "*"\nproject = ["status"]\n{_LEVELS}\n'
+OWN = '\n[[streams.s.index]]\nname = "own"\npartition_by = "customer"\nsort_by = ["status", "type"]\nproject = "keys"\n'
+LOCAL = f'\n[[streams.s.index]]\nname = "near"\nlocal = true\n{_LEVELS}\n'
+LOCAL_KEYS = f'\n[[streams.s.index]]\nname = "near"\nlocal = true\nproject = "keys"\n{_LEVELS}\n'
+ALL = '\n[[streams.s.index]]\nname = "all"\npartition_by = "*"\n'
+
+TIMELY, SERIAL = stream(BY_TIME, GLOBAL + OWN), stream(BY_SERIES, GLOBAL + OWN + ALL)
+TIME_LOCAL, SERIES_LOCAL = stream(BY_TIME, LOCAL), stream(BY_SERIES, LOCAL + ALL)
+BARE, NARROWED = stream(BY_TIME, "").layout, stream(BY_TIME, NARROW).layout
+# The days' layouts, two of which are archived; the last day has the policy's own. Some have no such index.
+WORLDS = {
+    "global, by time": (TIMELY, [TIMELY.layout, TIMELY.layout, BARE, NARROWED, TIMELY.layout]),
+    "global, by series": (SERIAL, [BARE, SERIAL.layout, NARROWED, SERIAL.layout, SERIAL.layout]),
+    "local, by time": (TIME_LOCAL, [TIME_LOCAL.layout, stream(BY_TIME, LOCAL_KEYS).layout, BARE, BARE, TIME_LOCAL.layout]),
+    "local, by series": (
+        SERIES_LOCAL,
+        [BARE, stream(BY_SERIES, LOCAL_KEYS + ALL).layout, BARE, SERIES_LOCAL.layout, SERIES_LOCAL.layout],
+    ),
+}  # fmt: skip
+FIRST = [
+    ("where.place.state", "CA", "state = 'CA'"),
+    ("where.place.state:in", "CA,NY,XX", "state IN ('CA', 'NY', 'XX')"),
+    ("where.place.state:prefix", "N", "starts_with(state, 'N')"),
+]
+SECOND = [
+    ("where.status", "new", "status = 'new'"),
+    ("where.status:in", "new,odd,,old", "status IN ('new', 'odd', 'old')"),
+    ("where.status:prefix", "o", "starts_with(status, 'o')"),
+    ("where.status:ne", "old", "status <> 'old'"),
+]
+conditions = st.tuples(
+    st.sampled_from(FIRST),
+    st.none() | st.sampled_from(SECOND),
+    st.none() | st.sampled_from(KINDS[:1]),
+    st.none() | st.sampled_from(KINDS[1:]),
+).map(lambda some: [condition for condition in some if condition is not None])
+Condition_ = tuple[str, str, str]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_reads() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "MAX_READ", 5)
+        yield
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    events(),
+    st.sampled_from(list(WORLDS)),
+    ranges,
+    conditions,
+    st.none() | st.sampled_from(NAMES),
+    st.sampled_from(["asc", "desc"]),
+    st.integers(1, 70),
+    st.sampled_from([1, 700, 10**6]),
+    st.sampled_from([{}, {"fields": "status"}, {"consistent": "true"}]),
+)
+def test_every_level_answers_what_sql_does(
+    many: list[Event],
+    world: str,
+    span: Any,
+    some: Sequence[Condition_],
+    names: Any,
+    order: str,
+    limit: int,
+    kept: int,
+    more: dict[str, str],
+) -> None:
+    """In order, page by page, each event once; also if only a few events fit into memory at once."""
+    policy, layouts = WORLDS[world]
+    if "by series" in world and names is None and "consistent" in more:
+        names = NAMES[0]
+    base = StoredEvents(policy, many, layouts)
+    named, sql = names or ({}, "true")
+    parameters = make_parameters(span, some, order=order, limit=str(limit), **more) | named
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gather, "KEPT_BYTES", kept)
+        found = [row["id"] for row in walk(base, parameters)]
+    where = clauses(span, sql, *(condition for _, _, condition in some))
+    rows = base.sql(f"SELECT id FROM e WHERE {where} ORDER BY time {order}, series {order}, id {order}")  # noqa: S608
+    assert found == [row[0] for row in rows]
+
+
+def test_values_of_every_type_are_found_as_without_the_index() -> None:
+    """The text "5", the number 5, the empty text and a missing field are four different things."""
+    values: list[Any] = ["5", 5, "", None, True, "true", "5x", 50, "a\x01b", ["x"]]
+    many = [
+        Event("a", START + timedelta(days=1, minutes=number), f"e{number}", {"v": "k", "w": value})
+        for number, value in enumerate(values)
+    ]
+    levels = '\n[[streams.s.index]]\nname = "both"\npartition_by = "v"\nsort_by = ["w"]\n'
+    bases = [
+        StoredEvents(policy, many, [policy.layout] * DAYS) for policy in (stream(BY_TIME, levels), stream(BY_TIME, ""))
+    ]
+    span = {"from": [to_text(START)], "to": [to_text(START + timedelta(days=2))], "limit": ["100"], "where.v": ["k"]}
+    for condition, wanted in (
+        ({"where.w": ["5"]}, ["e1", "e0"]),
+        ({"where.w": ["5.0"]}, ["e1"]),
+        ({"where.w": [""]}, ["e2"]),
+        ({"where.w": ["true"]}, ["e5", "e4"]),
+        ({"where.w:prefix": ["5"]}, ["e6", "e0"]),
+        ({"where.w:in": ["5,true,a\x01b"]}, ["e8", "e5", "e4", "e1", "e0"]),
+        ({}, [f"e{number}" for number in range(9, -1, -1)]),
+    ):
+        assert [[row["id"] for row in walk(base, span | condition)] for base in bases] == [wanted, wanted]
+
+
+LAYOUT = Layout(
+    "time", 4, "id", 3_600,
+    (
+        Index("by_status", "status", 2),
+        Index("places", "*", 2, levels=("country", "region", "city")),
+        Index("mine", "status", 2, levels=("country",)),
+        Index("near", local=True, levels=("region", "kind")),
+    ),
+)  # fmt: skip
+
+
+def eq(field: str, *values: str) -> Condition:
+    return Condition(field, "eq" if len(values) == 1 else "in", values)
+
+
+def prefix(field: str, value: str) -> Condition:
+    return Condition(field, "prefix", (value,))
+
+
+@pytest.mark.parametrize(
+    ("conditions", "wanted"),
+    [
+        # The index, the beginnings of its keys, whether it must be gathered, and what is left to filter.
+        ([eq("country", "US")], ("places", ["US\x01"], True, [])),
+        ([prefix("country", "U")], ("places", ["U"], True, [])),
+        ([eq("country", "US"), eq("region", "CA")], ("places", ["US\x01CA\x01"], True, [])),
+        ([eq("country", "US"), prefix("region", "C")], ("places", ["US\x01C"], True, [])),
+        ([eq("country", "US"), eq("city", "LA")], ("places", ["US\x01"], True, ["city"])),
+        (
+            [eq("country", "US"), eq("region", "CA", "NV"), eq("city", "LA")],
+            ("places", ["US\x01CA\x01LA\x01", "US\x01NV\x01LA\x01"], False, []),
+        ),
+        ([prefix("country", "U"), eq("region", "CA")], ("places", ["U"], True, ["region"])),
+        ([eq("country", "7")], ("places", ["7\x01", "\x02\x037\x01"], True, [])),
+        # What answers more conditions, and what is in order, comes first.
+        ([eq("status", "new")], ("by_status", [""], False, [])),
+        ([eq("status", "new"), eq("country", "US")], ("mine", ["US\x01"], False, [])),
+        ([eq("status", "new"), prefix("country", "U")], ("by_status", [""], False, ["country"])),
+        ([eq("region", "CA"), eq("kind", "x")], ("near", ["CA\x01x\x01"], False, [])),
+        ([eq("region", "CA")], ("near", ["CA\x01"], True, [])),
+        # Neither begins with the city or the kind.
+        ([eq("city", "LA")], (None, [""], False, ["city"])),
+        ([prefix("kind", "x")], (None, [""], False, ["kind"])),
+        ([Condition("country", "ge", ("U",))], (None, [""], False, ["country"])),
+        ([eq("country", *(f"c{n}" for n in range(31)))], (None, [""], False, ["country"])),
+    ],
+)  # fmt: skip
+def test_the_planner_takes_as_many_levels_as_the_conditions_name(
+    conditions: list[Condition], wanted: tuple[Any, ...]
+) -> None:
+    access = access_to(LAYOUT, Names(), tuple(conditions), consistent=False, low=False)
+    assert access is not None
+    name = None if access.index is None else access.index.name
+    left = [condition.field for condition in access.conditions]
+    assert (name, list(access.heads), access.gathers, left) == wanted
+
+
+def test_a_consistent_query_takes_a_local_index_and_one_of_low_priority_the_replica() -> None:
+    both = (eq("region", "CA"), eq("kind", "x"))
+
+    def taken(layout: Layout, **options: Any) -> str | None:
+        access = access_to(layout, Names(), both, **{"consistent": False, "low": False, **options})
+        return None if access is None or access.index is None else access.index.name
+
+    copied = Layout("time", 4, "id", 3_600, (*LAYOUT.indexes, Index("copy", replica=True)))
+    assert taken(LAYOUT, consistent=True) == "near"
+    assert taken(copied, low=True) == "copy"
+
+
+def test_a_short_range_is_read_from_the_table_rather_than_gathered() -> None:
+    """A gathered range has all of its bucket or period, a table a minute of it."""
+    part = (eq("region", "CA"),)
+    for share, index in ((0.05, None), (0.2, "near")):
+        access = access_to(LAYOUT, Names(), part, consistent=False, low=False, share=share)
+        assert access is not None
+        assert (access.index.name if access.index else None) == index
+
+
+def test_a_series_has_its_local_index_and_no_global_one() -> None:
+    layout = Layout("series", 2, "id", indexes=LAYOUT.indexes)
+    for names, index in ((Names(series=("a",)), "near"), (Names(), None)):
+        access = access_to(layout, names, (eq("region", "CA"), eq("kind", "x")), consistent=False, low=False)
+        assert (access and access.index and access.index.name) == index
