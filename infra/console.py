@@ -13,6 +13,8 @@ from constructs import Construct
 
 from infra.cors import allow_preflights
 from infra.function import Common, Function
+from infra.naming import period_tables
+from infra.storage import Storage
 
 # What the page consists of, beside the pinned library for charts.
 _PAGE = ("index.html", "icon.svg", "style.css")
@@ -34,6 +36,9 @@ def collect_files(root: Path, target: Path) -> None:
     shutil.copy(library / "LICENSE", target / "uplot-license.txt")
 
 
+OPERATED = ("/v1/plan", "/v1/alarms", "/v1/cost", "/v1/simulate")
+
+
 class Console(Construct):
     """The function that serves the page, which has no rights, and the function of the operators' routes."""
 
@@ -41,7 +46,15 @@ class Console(Construct):
     open_routes = (("GET", "/console"), ("GET", "/console/assets/{file+}"))
 
     def __init__(
-        self, scope: Construct, id: str, common: Common, *, page: lambda_.Code, slim: lambda_.Code, lifecycle: Function
+        self,
+        scope: Construct,
+        id: str,
+        common: Common,
+        *,
+        page: lambda_.Code,
+        slim: lambda_.Code,
+        lifecycle: Function,
+        storage: Storage,
     ) -> None:
         super().__init__(scope, id)
         snap_start = common.config.api.snap_start
@@ -62,7 +75,7 @@ class Console(Construct):
             handler="operations",
             code=slim,
             timeout=Duration.seconds(28),
-            memory=512,
+            memory=1769,  # a whole processor: a simulation calculates for some seconds
             environment={"TIDETABLE_LIFECYCLE_FUNCTION": lifecycle.function_name},
             snap_start=snap_start,
         )
@@ -71,6 +84,12 @@ class Console(Construct):
             service="cloudwatch", resource="alarm", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
         )
         self.operations.allow(["cloudwatch:DescribeAlarms"], alarms)
+        # The bill: the periods and policies of the catalog, which holds keys and a secret in partitions of their own, the sizes of
+        # tables, and what they consumed. Metrics know no resources.
+        leading = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["stream#*", "policies"]}}
+        self.operations.allow(["dynamodb:Query"], storage.catalog.table_arn, conditions=leading)
+        self.operations.allow(["dynamodb:DescribeTable"], period_tables(self, common.stage))
+        self.operations.allow(["cloudwatch:GetMetricData"], "*")
 
     def add_routes(self, rest: apigateway.RestApi, origins: Sequence[str]) -> None:
         """Add the page, and the operators' routes with the API's own authorization."""
@@ -80,7 +99,7 @@ class Console(Construct):
                 method, page, api_key_required=False, authorization_type=apigateway.AuthorizationType.NONE
             )
         operations = apigateway.LambdaIntegration(self.operations.entry, allow_test_invoke=False)
-        routes = [rest.root.resource_for_path(path) for path in ("/v1/plan", "/v1/alarms")]
+        routes = [rest.root.resource_for_path(path) for path in OPERATED]
         for route in routes:
             route.add_method("GET", operations)
         if origins:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from aws_cdk import ArnFormat, Stack
 from constructs import Construct
 
-from tidetable.names import table_prefix
+from tidetable.names import service_name, table_prefix
+
+__all__ = [
+    "archive_bucket", "catalog_table", "lake_database", "log_bucket", "period_tables", "rollups_table", "service_name",
+]  # fmt: skip
 
 
 def catalog_table(stage: str) -> str:
@@ -16,11 +20,6 @@ def catalog_table(stage: str) -> str:
 def rollups_table(stage: str) -> str:
     """The name of the table of the rollups' edges and marks."""
     return f"tidetable-{stage}-rollups"
-
-
-def service_name(stage: str, handler: str) -> str:
-    """The service name of a function's logs, traces and metrics."""
-    return f"tidetable-{stage}-{handler}"
 
 
 def archive_bucket(scope: Construct, stage: str) -> str:

@@ -63,7 +63,7 @@ class TidetableStack(Stack):
         console = None
         if config.api.console:
             page = assets.console()
-            console = Console(self, "Console", common, page=page, slim=slim, lifecycle=lifecycle.function)
+            console = Console(self, "Console", common, page=page, slim=slim, lifecycle=lifecycle.function, storage=storage)
         api = Api(
             self,
             "Api",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tidetable import ports
     from tidetable.archive import Exporter, Restorer
     from tidetable.archive.ports import Completer, Format, TableSource
+    from tidetable.bill.consumed import Meters
     from tidetable.config import Config
     from tidetable.credentials import KeyRing, Keys
     from tidetable.dialects.influx_door import InfluxDoor
@@ -128,6 +129,13 @@ class Pipeline:
         from aws.operations import AwsOperations
 
         return AwsOperations(clients.functions, settings.settings().lifecycle_function, clients.alarms, self.stage)
+
+    @cached_property
+    def meters(self) -> Meters:
+        """What CloudWatch counts of the stage."""
+        from aws.meters import CloudWatchMeters
+
+        return CloudWatchMeters(clients.alarms, self.stage, settings.settings().metrics_namespace)
 
     # Writing events.
 

@@ -10,6 +10,7 @@ import yaml
 
 from tests.infra.synth import BOTH, DOORS, LOCALHOST, ORIGIN, PAGES, ROOT, SIGNED, TRACED, Template, template
 
+OPERATED = ("/v1/plan", "/v1/alarms", "/v1/cost", "/v1/simulate")
 ROUTES = {
     ("POST", "/v1/streams/{stream}/events"): "ingest",
     ("GET", "/v1/streams/{stream}/events"): "query",
@@ -25,6 +26,8 @@ ROUTES = {
     ("GET", "/v1/health"): "query",
     ("GET", "/v1/plan"): "operations",
     ("GET", "/v1/alarms"): "operations",
+    ("GET", "/v1/cost"): "operations",
+    ("GET", "/v1/simulate"): "operations",
     ("GET", "/console"): "console",
     ("GET", "/console/assets/{file+}"): "console",
 }
@@ -428,6 +431,6 @@ def test_pages_may_call_the_doors_that_pages_use() -> None:
 
 def test_the_console_can_be_left_out() -> None:
     made = template("dev", ("console = true", "console = false"))
-    assert not [path for _, path in _methods(made) if "console" in path or path in ("/v1/plan", "/v1/alarms")]
+    assert not [path for _, path in _methods(made) if "console" in path or path in OPERATED]
     assert not {"console", "operations"} & made.functions().keys()
     assert "ConsoleUrl" not in made.document["Outputs"]
