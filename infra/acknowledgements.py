@@ -46,7 +46,7 @@ def acknowledge(
 ) -> None:
     """Record on the stack the reasons for the rules above, and for the wildcards that its roles need.
 
-    The bare wildcard is accepted of the roles alone that deal in event source mappings, or read metrics: elsewhere it is still a finding.
+    The bare wildcard is accepted of roles that deal in event source mappings or read metrics: elsewhere it is a finding.
     """
     # The rules write placeholders such as <AWS::Region> for values that CloudFormation fills in.
     region = "<AWS::Region>" if Token.is_unresolved(stack.region) else stack.region

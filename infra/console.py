@@ -27,6 +27,8 @@ def collect_files(root: Path, target: Path) -> None:
     for name in _PAGE:
         shutil.copy(root / "console" / name, target / name)
     shutil.copytree(root / "console" / "js", target / "js", ignore=shutil.ignore_patterns("*.d.ts"), dirs_exist_ok=True)
+    # Alarms and troubles link to its sections.
+    shutil.copy(root / "docs" / "operate" / "runbook.md", target / "runbook.md")
     library = root / "node_modules" / "uplot"
     if not library.exists():
         raise FileNotFoundError(f"{library} is missing: run `make setup`")
@@ -84,7 +86,7 @@ class Console(Construct):
             service="cloudwatch", resource="alarm", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
         )
         self.operations.allow(["cloudwatch:DescribeAlarms"], alarms)
-        # The bill: the periods and policies of the catalog, which holds keys and a secret in partitions of their own, the sizes of
+        # The bill: periods and policies of the catalog, which holds keys and a secret in partitions of their own; sizes of
         # tables, and what they consumed. Metrics know no resources.
         leading = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["stream#*", "policies"]}}
         self.operations.allow(["dynamodb:Query"], storage.catalog.table_arn, conditions=leading)

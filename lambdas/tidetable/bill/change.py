@@ -26,8 +26,8 @@ from tidetable.problems import ProblemError, bad_parameter, refuse, unknown_stre
 MAX_CHANGE = 3_000
 # Days of the simulation that are shown, and the longest simulation.
 _SHOWN, _LONGEST = 12, 400
-# With more tables the days take longer than a caller waits: a day of 500 tables takes 0.3 s on a whole processor. The bill takes a
-# fraction of it, and a configuration that needs more tables than `table_quota` (2,500) is refused.
+# With more tables the days take longer than a caller waits: a day of 500 tables takes 0.3 s on a whole processor. The
+# bill takes a fraction of it, and a configuration that needs more tables than `table_quota` (2,500) is refused.
 _MOST_TABLES = 500
 _DAY_FIELDS = ("ahead", "open", "late", "closed", "write", "read", "infrequent", "dollars")
 # Parameter: default (None: required), least, most.
@@ -91,12 +91,12 @@ def simulate_change(config: Config, proposal: Proposal, now: datetime, region: s
     """The bill of the present configuration and of the proposed, as JSON; without a proposal, ideas with their savings."""
     workload, groups, change = proposal
     before = _describe_plan(workload, groups, now)
-    after, ideas = None, []
+    after, ideas, refused = None, [], []
     if change:
         changed = _apply(config, workload.stream.name, change)
         after = _describe_plan(_with_stream(workload, changed.streams[workload.stream.name]), groups, now)
     else:
-        ideas = list(_price_ideas(config, workload, groups, before["dollars"]))
+        ideas, refused = _price_ideas(config, workload, groups, before["dollars"])
     return {
         "stream": workload.stream.name,
         "workload": describe_workload(workload) | {"groups": groups, "archive_days": workload.archive_days},
@@ -104,6 +104,7 @@ def simulate_change(config: Config, proposal: Proposal, now: datetime, region: s
         "after": after,
         "saving": None if after is None else before["dollars"] - after["dollars"],
         "ideas": ideas,
+        "refused": refused,
         "change": change,
         "prices": describe_prices(region),
     }
@@ -124,18 +125,21 @@ def parse_change(text: str, stream: str) -> dict[str, Any]:
     return keys
 
 
-def _price_ideas(config: Config, workload: Workload, groups: int, before: float) -> Iterator[dict[str, Any]]:
-    """The ideas that the configuration can have, the greatest saving first."""
-    priced = []
+def _price_ideas(
+    config: Config, workload: Workload, groups: int, before: float
+) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+    """The ideas that the configuration can have, the greatest saving first; and the others, with what stands in the way."""
+    priced, refused = [], []
     for idea in list_ideas(workload):
         try:
             changed = change_stream(config, workload.stream.name, parse_change(idea.toml, workload.stream.name))
-        except ConfigError:
+        except ConfigError as error:
+            refused.append({"name": idea.name, "reason": error.problems[0]})
             continue
         other = _with_stream(workload, changed.streams[workload.stream.name])
         dollars = sum(line.dollars for line in price_lines(other, rolling(other), groups))
         priced.append({**idea._asdict(), "dollars": dollars, "saving": before - dollars})
-    yield from sorted(priced, key=lambda idea: -idea["saving"])
+    return sorted(priced, key=lambda idea: -idea["saving"]), refused
 
 
 def _describe_plan(workload: Workload, groups: int, now: datetime) -> dict[str, Any]:

@@ -224,24 +224,33 @@ def _price_stream(account: _Account, bill: Bill) -> Iterator[Line]:
     """The lines of a stream: its tables, their indexes, backups, and its archives."""
     tables = [table for period in account.periods for table in period.tables.values()]
     taken = [table for table in tables if table.on_demand]
-    units = f"{len(tables) - len(taken)} provisioned tables by their units, {len(taken)} on demand by those of 30 days"
+    counts = (
+        (len(tables) - len(taken), "provisioned, by their units"),
+        (len(taken), "on demand, by their units of 30 days"),
+    )
+    units = "; ".join(f"{count:,} tables {how}" for count, how in counts if count) or "no tables"
     yield Line("tables, writes", bill.table_writes, units)
     yield Line("tables, reads", bill.table_reads, units)
     size = sum(table.size_bytes for table in tables)
-    yield Line("tables, storage", bill.table_storage, f"{size / GB:,.3f} GB by their class")
+    yield Line("tables, storage", bill.table_storage, f"{_show_size(size)}, by the class of each")
     held = sum(size for table in tables for _, size in table.index_sizes.values())
     if any(period.entry.layout.indexes for period in account.periods):
         yield Line("indexes, writes", bill.index_writes, "as the tables'")
         yield Line("indexes, reads", bill.index_reads, "as the tables'")
-        yield Line("indexes, storage", bill.index_storage, f"{held / GB:,.3f} GB")
+        yield Line("indexes, storage", bill.index_storage, _show_size(held))
     if account.stream.table.point_in_time_recovery:
         yield Line("backups", (size + held) / GB * BACKUPS, "point-in-time recovery of the bytes in the tables")
     archives = [entry.archived for entry in account.entries if entry.archived is not None]
     if archives:
         stored = sum(archive.bytes for archive in archives)
         yield Line(
-            "archive, S3", stored / GB * S3_STORAGE, f"{len(archives):,} archives, {stored / GB:,.3f} GB of Parquet"
+            "archive, S3", stored / GB * S3_STORAGE, f"{len(archives):,} archives, {_show_size(stored)} of Parquet"
         )
+
+
+def _show_size(size: float) -> str:
+    """Bytes as people read them."""
+    return f"{size / GB:,.2f} GB" if size >= GB else f"{size / 1e6:,.2f} MB"
 
 
 def _describe_step(step: NextStep | None) -> dict[str, Any] | None:
