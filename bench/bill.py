@@ -1,6 +1,6 @@
 """DynamoDB's monthly bill of a workload: rolling tables with and without packs, one provisioned table, one on-demand table.
 
-Draws docs/design/cost.svg. cli/bill.py has the prices and the rules.
+Draws docs/design/cost.svg. lambdas/tidetable/bill has the prices and the rules.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "lambdas")]
 
 from bench.results import note
-from cli.bill import PLANS, Bill, bills, rolling
-from cli.workload import Workload, choose_stream, read
+from cli.workload import choose_stream, read
+from tidetable.bill.tables import PLANS, Bill, bills, rolling
+from tidetable.bill.workload import Workload
 from tidetable.config import load
 
 EXAMPLE = ROOT / "bench" / "workload"

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table as Grid
 
 from cli import clock
 from cli.advice import describe_stream, warn_about
-from cli.bill import Bill
 from cli.common import DEFAULT, USAGE, AsJson, ConfigFile, app, fail, out, print_json, read_config
-from cli.rolled import list_rollups
-from cli.timeline import Day
-from cli.timeline import simulate as simulated
 from cli.timeline import svg as timeline_svg
-from cli.whole import Line, advise, name_unpriced, whole_bill
-from cli.workload import Workload, by_hour, choose_stream, read, read_shares
+from cli.workload import choose_stream, read, read_shares
+from tidetable.bill.rolled import list_rollups
+from tidetable.bill.tables import Bill
+from tidetable.bill.timeline import Day
+from tidetable.bill.timeline import simulate as simulated
+from tidetable.bill.whole import Line, advise, describe_bill, name_unpriced, whole_bill
+from tidetable.bill.workload import Workload, by_hour
 from tidetable.config import Stream
 from tidetable.config.demand import demand, tables_line
 from tidetable.errors import ConfigError
@@ -192,7 +193,7 @@ def cost(
     lines, tables = whole_bill(workload, groups)
     unpriced, advice = name_unpriced(workload), advise(workload, tables)
     if as_json:
-        print_json(_document(lines, tables, unpriced, advice))
+        print_json(describe_bill(lines, tables, unpriced, advice))
     else:
         _print(workload, lines, tables, unpriced, advice)
 
@@ -225,17 +226,6 @@ def _print(
         out.print(f"not priced: {text}", soft_wrap=True)
     for text in advice:
         out.print(text, style="yellow", markup=False, soft_wrap=True)
-
-
-def _document(lines: list[Line], tables: dict[str, Bill], unpriced: list[str], advice: list[str]) -> dict[str, Any]:
-    return {
-        **{
-            name: {"writes": bill.writes, "reads": bill.reads, "storage": bill.storage} for name, bill in tables.items()
-        },
-        "lines": [{"name": line.name, "dollars": line.dollars, "how": line.how} for line in lines],
-        "not_priced": unpriced,
-        "advice": advice,
-    }
 
 
 def _has_on_demand(stream: Stream) -> bool:

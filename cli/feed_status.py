@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from aws.mappings import LambdaMappings
 from cli.account import Account
-from cli.status import ObservedPeriod
+from tidetable.bill.standing import ObservedPeriod
 from tidetable.catalog import State
 from tidetable.config import Config
 

@@ -11,6 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from rich.table import Table as Grid
 from rich.text import Text
 
+from aws.meters import read_consumed_units
 from cli import clock
 from cli.account import Account
 from cli.common import (
@@ -31,8 +32,8 @@ from cli.common import (
     read_config,
 )
 from cli.feed_status import describe_feeds
-from cli.metrics import ConsumedUnits, read_consumed_units
-from cli.status import ObservedPeriod, Row, mark_period, observe_periods, row_of
+from tidetable.bill.consumed import ConsumedUnits
+from tidetable.bill.standing import ObservedPeriod, Row, mark_period, observe_periods, row_of
 from tidetable.config import Config
 from tidetable.lifecycle.known import Known, known_streams
 from tidetable.times import to_text

@@ -1,79 +1,8 @@
-"""The ladder over time: a stream's tables and their price, day by day from an empty start. Pure."""
+"""The ladder over time as a picture."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-
-from cli.bill import existing, hour_of, index_units, stage_hour
-from cli.workload import Workload
-from tidetable.config import Stream, TableClass
-from tidetable.late import is_lowered
-from tidetable.lifecycle.expiry import closes_at
-from tidetable.lifecycle.ladder import level_of
-
-
-@dataclass(frozen=True, slots=True)
-class Day:
-    """A stream at one instant: tables ahead, open and closed; units of tables and indexes; tables in the cheap class.
-
-    ``late`` counts the open tables that are lowered for late events. ``dollars`` is the price of the day: of
-    provisioned units and, with a workload, of events, queries and storage as well.
-    """
-
-    at: datetime
-    ahead: int
-    open: int
-    late: int
-    closed: int
-    write: int
-    read: int
-    infrequent: int
-    dollars: float
-
-    @property
-    def tables(self) -> int:
-        """The number of tables."""
-        return self.ahead + self.open + self.closed
-
-
-def simulate(stream: Stream, start: datetime, days: int, workload: Workload | None = None) -> Iterator[Day]:
-    """Yield a day at a time, as if the stream had been deployed at ``start``."""
-    for number in range(days + 1):
-        now = start + timedelta(days=number)
-        yield _day_at(stream, start, now, workload)
-
-
-def _day_at(stream: Stream, start: datetime, now: datetime, workload: Workload | None) -> Day:
-    ahead = opened = late = closed = write = read = infrequent = 0
-    hourly = 0.0
-    for period in existing(stream, now):
-        # A period that ended before the first writable window never had a table.
-        if period.end <= start - stream.late:
-            break
-        level = level_of(period, stream, now)
-        indexes = index_units(level, stream)
-        write += (level.write or 0) + sum(units for units, _ in indexes)
-        read += (level.read or 0) + sum(units for _, units in indexes)
-        infrequent += level.table_class is TableClass.INFREQUENT
-        hourly += stage_hour(level, stream)
-        if period.start > now + stream.ahead:
-            ahead += 1
-        elif now <= closes_at(period, stream):
-            opened += 1
-            late += is_lowered(period, stream, now)
-        else:
-            closed += 1
-    dollars = 24 * hourly if workload is None else _day_dollars(workload, start, now)
-    return Day(now, ahead, opened, late, closed, write, read, infrequent, dollars)
-
-
-def _day_dollars(workload: Workload, start: datetime, now: datetime) -> float:
-    """DynamoDB's bill of the 24 hours up to an instant; on the first day, of 24 hours from the start."""
-    first = max(start, now - timedelta(hours=23))
-    hours = [hour_of(workload, first + timedelta(hours=number), start).total for number in range(24)]
-    return sum(hours)
+from tidetable.bill.timeline import Day
 
 
 def svg(name: str, days: list[Day]) -> str:

@@ -30,6 +30,7 @@ _BARE = (
     "Changes of event source mappings are limited by a condition, to the feed's function; the lists of mappings and of streams"
     " know no resources"
 )
+_METRICS = "Metrics know no resources: CloudWatch reads any of the account, or none"
 _WITH_TRACING = {"IAM5[Resource::*]": "X-Ray's write actions know no resources"}
 
 
@@ -45,7 +46,7 @@ def acknowledge(
 ) -> None:
     """Record on the construct the reasons for the rules above, and for the wildcards that its roles need.
 
-    The bare wildcard is accepted of the roles alone that deal in event source mappings: elsewhere it is still a finding.
+    The bare wildcard is accepted of roles that deal in event source mappings or read metrics: elsewhere it is a finding.
     """
     stack = Stack.of(scope)
     # The rules write placeholders such as <AWS::Region> for values that CloudFormation fills in.
@@ -77,6 +78,8 @@ def acknowledge(
             reason = "CloudWatch lists alarms by the beginning of their names, which no resource says"
             listing = Acknowledgment(id=f"AwsSolutions::AwsSolutions-IAM5[Resource::{listed}]", reason=reason)
             Validations.of(function.role).acknowledge(listing)
+            metrics = Acknowledgment(id="AwsSolutions::AwsSolutions-IAM5[Resource::*]", reason=_METRICS)
+            Validations.of(function.role).acknowledge(metrics)
     for function in mapping:
         if function.role is not None:
             bare = Acknowledgment(id="AwsSolutions::AwsSolutions-IAM5[Resource::*]", reason=_BARE)

@@ -13,6 +13,8 @@ from constructs import Construct
 
 from .cors import allow_preflights
 from .function import Common, Function
+from .naming import period_tables
+from .storage import Storage
 
 # What the page consists of, beside the pinned library for charts.
 _PAGE = ("index.html", "icon.svg", "style.css")
@@ -25,6 +27,8 @@ def collect_files(root: Path, target: Path) -> None:
     for name in _PAGE:
         shutil.copy(root / "console" / name, target / name)
     shutil.copytree(root / "console" / "js", target / "js", ignore=shutil.ignore_patterns("*.d.ts"), dirs_exist_ok=True)
+    # Alarms and troubles link to its sections.
+    shutil.copy(root / "docs" / "operate" / "runbook.md", target / "runbook.md")
     library = root / "node_modules" / "uplot"
     if not library.exists():
         raise FileNotFoundError(f"{library} is missing: run `make setup`")
@@ -32,6 +36,9 @@ def collect_files(root: Path, target: Path) -> None:
         shutil.copy(library / "dist" / name, target / served)
     # uPlot's licence (MIT) wants its text beside every copy.
     shutil.copy(library / "LICENSE", target / "uplot-license.txt")
+
+
+OPERATED = ("/v1/plan", "/v1/alarms", "/v1/cost", "/v1/simulate")
 
 
 class Console(Construct):
@@ -49,6 +56,7 @@ class Console(Construct):
         page: lambda_.Code,
         slim: lambda_.Code,
         lifecycle: Function,
+        storage: Storage,
         alarm_prefix: str = "",
     ) -> None:
         super().__init__(scope, id)
@@ -70,7 +78,7 @@ class Console(Construct):
             handler="operations",
             code=slim,
             timeout=Duration.seconds(28),
-            memory=512,
+            memory=1769,  # a whole processor: a simulation calculates for some seconds
             environment={
                 "TIDETABLE_LIFECYCLE_FUNCTION": lifecycle.function_name,
                 **({"TIDETABLE_ALARM_PREFIX": alarm_prefix} if alarm_prefix else {}),
@@ -82,6 +90,12 @@ class Console(Construct):
             service="cloudwatch", resource="alarm", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
         )
         self.operations.allow(["cloudwatch:DescribeAlarms"], alarms)
+        # The bill: periods and policies of the catalog, which holds keys and a secret in partitions of their own; sizes of
+        # tables, and what they consumed. Metrics know no resources.
+        leading = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["stream#*", "policies"]}}
+        self.operations.allow(["dynamodb:Query"], storage.catalog.table_arn, conditions=leading)
+        self.operations.allow(["dynamodb:DescribeTable"], period_tables(self, common.stage))
+        self.operations.allow(["cloudwatch:GetMetricData"], "*")
 
     def add_routes(self, rest: apigateway.RestApi, origins: Sequence[str]) -> None:
         """Add the page, and the operators' routes with the API's own authorization."""
@@ -91,7 +105,7 @@ class Console(Construct):
                 method, page, api_key_required=False, authorization_type=apigateway.AuthorizationType.NONE
             )
         operations = apigateway.LambdaIntegration(self.operations.entry, allow_test_invoke=False)
-        routes = [rest.root.resource_for_path(path) for path in ("/v1/plan", "/v1/alarms")]
+        routes = [rest.root.resource_for_path(path) for path in OPERATED]
         for route in routes:
             route.add_method("GET", operations)
         if origins:

@@ -129,6 +129,7 @@ class Tidetable(Construct):
                 page=page,
                 slim=slim,
                 lifecycle=lifecycle.function,
+                storage=self._storage,
                 alarm_prefix=alarm_prefix(self, stage),
             )
         self._api = self._make_api(slim)

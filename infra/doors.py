@@ -9,11 +9,12 @@ from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
+from tidetable.names import service_name
+
 from . import allocator
 from .cors import allow_preflights
 from .function import Common, Function
 from .ingest import Ingest
-from .naming import service_name
 
 _STREAM = "/v1/streams/{stream}"
 _INFLUX = ("/write", "/api/v2/write", "/api/v3/write_lp")

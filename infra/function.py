@@ -14,8 +14,9 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from tidetable.config import Config
+from tidetable.names import service_name
 
-from .naming import catalog_table, service_name
+from .naming import catalog_table
 
 METRICS_NAMESPACE = "Tidetable"
 

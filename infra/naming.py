@@ -20,11 +20,6 @@ def rollups_table(stage: str) -> str:
     return f"tidetable-{stage}-rollups"
 
 
-def service_name(stage: str, handler: str) -> str:
-    """The service name of a function's logs, traces and metrics."""
-    return f"tidetable-{stage}-{handler}"
-
-
 def alarm_prefix(construct: Construct, stage: str) -> str:
     """What the names of a stage's alarms begin with; empty in a stack whose functions know it by the stage alone.
 

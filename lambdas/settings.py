@@ -31,6 +31,8 @@ class Settings:
     feed_dead_letter_queue_url: str
     tracing: bool
     allow_time_travel: bool
+    metrics_namespace: str
+    region: str
 
     @classmethod
     def from_environment(cls) -> Settings:
@@ -51,6 +53,9 @@ class Settings:
             feed_dead_letter_queue_url=env.get("TIDETABLE_FEED_DEAD_LETTER_QUEUE_URL", ""),
             tracing=env.get("TIDETABLE_TRACING") == "on",
             allow_time_travel=env.get("TIDETABLE_ALLOW_TIME_TRAVEL") == "on",
+            metrics_namespace=env.get("POWERTOOLS_METRICS_NAMESPACE", ""),
+            # Lambda sets it.
+            region=env.get("AWS_REGION", ""),
         )
 
 

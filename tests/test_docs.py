@@ -14,8 +14,8 @@ from typer.main import get_command
 
 from bench import bill, suffixes
 from cli.app import app
-from cli.timeline import Day, simulate
 from tests.fakes import SEAL
+from tidetable.bill.timeline import Day, simulate
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream, load, parse
 from tidetable.ingest.submission import Code
@@ -64,7 +64,8 @@ def test_the_api_description_names_every_route_and_no_other() -> None:
     described = set(re.findall(r"^## ([A-Z]+ /\S+)$", (ROOT / "docs" / "use" / "api.md").read_text(), re.MULTILINE))
     source = (ROOT / "lambdas" / "handlers" / "query.py").read_text()
     routes = {f"GET {path}" for path in re.findall(r'^    "(/v1/\S*)": \w+,$', source, re.MULTILINE)}
-    assert described == routes | {"POST /v1/streams/{stream}/events", "GET /v1/plan", "GET /v1/alarms"}
+    operated = {f"GET /v1/{name}" for name in ("plan", "alarms", "cost", "simulate")}
+    assert described == routes | operated | {"POST /v1/streams/{stream}/events"}
 
 
 def test_every_parameter_is_described() -> None:

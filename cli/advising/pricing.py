@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from cli.bill import HOURS, ON_DEMAND, Bill, Workload, hour_of
-from cli.prices import READ_HOUR
+from tidetable.bill.prices import HOURS, ON_DEMAND, READ_HOUR
+from tidetable.bill.tables import Bill, hour_of
+from tidetable.bill.workload import Workload
 from tidetable.config import TableClass
 from tidetable.periods import Kind
 

@@ -19,6 +19,14 @@ export function showBytes(bytes) {
   return `${size.toLocaleString(undefined, { maximumSignificantDigits: 3 })} ${units[unit]}`;
 }
 
+/** Dollars as people write them: `$12.34`; amounts below a cent are not zero. @param {number} dollars */
+export function showMoney(dollars) {
+  const size = Math.abs(dollars);
+  if (size > 0 && size < 0.005) return "under $0.01";
+  const text = size.toLocaleString(undefined, { style: "currency", currency: "USD", currencyDisplay: "narrowSymbol" });
+  return dollars < 0 && size ? `−${text}` : text;
+}
+
 /** @param {number} count @param {string} word */
 export function plural(count, word) {
   return `${count.toLocaleString(undefined)} ${word}${count === 1 ? "" : "s"}`;

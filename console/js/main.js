@@ -4,9 +4,11 @@ import { showDialog } from "./parts/dialog.js";
 import { showBusy, showProblem } from "./parts/problem.js";
 import { readState } from "./state.js";
 import { setZone, zone } from "./times.js";
+import { showCost } from "./views/cost.js";
 import { showExplore } from "./views/explore.js";
 import { showLatest } from "./views/latest.js";
 import { showRanking } from "./views/ranking.js";
+import { showRunbook } from "./views/runbook.js";
 import { showSend } from "./views/send.js";
 import { showTide } from "./views/tide.js";
 
@@ -19,7 +21,10 @@ const VIEWS = {
   rankings: { title: "Rankings", show: showRanking },
   latest: { title: "Latest", show: showLatest },
   send: { title: "Send", show: showSend },
+  cost: { title: "Cost", show: showCost },
 };
+// It has an address, and no tab: troubles and alarms link to its sections.
+Object.defineProperty(VIEWS, "runbook", { value: { title: "Runbook", show: showRunbook } });
 const THEME = "tidetable.theme";
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 let shown = new AbortController();

@@ -93,7 +93,7 @@ def functions(seconds: int) -> LambdaClient:
 
 @cache
 def alarms() -> Any:
-    """For CloudWatch's alarms."""
+    """For CloudWatch's alarms and metrics."""
     return _make_client("cloudwatch", read_timeout=5, retries=_try(2))
 
 

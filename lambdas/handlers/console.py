@@ -20,6 +20,7 @@ _TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
     ".txt": "text/plain; charset=utf-8",
+    ".md": "text/markdown; charset=utf-8",
 }
 # Nothing inline, nothing from elsewhere, and no frame around the page.
 _POLICY = (

@@ -1,16 +1,20 @@
-"""GET /v1/plan and GET /v1/alarms, for keys that may operate: what the lifecycle is about to do, and which alarms ring."""
+"""GET /v1/plan, /v1/alarms, /v1/cost and /v1/simulate, for keys that may operate: what the lifecycle is about to do, which alarms
+ring, what the stage costs, and what another configuration would cost.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
 from handlers._http import Response, complete_answers, json_response, problem_response, read_access
 from handlers._observe import logger, observed, seconds_left
+from settings import settings
 from tidetable.access import Access
-from tidetable.problems import ProblemError, problem_of, refuse
+from tidetable.problems import ProblemError, bad_parameter, problem_of, refuse
 
 # Kept back for the answer.
 _RESERVE_SECONDS = 2.0
@@ -19,23 +23,81 @@ _ROWS = ("actions", "feeds", "backfills", "removed_streams")
 _TEXTS = ("without_next_table", "archives_overdue", "changes")
 
 
+class Request(NamedTuple):
+    """A request: its query string, what its caller may do, and the seconds that are left for it."""
+
+    parameters: Mapping[str, Sequence[str]]
+    access: Access
+    remaining: Callable[[], float]
+
+
+def show_plan(request: Request) -> dict[str, Any]:
+    """The report of a dry run."""
+    report = wiring.pipeline().operations.plan(request.remaining())
+    return {"plan": confine_report(report, request.access)}
+
+
+def list_alarms(_: Request) -> dict[str, Any]:
+    """The stage's alarms."""
+    return {"alarms": wiring.pipeline().operations.alarms()}
+
+
+def show_cost(request: Request) -> dict[str, Any]:
+    """The bill of the tables as they stand."""
+    # Only this route waits for its import.
+    from tidetable.bill.present import Sources, present_bill
+
+    only = _read_stream(request)
+    pipeline = wiring.pipeline()
+    ports = pipeline.catalog, pipeline.table_reader, pipeline.meters, pipeline.pools
+    sources = Sources(*ports, settings().region, request.remaining)
+    return present_bill(pipeline.config, sources, pipeline.clock.now(), request.access.sees, only)
+
+
+def simulate_change(request: Request) -> dict[str, Any]:
+    """The bill of a workload with the present and with a proposed configuration."""
+    from tidetable.bill.change import parse_proposal, simulate_change
+
+    pipeline = wiring.pipeline()
+    proposal = parse_proposal(pipeline.config, request.parameters, request.access.sees)
+    return simulate_change(pipeline.config, proposal, pipeline.clock.now(), settings().region)
+
+
+ROUTES: Mapping[str, Callable[[Request], dict[str, Any]]] = {
+    "/v1/plan": show_plan,
+    "/v1/alarms": list_alarms,
+    "/v1/cost": show_cost,
+    "/v1/simulate": simulate_change,
+}
+
+
 @observed
 @complete_answers
 def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     """Answer one of the operators' routes."""
     try:
-        access, operations = read_access(event), wiring.pipeline().operations
+        access = read_access(event)
         if "operate" not in access.can:
             raise refuse(403, "forbidden", "this key may not operate: use a key that may")
-        if event["resource"] == "/v1/plan":
-            report = operations.plan(seconds_left(context, _RESERVE_SECONDS)())
-            return json_response(200, {"plan": confine_report(report, access)})
-        return json_response(200, {"alarms": operations.alarms()})
+        parameters = event.get("multiValueQueryStringParameters") or {}
+        request = Request(parameters, access, seconds_left(context, _RESERVE_SECONDS))
+        return json_response(200, ROUTES[event["resource"]](request))
     except ProblemError as error:
         return problem_response(problem_of(error, "query"))
     except Exception as error:
         logger.exception("operations failed")
         return problem_response(problem_of(error, "query"))
+
+
+def _read_stream(request: Request) -> str | None:
+    """The stream that is named, or None; ProblemError if the key may not see it."""
+    for name, values in request.parameters.items():
+        if name != "stream" or len(values) > 1:
+            raise bad_parameter(f"{name[:64]}: this route has the parameter stream alone, once")
+    (stream,) = request.parameters.get("stream", [None])
+    if stream is not None and not request.access.sees(stream):
+        raise refuse(403, "forbidden", f"this key may not operate the stream {stream[:64]!r}: use a key that may")
+    return stream
 
 
 def confine_report(report: dict[str, Any], access: Access) -> dict[str, Any]:

@@ -14,6 +14,11 @@ STREAM = re.compile(r"[a-z][a-z0-9_-]{0,62}", re.ASCII)
 _PARTS = ".parts"
 
 
+def service_name(stage: str, handler: str) -> str:
+    """The service name of a function's logs, traces and metrics."""
+    return f"tidetable-{stage}-{handler}"
+
+
 def table_prefix(stage: str) -> str:
     """The prefix of every period table of a stage; its dot separates ``prod`` from ``prod-eu``."""
     return f"tidetable-{stage}."

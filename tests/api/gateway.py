@@ -45,6 +45,7 @@ class Gateway:
 
         self._handlers: dict[str, Any] = {"POST": ingest.handler, "GET": query.handler}
         self._operations: Any = operations.handler
+        self._operated = operations.ROUTES
         self.stage = stage
 
     def __call__(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
@@ -64,7 +65,7 @@ class Gateway:
         if method == "GET":
             # A client that sends and then reads finds its events a moment later.
             self.stage.settle()
-        handler = self._operations if resource in ("/v1/plan", "/v1/alarms") else self._handlers[method]
+        handler = self._operations if resource in self._operated else self._handlers[method]
         answer = handler(self._event(environ, method, path, resource, found.groupdict()), Context())
         body = base64.b64decode(answer["body"], validate=True) if answer["isBase64Encoded"] else answer["body"]
         return self._answer(start, answer["statusCode"], answer.get("headers") or _single(answer), body)

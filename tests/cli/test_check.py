@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from cli import clock
-from cli.bill import existing
 from tests.worlds.commands import run
 from tests.worlds.estimates import ON_DEMAND, PROVISIONED
+from tidetable.bill.tables import existing
 from tidetable.config import LifecyclePolicy, parse
 from tidetable.config.demand import demand_of
 from tidetable.durations import Duration

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.bill import one_on_demand, one_provisioned, rolling
-from cli.workload import Workload, by_hour
 from tests.worlds.commands import ROOT, run
 from tests.worlds.estimates import ON_DEMAND, PROVISIONED
+from tidetable.bill.tables import one_on_demand, one_provisioned, rolling
+from tidetable.bill.workload import Workload, by_hour
 from tidetable.config import parse
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.rolled import size_bucket
 from tests.worlds.commands import run
+from tidetable.bill.rolled import size_bucket
 from tidetable.config.model import RollupPolicy
 from tidetable.durations import Duration
 

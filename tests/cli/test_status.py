@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from cli.metrics import ConsumedUnits, read_consumed_units
-from cli.status import ObservedPeriod, Row, mark_period, row_of
+from aws.meters import read_consumed_units
 from tests.lifecycle.world import configuration
+from tidetable.bill.consumed import ConsumedUnits
+from tidetable.bill.standing import ObservedPeriod, Row, mark_period, row_of
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import TableClass
 from tidetable.keys import Index, Layout

@@ -20,6 +20,7 @@ from strict.client import StrictClient
 from strict.memory import MemoryEngine
 from tests.fakes.bucket import FakeBucket, FakeBucketReader, FakeFormat
 from tests.fakes.mappings import FakeMappings
+from tests.fakes.meters import FakeMeters
 from tests.fakes.operations import FakeOperations
 from tests.fakes.queue import FakeBus, FakeQueue
 from tests.fakes.scaling import FakeScaling
@@ -129,6 +130,7 @@ class Stage:
         self.reading = LeanCatalog(transport, CATALOG)
         self.rollups = LeanRollups(transport, ROLLUPS)
         self.operations = FakeOperations(lambda: self.run_lifecycle(dry_run=True))
+        self.meters = FakeMeters()
         self.keys = DynamoKeys(client, CATALOG)
         self.key_reader = LeanKeys(transport, CATALOG)
         self.key_ring = KeyRing(self.key_reader.find)
@@ -183,6 +185,7 @@ class Stage:
             marks=self.marks if self.config.rolled_up else None,
             rollups=self.rollups,
             operations=self.operations,
+            meters=self.meters,
             keys=self.keys,
             key_ring=self.key_ring,
             archive_reader=FakeBucketReader(self.bucket),

@@ -88,6 +88,8 @@ MAY: dict[str, tuple[set[str], set[str], dict[str, set[str]]]] = {
     ),
     # Of the partition of keys alone: test_the_authorizer_reads_the_partition_of_keys_alone.
     "authorizer": (set(), {"GetItem"}, {}),
+    # Of the catalog AWS lets it read periods and policies alone.
+    "operations": ({"DescribeTable"}, {"Query"}, {}),
     "sweeper": (
         {"BatchGetItem"},
         {"Query", "UpdateItem"},
@@ -120,6 +122,7 @@ CALLS = {
     "lifecycle": {"archiver"},
     "deployment": {"archiver"},
     "refresher": {"archive_reader"},
+    "operations": {"lifecycle"},
 }
 
 Caller = Callable[[str], Any]

@@ -115,8 +115,8 @@ def is_denied(call: Callable[[], Any]) -> bool:
         call()
     except ClientError as error:
         message = error.response["Error"]["Message"]
-        if DENIED not in message:
-            assert error.response["Error"]["Code"] == "ResourceNotFoundException", message
+        if DENIED not in message and error.response["Error"]["Code"] != "ResourceNotFoundException":
+            raise
         return DENIED in message
     return False
 

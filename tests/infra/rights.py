@@ -68,7 +68,7 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
     ),
     "authorizer": (set(), {"dynamodb:GetItem"}, set()),
     "console": (set(), set(), set()),
-    "operations": (set(), set(), set()),
+    "operations": ({"dynamodb:DescribeTable"}, {"dynamodb:Query"}, set()),
     "sweeper": (
         {"dynamodb:BatchGetItem"},
         {"dynamodb:Query", "dynamodb:UpdateItem"},

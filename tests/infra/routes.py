@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.infra.synth import Template
 
+OPERATED = ("/v1/plan", "/v1/alarms", "/v1/cost", "/v1/simulate")
 ROUTES = {
     ("POST", "/v1/streams/{stream}/events"): "ingest",
     ("GET", "/v1/streams/{stream}/events"): "query",
@@ -21,6 +22,8 @@ ROUTES = {
     ("GET", "/v1/health"): "query",
     ("GET", "/v1/plan"): "operations",
     ("GET", "/v1/alarms"): "operations",
+    ("GET", "/v1/cost"): "operations",
+    ("GET", "/v1/simulate"): "operations",
     ("GET", "/console"): "console",
     ("GET", "/console/assets/{file+}"): "console",
 }

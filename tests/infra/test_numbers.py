@@ -17,7 +17,7 @@ FUNCTIONS = {
     "ingest": (28, 512),
     "authorizer": (25, 512),
     "console": (10, 256),
-    "operations": (28, 512),
+    "operations": (28, 1769),
     "doors": (28, 1024),
     "query": (28, 1024),
     "archive_reader": (25, 1769),

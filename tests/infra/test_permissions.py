@@ -41,7 +41,7 @@ OBJECTS: dict[str, dict[str, set[str]]] = {
 
 # Every wildcard in any policy, with its reason.
 WILDCARDS = {
-    r"^\"\*\"$": "event source mappings and streams are listed by the account; their changes have a condition",
+    r"^\"\*\"$": "event source mappings and streams are listed by the account; metrics know no resources",
     r":table/tidetable-dev\.\*": "period tables come and go by themselves",
     r"/stream=\*": "the archive's objects",
     r"/large/\*": "large values",
@@ -170,7 +170,15 @@ def _bare(template: Template) -> dict[str, set[str]]:
 
 def test_a_bare_wildcard_stands_where_aws_knows_no_resources(dev: Template) -> None:
     maps = MAPPINGS | {"lambda:ListEventSourceMappings"}
-    assert _bare(dev) == {"lifecycle": maps, "deployment": maps, "feed": {"dynamodb:ListStreams"}}
+    metrics = {"cloudwatch:GetMetricData"}
+    lists = {"dynamodb:ListStreams"}
+    assert _bare(dev) == {"lifecycle": maps, "deployment": maps, "feed": lists, "operations": metrics}
+
+
+def test_the_operators_function_reads_periods_and_policies_of_the_catalog_and_no_key(dev: Template) -> None:
+    reading = [one for one in dev.statements("operations") if "dynamodb:Query" in actions(one)]
+    leading = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["stream#*", "policies"]}}
+    assert [one["Condition"] for one in reading] == [leading]
 
 
 @pytest.mark.parametrize("name", ["lifecycle", "deployment"])

@@ -64,6 +64,7 @@ class Door:
         self._authorize: Any = authorizer.handler
         self._handlers: dict[str, Any] = {"POST": ingest.handler, "GET": query.handler}
         self._operations: Any = operations.handler
+        self._operated = operations.ROUTES
 
     def make(self, text: str, *streams: str, can: tuple[Scope, ...] = ("write", "read"), **facts: Any) -> str:
         """A key with that text, of some streams or of all."""
@@ -108,7 +109,7 @@ class Door:
             return Answered(403, "unmetered", "gateway")
         text = None if body is None else json.dumps(body)
         context = {"requestId": "test", "authorizer": decision["context"] | {"principalId": decision["principalId"]}}
-        handler = self._operations if event["resource"] in ("/v1/plan", "/v1/alarms") else self._handlers[method]
+        handler = self._operations if event["resource"] in self._operated else self._handlers[method]
         answer = handler(event | {"body": text, "requestContext": context}, Context())
         return Answered(answer["statusCode"], json.loads(answer["body"]))
 

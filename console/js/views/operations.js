@@ -4,8 +4,12 @@ import { get } from "../api.js";
 import { fill, h } from "../dom.js";
 import { plural } from "../format.js";
 import { showProblem } from "../parts/problem.js";
+import { runbookLink, withRunbook } from "../parts/runbook.js";
 import { showTable } from "../parts/table.js";
 import { showTime } from "../times.js";
+
+// Actions of a report that nobody does: they say that somebody must look.
+const FINDINGS = ["stuck", "lost"];
 
 /** @param {AbortSignal} signal @returns {HTMLElement} */
 export function showOperations(signal) {
@@ -31,30 +35,41 @@ function showAlarms(alarms) {
   const ringing = alarms.filter((alarm) => alarm.state === "ALARM");
   if (!ringing.length) return h("p.calm", {}, alarms.length ? `None of ${plural(alarms.length, "alarm")} rings.` : "This stage has no alarms.");
   return h("div.problem", { role: "alert" }, h("strong", {}, `${plural(ringing.length, "alarm")} ${ringing.length === 1 ? "rings" : "ring"}`),
-    h("ul", {}, ringing.map((alarm) => h("li", {}, h("b", {}, alarm.name), alarm.since ? ` since ${showTime(alarm.since)}` : "", h("p", {}, alarm.description)))));
+    h("ul", {}, ringing.map((alarm) => h("li", {}, h("b", {}, alarm.name), alarm.since ? ` since ${showTime(alarm.since)}` : "", h("p", {}, withRunbook(alarm.description))))));
 }
 
 /** @param {any} plan the report of a dry run */
 function showPlan(plan) {
-  const findings = plan.actions.filter((/** @type {any} */ action) => action.action === "stuck");
-  const steps = plan.actions.filter((/** @type {any} */ action) => action.action !== "stuck");
+  const findings = plan.actions.filter((/** @type {any} */ action) => FINDINGS.includes(action.action));
+  const steps = plan.actions.filter((/** @type {any} */ action) => !FINDINGS.includes(action.action));
   const notes = [
-    ...plan.troubles.map((/** @type {string} */ text) => `Trouble: ${text}`),
-    ...plan.without_next_table.map((/** @type {string} */ name) => `${name} has no table for its next period yet.`),
-    ...plan.archives_overdue.map((/** @type {string} */ name) => `The archive of ${name} is overdue.`),
-    ...findings.map((/** @type {any} */ finding) => `${finding.table}: ${finding.reason}`),
-    ...plan.changes.map((/** @type {string} */ text) => `A change that is still to come: ${text}.`),
-    ...plan.removed_streams.map((/** @type {any} */ stream) => `${stream.stream} left the configuration; ${plural(stream.tables, "table")} of it still exist.`),
+    ...plan.troubles.map((/** @type {string} */ text) => note(`Trouble: ${text}`, "lifecycleunhealthy")),
+    ...plan.without_next_table.map((/** @type {string} */ name) => note(`${name} has no table for its next period yet.`, "nexttablemissing")),
+    ...plan.archives_overdue.map((/** @type {string} */ name) => note(`The archive of ${name} is overdue.`, "archiveoverdue")),
+    ...findings.map((/** @type {any} */ finding) => note(`${finding.table}: ${finding.reason}`, sectionOf(finding.reason))),
+    ...plan.changes.map((/** @type {string} */ text) => [`A change that is still to come: ${text}.`]),
+    ...plan.removed_streams.map((/** @type {any} */ stream) => note(`${stream.stream} left the configuration; ${plural(stream.tables, "table")} of it still exist.`, "removing-a-stream")),
   ];
   return h("div.plan", {},
     notes.length ? h("ul.notes.warn", {}, notes.map((note) => h("li", {}, note))) : null,
-    plan.skipped ? h("p.hint", {}, `A run is under way: ${plan.skipped}.`) : steps.length
+    plan.skipped ? h("p.hint", {}, note(`A run is under way: ${plan.skipped}.`, "another-run-is-under-way")) : steps.length
       ? h("details", {}, h("summary", {}, `The next run does ${plural(steps.length, "step")}`), showTable([
         { name: "step", cell: (step) => step.action },
         { name: "stream", cell: (step) => step.stream },
         { name: "period", cell: (step) => step.period },
-        { name: "why", cell: (step) => step.reason },
-        { name: "", cell: (step) => (step.outcome === "planned" ? "" : `${step.outcome} ${step.detail}`) },
+        { name: "why", cell: (step) => h("span", {}, withRunbook(step.reason, sectionOf(step.reason))) },
+        { name: "", cell: (step) => (step.outcome === "planned" ? "" : h("span", {}, note(`${step.outcome} ${step.detail}`, step.outcome === "failed" ? "lifecyclefailing" : ""))) },
       ], steps, { caption: "The steps of the next run" }))
       : h("p.calm", {}, "The lifecycle has nothing to do."));
+}
+
+/** A finding, and the section that says what to do. @param {string} text @param {string} section @returns {(Node | string)[]} */
+function note(text, section) {
+  const parts = withRunbook(text, section);
+  return section && parts.every((part) => typeof part === "string") ? [...parts, " ", runbookLink(section)] : parts;
+}
+
+/** The section about a table that the lifecycle cannot work with. @param {string} reason */
+function sectionOf(reason) {
+  return reason.includes("no such table") ? "lost-tables" : "tables-that-cannot-be-used";
 }

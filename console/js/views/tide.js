@@ -2,7 +2,8 @@
 
 import { get, streamPath } from "../api.js";
 import { fill, h, onEnter, s } from "../dom.js";
-import { plural, showBytes, showNumber } from "../format.js";
+import { plural, showBytes, showMoney, showNumber } from "../format.js";
+import { loadBill } from "../parts/bill.js";
 import { showDialog, showFacts } from "../parts/dialog.js";
 import { showBusy, showEmpty, showProblem } from "../parts/problem.js";
 import { showTable } from "../parts/table.js";
@@ -20,10 +21,13 @@ const STATES = /** @type {const} */ ([
 /** @param {HTMLElement} place @param {URLSearchParams} values @param {any[]} streams @param {AbortSignal} signal @param {string[]} can */
 export function showTide(place, values, streams, signal, can) {
   const table = values.get("show") === "table";
+  const operates = can.includes("operate");
+  // Prices come later than the tables, and the tide does not wait for them.
+  const bill = operates ? loadBill().then((body) => new Map(body.streams.map((/** @type {any} */ row) => [row.stream, row])), () => new Map()) : null;
   fill(place,
     h("div.viewbar", {}, h("h1", {}, "Tide"), h("p.hint", {}, "One table per period. Height is the write capacity; the line is now."),
       h("a.button", { href: hashOf("tide", table ? {} : { show: "table" }) }, table ? "Show as pictures" : "Show as tables")),
-    can.includes("operate") ? showOperations(signal) : null,
+    operates ? showOperations(signal) : null,
     legend(),
     streams.length ? null : showEmpty("No streams", "tidetable.toml names the streams of a stage."),
     streams.map((stream) => lane(stream)));
@@ -34,7 +38,17 @@ export function showTide(place, values, streams, signal, can) {
     /** @type {any[]} */
     const periods = [];
     let next = "";
+    /** What operators see of the stream's price. @type {Pricing} */
+    const pricing = { operates, ready: false, prices: new Map() };
+    const price = h("span");
     load();
+    bill?.then((rows) => {
+      const row = rows.get(stream.stream);
+      pricing.ready = true;
+      for (const period of row?.periods ?? []) pricing.prices.set(period.period, period);
+      if (row && !signal.aborted) fill(price, " · ", h("a", { href: hashOf("cost", { stream: stream.stream }) }, `${showMoney(row.dollars)} a month`));
+      if (periods.length && !signal.aborted) draw();
+    });
 
     async function load() {
       try {
@@ -49,13 +63,13 @@ export function showTide(place, values, streams, signal, can) {
 
     function draw() {
       if (!periods.length) fill(content, showEmpty("No period tables yet", "The lifecycle creates the first within five minutes."));
-      else fill(content, table ? asTable(stream, periods) : picture(stream, periods), summary(periods),
+      else fill(content, table ? asTable(stream, periods, pricing) : picture(stream, periods, pricing), summary(periods),
         next ? h("button.quiet", { type: "button", onclick: load }, "Show earlier periods") : null);
     }
 
     return h("section.lane", { "aria-label": stream.stream },
       h("header", {}, h("h2", {}, h("a", { href: hashOf("explore", { stream: stream.stream }) }, stream.stream)),
-        h("p.hint", {}, `a table per ${stream.period} · takes events up to ${stream.late} late · kept ${plural(stream.retention, stream.period)}, then ${EXPIRY[stream.on_expiry] ?? stream.on_expiry}`)),
+        h("p.hint", {}, `a table per ${stream.period} · takes events up to ${stream.late} late · kept ${plural(stream.retention, stream.period)}, then ${EXPIRY[stream.on_expiry] ?? stream.on_expiry}`, price)),
       content);
   }
 }
@@ -77,8 +91,35 @@ function capacityText(period) {
   return `${showNumber(capacity.write)} write, ${showNumber(capacity.read)} read units`;
 }
 
-/** @param {any} stream @param {any[]} periods the newest first */
-function picture(stream, periods) {
+/** @typedef {{ operates: boolean, ready: boolean, prices: Map<string, { dollars: number, next: { at: string, change: string } | null }> }} Pricing */
+
+/** The price of a period's tables. @param {Pricing} pricing @param {any} period @returns {string} */
+function priceText(pricing, period) {
+  if (!pricing.operates) return "for keys that may operate";
+  const price = pricing.prices.get(period.period);
+  if (price) return showMoney(price.dollars);
+  if (period.state === "deleted") return "";
+  return pricing.ready ? "not known" : "being calculated";
+}
+
+/** The next step of the ladder and its date. @param {Pricing} pricing @param {any} period @returns {string} */
+function stepText(pricing, period) {
+  const next = pricing.prices.get(period.period)?.next;
+  return next ? `${next.change}, on ${showMinute(next.at)}` : "";
+}
+
+/** What hovering says of a period. @param {any} period @param {Pricing} pricing */
+function tipText(period, pricing) {
+  const state = stateOf(period);
+  const facts = [STATES.find(([name]) => name === state)?.[1] ?? state, capacityText(period)];
+  if (period.size_bytes) facts.push(showBytes(period.size_bytes));
+  if (pricing.prices.has(period.period)) facts.push(`${priceText(pricing, period)} a month`);
+  const step = stepText(pricing, period);
+  return `${period.period}: ${facts.join(", ")}${step ? `; next: ${step}` : ""}`;
+}
+
+/** @param {any} stream @param {any[]} periods the newest first @param {Pricing} pricing */
+function picture(stream, periods, pricing) {
   const ordered = [...periods].reverse();
   const most = Math.max(...ordered.map((period) => Math.log2(2 + (period.capacity?.write ?? 0))), 1);
   const width = Math.max(14, Math.min(46, Math.floor(1100 / ordered.length)));
@@ -89,9 +130,9 @@ function picture(stream, periods) {
     const demand = period.capacity?.mode === "on-demand";
     const share = !period.capacity ? 0.14 : demand ? 0.62 : 0.2 + (0.8 * Math.log2(2 + period.capacity.write)) / most;
     const height = share * (HEIGHT - 18);
-    const label = `${period.period}: ${STATES.find(([name]) => name === state)?.[1] ?? state}, ${capacityText(period)}`;
+    const label = tipText(period, pricing);
     return s("g.period", { tabindex: 0, role: "button", "aria-label": label, class: `${state}${demand ? " demand" : ""}${period.capacity?.class === "standard-ia" ? " ia" : ""}`,
-      onclick: () => openPeriod(stream, period), onkeydown: onEnter(() => openPeriod(stream, period)),
+      onclick: () => openPeriod(stream, period, pricing), onkeydown: onEnter(() => openPeriod(stream, period, pricing)),
       onmouseenter: () => show(label, number), onfocus: () => show(label, number), onmouseleave: hide, onblur: hide },
       s("rect.hit", { x: number * width, y: 0, width, height: HEIGHT }),
       s("rect.bar", { x: number * width + 1.5, y: HEIGHT - height, width: width - 3, height, rx: Math.min(4, width / 5) }),
@@ -129,8 +170,8 @@ function shortName(label) {
   return label.includes("T") ? `${label.slice(8, 10)}. ${label.slice(11)}h` : label.length > 7 ? label.slice(5) : label;
 }
 
-/** @param {any} stream @param {any[]} periods */
-function asTable(stream, periods) {
+/** @param {any} stream @param {any[]} periods @param {Pricing} pricing */
+function asTable(stream, periods, pricing) {
   return showTable([
     { name: "period", cell: (period) => period.period },
     { name: "state", cell: (period) => STATES.find(([name]) => name === stateOf(period))?.[1] ?? period.state },
@@ -139,7 +180,11 @@ function asTable(stream, periods) {
     { name: "items", number: true, cell: (period) => (period.item_count === undefined ? "" : showNumber(period.item_count)) },
     { name: "size", number: true, cell: (period) => (period.size_bytes === undefined ? "" : showBytes(period.size_bytes)) },
     { name: "archive", cell: (period) => (period.archive ? plural(period.archive.events ?? 0, "event") : "") },
-  ], periods, { caption: `Periods of ${stream.stream}`, open: (period) => openPeriod(stream, period) });
+    ...(pricing.operates ? [
+      { name: "a month", number: true, cell: (/** @type {any} */ period) => priceText(pricing, period) },
+      { name: "next step", cell: (/** @type {any} */ period) => stepText(pricing, period) },
+    ] : []),
+  ], periods, { caption: `Periods of ${stream.stream}`, open: (period) => openPeriod(stream, period, pricing) });
 }
 
 /** @param {any[]} periods */
@@ -150,8 +195,8 @@ function summary(periods) {
   return h("p.hint", {}, `${plural(tables, "table")}, ${plural(items, "item")}, ${showBytes(bytes)} as DynamoDB last counted them (about every six hours).`);
 }
 
-/** @param {any} stream @param {any} period */
-function openPeriod(stream, period) {
+/** @param {any} stream @param {any} period @param {Pricing} pricing */
+function openPeriod(stream, period, pricing) {
   const archive = period.archive;
   showDialog(`${stream.stream}, ${period.period}`,
     showFacts({
@@ -164,6 +209,8 @@ function openPeriod(stream, period) {
       Class: period.capacity?.class,
       "Items, about": period.item_count === undefined || period.item_count === null ? null : showNumber(period.item_count),
       "Size, about": period.size_bytes === undefined || period.size_bytes === null ? null : showBytes(period.size_bytes),
+      "Price a month": priceText(pricing, period),
+      "Next step": stepText(pricing, period),
       Layout: layoutText(period.layout),
       Backfill: period.backfill ? `open until ${showMinute(period.backfill.until)}` : null,
       Archive: archive ? `${plural(archive.events ?? 0, "event")}, ${showBytes(archive.bytes)}` : null,

@@ -11,6 +11,7 @@ import msgspec
 
 from tidetable.config.derive import derive_streams
 from tidetable.config.model import (
+    KEYLESS,
     ApiPolicy,
     Config,
     DoorsPolicy,
@@ -84,6 +85,30 @@ def parse(text: str, *, checked: bool = False) -> Config:
         if problems:
             raise ConfigError(problems)
     return config
+
+
+def change_stream(config: Config, name: str, changes: Mapping[str, Any]) -> Config:
+    """The configuration with other keys of one stream; ConfigError lists everything that is wrong with it.
+
+    A key takes the place of the stream's own key with all that is below it. A key that is false is removed.
+    """
+    from tidetable.config.check import check
+
+    problems: list[str] = []
+    table: dict[str, Any] = msgspec.to_builtins(config.streams[name], enc_hook=str)
+    for key in KEYLESS:
+        del table[key]
+    table = {key: value for key, value in (table | dict(changes)).items() if value is not None and value is not False}
+    stream = _stream(name, table, problems)
+    if stream is None or problems:
+        raise ConfigError(problems)
+    streams = {other.name: other for other in config.streams.values() if not other.source} | {name: stream}
+    derived = {other: made for other, made in derive_streams(streams).items() if other not in streams}
+    changed: Config = msgspec.structs.replace(config, streams=streams | derived)
+    problems = check(changed)
+    if problems:
+        raise ConfigError(problems)
+    return changed
 
 
 def _unknown_tables(document: Mapping[str, Any]) -> list[str]:

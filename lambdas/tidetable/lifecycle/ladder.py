@@ -97,7 +97,7 @@ def is_past(period: Period, stream: Stream, now: datetime) -> bool:
 
 def level_for(entry: Entry, stream: Stream, now: datetime, stagger: timedelta = timedelta(0)) -> Level:
     """The level that the entry's table should have: that of its age or of a backfill, or what an export may read."""
-    level = level_of(entry.period, stream, now, delay=_share(entry.table) * stagger)
+    level = level_of(entry.period, stream, now, delay=stagger_of(entry.table, stagger))
     if entry.opened is not None and entry.is_open(now) and is_past(entry.period, stream, now):
         until, write, read = entry.opened
         most = stream.capacity.maxima if write is None else None
@@ -113,9 +113,9 @@ def level_for(entry: Entry, stream: Stream, now: datetime, stagger: timedelta = 
     return replace(level, read=units, reason=RAISED)
 
 
-def _share(table: str) -> float:
-    """The place of a table in the stagger: 0 up to 1, by its name, the same at every run."""
-    return int.from_bytes(sha256(table.encode()).digest()[:4], "big") / 2**32
+def stagger_of(table: str, stagger: timedelta) -> timedelta:
+    """The delay of a table's steps within the stagger: 0 up to all of it, by its name, the same at every run."""
+    return int.from_bytes(sha256(table.encode()).digest()[:4], "big") / 2**32 * stagger
 
 
 def is_exported(entry: Entry, stream: Stream, now: datetime) -> bool:

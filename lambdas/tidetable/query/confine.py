@@ -59,7 +59,7 @@ _ROUTES: Mapping[str, Callable[[Parameters, Access], Parameters]] = {
     "/v1/streams/{stream}/series": _confine_listing,
 }
 # They say nothing of any series.
-_WHOLE = frozenset({"/v1/health", "/v1/streams/{stream}/periods", "/v1/plan", "/v1/alarms"})
+_WHOLE = frozenset({"/v1/health", "/v1/streams/{stream}/periods", "/v1/plan", "/v1/alarms", "/v1/cost", "/v1/simulate"})
 
 
 def confine_parameters(route: str, parameters: Parameters, access: Access) -> Parameters:

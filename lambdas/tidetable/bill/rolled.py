@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from cli.bill import rolling
-from cli.prices import (
+from tidetable.bill.prices import (
     CALL_MILLION,
     FEED_GB,
     FEED_SECONDS,
@@ -20,7 +19,8 @@ from cli.prices import (
     REFRESHER_GB,
     REFRESHER_SECONDS,
 )
-from cli.workload import PACK_BYTES, Workload
+from tidetable.bill.tables import rolling
+from tidetable.bill.workload import PACK_BYTES, Workload
 from tidetable.config import TableClass
 from tidetable.config.derive import derive_stream
 from tidetable.config.model import RollupPolicy, Stream

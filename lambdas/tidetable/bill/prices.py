@@ -5,6 +5,7 @@ from __future__ import annotations
 from tidetable.config import TableClass
 
 HOURS = 730
+REGION, MONTH = "us-east-1", "2026-11"
 GB = 1e9
 # DynamoDB, per unit and hour.
 WRITE_HOUR, READ_HOUR = 0.00065, 0.00013

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from cli.bill import GB, HOURS, ON_DEMAND, STORAGE, table_hour
-from cli.metrics import ConsumedUnits
+from tidetable.bill.consumed import ConsumedUnits
+from tidetable.bill.prices import GB, HOURS, ON_DEMAND, STORAGE
+from tidetable.bill.tables import Bill, table_hour
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream
 from tidetable.late import lowered_tables
@@ -108,13 +109,24 @@ def observe_periods(
     entries = [
         entry for entry in catalog.entries(stream.name, start) if all_periods or entry.state is not State.DELETED
     ]
+    return describe_entries(entries, stream, tables.describe, pools, removed)[::-1]
+
+
+def describe_entries(
+    entries: Sequence[Entry],
+    stream: Stream,
+    describe: Callable[[str], Table | None],
+    pools: Pools,
+    removed: datetime | None = None,
+) -> list[ObservedPeriod]:
+    """The periods of these entries with their tables, in the same order."""
     names = [name for entry in entries if entry.state is not State.DELETED for name in entry.tables]
     with pools(_CONCURRENCY) as pool:
-        described = dict(zip(names, pool.map(tables.describe, names), strict=True))
+        described = dict(zip(names, pool.map(describe, names), strict=True))
     existing = {name: table for name, table in described.items() if table is not None}
     return [
         ObservedPeriod(entry, stream, {name: existing[name] for name in entry.tables if name in existing}, removed)
-        for entry in entries[::-1]
+        for entry in entries
     ]
 
 
@@ -144,7 +156,7 @@ def row_of(period: ObservedPeriod, now: datetime, consumed: Mapping[tuple[str, s
         items=table.item_count if table is not None else None,
         bytes=sum(_bytes(stored) for stored in period.tables.values()) if table is not None else None,
         archived_events=entry.archive.events if entry.archive is not None else None,
-        dollars=sum(_dollars(priced, name, period, consumed or {}) for name, priced in period.tables.items()),
+        dollars=bill_of(period, consumed or {}).total,
         ahead=entry.period.start > now + stream.ahead,
         late=entry.table in lowered_tables(stream, [entry], now) and not is_closed(entry.period, stream, now),
         taken_write=sum(resource.write for resource in units) if known else None,
@@ -166,15 +178,25 @@ def _bytes(table: Table) -> int:
     return table.size_bytes + sum(size for _, size in table.index_sizes.values())
 
 
-def _dollars(
+def bill_of(period: ObservedPeriod, consumed: Mapping[tuple[str, str], ConsumedUnits]) -> Bill:
+    """The bill of a period's tables for a month: their present provisioned units, else the consumed units, and storage."""
+    return sum((_bill_of_table(table, name, period, consumed) for name, table in period.tables.items()), Bill())
+
+
+def _bill_of_table(
     table: Table, name: str, period: ObservedPeriod, consumed: Mapping[tuple[str, str], ConsumedUnits]
-) -> float:
-    storage = _bytes(table) / GB * STORAGE[table.table_class]
+) -> Bill:
+    gb_month = STORAGE[table.table_class] / GB
+    storage = table.size_bytes * gb_month, sum(size for _, size in table.index_sizes.values()) * gb_month
     if table.on_demand:
-        write, read = ON_DEMAND[table.table_class]
-        units = [consumed.get((name, index), ConsumedUnits()) for index in ("", *period.on_demand[name])]
-        return storage + sum(resource.write * write + resource.read * read for resource in units) / 1e6
-    provisioned = [(table.write, table.read), *table.index_units.values()]
-    return (
-        storage + sum(sum(table_hour(Level(write, read, table.table_class, ""))) for write, read in provisioned) * HOURS
-    )
+        write, read = (price / 1e6 for price in ON_DEMAND[table.table_class])
+        own = consumed.get((name, ""), ConsumedUnits())
+        indexes = [consumed.get((name, index), ConsumedUnits()) for index in period.on_demand[name]]
+        index_writes, index_reads = sum(one.write for one in indexes), sum(one.read for one in indexes)
+        return Bill(
+            own.write * write, own.read * read, storage[0], index_writes * write, index_reads * read, storage[1]
+        )
+    writes, reads = table_hour(Level(table.write, table.read, table.table_class, ""))
+    hours = [table_hour(Level(*units, table.table_class, "")) for units in table.index_units.values()]
+    index_writes, index_reads = sum(units[0] for units in hours), sum(units[1] for units in hours)
+    return Bill(writes * HOURS, reads * HOURS, storage[0], index_writes * HOURS, index_reads * HOURS, storage[1])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from math import ceil
+from typing import Any
 
 import msgspec
 
-from cli.bill import Bill, bills, rolling, rolling_on_demand
-from cli.prices import (
+from tidetable.bill.prices import (
     ARCHIVE_SHARE,
     ARCHIVER_BYTES_PER_SECOND,
     ARCHIVER_GB,
@@ -30,8 +31,9 @@ from cli.prices import (
     READ_HOUR,
     S3_STORAGE,
 )
-from cli.rolled import price_feed, price_rollups
-from cli.workload import Workload
+from tidetable.bill.rolled import price_feed, price_rollups
+from tidetable.bill.tables import Bill, bills, rolling, rolling_on_demand
+from tidetable.bill.workload import Workload
 from tidetable.config import TableClass, Units
 from tidetable.config.demand import COLLECTION_BYTES
 from tidetable.config.model import LATE, Step
@@ -46,6 +48,10 @@ class Line:
     name: str
     dollars: float
     how: str
+
+    def document(self) -> dict[str, Any]:
+        """The line as JSON."""
+        return asdict(self)
 
 
 def price_lines(workload: Workload, tables: Bill, groups: int) -> list[Line]:
@@ -102,8 +108,8 @@ def advise(workload: Workload, tables: dict[str, Bill]) -> list[str]:
     held = workload.collection_bytes
     if held is not None and held > COLLECTION_BYTES:
         advice.append(
-            f"a suffix of a bucket of {workload.stream.key.bucket} gets {held / 1024**3:,.1f} GB at the busiest hour, with its local"
-            " indexes, and DynamoDB takes 10 GB: choose a shorter bucket or more shards"
+            f"a suffix of a bucket of {workload.stream.key.bucket} gets {held / 1024**3:,.1f} GB at the busiest hour, with its"
+            " local indexes, and DynamoDB takes 10 GB: choose a shorter bucket or more shards"
         )
     return advice
 
@@ -167,7 +173,12 @@ def _dynamodb(workload: Workload, tables: Bill) -> list[Line]:
 def _requests(workload: Workload) -> list[Line]:
     requests = workload.events_per_day * HOURS / 24 / workload.batch
     queries = (workload.reads_per_second + workload.old_reads_per_second) * _SECONDS
-    seconds = INGEST_SECONDS + workload.batch * INGEST_EVENT_SECONDS
+    return price_requests(requests, workload.batch, queries, by_key=workload.by_key)
+
+
+def price_requests(requests: float, batch: float, queries: float, *, by_key: bool) -> list[Line]:
+    """The lines of a month's requests with ``batch`` events each, and of its queries: the gateway and the functions."""
+    seconds = INGEST_SECONDS + batch * INGEST_EVENT_SECONDS
     duration = (requests * seconds * INGEST_GB + queries * QUERY_SECONDS * QUERY_GB) * GB_SECOND
     checked = (requests + queries) * (CALL_MILLION / 1e6 + KEYS_SECONDS * KEYS_GB * GB_SECOND)
     keys = [
@@ -177,7 +188,7 @@ def _requests(workload: Workload) -> list[Line]:
         Line(
             "API Gateway",
             (requests + queries) * GATEWAY_MILLION / 1e6,
-            f"{requests / 1e6:,.2f} M requests of {workload.batch} events, {queries / 1e6:,.2f} M queries",
+            f"{requests / 1e6:,.2f} M requests of {batch:,.0f} events, {queries / 1e6:,.2f} M queries",
         ),
         Line("functions, calls", (requests + queries) * CALL_MILLION / 1e6, "one call per request"),
         Line(
@@ -185,7 +196,7 @@ def _requests(workload: Workload) -> list[Line]:
             duration,
             f"assumed: {seconds * 1000:.0f} ms at 512 MB per request, {QUERY_SECONDS * 1000:.0f} ms at 1,769 MB per query",
         ),
-        *(keys if workload.by_key else []),
+        *(keys if by_key else []),
     ]
 
 
@@ -233,3 +244,23 @@ def whole_bill(workload: Workload, groups: int) -> tuple[list[Line], dict[str, B
     """All lines of the rolling tables' bill, and DynamoDB's bill of each plan. A rollup's bucket has so many groups."""
     tables = bills(workload)
     return price_lines(workload, next(iter(tables.values())), groups), tables
+
+
+def bill_document(workload: Workload, groups: int) -> dict[str, Any]:
+    """The whole bill as JSON: DynamoDB's of each plan, the lines of the rolling tables, what they leave out, and advice."""
+    lines, tables = whole_bill(workload, groups)
+    return describe_bill(lines, tables, name_unpriced(workload), advise(workload, tables))
+
+
+def describe_bill(
+    lines: Sequence[Line], tables: Mapping[str, Bill], unpriced: Sequence[str], advice: Sequence[str]
+) -> dict[str, Any]:
+    """A bill as JSON."""
+    return {
+        **{
+            name: {"writes": bill.writes, "reads": bill.reads, "storage": bill.storage} for name, bill in tables.items()
+        },
+        "lines": [line.document() for line in lines],
+        "not_priced": list(unpriced),
+        "advice": list(advice),
+    }

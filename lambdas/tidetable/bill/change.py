@@ -1,0 +1,247 @@
+"""What another configuration of a stream would cost: its bill before and after, and changes that are worth a look."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from math import ceil
+from typing import Any, NamedTuple
+
+from tidetable.bill.ideas import list_ideas
+from tidetable.bill.measured import BATCH, READ_BYTES
+from tidetable.bill.present import describe_prices, describe_workload
+from tidetable.bill.tables import existing, rolling
+from tidetable.bill.timeline import Day, simulate
+from tidetable.bill.whole import bill_document, price_lines
+from tidetable.bill.workload import Workload
+from tidetable.config import Config, Stream
+from tidetable.config.load import change_stream
+from tidetable.errors import ConfigError
+from tidetable.problems import ProblemError, bad_parameter, refuse, unknown_stream
+
+# A longer address does not pass the gateway (AWS: 10,240 bytes of request line and headers).
+MAX_CHANGE = 3_000
+# Days of the simulation that are shown, and the longest simulation.
+_SHOWN, _LONGEST = 12, 400
+# With more tables the days take longer than a caller waits: a day of 500 tables takes 0.3 s on a whole processor. The
+# bill takes a fraction of it, and a configuration that needs more tables than `table_quota` (2,500) is refused.
+_MOST_TABLES = 500
+_DAY_FIELDS = ("ahead", "open", "late", "closed", "write", "read", "infrequent", "dollars")
+# Parameter: default (None: required), least, most.
+_NUMBERS: Mapping[str, tuple[float | None, float, float]] = {
+    "rate": (None, 0, 1e7),
+    "reads": (1.0, 0, 1e6),
+    "old_reads": (0.0, 0, 1e6),
+    "packed_bytes": (0.0, 0, 400_000),
+}
+_COUNTS: Mapping[str, tuple[int, int, int]] = {
+    "bytes": (1000, 1, 400_000),
+    "batch": (BATCH, 1, 10_000),
+    "read_bytes": (READ_BYTES, 1, 10_000_000),
+    "archive_days": (365, 1, 36_500),
+    "groups": (100, 1, 100_000),
+}
+KNOWN = ("stream", "change", "in_index", *_NUMBERS, *_COUNTS)
+
+
+class Proposal(NamedTuple):
+    """A workload to price, the groups of a rollup's bucket, and the proposed lines of tidetable.toml."""
+
+    workload: Workload
+    groups: int
+    change: str
+
+
+def parse_proposal(config: Config, parameters: Mapping[str, Sequence[str]], sees: Callable[[str], bool]) -> Proposal:
+    """Read the query string; ProblemError says what to change."""
+    for name, values in parameters.items():
+        if name not in KNOWN:
+            raise bad_parameter(f"{name[:64]} is no parameter of this route; it has {', '.join(KNOWN)}")
+        if len(values) > 1 and name != "in_index":
+            raise bad_parameter(f"{name} must be there once")
+    single = {name: values[0] for name, values in parameters.items()}
+    stream = _choose_stream(config, single.get("stream", ""), sees)
+    numbers = {name: _read_number(single, name, *bounds) for name, bounds in _NUMBERS.items()}
+    counts = {name: _read_count(single, name, *bounds) for name, bounds in _COUNTS.items()}
+    change = single.get("change", "").strip()
+    if len(change) > MAX_CHANGE:
+        raise bad_parameter(
+            f"change has {len(change):,} characters: the most are {MAX_CHANGE:,}; use `bin/tidetable cost`"
+        )
+    workload = Workload(
+        [numbers["rate"]] * 24,
+        counts["bytes"],
+        numbers["reads"],
+        counts["read_bytes"],
+        numbers["old_reads"],
+        stream,
+        counts["batch"],
+        counts["archive_days"],
+        _read_shares(stream, parameters.get("in_index", ())),
+        numbers["packed_bytes"] or None,
+        config.api.by_key,
+    )
+    return Proposal(workload, counts["groups"], change)
+
+
+def simulate_change(config: Config, proposal: Proposal, now: datetime, region: str) -> dict[str, Any]:
+    """The bill of the present configuration and of the proposed, as JSON; without a proposal, ideas with their savings."""
+    workload, groups, change = proposal
+    before = _describe_plan(workload, groups, now)
+    after, ideas, refused = None, [], []
+    if change:
+        changed = _apply(config, workload.stream.name, change)
+        after = _describe_plan(_with_stream(workload, changed.streams[workload.stream.name]), groups, now)
+    else:
+        ideas, refused = _price_ideas(config, workload, groups, before["dollars"])
+    return {
+        "stream": workload.stream.name,
+        "workload": describe_workload(workload) | {"groups": groups, "archive_days": workload.archive_days},
+        "before": before,
+        "after": after,
+        "saving": None if after is None else before["dollars"] - after["dollars"],
+        "ideas": ideas,
+        "refused": refused,
+        "change": change,
+        "prices": describe_prices(region),
+    }
+
+
+def parse_change(text: str, stream: str) -> dict[str, Any]:
+    """The keys of a stream in proposed lines of TOML, under [streams.NAME] as in the file or bare; ProblemError 400."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise bad_parameter(f"change is no TOML: {error}") from error
+    if "streams" not in document:
+        return document
+    streams = document.pop("streams")
+    if document or not isinstance(streams, dict) or set(streams) != {stream} or not isinstance(streams[stream], dict):
+        raise bad_parameter(f"change: write keys of [streams.{stream}] alone, as they stand in tidetable.toml")
+    keys: dict[str, Any] = streams[stream]
+    return keys
+
+
+def _price_ideas(
+    config: Config, workload: Workload, groups: int, before: float
+) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+    """The ideas that the configuration can have, the greatest saving first; and the others, with what stands in the way."""
+    priced, refused = [], []
+    for idea in list_ideas(workload):
+        try:
+            changed = change_stream(config, workload.stream.name, parse_change(idea.toml, workload.stream.name))
+        except ConfigError as error:
+            refused.append({"name": idea.name, "reason": error.problems[0]})
+            continue
+        other = _with_stream(workload, changed.streams[workload.stream.name])
+        dollars = sum(line.dollars for line in price_lines(other, rolling(other), groups))
+        priced.append({**idea._asdict(), "dollars": dollars, "saving": before - dollars})
+    return sorted(priced, key=lambda idea: -idea["saving"]), refused
+
+
+def _describe_plan(workload: Workload, groups: int, now: datetime) -> dict[str, Any]:
+    """The bill, and the life of the tables from an empty start until their number stays the same."""
+    bill = bill_document(workload, groups)
+    return {
+        "dollars": sum(line["dollars"] for line in bill["lines"]),
+        **bill,
+        "days": [_describe_day(day, start) for start, day in _live(workload, now)],
+    }
+
+
+def _live(workload: Workload, now: datetime) -> Iterator[tuple[datetime, Day]]:
+    """Some days of the tables from an empty start, until their number stays the same; none of very many tables."""
+    days = min(ceil(workload.kept_days + workload.stream.late.total_seconds() / 86_400) + 2, _LONGEST)
+    start = now.replace(hour=12, minute=0, second=0, microsecond=0)
+    if sum(1 for _ in existing(workload.stream, start)) > _MOST_TABLES:
+        return
+    for day in simulate(workload.stream, start, days, workload, every=ceil(days / _SHOWN)):
+        yield start, day
+
+
+def _describe_day(day: Day, start: datetime) -> dict[str, Any]:
+    return {"day": (day.at - start).days, "tables": day.tables, **{name: getattr(day, name) for name in _DAY_FIELDS}}
+
+
+def _with_stream(workload: Workload, stream: Stream) -> Workload:
+    names = {index.name for index in stream.index}
+    shares = {name: share for name, share in workload.index_shares.items() if name in names}
+    return replace(workload, stream=stream, index_shares=shares)
+
+
+def _apply(config: Config, stream: str, change: str) -> Config:
+    try:
+        return change_stream(config, stream, parse_change(change, stream))
+    except ConfigError as error:
+        problems = "; ".join(f"{problem}{_find_line(problem, change)}" for problem in error.problems[:5])
+        raise bad_parameter(f"change: {problems}") from error
+
+
+def _find_line(problem: str, change: str) -> str:
+    """The line of the key at fault, where it is written."""
+    key = re.split(r"[.\[\]]+", problem.partition(":")[0].rstrip("]"))[-1]
+    for number, line in enumerate(change.splitlines(), 1):
+        if re.search(rf"(^|[\s.\[{{,]){re.escape(key)}\s*(=|\])", line):
+            return f" (line {number})"
+    return ""
+
+
+def _choose_stream(config: Config, name: str, sees: Callable[[str], bool]) -> Stream:
+    written = {stream.name: None for stream in config.streams.values() if not stream.source and sees(stream.name)}
+    if not name:
+        raise bad_parameter(f"stream: missing; name one of {', '.join(written)}")
+    if not sees(name):
+        raise refuse(403, "forbidden", f"this key may not operate the stream {name[:64]!r}: use a key that may")
+    stream = config.streams.get(name)
+    if stream is None:
+        raise unknown_stream(name, written)
+    if stream.source:
+        raise bad_parameter(
+            f"stream: {name} is a rollup of {stream.source}, whose bill holds its price; simulate {stream.source}"
+        )
+    return stream
+
+
+def _read_number(values: Mapping[str, str], name: str, default: float | None, least: float, most: float) -> float:
+    if name not in values:
+        if default is None:
+            raise bad_parameter(
+                f"{name}: missing; add events per second, such as rate=50. GET /v1/cost answers the measured rate"
+            )
+        return default
+    try:
+        number = float(values[name])
+    except ValueError:
+        number = float("nan")
+    if not least <= number <= most:
+        raise _out_of_bounds(name, "a number", least, most)
+    return number
+
+
+def _read_count(values: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
+    text = values.get(name, str(default))
+    count = int(text) if re.fullmatch(r"[0-9]{1,9}", text) else -1
+    if not least <= count <= most:
+        raise _out_of_bounds(name, "a whole number", least, most)
+    return count
+
+
+def _out_of_bounds(name: str, kind: str, least: float, most: float) -> ProblemError:
+    return bad_parameter(f"{name} must be {kind} from {least:,.0f} to {most:,.0f}")
+
+
+def _read_shares(stream: Stream, words: Sequence[str]) -> dict[str, float]:
+    names = [index.name for index in stream.index]
+    shares = {}
+    for word in words:
+        name, _, text = word.rpartition(":")
+        if name not in names or not re.fullmatch(r"(0(\.[0-9]+)?|1(\.0+)?|[0-9.]+e-[0-9]+)", text):
+            raise bad_parameter(
+                f"in_index={word[:64]}: write an index and the share of events in it, such as by_error:0.01; "
+                f"the indexes are {', '.join(names) or 'none'}"
+            )
+        shares[name] = float(text)
+    return shares

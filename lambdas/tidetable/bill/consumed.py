@@ -1,0 +1,39 @@
+"""What CloudWatch counts of a stage: consumed units of tables, and the requests of its API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple, Protocol
+
+# CloudWatch keeps hours for 15 months; a day is the longest period that GetMetricData takes.
+SPAN = timedelta(days=30)
+
+
+class ConsumedUnits(NamedTuple):
+    """Write and read units that a table or an index consumed."""
+
+    write: float = 0.0
+    read: float = 0.0
+
+
+class Traffic(NamedTuple):
+    """Requests with events, the events in them, queries, and the read units of these, of all streams of a stage."""
+
+    requests: float = 0.0
+    events: float = 0.0
+    queries: float = 0.0
+    read_units: float = 0.0
+
+
+class Meters(Protocol):
+    """The metrics of a stage; each method raises StoreUnavailable if they cannot be read."""
+
+    def consumed(self, tables: Mapping[str, Sequence[str]], now: datetime) -> Mapping[tuple[str, str], ConsumedUnits]:
+        """The units of the last 30 days by (table, index), where the index "" is the table itself.
+
+        ``tables`` maps names of tables to the names of their indexes.
+        """
+
+    def traffic(self, now: datetime) -> Traffic:
+        """What the functions counted in the last 30 days."""

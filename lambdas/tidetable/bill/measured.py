@@ -1,0 +1,175 @@
+"""The workload of a stream as its tables, its archives and CloudWatch show it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from tidetable.bill.consumed import SPAN, ConsumedUnits, Traffic
+from tidetable.bill.standing import ObservedPeriod
+from tidetable.bill.workload import PACKED_SHARE, Workload
+from tidetable.catalog import Entry
+from tidetable.config import Stream
+from tidetable.lifecycle.expiry import is_closed
+
+# DynamoDB counts the items and bytes of a table about every six hours.
+_COUNTED = timedelta(hours=6)
+# So many periods are looked at: a week of tables by day.
+_RECENT = 7
+_DAY = timedelta(days=1)
+# What is assumed where nothing is measured: as the options of `tidetable cost`.
+BATCH, READ_BYTES = 100, 8192
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A workload, and a sentence on each of its figures."""
+
+    workload: Workload
+    how: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a stream. ``traffic`` is that of the whole stage; ``alone`` says that the stage has no other stream."""
+
+    periods: Sequence[ObservedPeriod]
+    entries: Sequence[Entry]
+    consumed: Mapping[tuple[str, str], ConsumedUnits]
+    traffic: Traffic
+    alone: bool
+
+
+def measure_workload(stream: Stream, facts: Facts, now: datetime, *, by_key: bool) -> Measured | None:
+    """The stream's workload; None if too little is known, as of a stream without events."""
+    counted = _count_stored(facts.periods, now)
+    per_day, how = _count_events(stream, facts, counted, now)
+    if per_day is None or counted is None or not counted.items:
+        return None
+    if stream.pack is None:
+        event_bytes, packed_bytes = counted.bytes / counted.items, None
+    else:
+        packed_bytes = counted.bytes / counted.days / per_day
+        event_bytes = packed_bytes / PACKED_SHARE
+    batch, how_batch = _measure_batch(facts.traffic)
+    units = facts.traffic.read_units / facts.traffic.queries if facts.traffic.queries else 0.0
+    workload = Workload(
+        [_round(per_day / 86_400)] * 24,
+        max(1, round(event_bytes)),
+        0.0,
+        max(1, round(units * 2)) * 4096 if units else READ_BYTES,
+        0.0,
+        stream,
+        batch,
+        index_shares=_share_indexes(stream, facts.periods),
+        packed_bytes=None if packed_bytes is None else _round(packed_bytes),
+        by_key=by_key,
+    )
+    recent, old = _measure_reads(facts, now)
+    workload = replace(
+        workload,
+        reads_per_second=_round(recent / workload.read_units),
+        old_reads_per_second=_round(old / workload.read_units),
+    )
+    size = f"{workload.event_bytes:,} bytes per event: the size of its tables"
+    if stream.pack is not None:
+        size += f", and packs that take {PACKED_SHARE:.0%} of plain items"
+    reads = "queries: the consumed read units of its tables, by the units of the stage's average query"
+    return Measured(workload, (how, size, how_batch, reads))
+
+
+@dataclass(frozen=True)
+class _Stored:
+    items: int
+    bytes: int
+    days: float
+
+
+def _count_stored(periods: Sequence[ObservedPeriod], now: datetime) -> _Stored | None:
+    """The items and bytes of the newest whole periods whose tables DynamoDB has counted since they ended."""
+    known = [
+        (period.entry, period.tables[period.entry.table]) for period in periods if period.entry.table in period.tables
+    ]
+    whole = [
+        (entry, table)
+        for entry, table in known
+        if entry.period.end + _COUNTED <= now and entry.created_at <= entry.period.start and table.item_count
+    ]
+    if whole:
+        newest = sorted(whole, key=lambda pair: pair[0].period, reverse=True)[:_RECENT]
+        days = sum((entry.period.end - entry.period.start) / _DAY for entry, _ in newest)
+    else:
+        # A young stage: its first events, over the time for which it has run.
+        newest = [(entry, table) for entry, table in known if table.item_count]
+        if not newest:
+            return None
+        begun = min(max(entry.created_at, entry.period.start) for entry, _ in newest)
+        days = max((now - begun) / _DAY, 1 / 24)
+    return _Stored(sum(table.item_count for _, table in newest), sum(table.size_bytes for _, table in newest), days)
+
+
+def _count_events(stream: Stream, facts: Facts, counted: _Stored | None, now: datetime) -> tuple[float | None, str]:
+    """Events of a day, and how they were counted."""
+    if stream.pack is None:
+        if counted is None:
+            return None, ""
+        per_day = counted.items / counted.days
+        return per_day, f"{per_day:,.0f} events per day: the items of its newest whole tables"
+    archived = [entry for entry in facts.entries if entry.archive is not None and entry.archive.events][-_RECENT:]
+    if archived:
+        events = sum(entry.archive.events for entry in archived if entry.archive is not None)
+        per_day = events / sum((entry.period.end - entry.period.start) / _DAY for entry in archived)
+        return (
+            per_day,
+            f"{per_day:,.0f} events per day: those of its newest archives, as a pack is an item of many events",
+        )
+    if facts.alone and facts.traffic.events:
+        per_day = facts.traffic.events / _span(facts, now) * _DAY.total_seconds()
+        return per_day, f"{per_day:,.0f} events per day: those that the stage accepted"
+    return None, ""
+
+
+def _measure_batch(traffic: Traffic) -> tuple[int, str]:
+    if not traffic.requests or not traffic.events:
+        return BATCH, f"{BATCH} events per request: assumed, as no request was counted"
+    batch = min(max(round(traffic.events / traffic.requests), 1), 10_000)
+    return batch, f"{batch:,} events per request: the average of the whole stage in 30 days"
+
+
+def _measure_reads(facts: Facts, now: datetime) -> tuple[float, float]:
+    """Consumed read units per second of open tables, and of closed tables."""
+    sums = {False: 0.0, True: 0.0}
+    for period in facts.periods:
+        closed = is_closed(period.entry.period, period.stream, now)
+        for name in period.tables:
+            sums[closed] += sum(units.read for (table, _), units in facts.consumed.items() if table == name)
+    seconds = _span(facts, now)
+    return sums[False] / seconds, sums[True] / seconds
+
+
+def _span(facts: Facts, now: datetime) -> float:
+    """Seconds that the metrics hold of this stream: 30 days, or its age."""
+    begun = min((entry.created_at for entry in facts.entries), default=now)
+    return max(min(SPAN, now - begun).total_seconds(), 3600.0)
+
+
+def _share_indexes(stream: Stream, periods: Sequence[ObservedPeriod]) -> dict[str, float]:
+    """The share of items in each index, 0 to 1, of indexes that tables have."""
+    shares = {}
+    for index in stream.index:
+        tables = [
+            period.tables[period.entry.table]
+            for period in periods
+            if period.entry.table in period.tables and index.name in period.tables[period.entry.table].index_sizes
+        ]
+        items = sum(table.item_count for table in tables)
+        if items:
+            held = sum(table.index_sizes[index.name][0] for table in tables)
+            shares[index.name] = _round(min(held / items, 1.0))
+    return shares
+
+
+def _round(value: float) -> float:
+    """Four digits: the figures are no better, and they travel in addresses."""
+    return float(f"{value:.4g}")

@@ -1,0 +1,63 @@
+"""The next change of a period table's capacity, class or life by the rules of the lifecycle, and its date. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tidetable.catalog import Entry, State
+from tidetable.config import Stream
+from tidetable.late import lowered_at
+from tidetable.lifecycle.expiry import leaves_at
+from tidetable.lifecycle.ladder import RAISE_AHEAD, Level, level_for, stagger_of
+
+# Rules of the ladder say "later than": a level holds from a moment after its instant.
+_MOMENT = timedelta(milliseconds=1)
+_ENDS = {"archive": "archived", "delete": "deleted"}
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """A change that comes at ``at``: the table has ``level`` from then on or, without a level, it is ``end``."""
+
+    at: datetime
+    level: Level | None = None
+    end: str = ""
+
+
+def next_step(entry: Entry, stream: Stream, now: datetime, stagger: timedelta) -> NextStep | None:
+    """The next change of the entry's table; None if none is to come, or its archive is being made or was made.
+
+    The lifecycle runs every five minutes, so a change comes up to so much later.
+    """
+    if not entry.live or entry.state is State.ARCHIVING:
+        return None
+    ends = leaves_at(entry, stream) if stream.on_expiry != "keep" else None
+    present = level_for(entry, stream, now, stagger)
+    for at in sorted(set(_instants(entry, stream, stagger))):
+        if at < now or (ends is not None and at >= ends):
+            continue
+        level = level_for(entry, stream, at + _MOMENT, stagger)
+        if _changes(present, level):
+            return NextStep(at, level)
+    return NextStep(ends, end=_ENDS[stream.on_expiry]) if ends is not None and now <= ends else None
+
+
+def _instants(entry: Entry, stream: Stream, stagger: timedelta) -> Iterator[datetime]:
+    """The instants at which a rule of the ladder can begin to hold, in no order."""
+    period, delay = entry.period, stagger_of(entry.table, stagger)
+    yield period.start - stream.ahead - RAISE_AHEAD - delay
+    lowered = lowered_at(period, stream)
+    if lowered is not None:
+        yield lowered + delay
+    for step in stream.capacity.ladder:
+        if isinstance(step.age, int) and step.age > 0:
+            yield period.shift(step.age).start + stream.late + delay
+    if entry.opened is not None:
+        yield entry.opened.until
+
+
+def _changes(present: Level, level: Level) -> bool:
+    units = (present.write, present.read) != (level.write, level.read)
+    return units or present.table_class is not level.table_class or present.index_units != level.index_units

@@ -1,0 +1,157 @@
+"""The workload that the commands price: incoming events, and queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from math import ceil
+
+import msgspec
+
+from tidetable.config import Stream
+from tidetable.config.model import IndexPolicy
+from tidetable.periods import Period, containing
+
+# The hours of `--night`, in UTC.
+NIGHT = frozenset({23, 0, 1, 2, 3, 4, 5, 6})
+# The bytes of an event in a pack over its bytes as an item, at 100 events per request: bench/packs.py measures 0.2 to
+# 0.25 for events of 160 bytes, and less for larger events.
+PACKED_SHARE = 0.25
+# The bytes of a pack's key, its attributes and their names.
+PACK_BYTES = 130
+# The bytes of an event in an index of keys alone: the keys of table and index, and their names.
+KEYS_BYTES = 200
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Events and queries by the hour of the day, in UTC.
+
+    ``event_bytes`` is the size of a plain item, ``packed_bytes`` the size in a pack, if the stream has packs: a quarter
+    by default. The ``batch`` events of a request share packs. ``index_shares`` is the share of events in an index, 0 to 1.
+    With ``by_key`` callers send keys, which the authorizer checks.
+    """
+
+    events_per_second: list[float]
+    event_bytes: int
+    reads_per_second: float
+    read_bytes: int
+    old_reads_per_second: float
+    stream: Stream
+    batch: int = 100
+    archive_days: int = 365
+    index_shares: Mapping[str, float] = field(default_factory=dict)
+    packed_bytes: float | None = None
+    by_key: bool = False
+
+    @property
+    def plain(self) -> Workload:
+        """The same with an item for each event, as a table without Tidetable has it."""
+        return replace(self, stream=msgspec.structs.replace(self.stream, pack=None))
+
+    @property
+    def stored_bytes(self) -> float:
+        """Bytes of an event in the table."""
+        if self.stream.pack is None:
+            return self.event_bytes
+        return self._bytes_in_pack + PACK_BYTES * self._packs / self.batch
+
+    @property
+    def event_units(self) -> float:
+        """Write units of an event in the table and its local indexes: of a pack, its share."""
+        if self.stream.pack is None:
+            return ceil(self.event_bytes / 1024) + sum(
+                self.units_in(index) for index in self.stream.index if index.local
+            )
+        return ceil(self._pack_bytes / 1024) * self._packs / self.batch
+
+    @property
+    def items_per_event(self) -> float:
+        """Items that an event makes: of a pack, its share."""
+        return 1.0 if self.stream.pack is None else self._packs / self.batch
+
+    @property
+    def read_units(self) -> float:
+        """Read units of a query, eventually consistent. Of packs it reads a whole one more than it needs."""
+        if self.stream.pack is None:
+            return ceil(self.read_bytes / 4096) / 2
+        return ceil((self.read_bytes * self._bytes_in_pack / self.event_bytes + self._pack_bytes) / 4096) / 2
+
+    @property
+    def _bytes_in_pack(self) -> float:
+        return self.event_bytes * PACKED_SHARE if self.packed_bytes is None else self.packed_bytes
+
+    @property
+    def _packs(self) -> int:
+        """Packs of a request."""
+        return ceil(self._bytes_in_pack * self.batch / self.stream.pack.max_bytes) if self.stream.pack else 0
+
+    @property
+    def _pack_bytes(self) -> float:
+        return self._bytes_in_pack * self.batch / self._packs + PACK_BYTES
+
+    @property
+    def events_per_day(self) -> float:
+        """Events of a day."""
+        return sum(self.events_per_second) * 3600
+
+    @property
+    def index_units(self) -> float:
+        """Write units of an event in all indexes that have units of their own, on average."""
+        return sum(self.units_in(index) for index in self.stream.index if not index.local)
+
+    @property
+    def collection_bytes(self) -> float | None:
+        """The most bytes of a partition key of a table with local indexes; None without them, and where nobody can say.
+
+        A bucket is taken at the busiest hour, evenly over its suffixes. How many events a series has is not known.
+        """
+        local = [index for index in self.stream.index if index.local]
+        if not local or self.stream.key.bucket is None:
+            return None
+        events = max(self.events_per_second) * self.stream.key.bucket.total_seconds() / self.stream.key.shards
+        return events * (self.event_bytes + sum(self.share_of(index) * self.bytes_in(index) for index in local))
+
+    @property
+    def index_bytes(self) -> float:
+        """Bytes of an event in all indexes, on average."""
+        return sum(self.share_of(index) * self.bytes_in(index) for index in self.stream.index)
+
+    def units_in(self, index: IndexPolicy) -> float:
+        """Write units of an event in an index, on average."""
+        return self.share_of(index) * ceil(self.bytes_in(index) / 1024)
+
+    def share_of(self, index: IndexPolicy) -> float:
+        """The share of events that are in an index, 0 to 1."""
+        return self.index_shares.get(index.name, 1.0)
+
+    def bytes_in(self, index: IndexPolicy) -> int:
+        """Bytes of an event in an index; an index of some fields counts as the whole event."""
+        return min(self.event_bytes, KEYS_BYTES) if index.project == "keys" else self.event_bytes
+
+    def count_events(self, period: Period, now: datetime) -> float:
+        """The number of events in a period's table, which fills by the hour."""
+        end = min(now, period.end)
+        days = max(0, (end - period.start) // timedelta(days=1))
+        hour, count = period.start + timedelta(days=days), days * self.events_per_day
+        while hour < end:
+            count += self.events_per_second[hour.hour] * min((end - hour).total_seconds(), 3600)
+            hour += timedelta(hours=1)
+        return count
+
+    @property
+    def period_days(self) -> float:
+        """Length of a period in days; a month counts as June."""
+        period = containing(datetime(2026, 6, 1, tzinfo=UTC), self.stream.period)
+        return (period.end - period.start) / timedelta(days=1)
+
+    @property
+    def kept_days(self) -> float:
+        """The number of days for which an event is kept in a table."""
+        return self.stream.retention * self.period_days
+
+
+def by_hour(rate: float, night: float | None) -> list[float]:
+    """Events per second of each hour of the day."""
+    return [night if night is not None and hour in NIGHT else rate for hour in range(24)]

@@ -1,0 +1,256 @@
+"""GET /v1/cost and GET /v1/simulate: figures calculated by hand, the bounds of a key, and errors that say what to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+import settings
+from tests.worlds.commands import run
+from tests.worlds.keyed import Answered, Door, open_door
+from tidetable.bill import present
+from tidetable.bill.consumed import ConsumedUnits, Traffic
+
+SECRET = "abcdefghijklmnopqrstuvwxyz012345"
+ALL, ONE = f"tt_alloperate_{SECRET}", f"tt_oneoperate_{SECRET}"
+TODAY = "tidetable-lapse.devices.2026-03-15"
+LINES = ["tables, writes", "tables, reads", "tables, storage"]
+
+
+@pytest.fixture
+def door(tmp_path: Any) -> Iterator[Door]:
+    for opened in open_door(tmp_path):
+        opened.make(ALL, can=("operate",))
+        opened.make(ONE, "quakes", can=("operate",))
+        yield opened
+
+
+def cost(door: Door, key: str = ALL, **query: str) -> Any:
+    answer = door.call("GET", "/v1/cost", key, query=query)
+    assert answer.status == 200, answer.body
+    return answer.body
+
+
+def simulate(door: Door, key: str = ALL, /, **query: str | Sequence[str]) -> Answered:
+    return door.call("GET", "/v1/simulate", key, query=query)
+
+
+def stream_of(body: Any, name: str) -> Any:
+    return next(stream for stream in body["streams"] if stream["stream"] == name)
+
+
+def lines_of(bill: Mapping[str, Any]) -> dict[str, float]:
+    return {line["name"]: line["dollars"] for line in bill["lines"]}
+
+
+def test_tables_on_demand_cost_the_units_that_they_and_their_indexes_consumed(door: Door) -> None:
+    door.stage.meters.units = {
+        (TODAY, ""): ConsumedUnits(4e6, 2e6),
+        (TODAY, "hottest"): ConsumedUnits(1e6, 8e6),
+        ("tidetable-lapse.devices.2026-03-14", ""): ConsumedUnits(1e6, 0),
+    }
+    body = cost(door)
+    devices = stream_of(body, "devices")
+    dollars = lines_of(devices)
+    # A million write units cost $0.625, a million read units $0.125.
+    assert dollars["tables, writes"] == pytest.approx(5 * 0.625)
+    assert dollars["tables, reads"] == pytest.approx(2 * 0.125)
+    assert (dollars["indexes, writes"], dollars["indexes, reads"]) == pytest.approx((0.625, 1.0))
+    prices = {period["period"]: period["dollars"] for period in devices["periods"]}
+    assert prices["2026-03-15"] == pytest.approx(4 * 0.625 + 2 * 0.125 + 0.625 + 1.0)
+    assert prices["2026-03-14"] == pytest.approx(0.625)
+    assert prices["2026-03-16"] == 0
+    assert devices["dollars"] == pytest.approx(5 * 0.625 + 0.25 + 0.625 + 1.0)
+    assert [line["name"] for line in stream_of(body, "quakes")["lines"]] == LINES
+    assert body["dollars"] == pytest.approx(devices["dollars"])
+
+
+def test_the_stage_pays_for_its_requests(door: Door) -> None:
+    door.stage.meters.counted = Traffic(requests=1e6, events=1e8, queries=2e6, read_units=4e6)
+    body = cost(door)
+    lines = lines_of(body["stage"])
+    assert lines["API Gateway"] == pytest.approx(3 * 3.50)
+    assert lines["functions, calls"] == pytest.approx(3 * 0.20)
+    # 20 ms and 100 events of 0.03 ms at half a GB; 30 ms per query at 1,769 MB; $0.0000133334 per GB-second.
+    seconds = 1e6 * 0.023 * 0.5 + 2e6 * 0.030 * 1769 / 1024
+    assert lines["functions, time"] == pytest.approx(seconds * 0.0000133334)
+    # The authorizer checks each request: 2 ms at half a GB.
+    assert lines["functions, authorizer"] == pytest.approx(3 * 0.20 + 3e6 * 0.001 * 0.0000133334)
+    assert body["stage"]["dollars"] == pytest.approx(sum(lines.values()))
+    assert body["dollars"] == pytest.approx(sum(lines.values()))
+
+
+def test_the_next_step_of_a_table_is_dated(door: Door) -> None:
+    periods = {period["period"]: period["next"] for period in stream_of(cost(door), "quakes")["periods"]}
+    # Kept for nine days after its own, and never changed before, as it is on demand.
+    assert periods["2026-03-15"] == {"at": "2026-03-25T00:00:00.000000Z", "change": "archived"}
+
+
+def test_a_key_of_one_stream_sees_its_bill_alone(door: Door) -> None:
+    door.stage.meters.counted = Traffic(requests=1e6, events=1e8)
+    body = cost(door, ONE)
+    assert [stream["stream"] for stream in body["streams"]] == ["quakes"]
+    assert body["stage"] == {"dollars": 0, "lines": []}
+    assert "API Gateway and the functions: they are those of all streams" in body["incomplete"]
+    assert door.stage.meters.tables
+    assert all(".quakes." in table for table in door.stage.meters.tables)
+
+
+def test_one_stream_is_priced_alone(door: Door) -> None:
+    assert [stream["stream"] for stream in cost(door, stream="devices")["streams"]] == ["devices"]
+
+
+@pytest.mark.parametrize(
+    ("key", "query", "status", "detail"),
+    [
+        (ALL, {"stream": "quaks"}, 404, "there is no stream 'quaks'; there are: quakes, packed, devices"),
+        (ONE, {"stream": "devices"}, 403, "this key may not operate the stream 'devices': use a key that may"),
+        (ALL, {"days": "3"}, 400, "days: this route has the parameter stream alone, once"),
+        (ALL, {"stream": ["quakes", "devices"]}, 400, "stream: this route has the parameter stream alone, once"),
+    ],
+)
+def test_a_wrong_question_says_what_to_change(door: Door, key: str, query: Any, status: int, detail: str) -> None:
+    answer = door.call("GET", "/v1/cost", key, query=query)
+    assert (answer.status, answer.body["detail"]) == (status, detail)
+
+
+def test_without_cloudwatch_the_bill_is_of_what_is_known(door: Door) -> None:
+    door.stage.meters.fails = True
+    body = cost(door)
+    assert len(body["streams"]) == 3
+    assert any("CloudWatch did not answer" in text for text in body["incomplete"])
+
+
+def test_a_stage_that_is_a_minute_old_is_told_when_figures_come(door: Door) -> None:
+    assert any("minutes after the first events" in text for text in cost(door)["incomplete"])
+    door.stage.meters.units = {(TODAY, ""): ConsumedUnits(1, 0)}
+    assert cost(door)["incomplete"] == []
+
+
+def test_prices_of_another_region_are_named(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    settings.settings.cache_clear()
+    assert cost(door)["prices"] == {"region": "us-east-1", "month": "2026-11", "hours": 730, "note": None}
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    settings.settings.cache_clear()
+    assert "the stage is in eu-west-1" in cost(door)["prices"]["note"]
+
+
+def test_tables_and_metrics_of_an_answer_are_bounded(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(present, "MAX_TABLES", 6)
+    body = cost(door)
+    assert [len(stream["periods"]) for stream in body["streams"]] == [2, 2, 2]
+    # Of each stream the newest: today's and two made ahead, and yesterday's, which takes late events.
+    assert "quakes: 2 tables are not counted: price this stream alone, stream=quakes" in body["incomplete"]
+    assert [len(stream["periods"]) for stream in cost(door, stream="quakes")["streams"]] == [4]
+    monkeypatch.setattr(present, "MAX_METRICS", 6)
+    body = cost(door)
+    assert len(door.stage.meters.tables) == 3
+    assert "the consumed units of 3 on-demand tables are not counted: price one stream alone" in body["incomplete"]
+
+
+def test_a_measured_workload_can_be_simulated(door: Door) -> None:
+    door.make(f"tt_writeall00_{SECRET}", can=("write",))
+    events = [{"series": f"s{n}", "id": str(n), "data": {"t": n}} for n in range(100)]
+    sent = door.call("POST", "/v1/streams/{stream}/events", f"tt_writeall00_{SECRET}", events, stream="devices")
+    assert sent.body["accepted"] == 100
+    door.stage.clock.sleep(7 * 3600)
+    workload = stream_of(cost(door), "devices")["workload"]
+    # A hundred events in the seven hours since noon, when the stage was made; DynamoDB has counted them by then.
+    assert workload["rate"] == pytest.approx(100 / (7 * 3600), rel=0.01)
+    assert workload["in_index"] == ["hottest:1"]
+    assert workload["batch"] == 100, "assumed, as CloudWatch counted no request"
+    query = {name: str(value) for name, value in workload.items() if name not in ("how", "packed_bytes", "in_index")}
+    answer = simulate(door, stream="devices", in_index=workload["in_index"], **query)
+    assert answer.status == 200, answer.body
+    assert answer.body["workload"]["rate"] == workload["rate"]
+
+
+def test_a_simulation_is_that_of_the_command(door: Door) -> None:
+    body = simulate(door, stream="devices", rate="50", bytes="500", reads="2", in_index="hottest:0.5").body
+    options = ["--rate", "50", "--bytes", "500", "--reads", "2", "--in-index", "hottest=0.5"]
+    printed = json.loads(run("cost", str(settings.CONFIG_FILE), "--stream", "devices", *options, "--json").stdout)
+    before = body["before"]
+    assert {name: before[name] for name in printed} == printed
+    assert before["lines"] == printed["lines"]
+    assert (before["not_priced"], before["advice"]) == (printed["not_priced"], printed["advice"])
+    assert before["dollars"] == pytest.approx(sum(line["dollars"] for line in printed["lines"]))
+
+
+def test_packs_are_priced_before_and_after(door: Door) -> None:
+    change = '[streams.quakes.pack]\nspan = "1h"'
+    body = simulate(door, stream="quakes", rate="50", bytes="500", batch="100", change=change).body
+    # 131.4 million events per month, at a unit each; in packs of 100, 13 units: 12,630 bytes.
+    before, after = lines_of(body["before"]), lines_of(body["after"])
+    assert before["tables, writes"] == pytest.approx(131.4 * 0.625)
+    assert after["tables, writes"] == pytest.approx(131.4 * 0.13 * 0.625)
+    assert body["saving"] == pytest.approx(body["before"]["dollars"] - body["after"]["dollars"])
+    assert body["saving"] > 70
+    assert body["ideas"] == []
+
+
+def test_without_a_change_there_are_ideas_that_can_be_sent_back(door: Door) -> None:
+    body = simulate(door, stream="quakes", rate="50", bytes="500").body
+    assert (body["after"], body["saving"]) == (None, None)
+    names = [idea["name"] for idea in body["ideas"]]
+    assert set(names) == {"packs", "provisioned", "a cheap class for old tables", "a rollup"}
+    savings = [idea["saving"] for idea in body["ideas"]]
+    assert savings == sorted(savings, reverse=True)
+    for idea in body["ideas"]:
+        again = simulate(door, stream="quakes", rate="50", bytes="500", change=idea["toml"]).body
+        assert again["saving"] == pytest.approx(idea["saving"])
+
+
+def test_the_days_are_those_of_a_stage_that_fills(door: Door) -> None:
+    days = simulate(door, stream="quakes", rate="50", bytes="500").body["before"]["days"]
+    assert days[0]["day"] == 0
+    assert days[0]["tables"] == 4, "yesterday's, today's and two made ahead"
+    assert days[-1]["tables"] == 12, "nine kept days, today's and two made ahead"
+    assert days[-1]["dollars"] > days[0]["dollars"] > 0
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "detail"),
+    [
+        ({"rate": "1"}, 400, "stream: missing; name one of quakes, packed, devices"),
+        ({"stream": "quaks", "rate": "1"}, 404, "there is no stream 'quaks'; there are: quakes, packed, devices"),
+        ({"stream": "quakes"}, 400, "rate: missing; add events per second, such as rate=50."),
+        ({"stream": "quakes", "rate": "many"}, 400, "rate must be a number from 0 to 10,000,000"),
+        ({"stream": "quakes", "rate": "nan"}, 400, "rate must be a number from 0 to 10,000,000"),
+        ({"stream": "quakes", "rate": "1", "batch": "1.5"}, 400, "batch must be a whole number from 1 to 10,000"),
+        ({"stream": "quakes", "rate": ["1", "2"]}, 400, "rate must be there once"),
+        ({"stream": "quakes", "rate": "1", "size": "3"}, 400, "size is no parameter of this route; it has stream,"),
+        ({"stream": "devices", "rate": "1", "in_index": "hot:1"}, 400, "the indexes are hottest"),
+        ({"stream": "devices", "rate": "1", "in_index": "hottest:2"}, 400, "such as by_error:0.01"),
+        (
+            {"stream": "quakes", "rate": "1", "change": 'late = "2d"\n[pack\nspan = "1h"'},
+            400,
+            'change is no TOML: Expected "]" at the end of a table declaration (at line 2, column 6)'.replace('"', "'"),
+        ),
+        (
+            {"stream": "quakes", "rate": "1", "change": '[streams.quakes.pack]\nspan = "1h"\nspam = 3'},
+            400,
+            "streams.quakes.pack.spam: unknown key; known here: max_bytes, span; did you mean span? (line 3)",
+        ),
+        (
+            {"stream": "quakes", "rate": "1", "change": "[streams.packed]\nretention = 3"},
+            400,
+            "keys of [streams.quakes] alone",
+        ),
+        ({"stream": "quakes", "rate": "1", "change": "[api]\nrate = 3"}, 400, "streams.quakes.api: unknown key"),
+        ({"stream": "quakes", "rate": "1", "change": "#" * 3001}, 400, "change has 3,001 characters"),
+    ],
+)
+def test_a_wrong_proposal_says_what_to_change(door: Door, query: Any, status: int, detail: str) -> None:
+    answer = simulate(door, **query)
+    assert answer.status == status
+    assert detail in answer.body["detail"]
+
+
+def test_a_key_of_one_stream_simulates_that_alone(door: Door) -> None:
+    assert simulate(door, ONE, stream="quakes", rate="1").status == 200
+    answer = simulate(door, ONE, stream="devices", rate="1")
+    assert (answer.status, answer.body["code"]) == (403, "forbidden")
