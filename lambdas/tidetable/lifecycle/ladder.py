@@ -10,7 +10,7 @@ from hashlib import sha256
 from tidetable.catalog import Entry, Seen, State
 from tidetable.config import Autoscaling, Stream, TableClass
 from tidetable.late import is_lowered
-from tidetable.lifecycle.expiry import closes_at, is_closed, is_leaving
+from tidetable.lifecycle.expiry import closes_at, is_closed, is_expired
 from tidetable.periods import Period, containing
 from tidetable.ports import Table
 from tidetable.times import to_text
@@ -122,7 +122,7 @@ def is_exported(entry: Entry, stream: Stream, now: datetime) -> bool:
     """True if the entry's table is being archived, is to be, or was and is still there."""
     if entry.state in (State.ARCHIVING, State.ARCHIVED):
         return True
-    return stream.on_expiry == "archive" and entry.live and is_leaving(entry, stream, now)
+    return stream.on_expiry == "archive" and entry.live and is_expired(entry, stream, now)
 
 
 def level_of(period: Period, stream: Stream, now: datetime, delay: timedelta = timedelta(0)) -> Level:
