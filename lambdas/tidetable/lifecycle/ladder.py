@@ -12,7 +12,7 @@ from tidetable.config import Autoscaling, Stream, TableClass
 from tidetable.late import is_lowered
 from tidetable.lifecycle.expiry import closes_at, is_closed, is_expired
 from tidetable.periods import Period, containing
-from tidetable.ports import Table
+from tidetable.ports import Table, units_of_index
 from tidetable.times import to_text
 
 # A raise takes effect in seconds to minutes, and a run every five minutes must not miss the moment.
@@ -44,7 +44,7 @@ class Level:
 
     def units_of(self, index: str, current: tuple[int, int]) -> tuple[int, int]:
         """The units that an index which has these should get; of a provisioned level only."""
-        write, read = self._fitting(self.index_units.get(index, (self.write, self.read)), current)
+        write, read = self._fitting(units_of_index(index, self.index_units, (self.write, self.read)), current)
         return write or 0, read or 0
 
     def suits(self, seen: Seen) -> bool:
