@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidetable.config import TableClass
 from tidetable.keys import Index
-from tidetable.ports import TableSpec
+from tidetable.ports import TableSpec, units_of_index
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.literals import TableClassType
@@ -63,7 +63,9 @@ def _throughput(spec: TableSpec, index: str) -> Any:
     """An index's own limits, with warm throughput, because a slow index throttles its table."""
     limits: Any = {}
     if spec.write is not None and spec.read is not None:
-        limits["ProvisionedThroughput"] = units_members(*spec.index_units.get(index, (spec.write, spec.read)))
+        limits["ProvisionedThroughput"] = units_members(
+            *units_of_index(index, spec.index_units, (spec.write, spec.read))
+        )
     return limits | _warm(spec) | maxima_members(spec.most)
 
 

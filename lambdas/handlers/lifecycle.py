@@ -129,7 +129,7 @@ def _measure(report: Report) -> None:
     metrics.add_metric("LifecycleHealthy", MetricUnit.Count, int(report.healthy is True))
     if report.only is None:  # the others measure the whole stage
         metrics.add_metric("PeriodTables", MetricUnit.Count, report.tables)
-        metrics.add_metric("StreamsWithoutNextTable", MetricUnit.Count, len(report.outlook.without_next))
+        metrics.add_metric("StreamsWithoutNextTable", MetricUnit.Count, len(report.outlook.without_next_table))
         metrics.add_metric("ArchivesOverdue", MetricUnit.Count, len(report.outlook.overdue))
         metrics.add_metric("RemovedStreams", MetricUnit.Count, len(report.outlook.removed))
     for outcome in ("done", "deferred", "failed", "lost"):

@@ -97,7 +97,7 @@ def test_a_route_without_a_stream_is_left_to_its_function() -> None:
     decision = decided(record(TEXT, {"stations"}, ("write",)), "POST", "/api/v2/write", None)
     assert decision.allowed
     access = Access.of(decision.context())
-    assert (access.can, access.sees("stations"), access.sees("quakes")) == ({"write"}, True, False)
+    assert (access.can, access.sees("stations"), access.sees("quakes")) == (frozenset({"write"}), True, False)
     assert decided(record(TEXT, set()), "POST", "/api/v2/write", None).refusal == "no stream"
 
 
@@ -109,7 +109,7 @@ def test_a_key_of_some_series_sees_no_whole_tables() -> None:
 @pytest.mark.parametrize("context", [None, {}, {"principalId": "x"}, {"key_id": ""}])
 def test_without_a_key_iam_has_decided(context: dict[str, str] | None) -> None:
     assert Access.of(context) == FULL
-    assert (FULL.can, FULL.sees("any")) == ({"write", "read", "operate"}, True)
+    assert (FULL.can, FULL.sees("any")) == (frozenset({"write", "read", "operate"}), True)
 
 
 def test_a_context_that_is_cut_gives_nothing() -> None:

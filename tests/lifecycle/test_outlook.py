@@ -12,20 +12,20 @@ def test_a_next_table_that_is_missing_worries_from_an_hour_before_its_first_even
     world = World()
     world.tables.fails = {TOMORROW}
     world.run()
-    assert world.at(datetime(2026, 3, 15, 22, 54, tzinfo=UTC)).outlook.without_next == ()
+    assert world.at(datetime(2026, 3, 15, 22, 54, tzinfo=UTC)).outlook.without_next_table == ()
     # Events may come five minutes before the period, and the hour counts from then.
     report = world.at(datetime(2026, 3, 15, 22, 56, tzinfo=UTC))
-    assert report.outlook.without_next == ("s",)
+    assert report.outlook.without_next_table == ("s",)
     assert report.document()["without_next_table"] == ["s"]
     world.tables.fails = set()
     world.after(minutes=5)
-    assert world.after(minutes=5).outlook.without_next == ()
+    assert world.after(minutes=5).outlook.without_next_table == ()
 
 
 def test_a_stream_without_a_present_table_worries_at_once() -> None:
     world = World()
     world.tables.fails = {TODAY}
-    assert world.run().outlook.without_next == ("s",)
+    assert world.run().outlook.without_next_table == ("s",)
 
 
 def test_a_good_life_worries_about_nothing() -> None:
@@ -33,7 +33,7 @@ def test_a_good_life_worries_about_nothing() -> None:
     world.run()
     for _ in range(24 * 6):
         report = world.after(hours=1)
-        assert (report.outlook.without_next, report.outlook.overdue) == ((), ())
+        assert (report.outlook.without_next_table, report.outlook.overdue) == ((), ())
 
 
 def test_an_archive_that_fails_for_a_day_is_overdue() -> None:

@@ -75,7 +75,7 @@ def test_it_is_told_with_its_tables_until_the_last_is_gone() -> None:
     assert report.document()["removed_streams"] == [
         {"stream": "s", "since": since.strftime("%Y-%m-%dT%H:%M:%S.%fZ"), "tables": len(mine(world))}
     ]
-    assert report.outlook.without_next == ("other",), "not s, which needs no next table"
+    assert report.outlook.without_next_table == ("other",), "not s, which needs no next table"
     for _ in range(24):
         report = world.after(hours=12)
     assert report.document()["removed_streams"] == []

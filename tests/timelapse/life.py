@@ -210,10 +210,10 @@ class Life:
             return
         finally:
             stage.client.allowance = None
-        for step in report.done:
-            self.outcomes[f"{step.action.name} {step.outcome}"] += 1
-            if step.outcome == "failed" and step.detail.startswith(BUGS):
-                self.complaints.append(step.detail)
+        for done in report.done:
+            self.outcomes[f"{done.action.name} {done.outcome}"] += 1
+            if done.outcome == "failed" and done.detail.startswith(BUGS):
+                self.complaints.append(done.detail)
         for step in report.feeds:
             self.outcomes[f"{step.action} {step.outcome}"] += 1
             if step.detail.startswith(BUGS):

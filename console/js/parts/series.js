@@ -19,11 +19,11 @@ export function seriesField(stream, value, changed, options = {}) {
     h("input", { type: "search", value, list: list.id, placeholder: options.placeholder ?? "all", autocomplete: "off", spellcheck: "false" })
   );
   let timer = 0;
-  let asked = "\0";
+  let listed = "\0";
   const suggest = async () => {
     const prefix = input.value.split(",").pop()?.trim() ?? "";
-    if (prefix === asked || !listsSeries(stream)) return;
-    asked = prefix;
+    if (prefix === listed || !listsSeries(stream)) return;
+    listed = prefix;
     try {
       const { body } = await get(streamPath(stream.stream, "series"), { prefix, limit: 50 });
       fill(list, body.series.map((/** @type {any} */ row) => h("option", { value: row.series })));

@@ -28,24 +28,24 @@ def expires_at(period: Period, stream: Stream) -> datetime:
 
 
 def settled_at(entry: Entry, late: timedelta) -> datetime:
-    """From when on no write into the entry's table can be under way: it took its last event that long ago."""
+    """The instant from which no write into the entry's table can be under way: its last event was taken long before."""
     closed = entry.period.end + late
     return (closed if entry.opened is None else max(closed, entry.opened.until)) + SETTLE
 
 
-def leaves_at(entry: Entry, stream: Stream) -> datetime:
-    """When the entry's table has had its time: it has expired, and is neither kept nor open for a backfill any longer."""
+def entry_expires_at(entry: Entry, stream: Stream) -> datetime:
+    """When the entry's table expires: its period has expired, and it is neither kept nor open for a backfill any longer."""
     ends = [expires_at(entry.period, stream), settled_at(entry, stream.late)]
     if entry.keep_until is not None:
         ends.append(entry.keep_until)
     return max(ends)
 
 
-def is_leaving(entry: Entry, stream: Stream, now: datetime) -> bool:
+def is_expired(entry: Entry, stream: Stream, now: datetime) -> bool:
     """True if the entry's table is to be archived or deleted, as its stream says."""
-    return stream.on_expiry != "keep" and now > leaves_at(entry, stream)
+    return stream.on_expiry != "keep" and now > entry_expires_at(entry, stream)
 
 
 def deletable_at(facts: ArchiveFacts, policy: LifecyclePolicy) -> datetime:
-    """From when on an archived table may be deleted."""
+    """The instant from which an archived table may be deleted."""
     return facts.at + policy.delete_grace

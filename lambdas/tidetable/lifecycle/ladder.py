@@ -10,9 +10,9 @@ from hashlib import sha256
 from tidetable.catalog import Entry, Seen, State
 from tidetable.config import Autoscaling, Stream, TableClass
 from tidetable.late import is_lowered
-from tidetable.lifecycle.expiry import closes_at, is_closed, is_leaving
+from tidetable.lifecycle.expiry import closes_at, is_closed, is_expired
 from tidetable.periods import Period, containing
-from tidetable.ports import Table
+from tidetable.ports import Table, units_of_index
 from tidetable.times import to_text
 
 # A raise takes effect in seconds to minutes, and a run every five minutes must not miss the moment.
@@ -44,7 +44,7 @@ class Level:
 
     def units_of(self, index: str, current: tuple[int, int]) -> tuple[int, int]:
         """The units that an index which has these should get; of a provisioned level only."""
-        write, read = self._fitting(self.index_units.get(index, (self.write, self.read)), current)
+        write, read = self._fitting(units_of_index(index, self.index_units, (self.write, self.read)), current)
         return write or 0, read or 0
 
     def suits(self, seen: Seen) -> bool:
@@ -122,7 +122,7 @@ def is_exported(entry: Entry, stream: Stream, now: datetime) -> bool:
     """True if the entry's table is being archived, is to be, or was and is still there."""
     if entry.state in (State.ARCHIVING, State.ARCHIVED):
         return True
-    return stream.on_expiry == "archive" and entry.live and is_leaving(entry, stream, now)
+    return stream.on_expiry == "archive" and entry.live and is_expired(entry, stream, now)
 
 
 def level_of(period: Period, stream: Stream, now: datetime, delay: timedelta = timedelta(0)) -> Level:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tidetable.catalog import Backfill, Entry, State, entry_at
 from tidetable.config import Config, Stream
-from tidetable.lifecycle.expiry import leaves_at
+from tidetable.lifecycle.expiry import entry_expires_at
 from tidetable.lifecycle.observe import Observed
 from tidetable.periods import Period
 from tidetable.times import to_text
@@ -40,7 +40,7 @@ class Outlook:
     are those under way, ``removed`` the streams that left the configuration and still have tables.
     """
 
-    without_next: tuple[str, ...] = ()
+    without_next_table: tuple[str, ...] = ()
     overdue: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
     backfills: tuple[Backfill, ...] = ()
@@ -54,13 +54,13 @@ _ARCHIVED = (State.ARCHIVED, State.DELETED, State.RESTORING)
 def outlook(config: Config, observed: Mapping[str, Observed], now: datetime) -> Outlook:
     """Look at what a run found at its beginning: tables are made two periods ahead, so at a good run none is missing."""
     present = {name: view for name, view in observed.items() if view.removed is None}
-    without_next = [name for name, view in present.items() if _lacks_next(config.streams[name], view, now)]
+    without_next_table = [name for name, view in present.items() if _lacks_next_table(config.streams[name], view, now)]
     overdue = [
         f"{name} {entry.period.label}"
         for name, view in observed.items()
         if config.streams[name].on_expiry == "archive"
         for entry in view.entries
-        if entry.state not in _ARCHIVED and now > leaves_at(entry, config.streams[name]) + OVERDUE
+        if entry.state not in _ARCHIVED and now > entry_expires_at(entry, config.streams[name]) + OVERDUE
     ]
     changes = [_change(config.streams[name], view, now) for name, view in present.items()]
     removed = [
@@ -69,7 +69,7 @@ def outlook(config: Config, observed: Mapping[str, Observed], now: datetime) -> 
         if view.removed is not None and view.table_names
     ]
     return Outlook(
-        tuple(without_next),
+        tuple(without_next_table),
         tuple(overdue),
         tuple(change for change in changes if change),
         tuple(backfill for view in present.values() for backfill in view.backfills),
@@ -82,7 +82,7 @@ def lead(period: Period) -> timedelta:
     return min(LEAD_SHARE * (period.end - period.start), LEAD_MOST)
 
 
-def _lacks_next(stream: Stream, view: Observed, now: datetime) -> bool:
+def _lacks_next_table(stream: Stream, view: Observed, now: datetime) -> bool:
     newest = now + stream.ahead
     current = entry_at(view.entries, newest)
     if current is None:

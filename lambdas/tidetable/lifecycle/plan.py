@@ -10,7 +10,7 @@ from tidetable.catalog import Backfill, Entry, State
 from tidetable.config import Config, Stream, TableClass
 from tidetable.lifecycle import actions
 from tidetable.lifecycle.budget import next_decrease
-from tidetable.lifecycle.expiry import closes_at, deletable_at, is_closed, is_leaving, leaves_at
+from tidetable.lifecycle.expiry import closes_at, deletable_at, entry_expires_at, is_closed, is_expired
 from tidetable.lifecycle.ladder import RAISED, Level, is_past, level_for
 from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.premake import opening, periods_to_exist
@@ -102,9 +102,9 @@ def _tend(
         yield stuck
         if closed and entry.state in (State.CREATING, State.OPEN) and not entry.is_open(now):
             yield _close(entry, stream)
-        if is_leaving(entry, stream, now):
+        if is_expired(entry, stream, now):
             yield from (
-                action for action in _retire(config, stream, entry, now) if not isinstance(action, actions.Archive)
+                action for action in _expire(config, stream, entry, now) if not isinstance(action, actions.Archive)
             )
         return
     if table is not None and entry.state is State.CREATING and entry.layout.parts:
@@ -112,18 +112,17 @@ def _tend(
         yield _create(config, stage, stream, entry, now, "its creation was begun")
     elif table is not None and entry.state is State.CREATING and table.status == "ACTIVE":
         yield actions.Open(entry, "its table has become active", stream.table.point_in_time_recovery)
-    leaving = is_leaving(entry, stream, now)
-    goes = list(_retire(config, stream, entry, now)) if leaving else []
+    ending = list(_expire(config, stream, entry, now)) if is_expired(entry, stream, now) else []
     stagger = config.lifecycle.stagger
     level = level_for(entry, stream, now, stagger)
     # A table that goes in this run needs no other capacity, unless it is for its export.
-    if table is not None and (not goes or level.reason == RAISED):
+    if table is not None and (not ending or level.reason == RAISED):
         yield from _level(entry, table, level, now)
     if table is not None:
         yield from _scaling(entry, level)
     if closed and entry.state in (State.CREATING, State.OPEN) and not entry.is_open(now):
         yield _close(entry, stream)
-    yield from goes
+    yield from ending
 
 
 def _close(entry: Entry, stream: Stream) -> actions.Close:
@@ -188,9 +187,9 @@ def _why(entry: Entry, level: Level) -> str:
     return f"changed by hand, put back; {level.reason}" if put_back else level.reason
 
 
-def _retire(config: Config, stream: Stream, entry: Entry, now: datetime) -> Iterator[actions.Action]:
-    """The end of an expired table. Even here, deletion has a switch of its own, and time for second thoughts."""
-    since = f"expired at {to_text(leaves_at(entry, stream))}"
+def _expire(config: Config, stream: Stream, entry: Entry, now: datetime) -> Iterator[actions.Action]:
+    """Archive or delete an expired table. Deletion has its own switch (``delete_expired``) and a grace period."""
+    since = f"expired at {to_text(entry_expires_at(entry, stream))}"
     policy = config.lifecycle
     if stream.on_expiry == "delete":
         if policy.delete_expired:

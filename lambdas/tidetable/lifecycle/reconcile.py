@@ -96,7 +96,7 @@ class Report:
             "skipped": self.skipped,
             "tables": self.tables,
             "troubles": self.troubles,
-            "without_next_table": list(self.outlook.without_next),
+            "without_next_table": list(self.outlook.without_next_table),
             "archives_overdue": list(self.outlook.overdue),
             "changes": list(self.outlook.changes),
             "backfills": [{"stream": backfill.stream, **backfill.document()} for backfill in self.outlook.backfills],

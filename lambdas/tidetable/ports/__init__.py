@@ -22,12 +22,12 @@ from tidetable.ports.data import (
 )
 from tidetable.ports.records import Catalog, CatalogReader, Clock, Pools
 from tidetable.ports.rollups import Edge, Mark, NotedSeries, Noting, Rollups, RollupState
-from tidetable.ports.tables import Scaling, Table, Tables, TableSpec
+from tidetable.ports.tables import Scaling, Table, Tables, TableSpec, units_of_index
 from tidetable.ports.typed import TableEncoder, TypedColumn
 
 __all__ = [
     "ArchivePage", "ArchiveRange", "ArchiveReader", "Archiver", "Blob", "Catalog", "CatalogReader", "Columns",
     "Clock", "Compressor", "DeadLetters", "Edge", "EventStore", "Guard", "Guarded", "KeyRange", "Mark", "NotedSeries", "Noting",
     "Overflow", "Page", "Pools", "Put", "RangeRead", "Rank", "RollupState", "Rollups", "Scaling", "Sketch", "Sketches", "Table",
-    "TableEncoder", "TableSpec", "Tables", "Transacted", "TypedColumn", "Values", "Version", "Written",
+    "TableEncoder", "TableSpec", "Tables", "Transacted", "TypedColumn", "Values", "Version", "Written", "units_of_index",
 ]  # fmt: skip

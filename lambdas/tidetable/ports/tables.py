@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from tidetable.catalog import Seen
 from tidetable.config import Autoscaling, TableClass
 from tidetable.keys import Index
 
+_Units = TypeVar("_Units", bound=tuple[int | None, int | None])
+
+
+def units_of_index(index: str, index_units: Mapping[str, tuple[int, int]], table: _Units) -> tuple[int, int] | _Units:
+    """The write and read units of an index: its own, or as many as its ``table`` has."""
+    return index_units.get(index, table)
+
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """A table to create. Units are None for on-demand tables; an index gets as many as the table, if ``index_units`` has none.
+    """A table to create. Units are None for on-demand tables; ``units_of_index`` says what an index gets.
 
     ``warm`` and ``most`` are write and read units: the throughput to be ready for, and what an on-demand table may take.
     ``encryption`` is "aws-owned", "aws-managed" or a key's ARN, ``stream`` what its change stream shows, or "none". A table that
