@@ -18,7 +18,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 SEED = int(os.environ.get("TIDETABLE_SEED", "1"))
 DAYS = int(os.environ.get("TIDETABLE_DAYS", "34"))
 ALONE = ("tests/e2e/test_4_doors.py", "tests/e2e/test_4_first_deploy.py", "tests/e2e/test_4_own.py")
-LONGEST = ("e2e", "timelapse", "iam", "infra", *ALONE, "query", "crash", "contract", "strict", "archive")
+LONGEST = ("e2e", "timelapse", "iam", "cdk", "infra", *ALONE, "query", "crash", "contract", "strict", "archive")
 
 
 def pytest_report_header() -> str:

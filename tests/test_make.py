@@ -20,6 +20,7 @@ def make(*words: str) -> subprocess.CompletedProcess[str]:
         (["deploy", f"CONFIG={ORDERS}", "STAGE=prod"], f"cdk deploy -c stage=prod -c config={ORDERS}"),
         (["destroy", f"CONFIG={ORDERS}"], f"cdk destroy -c stage=dev -c config={ORDERS}"),
         (["local", f"CONFIG={ORDERS}"], f"-m local.up --config {ORDERS} --engine emulator"),
+        (["wheel", "PLATFORMS=local"], "-m cdk.bundle local"),
         (["local", "ENGINE=dynamodb-local"], "-m local.up  --engine dynamodb-local"),
         (
             ["demo", f"CONFIG={ORDERS}", "KEEP=1"],

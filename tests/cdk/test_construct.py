@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 
+from cli.account import name_stack
 from infra import Config, Tidetable, UsageError
-from infra.assets import Assets
 from tests.cdk.apps import ACCOUNT, add, new_app, new_stack, synthesise
 from tests.infra.synth import (
     ALL_GOES,
@@ -25,6 +26,7 @@ from tests.infra.synth import (
     KEY,
     NOTIFYING,
     ROLLED_UP,
+    ROOT,
     SIGNED,
     STORED_BY_KEY,
     Template,
@@ -342,6 +344,20 @@ def test_the_console_finds_the_alarms_of_a_stage_in_a_stack_of_another_name() ->
 
 def test_the_package_knows_nothing_of_the_checkout() -> None:
     """Two packages of one name would be two constructs: the modules import each other relatively."""
-    for file in (Path(Assets.__module__.replace(".", "/")).parent).glob("*.py"):
-        assert "from infra" not in file.read_text(), file
-        assert "import infra" not in file.read_text(), file
+    for file in (ROOT / "infra").glob("*.py"):
+        assert not re.search(r"^\s*(from|import) infra\b", file.read_text(), re.MULTILINE), file
+
+
+def test_an_app_with_old_flags_gets_the_same_stage() -> None:
+    """The flags of the CDK that matter hold within the construct, whatever the app's cdk.json says."""
+    app = cdk.App(context={"@aws-cdk/aws-s3:serverAccessLogsUseBucketPolicy": False})
+    stack = new_stack(app)
+    add(stack)
+    found = synthesise(stack)
+    assert not [bucket for bucket in found.all(BUCKET).values() if "AccessControl" in bucket]
+
+
+def test_the_command_line_looks_for_the_stack_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert name_stack("prod") == "Tidetable-prod"
+    monkeypatch.setenv("TIDETABLE_STACK", "Shop")
+    assert name_stack("prod") == "Shop"

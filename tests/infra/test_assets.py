@@ -80,6 +80,9 @@ def test_pip_fetches_for_the_machine_that_runs_it(tmp_path: Path) -> None:
     assert "--platform manylinux2014_aarch64" in text
     assert "--implementation cp --python-version 3.13 --only-binary=:all:" in text
     assert "--platform" not in here
+    intel = " ".join(Assets(ROOT, CONFIG, "dev", "x86_64").pip_command("requirements.txt", tmp_path))
+    assert "--platform manylinux2014_x86_64" in intel
+    assert "aarch64" not in intel
 
 
 def test_the_largest_bundle_fits_lambda_and_is_for_arm() -> None:
