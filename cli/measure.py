@@ -98,6 +98,7 @@ def _make_resource(entry: Entry, index: str, hours: tuple[Hour, ...], table: Tab
         items,
         size,
         imported=entry.opened is not None,
+        packed=entry.layout.pack is not None,
     )
 
 

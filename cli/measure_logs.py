@@ -10,10 +10,12 @@ from urllib.parse import unquote
 from cli.account import AccountError
 from cli.advising import Use, Writing
 
-# Metrics are lists in their line, so Logs Insights calls the first value NAME.0.
-_USES = """filter stream = "{stream}" and ispresent(conditions)
+# Metrics are lists in their line. Logs Insights flattens lists: the first value of NAME is NAME.0
+# (docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_AnalyzeLogData-discoverable-fields.html).
+_USES = """filter stream = "{stream}" and ispresent(route)
+| fields coalesce(conditions, "") as compared, coalesce(code, "answered") as outcome
 | stats count(*) as queries, sum(requests) as asked, sum(`ReadUnits.0`) as units, sum(`EventsRead.0`) as events,
-  sum(shown) as returned by route, conditions, code"""
+  sum(shown) as returned by route, compared, outcome"""
 _WRITING = """filter stream = "{stream}" and ispresent(bytes)
 | stats count(*) as requests, sum(`EventsAccepted.0`) as events"""
 _POLLS, _PAUSE = 120, 1.0
@@ -27,13 +29,13 @@ def read_uses(
     return tuple(
         Use(
             row.get("route", ""),
-            tuple(unquote(condition) for condition in row.get("conditions", "").split("&") if condition),
+            tuple(unquote(condition) for condition in row.get("compared", "").split("&") if condition),
             _number(row, "queries"),
             _number(row, "asked"),
             float(row.get("units") or 0),
             _number(row, "events"),
             _number(row, "returned"),
-            refused=row.get("code") == "needs_index",
+            refused=row.get("outcome") == "needs_index",
         )
         for row in rows
     )

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple, get_args
 from cli.advising import Hour
 from cli.advising.history import Reason
 
-# CloudWatch keeps points of five minutes for 63 days (docs.aws.amazon.com/AmazonCloudWatch: metrics retention).
+# The metrics of a table do not include those of its indexes
+# (docs.aws.amazon.com/amazondynamodb/latest/developerguide/TroubleshootingThrottling-cloudwatch.html). CloudWatch keeps
+# points of five minutes for 63 days (docs.aws.amazon.com/AmazonCloudWatch: metrics retention).
 LONGEST = timedelta(days=60)
 _FIVE_MINUTES, _HOUR = 300, 3600
 # AWS: 500 metrics per GetMetricData call, at $0.01 per 1,000 metrics.

@@ -47,6 +47,8 @@ def _list_missing(measured: Measured, *, enough: bool) -> Iterator[str]:
         yield "no table of the stream was written to: there is nothing to judge"
     elif not enough:
         yield f"{measured.days:.1f} days are measured: advice about the bill needs {MIN_DAYS}, about throttling one hour in three"
+    if left := {own.period for own in history.resources} - {own.period for own in measured.fitting}:
+        yield f"{len(left):,} tables were left out: a backfill wrote to them, or they have another period, or packs"
     if history.uses is None:
         yield "the queries' conditions are not known: nothing is said about indexes, buckets and fewer shards"
     if history.writing is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Literal, NamedTuple
 
 from tidetable.config import Stream
@@ -38,8 +38,8 @@ class Hour:
 class Resource:
     """A period's table (``index`` is empty) or one of its indexes, with the hours in which something was measured.
 
-    ``shards`` are those of its frozen layout. ``items`` and ``bytes`` are its last known size, zero if unknown. ``imported``
-    says that a backfill wrote to it.
+    ``shards`` are those of its frozen layout, which has packs if ``packed``. ``items`` and ``bytes`` are its last known size,
+    zero if unknown. ``imported`` says that a backfill wrote to it.
     """
 
     period: Period
@@ -49,6 +49,7 @@ class Resource:
     items: int = 0
     bytes: int = 0
     imported: bool = False
+    packed: bool = False
 
 
 class Writing(NamedTuple):
@@ -90,9 +91,3 @@ class History:
     uses: tuple[Use, ...] | None = None
     shares: Mapping[str, float] | None = None
     missing: tuple[str, ...] = ()
-
-    @property
-    def length(self) -> timedelta:
-        """The time between its first measured hour and its end."""
-        first = min((hour.start for resource in self.resources for hour in resource.hours), default=self.end)
-        return self.end - max(first, self.start)

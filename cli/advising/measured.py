@@ -38,7 +38,11 @@ class Throttling(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """The figures of a history. Tables to which a backfill wrote are left out: an import is no usual traffic."""
+    """The figures of a history.
+
+    Tables to which a backfill wrote are left out: an import is no usual traffic. So are tables of another period, and those that
+    have packs where the stream has none now, or the reverse: their units say nothing about the present configuration.
+    """
 
     history: History
 
@@ -47,15 +51,27 @@ class Measured:
         """The stream as it is configured."""
         return self.history.stream
 
-    @property
+    @cached_property
+    def fitting(self) -> list[Resource]:
+        """The tables and indexes that are judged."""
+        packed, kind = self.stream.pack is not None, self.stream.period
+        return [
+            own
+            for own in self.history.resources
+            if not own.imported and own.packed is packed and own.period.kind is kind
+        ]
+
+    @cached_property
     def days(self) -> float:
-        """For how many days something was measured."""
-        return self.history.length / timedelta(days=1)
+        """The days between the first measured hour and the end."""
+        history = self.history
+        first = min((hour.start for own in self.fitting for hour in own.hours), default=history.end)
+        return (history.end - max(first, history.start)) / timedelta(days=1)
 
     @property
     def seconds(self) -> float:
-        """For how many seconds something was measured."""
-        return max(self.history.length.total_seconds(), 1.0)
+        """The same in seconds, one at least."""
+        return max(self.days * 86_400, 1.0)
 
     @property
     def month(self) -> float:
@@ -64,14 +80,14 @@ class Measured:
 
     def resources(self, index: str = "") -> list[Resource]:
         """The tables, or one index of each."""
-        return [resource for resource in self.history.resources if resource.index == index and not resource.imported]
+        return [resource for resource in self.fitting if resource.index == index]
 
-    def count_units(self, operation: Operation, index: str = "") -> float:
-        """All units that the tables or an index consumed."""
+    def count_units(self, operation: Operation, index: str = "", *, late: bool | None = None) -> float:
+        """The units that the tables or an index consumed; ``late``: those after the period's end, or before it."""
         return sum(
             hour.write if operation == "Write" else hour.read
             for resource in self.resources(index)
-            for hour in resource.hours
+            for hour in (resource.hours if late is None else _hours(resource, late=late))
         )
 
     def find_peak(self, operation: Operation, index: str = "", *, late: bool = False) -> float:
@@ -166,7 +182,7 @@ class Measured:
     def _reads(self) -> tuple[float, float]:
         """Read units per second, of the tables of the day and of older tables, with those of their indexes."""
         sums = [0.0, 0.0]
-        for resource in self.history.resources:
+        for resource in self.fitting:
             for hour in resource.hours:
                 sums[hour.start >= resource.period.end + timedelta(days=1)] += hour.read
         return sums[0] / self.seconds, sums[1] / self.seconds

@@ -250,6 +250,9 @@ CASES: dict[str, Case] = {
     "events are in packs already": Case(
         stream(tail='[streams.s.pack]\nspan = "1m"'), Traffic(steady(100), size=200, batch=100, units=0.05), {}
     ),
+    "packs are configured, and the tables have none yet": Case(
+        stream(tail='[streams.s.pack]\nspan = "1m"'), Traffic(daily(10, 100, 12), size=200, batch=100, packed=False), {}
+    ),
     "an index that nobody reads": Case(
         stream(tail=BY_KIND), Traffic(daily(5, 50, 12)), {"unused_index": {"index": []}}
     ),

@@ -20,7 +20,7 @@ from tests.infra.synth import ROOT
 from tests.worlds.examples import NOW, Example
 from tidetable.exact import decode_json
 
-NAMES = ("orders", "scores", "jobs", "telemetry", "weblogs")
+NAMES = ("orders", "scores", "jobs", "telemetry", "weblogs", "follows")
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -215,12 +215,43 @@ def check_weblogs(example: Example, answers: list[Any]) -> None:
     assert {(stage["index"], stage["ranges"]) for stage in plan["stages"]} == {("by_error", 2)}
 
 
+def check_follows(example: Example, answers: list[Any]) -> None:
+    mine, newest, edge, counts, weeks, most, plan = answers
+    edges = example.since(days=90)
+    assert ids(mine["events"]) == [event["id"] for event in edges if event["series"] == "ada"]
+    assert {source["from"] for source in mine["sources"]} == {"table"}
+    graces = [event for event in edges if event["data"]["follows"] == "grace"]
+    followers = [event["series"] for event in graces if event["data"]["type"] == "follow"]
+    assert [row["series"] for row in newest["events"]] == followers[:20]
+    assert {source["from"] for source in newest["sources"]} == {"index"}
+    (last,) = edge["events"]
+    of_edge = next(event for event in graces if event["series"] == "u7")
+    assert (last["series"], last["id"], last["data"]["type"]) == ("u7", "grace", of_edge["data"]["type"])
+    by_type = {row["group"]["type"]: row["count"] for row in counts["aggregates"]}
+    assert by_type == Counter(event["data"]["type"] for event in graces)
+    # Replayed edge by edge: nobody follows twice, so the difference is the number of followers now.
+    now: set[str] = set()
+    for event in reversed(graces):
+        (now.add if event["data"]["type"] == "follow" else now.remove)(event["series"])
+    assert by_type["follow"] - by_type["unfollow"] == len(now)
+    assert {"rollup": "follows-days", "from": "table", "period": "2026-02"} in counts["sources"]
+    late = [event for event in example.since(days=28) if event["data"]["type"] == "follow"]
+    assert sum(row["count"] for row in weeks["aggregates"]) == sum(
+        event["data"]["follows"] == "grace" for event in late
+    )
+    won = Counter(event["data"]["follows"] for event in late)
+    assert [row["count"] for row in most["aggregates"]] == [count for _, count in won.most_common(3)]
+    assert all(won[row["group"]["follows"]] == row["count"] for row in most["aggregates"])
+    assert {(stage["index"], stage["ranges"]) for stage in plan["stages"]} == {("followers", 2)}
+
+
 CHECKS: dict[str, Callable[[Example, list[Any]], None]] = {
     "orders": check_orders,
     "scores": check_scores,
     "jobs": check_jobs,
     "telemetry": check_telemetry,
     "weblogs": check_weblogs,
+    "follows": check_follows,
 }
 
 
@@ -243,6 +274,18 @@ def test_every_request_of_the_cookbook_and_of_the_first_page_is_answered_with_so
         document = answer(gateway, request)
         rows = document if isinstance(document, list) else next(iter(document.values()))
         assert rows, request
+
+
+@pytest.mark.parametrize("served", ["follows"], indirect=True)
+def test_the_units_of_the_readme_are_those_of_its_requests(served: tuple[str, Example, Gateway]) -> None:
+    _, example, gateway = served
+    text = (ROOT / "examples" / "follows" / "README.md").read_text()
+    published = re.findall(r"^\| [^|]+ \| ([\d.]+) \| ", text, re.MULTILINE)
+    read = [fetch(gateway, request)[0]["Tidetable-Read-Units"] for request in example.requests[:-1]]
+    assert read == published == ["1.5", "3.5", "4", "60.5", "29", "83"]
+    count = example.requests[3]
+    assert fetch(gateway, f"{count}&rollups=false")[0]["Tidetable-Read-Units"] == "3.5"
+    assert answer(gateway, f"{count}&rollups=false")["aggregates"] == answer(gateway, count)["aggregates"]
 
 
 @pytest.mark.parametrize("served", ["weblogs"], indirect=True)

@@ -13,6 +13,7 @@ RETRIED = {"429", "500", "503", "504"}
 OUTPUTS = {
     *("ApiUrl", "ApiKeyId", "ArchiveBucket", "CatalogTable"),
     *("LifecycleFunction", "ArchiverFunction", "RestorerFunction", "OverflowQueueUrl", "DeadLetterQueueUrl"),
+    *("IngestLogs", "QueryLogs"),
 }
 
 
@@ -226,6 +227,14 @@ def test_the_outputs_name_what_a_user_needs(dev: Template, signed: Template) -> 
     assert dev.document["Outputs"].keys() >= OUTPUTS
     assert signed.document["Outputs"].keys() >= OUTPUTS - {"ApiKeyId"}
     assert "ApiKeyId" not in signed.document["Outputs"]
+
+
+@pytest.mark.parametrize(("output", "handler"), [("IngestLogs", "ingest"), ("QueryLogs", "query")])
+def test_the_logs_that_advice_reads_are_those_of_the_functions(dev: Template, output: str, handler: str) -> None:
+    group = dev.functions()[handler]["LoggingConfig"]["LogGroup"]
+    assert dev.document["Outputs"][output]["Value"] == group == {"Ref": group["Ref"]}
+    assert dev.resources[group["Ref"]]["Type"] == "AWS::Logs::LogGroup"
+    assert "DoorsLogs" not in dev.document["Outputs"]
 
 
 def test_what_can_be_tagged_is_tagged(dev: Template) -> None:

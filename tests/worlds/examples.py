@@ -42,9 +42,12 @@ class Example:
             bare = [{name: value for name, value in event.items() if name != "at"} for event in many]
             outcome = stage.send(stream, json.dumps(bare, default=float).encode())
             assert (outcome.accepted, outcome.queued) == (len(many), 0)
+            _refresh(stage)
         stage.clock.time = NOW
         while stage.run_lifecycle().count("done"):
             stage.clock.sleep(1)
+        stage.clock.time = NOW
+        _refresh(stage)
         stage.clock.time = NOW
         return stage
 
@@ -52,3 +55,9 @@ class Example:
         """The sent events since an instant, the newest first."""
         events = [event for event in self.sent if NOW - timedelta(**ago) <= event["at"] < NOW + timedelta(minutes=5)]
         return sorted(events, key=lambda event: (event["at"], event["series"], event["id"]), reverse=True)
+
+
+def _refresh(stage: Stage) -> None:
+    """Seal the buckets of rollups that are over, if the stream has rollups."""
+    while stage.config.rolled_up and (report := stage.refresh()) is not None and report.sealed:
+        stage.clock.sleep(1)

@@ -51,6 +51,7 @@ class Traffic:
     shares_known: bool = True
     imported: bool = False
     shards: int | None = None
+    packed: bool | None = None
 
 
 def live(text: str, traffic: Traffic, days: float = 14, missing: tuple[str, ...] = ()) -> History:
@@ -142,4 +143,7 @@ def _resource(stream: Stream, traffic: Traffic, period: Period, index: str, hour
     items = round(sum(hour.write for hour in hours) / units)
     if stream.pack is not None:
         items = round(items * units)
-    return Resource(period, index, shards, hours, items, round(items * traffic.size) if share else 0, traffic.imported)
+    packed = traffic.packed if traffic.packed is not None else stream.pack is not None
+    return Resource(
+        period, index, shards, hours, items, round(items * traffic.size) if share else 0, traffic.imported, packed
+    )
