@@ -102,8 +102,8 @@ def advise(workload: Workload, tables: dict[str, Bill]) -> list[str]:
     held = workload.collection_bytes
     if held is not None and held > COLLECTION_BYTES:
         advice.append(
-            f"a suffix of a bucket of {workload.stream.key.bucket} gets {held / 1024**3:,.1f} GB at the busiest hour, with its local"
-            " indexes, and DynamoDB takes 10 GB: choose a shorter bucket or more shards"
+            f"a suffix of a bucket of {workload.stream.key.bucket} gets {held / 1024**3:,.1f} GB at the busiest hour, with its"
+            " local indexes, and DynamoDB takes 10 GB: choose a shorter bucket or more shards"
         )
     return advice
 

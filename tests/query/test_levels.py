@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.query.random_queries import KINDS, NAMES, clauses, events, make_parameters, ranges, walk
 from tests.query.stored_events import BY_SERIES, BY_TIME, DAYS, START, StoredEvents, stream
-from tests.query.test_duckdb import KINDS, NAMES, clauses, events, make_parameters, ranges, walk
 from tidetable.archive import reading
 from tidetable.conditions import Condition, Names
 from tidetable.events import Event

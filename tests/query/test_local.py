@@ -173,7 +173,7 @@ def test_a_local_index_reads_a_part_of_what_the_table_would() -> None:
 
 @pytest.mark.parametrize("stream", ["s", "d"])
 def test_a_local_ranking_ranks_a_series_or_all_events(stream: str) -> None:
-    stage, many = stage_of()
+    stage, _ = stage_of()
     stage.clock.sleep(10)
     policy, now = stage.config.streams[stream], stage.clock.now()
     value = {"value": ["s1"]} if stream == "d" else {}
