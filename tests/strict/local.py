@@ -62,7 +62,7 @@ def projected_attributes(console: Console) -> list[str]:
     def create(count: int) -> None:
         many = [f"a{number}" for number in range(count)]
         halves = (many[:60], many[60:])
-        first, second = ({"ProjectionType": "INCLUDE", "NonKeyAttributes": names} for names in halves)
+        first, second = [dict[str, Any](ProjectionType="INCLUDE", NonKeyAttributes=names) for names in halves]
         console.table(f"t{count}", GlobalSecondaryIndexes=[index(**first)], LocalSecondaryIndexes=[local(**second)])
 
     return [outcome(lambda count=count: create(count)) for count in (100, 101)]  # type: ignore[misc]

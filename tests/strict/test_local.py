@@ -1,5 +1,7 @@
 """What a local index answers, and what a full item collection still takes."""
 
+from typing import Any
+
 from tests.strict.console import KB, Console, index, outcome
 from tests.strict.local import FULL, REFUSED, by_index, local
 
@@ -12,12 +14,12 @@ def test_a_local_index_is_read_consistently() -> None:
     console.put(sk="3")
     early = [by_index(console, ConsistentRead=strong)["Items"] for strong in (False, True)]
     assert [[found["sk"]["S"] for found in items] for items in early] == [[], ["2", "1"]]
-    condition = {
+    condition: dict[str, Any] = {
         "KeyConditionExpression": "pk = :pk AND begins_with(g, :g)",
         "ExpressionAttributeValues": {":pk": {"S": "a"}, ":g": {"S": "y"}},
     }
     assert by_index(console, ConsistentRead=True, **condition)["Count"] == 1
-    values = {"ExpressionAttributeValues": {":g": {"S": "y"}}, "KeyConditionExpression": "g = :g"}
+    values: dict[str, Any] = {"ExpressionAttributeValues": {":g": {"S": "y"}}, "KeyConditionExpression": "g = :g"}
     assert outcome(lambda: by_index(console, "i", ConsistentRead=True, **values)) == REFUSED
 
 
