@@ -165,3 +165,31 @@ def test_packs_are_priced_by_their_bytes_and_single_tables_by_their_events() -> 
     assert one_provisioned(after) == one_provisioned(before)
     assert rolling(after).writes == pytest.approx(0.13 * rolling(before).writes)
     assert rolling(after).storage == pytest.approx(126.3 / 500 * rolling(before).storage)
+
+
+LOCAL = """
+[streams.access]
+period = "day"
+late = "1h"
+retention = 10
+key = { partition_by = "time", bucket = "6h", shards = 2 }
+index = [{ name = "by_kind", local = true, sort_by = ["kind"] }]
+"""
+
+
+def test_a_local_index_is_priced_with_its_table(file: Path) -> None:
+    """A unit more per event, of the table, and the storage again."""
+    file.write_text(LOCAL)
+    lines = lines_of(str(file), "--rate", "100", "--bytes", "500", "--reads", "0")
+    # 262.8 million events per month, of two write units each at $0.625 per million.
+    assert lines["tables, writes"] == pytest.approx(328.50, abs=0.01)
+    assert lines["indexes, writes"] == 0
+    assert lines["tables, storage"] == lines["indexes, storage"] == pytest.approx(11.34, abs=0.01)
+
+
+@pytest.mark.parametrize(("rate", "warned"), [("900", False), ("1000", True)])
+def test_a_rate_that_fills_a_partition_key_is_told(file: Path, rate: str, warned: bool) -> None:
+    """Per suffix and bucket 500 events per second of 500 bytes, twice, are 10.8 GB in 6 hours: 10.06 of 1,024 cubed."""
+    file.write_text(LOCAL)
+    told = run("cost", str(file), "--rate", rate, "--bytes", "500").output
+    assert ("a suffix of a bucket of 6h gets 10.1 GB at the busiest hour" in " ".join(told.split())) == warned

@@ -1,7 +1,7 @@
 """The engines that the contract runs on, each with an empty catalog and the means to make tables."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
@@ -18,7 +18,8 @@ from tests.lifecycle.world import NOON
 from tidetable.catalog import Backfill, Entry
 from tidetable.config import TableClass
 from tidetable.errors import TableMissing, TableRefused
-from tidetable.ports import Catalog, Clock, EventStore, Table, Tables, TableSpec
+from tidetable.events import Item
+from tidetable.ports import Catalog, Clock, EventStore, KeyRange, Page, RangeRead, Table, Tables, TableSpec
 
 _numbers = count()
 TAGS = {"project": "tidetable", "tidetable:stage": "t"}
@@ -141,3 +142,16 @@ def real(client: Any, clock: Clock, *, lean: LeanClient | None = None) -> Engine
     assert tables.create(TableSpec(name, None, None, TableClass.STANDARD, TAGS))
     engine.settled(name)
     return engine
+
+
+def pages(engine: Engine, keys: KeyRange, *, ascending: bool = True, limit: int = 1000, **options: Any) -> list[Item]:
+    """Everything in a range, page by page."""
+    items: list[Item] = []
+    while True:
+        (page,) = engine.store.query_many([RangeRead(keys, limit)], ascending=ascending, **options)
+        assert isinstance(page, Page)
+        assert len(page.items) <= page.read <= limit
+        items += page.items
+        if not page.more:
+            return items
+        keys = replace(keys, start=page.last)

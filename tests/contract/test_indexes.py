@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from tests.contract.conftest import ENGINES, LEAN, build
-from tests.contract.engines import Engine
+from tests.contract.engines import Engine, pages
 from tidetable.conditions import OPERATORS, Condition, Operator
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json
 from tidetable.keys import WHOLE, Index, Layout
-from tidetable.ports import KeyRange, Page, Put, RangeRead
+from tidetable.ports import KeyRange, Put
 from tidetable.values import item_bytes
 
 START = datetime(2026, 2, 28, tzinfo=UTC)
@@ -54,19 +54,6 @@ def made(engine: Engine, datas: list[dict[str, Any]]) -> str:
     written = engine.store.write([Put(spec.name, LAYOUT.item_of(event, at=1)) for event in many])
     assert written.unwritten == []
     return spec.name
-
-
-def pages(engine: Engine, keys: KeyRange, *, ascending: bool = True, limit: int = 1000, **options: Any) -> list[Item]:
-    """Everything in a range, page by page."""
-    items: list[Item] = []
-    while True:
-        (page,) = engine.store.query_many([RangeRead(keys, limit)], ascending=ascending, **options)
-        assert isinstance(page, Page)
-        assert len(page.items) <= page.read <= limit
-        items += page.items
-        if not page.more:
-            return items
-        keys = replace(keys, start=page.last)
 
 
 def test_the_service_leaves_out_what_does_not_meet_a_condition(engine: Engine) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from tests.contract.conftest import ENGINES, LEAN, build
-from tests.contract.engines import Engine
-from tests.contract.test_indexes import pages
+from tests.contract.engines import Engine, pages
 from tidetable.catalog import Entry, State
 from tidetable.conditions import Condition
 from tidetable.events import Event, Item

@@ -37,6 +37,7 @@ ALARMS: dict[str, tuple[str, str, str, str, int, int, str, str]] = {
     "IngestFailing": (LAMBDA, "Errors", "ingest", "Sum", 60, 3, ">= 1", "fine"),
     # The metrics per API and stage are free. Metrics per route and method must be switched on and paid for.
     "ApiFailing": (GATEWAY, "5XXError", "tidetable-dev api", "Sum", 60, 3, ">= 1", "fine"),
+    "ItemCollectionFull": (OWN, "FullCollectionWrites", "tidetable-dev-ingest", "Sum", 300, 1, ">= 1", "fine"),
     "FormerKeyUsed": (OWN, "FormerKeysUsed", "tidetable-dev-authorizer", "Sum", 300, 1, ">= 1", "fine"),
 }
 OF_DOORS = {"DoorsFailing": (LAMBDA, "Errors", "doors", "Sum", 60, 3, ">= 1", "fine")}

@@ -19,6 +19,9 @@ index = [
     {{ name = "status", partition_by = "status" }},
     {{ name = "top", partition_by = "*", sort_by = "n" }},
     {{ name = "again", replica = true }},
+    {{ name = "places", partition_by = "*", sort_by = ["country", "region"] }},
+    {{ name = "near", local = true, sort_by = ["country"] }},
+    {{ name = "best", local = true, sort_by = "n" }},
 ]
 [streams.a-b.key]
 partition_by = "series"

@@ -12,16 +12,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fakes import SEAL
+from tests.query.random_queries import (
+    EQUAL,
+    NAMES,
+    OTHERS,
+    WIDE,
+    clauses,
+    conditions,
+    events,
+    make_parameters,
+    ranges,
+    walk,
+)
 from tests.query.stored_events import BY_TIME, DAYS, NOW, SERIAL, START, TIMELY, StoredEvents, stream
 from tidetable.archive import reading
 from tidetable.events import Event
 from tidetable.problems import ProblemError
-from tidetable.query import parse_query, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.rankings import find_top, parse_ranking
 from tidetable.times import from_text, to_text
 
-SERIES, STATES, STATUSES = ["a", "ab", "b", "c#"], ["CA", "NV", "NY"], ["new", "old", "odd,"]
 BARE = stream(BY_TIME, "").layout
 KEPT = [replace(layout, versioned=True) for layout in (TIMELY.layout, SERIAL.layout)]
 LAYOUTS = {
@@ -31,113 +41,12 @@ LAYOUTS = {
 }
 
 
-def optional(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.one_of(st.none(), strategy)
-
-
-@st.composite
-def events(draw: st.DrawFn) -> list[Event]:
-    """Events with distinct keys; some of them lack fields."""
-    count = draw(st.integers(0, 60))
-    by_id = {}
-    for number in range(count):
-        data = {
-            "mag": draw(optional(st.decimals(-3, 9, places=1))),
-            "status": draw(optional(st.sampled_from(STATUSES))),
-            "place": {"state": draw(st.sampled_from(STATES))},
-            "type": draw(st.sampled_from(["order", "refund"])),
-            "customer": draw(st.sampled_from(["c1", "c2"])),
-            "ok": draw(optional(st.booleans())),
-        }
-        event = Event(
-            draw(st.sampled_from(SERIES)),
-            START + timedelta(minutes=draw(st.integers(0, DAYS * 1440 - 1)) // 30 * 30),
-            f"e{number}",
-            {name: value for name, value in data.items() if value is not None},
-        )
-        by_id[event.id] = event
-    return list(by_id.values())
-
-
-# Conditions for the API and in SQL. Equalities come first, because an index may answer them.
-EQUAL = [
-    ("where.status", "new", "status = 'new'"),
-    ("where.status:in", "new,old", "status IN ('new', 'old')"),
-    ("where.place.state", "CA", "state = 'CA'"),
-    ("where.mag", "1.50", "mag = 1.5"),
-    ("where.ok", "true", "ok"),
-]
-OTHERS = [
-    ("where.mag:ge", "2", "mag >= 2"),
-    ("where.mag:lt", "4.5", "mag < 4.5"),
-    ("where.mag:ne", "1", "mag <> 1"),
-    ("where.status:prefix", "o", "status LIKE 'o%'"),
-    ("where.place.state:gt", "CA", "state > 'CA'"),
-    ("where.ok:ne", "false", "ok"),
-    ("where.customer:in", "c1,c3", "customer IN ('c1', 'c3')"),
-]
-KINDS = [("where.type", "order", "type = 'order'"), ("where.customer", "c2", "customer = 'c2'")]
-
-conditions = st.one_of(
-    st.tuples(st.sampled_from(EQUAL), st.sampled_from(OTHERS)).map(list),
-    st.lists(st.sampled_from(EQUAL + OTHERS), max_size=2, unique_by=lambda condition: condition[0]),
-    st.just(KINDS),
-)
-# Conditions on names for the API and in SQL.
-NAMES: list[tuple[dict[str, list[str]], str]] = [
-    ({"series": ["a"]}, "series = 'a'"),
-    ({"series": ["c#"]}, "series = 'c#'"),
-    ({"series": ["b", "a"]}, "series IN ('a', 'b')"),
-    ({"series": ["a", "ab", "b", "c#", "nobody"]}, "true"),
-    ({"series": ["ab", "c#"], "id:prefix": ["e2"]}, "series IN ('ab', 'c#') AND starts_with(id, 'e2')"),
-    ({"series": ["a", "ab"], "series:prefix": ["ab"]}, "series = 'ab'"),
-    ({"series": ["a", "b"], "id": ["e1", "e3", "e5", "e7"]}, "series IN ('a', 'b') AND id IN ('e1', 'e3', 'e5', 'e7')"),
-]
-WIDE: list[tuple[dict[str, list[str]], str]] = [
-    ({}, "true"),
-    ({"series:prefix": ["a"]}, "starts_with(series, 'a')"),
-    ({"series:prefix": ["c"], "id:prefix": ["e"]}, "starts_with(series, 'c')"),
-    ({"id": ["e4"]}, "id = 'e4'"),
-    ({"id": ["e4", "e5", "e6", "none"]}, "id IN ('e4', 'e5', 'e6')"),
-    ({"id:prefix": ["e1"]}, "starts_with(id, 'e1')"),
-]
-
-
-ranges = st.tuples(st.integers(0, 119), st.integers(1, 120)).map(
-    lambda pair: (START + timedelta(hours=pair[0]), START + timedelta(hours=min(pair[0] + pair[1], 24 * DAYS)))
-)
-
-
 @pytest.fixture(autouse=True, scope="module")
 def small_reads() -> Iterator[None]:
     """Archives are read a few events at a time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "MAX_READ", 5)
         yield
-
-
-def clauses(span: Any, *more: str) -> str:
-    start, end = span
-    return " AND ".join([f"time >= '{to_text(start)}'", f"time < '{to_text(end)}'", *more])
-
-
-def make_parameters(span: Any, some: Any, **more: str) -> dict[str, list[str]]:
-    start, end = span
-    values = {"from": to_text(start), "to": to_text(end), **{name: value for name, value, _ in some}, **more}
-    return {name: [value] for name, value in values.items()}
-
-
-def walk(base: StoredEvents, parameters: dict[str, list[str]]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    while True:
-        query = parse_query(base.policy, parameters, NOW, SEAL)
-        answer = run_query(query, base.policy, base.reader, NOW, lambda: 100.0)
-        assert answer.count <= query.limit
-        rows += answer.document()["events"]
-        if answer.next is None:
-            assert answer.gaps == []
-            return rows
-        parameters = {"cursor": [answer.next], "limit": parameters["limit"]}
 
 
 @settings(max_examples=150, deadline=None)

@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.query.stored_events import BY_SERIES, BY_TIME, DAYS, START, StoredEvents, stream
-from tests.query.test_duckdb import KINDS, NAMES, clauses, events, make_parameters, ranges, walk
+from tests.fakes import SEAL
+from tests.query.random_queries import KINDS, NAMES, clauses, events, make_parameters, ranges, walk
+from tests.query.stored_events import BY_SERIES, BY_TIME, DAYS, NOW, START, StoredEvents, stream
 from tidetable.archive import reading
 from tidetable.conditions import Condition, Names
 from tidetable.events import Event
 from tidetable.keys import Index, Layout
-from tidetable.query import gather
+from tidetable.problems import ProblemError
+from tidetable.query import gather, parse_query, run_query
 from tidetable.query.access import access_to
 from tidetable.times import to_text
 
@@ -211,3 +213,48 @@ def test_a_series_has_its_local_index_and_no_global_one() -> None:
     for names, index in ((Names(series=("a",)), "near"), (Names(), None)):
         access = access_to(layout, names, (eq("region", "CA"), eq("kind", "x")), consistent=False, low=False)
         assert (access and access.index and access.index.name) == index
+
+
+def test_a_query_by_a_later_level_is_refused_with_what_lacks() -> None:
+    """A stream partitioned by series would have to be scanned; one partitioned by time filters its table."""
+    levels = '\n[[streams.s.index]]\nname = "places"\npartition_by = "*"\nsort_by = ["country", "region"]\n'
+    own = levels.replace('"*"', '"owner"').replace("places", "owned")
+    for indexes, condition, detail in (
+        (
+            levels,
+            {"where.region": "CA"},
+            "where.country: the index places is sorted by country, region in this order, so",
+        ),
+        (levels, {"where.region:prefix": "C"}, 'an index with sort_by = ["region"] would serve it'),
+        (own, {"where.country": "US"}, "where.owner: the index owned is sorted by"),
+        (own, {"where.region": "US"}, "where.owner and where.country: the index owned"),
+        (levels, {"where.kind": "x"}, 'partition_by = "kind" would serve where.kind'),
+        (levels, {}, "where.country is served now"),
+        (own, {}, "where.owner with where.country is served now"),
+    ):
+        policy = stream(BY_SERIES, indexes)
+        with pytest.raises(ProblemError) as caught:
+            parse_query(policy, {name: [value] for name, value in condition.items()}, NOW, SEAL)
+        assert (caught.value.problem.status, detail in caught.value.problem.detail) == (400, True), caught.value
+    local = stream(BY_SERIES, levels.replace('partition_by = "*"', "local = true"))
+    with pytest.raises(ProblemError, match="add series="):
+        parse_query(local, {"where.country": ["US"]}, NOW, SEAL)
+    for policy, parameters in ((local, {"series": ["a"]}), (stream(BY_TIME, levels), {})):
+        parse_query(policy, {"where.region": ["CA"]} | parameters, NOW, SEAL)
+
+
+def test_a_range_that_takes_too_long_to_gather_is_refused_with_what_to_do() -> None:
+    many = [
+        Event("a", START + timedelta(days=1, minutes=number), f"e{number}", {"place": {"state": "CA"}})
+        for number in range(30)
+    ]
+    base = StoredEvents(TIMELY, many, [TIMELY.layout] * DAYS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gather, "PAGE_ITEMS", 5)
+        query = parse_query(
+            TIMELY, make_parameters((START, START + timedelta(days=2)), FIRST[:1], limit="9"), NOW, SEAL
+        )
+        with pytest.raises(ProblemError, match="name all of its levels") as caught:
+            run_query(query, TIMELY, base.reader, NOW, lambda: 1.0)
+        assert (caught.value.problem.status, caught.value.problem.code) == (422, "too_much")
+        assert run_query(query, TIMELY, base.reader, NOW, lambda: 100.0).count == 9

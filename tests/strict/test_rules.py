@@ -6,8 +6,8 @@ import pytest
 
 import tests.strict.batches
 import tests.strict.changes
+import tests.strict.local
 import tests.strict.requests
-import tests.strict.test_local
 import tests.strict.throughput  # noqa: F401
 from strict import Rule
 from tests.strict.console import Console, outcome

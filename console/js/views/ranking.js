@@ -21,19 +21,20 @@ export function showRanking(place, values, streams, signal) {
   const question = { stream: stream.stream, index: values.get("index") || rankings[0].name, value: values.get("value") ?? "", from: values.get("from") ?? "-7d",
     to: values.get("to") ?? "", order: values.get("order") ?? "desc", limit: values.get("limit") ?? "20" };
   const index = rankings.find((/** @type {any} */ each) => each.name === question.index) ?? rankings[0];
+  const by = valueOf(stream, index);
   const result = h("section.result");
   /** @param {Record<string, string>} changes */
   const change = (changes) => go("rankings", "stream" in changes ? { stream: changes.stream } : { ...question, ...changes });
   fill(place, h("form.question", { onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); goAgain(); } },
     pick("Stream", ranked.map((each) => each.stream), question.stream, (name) => change({ stream: name })),
     pick("Ranking", rankings.map((/** @type {any} */ each) => each.name), index.name, (name) => change({ index: name, value: "" })),
-    index.partition_by === "*" ? null : h("label.field", {}, h("span.label", {}, index.partition_by),
+    by === null ? null : h("label.field", {}, h("span.label", {}, by),
       h("input", { value: question.value, placeholder: "a value", onchange: (/** @type {any} */ event) => change({ value: event.target.value }) })),
     rangePicker(question.from, question.to, (from, to) => change({ from, to })),
     pick("Order", [["desc", "highest first"], ["asc", "lowest first"]], question.order, (order) => change({ order })),
     pick("Show", ["10", "20", "100", "1000"], question.limit, (limit) => change({ limit })),
     h("button.primary.run", {}, "Run")), result);
-  if (index.partition_by !== "*" && !question.value) fill(result, showEmpty(`Which ${index.partition_by}?`, `The ranking ${index.name} is kept for each value of ${index.partition_by}.`));
+  if (by !== null && !question.value) fill(result, showEmpty(`Which ${by}?`, `The ranking ${index.name} is kept for each ${by === "series" ? by : `value of ${by}`}.`));
   else ask();
 
   async function ask() {
@@ -62,7 +63,14 @@ export function showRanking(place, values, streams, signal) {
 
 /** @param {any} stream */
 function rankingsOf(stream) {
-  return (stream.indexes ?? []).filter((/** @type {any} */ index) => index.sort_by !== "time");
+  return (stream.indexes ?? []).filter((/** @type {any} */ index) => typeof index.sort_by === "string" && index.sort_by !== "time");
+}
+
+/** What a ranking needs a value of, or null for a ranking of all events. A local ranking has the partitions of its table.
+ * @param {any} stream @param {any} index */
+function valueOf(stream, index) {
+  if (index.local) return stream.layout.partition_by === "series" ? "series" : null;
+  return index.partition_by === "*" ? null : index.partition_by;
 }
 
 /** @param {string} label @param {(string | string[])[]} options @param {string} value @param {(value: string) => void} changed */

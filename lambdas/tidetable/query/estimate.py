@@ -213,8 +213,8 @@ def _share_of(scan: LiveScan) -> float:
     if isinstance(scan, IndexScan) and not scan.index.local:
         return len(scan.suffixes) / scan.index.shards
     if isinstance(scan, IndexScan):
-        series = layout.partition_by == "series"
-        return min(len(scan.partitions) * _SERIES_SHARE, 1.0) if series else len(scan.suffixes) / layout.shards
+        by_series = layout.partition_by == "series"
+        return min(len(scan.partitions) * _SERIES_SHARE, 1.0) if by_series else len(scan.suffixes) / layout.shards
     if layout.partition_by == "series":
         if isinstance(scan, PackScan):
             return min(len(scan.partitions) * _SERIES_SHARE, 1.0)

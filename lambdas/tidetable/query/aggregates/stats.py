@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 
 from tidetable.exact import EXACT
-from tidetable.keys.index import number_text
+from tidetable.keys import number_text
 from tidetable.ports import Sketch, Sketches
 
 PLAIN = ("count", "sum", "min", "max", "avg", "first", "last")
