@@ -46,7 +46,12 @@ key = { partition_by = "series" }
 """
 TODAY = "tidetable-lapse.devices.2026-03-31"
 PACKS = '[streams.devices.pack]\nspan = "1h"'
-VIEWS = ("cost", "cost?stream=quakes", f"cost?stream=devices&rate=50&change={quote(PACKS)}", "runbook?section=lost-tables")
+VIEWS = (
+    "cost",
+    "cost?stream=quakes",
+    f"cost?stream=devices&rate=50&change={quote(PACKS)}",
+    "runbook?section=lost-tables",
+)
 
 
 class Priced:
@@ -119,8 +124,8 @@ def visit(browser: Browser, console: Priced, view: str, *, key: str = OPERATOR, 
 
 def rows_of(browser: Browser, caption: str) -> list[list[str]]:
     """The cells of a table by its caption."""
-    script = f"""(() => {{ const table = [...document.querySelectorAll('table')].find((one) => one.caption?.innerText === {json.dumps(caption)}
-        || one.caption?.textContent === {json.dumps(caption)}); return [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.innerText)); }})()"""
+    found = f"[...document.querySelectorAll('table')].find((one) => one.caption?.textContent === {json.dumps(caption)})"
+    script = f"[...{found}.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.innerText))"
     return list(browser.evaluate(script))
 
 
@@ -207,7 +212,9 @@ def test_a_key_that_may_not_operate_sees_no_price_and_is_told_why(chromium: Brow
     assert "$" not in chromium.text("main")
     visit(chromium, console, "tide", key=READER)
     assert "$" not in chromium.text("main")
-    chromium.evaluate("document.querySelector('.period.open').dispatchEvent(new MouseEvent('click', { bubbles: true }))")
+    chromium.evaluate(
+        "document.querySelector('.period.open').dispatchEvent(new MouseEvent('click', { bubbles: true }))"
+    )
     chromium.wait("document.querySelector('dialog')")
     assert "for keys that may operate" in chromium.text("dialog")
     asked = {urlsplit(request["url"]).path for request in chromium("log")["requests"]}
@@ -248,17 +255,24 @@ def test_an_alarm_leads_to_its_section_of_the_runbook(chromium: Browser, console
     chromium("settle")
     assert "Tables are made two periods ahead" in chromium.text("main")
     assert chromium.evaluate("document.querySelectorAll('#tabs a').length") == 6, "the runbook has no tab"
-    assert {urlsplit(request["url"]).netloc for request in chromium("log")["requests"]} == {urlsplit(console.url).netloc}
+    assert {urlsplit(request["url"]).netloc for request in chromium("log")["requests"]} == {
+        urlsplit(console.url).netloc
+    }
 
 
 def test_every_section_of_the_runbook_is_shown(chromium: Browser, console: Priced) -> None:
     visit(chromium, console, "runbook")
-    titles = [line[3:] for line in (ROOT / "docs/operate/runbook.md").read_text().splitlines() if line.startswith("## ")]
+    titles = [
+        line[3:] for line in (ROOT / "docs/operate/runbook.md").read_text().splitlines() if line.startswith("## ")
+    ]
     options = chromium.evaluate("[...document.querySelectorAll('select option')].map((one) => one.innerText)")
     assert options == ["Runbook", *titles]
     links = chromium.evaluate("[...document.querySelectorAll('main table a')].map((one) => one.getAttribute('href'))")
     assert "#runbook?section=writesthrottled" in links
-    assert set(links) <= {f"#runbook?section={value}" for value in chromium.evaluate("[...document.querySelectorAll('select option')].map((one) => one.value)")}
+    assert set(links) <= {
+        f"#runbook?section={value}"
+        for value in chromium.evaluate("[...document.querySelectorAll('select option')].map((one) => one.value)")
+    }
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -67,7 +67,7 @@ def test_a_chart_is_drawn_of_an_aggregate(browser: Browser, deployed: Deployed) 
 
 
 def test_the_bill_is_that_of_the_stage(browser: Browser, deployed: Deployed, api: Api) -> None:
-    answer = api.get("v1/cost")
+    answer = api.call("/v1/cost")
     assert answer.status == 200, answer.body
     streams = {row["stream"]: row for row in answer.body["streams"]}
     assert {"quakes", "stations", "reports"} <= streams.keys()
