@@ -66,6 +66,22 @@ def test_a_chart_is_drawn_of_an_aggregate(browser: Browser, deployed: Deployed) 
     assert "3" in browser.evaluate("[...document.querySelectorAll('tbody td')].map((cell) => cell.innerText)")
 
 
+def test_the_bill_is_that_of_the_stage(browser: Browser, deployed: Deployed, api: Api) -> None:
+    answer = api.call("/v1/cost")
+    assert answer.status == 200, answer.body
+    streams = {row["stream"]: row for row in answer.body["streams"]}
+    assert {"quakes", "stations", "reports"} <= streams.keys()
+    # quakes is provisioned: its tables cost by the hour, whatever CloudWatch knows of them.
+    assert streams["quakes"]["dollars"] > 1
+    periods = {period["period"] for period in api.query("quakes", "periods", limit=60, state="open").body["periods"]}
+    assert periods <= {period["period"] for period in streams["quakes"]["periods"]}
+    visit(browser, deployed, "cost?stream=quakes&rate=50", deployed.key)
+    browser.wait("document.querySelector('details.lines') && document.querySelector('button.idea')")
+    assert "quakes" in browser.text("[aria-label=Bill]")
+    assert "a month" in browser.text("[aria-label='What if']")
+    assert [error for error in browser.errors if "403" not in error and "401" not in error] == []
+
+
 def test_a_key_that_may_not_is_refused(browser: Browser, deployed: Deployed) -> None:
     visit(browser, deployed, "tide", "tt_nobodysskey_" + "0" * 32)
     assert "This key was refused." in browser.text("dialog")

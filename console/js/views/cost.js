@@ -146,7 +146,7 @@ function ideas(found, price) {
   return h("div.explain", {},
     h("p", {}, h("strong", {}, `${showMoney(found.before.dollars)} a month`), ` for this load with ${found.stream} as it is configured.`),
     found.ideas.length ? showTable([
-      { name: "idea", cell: (idea) => h("button", { type: "button", onclick: () => price(idea.toml) }, idea.name) },
+      { name: "idea", cell: (idea) => h("button.idea", { type: "button", onclick: () => price(idea.toml) }, idea.name) },
       { name: "a month", number: true, cell: (idea) => showMoney(idea.dollars) },
       { name: "saves", number: true, cell: (idea) => savingText(idea.saving) },
       { name: "why", cell: (idea) => h("span.wrap", {}, idea.why) },

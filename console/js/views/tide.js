@@ -39,7 +39,7 @@ export function showTide(place, values, streams, signal, can) {
     const periods = [];
     let next = "";
     /** What operators see of the stream's price. @type {Pricing} */
-    const pricing = { operates, ready: false, prices: new Map() };
+    const pricing = { operates, ready: false, prices: new Map(), arrived: [] };
     const price = h("span");
     load();
     bill?.then((rows) => {
@@ -47,7 +47,10 @@ export function showTide(place, values, streams, signal, can) {
       pricing.ready = true;
       for (const period of row?.periods ?? []) pricing.prices.set(period.period, period);
       if (row && !signal.aborted) fill(price, " · ", h("a", { href: hashOf("cost", { stream: stream.stream }) }, `${showMoney(row.dollars)} a month`));
-      if (periods.length && !signal.aborted) draw();
+      if (!periods.length || signal.aborted) return;
+      // A picture keeps its bars, and with them the focus; a table gets other cells.
+      if (table) draw();
+      else for (const act of pricing.arrived) act();
     });
 
     async function load() {
@@ -91,7 +94,10 @@ function capacityText(period) {
   return `${showNumber(capacity.write)} write, ${showNumber(capacity.read)} read units`;
 }
 
-/** @typedef {{ operates: boolean, ready: boolean, prices: Map<string, { dollars: number, next: { at: string, change: string } | null }> }} Pricing */
+/**
+ * What operators see of the price of a stream's periods; `arrived` are to be called when it is known.
+ * @typedef {{ operates: boolean, ready: boolean, prices: Map<string, { dollars: number, next: { at: string, change: string } | null }>, arrived: (() => void)[] }} Pricing
+ */
 
 /** The price of a period's tables. @param {Pricing} pricing @param {any} period @returns {string} */
 function priceText(pricing, period) {
@@ -130,13 +136,15 @@ function picture(stream, periods, pricing) {
     const demand = period.capacity?.mode === "on-demand";
     const share = !period.capacity ? 0.14 : demand ? 0.62 : 0.2 + (0.8 * Math.log2(2 + period.capacity.write)) / most;
     const height = share * (HEIGHT - 18);
-    const label = tipText(period, pricing);
-    return s("g.period", { tabindex: 0, role: "button", "aria-label": label, class: `${state}${demand ? " demand" : ""}${period.capacity?.class === "standard-ia" ? " ia" : ""}`,
+    const tell = () => show(tipText(period, pricing), number);
+    const group = s("g.period", { tabindex: 0, role: "button", "aria-label": tipText(period, pricing), class: `${state}${demand ? " demand" : ""}${period.capacity?.class === "standard-ia" ? " ia" : ""}`,
       onclick: () => openPeriod(stream, period, pricing), onkeydown: onEnter(() => openPeriod(stream, period, pricing)),
-      onmouseenter: () => show(label, number), onfocus: () => show(label, number), onmouseleave: hide, onblur: hide },
+      onmouseenter: tell, onfocus: tell, onmouseleave: hide, onblur: hide },
       s("rect.hit", { x: number * width, y: 0, width, height: HEIGHT }),
       s("rect.bar", { x: number * width + 1.5, y: HEIGHT - height, width: width - 3, height, rx: Math.min(4, width / 5) }),
       demand ? s("rect.hatch", { x: number * width + 1.5, y: HEIGHT - height, width: width - 3, height, rx: Math.min(4, width / 5), fill: "url(#hatch)" }) : null);
+    pricing.arrived.push(() => group.setAttribute("aria-label", tipText(period, pricing)));
+    return group;
   });
   const every = Math.ceil(90 / width);
   const labels = ordered.map((period, number) => ((ordered.length - 1 - number) % every ? null : s("text", { x: number * width + width / 2, y: HEIGHT + 14, "text-anchor": "middle" }, shortName(period.period))));

@@ -1,0 +1,289 @@
+"""The bill in a real browser: its figures, what another configuration would make of it, prices in the tide, and the runbook."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from socketserver import ThreadingMixIn
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
+from wsgiref.simple_server import WSGIServer, make_server
+
+import pytest
+
+from tests.api.gateway import serving
+from tests.console.browser import Browser, running_browser
+from tests.console.serve import Quiet, Served, served_console
+from tests.fakes.stage import STALE_SECONDS, Stage
+from tests.infra.synth import ROOT
+from tests.worlds.examples import NOW
+from tidetable.access import Access
+from tidetable.bill.consumed import ConsumedUnits, Traffic
+
+OPERATOR, READER = "tt_operator", "tt_reader"
+KEYS: dict[str, Access] = {
+    OPERATOR: Access("operator", None, frozenset({"read", "operate"})),
+    READER: Access("reader", None, frozenset({"read"})),
+}
+CONFIG = """
+[lifecycle]
+stagger = "0s"
+[streams.quakes]
+period = "day"
+late = "1d"
+retention = 3
+key = { partition_by = "time", bucket = "6h" }
+[streams.quakes.capacity]
+mode = "provisioned"
+ladder = [{ age = 0, write = 10, read = 5 }, { age = 1, write = 1, read = 2, class = "infrequent-access" }]
+[streams.devices]
+period = "day"
+late = "1d"
+retention = 3
+key = { partition_by = "series" }
+"""
+TODAY = "tidetable-lapse.devices.2026-03-31"
+PACKS = '[streams.devices.pack]\nspan = "1h"'
+VIEWS = (
+    "cost",
+    "cost?stream=quakes",
+    f"cost?stream=devices&rate=50&change={quote(PACKS)}",
+    "runbook?section=lost-tables",
+)
+
+
+class Priced:
+    """The served console; its API knows two keys."""
+
+    def __init__(self, served: Served, stage: Stage) -> None:
+        self.served = served
+        self.stage = stage
+        self.url = ""
+        self._lock = threading.Lock()
+
+    def __call__(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+        # The handlers share one simulated clock.
+        with self._lock:
+            if environ["PATH_INFO"].startswith("/v1/"):
+                access = KEYS.get(environ.get("HTTP_X_API_KEY", ""))
+                if access is None:
+                    start("403 refusal", [("Content-Type", "application/problem+json")])
+                    return [json.dumps({"status": 403, "code": "forbidden", "detail": "Send a valid key."}).encode()]
+                environ["tidetable.access"] = access.context()
+            self.stage.clock.time = NOW - timedelta(seconds=STALE_SECONDS)
+            return list(self.served(environ, start))
+
+
+class _Threads(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+@pytest.fixture(scope="module")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Priced]:
+    """A stage of five days, whose CloudWatch has counted what devices took today."""
+    file = tmp_path_factory.mktemp("priced") / "tidetable.toml"
+    file.write_text(CONFIG)
+    stage = Stage(NOW - timedelta(days=5), CONFIG)
+    while stage.clock.now() < NOW:
+        while stage.run_lifecycle().count("done"):
+            stage.clock.sleep(60)
+        stage.clock.sleep(6 * 3600)
+    stage.clock.time = NOW
+    while stage.run_lifecycle().count("done"):
+        stage.clock.sleep(1)
+    stage.meters.units = {(TODAY, ""): ConsumedUnits(16e6, 8e6)}
+    stage.meters.counted = Traffic(requests=2e6, events=2e8, queries=1e6, read_units=1e6)
+    for gateway in serving(stage, file):
+        with served_console(gateway) as served:
+            application = Priced(served, stage)
+            with make_server("127.0.0.1", 0, application, server_class=_Threads, handler_class=Quiet) as http:
+                threading.Thread(target=http.serve_forever, daemon=True).start()
+                application.url = f"http://127.0.0.1:{http.server_port}/console"
+                yield application
+                http.shutdown()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """One browser for all tests of this file."""
+    with running_browser() as browser:
+        yield browser
+
+
+def visit(browser: Browser, console: Priced, view: str, *, key: str = OPERATOR, **options: Any) -> None:
+    """Open a view in a new session, enter the key, and wait until the answer is shown."""
+    browser("open", url=f"{console.url}#{view}", now=int(NOW.timestamp() * 1000), **options)
+    browser("type", selector="dialog input", text=key)
+    browser("click", selector="dialog .primary")
+    browser.wait("!document.querySelector('dialog')")
+    browser("settle")
+    browser.wait("!document.querySelector('.busy')")
+
+
+def rows_of(browser: Browser, caption: str) -> list[list[str]]:
+    """The cells of a table by its caption."""
+    found = f"[...document.querySelectorAll('table')].find((one) => one.caption?.textContent === {json.dumps(caption)})"
+    script = f"[...{found}.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.innerText))"
+    return list(browser.evaluate(script))
+
+
+def refusals(errors: list[str]) -> list[str]:
+    """Errors beside those of the first requests without a key, which the browser itself notes."""
+    return [error for error in errors if "403" not in error]
+
+
+def test_the_bill_is_shown_by_stream(chromium: Browser, console: Priced) -> None:
+    visit(chromium, console, "cost")
+    rows = {row[0]: row[1] for row in rows_of(chromium, "The bill by stream")}
+    # Today's and yesterday's tables of quakes at 10/5; two made ahead at 1/1; one at 10/5 until it is a period old, and what
+    # is older at 1/2 in the class infrequent-access. Devices: 16 million writes, 8 million reads.
+    assert rows["devices"] == "$11.00"
+    # Three million requests at $3.50, calls at $0.20; times of functions and the authorizer.
+    assert rows["API and functions"].startswith("$1")
+    hourly = {"open": 10 * 0.00065 + 5 * 0.00013, "ahead": 0.00065 + 0.00013, "old": (0.00065 + 2 * 0.00013) * 1.25}
+    states = [
+        (entry.seen.write, entry.seen.table_class.value)
+        for entry in console.stage.catalog.entries("quakes")
+        if entry.live and entry.seen is not None
+    ]
+    counts = {
+        "open": states.count((10, "standard")),
+        "ahead": states.count((1, "standard")),
+        "old": states.count((1, "infrequent-access")),
+    }
+    assert counts["open"] >= 2
+    assert sum(counts.values()) == len(states)
+    quakes = sum(hourly[kind] * count for kind, count in counts.items()) * 730
+    assert rows["quakes"] == f"${quakes:.2f}"
+    text = chromium.text("[aria-label=Bill]")
+    assert "us-east-1, November 2026" in text
+    assert "What this bill leaves out" in text
+    assert refusals(chromium.errors) == []
+
+
+def test_a_stream_is_opened_by_its_address_and_says_what_it_is_made_of(chromium: Browser, console: Priced) -> None:
+    visit(chromium, console, "cost")
+    chromium("click", selector="a[href='#cost?stream=devices']")
+    chromium.wait("document.querySelector('details.lines')")
+    lines = {row[0]: row[1] for row in rows_of(chromium, "The bill of devices")}
+    assert (lines["tables, writes"], lines["tables, reads"]) == ("$10.00", "$1.00")
+    asked = [request["url"] for request in chromium("log")["requests"] if urlsplit(request["url"]).path == "/v1/cost"]
+    assert len(asked) == 1, "the bill is kept for some minutes: each costs metrics"
+
+
+def test_a_load_that_is_not_measured_is_entered_and_an_idea_is_tried_by_keyboard(
+    chromium: Browser, console: Priced
+) -> None:
+    visit(chromium, console, "cost?stream=devices")
+    assert "Too little is measured" in chromium.text("[aria-label='What if']")
+    chromium("type", selector=".figure input[required]", text="100")
+    chromium("press", key="Enter")
+    chromium.wait("document.querySelector('button.idea')")
+    ideas = {row[0]: row for row in rows_of(chromium, "Ideas")}
+    assert {"packs", "provisioned", "a rollup"} <= ideas.keys()
+    chromium.evaluate("[...document.querySelectorAll('button.idea')].find((one) => one.innerText === 'packs').focus()")
+    chromium("press", key="Enter")
+    chromium.wait("document.querySelector('.verdict')")
+    assert chromium.text(".verdict").startswith("This saves $")
+    rows = {row[0]: row[1:] for row in rows_of(chromium, "Before and after")}
+    # 262.8 million write units at $0.625; in packs of a hundred events, 25,130 bytes, 25 units.
+    assert rows["tables, writes"] == ["$164.25", "$41.06", "$123.19"]
+    question = parse_qs(urlsplit(chromium.evaluate("location.hash.slice(1)")).query)
+    assert question == {"stream": ["devices"], "rate": ["100"], "change": [PACKS]}
+    assert chromium.text("pre.json") == PACKS
+    shared, verdict = chromium.evaluate("location.hash"), chromium.text(".verdict")
+    visit(chromium, console, shared[1:])
+    assert chromium.text(".verdict") == verdict
+    assert refusals(chromium.errors) == []
+
+
+def test_a_proposal_that_cannot_be_says_line_and_key(chromium: Browser, console: Priced) -> None:
+    change = quote('[streams.devices.pack]\nspan = "1h"\nspam = 3')
+    visit(chromium, console, f"cost?stream=devices&rate=50&change={change}")
+    assert "streams.devices.pack.spam: unknown key" in chromium.text(".problem")
+    assert "(line 3)" in chromium.text(".problem")
+
+
+def test_a_key_that_may_not_operate_sees_no_price_and_is_told_why(chromium: Browser, console: Priced) -> None:
+    visit(chromium, console, "cost", key=READER)
+    assert "operat" in chromium.text("main")
+    assert "$" not in chromium.text("main")
+    visit(chromium, console, "tide", key=READER)
+    assert "$" not in chromium.text("main")
+    chromium.evaluate(
+        "document.querySelector('.period.open').dispatchEvent(new MouseEvent('click', { bubbles: true }))"
+    )
+    chromium.wait("document.querySelector('dialog')")
+    assert "for keys that may operate" in chromium.text("dialog")
+    asked = {urlsplit(request["url"]).path for request in chromium("log")["requests"]}
+    assert "/v1/cost" not in asked
+
+
+def test_the_tide_has_prices_and_next_steps(chromium: Browser, console: Priced) -> None:
+    visit(chromium, console, "tide", zone="UTC")
+    chromium.wait("document.querySelector('[aria-label=devices] header').innerText.includes('a month')")
+    assert "$11.00 a month" in chromium.text("[aria-label=devices] header")
+    chromium.evaluate("document.querySelector('[aria-label=devices] .period[aria-label^=\"2026-03-31\"]').focus()")
+    chromium.wait("!document.querySelector('[aria-label=devices] .tip').hidden")
+    tip = chromium.text("[aria-label=devices] .tip")
+    assert "$11.00 a month" in tip
+    # Kept for three days after its own.
+    assert "next: archived, on Apr 4, 00:00" in tip
+    # Of quakes, today's table closes a day after its end, and its first whole period after that is its next step.
+    label = chromium.evaluate(
+        "document.querySelector('[aria-label=quakes] .period[aria-label^=\"2026-03-31\"]').getAttribute('aria-label')"
+    )
+    assert "next: 1 write, 2 read units, infrequent-access, on Apr 2, 00:00" in label
+    chromium("press", key="Enter")
+    chromium.wait("document.querySelector('dialog')")
+    assert "archived, on Apr 4, 00:00" in chromium.text("dialog")
+
+
+def test_an_alarm_leads_to_its_section_of_the_runbook(chromium: Browser, console: Priced) -> None:
+    description = "A stream's next table is not active. What to do: docs/operate/runbook.md#nexttablemissing"
+    console.stage.operations.ringing = [
+        {"name": "Tidetable-t-Alarms", "state": "ALARM", "since": None, "description": description}
+    ]
+    try:
+        visit(chromium, console, "tide")
+    finally:
+        console.stage.operations.ringing = []
+    chromium("click", selector=".problem a[href='#runbook?section=nexttablemissing']")
+    chromium.wait("document.querySelector('h1').innerText === 'Runbook: NextTableMissing'")
+    chromium("settle")
+    assert "Tables are made two periods ahead" in chromium.text("main")
+    assert chromium.evaluate("document.querySelectorAll('#tabs a').length") == 6, "the runbook has no tab"
+    assert {urlsplit(request["url"]).netloc for request in chromium("log")["requests"]} == {
+        urlsplit(console.url).netloc
+    }
+
+
+def test_every_section_of_the_runbook_is_shown(chromium: Browser, console: Priced) -> None:
+    visit(chromium, console, "runbook")
+    titles = [
+        line[3:] for line in (ROOT / "docs/operate/runbook.md").read_text().splitlines() if line.startswith("## ")
+    ]
+    options = chromium.evaluate("[...document.querySelectorAll('select option')].map((one) => one.innerText)")
+    assert options == ["Runbook", *titles]
+    links = chromium.evaluate("[...document.querySelectorAll('main table a')].map((one) => one.getAttribute('href'))")
+    assert "#runbook?section=writesthrottled" in links
+    assert set(links) <= {
+        f"#runbook?section={value}"
+        for value in chromium.evaluate("[...document.querySelectorAll('select option')].map((one) => one.value)")
+    }
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_axe_finds_nothing_serious(chromium: Browser, console: Priced, view: str, theme: str) -> None:
+    visit(chromium, console, view, theme=theme)
+    assert chromium("axe") == []
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_phone_needs_no_sideways_scrolling(chromium: Browser, console: Priced, view: str) -> None:
+    visit(chromium, console, view, width=390, height=844)
+    assert chromium.evaluate("document.documentElement.scrollWidth") <= 390
+    assert refusals(chromium.errors) == []
