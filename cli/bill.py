@@ -9,9 +9,10 @@ the class Standard, and delete by time to live, which is free. cli/whole.py pric
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from math import ceil
+from operator import add, attrgetter
 
 import msgspec
 
@@ -60,11 +61,11 @@ class Bill:
     index_storage: float = 0.0
 
     def __add__(self, other: Bill) -> Bill:
-        return Bill(*map(sum, zip(astuple(self), astuple(other), strict=True)))
+        return Bill(*map(add, _read_amounts(self), _read_amounts(other)))
 
     def scale(self, factor: float) -> Bill:
         """Multiply all amounts by a factor."""
-        return Bill(*(amount * factor for amount in astuple(self)))
+        return Bill(*(amount * factor for amount in _read_amounts(self)))
 
     @property
     def writes(self) -> float:
@@ -85,6 +86,10 @@ class Bill:
     def total(self) -> float:
         """All of it."""
         return self.writes + self.reads + self.storage
+
+
+# dataclasses.astuple copies each amount deeply: that was half of the time of `tidetable cost`, which adds 30,000 bills.
+_read_amounts = attrgetter(*(field.name for field in fields(Bill)))
 
 
 def table_hour(level: Level) -> tuple[float, float]:
