@@ -13,8 +13,13 @@ from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.reading import ArchivedEvent, read_archive
 from tidetable.events import Item
 from tidetable.keys import Layout
+from tidetable.large.forms import stem
 from tidetable.ports import ArchivePage, ArchiveRange
 from tidetable.query.rows import version_of
+from tidetable.times import to_text
+
+# A read of one event decodes few others, and yet some that the range leaves out.
+ROWS_PER_GROUP = 16
 
 
 class FakeBucket:
@@ -83,12 +88,28 @@ class FakeFormat:
         return map(item_of, json.loads(part))
 
 
+class _Group:
+    """Some rows of a part, with the text of their first and last time."""
+
+    def __init__(self, events: Sequence[ArchivedEvent]) -> None:
+        self.events = events
+        times = [event.time for event, _ in events]
+        self._first, self._last = to_text(min(times)), to_text(max(times))
+
+    def overlaps(self, low: str, high: str) -> bool:
+        """Whether an event may lie between two sort keys, which begin with a time."""
+        return self._first <= high and low[: len(self._last)] <= self._last
+
+
 class FakeBucketReader:
-    """Reads archives from a FakeBucket; it keeps decoded parts."""
+    """Reads archives from a FakeBucket; it keeps decoded parts.
+
+    Like the reader of Parquet, it yields whole groups of rows, and skips those whose times lie outside of the range.
+    """
 
     def __init__(self, bucket: FakeBucket) -> None:
         self._bucket = bucket
-        self._parts: dict[str, Sequence[ArchivedEvent]] = {}
+        self._parts: dict[str, list[_Group]] = {}
         self._manifests: dict[bytes, Manifest] = {}
 
     def manifest(self, key: str) -> Manifest:
@@ -100,11 +121,14 @@ class FakeBucketReader:
     def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
         if part.sha256 not in self._parts:
             items = FakeFormat().items(self._bucket.objects[part.key], layout)
+            events = [(read_event(layout, item), version_of(item) if layout.versioned else None) for item in items]
             self._parts[part.sha256] = [
-                (read_event(layout, item), version_of(item) if layout.versioned else None) for item in items
+                _Group(events[at : at + ROWS_PER_GROUP]) for at in range(0, len(events), ROWS_PER_GROUP)
             ]
-        kept = self._parts[part.sha256]
-        return iter(kept) if ascending else reversed(kept)
+        low, high = (stem(edge) if layout.versioned else edge for edge in (keys.low, keys.high))
+        groups = [group for group in self._parts[part.sha256] if group.overlaps(low, high)]
+        for group in groups if ascending else reversed(groups):
+            yield from group.events if ascending else reversed(group.events)
 
     def read(self, keys: ArchiveRange, *, limit: int, ascending: bool) -> ArchivePage:
         return read_archive(keys, self, limit=limit, ascending=ascending)

@@ -31,14 +31,15 @@ class StrictTransport:
 
     def _reply(self, request: Request) -> Reply:
         try:
-            answer = self._service.call(request.operation, _change_binary(json.loads(request.body), b64decode))
+            answer = self._service.call(request.operation, _read_body(request.body))
         except Refusal as refusal:
-            body = json.dumps(_change_binary(refusal.document(), _text_of)).encode()
+            body = json.dumps(refusal.document(), default=_text_of).encode()
             reply: Reply = Refused(refusal.code, refusal.message, body)
         except Lost as lost:
             reply = NoAnswer(str(lost))
         else:
-            body = json.dumps(_change_binary(answer, _text_of)).encode()
+            # The engine in memory keeps binary values as bytes; the wire has Base64.
+            body = json.dumps(answer, default=_text_of).encode()
             reply = body if request.decode is None else request.decode(body)
         self._count()
         return reply
@@ -48,12 +49,17 @@ def _text_of(value: bytes) -> str:
     return b64encode(value).decode()
 
 
-def _change_binary(value: Any, change: Callable[[Any], Any]) -> Any:
-    """A document with its binary values changed: the engine in memory keeps bytes, the wire has Base64."""
+def _read_body(body: bytes) -> Any:
+    """A request with its binary values as bytes. Most requests have none."""
+    request = json.loads(body)
+    return _decode_binary(request) if b'"B"' in body else request
+
+
+def _decode_binary(value: Any) -> Any:
     if isinstance(value, dict):
-        if len(value) == 1 and isinstance(inner := value.get("B"), str | bytes):
-            return {"B": change(inner)}
-        return {name: _change_binary(inner, change) for name, inner in value.items()}
+        if len(value) == 1 and isinstance(inner := value.get("B"), str):
+            return {"B": b64decode(inner)}
+        return {name: _decode_binary(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_change_binary(inner, change) for inner in value]
+        return [_decode_binary(inner) for inner in value]
     return value
