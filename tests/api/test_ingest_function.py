@@ -15,6 +15,7 @@ from tests.worlds.functions import environment, queue_message, record
 from tests.worlds.intake import World, event
 from tidetable.config.model import PackPolicy
 from tidetable.durations import Duration
+from tidetable.ingest.drain import Drained
 
 __all__ = ["environment"]
 
@@ -51,6 +52,8 @@ def test_what_a_throttled_table_does_not_take_is_queued_with_ten_seconds_left(mo
     # Four of the 14 s are for writing, however long the table is throttled.
     assert timedelta(seconds=2) < world.clock.now() - NOW <= timedelta(seconds=4)
     assert (measured["EventsAccepted"], measured["EventsQueued"]) == (0, 1)
+    assert measured["ThrottledWrites"] > 1
+    assert "ThrottledLateWrites" not in measured
 
 
 def test_what_was_refused_is_counted_in_a_header_and_by_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,3 +101,40 @@ def test_packs_are_counted_beside_their_events_and_the_units_are_theirs(monkeypa
     assert (answer["statusCode"], answer["headers"]["Tidetable-Write-Units"]) == (200, "1")
     assert (measured["EventsAccepted"], measured["PacksWritten"], measured["WriteUnits"]) == (40, 1, 1)
     assert "PacksWritten" not in post(World(), monkeypatch, event(1))[1]
+
+
+def test_the_drain_counts_events_and_the_messages_that_it_could_not_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    from handlers import drain
+
+    measured: list[tuple[str, float]] = []
+    monkeypatch.setattr("handlers.drain.metrics.add_metric", lambda name, _, value: measured.append((name, value)))
+    world = World()
+    world.letters.takes = True
+    bodies = [queue_message(world, "1", "2", "3"), "no message", queue_message(world, "4", at=NOW - timedelta(days=9))]
+    sent = {"Records": [{**record(number, body), "messageId": str(number)} for number, body in enumerate(bodies)]}
+    with wiring.serving(world.pipeline()):
+        answer = drain.handler(sent, Timed(world.clock, 60))  # type: ignore[arg-type]
+    # The second is buried, and the third waits for its table.
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "2"}]}
+    assert measured == [("EventsDrained", 3), ("MessagesNotDrained", 1), ("MessagesNotDrained", 1)]
+
+
+@pytest.mark.parametrize(("received", "repeated"), [({}, False), ("1", False), ("2", True), ("120", True)])
+def test_a_message_that_came_before_is_written_as_far_as_it_is_not_there(
+    monkeypatch: pytest.MonkeyPatch, received: Any, repeated: bool
+) -> None:
+    from handlers import drain
+
+    told: list[bool] = []
+
+    def take(*_: Any, repeated: bool) -> Drained:
+        told.append(repeated)
+        return Drained(1)
+
+    monkeypatch.setattr(drain, "drain_message", take)
+    one = record(1, "body")
+    if received:
+        one["attributes"]["ApproximateReceiveCount"] = received
+    with wiring.serving(World().pipeline()):
+        drain.handler({"Records": [one]}, Context())  # type: ignore[arg-type]
+    assert told == [repeated]

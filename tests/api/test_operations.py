@@ -12,6 +12,7 @@ from botocore.exceptions import EndpointConnectionError
 
 from aws.operations import AwsOperations
 from tests.worlds.keyed import Door, open_door
+from tidetable.access import Access
 from tidetable.errors import StoreUnavailable
 
 SECRET = "abcdefghijklmnopqrstuvwxyz012345"
@@ -42,6 +43,8 @@ def test_the_plan_is_that_of_a_dry_run(door: Door) -> None:
     assert {"create", "close"} <= {action["action"] for action in plan["actions"]}
     assert {action["outcome"] for action in plan["actions"]} == {"planned"}
     assert set(door.stage.dynamo.account.tables) == before, "nothing was made"
+    # Of the request's 30 s two are kept for the answer.
+    assert door.stage.operations.within == [pytest.approx(28.0)]
 
 
 def test_a_key_of_one_stream_sees_the_plan_of_that_stream_alone(door: Door) -> None:
@@ -137,3 +140,26 @@ def test_the_adapter_reads_all_pages_of_the_stage_alone() -> None:
         {"name": "b", "state": "ALARM", "since": "2026-03-15T11:00:00+00:00", "description": "Look."},
     ]
     assert alarms.requests == [{"AlarmNamePrefix": "Tidetable-prod-"}]
+
+
+def test_a_report_says_nothing_of_streams_that_a_key_does_not_see() -> None:
+    from handlers.operations import confine_report
+
+    def of(*streams: str) -> dict[str, Any]:
+        rows = [{"stream": name} for name in streams]
+        return {
+            "tables": 7,
+            "actions": rows,
+            "feeds": rows,
+            "backfills": rows,
+            "removed_streams": rows,
+            "without_next_table": list(streams),
+            "archives_overdue": [f"{name} 2026-03-01" for name in streams],
+            "changes": [f"{name}: shards 1 -> 2 from 2026-03-16T00:00:00.000000Z on" for name in streams],
+        }
+
+    troubles = ["table tidetable-t.devices.2026-03-01 could not be described"]
+    whole = of("quakes", "devices") | {"troubles": troubles}
+    assert confine_report(whole, Access("k", frozenset({"quakes"}))) == of("quakes") | {"troubles": []}
+    assert confine_report(whole, Access("k", frozenset())) == of() | {"troubles": []}
+    assert confine_report(whole, Access("k", None)) == of("quakes", "devices") | {"troubles": troubles}

@@ -98,3 +98,10 @@ def test_the_version_follows_the_content_of_every_file(folder: Path, tmp_path: P
     (tmp_path / "js" / "dom.js").write_text("// other")
     console.load_site.cache_clear()
     assert console.load_site(tmp_path).version != before
+
+
+def test_every_process_answers_the_same_bytes_and_a_cache_tells_compressed_from_plain() -> None:
+    answer = ask(Accept_Encoding="gzip")
+    # RFC 1952: the four bytes from the fifth on are the time of compression.
+    assert b64decode(answer["body"])[4:8] == b"\0\0\0\0"
+    assert answer["headers"]["Vary"] == ask()["headers"]["Vary"] == "Accept-Encoding"

@@ -362,3 +362,14 @@ def test_no_exception_leaves_the_function(doors: Doors, broken: str, monkeypatch
     monkeypatch.setattr(f"handlers.doors.{broken}", fail)
     reply = write(doors, f"cpu v=1 {T}")
     assert (reply.status, reply.headers["retry-after"]) == (503, "5")
+
+
+def test_a_refused_request_is_counted_and_no_answer_is_kept(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: dict[str, Any] = {}
+    monkeypatch.setattr("handlers.doors.metrics.add_metric", lambda name, _, value: measured.update({name: value}))
+    assert write(doors, f"cpu v=1 {T}").headers["cache-control"] == "no-store"
+    measured.clear()
+    doors.caller = {"key_id": "k1", "streams": "devices", "can": "write", "series_prefix": ""}
+    refused = write(doors, f"cpu v=1 {T}")
+    assert (refused.status, refused.headers["cache-control"]) == (403, "no-store")
+    assert measured == {"RequestsRefused": 1}

@@ -15,9 +15,11 @@ class FakeOperations:
         self._dry_run = dry_run
         self.ringing: list[dict[str, Any]] = []
         self.fails = False
+        self.within: list[float] = []
 
     def plan(self, within: float) -> dict[str, Any]:
-        """The report, as it comes out of the function."""
+        """The report, as it comes out of the function; ``within`` has the seconds that it may take."""
+        self.within.append(within)
         self._answer()
         report: dict[str, Any] = json.loads(json.dumps(self._dry_run().document()))
         return report

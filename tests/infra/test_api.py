@@ -9,10 +9,11 @@ import pytest
 from tests.infra.routes import OPEN, OPERATED, ROUTES, answers_of, methods_of, path_of, settings_of
 from tests.infra.synth import BOTH, Template, template
 
-RETRIED = {"429", "500", "503", "504"}
+RETRIED = {"429": "'1'", "500": "'5'", "503": "'5'", "504": "'5'"}
 OUTPUTS = {
     *("ApiUrl", "ApiKeyId", "ArchiveBucket", "CatalogTable"),
     *("LifecycleFunction", "ArchiverFunction", "RestorerFunction", "OverflowQueueUrl", "DeadLetterQueueUrl"),
+    *("SweeperFunction", "FeedFunction", "FeedDeadLetterQueueUrl", "ArchiveDatabase"),
     *("IngestLogs", "QueryLogs"),
 }
 
@@ -208,7 +209,7 @@ def test_the_gateway_answers_problem_details(dev: Template, status: str) -> None
         assert (document["type"], str(document["status"])) == ("about:blank", status)
         parameters = answer["ResponseParameters"]
         assert parameters["gatewayresponse.header.Content-Type"] == "'application/problem+json'"
-        assert ("gatewayresponse.header.Retry-After" in parameters) == (status in RETRIED)
+        assert parameters.get("gatewayresponse.header.Retry-After") == RETRIED.get(status)
 
 
 def test_no_browser_guesses_what_an_answer_of_the_gateway_is(dev: Template) -> None:

@@ -35,6 +35,9 @@ def test_every_stream_has_a_table_over_its_own_files(dev: Template) -> None:
         made = one["TableInput"]
         assert "${period}" in str(made["Parameters"]["storage.location.template"])
         assert made["PartitionKeys"] == [{"Name": "period", "Type": "string"}]
+        # Athena: a table is over files that it does not own, so that dropping it deletes none.
+        assert (made["TableType"], made["Parameters"]["EXTERNAL"]) == ("EXTERNAL_TABLE", "TRUE")
+        assert (made["Parameters"]["classification"], made["Parameters"]["projection.enabled"]) == ("parquet", "true")
 
 
 def test_the_columns_are_those_of_the_files_and_in_athenas_types() -> None:

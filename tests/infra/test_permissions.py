@@ -250,3 +250,16 @@ def _allowed(template: Template) -> list[dict[str, object]]:
     inline = [policy for role in template.all("AWS::IAM::Role").values() for policy in role.get("Policies", [])]
     documents = [policy["PolicyDocument"] for policy in [*template.all("AWS::IAM::Policy").values(), *inline]]
     return [one for document in documents for one in document["Statement"] if one["Effect"] == "Allow"]
+
+
+def test_alarms_are_changed_by_what_scales_and_looked_at_by_the_operators_function(dev: Template) -> None:
+    may = {
+        name: {action for one in dev.statements(name) for action in actions(one) if action.startswith("cloudwatch:")}
+        for name in RIGHTS
+    }
+    scales = {"cloudwatch:PutMetricAlarm", "cloudwatch:DescribeAlarms", "cloudwatch:DeleteAlarms"}
+    assert {name: does for name, does in may.items() if does} == {
+        "lifecycle": scales,
+        "deployment": scales,
+        "operations": {"cloudwatch:DescribeAlarms"},
+    }

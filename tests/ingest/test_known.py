@@ -152,3 +152,19 @@ def test_the_events_of_a_closed_table_are_queued_so_that_none_is_written_behind_
     process.move(LABEL, State.ARCHIVING)
     assert process.serve(3 * MINUTE, DAY).rejections[0].code == "too_old"
     assert process.count(LABEL) == 2
+
+
+def test_a_backfill_ends_at_its_instant() -> None:
+    process = Process()
+    backfilled(process)
+    sent = [event(1) | {"time": to_text(NOW - 5 * DAY)}, event(2) | {"time": to_text(NOW)}]
+    process.clock.time = NOW + HOUR - timedelta(seconds=1)
+    outcome = process.send(*sent, known=process.known)
+    assert [backfill["until"] for backfill in outcome.document()["window"]["backfills"]] == [
+        "2026-03-01T01:05:00.000000Z"
+    ]
+    assert outcome.rejections == []
+    process.clock.time = NOW + HOUR
+    outcome = process.send(*sent, known=process.known)
+    assert outcome.document()["window"]["backfills"] == []
+    assert [rejection.code for rejection in outcome.rejections] == ["too_old"]

@@ -214,3 +214,12 @@ def test_of_several_periods_those_that_could_be_noted_are_remembered() -> None:
     assert notes.note("s", {"p": ["a"], "q": ["a"]}, NOW)
     assert rollups.put == ["a", "a"]
     assert {key: list(noted) for key, noted in rollups.notes.items()} == {("s", "p"): ["a"], ("s", "q"): ["a"]}
+
+
+def test_what_is_remembered_is_at_most_twice_what_is_surely_remembered() -> None:
+    """With two series surely remembered: c begins the second half, and e the third, which forgets a and b."""
+    rollups = Noted([])
+    notes = Notes(rollups, most=2)
+    for names in ("ab", "c", "d", "e", "c", "a"):
+        assert notes.note("quakes", {"2026-03-01": names}, NOW)
+    assert [series for _, series in rollups.noted] == [["a", "b"], ["c"], ["d"], ["e"], ["a"]]

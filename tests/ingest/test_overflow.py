@@ -73,3 +73,13 @@ def test_characters_that_sqs_refuses_are_escaped_and_come_back() -> None:
     assert not set(body) & set("\ufffe\uffff\x00")
     assert decode_message(body).events == [event]
     assert json.loads(body)["version"] == 2
+
+
+def test_a_message_of_the_former_version_is_drained() -> None:
+    """It has no time of acceptance, and may have waited since before a deploy."""
+    world = World()
+    body = '{"version":1,"stream":"quakes","events":[["a","2026-03-01T00:01:00.000000Z","1",{"n":1}]]}'
+    assert world.drain(body, 60) == 1
+    assert [(item["sk"], item["at"], item["data"]) for item in world.table("2026-03-01")] == [
+        ("2026-03-01T00:01:00.000000Z#a#1", 0, {"n": 1})
+    ]

@@ -1,6 +1,7 @@
 """Verdicts: the accepted events, and the errors of the others."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -15,6 +16,7 @@ from tidetable.exact import decode_json
 from tidetable.ingest.bodies import decode_body, read_body
 from tidetable.ingest.submission import Rejection, Submission
 from tidetable.ingest.verdicts import Judge, Window
+from tidetable.keys import Index
 from tidetable.times import to_text
 from tidetable.values import MAX_ITEM_BYTES, item_bytes
 
@@ -177,3 +179,24 @@ def test_the_short_check_gives_the_same_verdicts_as_the_full_check(events: list[
             assert (found.index, found.event, found.item) == (wanted.index, wanted.event, wanted.item)
         else:
             assert found == wanted
+
+
+def test_a_long_prefix_of_a_key_is_cut_in_the_error() -> None:
+    judge = Judge(QUAKES, QUAKES.layout, WINDOW, NOW, series_prefix="p" * 100)
+    (outcome,) = judge.judge_all([{"series": "a"}])
+    assert isinstance(outcome, Rejection)
+    assert (outcome.code, outcome.detail) == (
+        "forbidden_series",
+        f"this key is for series that begin with '{'p' * 64}'",
+    )
+
+
+def test_an_event_of_a_stream_with_indexes_may_be_as_large_as_an_item() -> None:
+    layout = replace(QUAKES.layout, indexes=(Index("by_kind", "kind", 1),))
+    bare = {"series": "a", "id": "x", "data": {"t": ""}}
+    room = MAX_ITEM_BYTES - item_bytes(layout.item_of(taken(bare)))
+    judge = Judge(QUAKES, layout, WINDOW, NOW)
+    exact, beyond = judge.judge_all([bare | {"data": {"t": "x" * (room + more)}} for more in (0, 1)])
+    assert isinstance(exact, Submission)
+    assert isinstance(beyond, Rejection)
+    assert beyond.code == "too_large"

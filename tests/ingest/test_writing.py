@@ -107,3 +107,15 @@ def test_the_order_of_what_waits_is_kept_when_the_time_is_up() -> None:
     written = write_versions(stage.store, puts, remaining=lambda: 0.0, clock=stage.clock, jitter=lambda pause: pause)
     assert [put.item["digest"] for put in written.unwritten] == ["0", "1", "2"]
     assert Key("p", "v0#s") not in stage.store.tables[TABLE]
+
+
+def test_of_an_event_thirty_two_versions_before_the_newest_are_remembered() -> None:
+    stage = world(versions="keep")
+    for n in range(34):
+        assert stage.send(numbered(n)).accepted == 1
+    assert len(versions(stage)) == 34
+    # The newest is 33: 1 is the last of 32 before it.
+    assert stage.send(numbered(1)).accepted == 1
+    assert len(versions(stage)) == 34
+    assert stage.send(numbered(0)).accepted == 1
+    assert (len(versions(stage)), versions(stage)["v0"]) == (35, 0)

@@ -6,6 +6,7 @@ from typing import Any
 from aws.catalog_items import attributes, period_key
 from aws.codec import to_wire
 from aws.lean.catalog import LeanCatalog
+from aws.lean.keys import LeanKeys
 from tests.fakes.script import Script
 from tests.ingest.streams import QUAKES
 from tidetable.catalog import Entry, State
@@ -46,3 +47,26 @@ def test_of_the_entries_before_an_instant_no_more_are_read_than_are_wanted() -> 
     entries = LeanCatalog(script.client, "catalog").entries_before("quakes", NOON, 2)
     assert [entry.period.label for entry in entries] == ["2026-03-05", "2026-03-04"]
     assert [(body["ScanIndexForward"], body["Limit"]) for _, body in script.sent] == [(False, 2)]
+
+
+def test_the_entries_are_read_to_the_last_page() -> None:
+    items = [stored("2026-03-04"), stored("2026-03-05")]
+    last = {name: items[0][name] for name in ("pk", "sk")}
+    script = Script(
+        lambda number, _: {"Items": items[:1], "LastEvaluatedKey": last} if number == 1 else {"Items": items[1:]}
+    )
+    entries = LeanCatalog(script.client, "catalog").entries("quakes")
+    assert [entry.period.label for entry in entries] == ["2026-03-04", "2026-03-05"]
+    assert [body.get("ExclusiveStartKey") for _, body in script.sent] == [None, last]
+
+
+def test_a_callers_key_is_read_consistently() -> None:
+    """A revoked key would live on for as long as a replica is behind."""
+    script = Script(lambda *_: {})
+    assert LeanKeys(script.client, "catalog").find("0123456789") is None
+    assert script.sent == [
+        (
+            "GetItem",
+            {"TableName": "catalog", "Key": {"pk": {"S": "keys"}, "sk": {"S": "0123456789"}}, "ConsistentRead": True},
+        )
+    ]

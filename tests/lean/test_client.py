@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from aws.lean import client as lean
+from aws.lean import connection
 from aws.lean.client import LeanClient, NoAnswer, Refused, Request
 from aws.lean.credentials import Provider
 from aws.lean.roots import AMAZON_ROOTS
@@ -24,6 +25,14 @@ KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)
 # The server's reaction to a request: the bytes that it sends, and whether it then closes the connection.
 Step = tuple[bytes, bool]
+
+
+# The function answers within 30 s, so a connection or an answer is not waited for much longer than the service takes.
+PATIENCE = lean.CONNECT_SECONDS, lean.READ_SECONDS
+
+
+def test_a_connection_and_an_answer_are_waited_for_some_seconds() -> None:
+    assert PATIENCE == (2.0, 5.0)
 
 
 @pytest.fixture(autouse=True)
@@ -209,8 +218,9 @@ def test_a_refusal_is_told_by_code_message_and_body() -> None:
         assert bad.code == "HTTP 502"
 
 
-@pytest.mark.parametrize("hours", [-3, 5])
-def test_a_clock_that_is_wrong_is_set_by_the_services_and_the_request_sent_again(hours: int) -> None:
+@pytest.mark.parametrize("hours", [-3, 5, 301 / 3_600, -301 / 3_600])
+def test_a_clock_that_is_wrong_is_set_by_the_services_and_the_request_sent_again(hours: float) -> None:
+    """DynamoDB refuses a signature that is more than five minutes old, or ahead."""
     wrong = NOW + timedelta(hours=hours)
     now = f"Date: {NOW:%a, %d %b %Y %H:%M:%S} GMT"
     with served((refusal("InvalidSignatureException", now), False), clock=lambda: wrong) as (server, client):
@@ -238,6 +248,77 @@ def test_a_signature_that_is_wrong_for_another_reason_is_refused_once() -> None:
     with served((refusal("InvalidSignatureException", now), False)) as (server, client):
         assert isinstance(client.call("Query", b"one"), Refused)
     assert len(server.seen) == 1
+
+
+def test_a_request_is_sent_over_another_connection_once() -> None:
+    """The server closes every connection that it has answered over before."""
+    with served((answer(), False), (b"", True), (b"", True)) as (server, client):
+        assert client.call("Query", b"one") == b"{}"
+        assert isinstance(client.call("Query", b"two"), NoAnswer)
+    assert server.seen == [b"one", b"two", b"two"]
+
+
+def test_a_clock_that_stays_wrong_is_a_refusal() -> None:
+    """The service may name another time with each refusal: the request is sent twice, and not for ever."""
+    hours = [f"Date: {NOW + timedelta(hours=hour):%a, %d %b %Y %H:%M:%S} GMT" for hour in (1, 5, 9)]
+    steps = [(refusal("RequestTimeTooSkewed", hour), False) for hour in hours]
+    with served(*steps) as (server, client):
+        assert isinstance(client.call("Query", b"one"), Refused)
+    assert server.seen == [b"one", b"one"]
+
+
+def test_the_beginning_of_an_answer_shows_that_the_request_was_seen() -> None:
+    """It may be done: whoever repeats a write must decide that."""
+    with served((answer(), False), (b"HTTP/1.1 200 OK\r\nContent-Le", True)) as (server, client):
+        assert client.call("PutItem", b"one") == b"{}"
+        assert isinstance(client.call("PutItem", b"two"), NoAnswer)
+    assert server.seen == [b"one", b"two"]
+
+
+def test_a_message_may_have_a_capital_and_a_page_of_a_proxy_is_cut() -> None:
+    capital = answer(b'{"__type":"x#AccessDeniedException","Message":"not you"}', 400)
+    with served((capital, False), (answer(b"<" + b"h" * 5_000, 503), False)) as (_, client):
+        denied, page = client.call("Query", b"{}"), client.call("Query", b"{}")
+    assert isinstance(denied, Refused)
+    assert (denied.code, denied.message) == ("AccessDeniedException", "not you")
+    assert isinstance(page, Refused)
+    assert (page.code, len(page.message)) == ("HTTP 503", 200)
+
+
+def test_an_http_1_0_server_closes_each_connection() -> None:
+    """It may do so a moment after its answer: a request that is sent in that moment is lost."""
+    old = answer().replace(b"HTTP/1.1", b"HTTP/1.0")
+    with served((old, False), (old, False)) as (server, client):
+        assert [client.call("Query", b"one"), client.call("Query", b"two")] == [b"{}", b"{}"]
+    assert server.connections == 2
+
+
+def test_an_answer_has_at_most_64_million_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """BatchGetItem answers 16 MB of items, which take up to four times as much as JSON; in chunks, too."""
+    assert connection._LONGEST_BODY == 64_000_000
+    monkeypatch.setattr(connection, "_LONGEST_BODY", 4)
+    with served((CHUNKED, False), (answer(b"12345"), False), (answer(b"1234"), False)) as (_, client):
+        chunked, long, fitting = (client.call("Query", b"{}") for _ in range(3))
+    assert [isinstance(reply, NoAnswer) and reply.why for reply in (chunked, long)] == ["the answer is too long"] * 2
+    assert fitting == b"1234"
+
+
+@pytest.mark.parametrize(
+    ("variables", "endpoint"),
+    [
+        ({}, "dynamodb.eu-west-1.amazonaws.com"),
+        ({"AWS_ENDPOINT_URL": "https://all.example"}, "all.example"),
+        ({"AWS_ENDPOINT_URL": "https://all.example", "AWS_ENDPOINT_URL_DYNAMODB": "https://db.example"}, "db.example"),
+    ],
+)
+def test_the_endpoint_of_the_service_comes_before_that_of_all(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], endpoint: str
+) -> None:
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in ({"AWS_REGION": "eu-west-1"} | variables).items():
+        monkeypatch.setenv(name, value)
+    assert LeanClient.of_process()._host == endpoint
 
 
 def test_an_answer_whose_body_cannot_be_read_is_none_and_the_others_are_kept() -> None:

@@ -236,3 +236,29 @@ def test_the_catalog_is_read_consistently_where_that_is_wanted_only() -> None:
     catalog.entries("quakes", NOON, NOON, consistent=True)
     catalog.backfills("quakes")
     assert [body["ConsistentRead"] for _, body in script.sent] == [False, False, True, True, True]
+
+
+def test_a_transaction_with_an_entry_is_fenced_by_the_entrys_state() -> None:
+    """What the archive changes first: no put may land after that."""
+    script = Script(lambda *_: {})
+    entry = Entry("quakes", containing(NOON, Kind.DAY), "t", QUAKES.layout, State.CLOSED, NOON)
+    guarded = [Guarded(puts(1)[0], "newer")]
+    assert script.store.transact(guarded, entry) is Transacted.DONE
+    assert script.store.transact(guarded) is Transacted.DONE
+    (_, fenced), (_, bare) = script.sent
+    assert [list(action) for action in fenced["TransactItems"]] == [["Put"], ["ConditionCheck"]]
+    assert [list(action) for action in bare["TransactItems"]] == [["Put"]]
+    check = fenced["TransactItems"][1]["ConditionCheck"]
+    assert (check["TableName"], check["ExpressionAttributeNames"]) == ("catalog", {"#state": "state"})
+    assert check["ConditionExpression"] == "#state IN (:s0, :s1, :s2)"
+    assert {value["S"] for value in check["ExpressionAttributeValues"].values()} == {"creating", "open", "closed"}
+
+
+def test_a_batch_has_twenty_five_puts_and_a_refused_put_shows_what_is_there() -> None:
+    script = Script(lambda *_: {})
+    script.store.write(puts(51))
+    assert [len(body["RequestItems"]["t"]) for _, body in script.sent] == [25, 25, 1]
+    script = Script(lambda *_: {})
+    script.store.write_each(puts(1), "newer")
+    ((operation, body),) = script.sent
+    assert (operation, body["ReturnValuesOnConditionCheckFailure"]) == ("PutItem", "ALL_OLD")

@@ -298,3 +298,12 @@ def test_of_a_table_whose_index_alone_differs_the_tables_own_units_are_not_sent(
     world.tables.set_capacity = lambda _, *units, **more: sent.append((units, more["itself"], more["indexes"]))  # type: ignore[method-assign]
     act(world, SetCapacity(entry(world), "", Level(10, 10, TableClass.STANDARD, "", {"status": (9, 2)})))
     assert sent == [((10, 10), False, {"status": (9, 2)})]
+
+
+def test_the_tombstone_of_a_period_has_its_time() -> None:
+    world = lived()
+    planned = world.catalog.move(entry(world), State.ARCHIVED, expected=State)
+    now = world.clock.now()
+    act(world, Delete(planned, "", unarchived=False))
+    (left,) = [one for one in world.catalog.entries("s") if one.period == planned.period]
+    assert (left.state, left.deleted_at) == (State.DELETED, now)

@@ -1,9 +1,20 @@
 """The report of a run on future changes, and its notices of actions."""
 
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from tests.lifecycle.world import World
+import pytest
+
+from tests.lifecycle.world import World, configuration
+from tidetable.catalog import Entry, State
+from tidetable.config import TableClass
 from tidetable.lifecycle.notices import notices_of
+from tidetable.lifecycle.observe import Observed
+from tidetable.lifecycle.outlook import Outlook, lead, outlook
+from tidetable.periods import Kind, containing, from_label
+from tidetable.ports import Table
 
 TODAY, TOMORROW = "tidetable-t.s.2026-03-15", "tidetable-t.s.2026-03-16"
 
@@ -72,3 +83,86 @@ def test_a_change_that_does_not_hold_yet_says_from_when_it_does() -> None:
     report = world.after(minutes=5)
     assert report.outlook.changes == ("s: period day -> hour from 2026-03-18T00:00:00.000000Z on",)
     assert world.at(datetime(2026, 3, 18, 0, 1, tzinfo=UTC)).outlook.changes == ()
+
+
+CONFIG = configuration()
+
+
+def seen(entries: Mapping[str, State], statuses: Mapping[str, str], now: datetime, **more: Any) -> Outlook:
+    """The outlook of a stream whose periods have these states, and whose tables that there are have these statuses."""
+    layout = more.pop("layout", CONFIG.streams["s"].layout)
+    names = {label: f"tidetable-t.s.{label}" for label in entries}
+    made = [Entry("s", from_label(label), names[label], layout, state, now) for label, state in entries.items()]
+    tables = {
+        names[label]: Table(names[label], status, 1, 1, TableClass.STANDARD) for label, status in statuses.items()
+    }
+    return outlook(CONFIG, {"s": Observed(made, tables, **more)}, now)
+
+
+@pytest.mark.parametrize(("kind", "minutes"), [(Kind.HOUR, 15), (Kind.DAY, 60), (Kind.MONTH, 60)])
+def test_the_next_table_should_be_there_a_quarter_of_a_period_or_an_hour_before(kind: Kind, minutes: int) -> None:
+    assert lead(containing(datetime(2026, 3, 15, tzinfo=UTC), kind)) == timedelta(minutes=minutes)
+
+
+@pytest.mark.parametrize(("status", "streams"), [("ACTIVE", ()), ("CREATING", ("s",))])
+def test_a_next_table_in_the_making_is_not_there_yet(status: str, streams: tuple[str, ...]) -> None:
+    entries = {"2026-03-15": State.OPEN, "2026-03-16": State.CREATING}
+    found = seen(entries, {"2026-03-15": "ACTIVE", "2026-03-16": status}, datetime(2026, 3, 15, 23, 30, tzinfo=UTC))
+    assert found.without_next == streams
+
+
+@pytest.mark.parametrize(
+    ("state", "overdue"),
+    [
+        (State.CLOSED, ("s 2026-03-15",)),
+        (State.ARCHIVING, ("s 2026-03-15",)),
+        (State.ARCHIVED, ()),
+        (State.DELETED, ()),
+        (State.RESTORING, ()),
+    ],
+)
+def test_an_archive_is_overdue_while_there_is_none(state: State, overdue: tuple[str, ...]) -> None:
+    now = datetime(2026, 3, 23, tzinfo=UTC)
+    assert seen({"2026-03-15": state}, {"2026-03-15": "ACTIVE"}, now).overdue == overdue
+
+
+def test_every_part_of_a_key_that_changes_is_named() -> None:
+    layout = replace(CONFIG.streams["s"].layout, shards=3, shard_by="series")
+    now = datetime(2026, 3, 15, 12, tzinfo=UTC)
+    found = seen({"2026-03-15": State.OPEN}, {"2026-03-15": "ACTIVE"}, now, layout=layout)
+    (change,) = found.changes
+    assert change.endswith("shards 3 -> 1, shard_by series -> id from 2026-03-16T00:00:00.000000Z on")
+
+
+def test_a_removed_stream_is_shown_as_long_as_it_has_tables() -> None:
+    now = datetime(2026, 3, 15, 12, tzinfo=UTC)
+    entries = {"2026-03-14": State.CLOSED, "2026-03-15": State.OPEN}
+    found = seen(entries, dict.fromkeys(entries, "ACTIVE"), now, removed=now)
+    assert [removed.document() for removed in found.removed] == [
+        {"stream": "s", "since": "2026-03-15T12:00:00.000000Z", "tables": 2}
+    ]
+    assert seen(entries, {}, now, removed=now).removed == ()
+
+
+def test_a_run_holds_the_lease_for_five_minutes_at_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    lengths: list[timedelta] = []
+    acquire = world.catalog.acquire
+
+    def note(lease: str, owner: str, now: datetime, length: timedelta) -> bool:
+        lengths.append(length)
+        return acquire(lease, owner, now, length)
+
+    monkeypatch.setattr(world.catalog, "acquire", note)
+    world.run()
+    assert lengths == [timedelta(minutes=5)]
+
+
+def test_a_report_counts_the_tables_that_are_left_after_its_deletions() -> None:
+    world = World(on_expiry="delete")
+    world.run()
+    world.at(datetime(2026, 3, 21, 1, tzinfo=UTC))
+    report = world.at(datetime(2026, 3, 22, 1, tzinfo=UTC))
+    assert "delete" in {done.action.name for done in report.done if done.outcome == "done"}
+    there = [entry for entry in world.catalog.entries("s") if world.tables.describe(entry.table) is not None]
+    assert report.tables == len(there)

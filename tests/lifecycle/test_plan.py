@@ -10,12 +10,13 @@ import pytest
 
 from tests.fakes import FakeCatalog, FakeClock, FakeStore, FakeTables
 from tests.fakes.serial import Serial
-from tests.lifecycle.world import INDEXED, World, configuration, outcomes
-from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, State
-from tidetable.config import Config, TableClass
-from tidetable.lifecycle.actions import Action, Create, Deferred, SetCapacity
+from tests.lifecycle.world import INDEXED, SCALED, World, configuration, outcomes
+from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, Seen, State
+from tidetable.config import Config, TableClass, parse
+from tidetable.lifecycle.actions import Action, Close, Create, Deferred, SetCapacity
 from tidetable.lifecycle.backfill import open_backfill
 from tidetable.lifecycle.known import Known
+from tidetable.lifecycle.ladder import level_of
 from tidetable.lifecycle.observe import Observation, Observed, observe, remember_horizons
 from tidetable.lifecycle.plan import plan
 from tidetable.periods import from_label
@@ -288,3 +289,67 @@ def test_a_restored_table_that_has_an_archive_is_archived_again_before_it_is_del
     there = table(1, 1, table_class=TableClass.INFREQUENT)
     assert names(planned(config, entry, there, EXPIRES + timedelta(days=7))) == []
     assert names(planned(config, entry, there, EXPIRES + timedelta(days=8))) == ["capacity", "archive"]
+
+
+def test_of_all_streams_the_oldest_period_is_deleted_first() -> None:
+    """A run deletes as many tables as it may; a stream that is named first must not keep another's for ever."""
+    stream = 'period = "day"\nlate = "1d"\nretention = 5\non_expiry = "delete"\nkey = { partition_by = "series" }\n'
+    lifecycle = "[lifecycle]\ndelete_expired = true\nmax_deletes = 1\n"
+    config = parse(f"{lifecycle}[streams.a]\n{stream}[streams.b]\n{stream}")
+    observed = {}
+    for name, label in (("a", "2026-03-15"), ("b", "2026-03-14")):
+        table_name = f"tidetable-t.{name}.{label}"
+        entry = Entry(name, from_label(label), table_name, config.streams[name].layout, State.CLOSED, START)
+        observed[name] = Observed([entry], {table_name: Table(table_name, "ACTIVE", None, None, TableClass.STANDARD)})
+    made = [action for action in plan(config, "t", EXPIRES + HOUR, observed) if action.entry.table in str(observed)]
+    leaving = [(action.name, action.entry.stream) for action in made if action.entry.state is State.CLOSED]
+    assert leaving == [("delete", "b"), ("deferred", "a")]
+
+
+def test_a_table_that_is_deleted_in_this_run_is_not_lowered_first() -> None:
+    config = configuration(on_expiry="delete")
+    assert names(planned(config, recorded(config, State.CLOSED), table(), EXPIRES + HOUR)) == ["delete"]
+
+
+def test_a_table_that_can_be_read_fast_enough_is_exported_in_the_class_that_it_has() -> None:
+    ladder = 'mode = "provisioned"\nladder = [{ age = 0, write = 10, read = 10 },'
+    ladder += ' { age = 1, write = 2, read = 5, class = "infrequent-access" }]'
+    config = configuration(capacity=ladder, more="archive = { read_units = 5 }")
+    assert names(planned(config, recorded(config, State.CLOSED), table(2, 5), EXPIRES + HOUR)) == ["archive", "delete"]
+
+
+def test_a_table_is_scaled_when_it_is_open_and_not_before() -> None:
+    config = configuration(capacity=SCALED)
+    now = START + 12 * HOUR
+    assert names(planned(config, recorded(config, State.CREATING), table(), now)) == ["open"]
+    assert names(planned(config, recorded(config, State.OPEN), table(), now)) == ["scale"]
+
+
+def test_a_class_that_was_changed_by_hand_is_put_back() -> None:
+    config = configuration()
+    seen = Seen(1, 1, TableClass.INFREQUENT)
+    entry, now = recorded(config, State.CLOSED, seen=seen), START + timedelta(days=5, hours=1)
+    assert names(planned(config, entry, table(1, 1), now)) == ["class"]
+    assert names(planned(config, entry, table(1, 1, table_class=TableClass.INFREQUENT), now)) == []
+
+
+@pytest.mark.parametrize(
+    ("until", "reason"),
+    [
+        (CLOSES - HOUR, "its latest event could come until 2026-03-17T00:00:00.000000Z"),
+        (CLOSES + HOUR, "it was open for a backfill until 2026-03-17T01:00:00.000000Z"),
+    ],
+)
+def test_a_closing_says_what_ended_last(until: datetime, reason: str) -> None:
+    config = configuration()
+    entry = recorded(config, State.OPEN, opened=Opened(until, None, None))
+    actions = planned(config, entry, table(), CLOSES + 2 * HOUR)
+    assert [action.reason for action in actions if isinstance(action, Close)] == [reason]
+
+
+def test_a_table_has_its_units_twenty_minutes_before_its_period() -> None:
+    """Events may come five minutes before it, and a raise is begun a quarter of an hour before that."""
+    stream, period = configuration().streams["s"], from_label(DAY)
+    rises = START - timedelta(minutes=20)
+    assert level_of(period, stream, rises - timedelta(microseconds=1)).write == 1
+    assert level_of(period, stream, rises).write == 10

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.fakes import SEAL
 from tests.fakes.stage import Stage
+from tests.worlds.days import START, STREAM, Days
+from tidetable.keys import Layout
+from tidetable.periods import Kind, containing
 from tidetable.query import explain_query, parse_query, run_query
 from tidetable.query.aggregates import explain_aggregate, find_aggregate, parse_aggregation
 from tidetable.query.rankings import explain_top, find_top, parse_ranking
@@ -256,3 +260,22 @@ def test_an_index_of_unknown_size_is_reported(stage: Stage, monkeypatch: pytest.
     estimate = explain_top(ranking, policy, stage.reader(), stage.tables, now)["estimate"]
     assert estimate["tables_of_unknown_size"] == 2
     assert estimate["all_pages"]["read_units"] >= estimate["page"]["read_units"]
+
+
+class NoTables:
+    """Nobody knows a table's size."""
+
+    def describe(self, table: str) -> None:
+        """No table is there."""
+
+
+@pytest.mark.parametrize(("hours", "shown", "left_out"), [(500, 500, 0), (502, 500, 2)])
+def test_a_plan_shows_five_hundred_scans_and_counts_the_others(hours: int, shown: int, left_out: int) -> None:
+    days, layout = Days(), Layout("time", 1, "id", 3_600)
+    for hour in range(hours):
+        days.add_table(containing(START + timedelta(hours=hour), Kind.HOUR), layout, ())
+    end = START + timedelta(hours=hours)
+    query = parse_query(STREAM, {"from": [to_text(START)], "to": [to_text(end)], "order": ["asc"]}, end, SEAL)
+    plan = explain_query(query, STREAM, days.reader, NoTables(), end)  # type: ignore[arg-type]
+    assert (len(plan["stages"]), plan["stages_left_out"]) == (shown, left_out)
+    assert (plan["stages"][0]["period"], plan["stages"][-1]["period"]) == ("2026-03-01T00", "2026-03-21T19")

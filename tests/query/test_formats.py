@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -16,7 +18,8 @@ from tidetable.events import Event
 from tidetable.exact import decode_json
 from tidetable.problems import ProblemError
 from tidetable.query import Answer, Form, form_of, parse_query, render, run_query
-from tidetable.query.page import body_bytes
+from tidetable.query.model import Cost
+from tidetable.query.page import Table, body_bytes
 from tidetable.times import from_text, to_text
 
 EVENTS = [
@@ -167,3 +170,30 @@ def test_an_event_that_no_body_holds_in_its_form_is_refused(monkeypatch: pytest.
     monkeypatch.setattr("tidetable.query.page.MAX_BODY_BYTES", 900)
     with pytest.raises(ProblemError, match="cannot be parted"):
         read_pages(wide(3, text="x" * 1_000), Form("csv"), limit="40")
+
+
+def header_of(rows: list[dict[str, Any]], *columns: str) -> list[str]:
+    """The names of the columns of rows as CSV."""
+
+    @dataclass(slots=True, kw_only=True)
+    class Made(Table):
+        @property
+        def columns(self) -> Sequence[str]:
+            return columns
+
+        def first(self, count: int) -> None:
+            raise NotImplementedError(count)
+
+    made = Made(next=None, gaps=(), cost=Cost(), sources=(), rows=rows)
+    return render(made, Form("csv"), encode_stream).body.splitlines()[0].split(",")
+
+
+def test_the_columns_of_csv_are_the_same_whatever_a_pages_rows_have() -> None:
+    """First those that every page has, in their order, then others of the event, then its data, at last the ref."""
+    rows: list[dict[str, Any]] = [
+        {"id": "1", "data": {"m": 1, "a": 2}, "ref": "r"},
+        {"id": "2", "data": {"n": 3}, "incomplete": True, "ref": "s"},
+    ]
+    wanted = ["id", "data.n", "data.m", "ref"]
+    assert header_of([], *wanted) == wanted
+    assert header_of(rows, *wanted) == ["id", "incomplete", "data.n", "data.m", "data.a", "ref"]

@@ -61,7 +61,8 @@ def test_a_rebuild_over_an_older_definition_never_mixes_their_cells() -> None:
 def test_a_rebuild_that_dies_before_it_moves_the_edge_leaves_the_older_definitions_cells() -> None:
     """Queries that read the old edge still count them."""
     world = begin_rollups((MINUTES,))
-    world.write(*[reading(5 * n, n, kind="xy"[n % 2]) for n in range(16)])
+    # The last two are of the bucket of 01:20, which is the first that the rebuild computes.
+    world.write(*[reading(5 * n, n, kind="xy"[n % 2]) for n in range(18)])
     world.refresh()
     changed = replace(MINUTES, by=("kind",))
     world.definitions["s"] = [changed]

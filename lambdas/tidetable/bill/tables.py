@@ -94,9 +94,6 @@ class Bill:
         return self.writes + self.reads + self.storage
 
 
-# dataclasses.astuple copies each amount deeply: that was half of the time of `tidetable cost`, which adds 30,000 bills.
-
-
 def table_hour(level: Level) -> tuple[float, float]:
     """Dollars per hour of a table's provisioned writes and reads, without its indexes; zero on demand."""
     if level.write is None or level.read is None:
