@@ -32,6 +32,20 @@ export function go(view, values, replace = false) {
   } else location.hash = hash;
 }
 
+/**
+ * Note in the address how an answer is shown, such as its order. Nothing is asked again, and it is no step of the history.
+ * @param {Record<string, string | string[]>} values
+ */
+export function note(values) {
+  const state = readState();
+  for (const [name, value] of Object.entries(values)) {
+    state.values.delete(name);
+    for (const each of Array.isArray(value) ? value : [value]) if (each) state.values.append(name, each);
+  }
+  const text = state.values.toString();
+  history.replaceState(null, "", `#${state.view}${text ? `?${text}` : ""}`);
+}
+
 /** Show the address as it is once more. A field may have changed it a moment ago, which the view does not know yet. */
 export function goAgain() {
   window.dispatchEvent(new HashChangeEvent("hashchange"));

@@ -37,6 +37,7 @@ const commands = {
     page.on("response", async (response) => (log.bytes += Number(response.headers()["content-length"] ?? 0)));
     await page.goto(url, { waitUntil: "networkidle0" });
   },
+  async go({ url }) { await page.goto(url, { waitUntil: "networkidle0" }); },
   async evaluate({ expression }) { return page.evaluate(expression); },
   async wait({ expression }) { await page.waitForFunction(expression, { timeout: 20000 }); },
   async settle() { await page.waitForNetworkIdle({ idleTime: 300, timeout: 20000 }); },
@@ -61,6 +62,41 @@ const commands = {
     return violations.filter(({ impact }) => ["serious", "critical"].includes(impact)).map(({ id, nodes }) => [id, nodes.map(({ target }) => target.join(" "))]);
   },
   async log() { return log; },
+  /** Move the mouse over an element from left to right. */
+  async hover({ selector, from = 0.1, to = 0.9, steps = 20 }) {
+    const box = await (await page.waitForSelector(selector)).boundingBox();
+    const y = box.y + box.height / 2;
+    for (let step = 0; step <= steps; step += 1) await page.mouse.move(box.x + box.width * (from + ((to - from) * step) / steps), y);
+  },
+  /** A link of so many milliseconds and kilobytes per second; without both, the machine's own. */
+  async network({ latency = 0, speed = -1 }) {
+    const session = await page.createCDPSession();
+    await session.send("Network.enable");
+    await session.send("Network.emulateNetworkConditions", {
+      offline: false, latency, downloadThroughput: speed < 0 ? -1 : speed * 1000, uploadThroughput: speed < 0 ? -1 : speed * 1000,
+    });
+  },
+  async reload() { await page.reload({ waitUntil: "networkidle0" }); },
+  /** Show a page again without waiting for it. */
+  async restart() { page.reload({ waitUntil: "domcontentloaded" }).catch(() => null); },
+  async trace() {
+    await page.tracing.start({ categories: ["disabled-by-default-devtools.timeline", "devtools.timeline", "devtools.timeline.frame", "blink.user_timing"] });
+  },
+  /** What the main thread of the page did since `trace`: milliseconds of its longest task, of tasks and of scripts, and frames. */
+  async traced() {
+    const { traceEvents: events } = JSON.parse(Buffer.from(await page.tracing.stop()).toString());
+    const mains = new Set(events.filter(({ name, args }) => name === "thread_name" && args.name === "CrRendererMain").map(({ pid, tid }) => `${pid}.${tid}`));
+    const onMain = events.filter(({ pid, tid }) => mains.has(`${pid}.${tid}`));
+    const named = (...names) => onMain.filter(({ name, ph }) => names.includes(name) && ph === "X");
+    const sum = (list, key) => list.reduce((total, event) => total + (event[key] ?? 0), 0) / 1000;
+    const tasks = named("RunTask");
+    const scripts = named("FunctionCall", "EvaluateScript", "RunMicrotasks", "TimerFire", "FireAnimationFrame", "ParseJSON").filter((event, _, all) =>
+      !all.some((other) => other !== event && other.ts <= event.ts && other.ts + other.dur >= event.ts + event.dur));
+    const longest = tasks.reduce((most, task) => (task.dur > most.dur ? task : most), { dur: 0, tdur: 0 });
+    return { longest: longest.dur / 1000, longest_cpu: tasks.reduce((most, task) => Math.max(most, task.tdur ?? 0), 0) / 1000,
+      long: tasks.filter(({ dur }) => dur > 50000).length, tasks: sum(tasks, "tdur") || sum(tasks, "dur"), scripts: sum(scripts, "dur"),
+      frames: events.filter(({ name }) => name === "DrawFrame").length };
+  },
 };
 
 for await (const line of createInterface({ input: process.stdin })) {

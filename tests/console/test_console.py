@@ -187,9 +187,9 @@ def test_dragging_looks_closer_with_a_finer_step_and_the_address_can_be_shared(
     assert question["from"][0] > "2026-03-22"
     assert question["to"][0] < "2026-03-28"
     assert "auto (10m)" in chromium.text(".question")
-    shared, shown = chromium.evaluate("location.hash"), chromium.text(".resultbar .tabs") + chromium.text(".u-legend")
+    shared, shown = chromium.evaluate("location.hash"), chromium.text(".resultbar .tabs") + chromium.text(".lines")
     visit(chromium, console, shared[1:])
-    assert chromium.text(".resultbar .tabs") + chromium.text(".u-legend") == shown
+    assert chromium.text(".resultbar .tabs") + chromium.text(".lines") == shown
     chromium.evaluate("history.length")
     assert of_key(chromium.errors) == []
 

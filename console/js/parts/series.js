@@ -1,5 +1,6 @@
 import { get, streamPath } from "../api.js";
 import { fill, h } from "../dom.js";
+import { prefixOfKey } from "../rights.js";
 
 let lists = 0;
 
@@ -16,7 +17,7 @@ export function listsSeries(stream) {
 export function seriesField(stream, value, changed, options = {}) {
   const list = h("datalist", { id: `series-${(lists += 1)}` });
   const input = /** @type {HTMLInputElement} */ (
-    h("input", { type: "search", value, list: list.id, placeholder: options.placeholder ?? "all", autocomplete: "off", spellcheck: "false" })
+    h("input", { type: "search", value, list: list.id, placeholder: prefixOfKey() ? `${prefixOfKey()}…` : (options.placeholder ?? "all"), name: "series", autocomplete: "off", spellcheck: "false" })
   );
   let timer = 0;
   let asked = "\0";
