@@ -2,10 +2,10 @@
 
 /** @typedef {{ view: string, values: URLSearchParams }} State */
 
-/** @returns {State} */
+/** The view is empty if the address names none. @returns {State} */
 export function readState() {
   const [view, query] = location.hash.replace(/^#\/?/, "").split("?", 2);
-  return { view: view || "tide", values: new URLSearchParams(query ?? "") };
+  return { view, values: new URLSearchParams(query ?? "") };
 }
 
 /**

@@ -89,7 +89,8 @@ class Gateway:
             "queryStringParameters": None,
             "multiValueQueryStringParameters": parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
             or None,
-            "requestContext": {"requestId": "test", "stage": "v1", "path": path, "httpMethod": method},
+            "requestContext": {"requestId": "test", "stage": "v1", "path": path, "httpMethod": method}
+            | ({"authorizer": environ["tidetable.access"]} if "tidetable.access" in environ else {}),
             "body": base64.b64encode(body).decode(),
             "isBase64Encoded": True,
         }

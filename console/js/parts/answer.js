@@ -108,14 +108,17 @@ function zoomBy(change, step) {
   return (/** @type {Date} */ start, /** @type {Date} */ end) => change({ from: start.toISOString(), to: end.toISOString(), step });
 }
 
-/** What the answer lacks, and where it came from. @param {any} body @param {Question} question @param {(changes: Partial<Question>) => void} change */
+/** Where an answer came from. @param {any} body @returns {string[]} */
+export function sourcesOf(body) {
+  return [...new Set((body.sources ?? []).map((/** @type {any} */ source) => (source.rollup ? `rollup ${source.rollup}` : source.from)))];
+}
+
+/** What the answer lacks. @param {any} body @param {Question} question @param {(changes: Partial<Question>) => void} change */
 export function showNotes(body, question, change) {
   const notes = [];
   for (const gap of body.gaps?.slice(0, 5) ?? []) notes.push(h("li", {}, `${showTime(gap.from)} to ${showTime(gap.to)} could not be read: ${gap.reason}.`));
   if (body.gaps?.length > 5) notes.push(h("li", {}, `And ${plural(body.gaps.length - 5, "more gap")}.`));
   if (body.next && question.ask === "aggregate") notes.push(h("li", {}, "The answer goes on behind the last step shown. ",
     h("button", { type: "button", onclick: () => change({ step: lengthText(stepOf(question) * 4) }) }, "Use a coarser step")));
-  const from = [...new Set((body.sources ?? []).map((/** @type {any} */ source) => source.rollup ? `rollup ${source.rollup}` : source.from))];
-  if (from.length) notes.push(h("li.quietly", {}, `Read from: ${from.join(", ")}.`));
   return notes.length ? h("ul.notes", {}, notes) : null;
 }

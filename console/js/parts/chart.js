@@ -71,7 +71,7 @@ export function drawChart(times, lines, form, options = {}) {
       width: options.width || 600,
       height: options.height ?? 360,
       tzDate: (/** @type {number} */ seconds) => (zone() === "utc" ? uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC") : new Date(seconds * 1000)),
-      cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7 } },
+      cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7, show: form === "bars" ? false : undefined } },
       legend: { show: false },
       axes: [{ ...axis, values: AXIS_TIMES }, { ...axis, size: 70, values: (/** @type {any} */ _, /** @type {number[]} */ splits) => splits.map(showNumber) }],
       scales: { x: { range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => (low === high ? [low - 1, high + 1 + room] : [low, high + room]) },
@@ -105,8 +105,10 @@ export function drawChart(times, lines, form, options = {}) {
 
   /** @param {any} self */
   function read(self) {
-    const { idx, top, left } = self.cursor;
-    if (idx === null || idx === undefined || left < 0) return readout.show(null);
+    const { idx: closest, top, left } = self.cursor;
+    if (closest === null || closest === undefined || left < 0) return readout.show(null);
+    // A bar stands behind its time: in its second half the next time is closer.
+    const idx = form === "bars" && closest > 0 && times[closest] > self.posToVal(left, "x") ? closest - 1 : closest;
     at = idx;
     const rows = [];
     for (const [index, line] of lines.entries()) {
@@ -120,8 +122,9 @@ export function drawChart(times, lines, form, options = {}) {
   /** @param {number} index */
   function moveTo(index) {
     at = Math.min(Math.max(index, 0), times.length - 1);
-    plot.setCursor({ left: plot.valToPos(times[at], "x"), top: plot.over.clientHeight / 2 });
-    say(read(plot) ?? "");
+    plot.setCursor({ left: plot.valToPos(times[at], "x") + (form === "bars" ? 1 : 0), top: plot.over.clientHeight / 2 });
+    const text = read(plot);
+    if (text) say(text);
     if (begun < 0) return;
     const [from, to] = [begun, at].sort((a, b) => a - b).map((number) => plot.valToPos(times[number], "x"));
     plot.setSelect({ left: from, width: to - from, top: 0, height: plot.over.clientHeight }, false);

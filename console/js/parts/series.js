@@ -11,7 +11,7 @@ export function listsSeries(stream) {
 
 /**
  * A field for series, with suggestions from the series route while one types.
- * @param {any} stream of /v1/streams @param {string} value @param {(text: string) => void} changed @param {{ placeholder?: string, label?: string }} [options]
+ * @param {any} stream of /v1/streams @param {string} value @param {(text: string) => void} changed @param {{ placeholder?: string, label?: string, kind?: string }} [options]
  * @returns {HTMLElement}
  */
 export function seriesField(stream, value, changed, options = {}) {
@@ -38,5 +38,5 @@ export function seriesField(stream, value, changed, options = {}) {
   });
   input.addEventListener("focus", suggest);
   input.addEventListener("change", () => changed(input.value.trim()));
-  return h("label.field", {}, h("span.label", {}, options.label ?? "Series"), input, list);
+  return h("label.field", { class: options.kind ?? "" }, h("span.label", {}, options.label ?? "Series"), input, list);
 }

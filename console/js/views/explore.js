@@ -3,7 +3,7 @@
 import { address, get, getText, Problem } from "../api.js";
 import { fill, h, say } from "../dom.js";
 import { plural, showNumber, writeJson } from "../format.js";
-import { showAggregate, showEvents, showNotes } from "../parts/answer.js";
+import { showAggregate, showEvents, showNotes, sourcesOf } from "../parts/answer.js";
 import { copyMenu } from "../parts/copy.js";
 import { showExplain } from "../parts/explain.js";
 import { showEmpty, showProblem } from "../parts/problem.js";
@@ -181,9 +181,10 @@ function costText(answer, before) {
   const rows = answer.body.events ?? answer.body.aggregates;
   return [
     rows ? plural(rows.length, "row") : "",
-    answer.units === null ? "" : `${showNumber(sum((each) => each.units))} read units`,
+    answer.units === null ? "" : plural(sum((each) => each.units), "read unit"),
     answer.requests === null ? "" : plural(sum((each) => each.requests), "request"),
     `${Math.round(Math.max(...both.map((each) => each.milliseconds)))} ms`,
+    sourcesOf(answer.body).length ? `from ${sourcesOf(answer.body).join(", ")}` : "",
   ].filter(Boolean).join(" · ");
 }
 
