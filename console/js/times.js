@@ -90,7 +90,8 @@ export function boundOf(typed) {
   if (["now", "today", "yesterday"].includes(text)) return text;
   if (/^\d{12,14}$/.test(text)) return new Date(Number(text)).toISOString();
   const date = /^(\d{4}-\d{2}-\d{2})(?:[t ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?))?(z|[+-]\d{2}:\d{2})?$/.exec(text);
-  if (!date) return null;
+  // Date takes the 31st of February for a day in March.
+  if (!date || new Date(`${date[1]}T00:00Z`).getUTCDate() !== Number(date[1].slice(8))) return null;
   const instant = new Date(`${date[1]}T${date[2] ?? "00:00"}${(date[3] ?? (zone() === "utc" ? "z" : "")).toUpperCase()}`);
   return Number.isNaN(instant.getTime()) ? null : instant.toISOString();
 }

@@ -44,7 +44,14 @@ const commands = {
   async click({ selector }) { await page.locator(selector).setTimeout(20000).click(); },
   async type({ selector, text }) { await page.locator(selector).setTimeout(20000).fill(text); },
   async select({ selector, value }) { await page.select(selector, value); },
-  async press({ key }) { await page.keyboard.press(key); },
+  /** A key, also with others held before it: `Control+Enter`. */
+  async press({ key }) {
+    const held = key.length > 1 ? key.split("+") : [key];
+    const last = held.pop();
+    for (const each of held) await page.keyboard.down(each);
+    await page.keyboard.press(last);
+    for (const each of held.reverse()) await page.keyboard.up(each);
+  },
   async drag({ selector, from, to }) {
     const box = await (await page.waitForSelector(selector)).boundingBox();
     const y = box.y + box.height / 2;

@@ -67,6 +67,8 @@ class Guarded:
         self.stage = stage
         self.url = ""
         self.keys: dict[str, KeyRecord] = {}
+        # Answers of paths in place of the API's own: status and document.
+        self.answers: dict[str, tuple[int, Any]] = {}
         self._ring = KeyRing(self.keys.get)
         self._lock = threading.Lock()
 
@@ -92,7 +94,9 @@ class Guarded:
             self.stage.clock.time = NOW - timedelta(seconds=STALE_SECONDS)
             if environ["PATH_INFO"].startswith("/v1/"):
                 key = environ.get("HTTP_X_API_KEY")
-                resource, found = next((name, match) for name, route in ROUTES.items() if (match := route.fullmatch(environ["PATH_INFO"])))
+                resource, found = next(
+                    (name, match) for name, route in ROUTES.items() if (match := route.fullmatch(environ["PATH_INFO"]))
+                )
                 headers = {"x-api-key": [key]} if key else {}
                 call = Call(environ["REQUEST_METHOD"], resource, found.groupdict().get("stream"), headers)
                 decision = decide(call, self._ring, NOW)
@@ -100,6 +104,10 @@ class Guarded:
                     start("403 refusal", [("Content-Type", "application/problem+json")])
                     return [json.dumps(REFUSAL).encode()]
                 environ["tidetable.access"] = decision.context()
+            if environ["PATH_INFO"] in self.answers:
+                status, document = self.answers[environ["PATH_INFO"]]
+                start(f"{status} answer", [("Content-Type", "application/json")])
+                return [json.dumps(document).encode()]
             return list(self.served(environ, start))
 
 

@@ -27,10 +27,15 @@ class Locked:
         self.served = served
         self.example = example
         self.down = False
+        # The API answers while it is set.
+        self.open = threading.Event()
+        self.open.set()
         self.url = ""
         self._lock = threading.Lock()
 
     def __call__(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+        if environ["PATH_INFO"].startswith("/v1/"):
+            self.open.wait(60)
         # The handlers share one simulated clock.
         with self._lock:
             if environ["PATH_INFO"].startswith("/v1/") and environ.get("HTTP_X_API_KEY") != KEY:

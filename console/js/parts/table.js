@@ -66,9 +66,14 @@ export function showTable(columns, rows, { caption, open, sort = "", sorted }) {
     sorted?.(order);
   }
 
-  new IntersectionObserver((entries) => {
-    if (entries.some((entry) => entry.isIntersecting) && !rest.hidden) grow();
-  }, { root: place, rootMargin: "400px" }).observe(rest);
+  const observer = new IntersectionObserver((entries) => {
+    if (!entries.some((entry) => entry.isIntersecting) || rest.hidden) return;
+    grow();
+    // Of a reader who is at the end again at once, the observer would see no change.
+    observer.unobserve(rest);
+    observer.observe(rest);
+  }, { root: place, rootMargin: "400px" });
+  observer.observe(rest);
   draw();
   return place;
 }

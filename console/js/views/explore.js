@@ -100,7 +100,7 @@ export function showExplore(place, values, streams, signal) {
   function show(answer, before, quietly) {
     const rows = answer.body.events ?? answer.body.aggregates ?? [];
     const focused = document.activeElement instanceof HTMLElement && result.contains(document.activeElement) ? document.activeElement.className : "";
-    const cursor = /** @type {any} */ (chart)?.plot?.cursor;
+    const cursor = { ...(/** @type {any} */ (chart)?.plot?.cursor) };
     const content = h("div.content");
     forgetChart();
     fill(result, bar(answer, before?.answer), showNotes(answer.body, question, change), content);
@@ -117,7 +117,7 @@ export function showExplore(place, values, streams, signal) {
   /** A repetition takes neither the focus nor the cursor away. @param {string} focused @param {any} cursor */
   function restore(focused, cursor) {
     if (focused) /** @type {HTMLElement | null} */ (result.querySelector(`.${CSS.escape(focused.split(" ")[0])}`))?.focus({ preventScroll: true });
-    if (cursor?.left >= 0) /** @type {any} */ (chart)?.plot?.setCursor({ left: cursor.left, top: cursor.top });
+    if (cursor.left >= 0) /** @type {any} */ (chart)?.plot?.setCursor({ left: cursor.left, top: cursor.top });
   }
 
   function wider() {
