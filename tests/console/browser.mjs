@@ -15,14 +15,14 @@ let context, page, log;
 
 const commands = {
   /** A page of its own session, whose clock says `now` (epoch milliseconds) and goes on from there. */
-  async open({ url, width = 1280, height = 900, theme = "light", zone = "UTC", now = null }) {
+  async open({ url, width = 1280, height = 900, theme = "light", zone = "UTC", now = null, motion = false }) {
     await context?.close();
     context = await browser.createBrowserContext();
     page = await context.newPage();
     await page.bringToFront();
     log = { errors: [], requests: [], bytes: 0 };
     await page.setViewport({ width, height, deviceScaleFactor: 1 });
-    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: theme }, { name: "prefers-reduced-motion", value: "reduce" }]);
+    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: theme }, { name: "prefers-reduced-motion", value: motion ? "no-preference" : "reduce" }]);
     await page.emulateTimezone(zone);
     if (now !== null) await page.evaluateOnNewDocument(`{
       const Real = Date, ahead = ${now} - Real.now();
@@ -31,6 +31,10 @@ const commands = {
         static now() { return Real.now() + ahead; }
       };
     }`);
+    // How much of the page jumped, by nobody's doing.
+    await page.evaluateOnNewDocument(`globalThis.jumps = 0; new PerformanceObserver((list) => {
+      for (const { value, hadRecentInput } of list.getEntries()) if (!hadRecentInput) globalThis.jumps += value;
+    }).observe({ type: "layout-shift", buffered: true });`);
     page.on("pageerror", (error) => log.errors.push(error.message));
     page.on("console", (message) => message.type() === "error" && log.errors.push(message.text()));
     page.on("request", (request) => log.requests.push({ url: request.url(), key: request.headers()["x-api-key"] ?? null }));

@@ -145,9 +145,9 @@ def test_bars_without_a_hidden_line_stand_on_the_others(chromium: Browser, conso
 def test_the_readout_names_every_line_the_greatest_first(chromium: Browser, console: Locked) -> None:
     visit(chromium, console, PATHS)
     chromium("hover", selector=".plot .u-over", to=0.5)
-    rows = chromium.evaluate(
-        "[...document.querySelectorAll('.readout li')].map((row) => [row.querySelector('.name').innerText, Number(row.querySelector('b').innerText)])"
-    )
+    parts = "['.name', 'b'].map((part) => row.querySelector(part).innerText)"
+    script = f"[...document.querySelectorAll('.readout li')].map((row) => {parts})"
+    rows = [(name, int(value)) for name, value in chromium.evaluate(script)]
     day = NOW.replace(hour=0) - timedelta(days=7)
     assert chromium.text(".readout time") == day.strftime("Mar %d, 2026, 00:00:00")
     wanted: dict[str, int] = {}

@@ -40,7 +40,8 @@ def open_event(browser: Browser, console: Guarded, series: str) -> None:
 
 def differences(browser: Browser) -> list[list[str]]:
     """The rows of the comparison: field, what, before and after."""
-    script = "[...document.querySelectorAll('.compare [role=status] tbody tr')].map((row) => [...row.cells].map((cell) => cell.innerText))"
+    rows = "[...document.querySelectorAll('.compare [role=status] tbody tr')]"
+    script = f"{rows}.map((row) => [...row.cells].map((cell) => cell.innerText))"
     return [[cell.replace("\n", "") for cell in row] for row in browser.evaluate(script)]
 
 
