@@ -101,6 +101,7 @@ bench: setup $(JAR) ## hot paths, suffixes and the bill, each against a named ba
 	$(PY) -m bench.bill
 	$(PY) -m bench.reconcile
 	$(PY) -m bench.archive
+	$(PY) -m bench.console
 
 synth: setup ## the CloudFormation template, without credentials (STAGE, CONFIG)
 	$(CDK) synth -c stage=$(STAGE) $(WITH_CONFIG)

@@ -106,7 +106,7 @@ const commands = {
     const longest = tasks.reduce((most, task) => (task.dur > most.dur ? task : most), { dur: 0, tdur: 0 });
     return { longest: longest.dur / 1000, longest_cpu: tasks.reduce((most, task) => Math.max(most, task.tdur ?? 0), 0) / 1000,
       long: tasks.filter(({ dur }) => dur > 50000).length, tasks: sum(tasks, "tdur") || sum(tasks, "dur"), scripts: sum(scripts, "dur"),
-      frames: events.filter(({ name }) => name === "DrawFrame").length };
+      frames: events.filter(({ name }) => name === "BeginMainThreadFrame").length };
   },
 };
 

@@ -83,6 +83,7 @@ def test_a_key_that_reads_cannot_send(chromium: Browser, console: Guarded) -> No
     assert "This key may not send events." in chromium.text("main")
     assert "--can read,write" in chromium.text("main")
     assert links(chromium) == ["Tide", "Explore", "Rankings", "Latest"]
+    assert chromium("axe") == []
 
 
 def test_a_key_of_one_stream_sees_it_and_is_led_away_from_others(chromium: Browser, console: Guarded) -> None:
